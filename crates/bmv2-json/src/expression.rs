@@ -1,0 +1,95 @@
+//! The "type value object": operands, expressions and primitive arguments.
+
+use serde::{Deserialize, Serialize};
+
+use crate::FieldRef;
+
+/// An operand: `{"type": ..., "value": ...}`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", content = "value", rename_all = "snake_case")]
+pub enum Value {
+    /// A header field.
+    Field(FieldRef),
+    /// A constant in hexadecimal, big endian, perhaps with a sign.
+    Hexstr(String),
+    /// A truth value.
+    Bool(bool),
+    /// A text.
+    String(String),
+    /// A computed value; wrapped once more wherever p4c does so.
+    Expression(Box<Expression>),
+    /// An action parameter, by position, inside an expression.
+    Local(u32),
+    /// An action parameter, by position, as a primitive's argument.
+    RuntimeData(u32),
+    /// A header instance.
+    Header(String),
+    /// A header stack.
+    HeaderStack(String),
+    /// A header union.
+    HeaderUnion(String),
+    /// A stack of header unions.
+    HeaderUnionStack(String),
+    /// A field of the last valid header of a stack.
+    StackField(FieldRef),
+    /// Union stack, union member, field; in a transition key only.
+    UnionStackField((String, String, String)),
+    /// Bit offset and width, in a parser only.
+    Lookahead((u32, u32)),
+    /// A register array and the expression that gives the index.
+    Register((String, Box<Value>)),
+    /// A named calculation.
+    Calculation(String),
+    /// A register array as an argument.
+    RegisterArray(String),
+    /// A counter array as an argument.
+    CounterArray(String),
+    /// A meter array as an argument.
+    MeterArray(String),
+    /// An extern instance as an argument.
+    Extern(String),
+    /// A parser's `extract` into a header instance.
+    Regular(String),
+    /// A parser's `extract` into the next element of a stack.
+    Stack(String),
+    /// A parser's `extract` into a member of the next element of a union stack.
+    UnionStack((String, String)),
+    /// The arguments of `log_msg`.
+    ParametersVector(Vec<Value>),
+    /// In a calculation: all that follows the last header named.
+    Payload(Option<String>),
+}
+
+/// What stands under `"value"` of an expression.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Expression {
+    /// An operation.
+    Op(Operation),
+    /// An operand in parentheses.
+    Value(Value),
+}
+
+/// An operation and its operands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Operation {
+    /// The operator, for example `+`, `==`, `?`, `two_comp_mod`, `access_field`.
+    pub op: String,
+    /// Left operand; absent (`null`) in a unary operation.
+    pub left: Option<Operand>,
+    /// Right operand, or the only one.
+    pub right: Option<Operand>,
+    /// The condition of `?`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cond: Option<Operand>,
+}
+
+/// An operand of an operation: an object, or the bare member index of `access_field`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Operand {
+    /// The usual object.
+    Value(Value),
+    /// A member's position.
+    Index(u32),
+}

@@ -1,0 +1,1 @@
+//! Development only: one corpus on every engine; the architecture test.

@@ -1,0 +1,1 @@
+//! The switch core: loader, tables, reference interpreter, traffic manager.

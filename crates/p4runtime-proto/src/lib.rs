@@ -1,0 +1,1 @@
+//! Generated P4Runtime, P4Info and Reprise control messages, nothing else.

@@ -1,0 +1,1 @@
+//! The P4Runtime gRPC service over the data plane.

@@ -1,0 +1,1 @@
+//! Ports: AF_PACKET, pcap file, in memory.
