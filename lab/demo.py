@@ -95,7 +95,7 @@ def show_bursts(running: Conference, progress: Progress) -> int:
     n_wrong = 0
     for n_viewers in VIEWER_COUNTS:
         progress.say(
-            f"{n_viewers:2} viewers: `reprise viewer add`, then {N_PACKETS} packets of "
+            f"viewers: {n_viewers:2}, by `reprise viewer add`; then {N_PACKETS} packets of "
             f"{FRAME_LEN_BYTES} bytes at {RATE_BPS / 1e6:g} Mbit/s from h{PRESENTER}"
         )
         running.grow(n_viewers)

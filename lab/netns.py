@@ -8,6 +8,7 @@ whatever the reason. The bridge forwards at once (no spanning tree), knows every
 frame is on a link that the lab did not send.
 """
 
+import atexit
 import itertools
 import os
 import socket
@@ -103,6 +104,8 @@ class Star:
     def __enter__(self) -> "Star":
         require_namespaces()
         remove_leftovers()
+        # An interrupt between the last line of a `with` and `__exit__` would skip the latter.
+        atexit.register(self.remove)
         try:
             self._make()
         except BaseException:
@@ -120,6 +123,7 @@ class Star:
                 if namespace.path.exists():
                     _end_processes(namespace)
                     run(["ip", "netns", "delete", namespace.name])
+            atexit.unregister(self.remove)
 
     def _make(self) -> None:
         for namespace in self.namespaces:

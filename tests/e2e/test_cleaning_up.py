@@ -25,8 +25,11 @@ def processes_of(session_marker: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("stage", ["11 viewers:", "decode it"], ids=["burst", "video"])
-@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize(
+    ("stage", "kind"),
+    [("viewers:  8", signal.SIGINT), ("decode it", signal.SIGINT), ("viewers:  1", signal.SIGTERM)],
+    ids=["SIGINT in a burst", "SIGINT in the video", "SIGTERM in a burst"],
+)
 def test_an_interrupted_demo_leaves_no_namespace_no_process_and_no_file(
     namespaces: None, tmp_path: Path, stage: str, kind: signal.Signals
 ) -> None:
