@@ -30,7 +30,7 @@ def main() -> int:
     try:
         with tempfile.TemporaryDirectory() as folder, Star(N_HOSTS) as star:
             log = Path(folder, "switch.log")
-            with start_switch(star, program, log) as switch:
+            with start_switch(star, log, program) as switch:
                 argv = dying_with_parent(star.sfu.command(arguments.command))
                 code = subprocess.run(argv, env=environment, check=False).returncode
                 if switch.exit_code is not None:

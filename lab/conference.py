@@ -57,34 +57,45 @@ class Observation:
 
 @contextlib.contextmanager
 def conference(program: Path, folder: Path, n_hosts: int) -> Iterator[Conference]:
-    """A running switch with its address and a group whose presenter is host 1, no viewers yet."""
+    """A running switch with its address and a group whose presenter is host 1, no viewers yet.
+
+    The program, too, is brought by the controller.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     with (
         Star(n_hosts) as star,
-        start_switch(star, program, folder / "switch.log") as switch,
+        start_switch(star, folder / "switch.log") as switch,
     ):
         controller = Controller(star)
+        controller.set_pipeline(program)
         controller.set_address()
         controller.add_group(GROUP, PRESENTER)
         yield Conference(star, program, switch, controller, folder, [])
 
 
+def at_stream_port(hosts: Sequence[int], udp_port: int = SFU_UDP_PORT) -> list[tuple[int, int]]:
+    """The (host, UDP port) at which viewers without a port of their own receive."""
+    return [(host, udp_port) for host in hosts]
+
+
 @contextlib.contextmanager
-def observed(
-    star: Star, folder: Path, hosts: Sequence[int], udp_port: int = SFU_UDP_PORT
-) -> Iterator[None]:
-    """While it is open the SFU's link is captured and `hosts` receive; then all files are whole."""
+def observed(star: Star, folder: Path, receivers: Sequence[tuple[int, int]]) -> Iterator[None]:
+    """While it is open the SFU's link is captured and sockets receive; then all files are whole.
+
+    `receivers` are (host, UDP port).
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    sockets = [(host, star.host(host), udp_port) for host in hosts]
+    hosts = sorted({host for host, _ in receivers})
+    sockets = [(host, star.host(host), udp_port) for host, udp_port in receivers]
     before = {host: star.host(host).udp_counters() for host in hosts}
     with (
         start_capture(
             star.bridge, folder / "sfu.pcap", folder / "capture.log", mtu_bytes=star.mtu_bytes
         ) as capturing,
-        start_receivers(sockets, folder / "received.csv", folder / "receivers.log") as receivers,
+        start_receivers(sockets, folder / "received.csv", folder / "receivers.log") as receiving,
     ):
         yield
-        receivers.finish(SPARE_S)
+        receiving.finish(SPARE_S)
         capturing.finish(SPARE_S)
     for host in hosts:
         after = star.host(host).udp_counters()
@@ -107,7 +118,7 @@ def send_burst(star: Star, burst: Burst, folder: Path) -> None:
 
 def measure(running: Conference, burst: Burst, folder: Path) -> tuple[Observation, Summary]:
     """Sends `burst` to the present viewers; its raw files and summary go to `folder`."""
-    with observed(running.star, folder, running.viewers, burst.udp_port):
+    with observed(running.star, folder, at_stream_port(running.viewers, burst.udp_port)):
         send_burst(running.star, burst, folder)
     observation = read_observation(folder)
     summary = summarise(observation.matched, [ip_of(viewer) for viewer in running.viewers])

@@ -80,7 +80,8 @@ def demonstrate(folder: Path, progress: Progress) -> int:
         n_hosts = PRESENTER + max(VIEWER_COUNTS)
         progress.say(f"a star of {n_hosts} hosts and the switch, each in a network namespace")
         with conference(program, folder / program.stem, n_hosts) as running:
-            progress.say(f"the switch says: {running.switch.log_text().splitlines()[-1]}")
+            progress.say(f"reprise-switch: {running.switch.log_text().splitlines()[-1]}")
+            progress.say("`reprise pipeline set`, `address set` and `group add` are done")
             n_wrong += show_bursts(running, progress)
             n_wrong += show_video(running, clip, progress)
             shown = running.controller.show()

@@ -1,7 +1,9 @@
 """One presenter, viewers that are ordinary UDP sockets, both SFU programs."""
 
+import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from lab import traffic, video
 from lab.addresses import SFU_IP, SFU_MAC, SFU_UDP_PORT, ip_of, mac_of
@@ -9,6 +11,7 @@ from lab.conference import (
     FIRST_VIEWER,
     GROUP,
     PRESENTER,
+    at_stream_port,
     conference,
     observed,
     read_observation,
@@ -44,7 +47,7 @@ def test_eleven_viewers_get_each_of_300_packets_at_4_mbit_per_second_exactly_onc
         running.grow(N_VIEWERS)
         assert running.viewers == list(range(2, 13))
         star = running.star
-        with observed(star, logs / "run", running.viewers):
+        with observed(star, logs / "run", at_stream_port(running.viewers)):
             # Shows that the viewers' kernels look at checksums at all.
             before = star.host(FIRST_VIEWER).udp_counters()
             traffic.inject(star.host(PRESENTER), corrupt_frame_to(FIRST_VIEWER))
@@ -83,7 +86,7 @@ def test_copies_carry_the_addresses_that_the_program_promises(program: Path, log
     with conference(program, logs, 3) as running:
         running.grow(2)
         burst = Burst(PRESENTER, 10, RATE_BPS)
-        with observed(running.star, logs / "run", running.viewers):
+        with observed(running.star, logs / "run", at_stream_port(running.viewers)):
             send_burst(running.star, burst, logs / "run")
         seen = read_observation(logs / "run")
     # Recirculation keeps the presenter's address, replication sends from the SFU's own.
@@ -122,25 +125,97 @@ def test_a_host_resolves_and_pings_the_sfu(program: Path, logs: Path) -> None:
         assert f"lladdr {SFU_MAC}" in neighbour
 
 
-def test_a_sender_that_presents_nothing_is_not_forwarded(program: Path, logs: Path) -> None:
+def verdicts_of(shown: dict[str, Any]) -> dict[str, int]:
+    """Verdicts that were met, by their short names."""
+    named = {one["verdict"].rsplit(".", 1)[-1]: one["packets"] for one in shown["verdicts"]}
+    return {name: n for name, n in named.items() if n}
+
+
+def test_a_sender_that_presents_nothing_is_not_forwarded_but_counted(
+    program: Path, logs: Path
+) -> None:
     with conference(program, logs, 3) as running:
         running.grow(1)
         burst = Burst(3, 10, RATE_BPS)
-        with observed(running.star, logs / "run", running.viewers):
+        with observed(running.star, logs / "run", at_stream_port(running.viewers)):
             send_burst(running.star, burst, logs / "run")
         seen = read_observation(logs / "run")
-        shown = running.controller.show()
+        shown = running.controller.show_json()
     assert len(seen.matched.packets) == 10
     assert seen.received == []
     assert all(not packet.copies for packet in seen.matched.packets)
-    assert "drop_unknown_sender" in shown or "unknown" in shown
+    assert verdicts_of(shown)["drop_unknown_sender"] == 10
+    assert "serve" not in verdicts_of(shown)
+
+
+def test_the_controller_shows_what_the_link_saw(program: Path, logs: Path) -> None:
+    with conference(program, logs, 4) as running:
+        running.grow(3)
+        with observed(running.star, logs / "run", at_stream_port(running.viewers)):
+            send_burst(running.star, Burst(PRESENTER, 50, RATE_BPS), logs / "run")
+        shown = running.controller.show_json()
+    (group,) = shown["groups"]
+    assert (group["group"], group["ip"]) == (GROUP, ip_of(PRESENTER))
+    assert (group["packets"], group["bytes"]) == (50, 50 * traffic.FRAME_LEN_BYTES)
+    for viewer, count in zip(running.viewers, group["viewers"], strict=True):
+        assert (count["ip"], count["mac"]) == (ip_of(viewer), mac_of(viewer))
+        assert (count["packets"], count["bytes"]) == (50, 50 * traffic.FRAME_LEN_BYTES)
+    assert verdicts_of(shown)["serve"] == 50
+    (port,) = shown["ports"]
+    assert (port["rx_dropped"], port["tx_dropped"]) == (0, 0)
+
+
+def test_a_file_brings_the_switch_to_its_state_and_a_second_time_changes_nothing(
+    program: Path, logs: Path
+) -> None:
+    file = logs / "conference.yaml"
+    viewers = [4, 2, 3]
+    file.write_text(
+        f"sfu: {{port: 1, ip: {SFU_IP}, mac: '{SFU_MAC}'}}\n"
+        "groups:\n"
+        f"  - group: 7\n    ip: {ip_of(PRESENTER)}\n    viewers:\n"
+        + "".join(f"      - {{ip: {ip_of(viewer)}}}\n" for viewer in viewers)
+    )
+    with conference(program, logs, 4) as running:
+        running.controller.delete_group(GROUP)
+        running.controller.reprise("apply", str(file))
+        state = running.controller.show_json()["groups"]
+        again = json.loads(running.controller.reprise("apply", "--json", str(file)))
+        assert again["changes"] == []
+        assert running.controller.show_json()["groups"] == state
+        with observed(running.star, logs / "run", at_stream_port(viewers)):
+            send_burst(running.star, Burst(PRESENTER, 20, RATE_BPS), logs / "run")
+        seen = read_observation(logs / "run")
+    assert [packet.destinations for packet in seen.matched.packets] == [
+        tuple(map(ip_of, viewers))
+    ] * 20
+
+
+def test_replication_serves_two_streams_of_a_presenter_and_viewers_at_ports_of_their_own(
+    namespaces: None, logs: Path
+) -> None:
+    with conference(REPLICATION_PROGRAM, logs, 3) as running:
+        controller = running.controller
+        controller.add_group(2, PRESENTER, "--udp-port", "6000")
+        controller.add_viewer(GROUP, 2)
+        controller.add_viewer(2, 2, "--udp-port", "7000")
+        controller.add_viewer(2, 3)
+        first = Burst(PRESENTER, 10, RATE_BPS)
+        second = Burst(PRESENTER, 10, RATE_BPS, udp_port=6000, first_sequence=101)
+        sockets = [(2, SFU_UDP_PORT), (2, 7000), (3, 6000)]
+        with observed(running.star, logs / "run", sockets):
+            send_burst(running.star, first, logs / "run")
+            send_burst(running.star, second, logs / "run")
+        seen = read_observation(logs / "run")
+    arrived = Counter((one.host, one.udp_port, one.src_port) for one in seen.received)
+    assert arrived == {(2, 5004, 5004): 10, (2, 7000, 6000): 10, (3, 6000, 6000): 10}
 
 
 def test_a_removed_viewer_gets_nothing_more(program: Path, logs: Path) -> None:
     with conference(program, logs, 4) as running:
         running.grow(3)
         running.controller.remove_viewer(GROUP, 3)
-        with observed(running.star, logs / "run", [2, 3, 4]):
+        with observed(running.star, logs / "run", at_stream_port([2, 3, 4])):
             send_burst(running.star, Burst(PRESENTER, 20, RATE_BPS), logs / "run")
         seen = read_observation(logs / "run")
     assert Counter(one.host for one in seen.received) == {2: 20, 4: 20}

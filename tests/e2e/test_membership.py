@@ -6,7 +6,15 @@ from collections import Counter
 from pathlib import Path
 
 from lab.addresses import ip_of
-from lab.conference import GROUP, PRESENTER, SPARE_S, conference, observed, read_observation
+from lab.conference import (
+    GROUP,
+    PRESENTER,
+    SPARE_S,
+    at_stream_port,
+    conference,
+    observed,
+    read_observation,
+)
 from lab.controller import Controller
 from lab.membership import Version, find_mixtures
 from lab.process import Child
@@ -62,7 +70,7 @@ def test_each_packet_meets_one_version_of_a_group_that_changes_at_random(
         versions = first_versions(running.controller)
         everyone = [*STAYING, *range(FIRST_GUEST, N_HOSTS + 1)]
         with (
-            observed(star, logs / "run", everyone),
+            observed(star, logs / "run", at_stream_port(everyone)),
             start_sender(star.host(PRESENTER), burst, logs / "sender.log") as sender,
         ):
             change_at_random(running.controller, versions, sender, random.Random(SEED))
