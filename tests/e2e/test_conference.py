@@ -181,7 +181,7 @@ def test_a_file_brings_the_switch_to_its_state_and_a_second_time_changes_nothing
         running.controller.reprise("apply", str(file))
         state = running.controller.show_json()["groups"]
         again = json.loads(running.controller.reprise("apply", "--json", str(file)))
-        assert again["changes"] == []
+        assert (again["changed"], again["changes"]) == (False, [])
         assert running.controller.show_json()["groups"] == state
         with observed(running.star, logs / "run", at_stream_port(viewers)):
             send_burst(running.star, Burst(PRESENTER, 20, RATE_BPS), logs / "run")
