@@ -107,7 +107,8 @@ def show_bursts(running: Conference, progress: Progress) -> bool:
         all_right &= summary.n_packets_in == burst.n_packets and n_undelivered == 0
         all_right &= summary.n_lost == summary.n_duplicated == 0
         all_right &= summary.n_out_of_order == summary.n_unmatched == 0
-    progress.block(report.table((*report.DELAY_HEADER, "not delivered once"), rows))
+    table = report.table((*report.DELAY_HEADER, "undelivered"), rows)
+    progress.block(f"{report.DELAY_TITLE}\n\n{table}")
     return all_right
 
 

@@ -22,17 +22,18 @@ def milliseconds(seconds: float) -> str:
     return f"{seconds * 1000:.3f}"
 
 
+DELAY_TITLE = "On the SFU's link; delays from a packet's arrival to its first and last copy, in ms"
 DELAY_HEADER = (
     "viewers",
-    "packets in",
-    "copies out",
+    "packets",
+    "copies",
     "lost",
-    "duplicated",
-    "out of order",
-    "first copy avg ms",
-    "max ms",
-    "last copy avg ms",
-    "max ms",
+    "doubled",
+    "disorder",
+    "first avg",
+    "first max",
+    "last avg",
+    "last max",
 )
 
 
