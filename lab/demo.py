@@ -138,7 +138,7 @@ def show_video(running: Conference, clip: video.Video, progress: Progress) -> bo
 def results_folder(final: Path) -> Iterator[Path]:
     """A folder that gets the name `final` when all is in it, and vanishes on Ctrl-C.
 
-    After another failure it stays, with `-failed` in its name, for its logs tell why.
+    After another failure it stays, `.partial` in its name, for its logs tell why.
     """
     partial = final.with_name(final.name + ".partial")
     partial.mkdir(parents=True)
@@ -151,10 +151,8 @@ def results_folder(final: Path) -> Iterator[Path]:
                 final.parent.rmdir()
         raise
     except BaseException:
-        failed = final.with_name(final.name + "-failed")
-        partial.rename(failed)
-        _give_to_user(failed)
-        print(f"\nThe files up to the failure are in {failed}", file=sys.stderr)
+        _give_to_user(partial)
+        print(f"\nthe files up to the failure are in {partial}", file=sys.stderr)
         raise
     partial.rename(final)
     _give_to_user(final)
