@@ -69,7 +69,7 @@ fn widths_that_do_not_fit_are_named() {
     let mut b = one_table();
     b.json["header_types"][2]["fields"][1] = json!(["egress_spec", 8, false]);
     refused(&b, &["standard_metadata.egress_spec", "expected 9 bits", "found 8"]);
-    let mut b = one_table();
+    let b = one_table();
     let action_id = b.json["actions"][0]["id"].clone();
     let table = b.json["pipelines"][0]["tables"][0].clone();
     let with_entry = |key: &str, data: Value| {
@@ -139,7 +139,7 @@ fn no_json_makes_the_loader_panic() {
     b.field_list(1, &["m.kept"]);
     let mut paths = Vec::new();
     collect(&b.json, String::new(), &mut paths);
-    assert!(paths.len() > 300);
+    assert!(paths.len() > 200);
     let wrong = [json!(null), json!(-1), json!(4_000_000_000u32), json!("x"), json!([]), json!({})];
     let mut n_refused = 0;
     for path in &paths {
