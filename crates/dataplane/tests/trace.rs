@@ -30,21 +30,39 @@ fn a_recirculated_packet_and_its_clone_are_told_step_by_step() {
     b.start(INGRESS, "in");
     let clone = op("==", field("standard_metadata.instance_type"), hex(2));
     b.condition(EGRESS, "is_clone", clone, None, Some("t"));
-    let go = b.action("go", &[("left", 8)], &[
-        assign("pkt.left", param(0)),
-        prim("clone_egress_pkt_to_egress", &[hex(5), hex(1)]),
-        prim("recirculate", &[hex(1)]),
-    ]);
+    let go = b.action(
+        "go",
+        &[("left", 8)],
+        &[
+            assign("pkt.left", param(0)),
+            prim("clone_egress_pkt_to_egress", &[hex(5), hex(1)]),
+            prim("recirculate", &[hex(1)]),
+        ],
+    );
     let stop = b.action("stop", &[], &[mark_to_drop()]);
-    let table = b.table(EGRESS, "t", &[("exact", "pkt.left")], &[("go", go), ("stop", stop)], None);
+    let table = b.table(
+        EGRESS,
+        "t",
+        &[("exact", "pkt.left")],
+        &[("go", go), ("stop", stop)],
+        None,
+    );
     table["default_entry"] = serde_json::json!({"action_id": stop, "action_data": []});
     table["entries"] = serde_json::json!([{"priority": 1,
         "match_key": [{"match_type": "exact", "key": "0x02"}],
         "action_entry": {"action_id": go, "action_data": ["0x01"]}}]);
     b.start(EGRESS, "is_clone");
     let mut switch = b.switch(SwitchConfig::default());
-    let replicas = vec![Replica { port: PortId(7), instance: 0 }];
-    let session = CloneSession { id: 5, replicas, truncate_bytes: None, class_of_service: 0 };
+    let replicas = vec![Replica {
+        port: PortId(7),
+        instance: 0,
+    }];
+    let session = CloneSession {
+        id: 5,
+        replicas,
+        truncate_bytes: None,
+        class_of_service: 0,
+    };
     switch.insert_clone_session(session).unwrap();
     let sink = Text::default();
     let text = Arc::clone(&sink.text);

@@ -7,11 +7,19 @@ use serde_json::json;
 use support::*;
 
 fn session(id: u32, replicas: &[(u16, u16)]) -> CloneSession {
-    CloneSession { id, replicas: to_replicas(replicas), truncate_bytes: None, class_of_service: 0 }
+    CloneSession {
+        id,
+        replicas: to_replicas(replicas),
+        truncate_bytes: None,
+        class_of_service: 0,
+    }
 }
 
 fn to_replicas(replicas: &[(u16, u16)]) -> Vec<Replica> {
-    let replica = |(port, instance): &(u16, u16)| Replica { port: PortId(*port), instance: *instance };
+    let replica = |(port, instance): &(u16, u16)| Replica {
+        port: PortId(*port),
+        instance: *instance,
+    };
     replicas.iter().map(replica).collect()
 }
 
@@ -21,29 +29,50 @@ fn to_replicas(replicas: &[(u16, u16)]) -> Vec<Replica> {
 fn walker() -> Builder {
     let mut b = Builder::new();
     b.field_list(1, &["m.kept"]);
-    b.call(INGRESS, "in", &[
-        assign("pkt.kind", field("standard_metadata.ingress_port")),
-        assign("m.kept", op("+", field("m.kept"), hex(1))),
-        assign("m.lost", op("+", field("m.lost"), hex(1))),
-        output_to(3),
-    ], None);
+    b.call(
+        INGRESS,
+        "in",
+        &[
+            assign("pkt.kind", field("standard_metadata.ingress_port")),
+            assign("m.kept", op("+", field("m.kept"), hex(1))),
+            assign("m.lost", op("+", field("m.lost"), hex(1))),
+            output_to(3),
+        ],
+        None,
+    );
     b.start(INGRESS, "in");
     let is_clone = op("==", field("standard_metadata.instance_type"), hex(2));
     b.condition(EGRESS, "is_clone", is_clone, Some("show"), Some("is_last"));
     let value = op("|", op("<<", field("m.kept"), hex(8)), field("m.lost"));
     b.call(EGRESS, "show", &[assign("pkt.value", value)], None);
-    b.condition(EGRESS, "is_last", op("==", field("pkt.left"), hex(0)), Some("last"), Some("more"));
+    b.condition(
+        EGRESS,
+        "is_last",
+        op("==", field("pkt.left"), hex(0)),
+        Some("last"),
+        Some("more"),
+    );
     let session = hex(5);
-    b.call(EGRESS, "last", &[
-        prim("clone_egress_pkt_to_egress", &[session.clone(), hex(1)]),
-        prim("recirculate", &[hex(1)]),
-        mark_to_drop(),
-    ], None);
-    b.call(EGRESS, "more", &[
-        assign("pkt.left", op("-", field("pkt.left"), hex(1))),
-        prim("clone_egress_pkt_to_egress", &[session, hex(1)]),
-        prim("recirculate", &[hex(1)]),
-    ], None);
+    b.call(
+        EGRESS,
+        "last",
+        &[
+            prim("clone_egress_pkt_to_egress", &[session.clone(), hex(1)]),
+            prim("recirculate", &[hex(1)]),
+            mark_to_drop(),
+        ],
+        None,
+    );
+    b.call(
+        EGRESS,
+        "more",
+        &[
+            assign("pkt.left", op("-", field("pkt.left"), hex(1))),
+            prim("clone_egress_pkt_to_egress", &[session, hex(1)]),
+            prim("recirculate", &[hex(1)]),
+        ],
+        None,
+    );
     b.start(EGRESS, "is_clone");
     b
 }
@@ -55,11 +84,14 @@ fn a_drop_beats_recirculation_and_the_clone_survives_it() {
     let out = exchange(&mut switch, 0, 2, &[9, 2, 0, 0, 0xaa]);
     // Clones leave after every pass; the port is 2 in the first pass and 0 in later ones, kept
     // metadata count the passes, others are zero.
-    assert_eq!(brief(&out), [
-        (7, vec![2, 1, 1, 0, 0xaa]),
-        (7, vec![0, 0, 2, 0, 0xaa]),
-        (7, vec![0, 0, 3, 0, 0xaa]),
-    ]);
+    assert_eq!(
+        brief(&out),
+        [
+            (7, vec![2, 1, 1, 0, 0xaa]),
+            (7, vec![0, 0, 2, 0, 0xaa]),
+            (7, vec![0, 0, 3, 0, 0xaa]),
+        ]
+    );
     let counters = switch.counters();
     assert_eq!(counters.dropped(DropReason::EgressDrop), 1);
     assert_eq!(counters.created_by_clone, 3);
@@ -73,7 +105,10 @@ fn a_drop_beats_recirculation_and_the_clone_survives_it() {
 fn a_clone_to_an_unknown_session_is_a_counted_drop() {
     let mut switch = walker().switch(SwitchConfig::default());
     assert_eq!(exchange(&mut switch, 0, 2, &[9, 1, 0, 0]), []);
-    assert_eq!(switch.counters().dropped(DropReason::CloneSessionUnknown), 2);
+    assert_eq!(
+        switch.counters().dropped(DropReason::CloneSessionUnknown),
+        2
+    );
     switch.insert_clone_session(session(5, &[])).unwrap();
     assert_eq!(exchange(&mut switch, 0, 2, &[9, 1, 0, 0]), []);
     assert_eq!(switch.counters().dropped(DropReason::CloneSessionEmpty), 2);
@@ -108,17 +143,34 @@ fn a_resubmitted_packet_comes_back_as_it_was_with_the_list_kept() {
     b.field_list(1, &["m.kept", "standard_metadata.ingress_port"]);
     let again = op("==", field("standard_metadata.instance_type"), hex(6));
     b.condition(INGRESS, "again", again, Some("second"), Some("first"));
-    b.call(INGRESS, "first", &[
-        assign("m.kept", hex(0x77)),
-        assign("m.lost", hex(0x77)),
-        assign("pkt.value", hex(0x1234)),
-        prim("resubmit", &[hex(1)]),
-    ], None);
-    b.call(INGRESS, "second", &[
-        assign("pkt.kind", field("m.kept")),
-        assign("pkt.left", op("+", field("m.lost"), field("standard_metadata.ingress_port"))),
-        output_to(1),
-    ], None);
+    b.call(
+        INGRESS,
+        "first",
+        &[
+            assign("m.kept", hex(0x77)),
+            assign("m.lost", hex(0x77)),
+            assign("pkt.value", hex(0x1234)),
+            prim("resubmit", &[hex(1)]),
+        ],
+        None,
+    );
+    b.call(
+        INGRESS,
+        "second",
+        &[
+            assign("pkt.kind", field("m.kept")),
+            assign(
+                "pkt.left",
+                op(
+                    "+",
+                    field("m.lost"),
+                    field("standard_metadata.ingress_port"),
+                ),
+            ),
+            output_to(1),
+        ],
+        None,
+    );
     b.start(INGRESS, "again");
     let mut switch = b.switch(SwitchConfig::default());
     let out = exchange(&mut switch, 0, 6, &[1, 1, 0xbe, 0xef, 9]);
@@ -129,30 +181,43 @@ fn a_resubmitted_packet_comes_back_as_it_was_with_the_list_kept() {
 fn an_ingress_clone_has_the_headers_as_they_arrived() {
     let mut b = Builder::new();
     b.field_list(1, &["m.kept"]);
-    b.call(INGRESS, "in", &[
-        assign("m.kept", hex(0x11)),
-        assign("m.lost", hex(0x22)),
-        prim("clone_ingress_pkt_to_egress", &[hex(9), hex(1)]),
-        assign("pkt.value", hex(0x5555)),
-        output_to(1),
-    ], None);
+    b.call(
+        INGRESS,
+        "in",
+        &[
+            assign("m.kept", hex(0x11)),
+            assign("m.lost", hex(0x22)),
+            prim("clone_ingress_pkt_to_egress", &[hex(9), hex(1)]),
+            assign("pkt.value", hex(0x5555)),
+            output_to(1),
+        ],
+        None,
+    );
     b.start(INGRESS, "in");
     let kind = field("standard_metadata.instance_type");
-    b.call(EGRESS, "out", &[
-        assign("pkt.kind", kind),
-        assign("pkt.left", op("|", field("m.kept"), field("m.lost"))),
-    ], None);
+    b.call(
+        EGRESS,
+        "out",
+        &[
+            assign("pkt.kind", kind),
+            assign("pkt.left", op("|", field("m.kept"), field("m.lost"))),
+        ],
+        None,
+    );
     b.start(EGRESS, "out");
     let mut switch = b.switch(SwitchConfig::default());
     let mut clones = session(9, &[(4, 0), (5, 3)]);
     clones.truncate_bytes = Some(5);
     switch.insert_clone_session(clones).unwrap();
     let out = exchange(&mut switch, 0, 0, &[8, 8, 0xab, 0xcd, 1, 2, 3]);
-    assert_eq!(brief(&out), [
-        (4, vec![1, 0x11, 0xab, 0xcd, 1]),
-        (5, vec![1, 0x11, 0xab, 0xcd, 1]),
-        (1, vec![0, 0x33, 0x55, 0x55, 1, 2, 3]),
-    ]);
+    assert_eq!(
+        brief(&out),
+        [
+            (4, vec![1, 0x11, 0xab, 0xcd, 1]),
+            (5, vec![1, 0x11, 0xab, 0xcd, 1]),
+            (1, vec![0, 0x33, 0x55, 0x55, 1, 2, 3]),
+        ]
+    );
     assert_accounted(&switch);
 }
 
@@ -161,31 +226,47 @@ fn replicator() -> Builder {
     let group = assign("standard_metadata.mcast_grp", field("pkt.kind"));
     b.call(INGRESS, "in", &[group], None);
     b.start(INGRESS, "in");
-    b.call(EGRESS, "out", &[
-        assign("pkt.value", field("standard_metadata.egress_rid")),
-        assign("pkt.left", field("standard_metadata.instance_type")),
-    ], None);
+    b.call(
+        EGRESS,
+        "out",
+        &[
+            assign("pkt.value", field("standard_metadata.egress_rid")),
+            assign("pkt.left", field("standard_metadata.instance_type")),
+        ],
+        None,
+    );
     b.start(EGRESS, "out");
     b
 }
 
 fn group(id: u32, replicas: &[(u16, u16)]) -> MulticastGroup {
-    MulticastGroup { id, replicas: to_replicas(replicas) }
+    MulticastGroup {
+        id,
+        replicas: to_replicas(replicas),
+    }
 }
 
 #[test]
 fn replicas_are_made_in_the_order_of_the_group() {
     let mut switch = replicator().switch(SwitchConfig::default());
-    switch.insert_multicast_group(group(3, &[(5, 1), (1, 9), (5, 2)])).unwrap();
+    switch
+        .insert_multicast_group(group(3, &[(5, 1), (1, 9), (5, 2)]))
+        .unwrap();
     let out = exchange(&mut switch, 0, 0, &[3, 0, 0, 0, 7]);
-    assert_eq!(brief(&out), [
-        (5, vec![3, 5, 0, 1, 7]),
-        (1, vec![3, 5, 0, 9, 7]),
-        (5, vec![3, 5, 0, 2, 7]),
-    ]);
+    assert_eq!(
+        brief(&out),
+        [
+            (5, vec![3, 5, 0, 1, 7]),
+            (1, vec![3, 5, 0, 9, 7]),
+            (5, vec![3, 5, 0, 2, 7]),
+        ]
+    );
     assert_eq!(switch.counters().created_by_replication, 2);
     switch.modify_multicast_group(group(3, &[(2, 4)])).unwrap();
-    assert_eq!(brief(&exchange(&mut switch, 0, 0, &[3, 0, 0, 0])), [(2, vec![3, 5, 0, 4])]);
+    assert_eq!(
+        brief(&exchange(&mut switch, 0, 0, &[3, 0, 0, 0])),
+        [(2, vec![3, 5, 0, 4])]
+    );
     assert_accounted(&switch);
 }
 
@@ -195,8 +276,14 @@ fn a_group_that_is_not_there_or_empty_is_a_counted_drop() {
     switch.insert_multicast_group(group(4, &[])).unwrap();
     assert_eq!(exchange(&mut switch, 0, 0, &[3, 0, 0, 0]), []);
     assert_eq!(exchange(&mut switch, 0, 0, &[4, 0, 0, 0]), []);
-    assert_eq!(switch.counters().dropped(DropReason::MulticastGroupUnknown), 1);
-    assert_eq!(switch.counters().dropped(DropReason::MulticastGroupEmpty), 1);
+    assert_eq!(
+        switch.counters().dropped(DropReason::MulticastGroupUnknown),
+        1
+    );
+    assert_eq!(
+        switch.counters().dropped(DropReason::MulticastGroupEmpty),
+        1
+    );
     assert_accounted(&switch);
 }
 
@@ -208,7 +295,9 @@ fn full_queues_drop_and_count() {
         ..SwitchConfig::default()
     };
     let mut switch = replicator().switch(config);
-    switch.insert_multicast_group(group(1, &[(1, 1), (1, 2), (1, 3), (1, 4), (2, 5)])).unwrap();
+    switch
+        .insert_multicast_group(group(1, &[(1, 1), (1, 2), (1, 3), (1, 4), (2, 5)]))
+        .unwrap();
     let out = exchange(&mut switch, 0, 0, &[1, 0, 0, 0]);
     assert_eq!(out.len(), 4);
     assert_eq!(switch.counters().dropped(DropReason::EgressQueueFull), 1);
@@ -232,16 +321,26 @@ fn the_recirculation_queue_is_bounded() {
     exchange(&mut switch, 0, 0, &[0, 5, 0, 0]);
     exchange(&mut switch, 0, 0, &[0, 5, 0, 0]);
     // The first packet recirculates at once and then waits; the others find the place taken.
-    assert_eq!(switch.counters().dropped(DropReason::RecirculationQueueFull), 2);
+    assert_eq!(
+        switch
+            .counters()
+            .dropped(DropReason::RecirculationQueueFull),
+        2
+    );
     assert_eq!(switch.packets_inside(), 1);
     assert_accounted(&switch);
 }
 
 #[test]
 fn a_rate_spaces_departures_in_virtual_time() {
-    let config = SwitchConfig { egress_rate_pps: Some(1_000), ..SwitchConfig::default() };
+    let config = SwitchConfig {
+        egress_rate_pps: Some(1_000),
+        ..SwitchConfig::default()
+    };
     let mut switch = replicator().switch(config);
-    switch.insert_multicast_group(group(1, &[(1, 1), (1, 2), (1, 3), (2, 4)])).unwrap();
+    switch
+        .insert_multicast_group(group(1, &[(1, 1), (1, 2), (1, 3), (2, 4)]))
+        .unwrap();
     let out = exchange(&mut switch, 10, 0, &[1, 0, 0, 0]);
     assert_eq!(out.iter().map(|t| t.port.0).collect::<Vec<_>>(), [1, 2]);
     assert_eq!(switch.poll_timeout(), Some(1_000_010));
@@ -256,7 +355,10 @@ fn a_rate_spaces_departures_in_virtual_time() {
 
 #[test]
 fn a_rate_holds_recirculated_packets_and_lets_new_frames_pass() {
-    let config = SwitchConfig { recirculation_rate_pps: Some(1_000_000), ..SwitchConfig::default() };
+    let config = SwitchConfig {
+        recirculation_rate_pps: Some(1_000_000),
+        ..SwitchConfig::default()
+    };
     let mut switch = walker().switch(config);
     switch.insert_clone_session(session(5, &[(7, 0)])).unwrap();
     assert_eq!(exchange(&mut switch, 0, 0, &[0, 3, 0, 0]).len(), 2);
@@ -273,7 +375,10 @@ fn a_higher_priority_leaves_first() {
     let priority = assign("standard_metadata.priority", field("pkt.kind"));
     b.call(INGRESS, "in", &[priority, output_to(1)], None);
     b.start(INGRESS, "in");
-    let config = SwitchConfig { egress_rate_pps: Some(1_000), ..SwitchConfig::default() };
+    let config = SwitchConfig {
+        egress_rate_pps: Some(1_000),
+        ..SwitchConfig::default()
+    };
     let mut switch = b.switch(config);
     for kind in [0, 0, 7, 7] {
         switch.handle_frame(0, PortId(0), &[kind, 0, 0, 0]);
@@ -281,13 +386,19 @@ fn a_higher_priority_leaves_first() {
     // Egress work goes first, so the first packet of each queue is out before the next comes in.
     let first: Vec<u8> = drain(&mut switch, 0).iter().map(|t| t.frame[0]).collect();
     assert_eq!(first, [0, 7]);
-    let second: Vec<u8> = drain(&mut switch, 1_000_000).iter().map(|t| t.frame[0]).collect();
+    let second: Vec<u8> = drain(&mut switch, 1_000_000)
+        .iter()
+        .map(|t| t.frame[0])
+        .collect();
     assert_eq!(second, [7, 0]);
 }
 
 #[test]
 fn a_drain_waits_for_older_packets_and_their_descendants_only() {
-    let config = SwitchConfig { recirculation_rate_pps: Some(1_000), ..SwitchConfig::default() };
+    let config = SwitchConfig {
+        recirculation_rate_pps: Some(1_000),
+        ..SwitchConfig::default()
+    };
     let mut switch = walker().switch(config);
     switch.insert_clone_session(session(5, &[(7, 0)])).unwrap();
     let before = switch.begin_drain();
@@ -313,7 +424,10 @@ fn a_drain_waits_for_older_packets_and_their_descendants_only() {
 
 #[test]
 fn a_new_program_clears_everything_and_counts_who_was_inside() {
-    let config = SwitchConfig { recirculation_rate_pps: Some(1), ..SwitchConfig::default() };
+    let config = SwitchConfig {
+        recirculation_rate_pps: Some(1),
+        ..SwitchConfig::default()
+    };
     let mut switch = walker().switch(config);
     switch.insert_clone_session(session(5, &[(7, 0)])).unwrap();
     switch.insert_multicast_group(group(1, &[(1, 1)])).unwrap();
@@ -351,10 +465,18 @@ fn frames_without_a_port_or_a_program_are_counted() {
 #[test]
 fn the_cpu_port_takes_packet_outs_and_gives_packet_ins() {
     let mut b = Builder::new();
-    b.call(INGRESS, "in", &[assign("standard_metadata.egress_spec", field("pkt.value"))], None);
+    b.call(
+        INGRESS,
+        "in",
+        &[assign("standard_metadata.egress_spec", field("pkt.value"))],
+        None,
+    );
     b.start(INGRESS, "in");
     let mut switch = b.switch(SwitchConfig::default());
-    assert_eq!(brief(&exchange(&mut switch, 0, 510, &[1, 1, 0, 2])), [(2, vec![1, 1, 0, 2])]);
+    assert_eq!(
+        brief(&exchange(&mut switch, 0, 510, &[1, 1, 0, 2])),
+        [(2, vec![1, 1, 0, 2])]
+    );
     assert_eq!(exchange(&mut switch, 0, 3, &[1, 1, 1, 0xfe]), []);
     assert_eq!(switch.poll_packet_in(), Some(vec![1, 1, 1, 0xfe]));
     assert_eq!(switch.poll_packet_in(), None);
@@ -365,20 +487,41 @@ fn the_cpu_port_takes_packet_outs_and_gives_packet_ins() {
 #[test]
 fn timestamps_depths_and_lengths_are_filled_in() {
     let mut b = Builder::new();
-    b.call(INGRESS, "in", &[
-        assign("m.kept", field("standard_metadata.ingress_global_timestamp")),
-        output_to(1),
-    ], None);
+    b.call(
+        INGRESS,
+        "in",
+        &[
+            assign(
+                "m.kept",
+                field("standard_metadata.ingress_global_timestamp"),
+            ),
+            output_to(1),
+        ],
+        None,
+    );
     b.start(INGRESS, "in");
-    b.call(EGRESS, "out", &[
-        assign("pkt.kind", field("m.kept")),
-        assign("pkt.left", field("standard_metadata.deq_timedelta")),
-        assign("pkt.value", op("|",
-            op("<<", field("standard_metadata.packet_length"), hex(8)),
-            field("standard_metadata.enq_qdepth"))),
-    ], None);
+    b.call(
+        EGRESS,
+        "out",
+        &[
+            assign("pkt.kind", field("m.kept")),
+            assign("pkt.left", field("standard_metadata.deq_timedelta")),
+            assign(
+                "pkt.value",
+                op(
+                    "|",
+                    op("<<", field("standard_metadata.packet_length"), hex(8)),
+                    field("standard_metadata.enq_qdepth"),
+                ),
+            ),
+        ],
+        None,
+    );
     b.start(EGRESS, "out");
-    let config = SwitchConfig { egress_rate_pps: Some(100_000), ..SwitchConfig::default() };
+    let config = SwitchConfig {
+        egress_rate_pps: Some(100_000),
+        ..SwitchConfig::default()
+    };
     let mut switch = b.switch(config);
     for _ in 0..3 {
         switch.handle_frame(5_000, PortId(0), &[0, 0, 0, 0, 0xee]);
@@ -386,23 +529,34 @@ fn timestamps_depths_and_lengths_are_filled_in() {
     let mut out = drain(&mut switch, 6_000);
     out.extend(drain(&mut switch, 16_000));
     out.extend(drain(&mut switch, 26_000));
-    assert_eq!(brief(&out), [
-        (1, vec![5, 0, 5, 0, 0xee]),
-        (1, vec![5, 10, 5, 0, 0xee]),
-        (1, vec![5, 20, 5, 1, 0xee]),
-    ]);
+    assert_eq!(
+        brief(&out),
+        [
+            (1, vec![5, 0, 5, 0, 0xee]),
+            (1, vec![5, 10, 5, 0, 0xee]),
+            (1, vec![5, 20, 5, 1, 0xee]),
+        ]
+    );
 }
 
 #[test]
 fn digests_carry_canonical_values() {
     let mut b = Builder::new();
-    b.push("learn_lists", json!({"id": 1, "name": "seen_t",
-        "elements": [field("pkt.kind"), field("pkt.value")]}));
-    b.call(INGRESS, "in", &[
-        prim("generate_digest", &[hex(0), hex(1)]),
-        assign("pkt.kind", hex(0)),
-        output_to(1),
-    ], None);
+    b.push(
+        "learn_lists",
+        json!({"id": 1, "name": "seen_t",
+        "elements": [field("pkt.kind"), field("pkt.value")]}),
+    );
+    b.call(
+        INGRESS,
+        "in",
+        &[
+            prim("generate_digest", &[hex(0), hex(1)]),
+            assign("pkt.kind", hex(0)),
+            output_to(1),
+        ],
+        None,
+    );
     b.start(INGRESS, "in");
     let mut switch = b.switch(SwitchConfig::default());
     exchange(&mut switch, 0, 0, &[7, 0, 0x12, 0x34]);

@@ -36,7 +36,10 @@ pub fn output_to(port: u64) -> Value {
 }
 
 pub fn mark_to_drop() -> Value {
-    prim("mark_to_drop", &[json!({"type": "header", "value": "standard_metadata"})])
+    prim(
+        "mark_to_drop",
+        &[json!({"type": "header", "value": "standard_metadata"})],
+    )
 }
 
 /// A program with a header `pkt` of kind (8 bits), left (8), value (16), metadata `m` of kept
@@ -48,7 +51,10 @@ pub struct Builder {
 
 impl Builder {
     pub fn new() -> Self {
-        Self { json: base(), next_id: 1 }
+        Self {
+            json: base(),
+            next_id: 1,
+        }
     }
 
     fn id(&mut self) -> u32 {
@@ -73,7 +79,10 @@ impl Builder {
     }
 
     pub fn node(&mut self, pipeline: usize, list: &str, node: Value) {
-        self.json["pipelines"][pipeline][list].as_array_mut().expect("a list").push(node);
+        self.json["pipelines"][pipeline][list]
+            .as_array_mut()
+            .expect("a list")
+            .push(node);
     }
 
     /// A node that runs primitives and goes on to `next`.
@@ -117,14 +126,18 @@ impl Builder {
             .collect();
         let names: Vec<&str> = actions.iter().map(|(name, _)| *name).collect();
         let ids: Vec<u32> = actions.iter().map(|(_, id)| *id).collect();
-        let next_tables: serde_json::Map<String, Value> =
-            names.iter().map(|name| ((*name).to_owned(), json!(next))).collect();
+        let next_tables: serde_json::Map<String, Value> = names
+            .iter()
+            .map(|name| ((*name).to_owned(), json!(next)))
+            .collect();
         let table = json!({"name": name, "id": id, "key": key, "match_type": "exact",
             "type": "simple", "max_size": 64, "with_counters": true, "support_timeout": false,
             "direct_meters": null, "action_ids": ids, "actions": names,
             "base_default_next": next, "next_tables": next_tables});
         self.node(pipeline, "tables", table);
-        let tables = self.json["pipelines"][pipeline]["tables"].as_array_mut().expect("a list");
+        let tables = self.json["pipelines"][pipeline]["tables"]
+            .as_array_mut()
+            .expect("a list");
         tables.last_mut().expect("the table")
     }
 
@@ -134,7 +147,10 @@ impl Builder {
 
     pub fn field_list(&mut self, id: u32, fields: &[&str]) {
         let elements: Vec<Value> = fields.iter().map(|path| field(path)).collect();
-        self.push("field_lists", json!({"id": id, "name": format!("list{id}"), "elements": elements}));
+        self.push(
+            "field_lists",
+            json!({"id": id, "name": format!("list{id}"), "elements": elements}),
+        );
     }
 
     pub fn program(&self) -> Program {
@@ -155,14 +171,27 @@ pub const EGRESS: usize = 1;
 
 fn base() -> Value {
     let standard_metadata = [
-        ("ingress_port", 9), ("egress_spec", 9), ("egress_port", 9), ("instance_type", 32),
-        ("packet_length", 32), ("enq_timestamp", 32), ("enq_qdepth", 19), ("deq_timedelta", 32),
-        ("deq_qdepth", 19), ("ingress_global_timestamp", 48), ("egress_global_timestamp", 48),
-        ("mcast_grp", 16), ("egress_rid", 16), ("checksum_error", 1), ("parser_error", 32),
+        ("ingress_port", 9),
+        ("egress_spec", 9),
+        ("egress_port", 9),
+        ("instance_type", 32),
+        ("packet_length", 32),
+        ("enq_timestamp", 32),
+        ("enq_qdepth", 19),
+        ("deq_timedelta", 32),
+        ("deq_qdepth", 19),
+        ("ingress_global_timestamp", 48),
+        ("egress_global_timestamp", 48),
+        ("mcast_grp", 16),
+        ("egress_rid", 16),
+        ("checksum_error", 1),
+        ("parser_error", 32),
         ("priority", 3),
     ];
-    let standard_metadata: Vec<Value> =
-        standard_metadata.iter().map(|(name, bits)| json!([name, bits, false])).collect();
+    let standard_metadata: Vec<Value> = standard_metadata
+        .iter()
+        .map(|(name, bits)| json!([name, bits, false]))
+        .collect();
     let pipeline = |name: &str, id: u32| {
         json!({"name": name, "id": id, "init_table": null, "tables": [], "action_profiles": [],
             "conditionals": [], "action_calls": []})
@@ -207,15 +236,17 @@ pub fn drain(switch: &mut Switch, now: u64) -> Vec<Transmit> {
 
 /// Port and bytes of each frame.
 pub fn brief(transmits: &[Transmit]) -> Vec<(u16, Vec<u8>)> {
-    transmits.iter().map(|t| (t.port.0, t.frame.clone())).collect()
+    transmits
+        .iter()
+        .map(|t| (t.port.0, t.frame.clone()))
+        .collect()
 }
 
 /// Nothing vanishes uncounted.
 #[track_caller]
 pub fn assert_accounted(switch: &Switch) {
     let counters = switch.counters();
-    let appeared =
-        counters.received + counters.created_by_clone + counters.created_by_replication;
+    let appeared = counters.received + counters.created_by_clone + counters.created_by_replication;
     let ended = counters.transmitted + counters.to_cpu + counters.dropped_total();
     assert_eq!(appeared, ended + switch.packets_inside(), "{counters:?}");
 }

@@ -31,11 +31,17 @@ struct Context {
 
 impl Context {
     fn new(kind: &str, name: &str) -> Self {
-        Self { place: format!("{kind} \"{name}\""), params: 0 }
+        Self {
+            place: format!("{kind} \"{name}\""),
+            params: 0,
+        }
     }
 
     fn error(&self, message: impl Into<String>) -> LoadError {
-        LoadError { place: self.place.clone(), message: message.into() }
+        LoadError {
+            place: self.place.clone(),
+            message: message.into(),
+        }
     }
 
     fn fail<T>(&self, message: impl Into<String>) -> Load<T> {
@@ -48,7 +54,9 @@ impl Context {
         K: std::borrow::Borrow<str> + std::hash::Hash + Eq,
         V: Copy,
     {
-        map.get(name).copied().ok_or_else(|| self.error(format!("unknown {kind} \"{name}\"")))
+        map.get(name)
+            .copied()
+            .ok_or_else(|| self.error(format!("unknown {kind} \"{name}\"")))
     }
 }
 
