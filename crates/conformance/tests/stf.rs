@@ -1,4 +1,10 @@
 //! Every `testdata/stf/*.stf` with the program beside it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::too_many_lines,
+    reason = "a test stops at what it did not expect, and tells one story"
+)]
 
 use std::path::{Path, PathBuf};
 

@@ -13,8 +13,8 @@ use crate::{
     program::{
         ActionId, ActionInfo, Program, TableId,
         ir::{
-            AnyStack, BoolExpr, Expr, FieldId, HeaderExpr, HeaderId, Ir, NextNode, Node, NodeId,
-            Place, Primitive,
+            AnyStack, BoolExpr, CalculationId, Expr, FieldId, HeaderExpr, HeaderId, Ir, NextNode,
+            Node, NodeId, Place, Primitive,
         },
     },
     switch::TableCounters,
@@ -252,12 +252,7 @@ impl Pass<'_> {
                 calculation,
                 size,
             } => {
-                let calculation = &self.ir.calculations[calculation.index()];
-                let hash = hash::calculate(self.ir, self.phv, self.payload, calculation);
-                // A size of 0 counts as 1, as in BMv2: the result is the base.
-                let size = value::low_u64(&self.number(size)).max(1);
-                let base = value::low_u64(&self.number(base));
-                self.assign(to, Int::from((hash % size).wrapping_add(base)));
+                self.hash(to, base, *calculation, size);
             }
             Primitive::Random { to, low, high } => {
                 let low = value::low_u64(&self.number(low));
@@ -274,6 +269,15 @@ impl Pass<'_> {
             }
             other => self.request(other),
         }
+    }
+
+    fn hash(&mut self, to: &Place, base: &Expr, calculation: CalculationId, size: &Expr) {
+        let calculation = &self.ir.calculations[calculation.index()];
+        let hash = hash::calculate(self.ir, self.phv, self.payload, calculation);
+        // A size of 0 counts as 1, as in BMv2: the result is the base.
+        let size = value::low_u64(&self.number(size)).max(1);
+        let base = value::low_u64(&self.number(base));
+        self.assign(to, Int::from((hash % size).wrapping_add(base)));
     }
 
     /// What the traffic manager does after the control; the last request of a kind counts.

@@ -1,4 +1,10 @@
 //! Traces: what a newcomer reads of a packet's way.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::too_many_lines,
+    reason = "a test stops at what it did not expect, and tells one story"
+)]
 
 mod support;
 

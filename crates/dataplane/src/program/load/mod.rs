@@ -49,7 +49,7 @@ impl Context {
     }
 
     /// A name's meaning, or a message that says what kind of thing is missing.
-    fn find<'k, K, V>(&self, map: &HashMap<K, V>, kind: &str, name: &'k str) -> Load<V>
+    fn find<K, V>(&self, map: &HashMap<K, V>, kind: &str, name: &str) -> Load<V>
     where
         K: std::borrow::Borrow<str> + std::hash::Hash + Eq,
         V: Copy,
