@@ -87,7 +87,10 @@ pub struct Meta {
 
 impl Default for Meta {
     fn default() -> Self {
-        Self { version: FORMAT_VERSION, compiler: None }
+        Self {
+            version: FORMAT_VERSION,
+            compiler: None,
+        }
     }
 }
 
@@ -180,7 +183,11 @@ impl<'de> Deserialize<'de> for Field {
                 )));
             }
         };
-        Ok(Self { name, width, signed })
+        Ok(Self {
+            name,
+            width,
+            signed,
+        })
     }
 }
 

@@ -1,1 +1,3 @@
 //! Development only: one corpus on every engine; the architecture test.
+
+pub mod stf;

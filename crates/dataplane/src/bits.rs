@@ -13,7 +13,10 @@ pub(crate) struct BitWriter {
 
 impl BitWriter {
     pub(crate) fn with_capacity(bytes: usize) -> Self {
-        Self { bytes: Vec::with_capacity(bytes), ..Self::default() }
+        Self {
+            bytes: Vec::with_capacity(bytes),
+            ..Self::default()
+        }
     }
 
     pub(crate) fn push(&mut self, value: &Int, bits: u32) {
@@ -97,7 +100,10 @@ mod tests {
         let widths = [4u32, 4, 6, 2, 16, 3, 13, 1, 127, 128, 129, 7, 33];
         let mut writer = BitWriter::default();
         for (i, bits) in widths.iter().enumerate() {
-            writer.push(&(value::ones(*bits) - Int::from(u8::from(i % 2 == 0))), *bits);
+            writer.push(
+                &(value::ones(*bits) - Int::from(u8::from(i % 2 == 0))),
+                *bits,
+            );
         }
         let bytes = writer.finish();
         let mut offset = 0;

@@ -9,7 +9,10 @@ use crate::{
 };
 
 fn is_wanted(pass: &Pass<'_>, checksum: &Checksum) -> bool {
-    checksum.condition.as_ref().is_none_or(|condition| pass.scope().truth(condition))
+    checksum
+        .condition
+        .as_ref()
+        .is_none_or(|condition| pass.scope().truth(condition))
 }
 
 fn compute(pass: &Pass<'_>, checksum: &Checksum) -> u64 {

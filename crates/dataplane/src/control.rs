@@ -171,7 +171,8 @@ impl Target<'_> {
     fn key(&self, key: &[MatchField], priority: i32) -> Controlled<Vec<Matcher>> {
         let name = &self.info.name;
         if self.info.has_priority() && priority <= 0 {
-            let message = format!("table \"{name}\": expected a priority above 0, found {priority}");
+            let message =
+                format!("table \"{name}\": expected a priority above 0, found {priority}");
             return error(ControlErrorKind::InvalidArgument, message);
         }
         if !self.info.has_priority() && priority != 0 {
@@ -187,7 +188,10 @@ impl Target<'_> {
 
     fn writable(&self) -> Controlled {
         if self.info.is_const {
-            let message = format!("table \"{}\": the program fixes its entries", self.info.name);
+            let message = format!(
+                "table \"{}\": the program fixes its entries",
+                self.info.name
+            );
             return error(ControlErrorKind::PermissionDenied, message);
         }
         Ok(())
@@ -207,7 +211,9 @@ impl Target<'_> {
 
     fn find(&self, key: &[MatchField], priority: i32) -> Controlled<EntryIndex> {
         let key = self.key(key, priority)?;
-        self.table.find(&key, priority).ok_or_else(|| self.table.not_found(self.info))
+        self.table
+            .find(&key, priority)
+            .ok_or_else(|| self.table.not_found(self.info))
     }
 }
 
@@ -222,11 +228,24 @@ impl Switch {
     }
 
     fn target(&mut self, id: TableId) -> Controlled<Target<'_>> {
-        let Loaded { program, tables, .. } = self.loaded_mut()?;
-        let Program { tables: infos, actions, .. } = program;
+        let Loaded {
+            program, tables, ..
+        } = self.loaded_mut()?;
+        let Program {
+            tables: infos,
+            actions,
+            ..
+        } = program;
         match (infos.get(id.index()), tables.table_mut(id)) {
-            (Some(info), Some(table)) => Ok(Target { info, actions, table }),
-            _ => error(ControlErrorKind::NotFound, format!("no table {}", id.index())),
+            (Some(info), Some(table)) => Ok(Target {
+                info,
+                actions,
+                table,
+            }),
+            _ => error(
+                ControlErrorKind::NotFound,
+                format!("no table {}", id.index()),
+            ),
         }
     }
 
@@ -247,7 +266,9 @@ impl Switch {
         target.writable()?;
         let key = target.key(&entry.key, entry.priority)?;
         let call = target.call(&entry.action)?;
-        target.table.insert(target.info, key, entry.priority, call, entry.counter)
+        target
+            .table
+            .insert(target.info, key, entry.priority, call, entry.counter)
     }
 
     /// Replaces the action of an entry; its direct counter goes on.
@@ -281,12 +302,15 @@ impl Switch {
     /// Every entry, those that the program fixes too; none of a table that is not there.
     pub fn entries(&self, table: TableId) -> Vec<TableEntry> {
         let view = self.table_view(table);
-        view.map_or_else(Vec::new, |(info, actions, table)| table.entries(info, actions))
+        view.map_or_else(Vec::new, |(info, actions, table)| {
+            table.entries(info, actions)
+        })
     }
 
     /// How many entries there are.
     pub fn entry_count(&self, table: TableId) -> usize {
-        self.table_view(table).map_or(0, |(_, _, table)| table.len())
+        self.table_view(table)
+            .map_or(0, |(_, _, table)| table.len())
     }
 
     /// One entry.
@@ -334,7 +358,10 @@ impl Switch {
     ) -> Controlled<CounterValue> {
         self.loaded()?;
         let Some((info, _, state)) = self.table_view(table) else {
-            return error(ControlErrorKind::NotFound, format!("no table {}", table.index()));
+            return error(
+                ControlErrorKind::NotFound,
+                format!("no table {}", table.index()),
+            );
         };
         if !info.with_counters {
             let message = format!("table \"{}\" has no direct counter", info.name);
@@ -374,9 +401,15 @@ impl Switch {
     pub fn counter_cell(&self, counter: CounterId, index: u64) -> Controlled<CounterValue> {
         let cells = self.loaded()?.externs.counters.cells(counter);
         let Some(cells) = cells else {
-            return error(ControlErrorKind::NotFound, format!("no counter {}", counter.index()));
+            return error(
+                ControlErrorKind::NotFound,
+                format!("no counter {}", counter.index()),
+            );
         };
-        match usize::try_from(index).ok().and_then(|index| cells.get(index)) {
+        match usize::try_from(index)
+            .ok()
+            .and_then(|index| cells.get(index))
+        {
             Some(cell) => Ok(*cell),
             None => beyond("counter", index, cells.len()),
         }
@@ -394,7 +427,9 @@ impl Switch {
     ) -> Controlled {
         self.counter_cell(counter, index)?;
         let counters = &mut self.loaded_mut()?.externs.counters;
-        let cell = usize::try_from(index).ok().and_then(|i| counters.cell_mut(counter, i));
+        let cell = usize::try_from(index)
+            .ok()
+            .and_then(|i| counters.cell_mut(counter, i));
         if let Some(cell) = cell {
             *cell = value;
         }
@@ -415,9 +450,14 @@ impl Switch {
     pub fn register_cell(&self, register: RegisterId, index: u64) -> Controlled<Vec<u8>> {
         let registers = &self.loaded()?.externs.registers;
         let Some((cells, bits)) = registers.shape(register) else {
-            return error(ControlErrorKind::NotFound, format!("no register {}", register.index()));
+            return error(
+                ControlErrorKind::NotFound,
+                format!("no register {}", register.index()),
+            );
         };
-        let cell = usize::try_from(index).ok().and_then(|i| registers.get(register, i));
+        let cell = usize::try_from(index)
+            .ok()
+            .and_then(|i| registers.get(register, i));
         match cell {
             Some(cell) => Ok(value::to_canonical_bytes(&cell, bits)),
             None => beyond("register", index, cells),
@@ -439,7 +479,10 @@ impl Switch {
         let name = format!("register {}", register.index());
         let number = match_action::number(&name, value, bits)?;
         if let Ok(index) = usize::try_from(index) {
-            self.loaded_mut()?.externs.registers.set(register, index, number);
+            self.loaded_mut()?
+                .externs
+                .registers
+                .set(register, index, number);
         }
         Ok(())
     }

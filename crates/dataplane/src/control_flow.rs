@@ -13,8 +13,8 @@ use crate::{
     program::{
         ActionId, ActionInfo, Program, TableId,
         ir::{
-            AnyStack, BoolExpr, Expr, FieldId, HeaderExpr, HeaderId, Ir, NextNode, Node, NodeId,
-            Place, Primitive,
+            AnyStack, BoolExpr, CalculationId, Expr, FieldId, HeaderExpr, HeaderId, Ir, NextNode,
+            Node, NodeId, Place, Primitive,
         },
     },
     switch::TableCounters,
@@ -52,7 +52,12 @@ enum Flow {
 
 impl Pass<'_> {
     pub(crate) fn scope(&self) -> Scope<'_> {
-        Scope { ir: self.ir, phv: self.phv, registers: &self.externs.registers, args: &self.args }
+        Scope {
+            ir: self.ir,
+            phv: self.phv,
+            registers: &self.externs.registers,
+            args: &self.args,
+        }
     }
 
     fn number(&self, expr: &Expr) -> Int {
@@ -84,7 +89,9 @@ impl Pass<'_> {
             }
             return;
         }
-        let Some(field) = self.field_of(place) else { return };
+        let Some(field) = self.field_of(place) else {
+            return;
+        };
         if !self.tracer.is_on() {
             self.phv.set(self.ir, field, value);
             return;
@@ -103,7 +110,9 @@ impl Pass<'_> {
     }
 
     fn set_validity(&mut self, header: &HeaderExpr, valid: bool) {
-        let Some(header) = self.scope().header(header) else { return };
+        let Some(header) = self.scope().header(header) else {
+            return;
+        };
         if self.phv.is_valid(header) == valid {
             return;
         }
@@ -194,7 +203,11 @@ impl Pass<'_> {
     fn extern_call(&mut self, primitive: &Primitive) {
         match primitive {
             Primitive::MarkToDrop => self.mark_to_drop(),
-            Primitive::RegisterRead { to, register, index } => {
+            Primitive::RegisterRead {
+                to,
+                register,
+                index,
+            } => {
                 let index = self.index(index);
                 let value = index.and_then(|index| self.externs.registers.get(*register, index));
                 let array = &self.ir.registers[register.index()];
@@ -206,7 +219,11 @@ impl Pass<'_> {
                     self.assign(to, value);
                 }
             }
-            Primitive::RegisterWrite { register, index, value } => {
+            Primitive::RegisterWrite {
+                register,
+                index,
+                value,
+            } => {
                 let (index, value) = (self.index(index), self.number(value));
                 let array = &self.ir.registers[register.index()];
                 self.tracer.emit(|| TraceKind::RegisterWrite {
@@ -229,13 +246,13 @@ impl Pass<'_> {
                     counter::count(cell, self.ingress_bytes);
                 }
             }
-            Primitive::Hash { to, base, calculation, size } => {
-                let calculation = &self.ir.calculations[calculation.index()];
-                let hash = hash::calculate(self.ir, self.phv, self.payload, calculation);
-                // A size of 0 counts as 1, as in BMv2: the result is the base.
-                let size = value::low_u64(&self.number(size)).max(1);
-                let base = value::low_u64(&self.number(base));
-                self.assign(to, Int::from((hash % size).wrapping_add(base)));
+            Primitive::Hash {
+                to,
+                base,
+                calculation,
+                size,
+            } => {
+                self.hash(to, base, *calculation, size);
             }
             Primitive::Random { to, low, high } => {
                 let low = value::low_u64(&self.number(low));
@@ -252,6 +269,15 @@ impl Pass<'_> {
             }
             other => self.request(other),
         }
+    }
+
+    fn hash(&mut self, to: &Place, base: &Expr, calculation: CalculationId, size: &Expr) {
+        let calculation = &self.ir.calculations[calculation.index()];
+        let hash = hash::calculate(self.ir, self.phv, self.payload, calculation);
+        // A size of 0 counts as 1, as in BMv2: the result is the base.
+        let size = value::low_u64(&self.number(size)).max(1);
+        let base = value::low_u64(&self.number(base));
+        self.assign(to, Int::from((hash % size).wrapping_add(base)));
     }
 
     /// What the traffic manager does after the control; the last request of a kind counts.
@@ -341,9 +367,17 @@ pub(crate) fn run(
         }
         next = match &program.ir.nodes[id.index()] {
             Node::Table(table) => apply(program, tables, pass, *table),
-            Node::If { name, condition, yes, no } => {
+            Node::If {
+                name,
+                condition,
+                yes,
+                no,
+            } => {
                 let holds = pass.scope().truth(condition);
-                pass.tracer.emit(|| TraceKind::Condition { text: name.clone(), holds });
+                pass.tracer.emit(|| TraceKind::Condition {
+                    text: name.clone(),
+                    holds,
+                });
                 if holds { *yes } else { *no }
             }
             Node::Call { action, next } => {
@@ -371,7 +405,11 @@ fn apply(
         entry: hit.map(|entry| tables.describe(id, info, entry)),
     });
     if let Some(counters) = pass.table_counters.get_mut(id.index()) {
-        let count = if hit.is_some() { &mut counters.hits } else { &mut counters.misses };
+        let count = if hit.is_some() {
+            &mut counters.hits
+        } else {
+            &mut counters.misses
+        };
         *count += 1;
     }
     let call = tables.account(id, hit, pass.ingress_bytes);
@@ -382,11 +420,18 @@ fn apply(
     }
     match &node.next {
         NextNode::HitMiss { hit: yes, miss: no } => {
-            if hit.is_some() { *yes } else { *no }
+            if hit.is_some() {
+                *yes
+            } else {
+                *no
+            }
         }
         NextNode::PerAction(next) => match call {
             Some(call) => {
-                let position = info.actions.iter().position(|action| *action == call.action);
+                let position = info
+                    .actions
+                    .iter()
+                    .position(|action| *action == call.action);
                 position.and_then(|position| next[position])
             }
             None => node.default_next,

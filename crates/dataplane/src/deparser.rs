@@ -19,9 +19,14 @@ pub(crate) fn deparse(pass: &mut Pass<'_>) -> Frame {
     for header in valid() {
         hash::push_header(&mut writer, ir, phv, header);
     }
-    let frame = Frame { head: writer.finish(), payload: pass.payload.clone() };
+    let frame = Frame {
+        head: writer.finish(),
+        payload: pass.payload.clone(),
+    };
     pass.tracer.emit(|| TraceKind::Deparse {
-        headers: valid().map(|header| ir.headers[header.index()].name.clone()).collect(),
+        headers: valid()
+            .map(|header| ir.headers[header.index()].name.clone())
+            .collect(),
         frame_len_bytes: frame.len(),
     });
     frame

@@ -34,13 +34,20 @@ impl Scope<'_> {
             Expr::LastField { stack, offset } => {
                 self.field_at(self.last_header(AnyStack::Headers(*stack), None), *offset)
             }
-            Expr::UnionLastField { stack, member, offset } => {
-                self.field_at(self.last_header(AnyStack::Unions(*stack), Some(*member)), *offset)
-            }
+            Expr::UnionLastField {
+                stack,
+                member,
+                offset,
+            } => self.field_at(
+                self.last_header(AnyStack::Unions(*stack), Some(*member)),
+                *offset,
+            ),
             Expr::Access { header, offset } => self.field_at(self.header(header), *offset),
             Expr::Register { register, index } => {
                 let index = value::as_usize(&self.number(index));
-                index.and_then(|index| self.registers.get(*register, index)).unwrap_or_default()
+                index
+                    .and_then(|index| self.registers.get(*register, index))
+                    .unwrap_or_default()
             }
             Expr::Arithmetic(op, left, right) => {
                 arithmetic(*op, self.number(left), &self.number(right))
@@ -71,12 +78,12 @@ impl Scope<'_> {
             BoolExpr::And(left, right) => self.truth(left) && self.truth(right),
             BoolExpr::Or(left, right) => self.truth(left) || self.truth(right),
             BoolExpr::Not(operand) => !self.truth(operand),
-            BoolExpr::Valid(header) => {
-                self.header(header).is_some_and(|header| self.phv.is_valid(header))
-            }
-            BoolExpr::ValidUnion(union) => {
-                self.union(union).is_some_and(|union| self.phv.is_union_valid(self.ir, union))
-            }
+            BoolExpr::Valid(header) => self
+                .header(header)
+                .is_some_and(|header| self.phv.is_valid(header)),
+            BoolExpr::ValidUnion(union) => self
+                .union(union)
+                .is_some_and(|union| self.phv.is_union_valid(self.ir, union)),
             BoolExpr::FromNumber(operand) => self.number(operand) != Int::ZERO,
             BoolExpr::Choose { condition, yes, no } => {
                 self.truth(if self.truth(condition) { yes } else { no })
@@ -94,7 +101,10 @@ impl Scope<'_> {
             }
             HeaderExpr::Member { union, offset } => {
                 let union = self.union(union)?;
-                self.ir.unions[union.index()].members.get(*offset as usize).copied()
+                self.ir.unions[union.index()]
+                    .members
+                    .get(*offset as usize)
+                    .copied()
             }
         }
     }
@@ -105,7 +115,10 @@ impl Scope<'_> {
             UnionExpr::Union(union) => Some(*union),
             UnionExpr::Element { stack, index } => {
                 let index = value::as_usize(&self.number(index))?;
-                self.ir.union_stacks[stack.index()].elements.get(index).copied()
+                self.ir.union_stacks[stack.index()]
+                    .elements
+                    .get(index)
+                    .copied()
             }
         }
     }
@@ -117,7 +130,10 @@ impl Scope<'_> {
             AnyStack::Headers(stack) => self.ir.stacks[stack.index()].elements.get(last).copied(),
             AnyStack::Unions(stack) => {
                 let union = self.ir.union_stacks[stack.index()].elements.get(last)?;
-                self.ir.unions[union.index()].members.get(member? as usize).copied()
+                self.ir.unions[union.index()]
+                    .members
+                    .get(member? as usize)
+                    .copied()
             }
         }
     }
@@ -127,13 +143,19 @@ impl Scope<'_> {
     }
 
     fn field_at(&self, header: Option<HeaderId>, offset: u32) -> Int {
-        self.field_of(header, offset).map_or(Int::ZERO, |field| self.phv.get(field).clone())
+        self.field_of(header, offset)
+            .map_or(Int::ZERO, |field| self.phv.get(field).clone())
     }
 
     /// Both valid, of one type and of the same values.
     fn same_header(&self, left: Option<HeaderId>, right: Option<HeaderId>) -> bool {
-        let (Some(left), Some(right)) = (left, right) else { return false };
-        let (a, b) = (&self.ir.headers[left.index()], &self.ir.headers[right.index()]);
+        let (Some(left), Some(right)) = (left, right) else {
+            return false;
+        };
+        let (a, b) = (
+            &self.ir.headers[left.index()],
+            &self.ir.headers[right.index()],
+        );
         a.type_index == b.type_index
             && self.phv.is_valid(left)
             && self.phv.is_valid(right)
@@ -145,7 +167,9 @@ impl Scope<'_> {
 
     /// The valid members are the same; two without a valid member are equal too.
     fn same_union(&self, left: Option<UnionId>, right: Option<UnionId>) -> bool {
-        let (Some(left), Some(right)) = (left, right) else { return false };
+        let (Some(left), Some(right)) = (left, right) else {
+            return false;
+        };
         let members = |union: UnionId| self.ir.unions[union.index()].members.iter().copied();
         members(left).zip(members(right)).all(|(left, right)| {
             match (self.phv.is_valid(left), self.phv.is_valid(right)) {
@@ -174,7 +198,9 @@ fn compare(op: Comparison, left: &Int, right: &Int) -> bool {
 
 /// A width or shift amount; none where it is beyond every field.
 fn amount(value: &Int) -> Option<u32> {
-    u32::try_from(value).ok().filter(|bits| *bits <= limits::FIELD_BITS_MAX)
+    u32::try_from(value)
+        .ok()
+        .filter(|bits| *bits <= limits::FIELD_BITS_MAX)
 }
 
 fn arithmetic(op: Arithmetic, left: Int, right: &Int) -> Int {
@@ -214,11 +240,23 @@ mod tests {
     #[test]
     fn what_p4_leaves_undefined_is_defined() {
         let seven = Int::from(7);
-        assert_eq!(arithmetic(Arithmetic::Div, seven.clone(), &Int::ZERO), Int::ZERO);
-        assert_eq!(arithmetic(Arithmetic::Mod, seven.clone(), &Int::ZERO), Int::ZERO);
+        assert_eq!(
+            arithmetic(Arithmetic::Div, seven.clone(), &Int::ZERO),
+            Int::ZERO
+        );
+        assert_eq!(
+            arithmetic(Arithmetic::Mod, seven.clone(), &Int::ZERO),
+            Int::ZERO
+        );
         let huge = value::ones(200);
-        assert_eq!(arithmetic(Arithmetic::ShiftLeft, seven.clone(), &huge), Int::ZERO);
-        assert_eq!(arithmetic(Arithmetic::ShiftRight, -seven, &huge), Int::from(-1));
+        assert_eq!(
+            arithmetic(Arithmetic::ShiftLeft, seven.clone(), &huge),
+            Int::ZERO
+        );
+        assert_eq!(
+            arithmetic(Arithmetic::ShiftRight, -seven, &huge),
+            Int::from(-1)
+        );
     }
 
     #[test]

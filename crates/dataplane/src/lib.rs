@@ -11,6 +11,7 @@ pub mod control;
 mod control_flow;
 mod deparser;
 mod drop_reason;
+pub mod engine;
 mod expression;
 mod externs;
 pub mod limits;

@@ -40,7 +40,10 @@ pub(crate) struct Frame {
 
 impl Frame {
     pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
-        Self { head: Vec::new(), payload: Payload::new(bytes.into()) }
+        Self {
+            head: Vec::new(),
+            payload: Payload::new(bytes.into()),
+        }
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -2,11 +2,12 @@
 //! is kept in `parser_error`, and ingress runs nevertheless.
 
 use crate::{
-    bits, control_flow::Pass, limits,
+    bits,
+    control_flow::Pass,
+    limits,
     packet::Frame,
     program::ir::{
-        AnyStack, ExtractTarget, HeaderId, KeyPart, ParserOp, Place, State, StateId,
-        TransitionCase,
+        AnyStack, ExtractTarget, HeaderId, KeyPart, ParserOp, Place, State, StateId, TransitionCase,
     },
     trace::{self, TraceKind},
     value::{self, Int},
@@ -75,7 +76,10 @@ pub(crate) fn parse(pass: &mut Pass<'_>, frame: &Frame) -> Outcome {
             }
         }
     }
-    Outcome { consumed: cursor.consumed, error }
+    Outcome {
+        consumed: cursor.consumed,
+        error,
+    }
 }
 
 fn run_state(
@@ -85,7 +89,8 @@ fn run_state(
 ) -> Result<Option<StateId>, ParserError> {
     let ir = pass.ir;
     let state = &ir.parser.states[id.index()];
-    pass.tracer.emit(|| TraceKind::ParserState(state.name.clone()));
+    pass.tracer
+        .emit(|| TraceKind::ParserState(state.name.clone()));
     for op in &state.ops {
         run_op(pass, cursor, op)?;
     }
@@ -95,14 +100,19 @@ fn run_state(
             KeyPart::Value { value, bits, .. } => {
                 value::wrap(pass.scope().number(value), *bits, false)
             }
-            KeyPart::Lookahead { offset, bits } => {
-                cursor.peek(*offset, *bits).ok_or(ir.core_errors.packet_too_short)?
-            }
+            KeyPart::Lookahead { offset, bits } => cursor
+                .peek(*offset, *bits)
+                .ok_or(ir.core_errors.packet_too_short)?,
         });
     }
     let next = choose(state, &key);
     pass.tracer.emit(|| TraceKind::Transition {
-        key: state.key.iter().zip(&key).map(|(part, value)| key_value(part, value)).collect(),
+        key: state
+            .key
+            .iter()
+            .zip(&key)
+            .map(|(part, value)| key_value(part, value))
+            .collect(),
         next: next.map(|next| ir.parser.states[next.index()].name.clone()),
     });
     Ok(next)
@@ -117,26 +127,28 @@ fn key_value(part: &KeyPart, value: &Int) -> trace::TraceValue {
 
 /// The first arrow whose case holds.
 fn choose(state: &State, key: &[Int]) -> Option<StateId> {
-    let found = state.transitions.iter().find(|transition| match &transition.case {
-        TransitionCase::Values(cases) => {
-            cases.iter().zip(key).all(|((value, mask), key)| match mask {
-                Some(mask) => &(key & mask) == value,
-                None => key == value,
-            })
-        }
-        TransitionCase::ValueSet => false,
-    });
+    let found = state
+        .transitions
+        .iter()
+        .find(|transition| match &transition.case {
+            TransitionCase::Values(cases) => {
+                cases
+                    .iter()
+                    .zip(key)
+                    .all(|((value, mask), key)| match mask {
+                        Some(mask) => &(key & mask) == value,
+                        None => key == value,
+                    })
+            }
+            TransitionCase::ValueSet => false,
+        });
     match found {
         Some(transition) => transition.next,
         None => state.default,
     }
 }
 
-fn run_op(
-    pass: &mut Pass<'_>,
-    cursor: &mut Cursor<'_>,
-    op: &ParserOp,
-) -> Result<(), ParserError> {
+fn run_op(pass: &mut Pass<'_>, cursor: &mut Cursor<'_>, op: &ParserOp) -> Result<(), ParserError> {
     let errors = pass.ir.core_errors;
     match op {
         ParserOp::Extract(target) => {
@@ -206,7 +218,12 @@ fn target_header(pass: &Pass<'_>, target: &ExtractTarget) -> Result<HeaderId, Pa
             ir.union_stacks[stack.index()]
                 .elements
                 .get(next)
-                .and_then(|union| ir.unions[union.index()].members.get(*member as usize).copied())
+                .and_then(|union| {
+                    ir.unions[union.index()]
+                        .members
+                        .get(*member as usize)
+                        .copied()
+                })
         }
     };
     header.ok_or(ir.core_errors.stack_out_of_bounds)
@@ -240,7 +257,9 @@ fn extract(
     {
         return Err(ir.core_errors.header_too_short);
     }
-    let bytes = cursor.frame.bytes(cursor.consumed..cursor.consumed + n_bytes);
+    let bytes = cursor
+        .frame
+        .bytes(cursor.consumed..cursor.consumed + n_bytes);
     let mut offset = 0;
     for field in header.field_ids() {
         if Some(field) == header.variable_field {
@@ -258,7 +277,10 @@ fn extract(
     let phv = &*pass.phv;
     pass.tracer.emit(|| TraceKind::Extract {
         header: header.name.clone(),
-        fields: header.field_ids().map(|field| trace::field_value(ir, phv, field)).collect(),
+        fields: header
+            .field_ids()
+            .map(|field| trace::field_value(ir, phv, field))
+            .collect(),
     });
     Ok(())
 }

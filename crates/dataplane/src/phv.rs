@@ -62,7 +62,11 @@ impl Phv {
     /// The width of a field now.
     pub(crate) fn bits(&self, ir: &Ir, field: FieldId) -> u32 {
         let field = &ir.fields[field.index()];
-        if field.variable { self.variable_bits[field.header.index()] } else { field.bits }
+        if field.variable {
+            self.variable_bits[field.header.index()]
+        } else {
+            field.bits
+        }
     }
 
     /// Copies a value into a field, cut to its width.
@@ -98,7 +102,10 @@ impl Phv {
     }
 
     pub(crate) fn is_union_valid(&self, ir: &Ir, union: UnionId) -> bool {
-        ir.unions[union.index()].members.iter().any(|member| self.is_valid(*member))
+        ir.unions[union.index()]
+            .members
+            .iter()
+            .any(|member| self.is_valid(*member))
     }
 
     /// Zeroes the fields of a header.
@@ -129,7 +136,9 @@ impl Phv {
 
     fn copy_fields(&mut self, ir: &Ir, to: HeaderId, from: HeaderId) {
         self.variable_bits[to.index()] = self.variable_bits[from.index()];
-        let pairs = ir.headers[to.index()].field_ids().zip(ir.headers[from.index()].field_ids());
+        let pairs = ir.headers[to.index()]
+            .field_ids()
+            .zip(ir.headers[from.index()].field_ids());
         for (to, from) in pairs {
             self.values[to.index()] = self.values[from.index()].clone();
         }
@@ -166,7 +175,10 @@ impl Phv {
     pub(crate) fn assign_stack(&mut self, ir: &Ir, to: StackId, from: StackId) {
         let next = self.next_index(AnyStack::Headers(from));
         self.set_next_index(AnyStack::Headers(to), next);
-        let pairs = ir.stacks[to.index()].elements.iter().zip(&ir.stacks[from.index()].elements);
+        let pairs = ir.stacks[to.index()]
+            .elements
+            .iter()
+            .zip(&ir.stacks[from.index()].elements);
         for (to, from) in pairs {
             self.assign_header(ir, *to, *from);
         }
@@ -186,13 +198,20 @@ impl Phv {
     pub(crate) fn shift_stack(&mut self, ir: &Ir, stack: AnyStack, count: usize, up: bool) {
         let size = stack_size(ir, stack);
         let next = self.next_index(stack);
-        let new_next =
-            if up { next.saturating_add(count).min(size) } else { next.saturating_sub(count) };
+        let new_next = if up {
+            next.saturating_add(count).min(size)
+        } else {
+            next.saturating_sub(count)
+        };
         self.set_next_index(stack, new_next);
         let count = count.min(size);
         for step in 0..size {
             let to = if up { size - 1 - step } else { step };
-            let from = if up { to.checked_sub(count) } else { Some(to + count) };
+            let from = if up {
+                to.checked_sub(count)
+            } else {
+                Some(to + count)
+            };
             let from = from.filter(|from| *from < size);
             self.move_element(ir, stack, to, from);
         }

@@ -161,12 +161,19 @@ impl Loaded {
     fn new(program: Program, config: &SwitchConfig) -> Self {
         let tables = Tables::new(&program);
         let externs = Externs::new(&program.ir, config.random_seed);
-        Self { program, tables, externs, spare: Vec::new() }
+        Self {
+            program,
+            tables,
+            externs,
+            spare: Vec::new(),
+        }
     }
 
     /// A header vector with whatever in it.
     pub(crate) fn spare_phv(&mut self) -> Phv {
-        self.spare.pop().unwrap_or_else(|| Phv::new(&self.program.ir))
+        self.spare
+            .pop()
+            .unwrap_or_else(|| Phv::new(&self.program.ir))
     }
 
     /// A header vector with nothing in it.
@@ -243,7 +250,8 @@ impl Switch {
             .map(|packet| packet.common)
             .chain(self.traffic.egress.drain().map(|packet| packet.common));
         for common in commons.collect::<Vec<Common>>() {
-            self.tracer.set_packet(0, common.label.as_ref(), common.pass);
+            self.tracer
+                .set_packet(0, common.label.as_ref(), common.pass);
             self.count_drop(DropReason::PipelineChanged);
             self.traffic.inside.leave(common.epoch);
         }
@@ -263,9 +271,15 @@ impl Switch {
     pub fn handle_frame(&mut self, now: Nanos, port: PortId, frame: &[u8]) {
         self.n_frames += 1;
         self.counters.received += 1;
-        let label = self.tracer.is_on().then(|| self.n_frames.to_string().into());
+        let label = self
+            .tracer
+            .is_on()
+            .then(|| self.n_frames.to_string().into());
         self.tracer.set_packet(now, label.as_ref(), 0);
-        self.tracer.emit(|| TraceKind::Arrive { port, frame_len_bytes: frame.len() });
+        self.tracer.emit(|| TraceKind::Arrive {
+            port,
+            frame_len_bytes: frame.len(),
+        });
         if let Some(counters) = self.counters.ports.get_mut(&port) {
             counters.rx_packets += 1;
             counters.rx_bytes += frame.len() as u64;
@@ -318,7 +332,9 @@ impl Switch {
     /// Runs one pass; false if none can run now.
     fn step(&mut self, now: Nanos) -> bool {
         // The program's state is moved out for the time of the pass, which borrows the rest.
-        let Some(mut loaded) = self.loaded.take() else { return false };
+        let Some(mut loaded) = self.loaded.take() else {
+            return false;
+        };
         let ran = if let Some(departure) = self.traffic.egress.pop(now) {
             self.egress_pass(&mut loaded, now, departure);
             true
@@ -349,8 +365,10 @@ impl Switch {
     /// When to call [`Switch::handle_timeout`] and [`Switch::poll_transmit`] again though no frame
     /// comes: the time at which a queue may let its next packet go.
     pub fn poll_timeout(&self) -> Option<Nanos> {
-        let departures =
-            [self.traffic.egress.next_departure(), self.traffic.recirculation.next_departure()];
+        let departures = [
+            self.traffic.egress.next_departure(),
+            self.traffic.recirculation.next_departure(),
+        ];
         departures.into_iter().flatten().min()
     }
 

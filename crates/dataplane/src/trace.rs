@@ -252,19 +252,32 @@ impl Tracer {
     pub(crate) fn emit(&mut self, kind: impl FnOnce() -> TraceKind) {
         if let Some(sink) = &mut self.sink {
             let packet = self.packet.clone().unwrap_or_else(|| Arc::from("?"));
-            sink.event(&TraceEvent { now: self.now, packet, pass: self.pass, kind: kind() });
+            sink.event(&TraceEvent {
+                now: self.now,
+                packet,
+                pass: self.pass,
+                kind: kind(),
+            });
         }
     }
 }
 
 /// A value under a name.
 pub(crate) fn named(name: impl Into<String>, value: &Int, width_bits: u32) -> TraceValue {
-    TraceValue { name: name.into(), width_bits, value: value::to_be_bytes(value, width_bits) }
+    TraceValue {
+        name: name.into(),
+        width_bits,
+        value: value::to_be_bytes(value, width_bits),
+    }
 }
 
 /// A field's value.
 pub(crate) fn field_value(ir: &Ir, phv: &crate::phv::Phv, field: FieldId) -> TraceValue {
-    named(&ir.fields[field.index()].name, phv.get(field), phv.bits(ir, field))
+    named(
+        &ir.fields[field.index()].name,
+        phv.get(field),
+        phv.bits(ir, field),
+    )
 }
 
 /// Renders events as lines of text: one packet's passes as indented blocks.
@@ -308,9 +321,7 @@ fn indent(kind: &TraceKind) -> usize {
         | TraceKind::RegisterWrite { .. }
         | TraceKind::Count { .. }
         | TraceKind::Log(_) => 8,
-        TraceKind::Extract { .. }
-        | TraceKind::Transition { .. }
-        | TraceKind::Action { .. } => 6,
+        TraceKind::Extract { .. } | TraceKind::Transition { .. } | TraceKind::Action { .. } => 6,
         TraceKind::ParserState(_)
         | TraceKind::ParserError(_)
         | TraceKind::ChecksumVerified { .. }
@@ -324,7 +335,12 @@ fn indent(kind: &TraceKind) -> usize {
 
 impl fmt::Display for TraceValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} = {}", self.name, format_value(&self.name, self.width_bits, &self.value))
+        write!(
+            f,
+            "{} = {}",
+            self.name,
+            format_value(&self.name, self.width_bits, &self.value)
+        )
     }
 }
 
@@ -332,13 +348,16 @@ impl fmt::Display for TraceValue {
 /// beside it where that is shorter to read.
 pub(crate) fn format_value(name: &str, width_bits: u32, value: &[u8]) -> String {
     let field = name.rsplit('.').next().unwrap_or(name).to_ascii_lowercase();
-    let is_address =
-        ["addr", "ip", "mac", "src", "dst"].iter().any(|word| field.contains(word));
+    let is_address = ["addr", "ip", "mac", "src", "dst"]
+        .iter()
+        .any(|word| field.contains(word));
     match (width_bits, value) {
         (32, [a, b, c, d]) if is_address => format!("{a}.{b}.{c}.{d}"),
-        (48, mac) if is_address && mac.len() == 6 => {
-            mac.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":")
-        }
+        (48, mac) if is_address && mac.len() == 6 => mac
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect::<Vec<_>>()
+            .join(":"),
         _ => {
             let digits: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
             let digits = digits.trim_start_matches('0');
@@ -353,7 +372,11 @@ pub(crate) fn format_value(name: &str, width_bits: u32, value: &[u8]) -> String 
 }
 
 fn list(values: &[TraceValue]) -> String {
-    values.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    values
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 fn at(index: Option<usize>) -> String {
@@ -363,7 +386,10 @@ fn at(index: Option<usize>) -> String {
 impl fmt::Display for TraceKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Arrive { port, frame_len_bytes } => {
+            Self::Arrive {
+                port,
+                frame_len_bytes,
+            } => {
                 write!(f, "arrives on port {port}, {frame_len_bytes} bytes")
             }
             Self::Begin(stage) => write!(f, "{}", format!("{stage:?}").to_lowercase()),
@@ -381,11 +407,22 @@ impl fmt::Display for TraceKind {
                 }
             }
             Self::ParserError(error) => write!(f, "parser error {error}"),
-            Self::ChecksumVerified { field, found, computed } if found == computed => {
+            Self::ChecksumVerified {
+                field,
+                found,
+                computed,
+            } if found == computed => {
                 write!(f, "checksum {field} = {found:#x} is right")
             }
-            Self::ChecksumVerified { field, found, computed } => {
-                write!(f, "checksum {field} = {found:#x} is wrong, computed {computed:#x}")
+            Self::ChecksumVerified {
+                field,
+                found,
+                computed,
+            } => {
+                write!(
+                    f,
+                    "checksum {field} = {found:#x} is wrong, computed {computed:#x}"
+                )
             }
             Self::ChecksumUpdated { field, computed } => {
                 write!(f, "checksum {field} := {computed:#x}")
@@ -426,12 +463,29 @@ impl TraceKind {
                 write!(f, "register {}[{}] := {value}", cell.name, at(*index))
             }
             Self::Count { counter, index } => write!(f, "counter {counter}[{}]", at(*index)),
-            Self::Clone { session, packet, port, instance } => {
+            Self::Clone {
+                session,
+                packet,
+                port,
+                instance,
+            } => {
                 write!(f, "clone session {session}: packet {packet} to port {port}")?;
-                if *instance != 0 { write!(f, ", rid {instance}") } else { Ok(()) }
+                if *instance != 0 {
+                    write!(f, ", rid {instance}")
+                } else {
+                    Ok(())
+                }
             }
-            Self::Replicate { group, packet, port, instance } => {
-                write!(f, "multicast group {group}: packet {packet} to port {port}, rid {instance}")
+            Self::Replicate {
+                group,
+                packet,
+                port,
+                instance,
+            } => {
+                write!(
+                    f,
+                    "multicast group {group}: packet {packet} to port {port}, rid {instance}"
+                )
             }
             Self::Digest(name) => write!(f, "digest {name}"),
             Self::Resubmit => write!(f, "resubmitted"),
@@ -439,10 +493,16 @@ impl TraceKind {
             Self::Enqueue { port, queue, depth } => {
                 write!(f, "waits at port {port}, queue {queue}, behind {depth}")
             }
-            Self::Deparse { headers, frame_len_bytes } => {
+            Self::Deparse {
+                headers,
+                frame_len_bytes,
+            } => {
                 write!(f, "deparse {}: {frame_len_bytes} bytes", headers.join(", "))
             }
-            Self::Transmit { port, frame_len_bytes } => {
+            Self::Transmit {
+                port,
+                frame_len_bytes,
+            } => {
                 write!(f, "transmitted on port {port}, {frame_len_bytes} bytes")
             }
             Self::PacketIn { frame_len_bytes } => {
@@ -461,8 +521,14 @@ mod tests {
 
     #[test]
     fn addresses_are_written_as_addresses() {
-        assert_eq!(format_value("ipv4.src_addr", 32, &[10, 0, 0, 1]), "10.0.0.1");
-        assert_eq!(format_value("eth.dstAddr", 48, &[2, 0, 0, 0, 0, 1]), "02:00:00:00:00:01");
+        assert_eq!(
+            format_value("ipv4.src_addr", 32, &[10, 0, 0, 1]),
+            "10.0.0.1"
+        );
+        assert_eq!(
+            format_value("eth.dstAddr", 48, &[2, 0, 0, 0, 0, 1]),
+            "02:00:00:00:00:01"
+        );
         assert_eq!(format_value("udp.length", 16, &[0, 100]), "0x64 (100)");
         assert_eq!(format_value("meta.flag", 1, &[1]), "1");
     }

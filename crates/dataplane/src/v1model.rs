@@ -66,7 +66,10 @@ impl StandardMetadata {
         let required = |field: &str, bits: u32| {
             let place = format!("standard_metadata.{field}");
             let Some(id) = find("standard_metadata", field) else {
-                return Err(LoadError { place, message: "the target needs this field".into() });
+                return Err(LoadError {
+                    place,
+                    message: "the target needs this field".into(),
+                });
             };
             let found = fields[id.index()].bits;
             if found < bits {
@@ -83,7 +86,12 @@ impl StandardMetadata {
             queue("deq_qdepth"),
         ) {
             (Some(enq_timestamp), Some(enq_qdepth), Some(deq_timedelta), Some(deq_qdepth)) => {
-                Some(Queueing { enq_timestamp, enq_qdepth, deq_timedelta, deq_qdepth })
+                Some(Queueing {
+                    enq_timestamp,
+                    enq_qdepth,
+                    deq_timedelta,
+                    deq_qdepth,
+                })
             }
             _ => None,
         };
@@ -127,7 +135,10 @@ fn length(bytes: usize) -> i64 {
 fn kept(ir: &Ir, phv: &Phv, list: Option<FieldListId>) -> Vec<(FieldId, Int)> {
     let Some(list) = list else { return Vec::new() };
     let fields = &ir.field_lists[list.index()].fields;
-    fields.iter().map(|field| (*field, phv.get(*field).clone())).collect()
+    fields
+        .iter()
+        .map(|field| (*field, phv.get(*field).clone()))
+        .collect()
 }
 
 fn port_of(phv: &Phv, field: FieldId) -> PortId {
@@ -147,12 +158,7 @@ impl Switch {
     }
 
     /// The interpreter's view of a packet.
-    fn pass<'a>(
-        &'a mut self,
-        loaded: &'a mut Loaded,
-        ir: &'a Ir,
-        work: &'a mut Work,
-    ) -> Pass<'a> {
+    fn pass<'a>(&'a mut self, loaded: &'a mut Loaded, ir: &'a Ir, work: &'a mut Work) -> Pass<'a> {
         Pass {
             ir,
             action_infos: &loaded.program.actions,
@@ -178,7 +184,11 @@ impl Switch {
         stage: Stage,
     ) -> Option<DropReason> {
         let program = loaded.program.clone();
-        let start = if stage == Stage::Ingress { program.ir.ingress } else { program.ir.egress };
+        let start = if stage == Stage::Ingress {
+            program.ir.ingress
+        } else {
+            program.ir.egress
+        };
         // The tables are moved out for the time of the control, since the pass borrows the rest.
         let mut tables = std::mem::take(&mut loaded.tables);
         let mut pass = self.pass(loaded, &program.ir, work);
@@ -204,7 +214,12 @@ impl Switch {
         let right = checksum::verify(&mut self.pass(loaded, &ir, &mut work));
         let metadata = &ir.metadata;
         put(&ir, &mut work.phv, metadata.parser_error, error);
-        put(&ir, &mut work.phv, metadata.checksum_error, u8::from(!right));
+        put(
+            &ir,
+            &mut work.phv,
+            metadata.checksum_error,
+            u8::from(!right),
+        );
         if let Some(reason) = self.run_control(loaded, &mut work, Stage::Ingress) {
             return self.end(loaded, packet.common, work, reason);
         }
@@ -217,18 +232,25 @@ impl Switch {
         if let Some(list) = work.requests.resubmit.take() {
             return self.resubmit(loaded, now, packet, work, list);
         }
-        let group = metadata.mcast_grp.map_or(0, |field| value::low_u64(work.phv.get(field)));
+        let group = metadata
+            .mcast_grp
+            .map_or(0, |field| value::low_u64(work.phv.get(field)));
         if group != 0 {
             let group = u32::try_from(group).unwrap_or(u32::MAX);
             let replicated = InstanceType::Replicated as u8;
-            work.phv.set(&ir, metadata.instance_type, Int::from(replicated));
+            work.phv
+                .set(&ir, metadata.instance_type, Int::from(replicated));
             return self.multicast(loaded, now, packet.common, work, group);
         }
         let port = port_of(&work.phv, metadata.egress_spec);
         if port.0 == limits::DROP_PORT {
             return self.end(loaded, packet.common, work, DropReason::IngressDrop);
         }
-        work.phv.set(&ir, metadata.instance_type, Int::from(InstanceType::Normal as u8));
+        work.phv.set(
+            &ir,
+            metadata.instance_type,
+            Int::from(InstanceType::Normal as u8),
+        );
         self.enqueue(loaded, now, port, None, packet.common, work);
     }
 
@@ -241,10 +263,23 @@ impl Switch {
             phv.set(ir, *field, value.clone());
         }
         if let Some(arrived) = packet.arrived {
-            phv.set(ir, metadata.ingress_port, Int::from(packet.common.ingress_port.0));
-            put(ir, &mut phv, metadata.ingress_global_timestamp, micros(arrived));
+            phv.set(
+                ir,
+                metadata.ingress_port,
+                Int::from(packet.common.ingress_port.0),
+            );
+            put(
+                ir,
+                &mut phv,
+                metadata.ingress_global_timestamp,
+                micros(arrived),
+            );
         }
-        phv.set(ir, metadata.instance_type, Int::from(packet.instance_type as u8));
+        phv.set(
+            ir,
+            metadata.instance_type,
+            Int::from(packet.instance_type as u8),
+        );
         phv.set(ir, metadata.packet_length, Int::from(packet.frame.len()));
         Work {
             phv,
@@ -255,15 +290,14 @@ impl Switch {
         }
     }
 
-    fn send_digest(
-        &mut self,
-        loaded: &Loaded,
-        work: &Work,
-        list: crate::program::ir::DigestId,
-    ) {
+    fn send_digest(&mut self, loaded: &Loaded, work: &Work, list: crate::program::ir::DigestId) {
         let ir = &loaded.program.ir;
-        let scope =
-            Scope { ir, phv: &work.phv, registers: &loaded.externs.registers, args: &[] };
+        let scope = Scope {
+            ir,
+            phv: &work.phv,
+            registers: &loaded.externs.registers,
+            args: &[],
+        };
         let digest = digest::take(ir, &scope, list);
         self.tracer.emit(|| TraceKind::Digest(digest.name.clone()));
         self.counters.digests += 1;
@@ -302,7 +336,12 @@ impl Switch {
         work: Work,
     ) {
         if self.traffic.recirculation.is_full() {
-            return self.end(loaded, packet.common, work, DropReason::RecirculationQueueFull);
+            return self.end(
+                loaded,
+                packet.common,
+                work,
+                DropReason::RecirculationQueueFull,
+            );
         }
         loaded.give_back(work.phv);
         self.traffic.recirculation.push(now, packet);
@@ -318,7 +357,9 @@ impl Switch {
         id: u32,
         list: Option<FieldListId>,
     ) {
-        let Some(session) = self.session(&packet.common, id) else { return };
+        let Some(session) = self.session(&packet.common, id) else {
+            return;
+        };
         let ir = Arc::clone(&loaded.program.ir);
         let mut work = Work {
             phv: loaded.blank_phv(),
@@ -371,7 +412,9 @@ impl Switch {
         let n_copies = session.replicas.len();
         for (position, replica) in session.replicas.iter().enumerate() {
             let is_last = position + 1 == n_copies;
-            let Some(mut copy) = copy_or_take(loaded, &mut work, is_last) else { return };
+            let Some(mut copy) = copy_or_take(loaded, &mut work, is_last) else {
+                return;
+            };
             put(&ir, &mut copy.phv, ir.metadata.egress_rid, replica.instance);
             copy.requests.truncate_bytes = session.truncate_bytes;
             parent.n_clones += 1;
@@ -414,7 +457,9 @@ impl Switch {
         let mut work = Some(work);
         for (position, replica) in replicas.iter().enumerate() {
             let is_last = position + 1 == replicas.len();
-            let Some(mut copy) = copy_or_take(loaded, &mut work, is_last) else { return };
+            let Some(mut copy) = copy_or_take(loaded, &mut work, is_last) else {
+                return;
+            };
             put(&ir, &mut copy.phv, ir.metadata.egress_rid, replica.instance);
             copy.requests = Requests::default();
             parent.n_replicas += 1;
@@ -449,8 +494,13 @@ impl Switch {
     ) {
         let ir = &loaded.program.ir;
         self.trace_packet(now, &common);
-        let priority = ir.metadata.priority.map_or(0, |field| value::low_u64(work.phv.get(field)));
-        let queue = queue.or_else(|| usize::try_from(priority).ok()).unwrap_or(usize::MAX);
+        let priority = ir
+            .metadata
+            .priority
+            .map_or(0, |field| value::low_u64(work.phv.get(field)));
+        let queue = queue
+            .or_else(|| usize::try_from(priority).ok())
+            .unwrap_or(usize::MAX);
         if queue >= limits::EGRESS_QUEUES_PER_PORT {
             return self.end(loaded, common, work, DropReason::PriorityOutOfRange);
         }
@@ -459,11 +509,17 @@ impl Switch {
         }
         let depth = self.traffic.egress.depth(port, queue);
         if let Some(queueing) = ir.metadata.queueing {
-            work.phv.set(ir, queueing.enq_timestamp, Int::from(micros(now)));
+            work.phv
+                .set(ir, queueing.enq_timestamp, Int::from(micros(now)));
             work.phv.set(ir, queueing.enq_qdepth, Int::from(depth));
         }
-        self.tracer.emit(|| TraceKind::Enqueue { port, queue, depth });
-        let packet = EgressPacket { common, work, enqueued: now };
+        self.tracer
+            .emit(|| TraceKind::Enqueue { port, queue, depth });
+        let packet = EgressPacket {
+            common,
+            work,
+            enqueued: now,
+        };
         self.traffic.egress.push(now, port, queue, packet);
     }
 
@@ -472,8 +528,11 @@ impl Switch {
     pub(crate) fn egress_pass(&mut self, loaded: &mut Loaded, now: Nanos, departure: Departure) {
         let ir = Arc::clone(&loaded.program.ir);
         let port = departure.port;
-        let EgressPacket { mut common, mut work, .. } =
-            start_egress(&ir, now, departure);
+        let EgressPacket {
+            mut common,
+            mut work,
+            ..
+        } = start_egress(&ir, now, departure);
         common.pass += 1;
         self.trace_packet(now, &common);
         if let Some(reason) = self.run_control(loaded, &mut work, Stage::Egress) {
@@ -507,7 +566,9 @@ impl Switch {
         id: u32,
         list: Option<FieldListId>,
     ) {
-        let Some(session) = self.session(common, id) else { return };
+        let Some(session) = self.session(common, id) else {
+            return;
+        };
         let ir = Arc::clone(&loaded.program.ir);
         let mut work = copy_of(loaded, original);
         work.phv.reset_metadata(&ir);
@@ -537,7 +598,9 @@ impl Switch {
         if frame.len() > limits::FRAME_BYTES_MAX {
             return self.end(loaded, common, work, DropReason::FrameTooLong);
         }
-        self.tracer.emit(|| TraceKind::Recirculate { times: common.recirculations });
+        self.tracer.emit(|| TraceKind::Recirculate {
+            times: common.recirculations,
+        });
         common.ingress_bytes = frame.len();
         let packet = IngressPacket {
             common,
@@ -573,7 +636,10 @@ impl Switch {
             counters.tx_packets += 1;
             counters.tx_bytes += frame_len_bytes as u64;
             self.counters.transmitted += 1;
-            self.tracer.emit(|| TraceKind::Transmit { port, frame_len_bytes });
+            self.tracer.emit(|| TraceKind::Transmit {
+                port,
+                frame_len_bytes,
+            });
             self.transmits.push_back(Transmit { port, frame });
         }
         self.traffic.inside.leave(common.epoch);
@@ -588,7 +654,8 @@ impl Switch {
     }
 
     pub(crate) fn trace_packet(&mut self, now: Nanos, common: &Common) {
-        self.tracer.set_packet(now, common.label.as_ref(), common.pass);
+        self.tracer
+            .set_packet(now, common.label.as_ref(), common.pass);
     }
 
     /// Counts a drop of the packet that is being traced.
@@ -600,7 +667,12 @@ impl Switch {
 
 /// The metadata a packet has when it comes to egress.
 fn start_egress(ir: &Ir, now: Nanos, departure: Departure) -> EgressPacket {
-    let Departure { port, queue, depth, mut packet } = departure;
+    let Departure {
+        port,
+        queue,
+        depth,
+        mut packet,
+    } = departure;
     let metadata = &ir.metadata;
     let phv = &mut packet.work.phv;
     put(ir, phv, metadata.egress_global_timestamp, micros(now));
@@ -612,8 +684,16 @@ fn start_egress(ir: &Ir, now: Nanos, departure: Departure) -> EgressPacket {
     }
     phv.set(ir, metadata.egress_port, Int::from(port.0));
     // Any value but the drop port: simple_switch writes 512, of which 9 bits are 0.
-    phv.set(ir, metadata.egress_spec, Int::from(u32::from(limits::DROP_PORT) + 1));
-    phv.set(ir, metadata.packet_length, Int::from(packet.work.packet_length));
+    phv.set(
+        ir,
+        metadata.egress_spec,
+        Int::from(u32::from(limits::DROP_PORT) + 1),
+    );
+    phv.set(
+        ir,
+        metadata.packet_length,
+        Int::from(packet.work.packet_length),
+    );
     packet
 }
 
@@ -640,5 +720,8 @@ fn copy_or_take(loaded: &mut Loaded, work: &mut Option<Work>, is_last: bool) -> 
 
 /// `1.c2` is the second clone of packet 1, `1.r3` its third replica.
 fn child_label(parent: &Common, kind: char, number: u32) -> Option<Arc<str>> {
-    parent.label.as_ref().map(|label| format!("{label}.{kind}{number}").into())
+    parent
+        .label
+        .as_ref()
+        .map(|label| format!("{label}.{kind}{number}").into())
 }

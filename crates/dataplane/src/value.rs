@@ -25,11 +25,21 @@ pub(crate) fn fits(value: &Int, bits: u32) -> bool {
 /// What a field of so many bits holds when a value is copied into it.
 pub(crate) fn wrap(value: Int, bits: u32, signed: bool) -> Int {
     if !signed {
-        return if fits(&value, bits) { value } else { value & ones(bits) };
+        return if fits(&value, bits) {
+            value
+        } else {
+            value & ones(bits)
+        };
     }
-    let Some(sign_bit) = bits.checked_sub(1) else { return Int::ZERO };
+    let Some(sign_bit) = bits.checked_sub(1) else {
+        return Int::ZERO;
+    };
     let low = value & ones(bits);
-    if low.bit(sign_bit as usize) { low - (Int::ONE << bits as usize) } else { low }
+    if low.bit(sign_bit as usize) {
+        low - (Int::ONE << bits as usize)
+    } else {
+        low
+    }
 }
 
 /// The nearest value that fits.
@@ -44,7 +54,11 @@ pub(crate) fn saturate(value: Int, bits: u32, signed: bool) -> Int {
 
 /// The bit pattern of a value in a field of so many bits.
 fn pattern(value: &Int, bits: u32) -> UBig {
-    if fits(value, bits) { value.unsigned_abs() } else { (value & ones(bits)).unsigned_abs() }
+    if fits(value, bits) {
+        value.unsigned_abs()
+    } else {
+        (value & ones(bits)).unsigned_abs()
+    }
 }
 
 /// The low 64 bits.
@@ -108,7 +122,10 @@ pub(crate) fn from_hex(text: &str) -> Option<Int> {
         Some(rest) => (true, rest),
         None => (false, text),
     };
-    let digits = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")).unwrap_or(digits);
+    let digits = digits
+        .strip_prefix("0x")
+        .or_else(|| digits.strip_prefix("0X"))
+        .unwrap_or(digits);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
     }
@@ -132,7 +149,11 @@ mod tests {
     fn bytes_come_back_at_any_width() {
         for bits in [1u32, 7, 8, 9, 64, 127, 128, 129, 2048] {
             let value = ones(bits) - Int::ONE;
-            assert_eq!(from_be_bytes(&to_be_bytes(&value, bits)), value, "{bits} bits");
+            assert_eq!(
+                from_be_bytes(&to_be_bytes(&value, bits)),
+                value,
+                "{bits} bits"
+            );
         }
         assert_eq!(to_canonical_bytes(&Int::ZERO, 48), [0]);
         assert_eq!(to_canonical_bytes(&Int::from(0x1234), 48), [0x12, 0x34]);

@@ -15,7 +15,10 @@ pub(crate) struct Counters {
 impl Counters {
     pub(crate) fn new(declared: &[CounterArray]) -> Self {
         Self {
-            arrays: declared.iter().map(|array| vec![CounterValue::default(); array.cells]).collect(),
+            arrays: declared
+                .iter()
+                .map(|array| vec![CounterValue::default(); array.cells])
+                .collect(),
         }
     }
 
@@ -23,7 +26,11 @@ impl Counters {
         self.arrays.get(counter.index()).map(Vec::as_slice)
     }
 
-    pub(crate) fn cell_mut(&mut self, counter: CounterId, index: usize) -> Option<&mut CounterValue> {
+    pub(crate) fn cell_mut(
+        &mut self,
+        counter: CounterId,
+        index: usize,
+    ) -> Option<&mut CounterValue> {
         self.arrays.get_mut(counter.index())?.get_mut(index)
     }
 }

@@ -23,5 +23,8 @@ pub(crate) fn take(ir: &Ir, scope: &Scope<'_>, digest: DigestId) -> Digest {
         .iter()
         .map(|(expr, bits)| value::to_canonical_bytes(&scope.number(expr), *bits))
         .collect();
-    Digest { name: list.name.clone(), members }
+    Digest {
+        name: list.name.clone(),
+        members,
+    }
 }

@@ -58,7 +58,14 @@ impl Algorithm {
 
     pub(crate) fn compute(self, bytes: &[u8]) -> u64 {
         let crc = |bits, polynomial, initial, reflected, xor_out| {
-            Crc { bits, polynomial, initial, reflected, xor_out }.compute(bytes)
+            Crc {
+                bits,
+                polynomial,
+                initial,
+                reflected,
+                xor_out,
+            }
+            .compute(bytes)
         };
         match self {
             Self::Csum16 => u64::from(internet_checksum(bytes)),
@@ -67,13 +74,12 @@ impl Algorithm {
             Self::Crc8Custom => crc(8, 0x07, 0, false, 0),
             Self::Crc16 | Self::Crc16Custom => crc(16, 0x8005, 0, true, 0),
             Self::CrcCcitt => crc(16, 0x1021, 0xffff, false, 0),
-            Self::Crc32 | Self::Crc32Custom => {
-                crc(32, 0x04c1_1db7, 0xffff_ffff, true, 0xffff_ffff)
-            }
+            Self::Crc32 | Self::Crc32Custom => crc(32, 0x04c1_1db7, 0xffff_ffff, true, 0xffff_ffff),
             Self::Crc64Custom => crc(64, 0x1b, 0, true, 0),
-            Self::Identity => {
-                bytes.iter().take(8).fold(0, |number, byte| (number << 8) | u64::from(*byte))
-            }
+            Self::Identity => bytes
+                .iter()
+                .take(8)
+                .fold(0, |number, byte| (number << 8) | u64::from(*byte)),
             Self::Xxh64 => xxh64(bytes),
         }
     }
@@ -95,18 +101,28 @@ fn internet_checksum(bytes: &[u8]) -> u16 {
 /// The words of so many bytes, the last padded with zeros behind, under exclusive or.
 fn xor_words(bytes: &[u8], word_bytes: usize) -> u64 {
     bytes.chunks(word_bytes).fold(0, |result, word| {
-        let number = word.iter().fold(0, |number, byte| (number << 8) | u64::from(*byte));
+        let number = word
+            .iter()
+            .fold(0, |number, byte| (number << 8) | u64::from(*byte));
         result ^ (number << (8 * (word_bytes - word.len())))
     })
 }
 
 impl Crc {
     fn compute(&self, bytes: &[u8]) -> u64 {
-        let mask = if self.bits == 64 { u64::MAX } else { (1 << self.bits) - 1 };
+        let mask = if self.bits == 64 {
+            u64::MAX
+        } else {
+            (1 << self.bits) - 1
+        };
         let top = 1u64 << (self.bits - 1);
         let mut remainder = self.initial;
         for byte in bytes {
-            let byte = if self.reflected { byte.reverse_bits() } else { *byte };
+            let byte = if self.reflected {
+                byte.reverse_bits()
+            } else {
+                *byte
+            };
             remainder ^= u64::from(byte) << (self.bits - 8);
             for _ in 0..8 {
                 let carry = remainder & top != 0;
@@ -131,10 +147,15 @@ fn xxh64(bytes: &[u8]) -> u64 {
     const P4: u64 = 0x85eb_ca77_c2b2_ae63;
     const P5: u64 = 0x27d4_eb2f_1656_67c5;
     let word = |bytes: &[u8]| {
-        bytes.iter().rev().fold(0u64, |number, byte| (number << 8) | u64::from(*byte))
+        bytes
+            .iter()
+            .rev()
+            .fold(0u64, |number, byte| (number << 8) | u64::from(*byte))
     };
     let round = |lane: u64, input: u64| {
-        lane.wrapping_add(input.wrapping_mul(P2)).rotate_left(31).wrapping_mul(P1)
+        lane.wrapping_add(input.wrapping_mul(P2))
+            .rotate_left(31)
+            .wrapping_mul(P1)
     };
     let stripes = bytes.chunks_exact(32);
     let mut rest = stripes.remainder();
@@ -148,7 +169,9 @@ fn xxh64(bytes: &[u8]) -> u64 {
         let mut hash = [1, 7, 12, 18]
             .iter()
             .zip(lanes)
-            .fold(0u64, |hash, (turn, lane)| hash.wrapping_add(lane.rotate_left(*turn)));
+            .fold(0u64, |hash, (turn, lane)| {
+                hash.wrapping_add(lane.rotate_left(*turn))
+            });
         for lane in lanes {
             hash = (hash ^ round(0, lane)).wrapping_mul(P1).wrapping_add(P4);
         }
@@ -158,16 +181,23 @@ fn xxh64(bytes: &[u8]) -> u64 {
     };
     hash = hash.wrapping_add(bytes.len() as u64);
     while let Some((input, more)) = rest.split_at_checked(8) {
-        hash = (hash ^ round(0, word(input))).rotate_left(27).wrapping_mul(P1).wrapping_add(P4);
+        hash = (hash ^ round(0, word(input)))
+            .rotate_left(27)
+            .wrapping_mul(P1)
+            .wrapping_add(P4);
         rest = more;
     }
     if let Some((input, more)) = rest.split_at_checked(4) {
-        hash = (hash ^ word(input).wrapping_mul(P1)).rotate_left(23).wrapping_mul(P2);
+        hash = (hash ^ word(input).wrapping_mul(P1))
+            .rotate_left(23)
+            .wrapping_mul(P2);
         hash = hash.wrapping_add(P3);
         rest = more;
     }
     for byte in rest {
-        hash = (hash ^ u64::from(*byte).wrapping_mul(P5)).rotate_left(11).wrapping_mul(P1);
+        hash = (hash ^ u64::from(*byte).wrapping_mul(P5))
+            .rotate_left(11)
+            .wrapping_mul(P1);
     }
     hash = (hash ^ (hash >> 33)).wrapping_mul(P2);
     hash = (hash ^ (hash >> 29)).wrapping_mul(P3);
@@ -219,7 +249,10 @@ mod tests {
         assert_eq!(Algorithm::CrcCcitt.compute(CHECK), 0x29b1);
         assert_eq!(Algorithm::Crc8Custom.compute(CHECK), 0xf4);
         // One byte with its first bit set: the polynomial 0x1b shifted seven times, reflected.
-        assert_eq!(Algorithm::Crc64Custom.compute(&[1]), (0x1bu64 << 7).reverse_bits());
+        assert_eq!(
+            Algorithm::Crc64Custom.compute(&[1]),
+            (0x1bu64 << 7).reverse_bits()
+        );
     }
 
     #[test]
@@ -244,7 +277,10 @@ mod tests {
 
     #[test]
     fn short_words_are_padded_behind() {
-        assert_eq!(Algorithm::Xor16.compute(&[0x12, 0x34, 0x56]), 0x1234 ^ 0x5600);
+        assert_eq!(
+            Algorithm::Xor16.compute(&[0x12, 0x34, 0x56]),
+            0x1234 ^ 0x5600
+        );
         assert_eq!(Algorithm::Identity.compute(&[1, 2]), 0x0102);
     }
 }

@@ -38,7 +38,9 @@ mod tests {
     fn numbers_are_between_the_bounds_and_follow_from_the_seed() {
         let draw = |seed| {
             let mut random = Random::new(seed);
-            (0..1000).filter_map(|_| random.between(3, 5)).collect::<Vec<_>>()
+            (0..1000)
+                .filter_map(|_| random.between(3, 5))
+                .collect::<Vec<_>>()
         };
         let numbers = draw(7);
         assert_eq!(numbers.len(), 1000);

@@ -43,12 +43,15 @@ impl Registers {
 
     /// Writes a cell, cut to its width; false where there is none.
     pub(crate) fn set(&mut self, register: RegisterId, index: usize, value: Int) -> bool {
-        let Some((cells, bits)) = self.arrays.get_mut(register.index()) else { return false };
+        let Some((cells, bits)) = self.arrays.get_mut(register.index()) else {
+            return false;
+        };
         let value = value::wrap(value, *bits, false);
         match cells {
-            Cells::Words(words) => {
-                words.get_mut(index).map(|word| *word = value::low_u64(&value)).is_some()
-            }
+            Cells::Words(words) => words
+                .get_mut(index)
+                .map(|word| *word = value::low_u64(&value))
+                .is_some(),
             Cells::Wide(cells) => cells.get_mut(index).map(|cell| *cell = value).is_some(),
         }
     }

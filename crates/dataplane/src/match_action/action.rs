@@ -17,7 +17,10 @@ pub(crate) struct Call {
 
 impl Call {
     pub(crate) fn from_program(bound: &BoundAction) -> Self {
-        Self { action: bound.action, args: bound.args.as_slice().into() }
+        Self {
+            action: bound.action,
+            args: bound.args.as_slice().into(),
+        }
     }
 
     /// As the control plane sees it.
@@ -28,6 +31,9 @@ impl Call {
             .zip(self.args.iter())
             .map(|(param, arg)| value::to_canonical_bytes(arg, param.width_bits))
             .collect();
-        ActionCall { action: self.action, args }
+        ActionCall {
+            action: self.action,
+            args,
+        }
     }
 }

@@ -10,7 +10,10 @@ use crate::{
 type Checked<T> = Result<T, ControlError>;
 
 fn invalid<T>(message: String) -> Checked<T> {
-    Err(ControlError::new(ControlErrorKind::InvalidArgument, message))
+    Err(ControlError::new(
+        ControlErrorKind::InvalidArgument,
+        message,
+    ))
 }
 
 /// The leading `prefix_len` of `bits` ones.
@@ -41,16 +44,18 @@ pub(crate) fn to_key(info: &TableInfo, key: &[MatchField]) -> Checked<Vec<Matche
             key.len()
         ));
     }
-    info.key.iter().zip(key).map(|(field, given)| to_matcher(info, field, given)).collect()
+    info.key
+        .iter()
+        .zip(key)
+        .map(|(field, given)| to_matcher(info, field, given))
+        .collect()
 }
 
 fn to_matcher(info: &TableInfo, field: &KeyField, given: &MatchField) -> Checked<Matcher> {
     let what = format!("table \"{}\": key \"{}\"", info.name, field.name);
     let bits = field.width_bits;
     Ok(match (field.kind, given) {
-        (MatchKind::Exact, MatchField::Exact(value)) => {
-            Matcher::Exact(number(&what, value, bits)?)
-        }
+        (MatchKind::Exact, MatchField::Exact(value)) => Matcher::Exact(number(&what, value, bits)?),
         (MatchKind::Lpm, MatchField::Lpm { value, prefix_len }) => {
             if *prefix_len > bits {
                 return invalid(format!("{what}: a prefix of {prefix_len} of {bits} bits"));
@@ -59,7 +64,10 @@ fn to_matcher(info: &TableInfo, field: &KeyField, given: &MatchField) -> Checked
             if &value & prefix_mask(bits, *prefix_len) != value {
                 return invalid(format!("{what}: bits set after the prefix of {prefix_len}"));
             }
-            Matcher::Lpm { value, prefix_len: *prefix_len }
+            Matcher::Lpm {
+                value,
+                prefix_len: *prefix_len,
+            }
         }
         (MatchKind::Ternary, MatchField::Ternary { value, mask }) => {
             let (value, mask) = (number(&what, value, bits)?, number(&what, mask, bits)?);
@@ -69,12 +77,14 @@ fn to_matcher(info: &TableInfo, field: &KeyField, given: &MatchField) -> Checked
             Matcher::Ternary { value, mask }
         }
         // BMv2 JSON has no optional kind: compilers write such a field as a ternary one.
-        (MatchKind::Ternary, MatchField::Optional(Some(value))) => {
-            Matcher::Ternary { value: number(&what, value, bits)?, mask: value::ones(bits) }
-        }
-        (MatchKind::Ternary, MatchField::Optional(None)) => {
-            Matcher::Ternary { value: Int::ZERO, mask: Int::ZERO }
-        }
+        (MatchKind::Ternary, MatchField::Optional(Some(value))) => Matcher::Ternary {
+            value: number(&what, value, bits)?,
+            mask: value::ones(bits),
+        },
+        (MatchKind::Ternary, MatchField::Optional(None)) => Matcher::Ternary {
+            value: Int::ZERO,
+            mask: Int::ZERO,
+        },
         (MatchKind::Range, MatchField::Range { low, high }) => {
             let (low, high) = (number(&what, low, bits)?, number(&what, high, bits)?);
             if low > high {
@@ -87,7 +97,9 @@ fn to_matcher(info: &TableInfo, field: &KeyField, given: &MatchField) -> Checked
             None => None,
         }),
         (kind, given) => {
-            return invalid(format!("{what}: expected a match of kind {kind:?}, found {given:?}"));
+            return invalid(format!(
+                "{what}: expected a match of kind {kind:?}, found {given:?}"
+            ));
         }
     })
 }
@@ -101,15 +113,18 @@ pub(crate) fn to_fields(info: &TableInfo, key: &[Matcher]) -> Vec<MatchField> {
             let bytes = |value: &Int| value::to_canonical_bytes(value, field.width_bits);
             match matcher {
                 Matcher::Exact(value) => MatchField::Exact(bytes(value)),
-                Matcher::Lpm { value, prefix_len } => {
-                    MatchField::Lpm { value: bytes(value), prefix_len: *prefix_len }
-                }
-                Matcher::Ternary { value, mask } => {
-                    MatchField::Ternary { value: bytes(value), mask: bytes(mask) }
-                }
-                Matcher::Range { low, high } => {
-                    MatchField::Range { low: bytes(low), high: bytes(high) }
-                }
+                Matcher::Lpm { value, prefix_len } => MatchField::Lpm {
+                    value: bytes(value),
+                    prefix_len: *prefix_len,
+                },
+                Matcher::Ternary { value, mask } => MatchField::Ternary {
+                    value: bytes(value),
+                    mask: bytes(mask),
+                },
+                Matcher::Range { low, high } => MatchField::Range {
+                    low: bytes(low),
+                    high: bytes(high),
+                },
                 Matcher::Optional(value) => MatchField::Optional(value.as_ref().map(bytes)),
             }
         })
@@ -122,7 +137,9 @@ pub(crate) fn to_call(
     actions: &[ActionInfo],
     call: &ActionCall,
 ) -> Checked<Call> {
-    let action = actions.get(call.action.index()).filter(|_| info.actions.contains(&call.action));
+    let action = actions
+        .get(call.action.index())
+        .filter(|_| info.actions.contains(&call.action));
     let Some(action) = action else {
         return invalid(format!(
             "table \"{}\": action {} is not in its list",
@@ -147,5 +164,8 @@ pub(crate) fn to_call(
             number(&what, arg, param.width_bits)
         })
         .collect();
-    Ok(Call { action: call.action, args: args?.into() })
+    Ok(Call {
+        action: call.action,
+        args: args?.into(),
+    })
 }

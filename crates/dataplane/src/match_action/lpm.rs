@@ -1,7 +1,10 @@
 //! Longest prefix match: one hash a prefix length, the longest tried first. The other fields of
 //! the key are exact.
 
-use std::{cmp::Reverse, collections::{BTreeMap, HashMap}};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, HashMap},
+};
 
 use super::{EntryIndex, prefix_mask};
 use crate::{
@@ -22,23 +25,28 @@ impl LpmIndex {
         key: &[Int],
         bytes: &mut Vec<u8>,
     ) -> Option<EntryIndex> {
-        self.by_length.iter().find_map(|(Reverse(prefix_len), entries)| {
-            bytes.clear();
-            for (field, value) in info.key.iter().zip(key) {
-                if field.kind == MatchKind::Lpm {
-                    let prefix = value & prefix_mask(field.width_bits, *prefix_len);
-                    value::push_be_bytes(bytes, &prefix, field.width_bits);
-                } else {
-                    value::push_be_bytes(bytes, value, field.width_bits);
+        self.by_length
+            .iter()
+            .find_map(|(Reverse(prefix_len), entries)| {
+                bytes.clear();
+                for (field, value) in info.key.iter().zip(key) {
+                    if field.kind == MatchKind::Lpm {
+                        let prefix = value & prefix_mask(field.width_bits, *prefix_len);
+                        value::push_be_bytes(bytes, &prefix, field.width_bits);
+                    } else {
+                        value::push_be_bytes(bytes, value, field.width_bits);
+                    }
                 }
-            }
-            entries.get(bytes.as_slice()).copied()
-        })
+                entries.get(bytes.as_slice()).copied()
+            })
     }
 
     pub(super) fn insert(&mut self, info: &TableInfo, key: &[Matcher], entry: EntryIndex) {
         let (prefix_len, bytes) = key_bytes(info, key);
-        self.by_length.entry(Reverse(prefix_len)).or_default().insert(bytes, entry);
+        self.by_length
+            .entry(Reverse(prefix_len))
+            .or_default()
+            .insert(bytes, entry);
     }
 
     pub(super) fn remove(&mut self, info: &TableInfo, key: &[Matcher]) {

@@ -42,7 +42,11 @@ impl Tables {
             .zip(&program.ir.table_inits)
             .map(|(info, init)| Table::new(info, init))
             .collect();
-        Self { tables, key: Vec::new(), key_bytes: Vec::new() }
+        Self {
+            tables,
+            key: Vec::new(),
+            key_bytes: Vec::new(),
+        }
     }
 
     pub(crate) fn table(&self, id: TableId) -> Option<&Table> {
@@ -62,14 +66,17 @@ impl Tables {
         scope: &Scope<'_>,
     ) -> Option<EntryIndex> {
         self.key.clear();
-        self.key.extend(node.key.iter().map(|source| read(source, scope)));
+        self.key
+            .extend(node.key.iter().map(|source| read(source, scope)));
         self.tables[id.index()].lookup(info, &self.key, &mut self.key_bytes)
     }
 
     /// The key of the last lookup, for traces.
     pub(crate) fn last_key(&self, info: &TableInfo) -> Vec<TraceValue> {
         let fields = info.key.iter().zip(&self.key);
-        fields.map(|(field, value)| trace::named(&field.name, value, field.width_bits)).collect()
+        fields
+            .map(|(field, value)| trace::named(&field.name, value, field.width_bits))
+            .collect()
     }
 
     /// An entry as a person reads it.

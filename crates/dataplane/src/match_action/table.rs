@@ -6,7 +6,10 @@ use super::{Call, entry, exact::ExactIndex, lpm::LpmIndex, ternary::OrderedIndex
 use crate::{
     control::{ControlError, ControlErrorKind, CounterValue, MatchField, TableEntry},
     externs::counter,
-    program::{ActionInfo, MatchKind, TableInfo, ir::{Matcher, TableInit}},
+    program::{
+        ActionInfo, MatchKind, TableInfo,
+        ir::{Matcher, TableInit},
+    },
     trace::format_value,
     value::{self, Int},
 };
@@ -61,13 +64,16 @@ impl Table {
             default,
         };
         for entry in &init.entries {
-            table.put(info, Slot {
-                key: entry.key.clone(),
-                priority: entry.priority,
-                call: Call::from_program(&entry.action),
-                is_const: true,
-                counter: CounterValue::default(),
-            });
+            table.put(
+                info,
+                Slot {
+                    key: entry.key.clone(),
+                    priority: entry.priority,
+                    call: Call::from_program(&entry.action),
+                    is_const: true,
+                    counter: CounterValue::default(),
+                },
+            );
         }
         table
     }
@@ -125,7 +131,9 @@ impl Table {
 
     /// An entry's key as a person reads it.
     pub(crate) fn describe(&self, info: &TableInfo, entry: EntryIndex) -> String {
-        let Some(slot) = self.slot(entry) else { return "?".into() };
+        let Some(slot) = self.slot(entry) else {
+            return "?".into();
+        };
         let fields = info.key.iter().zip(&slot.key).map(|(field, matcher)| {
             let text = |value: &Int| {
                 let bytes = value::to_be_bytes(value, field.width_bits);
@@ -156,13 +164,26 @@ impl Table {
         counter: CounterValue,
     ) -> Result<(), ControlError> {
         if self.find(&key, priority).is_some() {
-            return Err(self.error(info, ControlErrorKind::AlreadyExists, "has this entry already"));
+            return Err(self.error(
+                info,
+                ControlErrorKind::AlreadyExists,
+                "has this entry already",
+            ));
         }
         if self.len() >= info.size {
             let message = format!("is full, its size is {}", info.size);
             return Err(self.error(info, ControlErrorKind::ResourceExhausted, &message));
         }
-        self.put(info, Slot { key, priority, call, is_const: false, counter });
+        self.put(
+            info,
+            Slot {
+                key,
+                priority,
+                call,
+                is_const: false,
+                counter,
+            },
+        );
         Ok(())
     }
 
@@ -173,7 +194,10 @@ impl Table {
         priority: i32,
         call: Call,
     ) -> Result<(), ControlError> {
-        match self.find(key, priority).and_then(|entry| self.slot_mut(entry)) {
+        match self
+            .find(key, priority)
+            .and_then(|entry| self.slot_mut(entry))
+        {
             Some(slot) => {
                 slot.call = call;
                 Ok(())
@@ -238,13 +262,18 @@ impl Table {
             priority: slot.priority,
             action: slot.call.to_control(actions.get(slot.call.action.index())?),
             is_const: slot.is_const,
-            counter: if info.with_counters { slot.counter } else { CounterValue::default() },
+            counter: if info.with_counters {
+                slot.counter
+            } else {
+                CounterValue::default()
+            },
         })
     }
 
     /// Every entry, in the order of the slots.
     pub(crate) fn entries(&self, info: &TableInfo, actions: &[ActionInfo]) -> Vec<TableEntry> {
         let all = (0..self.slots.len()).map(EntryIndex);
-        all.filter_map(|entry| self.entry(info, actions, entry)).collect()
+        all.filter_map(|entry| self.entry(info, actions, entry))
+            .collect()
     }
 }

@@ -45,10 +45,14 @@ fn matches(matcher: &Matcher, bits: u32, value: &Int) -> bool {
     match matcher {
         Matcher::Exact(wanted) | Matcher::Optional(Some(wanted)) => wanted == value,
         Matcher::Optional(None) => true,
-        Matcher::Lpm { value: wanted, prefix_len } => {
-            &(value & prefix_mask(bits, *prefix_len)) == wanted
-        }
-        Matcher::Ternary { value: wanted, mask } => &(value & mask) == wanted,
+        Matcher::Lpm {
+            value: wanted,
+            prefix_len,
+        } => &(value & prefix_mask(bits, *prefix_len)) == wanted,
+        Matcher::Ternary {
+            value: wanted,
+            mask,
+        } => &(value & mask) == wanted,
         Matcher::Range { low, high } => range::contains(low, high, value),
     }
 }

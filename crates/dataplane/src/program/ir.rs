@@ -86,19 +86,16 @@ impl Header {
 
 #[derive(Debug, Clone)]
 pub(crate) struct Stack {
-    pub name: String,
     pub elements: Vec<HeaderId>,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct Union {
-    pub name: String,
     pub members: Vec<HeaderId>,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct UnionStack {
-    pub name: String,
     pub elements: Vec<UnionId>,
 }
 
@@ -140,15 +137,32 @@ pub(crate) enum Expr {
     /// A parameter of the action.
     Param(usize),
     /// A field of the last element of a stack.
-    LastField { stack: StackId, offset: u32 },
+    LastField {
+        stack: StackId,
+        offset: u32,
+    },
     /// A field of a member of the last element of a union stack.
-    UnionLastField { stack: UnionStackId, member: u32, offset: u32 },
+    UnionLastField {
+        stack: UnionStackId,
+        member: u32,
+        offset: u32,
+    },
     /// A field of a header that is found at run time.
-    Access { header: Box<HeaderExpr>, offset: u32 },
-    Register { register: RegisterId, index: Box<Expr> },
+    Access {
+        header: Box<HeaderExpr>,
+        offset: u32,
+    },
+    Register {
+        register: RegisterId,
+        index: Box<Expr>,
+    },
     Arithmetic(Arithmetic, Box<Expr>, Box<Expr>),
     Complement(Box<Expr>),
-    Choose { condition: Box<BoolExpr>, yes: Box<Expr>, no: Box<Expr> },
+    Choose {
+        condition: Box<BoolExpr>,
+        yes: Box<Expr>,
+        no: Box<Expr>,
+    },
     FromBool(Box<BoolExpr>),
     LastStackIndex(AnyStack),
     StackSize(AnyStack),
@@ -175,7 +189,11 @@ pub(crate) enum BoolExpr {
     Valid(HeaderExpr),
     ValidUnion(UnionExpr),
     FromNumber(Expr),
-    Choose { condition: Box<BoolExpr>, yes: Box<BoolExpr>, no: Box<BoolExpr> },
+    Choose {
+        condition: Box<BoolExpr>,
+        yes: Box<BoolExpr>,
+        no: Box<BoolExpr>,
+    },
 }
 
 /// An expression that gives a header instance.
@@ -190,7 +208,10 @@ pub(crate) enum HeaderExpr {
 #[derive(Debug, Clone)]
 pub(crate) enum UnionExpr {
     Union(UnionId),
-    Element { stack: UnionStackId, index: Box<Expr> },
+    Element {
+        stack: UnionStackId,
+        index: Box<Expr>,
+    },
 }
 
 /// What can be assigned to.
@@ -205,12 +226,30 @@ pub(crate) enum Place {
 #[derive(Debug, Clone)]
 pub(crate) enum Primitive {
     NoOp,
-    Assign { to: Place, from: Expr },
-    AssignVariable { to: FieldId, from: FieldId },
-    AssignHeader { to: HeaderExpr, from: HeaderExpr },
-    AssignUnion { to: UnionExpr, from: UnionExpr },
-    AssignStack { to: StackId, from: StackId },
-    AssignUnionStack { to: UnionStackId, from: UnionStackId },
+    Assign {
+        to: Place,
+        from: Expr,
+    },
+    AssignVariable {
+        to: FieldId,
+        from: FieldId,
+    },
+    AssignHeader {
+        to: HeaderExpr,
+        from: HeaderExpr,
+    },
+    AssignUnion {
+        to: UnionExpr,
+        from: UnionExpr,
+    },
+    AssignStack {
+        to: StackId,
+        from: StackId,
+    },
+    AssignUnionStack {
+        to: UnionStackId,
+        from: UnionStackId,
+    },
     AddHeader(HeaderExpr),
     RemoveHeader(HeaderExpr),
     Push(AnyStack, Expr),
@@ -220,17 +259,43 @@ pub(crate) enum Primitive {
     JumpIfZero(Expr, usize),
     Exit,
     MarkToDrop,
-    RegisterRead { to: Place, register: RegisterId, index: Expr },
-    RegisterWrite { register: RegisterId, index: Expr, value: Expr },
-    Count { counter: CounterId, index: Expr },
-    Hash { to: Place, base: Expr, calculation: CalculationId, size: Expr },
-    Random { to: Place, low: Expr, high: Expr },
+    RegisterRead {
+        to: Place,
+        register: RegisterId,
+        index: Expr,
+    },
+    RegisterWrite {
+        register: RegisterId,
+        index: Expr,
+        value: Expr,
+    },
+    Count {
+        counter: CounterId,
+        index: Expr,
+    },
+    Hash {
+        to: Place,
+        base: Expr,
+        calculation: CalculationId,
+        size: Expr,
+    },
+    Random {
+        to: Place,
+        low: Expr,
+        high: Expr,
+    },
     Digest(DigestId),
     Truncate(Expr),
     Assert(BoolExpr),
     Assume(BoolExpr),
-    Log { format: String, args: Vec<Expr> },
-    Clone { session: Expr, list: Option<FieldListId> },
+    Log {
+        format: String,
+        args: Vec<Expr>,
+    },
+    Clone {
+        session: Expr,
+        list: Option<FieldListId>,
+    },
     Resubmit(Option<FieldListId>),
     Recirculate(Option<FieldListId>),
 }
@@ -255,8 +320,15 @@ pub(crate) enum ParserOp {
 
 #[derive(Debug, Clone)]
 pub(crate) enum KeyPart {
-    Value { name: String, value: Expr, bits: u32 },
-    Lookahead { offset: u32, bits: u32 },
+    Value {
+        name: String,
+        value: Expr,
+        bits: u32,
+    },
+    Lookahead {
+        offset: u32,
+        bits: u32,
+    },
 }
 
 impl KeyPart {
@@ -323,7 +395,10 @@ pub(crate) struct KeySource {
 /// Where a table goes on.
 #[derive(Debug, Clone)]
 pub(crate) enum NextNode {
-    HitMiss { hit: Option<NodeId>, miss: Option<NodeId> },
+    HitMiss {
+        hit: Option<NodeId>,
+        miss: Option<NodeId>,
+    },
     /// In the order of the table's actions.
     PerAction(Vec<Option<NodeId>>),
 }
@@ -338,8 +413,16 @@ pub(crate) struct TableNode {
 #[derive(Debug, Clone)]
 pub(crate) enum Node {
     Table(TableId),
-    If { name: String, condition: BoolExpr, yes: Option<NodeId>, no: Option<NodeId> },
-    Call { action: ActionId, next: Option<NodeId> },
+    If {
+        name: String,
+        condition: BoolExpr,
+        yes: Option<NodeId>,
+        no: Option<NodeId>,
+    },
+    Call {
+        action: ActionId,
+        next: Option<NodeId>,
+    },
 }
 
 /// A default action that the program gives, with its arguments.
@@ -383,14 +466,12 @@ pub(crate) enum CalculationInput {
 
 #[derive(Debug, Clone)]
 pub(crate) struct Calculation {
-    pub name: String,
     pub algorithm: crate::externs::hash::Algorithm,
     pub input: Vec<CalculationInput>,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct Checksum {
-    pub name: String,
     pub target: FieldId,
     pub calculation: CalculationId,
     pub condition: Option<BoolExpr>,

@@ -129,7 +129,9 @@ pub struct Program {
 }
 
 fn position<T>(list: &[T], is_it: impl FnMut(&T) -> bool) -> Option<u32> {
-    list.iter().position(is_it).and_then(|index| u32::try_from(index).ok())
+    list.iter()
+        .position(is_it)
+        .and_then(|index| u32::try_from(index).ok())
 }
 
 impl Program {
@@ -138,8 +140,10 @@ impl Program {
     /// # Errors
     /// [`LoadError`] names the object and what is wrong with it.
     pub fn from_json_str(text: &str) -> Result<Self, LoadError> {
-        let json: bmv2_json::Program = serde_json::from_str(text)
-            .map_err(|e| LoadError { place: "JSON".into(), message: e.to_string() })?;
+        let json: bmv2_json::Program = serde_json::from_str(text).map_err(|e| LoadError {
+            place: "JSON".into(),
+            message: e.to_string(),
+        })?;
         Self::from_json(&json)
     }
 
@@ -149,7 +153,11 @@ impl Program {
     /// [`LoadError`] names the object and what is wrong with it.
     pub fn from_json(json: &bmv2_json::Program) -> Result<Self, LoadError> {
         let (ir, tables, actions) = load::load(json)?;
-        Ok(Self { ir: Arc::new(ir), tables: tables.into(), actions: actions.into() })
+        Ok(Self {
+            ir: Arc::new(ir),
+            tables: tables.into(),
+            actions: actions.into(),
+        })
     }
 
     /// The table of a fully qualified name.
@@ -161,7 +169,9 @@ impl Program {
     pub fn action_of(&self, table: TableId, action_name: &str) -> Option<ActionId> {
         let table = self.tables.get(table.index())?;
         table.actions.iter().copied().find(|id| {
-            self.actions.get(id.index()).is_some_and(|action| action.name == action_name)
+            self.actions
+                .get(id.index())
+                .is_some_and(|action| action.name == action_name)
         })
     }
 

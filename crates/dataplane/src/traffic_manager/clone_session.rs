@@ -28,20 +28,31 @@ impl CloneSessions {
     }
 
     pub(crate) fn all(&self) -> Vec<CloneSession> {
-        self.sessions.values().map(|(_, session)| session.clone()).collect()
+        self.sessions
+            .values()
+            .map(|(_, session)| session.clone())
+            .collect()
     }
 
     fn checked(session: CloneSession) -> Result<(Session, CloneSession), ControlError> {
         let what = format!("clone session {}", session.id);
         let invalid = |expected: String| {
             let message = format!("{what}: {expected}");
-            Err(ControlError::new(ControlErrorKind::InvalidArgument, message))
+            Err(ControlError::new(
+                ControlErrorKind::InvalidArgument,
+                message,
+            ))
         };
         if session.id == 0 || session.id > limits::CLONE_SESSION_ID_MAX {
-            return invalid(format!("expected an id of 1 to {}", limits::CLONE_SESSION_ID_MAX));
+            return invalid(format!(
+                "expected an id of 1 to {}",
+                limits::CLONE_SESSION_ID_MAX
+            ));
         }
         if session.truncate_bytes == Some(0) {
-            return invalid("a clone of no byte at all; leave the length out for whole ones".into());
+            return invalid(
+                "a clone of no byte at all; leave the length out for whole ones".into(),
+            );
         }
         let queue = session.class_of_service as usize;
         if queue >= limits::EGRESS_QUEUES_PER_PORT {
@@ -83,7 +94,10 @@ impl CloneSessions {
     }
 
     pub(crate) fn delete(&mut self, id: u32) -> Result<(), ControlError> {
-        self.sessions.remove(&id).map(|_| ()).ok_or_else(|| not_found(id))
+        self.sessions
+            .remove(&id)
+            .map(|_| ())
+            .ok_or_else(|| not_found(id))
     }
 }
 

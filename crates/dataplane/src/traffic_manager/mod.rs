@@ -64,7 +64,10 @@ impl Inside {
 
     /// Whether no packet of that epoch or an older one is inside.
     pub(crate) fn is_clear(&self, epoch: u64) -> bool {
-        self.by_epoch.keys().next().is_none_or(|oldest| *oldest > epoch)
+        self.by_epoch
+            .keys()
+            .next()
+            .is_none_or(|oldest| *oldest > epoch)
     }
 }
 

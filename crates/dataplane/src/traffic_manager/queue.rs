@@ -55,7 +55,11 @@ impl EgressQueues {
 
     /// Packets in a queue of a port.
     pub(crate) fn depth(&self, port: PortId, queue: usize) -> usize {
-        self.ports.get(&port).and_then(|port| port.depth_of_queue.get(queue)).copied().unwrap_or(0)
+        self.ports
+            .get(&port)
+            .and_then(|port| port.depth_of_queue.get(queue))
+            .copied()
+            .unwrap_or(0)
     }
 
     pub(crate) fn is_full(&self, port: PortId) -> bool {
@@ -76,7 +80,8 @@ impl EgressQueues {
         state.depth += 1;
         state.depth_of_queue[queue] += 1;
         self.sequence += 1;
-        self.waiting.insert((departure, Reverse(queue), self.sequence), (port, packet));
+        self.waiting
+            .insert((departure, Reverse(queue), self.sequence), (port, packet));
     }
 
     /// The packet whose turn it is, if its time has come.
@@ -93,16 +98,25 @@ impl EgressQueues {
             state.depth_of_queue[queue] -= 1;
             depth = state.depth_of_queue[queue];
         }
-        Some(Departure { port, queue, depth, packet })
+        Some(Departure {
+            port,
+            queue,
+            depth,
+            packet,
+        })
     }
 
     pub(crate) fn next_departure(&self) -> Option<Nanos> {
-        self.waiting.first_key_value().map(|((departure, ..), _)| *departure)
+        self.waiting
+            .first_key_value()
+            .map(|((departure, ..), _)| *departure)
     }
 
     /// Empties the queues.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = EgressPacket> + use<> {
         self.ports.clear();
-        std::mem::take(&mut self.waiting).into_values().map(|(_, packet)| packet)
+        std::mem::take(&mut self.waiting)
+            .into_values()
+            .map(|(_, packet)| packet)
     }
 }

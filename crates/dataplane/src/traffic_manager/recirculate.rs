@@ -55,6 +55,8 @@ impl RecirculationQueue {
 
     /// Empties the queue.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = IngressPacket> + use<> {
-        std::mem::take(&mut self.waiting).into_iter().map(|(_, packet)| packet)
+        std::mem::take(&mut self.waiting)
+            .into_iter()
+            .map(|(_, packet)| packet)
     }
 }

@@ -29,8 +29,12 @@ pub(crate) fn check_replicas(what: &str, replicas: &[Replica]) -> Result<(), Con
             ),
         ));
     }
-    let invalid =
-        |message: String| Err(ControlError::new(ControlErrorKind::InvalidArgument, message));
+    let invalid = |message: String| {
+        Err(ControlError::new(
+            ControlErrorKind::InvalidArgument,
+            message,
+        ))
+    };
     let mut seen = HashSet::new();
     for replica in replicas {
         if replica.port.0 > limits::PORT_ID_MAX {
@@ -57,7 +61,12 @@ impl MulticastGroups {
 
     pub(crate) fn all(&self) -> Vec<MulticastGroup> {
         let groups = self.groups.iter();
-        groups.map(|(id, replicas)| MulticastGroup { id: *id, replicas: replicas.to_vec() }).collect()
+        groups
+            .map(|(id, replicas)| MulticastGroup {
+                id: *id,
+                replicas: replicas.to_vec(),
+            })
+            .collect()
     }
 
     fn check(group: &MulticastGroup) -> Result<(), ControlError> {
@@ -96,10 +105,16 @@ impl MulticastGroups {
     }
 
     pub(crate) fn delete(&mut self, id: u32) -> Result<(), ControlError> {
-        self.groups.remove(&id).map(|_| ()).ok_or_else(|| not_found(id))
+        self.groups
+            .remove(&id)
+            .map(|_| ())
+            .ok_or_else(|| not_found(id))
     }
 }
 
 fn not_found(id: u32) -> ControlError {
-    ControlError::new(ControlErrorKind::NotFound, format!("no multicast group {id}"))
+    ControlError::new(
+        ControlErrorKind::NotFound,
+        format!("no multicast group {id}"),
+    )
 }

@@ -37,9 +37,15 @@ impl Loader<'_> {
             for param in &action.runtime_data {
                 let what = format!("parameter \"{}\"", param.name);
                 super::declarations::check_width(&context, &what, param.bitwidth)?;
-                params.push(ParamInfo { name: param.name.clone(), width_bits: param.bitwidth });
+                params.push(ParamInfo {
+                    name: param.name.clone(),
+                    width_bits: param.bitwidth,
+                });
             }
-            self.actions.push(ActionInfo { name: action.name.clone(), params });
+            self.actions.push(ActionInfo {
+                name: action.name.clone(),
+                params,
+            });
         }
         Ok(())
     }
@@ -65,8 +71,13 @@ impl Loader<'_> {
                 place: format!("{}: primitive {position} \"{}\"", context.place, json.op),
                 params: context.params,
             };
-            let call =
-                Call { loader: self, context: &context, json, position, primitives: primitives.len() };
+            let call = Call {
+                loader: self,
+                context: &context,
+                json,
+                position,
+                primitives: primitives.len(),
+            };
             out.push(call.load()?);
         }
         Ok(out)
@@ -96,7 +107,10 @@ fn constant_u32(context: &Context, value: &Value) -> Load<u32> {
 impl Call<'_, '_> {
     fn param(&self, index: usize) -> Load<&Value> {
         self.json.parameters.get(index).ok_or_else(|| {
-            self.context.error(format!("parameter {index} of {}", self.json.parameters.len()))
+            self.context.error(format!(
+                "parameter {index} of {}",
+                self.json.parameters.len()
+            ))
         })
     }
 
@@ -121,7 +135,8 @@ impl Call<'_, '_> {
         if expected.contains(&found) {
             return Ok(());
         }
-        self.context.fail(format!("expected {expected:?} parameters, found {found}"))
+        self.context
+            .fail(format!("expected {expected:?} parameters, found {found}"))
     }
 
     fn load(&self) -> Load<Primitive> {
@@ -130,10 +145,18 @@ impl Call<'_, '_> {
             "mark_to_drop" => &[0, 1],
             "clone_ingress_pkt_to_egress" | "clone_egress_pkt_to_egress" => &[1, 2],
             "resubmit" | "recirculate" => &[0, 1],
-            "add_header" | "remove_header" | "add_header_fast" | "_jump" | "truncate" | "assert"
-            | "assume" => &[1],
-            "register_read" | "register_write" | "modify_field_rng_uniform" | "add" | "subtract"
-            | "bit_xor" | "bit_or" | "bit_and" | "shift_left" | "shift_right" => &[3],
+            "add_header" | "remove_header" | "add_header_fast" | "_jump" | "truncate"
+            | "assert" | "assume" => &[1],
+            "register_read"
+            | "register_write"
+            | "modify_field_rng_uniform"
+            | "add"
+            | "subtract"
+            | "bit_xor"
+            | "bit_or"
+            | "bit_and"
+            | "shift_left"
+            | "shift_right" => &[3],
             "modify_field_with_hash_based_offset" => &[4],
             _ => &[2],
         };
@@ -154,15 +177,48 @@ impl Call<'_, '_> {
 
     fn is_known(&self, op: &str) -> bool {
         const KNOWN: &[&str] = &[
-            "no_op", "exit", "drop", "mark_to_drop", "clone_ingress_pkt_to_egress",
-            "clone_egress_pkt_to_egress", "resubmit", "recirculate", "add_header",
-            "remove_header", "add_header_fast", "_jump", "_jump_if_zero", "truncate", "assert",
-            "assume", "register_read", "register_write", "modify_field_rng_uniform", "add",
-            "subtract", "bit_xor", "bit_or", "bit_and", "shift_left", "shift_right",
-            "modify_field_with_hash_based_offset", "assign", "modify_field", "assign_VL",
-            "assign_header", "copy_header", "assign_union", "assign_header_stack",
-            "assign_union_stack", "push", "pop", "count", "generate_digest", "log_msg",
-            "add_to_field", "subtract_from_field",
+            "no_op",
+            "exit",
+            "drop",
+            "mark_to_drop",
+            "clone_ingress_pkt_to_egress",
+            "clone_egress_pkt_to_egress",
+            "resubmit",
+            "recirculate",
+            "add_header",
+            "remove_header",
+            "add_header_fast",
+            "_jump",
+            "_jump_if_zero",
+            "truncate",
+            "assert",
+            "assume",
+            "register_read",
+            "register_write",
+            "modify_field_rng_uniform",
+            "add",
+            "subtract",
+            "bit_xor",
+            "bit_or",
+            "bit_and",
+            "shift_left",
+            "shift_right",
+            "modify_field_with_hash_based_offset",
+            "assign",
+            "modify_field",
+            "assign_VL",
+            "assign_header",
+            "copy_header",
+            "assign_union",
+            "assign_header_stack",
+            "assign_union_stack",
+            "push",
+            "pop",
+            "count",
+            "generate_digest",
+            "log_msg",
+            "add_to_field",
+            "subtract_from_field",
         ];
         KNOWN.contains(&op)
     }
@@ -191,33 +247,39 @@ impl Call<'_, '_> {
             "assign_union" => {
                 let to = loader.union_expr(context, self.param(0)?)?;
                 let from = loader.union_expr(context, self.param(1)?)?;
-                let members = |union| loader.ir.unions[loader.example_union(union).index()].members.len();
+                let members = |union| {
+                    loader.ir.unions[loader.example_union(union).index()]
+                        .members
+                        .len()
+                };
                 if members(&to) != members(&from) {
                     return context.fail("the header unions have different types");
                 }
                 Primitive::AssignUnion { to, from }
             }
-            "assign_header_stack" | "assign_union_stack" => match (self.stack(0)?, self.stack(1)?) {
-                (AnyStack::Headers(to), AnyStack::Headers(from)) => {
-                    let len = |id: crate::program::ir::StackId| {
-                        loader.ir.stacks[id.index()].elements.len()
-                    };
-                    let first = |id: crate::program::ir::StackId| {
-                        HeaderExpr::Header(loader.ir.stacks[id.index()].elements[0])
-                    };
-                    self.same_type(&first(to), &first(from))?;
-                    self.same_size(len(to), len(from))?;
-                    Primitive::AssignStack { to, from }
+            "assign_header_stack" | "assign_union_stack" => {
+                match (self.stack(0)?, self.stack(1)?) {
+                    (AnyStack::Headers(to), AnyStack::Headers(from)) => {
+                        let len = |id: crate::program::ir::StackId| {
+                            loader.ir.stacks[id.index()].elements.len()
+                        };
+                        let first = |id: crate::program::ir::StackId| {
+                            HeaderExpr::Header(loader.ir.stacks[id.index()].elements[0])
+                        };
+                        self.same_type(&first(to), &first(from))?;
+                        self.same_size(len(to), len(from))?;
+                        Primitive::AssignStack { to, from }
+                    }
+                    (AnyStack::Unions(to), AnyStack::Unions(from)) => {
+                        let len = |id: crate::program::ir::UnionStackId| {
+                            loader.ir.union_stacks[id.index()].elements.len()
+                        };
+                        self.same_size(len(to), len(from))?;
+                        Primitive::AssignUnionStack { to, from }
+                    }
+                    _ => return context.fail("expected two stacks of the same kind"),
                 }
-                (AnyStack::Unions(to), AnyStack::Unions(from)) => {
-                    let len = |id: crate::program::ir::UnionStackId| {
-                        loader.ir.union_stacks[id.index()].elements.len()
-                    };
-                    self.same_size(len(to), len(from))?;
-                    Primitive::AssignUnionStack { to, from }
-                }
-                _ => return context.fail("expected two stacks of the same kind"),
-            },
+            }
             _ => return Ok(None),
         }))
     }
@@ -239,14 +301,18 @@ impl Call<'_, '_> {
         if to.type_index == from.type_index {
             return Ok(());
         }
-        self.context.fail(format!("\"{}\" and \"{}\" have different types", to.name, from.name))
+        self.context.fail(format!(
+            "\"{}\" and \"{}\" have different types",
+            to.name, from.name
+        ))
     }
 
     fn same_size(&self, to: usize, from: usize) -> Load {
         if to == from {
             return Ok(());
         }
-        self.context.fail(format!("a stack of {from} does not fit one of {to}"))
+        self.context
+            .fail(format!("a stack of {from} does not fit one of {to}"))
     }
 
     /// The primitives of P4_14 that compute.
@@ -264,7 +330,10 @@ impl Call<'_, '_> {
         let n_params = self.json.parameters.len();
         let (left, right) = (self.number(n_params - 2)?, self.number(n_params - 1)?);
         let from = Expr::Arithmetic(op, Box::new(left), Box::new(right));
-        Ok(Some(Primitive::Assign { to: self.place(0)?, from }))
+        Ok(Some(Primitive::Assign {
+            to: self.place(0)?,
+            from,
+        }))
     }
 
     fn other_primitive(&self) -> Load<Primitive> {
@@ -301,9 +370,10 @@ impl Call<'_, '_> {
             "assert" => Primitive::Assert(loader.truth(context, self.param(0)?)?),
             "assume" => Primitive::Assume(loader.truth(context, self.param(0)?)?),
             "log_msg" => self.log()?,
-            "clone_ingress_pkt_to_egress" | "clone_egress_pkt_to_egress" => {
-                Primitive::Clone { session: self.number(0)?, list: self.list(1)? }
-            }
+            "clone_ingress_pkt_to_egress" | "clone_egress_pkt_to_egress" => Primitive::Clone {
+                session: self.number(0)?,
+                list: self.list(1)?,
+            },
             "resubmit" => Primitive::Resubmit(self.list(0)?),
             "recirculate" => Primitive::Recirculate(self.list(0)?),
             _ => return context.fail("unknown primitive"),
@@ -320,23 +390,38 @@ impl Call<'_, '_> {
     fn register(&self, index: usize) -> Load<crate::program::RegisterId> {
         match self.param(index)? {
             Value::RegisterArray(name) => self.loader.register(self.context, name),
-            other => self.context.fail(format!("expected a register array, found {other:?}")),
+            other => self
+                .context
+                .fail(format!("expected a register array, found {other:?}")),
         }
     }
 
     fn count(&self) -> Load<Primitive> {
         let Value::CounterArray(name) = self.param(0)? else {
-            return self.context.fail(format!("expected a counter array, found {:?}", self.param(0)?));
+            return self.context.fail(format!(
+                "expected a counter array, found {:?}",
+                self.param(0)?
+            ));
         };
-        let counter = self.context.find(&self.loader.names.counters, "counter array", name)?;
-        Ok(Primitive::Count { counter, index: self.number(1)? })
+        let counter = self
+            .context
+            .find(&self.loader.names.counters, "counter array", name)?;
+        Ok(Primitive::Count {
+            counter,
+            index: self.number(1)?,
+        })
     }
 
     fn hash(&self) -> Load<Primitive> {
         let Value::Calculation(name) = self.param(2)? else {
-            return self.context.fail(format!("expected a calculation, found {:?}", self.param(2)?));
+            return self.context.fail(format!(
+                "expected a calculation, found {:?}",
+                self.param(2)?
+            ));
         };
-        let calculation = self.context.find(&self.loader.names.calculations, "calculation", name)?;
+        let calculation =
+            self.context
+                .find(&self.loader.names.calculations, "calculation", name)?;
         Ok(Primitive::Hash {
             to: self.place(0)?,
             base: self.number(1)?,
@@ -353,14 +438,23 @@ impl Call<'_, '_> {
 
     fn log(&self) -> Load<Primitive> {
         let Value::String(format) = self.param(0)? else {
-            return self.context.fail(format!("expected a text, found {:?}", self.param(0)?));
+            return self
+                .context
+                .fail(format!("expected a text, found {:?}", self.param(0)?));
         };
         let Value::ParametersVector(values) = self.param(1)? else {
-            return self.context.fail(format!("expected a list, found {:?}", self.param(1)?));
+            return self
+                .context
+                .fail(format!("expected a list, found {:?}", self.param(1)?));
         };
-        let args: Load<Vec<Expr>> =
-            values.iter().map(|value| self.loader.number(self.context, value)).collect();
-        Ok(Primitive::Log { format: format.clone(), args: args? })
+        let args: Load<Vec<Expr>> = values
+            .iter()
+            .map(|value| self.loader.number(self.context, value))
+            .collect();
+        Ok(Primitive::Log {
+            format: format.clone(),
+            args: args?,
+        })
     }
 
     /// Jumps go forward only, so that every action ends.

@@ -20,12 +20,13 @@ impl Loader<'_> {
                 input.push(self.calculation_input(&context, &part.value, part.bitwidth)?);
             }
             let id = CalculationId(index_u32(self.ir.calculations.len()));
-            self.ir.calculations.push(Calculation {
-                name: calculation.name.clone(),
-                algorithm,
-                input,
-            });
-            if self.names.calculations.insert(&calculation.name, id).is_some() {
+            self.ir.calculations.push(Calculation { algorithm, input });
+            if self
+                .names
+                .calculations
+                .insert(&calculation.name, id)
+                .is_some()
+            {
                 return context.fail("declared twice");
             }
         }
@@ -49,7 +50,10 @@ impl Loader<'_> {
                 let bits = bitwidth
                     .ok_or_else(|| context.error(format!("{text}: expected \"bitwidth\"")))?;
                 super::declarations::check_width(context, text, bits)?;
-                CalculationInput::Constant { value: super::expression::hex(context, text)?, bits }
+                CalculationInput::Constant {
+                    value: super::expression::hex(context, text)?,
+                    bits,
+                }
             }
             Value::Payload(_) => CalculationInput::Payload,
             other => return context.fail(format!("unsupported input {other:?}")),
@@ -60,8 +64,10 @@ impl Loader<'_> {
         for checksum in &self.json.checksums {
             let context = Context::new("checksum", &checksum.name);
             if checksum.kind != "generic" {
-                return context
-                    .fail(format!("expected type \"generic\", found \"{}\"", checksum.kind));
+                return context.fail(format!(
+                    "expected type \"generic\", found \"{}\"",
+                    checksum.kind
+                ));
             }
             let target = self.field(&context, &checksum.target.0, &checksum.target.1)?;
             let calculation = context.find(
@@ -74,7 +80,6 @@ impl Loader<'_> {
                 None => None,
             };
             self.ir.checksums.push(Checksum {
-                name: checksum.name.clone(),
                 target,
                 calculation,
                 condition,

@@ -24,7 +24,10 @@ impl<'a> Loader<'a> {
         for (index, header_type) in self.json.header_types.iter().enumerate() {
             let context = Context::new("header type", &header_type.name);
             check_header_type(&context, header_type)?;
-            if types.insert(&header_type.name, (index, header_type)).is_some() {
+            if types
+                .insert(&header_type.name, (index, header_type))
+                .is_some()
+            {
                 return context.fail("declared twice");
             }
         }
@@ -99,13 +102,17 @@ impl<'a> Loader<'a> {
                 return context.fail("has no element");
             }
             let id = StackId(index_u32(self.ir.stacks.len()));
-            self.ir.stacks.push(Stack { name: stack.name.clone(), elements });
+            self.ir.stacks.push(Stack { elements });
             if self.names.stacks.insert(&stack.name, id).is_some() {
                 return context.fail("declared twice");
             }
         }
-        let types: HashMap<&str, &'a json::HeaderUnionType> =
-            self.json.header_union_types.iter().map(|t| (t.name.as_str(), t)).collect();
+        let types: HashMap<&str, &'a json::HeaderUnionType> = self
+            .json
+            .header_union_types
+            .iter()
+            .map(|t| (t.name.as_str(), t))
+            .collect();
         for union in &self.json.header_unions {
             self.union(union, &types)?;
         }
@@ -122,7 +129,7 @@ impl<'a> Loader<'a> {
                 return context.fail("has no element");
             }
             let id = UnionStackId(index_u32(self.ir.union_stacks.len()));
-            self.ir.union_stacks.push(UnionStack { name: stack.name.clone(), elements });
+            self.ir.union_stacks.push(UnionStack { elements });
             self.names.union_stacks.insert(&stack.name, id);
         }
         Ok(())
@@ -149,10 +156,14 @@ impl<'a> Loader<'a> {
                 header.union = Some(id);
             }
         }
-        self.ir.unions.push(Union { name: union.name.clone(), members });
+        self.ir.unions.push(Union { members });
         self.names.unions.insert(&union.name, id);
         self.names.union_ids.insert(union.id, id);
-        let names = union_type.headers.iter().map(|(name, _)| name.as_str()).collect();
+        let names = union_type
+            .headers
+            .iter()
+            .map(|(name, _)| name.as_str())
+            .collect();
         self.names.union_members.insert(id, names);
         Ok(())
     }
@@ -161,8 +172,7 @@ impl<'a> Loader<'a> {
         let mut headers: Vec<HeaderId> = Vec::new();
         for id in ids {
             let header = self.names.header_ids.get(id);
-            headers
-                .push(*header.ok_or_else(|| context.error(format!("unknown header id {id}")))?);
+            headers.push(*header.ok_or_else(|| context.error(format!("unknown header id {id}")))?);
         }
         Ok(headers)
     }
@@ -183,7 +193,11 @@ impl<'a> Loader<'a> {
     pub(super) fn errors(&mut self) {
         self.ir.errors.clone_from(&self.json.errors);
         let code = |name: &str, otherwise: u32| {
-            self.json.errors.iter().find(|(n, _)| n == name).map_or(otherwise, |(_, code)| *code)
+            self.json
+                .errors
+                .iter()
+                .find(|(n, _)| n == name)
+                .map_or(otherwise, |(_, code)| *code)
         };
         let errors = &mut self.ir.core_errors;
         errors.no_error = code("NoError", errors.no_error);
@@ -210,12 +224,22 @@ impl<'a> Loader<'a> {
                 return context.fail("declared twice");
             }
         }
-        for counter in self.json.counter_arrays.iter().filter(|counter| !counter.is_direct) {
+        for counter in self
+            .json
+            .counter_arrays
+            .iter()
+            .filter(|counter| !counter.is_direct)
+        {
             let context = Context::new("counter array", &counter.name);
-            let size = counter.size.ok_or_else(|| context.error("expected \"size\""))?;
+            let size = counter
+                .size
+                .ok_or_else(|| context.error("expected \"size\""))?;
             let cells = check_cells(&context, size)?;
             let id = CounterId(index_u32(self.ir.counters.len()));
-            self.ir.counters.push(CounterArray { name: counter.name.clone(), cells });
+            self.ir.counters.push(CounterArray {
+                name: counter.name.clone(),
+                cells,
+            });
             if self.names.counters.insert(&counter.name, id).is_some() {
                 return context.fail("declared twice");
             }
@@ -258,7 +282,10 @@ impl<'a> Loader<'a> {
                 fields.push((expr, bits));
             }
             let id = DigestId(index_u32(self.ir.digests.len()));
-            self.ir.digests.push(DigestList { name: list.name.clone(), fields });
+            self.ir.digests.push(DigestList {
+                name: list.name.clone(),
+                fields,
+            });
             if self.names.digests.insert(list.id, id).is_some() {
                 return context.fail("declared twice");
             }
@@ -275,14 +302,25 @@ impl<'a> Loader<'a> {
                 let element = self.ir.stacks.get(stack.index())?.elements.first()?;
                 self.field_bits(*element, *offset)
             }
-            Expr::UnionLastField { stack, member, offset } => {
+            Expr::UnionLastField {
+                stack,
+                member,
+                offset,
+            } => {
                 let union = self.ir.union_stacks.get(stack.index())?.elements.first()?;
-                let header = self.ir.unions.get(union.index())?.members.get(*member as usize)?;
+                let header = self
+                    .ir
+                    .unions
+                    .get(union.index())?
+                    .members
+                    .get(*member as usize)?;
                 self.field_bits(*header, *offset)
             }
-            Expr::Register { register, .. } => {
-                self.ir.registers.get(register.index()).map(|register| register.bits)
-            }
+            Expr::Register { register, .. } => self
+                .ir
+                .registers
+                .get(register.index())
+                .map(|register| register.bits),
             _ => None,
         }
     }
@@ -321,7 +359,9 @@ fn check_header_type(context: &Context, header_type: &json::HeaderType) -> Load 
         }
     }
     if variable > 1 {
-        return context.fail(format!("expected one varbit field at most, found {variable}"));
+        return context.fail(format!(
+            "expected one varbit field at most, found {variable}"
+        ));
     }
     if header_type.length_exp.is_some() {
         return context.fail("\"length_exp\" (P4_14) is not supported, use \"extract_VL\"");
@@ -341,8 +381,10 @@ pub(super) fn check_width(context: &Context, what: &str, bits: u32) -> Load {
 
 fn check_cells(context: &Context, size: u32) -> Load<usize> {
     if u64::from(size) > limits::ARRAY_CELLS_MAX {
-        return context
-            .fail(format!("has {size} cells, expected {} at most", limits::ARRAY_CELLS_MAX));
+        return context.fail(format!(
+            "has {size} cells, expected {} at most",
+            limits::ARRAY_CELLS_MAX
+        ));
     }
     Ok(size as usize)
 }

@@ -65,11 +65,15 @@ impl Loader<'_> {
     pub(super) fn place(&self, context: &Context, value: &Value) -> Load<Place> {
         match self.number(context, value)? {
             Expr::Field(field) => Ok(Place::Field(field)),
-            Expr::Access { header, offset } => Ok(Place::Access { header: *header, offset }),
+            Expr::Access { header, offset } => Ok(Place::Access {
+                header: *header,
+                offset,
+            }),
             Expr::LastField { stack, offset } => Ok(Place::LastField { stack, offset }),
-            Expr::Register { register, index } => {
-                Ok(Place::RegisterCell { register, index: *index })
-            }
+            Expr::Register { register, index } => Ok(Place::RegisterCell {
+                register,
+                index: *index,
+            }),
             other => context.fail(format!("expected something to assign to, found {other:?}")),
         }
     }
@@ -115,7 +119,10 @@ impl Loader<'_> {
             Value::Register((array, index)) => {
                 let register = self.register(context, array)?;
                 let index = as_number(context, self.typed(context, index, depth + 1)?)?;
-                number(Expr::Register { register, index: Box::new(index) })
+                number(Expr::Register {
+                    register,
+                    index: Box::new(index),
+                })
             }
             Value::Expression(expression) => match &**expression {
                 Expression::Value(inner) => self.typed(context, inner, depth + 1),
@@ -150,7 +157,11 @@ impl Loader<'_> {
         union: UnionId,
         member: &str,
     ) -> Load<u32> {
-        let names = self.names.union_members.get(&union).map_or(&[][..], |names| names);
+        let names = self
+            .names
+            .union_members
+            .get(&union)
+            .map_or(&[][..], |names| names);
         match names.iter().position(|name| *name == member) {
             Some(position) => Ok(index_u32(position)),
             None => context.fail(format!("the header union has no member \"{member}\"")),
@@ -169,7 +180,11 @@ impl Loader<'_> {
         let member = self.member_offset(context, union, member)?;
         let header = self.ir.unions[union.index()].members[member as usize];
         let offset = self.field_offset(context, header, field)?;
-        Ok(Expr::UnionLastField { stack: id, member, offset })
+        Ok(Expr::UnionLastField {
+            stack: id,
+            member,
+            offset,
+        })
     }
 
     fn operation(&self, context: &Context, operation: &Operation, depth: usize) -> Load<Typed> {
@@ -199,9 +214,7 @@ impl Loader<'_> {
             };
             let right = as_number(context, self.right(context, operation, depth)?)?;
             if let (
-                Arithmetic::TwoCompMod
-                | Arithmetic::SaturateUnsigned
-                | Arithmetic::SaturateSigned,
+                Arithmetic::TwoCompMod | Arithmetic::SaturateUnsigned | Arithmetic::SaturateSigned,
                 Expr::Const(bits),
             ) = (arithmetic, &right)
             {
@@ -239,15 +252,18 @@ impl Loader<'_> {
             "valid" => truth(BoolExpr::Valid(as_header(context, right()?)?)),
             "valid_union" => truth(BoolExpr::ValidUnion(as_union(context, right()?)?)),
             "d2b" => truth(BoolExpr::FromNumber(as_number(context, right()?)?)),
-            "b2d" => {
-                Ok(Typed::Number(Expr::FromBool(Box::new(as_truth(context, right()?)?))))
-            }
-            "~" => {
-                Ok(Typed::Number(Expr::Complement(Box::new(as_number(context, right()?)?))))
-            }
-            "last_stack_index" => {
-                Ok(Typed::Number(Expr::LastStackIndex(as_stack(context, right()?)?)))
-            }
+            "b2d" => Ok(Typed::Number(Expr::FromBool(Box::new(as_truth(
+                context,
+                right()?,
+            )?)))),
+            "~" => Ok(Typed::Number(Expr::Complement(Box::new(as_number(
+                context,
+                right()?,
+            )?)))),
+            "last_stack_index" => Ok(Typed::Number(Expr::LastStackIndex(as_stack(
+                context,
+                right()?,
+            )?))),
             "size_stack" => Ok(Typed::Number(Expr::StackSize(as_stack(context, right()?)?))),
             "dereference_stack" | "dereference_header_stack" | "dereference_union_stack" => {
                 let index = Box::new(as_number(context, right()?)?);
@@ -266,10 +282,16 @@ impl Loader<'_> {
         let yes = self.left(context, operation, depth)?;
         let no = self.right(context, operation, depth)?;
         if let (Typed::Bool(_), Typed::Bool(_)) = (&yes, &no) {
-            let (yes, no) = (Box::new(as_truth(context, yes)?), Box::new(as_truth(context, no)?));
+            let (yes, no) = (
+                Box::new(as_truth(context, yes)?),
+                Box::new(as_truth(context, no)?),
+            );
             return Ok(Typed::Bool(BoolExpr::Choose { condition, yes, no }));
         }
-        let (yes, no) = (Box::new(as_number(context, yes)?), Box::new(as_number(context, no)?));
+        let (yes, no) = (
+            Box::new(as_number(context, yes)?),
+            Box::new(as_number(context, no)?),
+        );
         Ok(Typed::Number(Expr::Choose { condition, yes, no }))
     }
 
@@ -284,13 +306,20 @@ impl Loader<'_> {
             ));
         }
         if let HeaderExpr::Header(id) = header {
-            return Ok(Typed::Number(Expr::Field(self.ir.headers[id.index()].field_at(offset))));
+            return Ok(Typed::Number(Expr::Field(
+                self.ir.headers[id.index()].field_at(offset),
+            )));
         }
-        Ok(Typed::Number(Expr::Access { header: Box::new(header), offset }))
+        Ok(Typed::Number(Expr::Access {
+            header: Box::new(header),
+            offset,
+        }))
     }
 
     fn check_member(&self, context: &Context, union: &UnionExpr, offset: u32) -> Load {
-        let members = self.ir.unions[self.example_union(union).index()].members.len();
+        let members = self.ir.unions[self.example_union(union).index()]
+            .members
+            .len();
         if offset as usize >= members {
             return context.fail(format!("member {offset} of a union with {members} members"));
         }
@@ -332,9 +361,9 @@ impl Loader<'_> {
     ) -> Load<Typed> {
         match operand {
             Some(Operand::Value(value)) => self.typed(context, value, depth),
-            Some(Operand::Index(index)) => {
-                context.fail(format!("operand \"{which}\": expected an object, found {index}"))
-            }
+            Some(Operand::Index(index)) => context.fail(format!(
+                "operand \"{which}\": expected an object, found {index}"
+            )),
             None => context.fail(format!("operand \"{which}\" is missing")),
         }
     }
@@ -343,7 +372,10 @@ impl Loader<'_> {
 fn right_index(context: &Context, operation: &Operation) -> Load<u32> {
     match operation.right {
         Some(Operand::Index(index)) => Ok(index),
-        _ => context.fail(format!("\"{}\": expected a position on the right", operation.op)),
+        _ => context.fail(format!(
+            "\"{}\": expected a position on the right",
+            operation.op
+        )),
     }
 }
 
@@ -445,8 +477,11 @@ fn compare(context: &Context, comparison: Comparison, left: Typed, right: Typed)
             BoolExpr::SameBool(Box::new(as_truth(context, left)?), Box::new(right))
         }
         (left, right) => {
-            return context
-                .fail(format!("{} cannot be compared with {}", left.kind(), right.kind()));
+            return context.fail(format!(
+                "{} cannot be compared with {}",
+                left.kind(),
+                right.kind()
+            ));
         }
     };
     match comparison {

@@ -31,11 +31,17 @@ struct Context {
 
 impl Context {
     fn new(kind: &str, name: &str) -> Self {
-        Self { place: format!("{kind} \"{name}\""), params: 0 }
+        Self {
+            place: format!("{kind} \"{name}\""),
+            params: 0,
+        }
     }
 
     fn error(&self, message: impl Into<String>) -> LoadError {
-        LoadError { place: self.place.clone(), message: message.into() }
+        LoadError {
+            place: self.place.clone(),
+            message: message.into(),
+        }
     }
 
     fn fail<T>(&self, message: impl Into<String>) -> Load<T> {
@@ -43,12 +49,14 @@ impl Context {
     }
 
     /// A name's meaning, or a message that says what kind of thing is missing.
-    fn find<'k, K, V>(&self, map: &HashMap<K, V>, kind: &str, name: &'k str) -> Load<V>
+    fn find<K, V>(&self, map: &HashMap<K, V>, kind: &str, name: &str) -> Load<V>
     where
         K: std::borrow::Borrow<str> + std::hash::Hash + Eq,
         V: Copy,
     {
-        map.get(name).copied().ok_or_else(|| self.error(format!("unknown {kind} \"{name}\"")))
+        map.get(name)
+            .copied()
+            .ok_or_else(|| self.error(format!("unknown {kind} \"{name}\"")))
     }
 }
 

@@ -16,10 +16,12 @@ use crate::{
 
 /// The object that the target uses: the one of this name, or the only one.
 fn pick<'j, T>(list: &'j [T], name: impl Fn(&T) -> &str, wanted: &str) -> Option<&'j T> {
-    list.iter().find(|object| name(object) == wanted).or(match list {
-        [only] => Some(only),
-        _ => None,
-    })
+    list.iter()
+        .find(|object| name(object) == wanted)
+        .or(match list {
+            [only] => Some(only),
+            _ => None,
+        })
 }
 
 impl<'a> Loader<'a> {
@@ -29,7 +31,10 @@ impl<'a> Loader<'a> {
         };
         let mut states: HashMap<&str, StateId> = HashMap::new();
         for (index, state) in parser.parse_states.iter().enumerate() {
-            if states.insert(&state.name, StateId(index_u32(index))).is_some() {
+            if states
+                .insert(&state.name, StateId(index_u32(index)))
+                .is_some()
+            {
                 return Context::new("parser state", &state.name).fail("declared twice");
             }
         }
@@ -82,7 +87,13 @@ impl<'a> Loader<'a> {
                 None => default = next,
             }
         }
-        Ok(State { name: state.name.clone(), ops, key, transitions, default })
+        Ok(State {
+            name: state.name.clone(),
+            ops,
+            key,
+            transitions,
+            default,
+        })
     }
 
     fn parser_op(&self, context: &Context, op: &json::ParserOp) -> Load<ParserOp> {
@@ -114,7 +125,10 @@ impl<'a> Loader<'a> {
                 if !self.example_header(&target).1 {
                     return context.fail("the header has no varbit field, expected \"extract\"");
                 }
-                ParserOp::ExtractVariable { target, bits: self.number(context, value(1)?)? }
+                ParserOp::ExtractVariable {
+                    target,
+                    bits: self.number(context, value(1)?)?,
+                }
             }
             "set" => self.set(context, value(0)?, value(1)?)?,
             "verify" => ParserOp::Verify {
@@ -125,18 +139,21 @@ impl<'a> Loader<'a> {
                 },
             },
             "shift" => match &op.parameters[0] {
-                ParserOpParameter::Number(bytes) => {
-                    ParserOp::Advance { bits: Expr::Const(Int::from(*bytes) * Int::from(8)) }
-                }
+                ParserOpParameter::Number(bytes) => ParserOp::Advance {
+                    bits: Expr::Const(Int::from(*bytes) * Int::from(8)),
+                },
                 other => return context.fail(format!("expected bytes, found {other:?}")),
             },
-            "advance" => ParserOp::Advance { bits: self.number(context, value(0)?)? },
+            "advance" => ParserOp::Advance {
+                bits: self.number(context, value(0)?)?,
+            },
             _ => match &op.parameters[0] {
                 ParserOpParameter::Primitive(primitive) => {
                     let one = std::slice::from_ref(primitive);
                     let mut loaded = self.primitives(context, one)?;
-                    let primitive =
-                        loaded.pop().ok_or_else(|| context.error("expected a primitive"))?;
+                    let primitive = loaded
+                        .pop()
+                        .ok_or_else(|| context.error("expected a primitive"))?;
                     ParserOp::Primitive(primitive)
                 }
                 other => return context.fail(format!("expected a primitive, found {other:?}")),
@@ -148,9 +165,16 @@ impl<'a> Loader<'a> {
         let to = self.place(context, to)?;
         if let Value::Lookahead((offset, bits)) = from {
             check_lookahead(context, *offset, *bits)?;
-            return Ok(ParserOp::SetLookahead { to, offset: *offset, bits: *bits });
+            return Ok(ParserOp::SetLookahead {
+                to,
+                offset: *offset,
+                bits: *bits,
+            });
         }
-        Ok(ParserOp::Set { to, from: self.number(context, from)? })
+        Ok(ParserOp::Set {
+            to,
+            from: self.number(context, from)?,
+        })
     }
 
     fn extract_target(&self, context: &Context, value: &Value) -> Load<ExtractTarget> {
@@ -181,13 +205,19 @@ impl<'a> Loader<'a> {
                 self.ir.unions[union.index()].members[*member as usize]
             }
         };
-        (header, self.ir.headers[header.index()].variable_field.is_some())
+        (
+            header,
+            self.ir.headers[header.index()].variable_field.is_some(),
+        )
     }
 
     fn key_part(&self, context: &Context, value: &Value) -> Load<KeyPart> {
         if let Value::Lookahead((offset, bits)) = value {
             check_lookahead(context, *offset, *bits)?;
-            return Ok(KeyPart::Lookahead { offset: *offset, bits: *bits });
+            return Ok(KeyPart::Lookahead {
+                offset: *offset,
+                bits: *bits,
+            });
         }
         let expr = self.number(context, value)?;
         let bits = self
@@ -200,7 +230,11 @@ impl<'a> Loader<'a> {
             Value::UnionStackField((stack, member, field)) => format!("{stack}.{member}.{field}"),
             _ => "key".into(),
         };
-        Ok(KeyPart::Value { name, value: expr, bits })
+        Ok(KeyPart::Value {
+            name,
+            value: expr,
+            bits,
+        })
     }
 
     /// The case of an arrow; none for the default.
@@ -216,7 +250,10 @@ impl<'a> Loader<'a> {
             ("hexstr", Some(text)) => {
                 let values = split_key(context, text, key)?;
                 let masks = match &transition.mask {
-                    Some(text) => split_key(context, text, key)?.into_iter().map(Some).collect(),
+                    Some(text) => split_key(context, text, key)?
+                        .into_iter()
+                        .map(Some)
+                        .collect(),
                     None => vec![None; key.len()],
                 };
                 // A value is compared under its mask, so bits outside of it do not count.
@@ -252,10 +289,15 @@ fn check_lookahead(context: &Context, offset: u32, bits: u32) -> Load {
 /// Cuts a transition's value into the key's parts, each of which is padded to whole bytes.
 fn split_key(context: &Context, text: &str, key: &[KeyPart]) -> Load<Vec<Int>> {
     let whole = super::expression::hex(context, text)?;
-    let bits: u64 = key.iter().map(|part| u64::from(part.bits().div_ceil(8)) * 8).sum();
+    let bits: u64 = key
+        .iter()
+        .map(|part| u64::from(part.bits().div_ceil(8)) * 8)
+        .sum();
     let bits = u32::try_from(bits).unwrap_or(u32::MAX);
     if !value::fits(&whole, bits) {
-        return context.fail(format!("transition: {text} does not fit the {bits} bits of the key"));
+        return context.fail(format!(
+            "transition: {text} does not fit the {bits} bits of the key"
+        ));
     }
     let mut parts = Vec::new();
     let mut rest = whole;

@@ -48,10 +48,18 @@ impl<'a> Loader<'a> {
             .tables
             .iter()
             .map(|table| table.name.as_str())
-            .chain(pipeline.conditionals.iter().map(|conditional| conditional.name.as_str()))
+            .chain(
+                pipeline
+                    .conditionals
+                    .iter()
+                    .map(|conditional| conditional.name.as_str()),
+            )
             .chain(pipeline.action_calls.iter().map(|call| call.name.as_str()));
         for (offset, name) in declared.enumerate() {
-            if names.insert(name, NodeId(index_u32(first + offset))).is_some() {
+            if names
+                .insert(name, NodeId(index_u32(first + offset)))
+                .is_some()
+            {
                 return context.fail(format!("two nodes are named \"{name}\""));
             }
         }
@@ -179,9 +187,17 @@ impl<'a> Loader<'a> {
                 kind,
                 width_bits: self.bits_of(&source).unwrap_or(1),
             });
-            sources.push(KeySource { value: source, mask });
+            sources.push(KeySource {
+                value: source,
+                mask,
+            });
         }
-        if fields.iter().filter(|field| field.kind == MatchKind::Lpm).count() > 1 {
+        if fields
+            .iter()
+            .filter(|field| field.kind == MatchKind::Lpm)
+            .count()
+            > 1
+        {
             return context.fail("expected one lpm field at most");
         }
         Ok((fields, sources))
@@ -201,14 +217,17 @@ impl<'a> Loader<'a> {
             let (Some(hit), Some(miss), 2) = (hit, miss, next_tables.len()) else {
                 return context.fail("expected both or none of \"__HIT__\" and \"__MISS__\"");
             };
-            return Ok(NextNode::HitMiss { hit: node(hit)?, miss: node(miss)? });
+            return Ok(NextNode::HitMiss {
+                hit: node(hit)?,
+                miss: node(miss)?,
+            });
         }
         let mut per_action = Vec::new();
         for action in actions {
             let name = &self.actions[action.index()].name;
             let next = next_tables.get(name);
-            let next = next
-                .ok_or_else(|| context.error(format!("no next node for action \"{name}\"")))?;
+            let next =
+                next.ok_or_else(|| context.error(format!("no next node for action \"{name}\"")))?;
             per_action.push(node(next)?);
         }
         Ok(NextNode::PerAction(per_action))
@@ -231,8 +250,10 @@ impl<'a> Loader<'a> {
         let priorities: BTreeSet<u32> = entries.iter().map(|entry| entry.priority).collect();
         let mut loaded = Vec::new();
         for (position, entry) in entries.iter().enumerate() {
-            let context =
-                Context { place: format!("{}: entry {position}", context.place), params: 0 };
+            let context = Context {
+                place: format!("{}: entry {position}", context.place),
+                params: 0,
+            };
             if entry.match_key.len() != info.key.len() {
                 return context.fail(format!(
                     "expected {} key fields, found {}",
@@ -245,17 +266,30 @@ impl<'a> Loader<'a> {
                 key.push(matcher(&context, field, match_key)?);
             }
             let rank = priorities.range(entry.priority..).count();
-            let priority =
-                if info.has_priority() { i32::try_from(rank).unwrap_or(i32::MAX) } else { 0 };
+            let priority = if info.has_priority() {
+                i32::try_from(rank).unwrap_or(i32::MAX)
+            } else {
+                0
+            };
             let action = &entry.action_entry;
             let action =
                 self.bound_action(&context, info, action.action_id, &action.action_data)?;
-            if loaded.iter().any(|e: &ConstEntry| e.key == key && e.priority == priority) {
+            if loaded
+                .iter()
+                .any(|e: &ConstEntry| e.key == key && e.priority == priority)
+            {
                 return context.fail("the same key as an earlier entry");
             }
-            loaded.push(ConstEntry { key, priority, action });
+            loaded.push(ConstEntry {
+                key,
+                priority,
+                action,
+            });
         }
-        Ok(TableInit { default, entries: loaded })
+        Ok(TableInit {
+            default,
+            entries: loaded,
+        })
     }
 
     fn bound_action(
@@ -268,9 +302,15 @@ impl<'a> Loader<'a> {
         let action = self.action_by_id(context, id)?;
         let action_info = &self.actions[action.index()];
         if !info.actions.contains(&action) {
-            return context.fail(format!("action \"{}\" is not in its list", action_info.name));
+            return context.fail(format!(
+                "action \"{}\" is not in its list",
+                action_info.name
+            ));
         }
-        Ok(BoundAction { action, args: action::arguments(context, action_info, data)? })
+        Ok(BoundAction {
+            action,
+            args: action::arguments(context, action_info, data)?,
+        })
     }
 
     /// A control that comes back to a node would never end.
@@ -363,14 +403,24 @@ fn matcher(context: &Context, field: &KeyField, key: &MatchKey) -> Load<Matcher>
                 ));
             }
             let mask = match_action::prefix_mask(field.width_bits, *prefix_length);
-            Matcher::Lpm { value: number(key)? & mask, prefix_len: *prefix_length }
+            Matcher::Lpm {
+                value: number(key)? & mask,
+                prefix_len: *prefix_length,
+            }
         }
         (MatchKind::Ternary, MatchKey::Ternary { key, mask }) => {
             let mask = number(mask)?;
-            Matcher::Ternary { value: number(key)? & &mask, mask }
+            Matcher::Ternary {
+                value: number(key)? & &mask,
+                mask,
+            }
         }
         (MatchKind::Optional, MatchKey::Ternary { key, mask }) => {
-            Matcher::Optional(if number(mask)? == Int::ZERO { None } else { Some(number(key)?) })
+            Matcher::Optional(if number(mask)? == Int::ZERO {
+                None
+            } else {
+                Some(number(key)?)
+            })
         }
         (MatchKind::Range, MatchKey::Range { start, end }) => {
             let (low, high) = (number(start)?, number(end)?);

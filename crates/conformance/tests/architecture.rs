@@ -1,0 +1,104 @@
+//! Who may depend on whom: ARCHITECTURE.md's arrows, held against every `Cargo.toml`.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::too_many_lines,
+    reason = "a test stops at what it did not expect, and tells one story"
+)]
+
+use std::{collections::BTreeMap, path::Path};
+
+/// Crates of the workspace, and which of the workspace's crates each may name.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("bmv2-json", &[]),
+    ("p4runtime-proto", &[]),
+    ("packet-io", &[]),
+    ("p4-compiler", &["bmv2-json", "p4runtime-proto"]),
+    ("dataplane", &["bmv2-json"]),
+    ("dataplane-jit", &["bmv2-json", "dataplane"]),
+    (
+        "p4runtime-server",
+        &["bmv2-json", "dataplane", "p4runtime-proto"],
+    ),
+    ("conference", &["p4runtime-proto"]),
+    (
+        "reprise-switch",
+        &[
+            "bmv2-json",
+            "dataplane",
+            "dataplane-jit",
+            "p4-compiler",
+            "p4runtime-proto",
+            "p4runtime-server",
+            "packet-io",
+        ],
+    ),
+    ("reprise", &["conference", "p4-compiler", "p4runtime-proto"]),
+    (
+        "conformance",
+        &["bmv2-json", "dataplane", "dataplane-jit", "p4-compiler"],
+    ),
+];
+
+/// A crate's name and what its `[dependencies]` names; development dependencies are free.
+fn read(manifest: &str) -> (String, Vec<String>) {
+    let mut section = "";
+    let mut name = String::new();
+    let mut dependencies = Vec::new();
+    for line in manifest.lines().map(str::trim) {
+        if line.starts_with('[') {
+            section = line;
+        } else if let Some((key, value)) = line.split_once('=') {
+            match section {
+                "[package]" if key.trim() == "name" => {
+                    value.trim().trim_matches('"').clone_into(&mut name)
+                }
+                "[dependencies]" | "[build-dependencies]" => {
+                    let key = key.trim().split('.').next().unwrap_or_default();
+                    dependencies.push(key.to_owned());
+                }
+                _ => {}
+            }
+        }
+    }
+    (name, dependencies)
+}
+
+fn wrong_edges(name: &str, dependencies: &[String]) -> Vec<String> {
+    let allowed: BTreeMap<&str, &[&str]> = ALLOWED.iter().copied().collect();
+    let Some(mine) = allowed.get(name) else {
+        return vec![format!("crate \"{name}\" is not in the list")];
+    };
+    dependencies
+        .iter()
+        .filter(|dependency| allowed.contains_key(dependency.as_str()))
+        .filter(|dependency| !mine.contains(&dependency.as_str()))
+        .map(|dependency| format!("\"{name}\" may not depend on \"{dependency}\""))
+        .collect()
+}
+
+#[test]
+fn every_crate_depends_only_on_what_is_below_it() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut wrong = Vec::new();
+    let mut n_crates = 0;
+    for entry in std::fs::read_dir(crates).unwrap() {
+        let manifest = entry.unwrap().path().join("Cargo.toml");
+        if let Ok(text) = std::fs::read_to_string(&manifest) {
+            let (name, dependencies) = read(&text);
+            wrong.extend(wrong_edges(&name, &dependencies));
+            n_crates += 1;
+        }
+    }
+    assert!(n_crates >= 9, "found {n_crates} crates only");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_forbidden_edge_is_seen() {
+    let manifest = "[package]\nname = \"packet-io\"\n[dependencies]\ndataplane.workspace = true\n\
+        libc.workspace = true\n[dev-dependencies]\nconference.workspace = true\n";
+    let (name, dependencies) = read(manifest);
+    let wrong = wrong_edges(&name, &dependencies);
+    assert_eq!(wrong, ["\"packet-io\" may not depend on \"dataplane\""]);
+}
