@@ -259,3 +259,29 @@ fn packet_in(device: &Device, frame: &[u8]) {
         Some(_) => drops.queue_full.add(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio_stream::StreamExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_slow_controller_loses_packets_but_no_notification() {
+        let (sender, mut receiver) = stream_pair();
+        for _ in 0..PACKET_IN_QUEUE_MAX {
+            assert!(sender.packet_in(PacketIn::default()));
+        }
+        assert!(!sender.packet_in(PacketIn::default()));
+        sender.arbitration(MasterArbitrationUpdate::default());
+        receiver.next().await.unwrap().unwrap();
+        assert!(sender.packet_in(PacketIn::default()));
+        assert!(!sender.packet_in(PacketIn::default()));
+        let mut n_arbitrations = 0;
+        for _ in 0..=PACKET_IN_QUEUE_MAX {
+            let message = receiver.next().await.unwrap().unwrap();
+            n_arbitrations += usize::from(matches!(message.update, Some(Update::Arbitration(_))));
+        }
+        assert_eq!(n_arbitrations, 1);
+    }
+}

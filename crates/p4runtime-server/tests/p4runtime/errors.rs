@@ -3,7 +3,11 @@
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::update::Type;
 use p4runtime_proto::p4::v1::write_request::Atomicity;
-use p4runtime_proto::p4::v1::{DigestEntry, Entity, MeterEntry, ReadRequest, Update, WriteRequest};
+use p4runtime_proto::p4::v1::{
+    ActionProfileGroup, ActionProfileMember, CounterEntry, DigestEntry, DirectCounterEntry,
+    DirectMeterEntry, Entity, ExternEntry, MeterEntry, ReadRequest, RegisterEntry, Update,
+    ValueSetEntry, WriteRequest,
+};
 use p4runtime_server::WriteError;
 use tonic::Code;
 
@@ -138,9 +142,17 @@ async fn only_the_primary_writes_and_everybody_reads() {
 async fn what_is_not_supported_is_named() {
     let harness = Harness::start().await;
     let mut primary = harness.primary().await;
+    let meter = MeterEntry {
+        meter_id: 1,
+        ..Default::default()
+    };
+    let digest = DigestEntry {
+        digest_id: 1,
+        ..Default::default()
+    };
     for (kind, name) in [
-        (Kind::MeterEntry(MeterEntry::default()), "MeterEntry"),
-        (Kind::DigestEntry(DigestEntry::default()), "DigestEntry"),
+        (Kind::MeterEntry(meter), "MeterEntry"),
+        (Kind::DigestEntry(digest), "DigestEntry"),
     ] {
         let refused = primary
             .write_one(Type::Insert, kind.clone())
@@ -152,6 +164,28 @@ async fn what_is_not_supported_is_named() {
         );
         assert_eq!(primary.read_error(kind).await, Code::Unimplemented);
     }
+}
+
+#[tokio::test]
+async fn the_whole_state_is_read_by_naming_every_kind() {
+    let harness = Harness::start().await;
+    let mut client = harness.client().await;
+    let everything = vec![
+        Kind::ExternEntry(ExternEntry::default()),
+        all(0),
+        Kind::ActionProfileMember(ActionProfileMember::default()),
+        Kind::ActionProfileGroup(ActionProfileGroup::default()),
+        Kind::MeterEntry(MeterEntry::default()),
+        Kind::DirectMeterEntry(DirectMeterEntry::default()),
+        Kind::CounterEntry(CounterEntry::default()),
+        Kind::DirectCounterEntry(DirectCounterEntry::default()),
+        Kind::ValueSetEntry(ValueSetEntry::default()),
+        Kind::RegisterEntry(RegisterEntry::default()),
+        Kind::DigestEntry(DigestEntry::default()),
+    ];
+    let found = read(&mut client, everything).await.unwrap();
+    // Constant entries, the same with their counters, counter cells, register cells.
+    assert_eq!(found.len(), 2 + 2 + 16 + 131_072 + 8);
 }
 
 #[tokio::test]
@@ -220,4 +254,22 @@ async fn the_switch_itself_writes_without_an_election() {
     let bare = Harness::without_pipeline(dataplane::SwitchConfig::default()).await;
     let refused = bare.server.write(&request).await.unwrap_err();
     assert_eq!(refused.to_string(), "no forwarding pipeline is set");
+}
+
+#[tokio::test]
+async fn a_large_batch_with_an_error_is_told_to_a_client_that_takes_large_metadata() {
+    let harness = Harness::start().await;
+    let mut primary = harness.primary().await;
+    for n_updates in [100, 1_000, 10_000] {
+        let mut updates: Vec<_> = (1..n_updates)
+            .map(|index| update(Type::Modify, cell(index, &[1])))
+            .collect();
+        updates.push(update(Type::Modify, cell(-1, &[1])));
+        let status = primary.write(updates).await.unwrap_err();
+        println!(
+            "XX {n_updates} {:?} {}",
+            status.code(),
+            status.details().len()
+        );
+    }
 }
