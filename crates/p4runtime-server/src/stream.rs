@@ -230,9 +230,7 @@ fn digest_ack_error(device: &Device, ack: &DigestListAck) -> EntityError {
 
 /// Gives every packet-in to the primary, as long as the switch runs; what nobody can take is
 /// counted.
-pub(crate) async fn serve_packet_in(device: Arc<Device>) {
-    let (sender, mut frames) = unbounded_channel();
-    device.handle.subscribe_packet_in(sender);
+pub(crate) async fn serve_packet_in(device: Arc<Device>, mut frames: UnboundedReceiver<Vec<u8>>) {
     while let Some(frame) = frames.recv().await {
         packet_in(&device, &frame);
     }
