@@ -1,4 +1,4 @@
-"""The switch under test: the one at REPRISE_P4RUNTIME, or one in memory."""
+"""The switch under test: the one at REPRISE_SWITCH (device id 1), or one in memory."""
 
 import os
 import subprocess
@@ -9,21 +9,32 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+PATIENCE_S = 20
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def in_memory() -> bool:
     """Whether the switch is the one in memory, whose port 3 is looped back to port 0."""
-    return "REPRISE_P4RUNTIME" not in os.environ
+    return "REPRISE_SWITCH" not in os.environ
+
+
+@pytest.fixture(scope="session")
+def memory_switch(in_memory: bool) -> Path | None:
+    """The program of the switch in memory, built."""
+    if not in_memory:
+        return None
+    build = ["cargo", "build", "--quiet", "-p", "p4runtime-server", "--example", "memory_switch"]
+    subprocess.run(build, cwd=ROOT, check=True)
+    return TARGET / "debug/examples/memory_switch"
 
 
 @pytest.fixture
-def address(in_memory: bool) -> Iterator[str]:
+def address(memory_switch: Path | None) -> Iterator[str]:
     """Where the switch listens."""
-    if not in_memory:
-        yield os.environ["REPRISE_P4RUNTIME"]
+    if memory_switch is None:
+        yield os.environ["REPRISE_SWITCH"]
         return
-    command = [str(TARGET / "debug/examples/memory_switch"), "127.0.0.1:0"]
+    command = [str(memory_switch), "127.0.0.1:0"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as switch:
@@ -32,4 +43,4 @@ def address(in_memory: bool) -> Iterator[str]:
         yield switch.stdout.readline().strip()
         # It serves until its input ends, and must then stop by itself.
         switch.stdin.close()
-        assert switch.wait(timeout=20) == 0
+        assert switch.wait(timeout=PATIENCE_S) == 0

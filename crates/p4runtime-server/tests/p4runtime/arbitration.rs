@@ -206,6 +206,17 @@ async fn a_new_primary_is_told_after_the_former_ones_writes() {
     assert_eq!(status_of(&former.arbitration().await), ALREADY_EXISTS);
     let denied = former.write(vec![]).await.unwrap_err();
     assert_eq!(denied.code(), Code::PermissionDenied);
+    patiently(async {
+        while harness.switch.n_held() < 2 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    tokio::select! {
+        biased;
+        told = next.arbitration() => panic!("the writes have not ended, and was told {told:?}"),
+        () = std::future::ready(()) => {}
+    }
     assert!(!writing.is_finished());
 
     harness.switch.release();
