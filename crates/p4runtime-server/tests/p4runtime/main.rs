@@ -3,7 +3,9 @@
 
 #![allow(
     clippy::unwrap_used,
-    reason = "in a test, what is not there is a failure"
+    clippy::panic,
+    clippy::too_many_lines,
+    reason = "what is not as expected is a failure; some tests are lists of cases"
 )]
 
 mod arbitration;

@@ -1,5 +1,7 @@
 //! "PacketReplicationEngineEntry".
 
+use std::slice::from_ref;
+
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as Replication;
 use p4runtime_proto::p4::v1::replica::PortKind;
@@ -75,7 +77,7 @@ async fn groups_replicate_and_are_read_as_they_were_written() {
 
     assert_eq!(
         primary.read(group(9, vec![])).await.unwrap(),
-        [first.clone()]
+        from_ref(&first)
     );
     assert_eq!(
         primary.read(group(0, vec![])).await.unwrap(),

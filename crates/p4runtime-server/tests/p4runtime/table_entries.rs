@@ -1,5 +1,7 @@
 //! "TableEntry" and "DirectCounterEntry".
 
+use std::slice::from_ref;
+
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::field_match::{Exact, FieldMatchType, Lpm, Optional, Range, Ternary};
 use p4runtime_proto::p4::v1::update::Type;
@@ -465,7 +467,7 @@ async fn default_entries_are_modified_and_reset() {
     };
     let request = || default(None);
     let initial = default(action(ids::NO_ACTION, &[]));
-    assert_eq!(read_back(&mut primary, request()).await, [initial.clone()]);
+    assert_eq!(read_back(&mut primary, request()).await, from_ref(&initial));
 
     let discard = TableEntry {
         metadata: b"mine".to_vec(),
@@ -652,7 +654,7 @@ async fn reads_are_filtered() {
         action: action(ids::NO_ACTION, &[]),
         ..of(ids::ACL)
     };
-    assert_eq!(read_back(&mut primary, by_key).await, [tagged.clone()]);
+    assert_eq!(read_back(&mut primary, by_key).await, from_ref(&tagged));
     assert_eq!(read_back(&mut primary, by_priority.clone()).await.len(), 2);
     assert_eq!(read_back(&mut primary, by_metadata.clone()).await, [tagged]);
     assert_eq!(read_back(&mut primary, by_action).await, [passing]);
@@ -707,9 +709,9 @@ async fn direct_counters_count_and_are_written() {
     };
     let counted = direct(forward(0xa, 2), counter(2, 128));
     let one = primary.read(direct(forward(0xa, 2), None)).await.unwrap();
-    assert_eq!(one, [counted.clone()]);
+    assert_eq!(one, from_ref(&counted));
     let table = primary.read(direct(of(ids::FORWARD), None)).await.unwrap();
-    assert_eq!(table, [counted.clone()]);
+    assert_eq!(table, from_ref(&counted));
     let every_table = primary.read(direct(of(0), None)).await.unwrap();
     assert_eq!(every_table.len(), 3, "one entry, two constant ones");
     assert!(every_table.contains(&counted));
@@ -722,7 +724,7 @@ async fn direct_counters_count_and_are_written() {
         .write_one(Type::Modify, unset.clone())
         .await
         .unwrap();
-    assert_eq!(primary.read(unset).await.unwrap(), [zero.clone()]);
+    assert_eq!(primary.read(unset).await.unwrap(), from_ref(&zero));
 
     for (kind, entity, code) in [
         (Type::Insert, zero.clone(), Code::InvalidArgument),
