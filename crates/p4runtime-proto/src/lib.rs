@@ -2,14 +2,14 @@
 //! and the one way to read and write them as protobuf text ([`text_format`]).
 //!
 //! The code in `src/generated` comes from `regenerate.sh`, never from an editor. The modules are
-//! nested as the protobuf packages are. P4Runtime 1.4.1 as finsy 0.30.0 carries it.
+//! nested as the protobuf packages are. P4Runtime 1.5.0 as finsy 0.30.0 carries it.
 
 #![forbid(unsafe_code)]
 
 pub mod text_format;
 
 /// The P4Runtime version that [`p4::v1`] was generated from, as `Capabilities` reports it.
-pub const P4RUNTIME_API_VERSION: &str = "1.4.1";
+pub const P4RUNTIME_API_VERSION: &str = "1.5.0";
 
 /// Descriptors of every message here and of what they import, as an encoded `FileDescriptorSet`.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("generated/descriptor.bin");

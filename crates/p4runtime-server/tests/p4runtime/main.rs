@@ -1,0 +1,23 @@
+//! The server as a controller sees it: one file for each section of the P4Runtime specification,
+//! each talking gRPC over loopback to a server in this process.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::too_many_lines,
+    reason = "what is not as expected is a failure; some tests are lists of cases"
+)]
+
+mod arbitration;
+mod capabilities;
+mod counters;
+mod drain;
+mod errors;
+mod harness;
+#[path = "../support/memory_loop.rs"]
+mod memory_loop;
+mod packet_io;
+mod pipeline_config;
+mod registers;
+mod replication;
+mod table_entries;
