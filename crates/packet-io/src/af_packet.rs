@@ -39,7 +39,9 @@ pub struct AfPacketConfig {
 
 impl Default for AfPacketConfig {
     fn default() -> Self {
-        AfPacketConfig { rx_ring_slots: RX_RING_SLOTS }
+        AfPacketConfig {
+            rx_ring_slots: RX_RING_SLOTS,
+        }
     }
 }
 
@@ -69,19 +71,27 @@ impl AfPacketPort {
     pub fn open(name: &str, config: AfPacketConfig) -> Result<AfPacketPort, PortError> {
         let interface = || name.to_owned();
         let system = |operation| {
-            move |source| PortError::System { interface: name.to_owned(), operation, source }
+            move |source| PortError::System {
+                interface: name.to_owned(),
+                operation,
+                source,
+            }
         };
         if name.is_empty() || name.len() >= libc::IFNAMSIZ {
-            return Err(PortError::NameLength { interface: interface() });
+            return Err(PortError::NameLength {
+                interface: interface(),
+            });
         }
         let Ok(index) = socket::interface_index(name) else {
-            return Err(PortError::InterfaceMissing { interface: interface() });
+            return Err(PortError::InterfaceMissing {
+                interface: interface(),
+            });
         };
         let open = || {
             socket::open().map_err(|source| match source.raw_os_error() {
-                Some(libc::EPERM | libc::EACCES) => {
-                    PortError::NoPrivileges { interface: interface() }
-                }
+                Some(libc::EPERM | libc::EACCES) => PortError::NoPrivileges {
+                    interface: interface(),
+                },
                 _ => system("open a packet socket")(source),
             })
         };
@@ -90,14 +100,21 @@ impl AfPacketPort {
             socket::interface(rx.as_fd(), name, index).map_err(system("read the interface"))?;
         if !ETHERNET_TYPES.contains(&found.hardware_type) {
             let hardware_type = found.hardware_type;
-            return Err(PortError::NotEthernet { interface: interface(), hardware_type });
+            return Err(PortError::NotEthernet {
+                interface: interface(),
+                hardware_type,
+            });
         }
         if !found.is_up {
-            return Err(PortError::InterfaceDown { interface: interface() });
+            return Err(PortError::InterfaceDown {
+                interface: interface(),
+            });
         }
         let lock = InterfaceLock::acquire(index).map_err(system("reserve the interface"))?;
         let Some(lock) = lock else {
-            return Err(PortError::InUse { interface: interface() });
+            return Err(PortError::InUse {
+                interface: interface(),
+            });
         };
         let ring = set_up_receiving(rx.as_fd(), &found, config)
             .map_err(system("set up the receive ring"))?;
@@ -196,7 +213,10 @@ impl Port for AfPacketPort {
                 break;
             };
             n_frames += 1;
-            let mut taker = Taker { statistics: &mut self.statistics, take };
+            let mut taker = Taker {
+                statistics: &mut self.statistics,
+                take,
+            };
             if slot.status & libc::TP_STATUS_COPY == 0 {
                 taker.take_slot(slot);
             } else {
@@ -233,7 +253,10 @@ impl Port for AfPacketPort {
 }
 
 fn is_no_room(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM))
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM)
+    )
 }
 
 fn set_up_receiving(
@@ -332,7 +355,11 @@ impl Taker<'_> {
 
     fn hand_over(&mut self, buffer: &mut [u8], tag: Option<(u16, u16)>) {
         let is_tagged = tag.is_some_and(|(tpid, tci)| offload::insert_vlan_tag(buffer, tpid, tci));
-        let frame = if is_tagged { &*buffer } else { &buffer[VLAN_TAG_BYTES..] };
+        let frame = if is_tagged {
+            &*buffer
+        } else {
+            &buffer[VLAN_TAG_BYTES..]
+        };
         self.statistics.rx_frames += 1;
         self.statistics.rx_bytes += frame.len() as u64;
         (self.take)(frame);
@@ -399,7 +426,74 @@ impl VirtioHeader {
 
     /// Where the checksum begins and where in that its field is.
     fn unfinished_checksum(&self) -> Option<(usize, usize)> {
-        let place = (usize::from(self.checksum_start), usize::from(self.checksum_offset));
+        let place = (
+            usize::from(self.checksum_start),
+            usize::from(self.checksum_offset),
+        );
         (self.flags & Self::NEEDS_CHECKSUM != 0).then_some(place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a buffer that begins with room for a tag becomes.
+    fn taken(
+        frame: &[u8],
+        header: [u8; VIRTIO_HEADER_BYTES],
+        tag: Option<(u16, u16)>,
+    ) -> (Vec<Vec<u8>>, PortStatistics) {
+        let mut buffer = [&[0; VLAN_TAG_BYTES], frame].concat();
+        let (mut frames, mut statistics) = (Vec::new(), PortStatistics::default());
+        let mut take = |frame: &[u8]| frames.push(frame.to_vec());
+        let mut taker = Taker {
+            statistics: &mut statistics,
+            take: &mut take,
+        };
+        taker.take_buffer(&mut buffer, &VirtioHeader::parse(&header), tag);
+        (frames, statistics)
+    }
+
+    fn virtio_header(flags: u8, gso_type: u8, words: [u16; 4]) -> [u8; VIRTIO_HEADER_BYTES] {
+        let mut header = [flags, gso_type, 0, 0, 0, 0, 0, 0, 0, 0];
+        for (to, word) in header[2..].chunks_mut(2).zip(words) {
+            to.copy_from_slice(&word.to_ne_bytes());
+        }
+        header
+    }
+
+    #[test]
+    fn a_checksum_is_finished_before_the_tag_moves_it() {
+        let mut frame = vec![0xee; 14];
+        frame.extend([0x00, 0x01, 0x12, 0x34, 0x00, 0x02]);
+        let (frames, statistics) = taken(
+            &frame,
+            virtio_header(1, 0, [0, 0, 14, 2]),
+            Some((0x8100, 5)),
+        );
+        let mut expected = vec![0xee; 12];
+        expected.extend([0x81, 0x00, 0x00, 0x05, 0xee, 0xee, 0x00, 0x01]);
+        expected.extend((!0x1237_u16).to_be_bytes());
+        expected.extend([0x00, 0x02]);
+        assert_eq!(frames, [expected]);
+        assert_eq!((statistics.rx_frames, statistics.rx_bytes), (1, 24));
+    }
+
+    #[test]
+    fn a_super_frame_of_an_unknown_kind_is_counted() {
+        for gso_type in [1, 2, 3, 4, 5] {
+            let header = virtio_header(1, gso_type, [14, 100, 14, 6]);
+            let (frames, statistics) = taken(&[0xee; 2000], header, None);
+            assert!(frames.is_empty());
+            assert_eq!((statistics.rx_unsegmentable, statistics.rx_frames), (1, 0));
+        }
+    }
+
+    #[test]
+    fn less_than_an_ethernet_header_is_counted() {
+        let (frames, statistics) = taken(&[1; 13], [0; VIRTIO_HEADER_BYTES], Some((0x8100, 5)));
+        assert!(frames.is_empty());
+        assert_eq!(statistics.rx_too_short, 1);
     }
 }

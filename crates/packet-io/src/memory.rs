@@ -25,7 +25,10 @@ pub fn memory_pair(first_name: &str, second_name: &str) -> (MemoryPort, MemoryPo
         outgoing: Arc::clone(outgoing),
         statistics: PortStatistics::default(),
     };
-    (end(first_name, &back, &there), end(second_name, &there, &back))
+    (
+        end(first_name, &back, &there),
+        end(second_name, &there, &back),
+    )
 }
 
 impl Port for MemoryPort {
@@ -42,7 +45,9 @@ impl Port for MemoryPort {
         let mut n_frames = 0;
         while n_frames < max_frames {
             // Not held over `take`, which may transmit.
-            let Some(frame) = lock(&self.incoming).pop_front() else { break };
+            let Some(frame) = lock(&self.incoming).pop_front() else {
+                break;
+            };
             n_frames += 1;
             self.statistics.rx_frames += 1;
             self.statistics.rx_bytes += frame.len() as u64;

@@ -39,7 +39,9 @@ mod tests {
         assert!(insert_vlan_tag(&mut buffer, 0x88a8, 0xa005));
         assert_eq!(
             buffer,
-            [1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 0x88, 0xa8, 0xa0, 0x05, 0x08, 0x00, 0x45]
+            [
+                1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 0x88, 0xa8, 0xa0, 0x05, 0x08, 0x00, 0x45
+            ]
         );
     }
 

@@ -146,7 +146,11 @@ impl Port for PcapPort {
         let Some(Output { path, writer }) = self.output.take() else {
             return Ok(());
         };
-        let finish = |source| PortError::CaptureFile { path, operation: "finish writing", source };
+        let finish = |source| PortError::CaptureFile {
+            path,
+            operation: "finish writing",
+            source,
+        };
         writer.into_writer().flush().map_err(finish)
     }
 
@@ -163,7 +167,11 @@ impl Port for PcapPort {
 impl Output {
     fn create(path: &Path) -> Result<Output, PortError> {
         let error = |operation| {
-            move |source| PortError::CaptureFile { path: path.to_owned(), operation, source }
+            move |source| PortError::CaptureFile {
+                path: path.to_owned(),
+                operation,
+                source,
+            }
         };
         let file = File::create(path).map_err(error("create"))?;
         let header = PcapHeader {
@@ -175,18 +183,23 @@ impl Output {
         };
         let writer = PcapWriter::with_header(BufWriter::new(file), header)
             .map_err(|source| error("write")(io::Error::other(source)))?;
-        Ok(Output { path: path.to_owned(), writer })
+        Ok(Output {
+            path: path.to_owned(),
+            writer,
+        })
     }
 
     fn write(&mut self, timestamp_ns: u64, frame: &[u8]) -> Result<(), PortError> {
         // Longer frames were counted and left out before.
         let len = frame.len() as u32;
         let packet = PcapPacket::new(Duration::from_nanos(timestamp_ns), len, frame);
-        self.writer.write_packet(&packet).map_err(|source| PortError::CaptureFile {
-            path: self.path.clone(),
-            operation: "write",
-            source: io::Error::other(source),
-        })?;
+        self.writer
+            .write_packet(&packet)
+            .map_err(|source| PortError::CaptureFile {
+                path: self.path.clone(),
+                operation: "write",
+                source: io::Error::other(source),
+            })?;
         Ok(())
     }
 }

@@ -1,6 +1,9 @@
 //! Waiting for ports, and being woken by another thread.
 
-#![expect(unsafe_code, reason = "ppoll and eventfd have no safe form in the standard library")]
+#![expect(
+    unsafe_code,
+    reason = "ppoll and eventfd have no safe form in the standard library"
+)]
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -27,7 +30,9 @@ impl Waker {
         }
         // SAFETY: a descriptor that was just made and that nobody else owns.
         let event = unsafe { OwnedFd::from_raw_fd(fd) };
-        Ok(Waker { event: File::from(event) })
+        Ok(Waker {
+            event: File::from(event),
+        })
     }
 
     /// Wakes the waiting thread, now or when it next waits.
@@ -60,7 +65,11 @@ pub fn wait_readable(
 ) -> io::Result<()> {
     let mut polls: Vec<libc::pollfd> = descriptors
         .iter()
-        .map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 })
+        .map(|fd| libc::pollfd {
+            fd: fd.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        })
         .collect();
     let timeout = timeout.map(|timeout| libc::timespec {
         tv_sec: libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX),
@@ -70,13 +79,22 @@ pub fn wait_readable(
     // SAFETY: pointer and length describe `polls`, `timeout` is null or a `timespec`; both live
     // through the call; no signal mask.
     let n_ready = unsafe {
-        libc::ppoll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, timeout, ptr::null())
+        libc::ppoll(
+            polls.as_mut_ptr(),
+            polls.len() as libc::nfds_t,
+            timeout,
+            ptr::null(),
+        )
     };
     ready.clear();
     if n_ready < 0 {
         let error = io::Error::last_os_error();
         ready.resize(descriptors.len(), false);
-        return if error.kind() == io::ErrorKind::Interrupted { Ok(()) } else { Err(error) };
+        return if error.kind() == io::ErrorKind::Interrupted {
+            Ok(())
+        } else {
+            Err(error)
+        };
     }
     ready.extend(polls.iter().map(|poll| poll.revents != 0));
     Ok(())

@@ -6,7 +6,10 @@
 //! Whose a slot is says its status word: the kernel writes a frame, then sets `TP_STATUS_USER`; we
 //! read it, then set `TP_STATUS_KERNEL`. Slots are filled and emptied in order.
 
-#![expect(unsafe_code, reason = "memory shared with the kernel is reached through raw pointers")]
+#![expect(
+    unsafe_code,
+    reason = "memory shared with the kernel is reached through raw pointers"
+)]
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -86,7 +89,14 @@ impl RxRing {
             return Err(io::Error::last_os_error());
         }
         let memory = NonNull::new(memory.cast()).ok_or_else(io::Error::last_os_error)?;
-        Ok(RxRing { memory, memory_bytes, block_bytes, slot_bytes, n_slots, next_slot: 0 })
+        Ok(RxRing {
+            memory,
+            memory_bytes,
+            block_bytes,
+            slot_bytes,
+            n_slots,
+            next_slot: 0,
+        })
     }
 
     /// Bytes of a frame that fit a slot at least.
@@ -107,8 +117,10 @@ impl RxRing {
         let header_bytes = size_of::<libc::tpacket2_hdr>();
         // The kernel puts the frame behind its header, the sender's address and the virtio header.
         // It is bounded here all the same, so that no number from outside can lead out of the slot.
-        let frame_start = usize::from(header.tp_mac)
-            .clamp(header_bytes + VIRTIO_HEADER_BYTES + VLAN_TAG_BYTES, self.slot_bytes);
+        let frame_start = usize::from(header.tp_mac).clamp(
+            header_bytes + VIRTIO_HEADER_BYTES + VLAN_TAG_BYTES,
+            self.slot_bytes,
+        );
         let captured_bytes = (header.tp_snaplen as usize).min(self.slot_bytes - frame_start);
         // SAFETY: inside the slot as just bounded; ours until `release`, which needs the borrow of
         // `self` that the result holds to have ended. The header's bytes are not part of it.
@@ -131,7 +143,8 @@ impl RxRing {
 
     /// Gives the oldest frame's slot back to the kernel.
     pub(super) fn release(&mut self) {
-        self.status_word().store(libc::TP_STATUS_KERNEL, Ordering::Release);
+        self.status_word()
+            .store(libc::TP_STATUS_KERNEL, Ordering::Release);
         self.next_slot = (self.next_slot + 1) % self.n_slots;
     }
 

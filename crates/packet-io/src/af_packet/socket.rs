@@ -1,6 +1,9 @@
 //! The system calls of a packet socket, each behind a safe function. See packet(7).
 
-#![expect(unsafe_code, reason = "socket calls have no safe form in the standard library")]
+#![expect(
+    unsafe_code,
+    reason = "socket calls have no safe form in the standard library"
+)]
 
 use std::ffi::CString;
 use std::io;
@@ -126,8 +129,16 @@ fn set_option<T: Copy>(
 
 /// Frames that the kernel dropped for want of a slot since the last call of this function.
 pub(super) fn take_kernel_drops(fd: BorrowedFd<'_>) -> io::Result<u64> {
-    let mut statistics = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
-    get_option(fd, libc::SOL_PACKET, libc::PACKET_STATISTICS, &mut statistics)?;
+    let mut statistics = libc::tpacket_stats {
+        tp_packets: 0,
+        tp_drops: 0,
+    };
+    get_option(
+        fd,
+        libc::SOL_PACKET,
+        libc::PACKET_STATISTICS,
+        &mut statistics,
+    )?;
     Ok(u64::from(statistics.tp_drops))
 }
 
@@ -157,8 +168,14 @@ fn get_option<T: Copy>(
 pub(super) fn receive_message(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
     let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
     // SAFETY: pointer and length describe `buffer`, which lives through the call.
-    let len =
-        unsafe { libc::recv(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), flags) };
+    let len = unsafe {
+        libc::recv(
+            fd.as_raw_fd(),
+            buffer.as_mut_ptr().cast(),
+            buffer.len(),
+            flags,
+        )
+    };
     usize::try_from(len).map_err(|_| io::Error::last_os_error())
 }
 
@@ -195,7 +212,11 @@ pub(super) fn send_batch(fd: BorrowedFd<'_>, frames: &[Vec<u8>]) -> io::Result<u
 
 /// Waits until the socket's buffer has room, or for `at_most`.
 pub(super) fn wait_for_room(fd: BorrowedFd<'_>, at_most: Duration) {
-    let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
+    let mut poll = libc::pollfd {
+        fd: fd.as_raw_fd(),
+        events: libc::POLLOUT,
+        revents: 0,
+    };
     let timeout = libc::timespec {
         tv_sec: at_most.as_secs() as libc::time_t,
         tv_nsec: libc::c_long::from(at_most.subsec_nanos() as i32),
@@ -206,5 +227,9 @@ pub(super) fn wait_for_room(fd: BorrowedFd<'_>, at_most: Duration) {
 }
 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
 }

@@ -105,7 +105,12 @@ impl Layout {
             && payload_start <= frame.len()
             // A segment's length fields have 16 bits.
             && payload_start - network_start + how.payload_bytes <= 0xffff;
-        agrees.then_some(Layout { network_start, is_ipv4, transport_start, payload_start })
+        agrees.then_some(Layout {
+            network_start,
+            is_ipv4,
+            transport_start,
+            payload_start,
+        })
     }
 
     fn fix_network_header(&self, segment: &mut [u8], segment_idx: usize) {
@@ -119,14 +124,22 @@ impl Layout {
             let sum = internet_checksum(0, &segment[network..self.transport_start]);
             put(segment, network + 10, sum);
         } else {
-            put(segment, network + 4, (segment.len() - self.transport_start) as u16);
+            put(
+                segment,
+                network + 4,
+                (segment.len() - self.transport_start) as u16,
+            );
         }
     }
 
     fn fix_tcp_header(&self, segment: &mut [u8], offset: usize, is_last: bool) {
         let at = self.transport_start + 4;
-        let sequence =
-            u32::from_be_bytes([segment[at], segment[at + 1], segment[at + 2], segment[at + 3]]);
+        let sequence = u32::from_be_bytes([
+            segment[at],
+            segment[at + 1],
+            segment[at + 2],
+            segment[at + 3],
+        ]);
         let sequence = sequence.wrapping_add(offset as u32);
         segment[at..at + 4].copy_from_slice(&sequence.to_be_bytes());
         if !is_last {
@@ -176,21 +189,27 @@ mod tests {
         let len = (20 + transport_header.len() + payload.len()) as u16;
         frame.extend([0x45, 0]);
         frame.extend(len.to_be_bytes());
-        frame.extend([0xff, 0xff, 0x40, 0, 64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+        frame.extend([
+            0xff, 0xff, 0x40, 0, 64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
+        ]);
         frame.extend(transport_header);
         frame.extend(payload);
         frame
     }
 
     fn tcp_header(flags: u8) -> Vec<u8> {
-        let mut header = vec![0x30, 0x39, 0x00, 0x50, 0xff, 0xff, 0xff, 0xfe, 0, 0, 0, 0, 0x50];
+        let mut header = vec![
+            0x30, 0x39, 0x00, 0x50, 0xff, 0xff, 0xff, 0xfe, 0, 0, 0, 0, 0x50,
+        ];
         header.extend([flags, 1, 0, 0xbe, 0xef, 0, 0]);
         header
     }
 
     fn cut(frame: &[u8], how: &Segmentation) -> Option<Vec<Vec<u8>>> {
         let mut segments = Vec::new();
-        segment(frame, how, 0, &mut |segment| segments.push(segment.to_vec()))?;
+        segment(frame, how, 0, &mut |segment| {
+            segments.push(segment.to_vec())
+        })?;
         Some(segments)
     }
 
@@ -205,21 +224,30 @@ mod tests {
     #[test]
     fn tcp_is_cut_with_sequence_numbers_flags_and_checksums_of_each_segment() {
         let payload: Vec<u8> = (0..25).collect();
-        let how =
-            Segmentation { transport: Transport::Tcp, payload_bytes: 10, transport_start: 34 };
-        let segments = cut(&ipv4(6, &tcp_header(CWR | FIN_PSH | 0x10), &payload), &how)
-            .expect("a TCP frame");
+        let how = Segmentation {
+            transport: Transport::Tcp,
+            payload_bytes: 10,
+            transport_start: 34,
+        };
+        let segments =
+            cut(&ipv4(6, &tcp_header(CWR | FIN_PSH | 0x10), &payload), &how).expect("a TCP frame");
         assert_eq!(segments.len(), 3);
         let flags: Vec<u8> = segments.iter().map(|segment| segment[34 + FLAGS]).collect();
         assert_eq!(flags, [CWR | 0x10, 0x10, FIN_PSH | 0x10]);
         let sequences: Vec<&[u8]> = segments.iter().map(|segment| &segment[38..42]).collect();
-        assert_eq!(sequences, [[0xff, 0xff, 0xff, 0xfe], [0, 0, 0, 8], [0, 0, 0, 18]]);
+        assert_eq!(
+            sequences,
+            [[0xff, 0xff, 0xff, 0xfe], [0, 0, 0, 8], [0, 0, 0, 18]]
+        );
         let ids: Vec<&[u8]> = segments.iter().map(|segment| &segment[18..20]).collect();
         assert_eq!(ids, [[0xff, 0xff], [0, 0], [0, 1]]);
         let payloads: Vec<u8> = segments.iter().flat_map(|s| s[54..].to_vec()).collect();
         assert_eq!(payloads, payload);
         for segment in &segments {
-            assert_eq!(u16::from_be_bytes([segment[16], segment[17]]), segment.len() as u16 - 14);
+            assert_eq!(
+                u16::from_be_bytes([segment[16], segment[17]]),
+                segment.len() as u16 - 14
+            );
             assert_checksums(segment, 6);
         }
     }
@@ -227,27 +255,46 @@ mod tests {
     #[test]
     fn udp_is_cut_into_datagrams_with_their_own_lengths() {
         let header = [0x13, 0x88, 0x13, 0x89, 0, 0, 0, 0];
-        let how = Segmentation { transport: Transport::Udp, payload_bytes: 4, transport_start: 34 };
+        let how = Segmentation {
+            transport: Transport::Udp,
+            payload_bytes: 4,
+            transport_start: 34,
+        };
         let segments = cut(&ipv4(17, &header, &[1, 2, 3, 4, 5, 6, 7]), &how).expect("a UDP frame");
         let lengths: Vec<&[u8]> = segments.iter().map(|segment| &segment[38..40]).collect();
         assert_eq!(lengths, [[0, 12], [0, 11]]);
-        segments.iter().for_each(|segment| assert_checksums(segment, 17));
+        segments
+            .iter()
+            .for_each(|segment| assert_checksums(segment, 17));
     }
 
     #[test]
     fn what_is_not_the_announced_transport_is_refused() {
         let frame = ipv4(17, &[0; 8], &[1; 100]);
-        let tcp = Segmentation { transport: Transport::Tcp, payload_bytes: 10, transport_start: 34 };
+        let tcp = Segmentation {
+            transport: Transport::Tcp,
+            payload_bytes: 10,
+            transport_start: 34,
+        };
         assert_eq!(cut(&frame, &tcp), None);
-        let tunnelled =
-            Segmentation { transport: Transport::Udp, payload_bytes: 10, transport_start: 84 };
+        let tunnelled = Segmentation {
+            transport: Transport::Udp,
+            payload_bytes: 10,
+            transport_start: 84,
+        };
         assert_eq!(cut(&frame, &tunnelled), None);
-        let nothing =
-            Segmentation { transport: Transport::Udp, payload_bytes: 0, transport_start: 34 };
+        let nothing = Segmentation {
+            transport: Transport::Udp,
+            payload_bytes: 0,
+            transport_start: 34,
+        };
         assert_eq!(cut(&frame, &nothing), None);
         for len in 0..42 {
-            let udp =
-                Segmentation { transport: Transport::Udp, payload_bytes: 10, transport_start: 34 };
+            let udp = Segmentation {
+                transport: Transport::Udp,
+                payload_bytes: 10,
+                transport_start: 34,
+            };
             assert_eq!(cut(&frame[..len], &udp), None, "{len} bytes");
         }
     }

@@ -42,7 +42,11 @@ enum Format {
 impl FrameReader {
     pub(super) fn open(path: &Path) -> Result<FrameReader, PortError> {
         let failed = |operation| {
-            move |source| PortError::CaptureFile { path: path.to_owned(), operation, source }
+            move |source| PortError::CaptureFile {
+                path: path.to_owned(),
+                operation,
+                source,
+            }
         };
         let mut file = File::open(path).map_err(failed("open"))?;
         let mut magic = [0; 4];
@@ -60,7 +64,11 @@ impl FrameReader {
                 &magic[..n_read]
             ),
         })?;
-        let reader = FrameReader { path: path.to_owned(), format, n_packets: 0 };
+        let reader = FrameReader {
+            path: path.to_owned(),
+            format,
+            n_packets: 0,
+        };
         if let Format::Classic(classic) = &reader.format {
             reader.check_link_type(classic.header().datalink)?;
         }
