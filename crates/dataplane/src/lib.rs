@@ -1,1 +1,40 @@
 //! The switch core: loader, tables, reference interpreter, traffic manager.
+//!
+//! A pure state machine, (program, state, time, frame) to frames: no sockets, clocks, threads or
+//! randomness. [`Switch`] is the door: give frames with [`Switch::handle_frame`], take what leaves
+//! with [`Switch::poll_transmit`] until it gives none. The semantics are those of BMv2's
+//! `simple_switch` (v1model); what BMv2 does silently has a [`DropReason`] and a counter here.
+
+pub mod control;
+mod drop_reason;
+pub mod limits;
+pub mod program;
+mod switch;
+pub mod trace;
+
+pub use control::{
+    ActionCall, CloneSession, ControlError, ControlErrorKind, CounterValue, MatchField,
+    MulticastGroup, Replica, TableEntry,
+};
+pub use drop_reason::DropReason;
+pub use program::{
+    ActionId, ActionInfo, CounterId, KeyField, LoadError, MatchKind, ParamInfo, Program,
+    RegisterId, TableId, TableInfo,
+};
+pub use switch::{
+    Digest, DrainToken, PortCounters, Switch, SwitchConfig, SwitchCounters, TableCounters, Transmit,
+};
+pub use trace::{TraceEvent, TraceSink};
+
+/// Monotonic nanoseconds, given by the caller.
+pub type Nanos = u64;
+
+/// A port number: 9 bits in v1model, so 0 to 510; 511 is the drop port.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct PortId(pub u16);
+
+impl std::fmt::Display for PortId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
