@@ -25,4 +25,4 @@ pub use error::PortError;
 pub use memory::{MemoryPort, memory_pair};
 pub use pcap::PcapPort;
 pub use port::{Nanos, Port, PortStatistics};
-pub use wait::{Waker, wait_readable};
+pub use wait::{Waiter, Waker};

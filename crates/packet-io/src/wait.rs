@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
 use std::time::Duration;
 
-/// Wakes a thread that waits in [`wait_readable`]. Any number of wake-ups before it runs are one.
+/// Wakes a thread that waits in a [`Waiter`]. Any number of wake-ups before it runs are one.
 #[derive(Debug)]
 pub struct Waker {
     event: File,
@@ -53,51 +53,53 @@ impl Waker {
     }
 }
 
-/// Waits until one of `descriptors` is readable or in error, or for `timeout` (`None`: for ever);
-/// `ready[i]` says whether `descriptors[i]` is. A signal ends the waiting with none ready.
-///
-/// # Errors
-/// If the kernel refuses the list, which means more descriptors than the process may have.
-pub fn wait_readable(
-    descriptors: &[BorrowedFd<'_>],
-    timeout: Option<Duration>,
-    ready: &mut Vec<bool>,
-) -> io::Result<()> {
-    let mut polls: Vec<libc::pollfd> = descriptors
-        .iter()
-        .map(|fd| libc::pollfd {
+/// Waits for ports. Keeps its list of descriptors, so that waiting allocates nothing.
+#[derive(Default)]
+pub struct Waiter {
+    polls: Vec<libc::pollfd>,
+}
+
+impl Waiter {
+    /// Waits until one of `descriptors` is readable or in error, or for `timeout` (`None`: for
+    /// ever). A signal ends the waiting with none ready.
+    ///
+    /// # Errors
+    /// If the kernel refuses the list, which means more descriptors than the process may have.
+    pub fn wait<'fd>(
+        &mut self,
+        descriptors: impl IntoIterator<Item = BorrowedFd<'fd>>,
+        timeout: Option<Duration>,
+    ) -> io::Result<()> {
+        self.polls.clear();
+        let poll = |fd: BorrowedFd<'_>| libc::pollfd {
             fd: fd.as_raw_fd(),
             events: libc::POLLIN,
             revents: 0,
-        })
-        .collect();
-    let timeout = timeout.map(|timeout| libc::timespec {
-        tv_sec: libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX),
-        tv_nsec: libc::c_long::from(timeout.subsec_nanos() as i32),
-    });
-    let timeout = timeout.as_ref().map_or(ptr::null(), ptr::from_ref);
-    // SAFETY: pointer and length describe `polls`, `timeout` is null or a `timespec`; both live
-    // through the call; no signal mask.
-    let n_ready = unsafe {
-        libc::ppoll(
-            polls.as_mut_ptr(),
-            polls.len() as libc::nfds_t,
-            timeout,
-            ptr::null(),
-        )
-    };
-    ready.clear();
-    if n_ready < 0 {
-        let error = io::Error::last_os_error();
-        ready.resize(descriptors.len(), false);
-        return if error.kind() == io::ErrorKind::Interrupted {
-            Ok(())
-        } else {
-            Err(error)
         };
+        self.polls.extend(descriptors.into_iter().map(poll));
+        let timeout = timeout.map(|timeout| libc::timespec {
+            tv_sec: libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX),
+            tv_nsec: libc::c_long::from(timeout.subsec_nanos() as i32),
+        });
+        let timeout = timeout.as_ref().map_or(ptr::null(), ptr::from_ref);
+        let (polls, n_polls) = (self.polls.as_mut_ptr(), self.polls.len() as libc::nfds_t);
+        // SAFETY: pointer and length describe `self.polls`, `timeout` is null or a `timespec`; both
+        // live through the call; no signal mask.
+        if unsafe { libc::ppoll(polls, n_polls, timeout, ptr::null()) } >= 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        self.polls.iter_mut().for_each(|poll| poll.revents = 0);
+        match error.kind() {
+            io::ErrorKind::Interrupted => Ok(()),
+            _ => Err(error),
+        }
     }
-    ready.extend(polls.iter().map(|poll| poll.revents != 0));
-    Ok(())
+
+    /// Whether the descriptor in that place of the last list was ready.
+    pub fn is_ready(&self, place: usize) -> bool {
+        self.polls.get(place).is_some_and(|poll| poll.revents != 0)
+    }
 }
 
 #[cfg(test)]
@@ -109,13 +111,15 @@ mod tests {
         let (quiet, woken) = (Waker::new()?, Waker::new()?);
         woken.wake();
         woken.wake();
-        let mut ready = Vec::new();
-        wait_readable(&[quiet.as_fd(), woken.as_fd()], None, &mut ready)?;
-        assert_eq!(ready, [false, true]);
+        let mut waiter = Waiter::default();
+        waiter.wait([quiet.as_fd(), woken.as_fd()], None)?;
+        assert_eq!(
+            [0, 1, 2].map(|place| waiter.is_ready(place)),
+            [false, true, false]
+        );
         woken.clear();
-        let no_time = Some(Duration::ZERO);
-        wait_readable(&[quiet.as_fd(), woken.as_fd()], no_time, &mut ready)?;
-        assert_eq!(ready, [false, false]);
+        waiter.wait([quiet.as_fd(), woken.as_fd()], Some(Duration::ZERO))?;
+        assert_eq!([0, 1].map(|place| waiter.is_ready(place)), [false, false]);
         Ok(())
     }
 }

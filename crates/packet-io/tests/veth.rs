@@ -13,7 +13,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use namespace::{in_namespace, ip, veth_pair};
-use packet_io::{AfPacketConfig, AfPacketPort, Port, PortError, wait_readable};
+use packet_io::{AfPacketConfig, AfPacketPort, Port, PortError, Waiter};
 
 /// How long a test waits for frames that it expects.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -30,11 +30,11 @@ fn open_error(name: &str) -> PortError {
 /// Receives until `n_frames` have come or nothing comes any more.
 fn receive(port: &mut AfPacketPort, n_frames: usize) -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
-    let mut ready = Vec::new();
+    let mut waiter = Waiter::default();
     while frames.len() < n_frames {
         let fd = port.poll_fd().expect("a descriptor");
-        wait_readable(&[fd], Some(PATIENCE), &mut ready).expect("waiting");
-        if !ready[0] {
+        waiter.wait([fd], Some(PATIENCE)).expect("waiting");
+        if !waiter.is_ready(0) {
             break;
         }
         port.receive(0, 64, &mut |frame| frames.push(frame.to_vec()))
@@ -331,17 +331,16 @@ fn a_port_outlives_its_link_going_down() {
         ip("link set v0 down");
         send(&mut one, [numbered(1, 60), numbered(2, 60)]);
         assert_eq!(one.statistics().tx_link_down, 2);
-        let mut ready = Vec::new();
-        let wait = |port: &AfPacketPort, ready: &mut Vec<bool>| {
+        let is_ready = |port: &AfPacketPort| {
+            let mut waiter = Waiter::default();
             let fd = port.poll_fd().expect("a descriptor");
-            wait_readable(&[fd], Some(Duration::ZERO), ready).expect("waiting");
+            waiter.wait([fd], Some(Duration::ZERO)).expect("waiting");
+            waiter.is_ready(0)
         };
-        wait(&one, &mut ready);
-        assert_eq!(ready, [true], "the loop is told");
+        assert!(is_ready(&one), "the loop is told");
         assert_eq!(one.receive(0, 9, &mut |_| ()).expect("no error"), 0);
         assert_eq!(one.statistics().link_down_events, 1);
-        wait(&one, &mut ready);
-        assert_eq!(ready, [false], "and told once");
+        assert!(!is_ready(&one), "and told once");
         ip("link set v0 up");
         send(&mut one, [numbered(3, 60)]);
         assert_eq!(receive(&mut other, 1), [numbered(3, 60)]);
