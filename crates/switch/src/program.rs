@@ -1,0 +1,97 @@
+//! From the command line's PROGRAM to what the switch runs: BMv2 JSON, with its P4Info.
+
+use std::fs;
+use std::path::Path;
+
+use p4runtime_proto::p4::config::v1::P4Info;
+use p4runtime_proto::p4::v1::WriteRequest;
+use p4runtime_proto::text_format;
+use prost::Message;
+
+use crate::error::SwitchError;
+
+/// A program that has been read, or compiled.
+pub(crate) struct LoadedProgram {
+    /// BMv2 JSON.
+    pub(crate) json: String,
+    /// What a controller may do with it. `None`: a .json program was given without.
+    pub(crate) p4info: Option<P4Info>,
+}
+
+/// Reads a .json program, or compiles a .p4 one.
+pub(crate) fn load(path: &Path, p4info: Option<&Path>) -> Result<LoadedProgram, SwitchError> {
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    match extension {
+        Some("json") => Ok(LoadedProgram {
+            json: read_text("read the program", path)?,
+            p4info: p4info.map(read_p4info).transpose()?,
+        }),
+        _ => Err(SwitchError::ProgramKind {
+            path: path.to_owned(),
+        }),
+    }
+}
+
+/// Reads a P4Info file, protobuf text or binary.
+pub(crate) fn read_p4info(path: &Path) -> Result<P4Info, SwitchError> {
+    let bytes = fs::read(path).map_err(|source| SwitchError::File {
+        operation: "read the P4Info",
+        path: path.to_owned(),
+        source,
+    })?;
+    let fail = |message: String| SwitchError::P4Info {
+        path: path.to_owned(),
+        message,
+    };
+    match as_text(&bytes) {
+        Some(text) => text_format::parse_p4info(text).map_err(|error| fail(error.to_string())),
+        None => P4Info::decode(&bytes[..])
+            .map_err(|error| fail(format!("not a P4Info in protobuf's binary format: {error}"))),
+    }
+}
+
+/// Reads a file of table entries.
+pub(crate) fn read_entries(path: &Path) -> Result<WriteRequest, SwitchError> {
+    let text = read_text("read the entries", path)?;
+    text_format::parse_write_request(&text).map_err(|error| SwitchError::Entries {
+        path: path.to_owned(),
+        message: error.to_string(),
+    })
+}
+
+fn read_text(operation: &'static str, path: &Path) -> Result<String, SwitchError> {
+    fs::read_to_string(path).map_err(|source| SwitchError::File {
+        operation,
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// Text has no control characters but white space; a binary message of any length has some, as
+/// its tags and lengths are small numbers.
+fn as_text(bytes: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    let is_text = |c: char| !c.is_control() || matches!(c, '\n' | '\r' | '\t');
+    text.chars().all(is_text).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use p4runtime_proto::p4::config::v1::PkgInfo;
+
+    use super::*;
+
+    #[test]
+    fn text_and_binary_are_told_apart() {
+        let p4info = P4Info {
+            pkg_info: Some(PkgInfo {
+                arch: "v1model".to_owned(),
+                ..PkgInfo::default()
+            }),
+            ..P4Info::default()
+        };
+        assert_eq!(as_text(&p4info.encode_to_vec()), None);
+        let text = text_format::print_p4info(&p4info);
+        assert_eq!(as_text(text.as_bytes()), Some(&*text));
+    }
+}
