@@ -1,5 +1,30 @@
-//! The P4Runtime gRPC service over the data plane.
+//! The P4Runtime gRPC service over the data plane: `p4.v1.P4Runtime` and `reprise.v1.Switch`.
+//!
+//! The switch belongs to another thread, reached through [`SwitchHandle`]; a whole `WriteRequest`
+//! runs there in one piece, so that no frame falls into its middle. Engines never see a P4Runtime
+//! type: ids, byte strings and errors are translated here. Source: P4Runtime 1.5.0.
+//!
+//! Not here: named roles, action profiles, meters, value sets, digests, idle timeouts, externs;
+//! each is refused by name. Reading order: `server`, `device`, `p4runtime_service`, `pipeline`,
+//! `entity`, `read`, `arbitration`, `stream`.
 
+mod arbitration;
+mod bytestring;
+mod controller_data;
+mod device;
+mod entity;
+mod error;
+pub mod limits;
+mod p4runtime_service;
+mod pipeline;
+mod read;
+mod server;
+mod stream;
 mod switch_handle;
+mod switch_service;
 
+pub use device::ServerConfig;
+pub use error::{EntityError, WriteError};
+pub use pipeline::PipelineError;
+pub use server::{Server, SetPipelineError};
 pub use switch_handle::{DrainWaiters, PortStatus, SwitchContext, SwitchHandle, Work};

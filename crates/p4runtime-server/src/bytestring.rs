@@ -1,0 +1,123 @@
+//! P4Runtime's binary strings: unsigned integers, big endian, canonically as short as possible.
+//!
+//! Source: P4Runtime 1.5.0, "Bytestrings". An empty string, and a value wider than its type, are
+//! `OUT_OF_RANGE`, as that section asks for; the sections on matches and actions speak of
+//! `INVALID_ARGUMENT` in passing, and of "a more specific error code" where one applies.
+
+use std::cmp::Ordering;
+use std::fmt::Display;
+
+use tonic::Code;
+
+use crate::error::{EntityError, EntityResult};
+
+/// The canonical form of a received string that must fit `width_bits`.
+pub(crate) fn parse(bytes: &[u8], width_bits: u32, what: impl Display) -> EntityResult<Vec<u8>> {
+    if bytes.is_empty() {
+        return Err(EntityError::new(
+            Code::OutOfRange,
+            format!("{what}: expected a value of {width_bits} bits, found an empty byte string"),
+        ));
+    }
+    let value = canonical(bytes);
+    let bits = bit_len(&value);
+    if bits > width_bits {
+        return Err(EntityError::new(
+            Code::OutOfRange,
+            format!("{what}: expected a value of {width_bits} bits, found one of {bits}"),
+        ));
+    }
+    Ok(value)
+}
+
+/// Without leading zero bytes, but at least one byte.
+pub(crate) fn canonical(bytes: &[u8]) -> Vec<u8> {
+    match bytes.iter().position(|byte| *byte != 0) {
+        Some(first) => bytes[first..].to_vec(),
+        None => vec![0],
+    }
+}
+
+/// Whether a value is zero.
+pub(crate) fn is_zero(value: &[u8]) -> bool {
+    value.iter().all(|byte| *byte == 0)
+}
+
+/// The largest value of a width.
+pub(crate) fn all_ones(width_bits: u32) -> Vec<u8> {
+    let mut bytes = vec![0xff; width_bits.div_ceil(8).max(1) as usize];
+    bytes[0] = match width_bits % 8 {
+        0 if width_bits == 0 => 0,
+        0 => 0xff,
+        bits => (1 << bits) - 1,
+    };
+    bytes
+}
+
+/// Compares two canonical values.
+pub(crate) fn compare(a: &[u8], b: &[u8]) -> Ordering {
+    a.len().cmp(&b.len()).then_with(|| a.cmp(b))
+}
+
+/// Whether every bit of `value` is set in `mask`; lengths may differ.
+pub(crate) fn is_within(value: &[u8], mask: &[u8]) -> bool {
+    let mask = mask.iter().rev().chain(std::iter::repeat(&0));
+    value.iter().rev().zip(mask).all(|(v, m)| v & !m == 0)
+}
+
+/// Whether the lowest `n_bits` are zero.
+pub(crate) fn low_bits_are_zero(value: &[u8], n_bits: u32) -> bool {
+    let (bytes, bits) = ((n_bits / 8) as usize, n_bits % 8);
+    let mut low = value.iter().rev();
+    low.by_ref().take(bytes).all(|byte| *byte == 0)
+        && low.next().is_none_or(|byte| byte & ((1 << bits) - 1) == 0)
+}
+
+fn bit_len(value: &[u8]) -> u32 {
+    match value {
+        [0] | [] => 0,
+        [first, rest @ ..] => {
+            8 - first.leading_zeros() + u32::try_from(rest.len()).unwrap_or(u32::MAX / 8) * 8
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_length_is_taken_if_the_value_fits() {
+        assert_eq!(parse(&[0, 0, 0x63], 12, "x").unwrap(), [0x63]);
+        assert_eq!(parse(&[0x0f, 0xff], 12, "x").unwrap(), [0x0f, 0xff]);
+        assert_eq!(parse(&[0, 0], 1, "x").unwrap(), [0]);
+        for (bytes, width) in [
+            (&[0x10, 0x63][..], 12),
+            (&[1, 0x63], 8),
+            (&[], 8),
+            (&[2], 1),
+        ] {
+            let error = parse(bytes, width, "field \"x\"").unwrap_err();
+            assert_eq!(error.code, Code::OutOfRange, "{bytes:?}");
+            assert!(
+                error.message.starts_with("field \"x\": expected"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn low_bits_masks_and_order() {
+        assert_eq!(all_ones(9), [1, 0xff]);
+        assert_eq!(all_ones(16), [0xff, 0xff]);
+        assert!(low_bits_are_zero(&[10, 0, 0, 0], 24));
+        assert!(!low_bits_are_zero(&[10, 0, 1, 0], 24));
+        assert!(low_bits_are_zero(&[0x80], 7));
+        assert!(!low_bits_are_zero(&[0x40], 7));
+        assert!(low_bits_are_zero(&[0], 32));
+        assert!(is_within(&[5], &[1, 0xff]));
+        assert!(!is_within(&[1, 5], &[0xff]));
+        assert!(!is_within(&[5], &[4]));
+        assert_eq!(compare(&[2], &[1, 0]), Ordering::Less);
+    }
+}

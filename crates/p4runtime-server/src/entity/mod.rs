@@ -1,0 +1,124 @@
+//! P4 entities: updates become operations on the switch, what the switch has becomes entities.
+//!
+//! An update is checked and translated before the switch's thread sees it; what depends on the
+//! switch's state is decided there. Source: P4Runtime 1.5.0, "P4 Entity Messages".
+
+pub(crate) mod counter;
+pub(crate) mod register;
+pub(crate) mod replication;
+pub(crate) mod table_entry;
+mod table_key;
+
+use std::sync::Arc;
+
+use dataplane::Switch;
+use p4runtime_proto::p4::v1::entity::Entity as Kind;
+use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as Replication;
+use p4runtime_proto::p4::v1::update::Type;
+use p4runtime_proto::p4::v1::{Entity, Index, Update};
+use tonic::Code;
+
+use crate::controller_data::ControllerData;
+use crate::error::{EntityError, EntityResult};
+use crate::pipeline::Pipeline;
+
+/// One update, ready to run on the switch's thread; it changes everything or nothing.
+pub(crate) type Operation =
+    Arc<dyn Fn(&mut Switch, &mut ControllerData) -> EntityResult + Send + Sync>;
+
+/// Checks and translates an update.
+pub(crate) fn operation(pipeline: &Pipeline, update: &Update) -> EntityResult<Operation> {
+    let kind = match Type::try_from(update.r#type) {
+        Ok(Type::Unspecified) | Err(_) => {
+            return Err(EntityError::invalid(format!(
+                "expected the update type INSERT, MODIFY or DELETE, found {}",
+                update.r#type
+            )));
+        }
+        Ok(kind) => kind,
+    };
+    match update.entity.as_ref().and_then(|e| e.entity.as_ref()) {
+        Some(Kind::TableEntry(entry)) => table_entry::operation(pipeline, kind, entry),
+        Some(Kind::CounterEntry(entry)) => counter::operation(pipeline, kind, entry),
+        Some(Kind::DirectCounterEntry(entry)) => counter::direct_operation(pipeline, kind, entry),
+        Some(Kind::RegisterEntry(entry)) => register::operation(pipeline, kind, entry),
+        Some(Kind::PacketReplicationEngineEntry(entry)) => match &entry.r#type {
+            Some(Replication::MulticastGroupEntry(entry)) => {
+                replication::group_operation(kind, entry)
+            }
+            Some(Replication::CloneSessionEntry(entry)) => {
+                replication::session_operation(kind, entry)
+            }
+            None => Err(unset("packet_replication_engine_entry.type")),
+        },
+        Some(other) => Err(unsupported(other)),
+        None => Err(unset("entity")),
+    }
+}
+
+/// An entity of a kind that the server knows and does not serve.
+pub(crate) fn unsupported(kind: &Kind) -> EntityError {
+    let name = match kind {
+        Kind::ExternEntry(_) => "ExternEntry",
+        Kind::TableEntry(_) => "TableEntry",
+        Kind::ActionProfileMember(_) => "ActionProfileMember",
+        Kind::ActionProfileGroup(_) => "ActionProfileGroup",
+        Kind::MeterEntry(_) => "MeterEntry",
+        Kind::DirectMeterEntry(_) => "DirectMeterEntry",
+        Kind::CounterEntry(_) => "CounterEntry",
+        Kind::DirectCounterEntry(_) => "DirectCounterEntry",
+        Kind::PacketReplicationEngineEntry(_) => "PacketReplicationEngineEntry",
+        Kind::ValueSetEntry(_) => "ValueSetEntry",
+        Kind::RegisterEntry(_) => "RegisterEntry",
+        Kind::DigestEntry(_) => "DigestEntry",
+    };
+    EntityError::unimplemented(format!("{name} is not supported"))
+}
+
+pub(crate) fn unset(field: &str) -> EntityError {
+    EntityError::invalid(format!("expected {field} to be set, found it unset"))
+}
+
+/// Entities that always are there can only be modified.
+fn expect_modify(kind: Type, what: &str) -> EntityResult {
+    if kind == Type::Modify {
+        return Ok(());
+    }
+    Err(EntityError::invalid(format!(
+        "{what} can only be modified, found the update type {}",
+        kind.as_str_name()
+    )))
+}
+
+/// An index into an array of `size` cells; none is every cell.
+pub(crate) fn cells(
+    index: Option<Index>,
+    size: u64,
+    what: &str,
+) -> EntityResult<std::ops::Range<u64>> {
+    let Some(Index { index }) = index else {
+        return Ok(0..size);
+    };
+    let index = u64::try_from(index).map_err(|_| {
+        EntityError::invalid(format!("{what}: expected an index from 0, found {index}"))
+    })?;
+    if index >= size {
+        return Err(EntityError::new(
+            Code::OutOfRange,
+            format!("{what}: expected an index below {size}, found {index}"),
+        ));
+    }
+    Ok(index..index + 1)
+}
+
+/// The number of an array cell as P4Runtime has it.
+pub(crate) fn index(cell: u64) -> Option<Index> {
+    // Arrays are far shorter than 2^63 cells.
+    Some(Index {
+        index: i64::try_from(cell).unwrap_or(i64::MAX),
+    })
+}
+
+pub(crate) fn entity(kind: Kind) -> Entity {
+    Entity { entity: Some(kind) }
+}

@@ -1,0 +1,201 @@
+//! `MulticastGroupEntry` and `CloneSessionEntry`.
+//!
+//! Source: P4Runtime 1.5.0, "PacketReplicationEngineEntry". v1model's ports are the data plane's
+//! own numbers; nothing is translated.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use dataplane::limits::{CLONE_SESSION_ID_MAX, MULTICAST_GROUP_ID_MAX, PORT_ID_MAX};
+use dataplane::{CloneSession, MulticastGroup, PortId, Replica};
+use p4runtime_proto::p4::v1;
+use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as Replication;
+use p4runtime_proto::p4::v1::replica::PortKind;
+use p4runtime_proto::p4::v1::update::Type;
+
+use super::Operation;
+use crate::bytestring;
+use crate::controller_data::{ControllerData, GroupData, PortForm};
+use crate::error::{EntityError, EntityResult};
+
+/// Checks and translates an update of a multicast group.
+pub(super) fn group_operation(
+    kind: Type,
+    entry: &v1::MulticastGroupEntry,
+) -> EntityResult<Operation> {
+    let id = entry.multicast_group_id;
+    let what = format!("multicast group {id}");
+    check_id(id, MULTICAST_GROUP_ID_MAX, "multicast group")?;
+    if kind == Type::Delete {
+        return Ok(Arc::new(move |switch, data| {
+            switch.delete_multicast_group(id)?;
+            data.set_group(id, GroupData::default());
+            Ok(())
+        }));
+    }
+    let (replicas, ports) = replicas(&entry.replicas, &what)?;
+    let group = MulticastGroup { id, replicas };
+    let group_data = GroupData {
+        metadata: entry.metadata.clone(),
+        ports,
+    };
+    Ok(Arc::new(move |switch, data| {
+        if kind == Type::Insert {
+            switch.insert_multicast_group(group.clone())?;
+        } else {
+            switch.modify_multicast_group(group.clone())?;
+        }
+        data.set_group(id, group_data.clone());
+        Ok(())
+    }))
+}
+
+/// Checks and translates an update of a clone session.
+pub(super) fn session_operation(
+    kind: Type,
+    entry: &v1::CloneSessionEntry,
+) -> EntityResult<Operation> {
+    let id = entry.session_id;
+    let what = format!("clone session {id}");
+    check_id(id, CLONE_SESSION_ID_MAX, "clone session")?;
+    if kind == Type::Delete {
+        return Ok(Arc::new(move |switch, data| {
+            switch.delete_clone_session(id)?;
+            data.set_session(id, PortForm::default());
+            Ok(())
+        }));
+    }
+    let (replicas, ports) = replicas(&entry.replicas, &what)?;
+    let length = u32::try_from(entry.packet_length_bytes).map_err(|_| {
+        EntityError::invalid(format!(
+            "{what}: expected a packet length from 0, found {}",
+            entry.packet_length_bytes
+        ))
+    })?;
+    let session = CloneSession {
+        id,
+        replicas,
+        truncate_bytes: (length != 0).then_some(length),
+        class_of_service: entry.class_of_service,
+    };
+    Ok(Arc::new(move |switch, data| {
+        if kind == Type::Insert {
+            switch.insert_clone_session(session.clone())?;
+        } else {
+            switch.modify_clone_session(session.clone())?;
+        }
+        data.set_session(id, ports);
+        Ok(())
+    }))
+}
+
+fn check_id(id: u32, max: u32, what: &str) -> EntityResult {
+    if (1..=max).contains(&id) {
+        return Ok(());
+    }
+    Err(EntityError::invalid(format!(
+        "expected the id of a {what} from 1 to {max}, found {id}"
+    )))
+}
+
+fn replicas(given: &[v1::Replica], what: &str) -> EntityResult<(Vec<Replica>, PortForm)> {
+    let mut seen = HashSet::new();
+    let mut replicas = Vec::with_capacity(given.len());
+    let mut n_numbers = 0;
+    for replica in given {
+        if !replica.backup_replicas.is_empty() {
+            return Err(EntityError::unimplemented(format!(
+                "{what}: backup replicas are not supported"
+            )));
+        }
+        let port = port(replica, what)?;
+        let instance = u16::try_from(replica.instance).map_err(|_| {
+            EntityError::invalid(format!(
+                "{what}: expected an instance up to {}, found {}",
+                u16::MAX,
+                replica.instance
+            ))
+        })?;
+        let replica_of = Replica { port, instance };
+        if !seen.insert(replica_of) {
+            return Err(EntityError::invalid(format!(
+                "{what}: port {port} and instance {instance} are given twice"
+            )));
+        }
+        replicas.push(replica_of);
+        #[expect(deprecated, reason = "controllers of before P4Runtime 1.4 write it")]
+        let is_number = matches!(replica.port_kind, Some(PortKind::EgressPort(_)));
+        n_numbers += usize::from(is_number);
+    }
+    let all_numbers = !given.is_empty() && n_numbers == given.len();
+    let form = if all_numbers {
+        PortForm::Number
+    } else {
+        PortForm::Bytes
+    };
+    Ok((replicas, form))
+}
+
+fn port(replica: &v1::Replica, what: &str) -> EntityResult<PortId> {
+    #[expect(deprecated, reason = "controllers of before P4Runtime 1.4 write it")]
+    let number = match &replica.port_kind {
+        Some(PortKind::EgressPort(number)) => Some(*number),
+        Some(PortKind::Port(bytes)) => bytestring::parse(bytes, u32::BITS, what)
+            .ok()
+            .map(|value| value.iter().fold(0, |n, byte| n << 8 | u32::from(*byte))),
+        None => None,
+    };
+    let port = number.and_then(|number| u16::try_from(number).ok());
+    port.filter(|port| *port <= PORT_ID_MAX)
+        .map(PortId)
+        .ok_or_else(|| {
+            EntityError::invalid(format!(
+                "{what}: expected a port from 0 to {PORT_ID_MAX}, found {:?}",
+                replica.port_kind
+            ))
+        })
+}
+
+/// A multicast group as a controller reads it.
+pub(crate) fn group_to_proto(
+    group: &MulticastGroup,
+    data: &ControllerData,
+) -> v1::PacketReplicationEngineEntry {
+    let data = data.group(group.id);
+    entry(Replication::MulticastGroupEntry(v1::MulticastGroupEntry {
+        multicast_group_id: group.id,
+        replicas: replicas_to_proto(&group.replicas, data.ports),
+        metadata: data.metadata,
+    }))
+}
+
+/// A clone session as a controller reads it.
+pub(crate) fn session_to_proto(
+    session: &CloneSession,
+    data: &ControllerData,
+) -> v1::PacketReplicationEngineEntry {
+    let length = session.truncate_bytes.unwrap_or(0);
+    entry(Replication::CloneSessionEntry(v1::CloneSessionEntry {
+        session_id: session.id,
+        replicas: replicas_to_proto(&session.replicas, data.session(session.id)),
+        class_of_service: session.class_of_service,
+        packet_length_bytes: i32::try_from(length).unwrap_or(i32::MAX),
+    }))
+}
+
+fn entry(kind: Replication) -> v1::PacketReplicationEngineEntry {
+    v1::PacketReplicationEngineEntry { r#type: Some(kind) }
+}
+
+#[expect(deprecated, reason = "controllers of before P4Runtime 1.4 read it")]
+fn replicas_to_proto(replicas: &[Replica], form: PortForm) -> Vec<v1::Replica> {
+    let replicas = replicas.iter().map(|replica| v1::Replica {
+        instance: u32::from(replica.instance),
+        port_kind: Some(match form {
+            PortForm::Number => PortKind::EgressPort(u32::from(replica.port.0)),
+            PortForm::Bytes => PortKind::Port(bytestring::canonical(&replica.port.0.to_be_bytes())),
+        }),
+        ..Default::default()
+    });
+    replicas.collect()
+}

@@ -1,0 +1,454 @@
+//! `TableEntry`: ordinary entries and default entries.
+//!
+//! Source: P4Runtime 1.5.0, "TableEntry".
+
+use std::sync::Arc;
+
+use dataplane::{ActionCall, CounterValue, MatchField, Switch};
+use p4runtime_proto::p4::config::v1::action_ref::Scope;
+use p4runtime_proto::p4::v1;
+use p4runtime_proto::p4::v1::action::Param;
+use p4runtime_proto::p4::v1::table_action;
+use p4runtime_proto::p4::v1::update::Type;
+
+use super::counter::{counter_data, counter_value};
+use super::{Operation, table_key, unset};
+use crate::bytestring;
+use crate::controller_data::{ControllerData, EntryKey, EntryMetadata};
+use crate::error::{EntityError, EntityResult};
+use crate::pipeline::{Pipeline, Table};
+
+/// Checks and translates an update of a table entry.
+pub(super) fn operation(
+    pipeline: &Pipeline,
+    kind: Type,
+    entry: &v1::TableEntry,
+) -> EntityResult<Operation> {
+    let table = pipeline.table(entry.table_id)?;
+    if kind != Type::Delete {
+        check_fields(table, entry)?;
+    }
+    if entry.is_const {
+        return Err(EntityError::invalid(format!(
+            "table \"{}\": is_const cannot be written",
+            table.name
+        )));
+    }
+    if entry.is_default_action {
+        return default_operation(table, kind, entry);
+    }
+    if table.is_const && kind != Type::Modify {
+        return Err(EntityError::denied(format!(
+            "table \"{}\": its entries are constant",
+            table.name
+        )));
+    }
+    if table.fields.is_empty() {
+        return Err(EntityError::invalid(format!(
+            "table \"{}\" has no key: only its default entry can be written",
+            table.name
+        )));
+    }
+    let key = entry_key(table, entry)?;
+    match kind {
+        Type::Insert => insert(table, entry, key),
+        Type::Modify => modify(table, entry, key),
+        Type::Delete | Type::Unspecified => Ok(Arc::new(move |switch, data| {
+            switch.delete_entry(key.table, &key.key, key.priority)?;
+            data.remove_entry(&key);
+            Ok(())
+        })),
+    }
+}
+
+fn insert(table: &Table, entry: &v1::TableEntry, key: EntryKey) -> EntityResult<Operation> {
+    let action = entry.action.as_ref().ok_or_else(|| unset("action"))?;
+    let new = dataplane::TableEntry {
+        key: key.key.clone(),
+        priority: key.priority,
+        action: action_call(table, action, Scope::TableOnly)?,
+        is_const: false,
+        counter: counter(table, entry)?.unwrap_or_default(),
+    };
+    let metadata = metadata(entry);
+    Ok(Arc::new(move |switch, data| {
+        switch.insert_entry(key.table, new.clone())?;
+        data.set_entry(key.clone(), metadata.clone());
+        Ok(())
+    }))
+}
+
+/// An unset counter stays as it is, and so does everything else where the action is unset; of a
+/// constant entry only the counter can be set.
+fn modify(table: &Table, entry: &v1::TableEntry, key: EntryKey) -> EntityResult<Operation> {
+    let action = match &entry.action {
+        Some(_) if table.is_const => return Err(constant(&table.name)),
+        Some(action) => Some(action_call(table, action, Scope::TableOnly)?),
+        None => None,
+    };
+    let (counter, metadata) = (counter(table, entry)?, metadata(entry));
+    let name = table.name.clone();
+    Ok(Arc::new(move |switch, data| {
+        let mut new = find(switch, &key, &name)?;
+        if new.is_const && action.is_some() {
+            return Err(constant(&name));
+        }
+        if let Some(action) = &action {
+            new.action = action.clone();
+            new.counter = counter.unwrap_or(new.counter);
+            switch.modify_entry(key.table, new)?;
+            data.set_entry(key.clone(), metadata.clone());
+        }
+        if let Some(counter) = counter {
+            switch.set_direct_counter(key.table, &key.key, key.priority, counter)?;
+        }
+        Ok(())
+    }))
+}
+
+fn constant(table: &str) -> EntityError {
+    EntityError::denied(format!(
+        "table \"{table}\": the entry is constant, its action cannot be written"
+    ))
+}
+
+fn default_operation(table: &Table, kind: Type, entry: &v1::TableEntry) -> EntityResult<Operation> {
+    let error = |message: &str| {
+        Err(EntityError::invalid(format!(
+            "table \"{}\": the default entry {message}",
+            table.name
+        )))
+    };
+    if kind != Type::Modify {
+        return error("can only be modified");
+    }
+    if !entry.r#match.is_empty() || entry.priority != 0 {
+        return error("has neither match nor priority");
+    }
+    if entry.idle_timeout_ns != 0 {
+        return error("has no idle timeout");
+    }
+    if entry.counter_data.is_some() {
+        // BMv2 counts hits only; a value written here could never be read.
+        return Err(EntityError::unimplemented(format!(
+            "table \"{}\": the default entry has no direct counter",
+            table.name
+        )));
+    }
+    if table.is_default_const {
+        return Err(EntityError::denied(format!(
+            "table \"{}\": its default action is constant",
+            table.name
+        )));
+    }
+    let (id, metadata) = (table.table, metadata(entry));
+    let action = match &entry.action {
+        Some(action) => Some(action_call(table, action, Scope::DefaultOnly)?),
+        None => None,
+    };
+    Ok(Arc::new(move |switch, data| {
+        switch.set_default_action(id, action.clone())?;
+        let reset = action.is_none();
+        data.set_default_entry(
+            id,
+            if reset {
+                EntryMetadata::default()
+            } else {
+                metadata.clone()
+            },
+        );
+        Ok(())
+    }))
+}
+
+/// What cannot be written to any entry of the table.
+fn check_fields(table: &Table, entry: &v1::TableEntry) -> EntityResult {
+    let name = &table.name;
+    let invalid = |message: &str| EntityError::invalid(format!("table \"{name}\" {message}"));
+    let unimplemented =
+        |message: &str| EntityError::unimplemented(format!("table \"{name}\": {message}"));
+    if table.is_indirect {
+        return Err(unimplemented("action profiles are not supported"));
+    }
+    if entry.meter_config.is_some() || entry.meter_counter_data.is_some() {
+        return Err(if table.has_direct_meter {
+            unimplemented("direct meters are not supported")
+        } else {
+            invalid("has no direct meter")
+        });
+    }
+    if entry.time_since_last_hit.is_some() {
+        return Err(invalid("cannot be written a time_since_last_hit"));
+    }
+    if entry.idle_timeout_ns != 0 {
+        return Err(if table.has_idle_timeout {
+            unimplemented("idle timeouts are not supported")
+        } else {
+            invalid("has no idle timeout")
+        });
+    }
+    Ok(())
+}
+
+/// What identifies the entry.
+pub(super) fn entry_key(table: &Table, entry: &v1::TableEntry) -> EntityResult<EntryKey> {
+    let key = table_key::key(table, &entry.r#match)?;
+    if table.has_priority != (entry.priority > 0) || entry.priority < 0 {
+        return Err(EntityError::invalid(format!(
+            "table \"{}\": expected a priority {}, found {}",
+            table.name,
+            if table.has_priority {
+                "above 0"
+            } else {
+                "of 0"
+            },
+            entry.priority
+        )));
+    }
+    Ok(EntryKey {
+        table: table.table,
+        key,
+        priority: entry.priority,
+    })
+}
+
+/// The entry of a key, which must be there.
+pub(super) fn find(
+    switch: &Switch,
+    key: &EntryKey,
+    table: &str,
+) -> EntityResult<dataplane::TableEntry> {
+    switch
+        .entry(key.table, &key.key, key.priority)
+        .ok_or_else(|| EntityError::not_found(format!("table \"{table}\" has no such entry")))
+}
+
+fn metadata(entry: &v1::TableEntry) -> EntryMetadata {
+    #[expect(deprecated, reason = "controllers of before P4Runtime 1.4 write it")]
+    let controller_metadata = entry.controller_metadata;
+    EntryMetadata {
+        metadata: entry.metadata.clone(),
+        controller_metadata,
+    }
+}
+
+fn counter(table: &Table, entry: &v1::TableEntry) -> EntityResult<Option<CounterValue>> {
+    let Some(data) = &entry.counter_data else {
+        return Ok(None);
+    };
+    if !table.has_direct_counter {
+        return Err(EntityError::invalid(format!(
+            "table \"{}\" has no direct counter",
+            table.name
+        )));
+    }
+    counter_value(data, &table.name).map(Some)
+}
+
+/// Checks an action and its arguments. `place` is the scope of actions that may only stand there.
+fn action_call(table: &Table, action: &v1::TableAction, place: Scope) -> EntityResult<ActionCall> {
+    let Some(table_action::Type::Action(given)) = &action.r#type else {
+        return Err(EntityError::invalid(format!(
+            "table \"{}\": expected an action, found none or one of an action profile",
+            table.name
+        )));
+    };
+    let action = table.action(given.action_id).ok_or_else(|| {
+        EntityError::invalid(format!(
+            "table \"{}\" has no action with id {} ({:#010x})",
+            table.name, given.action_id, given.action_id
+        ))
+    })?;
+    if action.scope != Scope::TableAndDefault && action.scope != place {
+        return Err(EntityError::denied(format!(
+            "table \"{}\": action \"{}\" has the scope {}",
+            table.name,
+            action.name,
+            action.scope.as_str_name()
+        )));
+    }
+    let what = format!("table \"{}\": action \"{}\"", table.name, action.name);
+    if let Some(extra) = given
+        .params
+        .iter()
+        .find(|given| !action.params.iter().any(|p| p.id == given.param_id))
+    {
+        return Err(EntityError::invalid(format!(
+            "{what} has no parameter with id {}",
+            extra.param_id
+        )));
+    }
+    let args = action.params.iter().map(|param| {
+        let what = format!("{what}: parameter \"{}\" (id {})", param.name, param.id);
+        let mut values = given.params.iter().filter(|g| g.param_id == param.id);
+        match (values.next(), values.next()) {
+            (Some(given), None) => bytestring::parse(&given.value, param.width_bits, what),
+            (None, _) => Err(EntityError::invalid(format!(
+                "{what}: expected a value, found none"
+            ))),
+            (Some(_), Some(_)) => Err(EntityError::invalid(format!("{what} is given twice"))),
+        }
+    });
+    Ok(ActionCall {
+        action: action.action,
+        args: args.collect::<EntityResult<_>>()?,
+    })
+}
+
+/// An ordinary entry as a controller reads it.
+pub(crate) fn to_proto(
+    table: &Table,
+    entry: &dataplane::TableEntry,
+    data: &ControllerData,
+    with_counter: bool,
+) -> v1::TableEntry {
+    let key = EntryKey {
+        table: table.table,
+        key: entry.key.clone(),
+        priority: entry.priority,
+    };
+    let with_counter = with_counter && table.has_direct_counter;
+    v1::TableEntry {
+        action: action_to_proto(table, &entry.action),
+        counter_data: with_counter.then(|| counter_data(entry.counter)),
+        is_const: entry.is_const,
+        ..with_metadata(key_to_proto(table, entry), data.entry(&key))
+    }
+}
+
+/// Only what identifies an entry.
+pub(super) fn key_to_proto(table: &Table, entry: &dataplane::TableEntry) -> v1::TableEntry {
+    v1::TableEntry {
+        table_id: table.id,
+        r#match: table_key::matches(table, &entry.key),
+        priority: entry.priority,
+        ..Default::default()
+    }
+}
+
+/// The default entry as a controller reads it.
+pub(crate) fn default_to_proto(
+    table: &Table,
+    action: &ActionCall,
+    data: &ControllerData,
+) -> v1::TableEntry {
+    let entry = v1::TableEntry {
+        table_id: table.id,
+        action: action_to_proto(table, action),
+        is_default_action: true,
+        is_const: table.is_default_const,
+        ..Default::default()
+    };
+    with_metadata(entry, data.default_entry(table.table))
+}
+
+#[expect(deprecated, reason = "controllers of before P4Runtime 1.4 read it")]
+fn with_metadata(entry: v1::TableEntry, metadata: EntryMetadata) -> v1::TableEntry {
+    v1::TableEntry {
+        metadata: metadata.metadata,
+        controller_metadata: metadata.controller_metadata,
+        ..entry
+    }
+}
+
+/// None if the P4Info does not have the action in the table, as for an action that the program
+/// keeps to itself.
+fn action_to_proto(table: &Table, call: &ActionCall) -> Option<v1::TableAction> {
+    let action = table.action_of(call.action)?;
+    let params = action.params.iter().zip(&call.args);
+    let params = params.map(|(param, value)| Param {
+        param_id: param.id,
+        value: value.clone(),
+    });
+    Some(v1::TableAction {
+        r#type: Some(table_action::Type::Action(v1::Action {
+            action_id: action.id,
+            params: params.collect(),
+        })),
+    })
+}
+
+/// Which entries of a table a read asks for.
+pub(crate) struct Filter {
+    /// The whole key, if any of it is given.
+    pub(crate) key: Option<Vec<MatchField>>,
+    /// 0 is any.
+    priority: i32,
+    action: Option<dataplane::ActionId>,
+    metadata: EntryMetadata,
+}
+
+impl Filter {
+    /// Reads the filter that a request's `TableEntry` is.
+    pub(crate) fn new(table: &Table, request: &v1::TableEntry) -> EntityResult<Self> {
+        if request.time_since_last_hit.is_some() && !table.has_idle_timeout {
+            return Err(EntityError::invalid(format!(
+                "table \"{}\" has no idle timeout",
+                table.name
+            )));
+        }
+        let key = match request.r#match.as_slice() {
+            [] => None,
+            given => Some(table_key::key(table, given)?),
+        };
+        let action = match request.action.as_ref().and_then(|a| a.r#type.as_ref()) {
+            None => None,
+            Some(table_action::Type::Action(action)) => {
+                let found = table.action(action.action_id).ok_or_else(|| {
+                    EntityError::invalid(format!(
+                        "table \"{}\" has no action with id {}",
+                        table.name, action.action_id
+                    ))
+                })?;
+                Some(found.action)
+            }
+            Some(_) => {
+                return Err(EntityError::invalid(format!(
+                    "table \"{}\" has no action profile",
+                    table.name
+                )));
+            }
+        };
+        Ok(Self {
+            key,
+            priority: request.priority,
+            action,
+            metadata: metadata(request),
+        })
+    }
+
+    /// Whether an entry is asked for.
+    pub(crate) fn accepts(&self, entry: &dataplane::TableEntry) -> bool {
+        self.key.as_ref().is_none_or(|key| *key == entry.key)
+            && (self.priority == 0 || self.priority == entry.priority)
+            && self
+                .action
+                .is_none_or(|action| action == entry.action.action)
+    }
+
+    /// Whether an entry's opaque values are those asked for.
+    #[expect(deprecated, reason = "controllers of before P4Runtime 1.4 ask for it")]
+    pub(crate) fn accepts_metadata(&self, entry: &v1::TableEntry) -> bool {
+        let wanted = &self.metadata;
+        (wanted.metadata.is_empty() || wanted.metadata == entry.metadata)
+            && (wanted.controller_metadata == 0
+                || wanted.controller_metadata == entry.controller_metadata)
+    }
+}
+
+/// Reading every table takes no further filter.
+#[expect(deprecated, reason = "controllers of before P4Runtime 1.4 ask for it")]
+pub(crate) fn expect_no_filter(request: &v1::TableEntry) -> EntityResult {
+    if request.r#match.is_empty()
+        && request.action.is_none()
+        && request.priority == 0
+        && request.metadata.is_empty()
+        && request.controller_metadata == 0
+        && !request.is_default_action
+    {
+        return Ok(());
+    }
+    Err(EntityError::invalid(
+        "reading every table (table_id 0) takes no other filter, found one",
+    ))
+}

@@ -1,0 +1,129 @@
+//! Errors of single updates and requests, and how a batch of them becomes one gRPC status.
+//!
+//! Source: P4Runtime 1.5.0, "Error Reporting Messages" and "Write RPC: Error Reporting".
+
+use dataplane::{ControlError, ControlErrorKind};
+use p4runtime_proto::google::rpc;
+use p4runtime_proto::p4::v1;
+use prost::{Message, Name};
+use tonic::{Code, Status};
+
+/// Why one entity could not be written or read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct EntityError {
+    /// Canonical gRPC code.
+    pub code: Code,
+    /// What was expected, what came, and of which object.
+    pub message: String,
+}
+
+pub(crate) type EntityResult<T = ()> = Result<T, EntityError>;
+
+impl EntityError {
+    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+        }
+    }
+
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(Code::InvalidArgument, message)
+    }
+
+    pub(crate) fn unimplemented(message: impl Into<String>) -> Self {
+        Self::new(Code::Unimplemented, message)
+    }
+
+    pub(crate) fn not_found(message: impl Into<String>) -> Self {
+        Self::new(Code::NotFound, message)
+    }
+
+    pub(crate) fn denied(message: impl Into<String>) -> Self {
+        Self::new(Code::PermissionDenied, message)
+    }
+}
+
+impl From<ControlError> for EntityError {
+    fn from(error: ControlError) -> Self {
+        let code = match error.kind {
+            ControlErrorKind::NotFound => Code::NotFound,
+            ControlErrorKind::AlreadyExists => Code::AlreadyExists,
+            ControlErrorKind::InvalidArgument => Code::InvalidArgument,
+            ControlErrorKind::OutOfRange => Code::OutOfRange,
+            ControlErrorKind::ResourceExhausted => Code::ResourceExhausted,
+            ControlErrorKind::PermissionDenied => Code::PermissionDenied,
+            ControlErrorKind::FailedPrecondition => Code::FailedPrecondition,
+            ControlErrorKind::Unimplemented => Code::Unimplemented,
+        };
+        Self::new(code, error.message)
+    }
+}
+
+/// Why a batch of updates was not applied, or not wholly.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WriteError {
+    /// Nothing was attempted.
+    #[error("{0}")]
+    Refused(EntityError),
+    /// One result an update, in the batch's order; at least one is an error.
+    #[error("{}", summary("update", .0))]
+    Updates(Vec<Result<(), EntityError>>),
+}
+
+impl From<WriteError> for Status {
+    fn from(error: WriteError) -> Self {
+        match error {
+            WriteError::Refused(error) => Status::new(error.code, error.message),
+            WriteError::Updates(results) => batch_status("update", &results),
+        }
+    }
+}
+
+/// The work was dropped unrun.
+pub(crate) fn stopped() -> EntityError {
+    EntityError::new(Code::Unavailable, "the switch has stopped")
+}
+
+/// The status of a batch with at least one error: code `UNKNOWN`, one `p4.v1.Error` an element.
+pub(crate) fn batch_status(element: &str, results: &[EntityResult]) -> Status {
+    let message = summary(element, results);
+    let details = results.iter().map(|result| {
+        let error = match result {
+            Ok(()) => v1::Error::default(),
+            Err(error) => v1::Error {
+                canonical_code: error.code as i32,
+                message: error.message.clone(),
+                ..Default::default()
+            },
+        };
+        prost_types::Any {
+            type_url: v1::Error::type_url(),
+            value: error.encode_to_vec(),
+        }
+    });
+    let status = rpc::Status {
+        code: rpc::Code::Unknown as i32,
+        message: message.clone(),
+        details: details.collect(),
+    };
+    Status::with_details(Code::Unknown, message, status.encode_to_vec().into())
+}
+
+/// For people: how many failed, and the first failure.
+fn summary(element: &str, results: &[EntityResult]) -> String {
+    let mut failed = results
+        .iter()
+        .enumerate()
+        .filter_map(|(index, result)| Some((index, result.as_ref().err()?)));
+    let Some((index, error)) = failed.next() else {
+        return format!("every {element} succeeded");
+    };
+    format!(
+        "{} of {} {element}s failed, first {element} {}: {error}",
+        failed.count() + 1,
+        results.len(),
+        index + 1,
+    )
+}

@@ -1,0 +1,28 @@
+//! Every limit of the server: a name, a unit, a reason. A number exists in this place only.
+
+/// Bytes of a request at most. P4Runtime asks for room for any device config; the BMv2 JSON of a
+/// large program is some megabytes.
+pub const REQUEST_BYTES_MAX: usize = 128 * 1024 * 1024;
+
+/// Bytes of one `ReadResponse`, about. gRPC clients take 4 MiB unless told otherwise; the largest
+/// single entity (a multicast group of 8,192 replicas) has about 100 KiB.
+pub const READ_RESPONSE_BYTES: usize = 1024 * 1024;
+
+/// Array cells read in one visit to the switch's thread: some hundred microseconds, so that
+/// frames wait no longer than that.
+pub const CELLS_PER_VISIT: u64 = 4_096;
+
+/// Open `StreamChannel` streams, live controllers at most: a few controllers and their backups.
+pub const STREAMS_MAX: usize = 256;
+
+/// Packet-ins waiting for one controller that reads too slowly; further ones are counted as
+/// dropped. As many as the data plane itself keeps.
+pub const PACKET_IN_QUEUE_MAX: usize = 4_096;
+
+/// Successful updates kept for replay between `VERIFY_AND_SAVE` and `COMMIT`: every register cell
+/// and viewer of a full SFU, several times.
+pub const SAVED_UPDATES_MAX: usize = 1 << 20;
+
+/// How much earlier than the client's deadline a drain gives up, so that the answer still
+/// arrives: milliseconds.
+pub const DRAIN_ANSWER_MARGIN_MS: u64 = 20;

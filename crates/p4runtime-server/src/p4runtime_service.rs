@@ -1,0 +1,218 @@
+//! `p4.v1.P4Runtime`: requests are checked in the order that the specification gives.
+
+use std::sync::Arc;
+
+use p4runtime_proto::P4RUNTIME_API_VERSION;
+use p4runtime_proto::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
+use p4runtime_proto::p4::v1::p4_runtime_server::P4Runtime;
+use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
+use p4runtime_proto::p4::v1::{
+    CapabilitiesRequest, CapabilitiesResponse, ForwardingPipelineConfig,
+    GetForwardingPipelineConfigRequest, GetForwardingPipelineConfigResponse, ReadRequest,
+    ReadResponse, SetForwardingPipelineConfigRequest, SetForwardingPipelineConfigResponse,
+    StreamMessageRequest, WriteRequest, WriteResponse,
+};
+use tokio::sync::mpsc::unbounded_channel;
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::arbitration::device_mismatch;
+use crate::device::{Device, lock};
+use crate::error::stopped;
+use crate::pipeline::Pipeline;
+use crate::read::read;
+use crate::stream::{StreamReceiver, serve_stream, stream_pair};
+
+/// The service.
+pub(crate) struct P4RuntimeService(pub(crate) Arc<Device>);
+
+#[tonic::async_trait]
+impl P4Runtime for P4RuntimeService {
+    async fn write(
+        &self,
+        request: Request<WriteRequest>,
+    ) -> Result<Response<WriteResponse>, Status> {
+        let request = request.into_inner();
+        self.expect_device(request.device_id)?;
+        #[expect(deprecated, reason = "controllers of before P4Runtime 1.4 write it")]
+        expect_default_role(&request.role, request.role_id)?;
+        lock(&self.0.arbitration).expect_primary(request.election_id)?;
+        self.0.write(&request, Some(request.election_id)).await?;
+        Ok(Response::new(WriteResponse {}))
+    }
+
+    type ReadStream = UnboundedReceiverStream<Result<ReadResponse, Status>>;
+
+    async fn read(
+        &self,
+        request: Request<ReadRequest>,
+    ) -> Result<Response<Self::ReadStream>, Status> {
+        let request = request.into_inner();
+        self.expect_device(request.device_id)?;
+        expect_default_role(&request.role, 0)?;
+        let no_writes = Arc::clone(&self.0.order).read_owned().await;
+        let target = self
+            .0
+            .target()
+            .ok_or_else(|| Status::failed_precondition("no forwarding pipeline is set"))?;
+        let (sender, receiver) = unbounded_channel();
+        let device = Arc::clone(&self.0);
+        tokio::spawn(read(device, target, request.entities, sender, no_writes));
+        Ok(Response::new(UnboundedReceiverStream::new(receiver)))
+    }
+
+    async fn set_forwarding_pipeline_config(
+        &self,
+        request: Request<SetForwardingPipelineConfigRequest>,
+    ) -> Result<Response<SetForwardingPipelineConfigResponse>, Status> {
+        let request = request.into_inner();
+        self.expect_device(request.device_id)?;
+        #[expect(deprecated, reason = "controllers of before P4Runtime 1.4 write it")]
+        expect_default_role(&request.role, request.role_id)?;
+        lock(&self.0.arbitration).expect_primary(request.election_id)?;
+        let _alone = self.0.order.write().await;
+        self.set_pipeline(request).await?;
+        Ok(Response::new(SetForwardingPipelineConfigResponse {}))
+    }
+
+    async fn get_forwarding_pipeline_config(
+        &self,
+        request: Request<GetForwardingPipelineConfigRequest>,
+    ) -> Result<Response<GetForwardingPipelineConfigResponse>, Status> {
+        let request = request.into_inner();
+        self.expect_device(request.device_id)?;
+        let response_type = ResponseType::try_from(request.response_type).map_err(|_| {
+            Status::invalid_argument(format!(
+                "expected a response type from 0 to 3, found {}",
+                request.response_type
+            ))
+        })?;
+        let target = self.0.committed();
+        let config = target.map(|target| part(&target.pipeline, response_type));
+        Ok(Response::new(GetForwardingPipelineConfigResponse {
+            config,
+        }))
+    }
+
+    type StreamChannelStream = StreamReceiver;
+
+    async fn stream_channel(
+        &self,
+        request: Request<Streaming<StreamMessageRequest>>,
+    ) -> Result<Response<StreamReceiver>, Status> {
+        let (sender, receiver) = stream_pair();
+        let device = Arc::clone(&self.0);
+        tokio::spawn(serve_stream(device, request.into_inner(), sender));
+        Ok(Response::new(receiver))
+    }
+
+    async fn capabilities(
+        &self,
+        request: Request<CapabilitiesRequest>,
+    ) -> Result<Response<CapabilitiesResponse>, Status> {
+        let device_id = request.into_inner().device_id;
+        if device_id != 0 {
+            self.expect_device(device_id)?;
+        }
+        Ok(Response::new(CapabilitiesResponse {
+            p4runtime_api_version: P4RUNTIME_API_VERSION.into(),
+            experimental: None,
+        }))
+    }
+}
+
+impl P4RuntimeService {
+    fn expect_device(&self, found: u64) -> Result<(), Status> {
+        expect_device(&self.0, found)
+    }
+
+    async fn set_pipeline(
+        &self,
+        request: SetForwardingPipelineConfigRequest,
+    ) -> Result<(), Status> {
+        let action = request.action();
+        // Between the check and this place another may have become primary.
+        let expect_primary = || lock(&self.0.arbitration).expect_primary(request.election_id);
+        let config = request.config.clone();
+        match action {
+            Action::Unspecified => Err(Status::invalid_argument(
+                "expected an action, found UNSPECIFIED",
+            )),
+            Action::Verify => verify(config).map(drop),
+            Action::VerifyAndSave => {
+                let pipeline = verify(config)?;
+                expect_primary()?;
+                self.0.save(pipeline);
+                Ok(())
+            }
+            Action::VerifyAndCommit => {
+                let pipeline = verify(config)?;
+                expect_primary()?;
+                self.0.commit(pipeline).await.map_err(|_| unavailable())
+            }
+            Action::Commit => {
+                if config.is_some() {
+                    return Err(Status::invalid_argument("expected no config, found one"));
+                }
+                expect_primary()?;
+                let committed = self
+                    .0
+                    .commit_saved()
+                    .ok_or_else(|| Status::not_found("no pipeline config is saved"))??;
+                let replayed = committed.await.map_err(|_| unavailable())?;
+                replayed.map_err(|error| {
+                    Status::internal(format!("a saved write failed on replay: {error}"))
+                })
+            }
+            Action::ReconcileAndCommit => Err(Status::unimplemented(
+                "the action RECONCILE_AND_COMMIT is not supported",
+            )),
+        }
+    }
+}
+
+fn verify(config: Option<ForwardingPipelineConfig>) -> Result<Pipeline, Status> {
+    let config = config.ok_or_else(|| Status::invalid_argument("expected a config, found none"))?;
+    Pipeline::new(config).map_err(|error| Status::invalid_argument(error.to_string()))
+}
+
+fn part(pipeline: &Pipeline, response_type: ResponseType) -> ForwardingPipelineConfig {
+    let config = pipeline.config();
+    let (with_p4info, with_device_config) = match response_type {
+        ResponseType::All => (true, true),
+        ResponseType::CookieOnly => (false, false),
+        ResponseType::P4infoAndCookie => (true, false),
+        ResponseType::DeviceConfigAndCookie => (false, true),
+    };
+    ForwardingPipelineConfig {
+        p4info: config.p4info.clone().filter(|_| with_p4info),
+        p4_device_config: match with_device_config {
+            true => config.p4_device_config.clone(),
+            false => Vec::new(),
+        },
+        cookie: config.cookie,
+    }
+}
+
+fn unavailable() -> Status {
+    let error = stopped();
+    Status::new(error.code, error.message)
+}
+
+pub(crate) fn expect_device(device: &Device, found: u64) -> Result<(), Status> {
+    let expected = device.config.device_id;
+    if found == expected {
+        return Ok(());
+    }
+    Err(Status::not_found(device_mismatch(expected, found)))
+}
+
+/// There is no other role than the default one.
+fn expect_default_role(role: &str, role_id: u64) -> Result<(), Status> {
+    if role.is_empty() && role_id == 0 {
+        return Ok(());
+    }
+    Err(Status::not_found(format!(
+        "only the default role exists, found role \"{role}\""
+    )))
+}

@@ -1,0 +1,304 @@
+//! The `Read` RPC: requests are filters, wildcards included; what they find is streamed.
+//!
+//! Source: P4Runtime 1.5.0, "Read RPC" and the sections of the entities. Large arrays are read in
+//! several visits to the switch's thread, with frames in between and writes shut out.
+
+use std::sync::Arc;
+
+use dataplane::{ControlError, Switch};
+use p4runtime_proto::p4::v1::entity::Entity as Kind;
+use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as Replication;
+use p4runtime_proto::p4::v1::{
+    CounterEntry, Entity, Index, ReadResponse, RegisterEntry, TableEntry,
+};
+use prost::Message;
+use tokio::sync::OwnedRwLockReadGuard;
+use tokio::sync::mpsc::UnboundedSender;
+use tonic::{Code, Status};
+
+use crate::device::{Device, Target, lock};
+use crate::entity::{
+    cells, counter, entity, register, replication, table_entry, unset, unsupported,
+};
+use crate::error::{EntityError, EntityResult, batch_status};
+use crate::limits::{CELLS_PER_VISIT, READ_RESPONSE_BYTES};
+use crate::pipeline::Table;
+
+/// Serves one `Read`: sends what is found, and the errors at the end.
+pub(crate) async fn read(
+    device: Arc<Device>,
+    target: Arc<Target>,
+    requests: Vec<Entity>,
+    responses: UnboundedSender<Result<ReadResponse, Status>>,
+    no_writes: OwnedRwLockReadGuard<()>,
+) {
+    let mut reader = Reader {
+        device: &device,
+        target: &target,
+        responses,
+        entities: Vec::new(),
+        len_bytes: 0,
+    };
+    let mut results = Vec::with_capacity(requests.len());
+    for request in &requests {
+        results.push(reader.read(request).await);
+    }
+    drop(no_writes);
+    reader.flush();
+    if results.iter().any(Result::is_err) {
+        let status = batch_status("request", &results);
+        // The client is gone: nobody to tell.
+        let _ = reader.responses.send(Err(status));
+    }
+}
+
+struct Reader<'a> {
+    device: &'a Device,
+    target: &'a Target,
+    responses: UnboundedSender<Result<ReadResponse, Status>>,
+    entities: Vec<Entity>,
+    len_bytes: usize,
+}
+
+impl Reader<'_> {
+    async fn read(&mut self, request: &Entity) -> EntityResult {
+        match request.entity.as_ref().ok_or_else(|| unset("entity"))? {
+            Kind::TableEntry(request) => self.tables(request).await,
+            Kind::DirectCounterEntry(request) => {
+                let of = request.table_entry.clone().unwrap_or_default();
+                self.direct_counters(&of).await
+            }
+            Kind::CounterEntry(request) => self.counters(request).await,
+            Kind::RegisterEntry(request) => self.registers(request).await,
+            Kind::PacketReplicationEngineEntry(request) => match &request.r#type {
+                Some(Replication::MulticastGroupEntry(request)) => {
+                    self.groups(request.multicast_group_id).await
+                }
+                Some(Replication::CloneSessionEntry(request)) => {
+                    self.sessions(request.session_id).await
+                }
+                None => Err(unset("packet_replication_engine_entry.type")),
+            },
+            other => Err(unsupported(other)),
+        }
+    }
+
+    async fn tables(&mut self, request: &TableEntry) -> EntityResult {
+        let target = self.target;
+        if request.table_id != 0 {
+            return self
+                .table(target.pipeline.table(request.table_id)?, request)
+                .await;
+        }
+        table_entry::expect_no_filter(request)?;
+        for table in target.pipeline.tables() {
+            self.table(table, request).await?;
+        }
+        Ok(())
+    }
+
+    async fn table(&mut self, table: &Table, request: &TableEntry) -> EntityResult {
+        if request.is_default_action {
+            return self.default_entry(table, request).await;
+        }
+        let filter = table_entry::Filter::new(table, request)?;
+        let entries = self.entries(table, &filter).await?;
+        let target = self.target;
+        let data = lock(&target.data);
+        let with_counter = request.counter_data.is_some();
+        for entry in &entries {
+            let entry = table_entry::to_proto(table, entry, &data, with_counter);
+            if filter.accepts_metadata(&entry) {
+                self.push(Kind::TableEntry(entry));
+            }
+        }
+        Ok(())
+    }
+
+    async fn default_entry(&mut self, table: &Table, request: &TableEntry) -> EntityResult {
+        if !request.r#match.is_empty() || request.priority != 0 {
+            return Err(EntityError::invalid(format!(
+                "table \"{}\": the default entry has neither match nor priority",
+                table.name
+            )));
+        }
+        let id = table.table;
+        let action = self.visit(move |switch| switch.default_action(id)).await?;
+        let target = self.target;
+        if let Some(action) = action {
+            let entry = table_entry::default_to_proto(table, &action, &lock(&target.data));
+            self.push(Kind::TableEntry(entry));
+        }
+        Ok(())
+    }
+
+    async fn entries(
+        &self,
+        table: &Table,
+        filter: &table_entry::Filter,
+    ) -> EntityResult<Vec<dataplane::TableEntry>> {
+        let id = table.table;
+        let mut entries = match &filter.key {
+            // One entry at most, found without walking the table.
+            Some(key) if !table.has_priority => {
+                let key = key.clone();
+                self.visit(move |switch| Vec::from_iter(switch.entry(id, &key, 0)))
+                    .await?
+            }
+            _ => self.visit(move |switch| switch.entries(id)).await?,
+        };
+        entries.retain(|entry| filter.accepts(entry));
+        Ok(entries)
+    }
+
+    async fn direct_counters(&mut self, of: &TableEntry) -> EntityResult {
+        let target = self.target;
+        if of.table_id == 0 {
+            table_entry::expect_no_filter(of)?;
+            for table in target.pipeline.tables().filter(|t| t.has_direct_counter) {
+                self.direct_counter(table, of).await?;
+            }
+            return Ok(());
+        }
+        let table = target.pipeline.table(of.table_id)?;
+        counter::expect_direct_counter(table, of)?;
+        self.direct_counter(table, of).await
+    }
+
+    async fn direct_counter(&mut self, table: &Table, of: &TableEntry) -> EntityResult {
+        let filter = table_entry::Filter::new(table, of)?;
+        let entries = self.entries(table, &filter).await?;
+        if entries.is_empty() && filter.key.is_some() {
+            return Err(EntityError::not_found(format!(
+                "table \"{}\" has no such entry",
+                table.name
+            )));
+        }
+        for entry in &entries {
+            let counter = counter::direct_to_proto(table, entry);
+            self.push(Kind::DirectCounterEntry(counter));
+        }
+        Ok(())
+    }
+
+    async fn counters(&mut self, request: &CounterEntry) -> EntityResult {
+        let target = self.target;
+        let all = target.pipeline.counters();
+        let of_id = |id| target.pipeline.counter(id);
+        for counter in select(request.counter_id, request.index, all, of_id)? {
+            let what = format!("counter \"{}\"", counter.name);
+            let id = counter.counter;
+            for cells in visits(cells(request.index, counter.size, &what)?) {
+                let first = cells.start;
+                let read = move |switch: &Switch| {
+                    let values = cells.map(|cell| switch.counter_cell(id, cell));
+                    values.collect::<Result<Vec<_>, ControlError>>()
+                };
+                for (cell, value) in (first..).zip(self.visit(read).await??) {
+                    self.push(Kind::CounterEntry(counter::to_proto(counter, cell, value)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn registers(&mut self, request: &RegisterEntry) -> EntityResult {
+        let target = self.target;
+        let all = target.pipeline.registers();
+        let of_id = |id| target.pipeline.register(id);
+        for register in select(request.register_id, request.index, all, of_id)? {
+            register::expect_supported(register)?;
+            let what = format!("register \"{}\"", register.name);
+            let id = register.register;
+            for cells in visits(cells(request.index, register.size, &what)?) {
+                let first = cells.start;
+                let read = move |switch: &Switch| {
+                    let values = cells.map(|cell| switch.register_cell(id, cell));
+                    values.collect::<Result<Vec<_>, ControlError>>()
+                };
+                for (cell, value) in (first..).zip(self.visit(read).await??) {
+                    self.push(Kind::RegisterEntry(register::to_proto(
+                        register, cell, value,
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn groups(&mut self, id: u32) -> EntityResult {
+        let groups = self.visit(|switch| switch.multicast_groups()).await?;
+        let target = self.target;
+        let data = lock(&target.data);
+        for group in groups.iter().filter(|group| id == 0 || group.id == id) {
+            let entry = replication::group_to_proto(group, &data);
+            self.push(Kind::PacketReplicationEngineEntry(entry));
+        }
+        Ok(())
+    }
+
+    async fn sessions(&mut self, id: u32) -> EntityResult {
+        let sessions = self.visit(|switch| switch.clone_sessions()).await?;
+        let target = self.target;
+        let data = lock(&target.data);
+        for session in sessions.iter().filter(|s| id == 0 || s.id == id) {
+            let entry = replication::session_to_proto(session, &data);
+            self.push(Kind::PacketReplicationEngineEntry(entry));
+        }
+        Ok(())
+    }
+
+    async fn visit<R: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Switch) -> R + Send + 'static,
+    ) -> EntityResult<R> {
+        if self.responses.is_closed() {
+            return Err(EntityError::new(Code::Cancelled, "the client has gone"));
+        }
+        self.device.read(self.target, work).await
+    }
+
+    fn push(&mut self, kind: Kind) {
+        let entity = entity(kind);
+        self.len_bytes += entity.encoded_len();
+        self.entities.push(entity);
+        if self.len_bytes >= READ_RESPONSE_BYTES {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        if self.entities.is_empty() {
+            return;
+        }
+        self.len_bytes = 0;
+        let entities = std::mem::take(&mut self.entities);
+        // A client that has gone is noticed at the next visit.
+        let _ = self.responses.send(Ok(ReadResponse { entities }));
+    }
+}
+
+/// One array, or all of them where the id is 0; an index needs an id.
+fn select<'a, T>(
+    id: u32,
+    index: Option<Index>,
+    all: impl Iterator<Item = &'a T>,
+    of_id: impl FnOnce(u32) -> EntityResult<&'a T>,
+) -> EntityResult<Vec<&'a T>> {
+    match (id, index) {
+        (0, None) => Ok(all.collect()),
+        (0, Some(_)) => Err(EntityError::invalid(
+            "reading every array (id 0) takes no index, found one",
+        )),
+        (id, _) => Ok(vec![of_id(id)?]),
+    }
+}
+
+/// Cells in portions that do not hold up frames.
+fn visits(cells: std::ops::Range<u64>) -> impl Iterator<Item = std::ops::Range<u64>> {
+    let end = cells.end;
+    let step = usize::try_from(CELLS_PER_VISIT).unwrap_or(usize::MAX);
+    cells
+        .step_by(step)
+        .map(move |first| first..end.min(first + CELLS_PER_VISIT))
+}

@@ -1,0 +1,111 @@
+//! The server: both services on one listener.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use p4runtime_proto::p4::config::v1::P4Info;
+use p4runtime_proto::p4::v1::p4_runtime_server::P4RuntimeServer;
+use p4runtime_proto::p4::v1::{ForwardingPipelineConfig, WriteRequest};
+use p4runtime_proto::reprise::v1::switch_server::SwitchServer;
+use tokio::net::TcpListener;
+use tonic::transport::server::TcpIncoming;
+
+use crate::device::{Device, ServerConfig};
+use crate::error::WriteError;
+use crate::limits::REQUEST_BYTES_MAX;
+use crate::p4runtime_service::P4RuntimeService;
+use crate::pipeline::{Pipeline, PipelineError};
+use crate::stream::serve_packet_in;
+use crate::switch_handle::SwitchHandle;
+use crate::switch_service::SwitchService;
+
+/// A P4Runtime server for one switch. Clones share everything.
+#[derive(Clone)]
+pub struct Server {
+    device: Arc<Device>,
+}
+
+/// Why a pipeline could not be set from this process.
+#[derive(Debug, thiserror::Error)]
+pub enum SetPipelineError {
+    /// P4Info and device config do not fit each other, or are none.
+    #[error(transparent)]
+    Invalid(#[from] PipelineError),
+    /// Nothing runs the switch any more.
+    #[error("the switch has stopped")]
+    Stopped,
+}
+
+impl Server {
+    /// A server without a pipeline.
+    pub fn new(config: ServerConfig, handle: Arc<dyn SwitchHandle>) -> Self {
+        Self {
+            device: Arc::new(Device::new(config, handle)),
+        }
+    }
+
+    /// Sets the pipeline as a switch does that is started with a program: as `VERIFY_AND_COMMIT`,
+    /// without a controller and without a cookie. `device_config` is BMv2 JSON.
+    ///
+    /// Resolves when the switch's thread has done it.
+    ///
+    /// # Errors
+    /// P4Info and device config do not fit each other, or the switch has stopped.
+    pub async fn set_pipeline(
+        &self,
+        p4info: P4Info,
+        device_config: Vec<u8>,
+    ) -> Result<(), SetPipelineError> {
+        let pipeline = Pipeline::new(ForwardingPipelineConfig {
+            p4info: Some(p4info),
+            p4_device_config: device_config,
+            cookie: None,
+        })?;
+        let _alone = self.device.order.write().await;
+        self.device
+            .commit(pipeline)
+            .await
+            .map_err(|_| SetPipelineError::Stopped)
+    }
+
+    /// Applies a batch as a switch does that is started with entries: device id, role and
+    /// election id are not looked at.
+    ///
+    /// # Errors
+    /// There is no pipeline, the switch has stopped, or at least one update failed; the others
+    /// are applied.
+    pub async fn write(&self, request: &WriteRequest) -> Result<(), WriteError> {
+        self.device.write(request, None).await
+    }
+
+    /// Serves `p4.v1.P4Runtime` and `reprise.v1.Switch` until `shutdown` resolves; then streams
+    /// are ended, and calls that have begun are finished.
+    ///
+    /// # Errors
+    /// The transport failed.
+    pub async fn serve(
+        self,
+        listener: TcpListener,
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> Result<(), tonic::transport::Error> {
+        let packet_in = tokio::spawn(serve_packet_in(Arc::clone(&self.device)));
+        let p4runtime = P4RuntimeServer::new(P4RuntimeService(Arc::clone(&self.device)))
+            .max_decoding_message_size(REQUEST_BYTES_MAX)
+            .max_encoding_message_size(usize::MAX);
+        let switch = SwitchServer::new(SwitchService(Arc::clone(&self.device)));
+        let device = Arc::clone(&self.device);
+        let served = tonic::transport::Server::builder()
+            .add_service(p4runtime)
+            .add_service(switch)
+            .serve_with_incoming_shutdown(
+                TcpIncoming::from(listener).with_nodelay(Some(true)),
+                async move {
+                    shutdown.await;
+                    device.begin_shutdown();
+                },
+            )
+            .await;
+        packet_in.abort();
+        served
+    }
+}

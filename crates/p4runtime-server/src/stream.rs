@@ -1,0 +1,261 @@
+//! `StreamChannel`: arbitration, packet-out, packet-in.
+//!
+//! Source: P4Runtime 1.5.0, "P4Runtime Stream Messages".
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use p4runtime_proto::p4::v1::stream_error::Details;
+use p4runtime_proto::p4::v1::stream_message_request::Update as RequestUpdate;
+use p4runtime_proto::p4::v1::stream_message_response::Update;
+use p4runtime_proto::p4::v1::{
+    DigestListAck, DigestListAckError, MasterArbitrationUpdate, PacketIn, PacketOut,
+    PacketOutError, StreamError, StreamMessageRequest, StreamMessageResponse, StreamOtherError,
+};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio_stream::Stream;
+use tonic::{Code, Status, Streaming};
+
+use crate::arbitration::{ClientId, Notify};
+use crate::device::{Device, lock};
+use crate::error::{EntityError, EntityResult};
+use crate::limits::PACKET_IN_QUEUE_MAX;
+
+type Message = Result<StreamMessageResponse, Status>;
+
+/// The way to one controller. Packet-ins are bounded, everything else always fits.
+#[derive(Clone)]
+pub(crate) struct StreamSender {
+    messages: UnboundedSender<Message>,
+    n_packets: Arc<AtomicUsize>,
+}
+
+/// What the controller reads.
+pub(crate) struct StreamReceiver {
+    messages: UnboundedReceiver<Message>,
+    n_packets: Arc<AtomicUsize>,
+}
+
+pub(crate) fn stream_pair() -> (StreamSender, StreamReceiver) {
+    let (sender, receiver) = unbounded_channel();
+    let n_packets = Arc::new(AtomicUsize::new(0));
+    (
+        StreamSender {
+            messages: sender,
+            n_packets: Arc::clone(&n_packets),
+        },
+        StreamReceiver {
+            messages: receiver,
+            n_packets,
+        },
+    )
+}
+
+impl StreamSender {
+    pub(crate) fn arbitration(&self, update: MasterArbitrationUpdate) {
+        self.send(Ok(Update::Arbitration(update)));
+    }
+
+    /// Whether the packet was taken; a controller that reads too slowly loses it.
+    pub(crate) fn packet_in(&self, packet: PacketIn) -> bool {
+        if self.n_packets.load(Ordering::Relaxed) >= PACKET_IN_QUEUE_MAX {
+            return false;
+        }
+        self.n_packets.fetch_add(1, Ordering::Relaxed);
+        self.send(Ok(Update::Packet(packet)));
+        true
+    }
+
+    fn error(&self, error: EntityError, details: Details) {
+        self.send(Ok(Update::Error(StreamError {
+            canonical_code: error.code as i32,
+            message: error.message,
+            details: Some(details),
+            ..Default::default()
+        })));
+    }
+
+    fn end(&self, status: Status) {
+        self.send(Err(status));
+    }
+
+    /// A receiver that is gone means a stream that is about to be removed.
+    fn send(&self, update: Result<Update, Status>) {
+        let message = update.map(|update| StreamMessageResponse {
+            update: Some(update),
+        });
+        let _ = self.messages.send(message);
+    }
+}
+
+impl Stream for StreamReceiver {
+    type Item = Message;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Message>> {
+        let message = self.messages.poll_recv(cx);
+        if let Poll::Ready(Some(Ok(message))) = &message
+            && matches!(message.update, Some(Update::Packet(_)))
+        {
+            self.n_packets.fetch_sub(1, Ordering::Relaxed);
+        }
+        message
+    }
+}
+
+/// Serves one stream until it ends on either side; then its controller is no longer live.
+pub(crate) async fn serve_stream(
+    device: Arc<Device>,
+    mut requests: Streaming<StreamMessageRequest>,
+    sender: StreamSender,
+) {
+    let client = lock(&device.arbitration).new_client();
+    let end = tokio::select! {
+        end = handle_requests(&device, client, &mut requests, &sender) => end,
+        () = device.shutdown_begun() => Err(Status::unavailable("the switch stops")),
+    };
+    lock(&device.arbitration).remove(client);
+    if let Err(status) = end {
+        sender.end(status);
+    }
+}
+
+async fn handle_requests(
+    device: &Arc<Device>,
+    client: ClientId,
+    requests: &mut Streaming<StreamMessageRequest>,
+    sender: &StreamSender,
+) -> Result<(), Status> {
+    while let Some(request) = requests.message().await? {
+        match request.update {
+            Some(RequestUpdate::Arbitration(update)) => {
+                arbitrate(device, client, &update, sender)?;
+            }
+            Some(RequestUpdate::Packet(packet)) => {
+                if let Err(error) = packet_out(device, client, &packet) {
+                    let packet_out = Some(packet);
+                    sender.error(error, Details::PacketOut(PacketOutError { packet_out }));
+                }
+            }
+            Some(RequestUpdate::DigestAck(ack)) => {
+                let error = digest_ack_error(device, &ack);
+                let digest_list_ack = Some(ack);
+                let details = DigestListAckError { digest_list_ack };
+                sender.error(error, Details::DigestListAck(details));
+            }
+            Some(RequestUpdate::Other(other)) => {
+                let error = EntityError::unimplemented(format!(
+                    "stream messages of type {} are not supported",
+                    other.type_url
+                ));
+                let details = StreamOtherError { other: Some(other) };
+                sender.error(error, Details::Other(details));
+            }
+            None => {
+                let error = EntityError::invalid("expected a stream message, found an empty one");
+                sender.error(error, Details::Other(StreamOtherError::default()));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn arbitrate(
+    device: &Arc<Device>,
+    client: ClientId,
+    update: &MasterArbitrationUpdate,
+    sender: &StreamSender,
+) -> Result<(), Status> {
+    {
+        let mut arbitration = lock(&device.arbitration);
+        match arbitration.update(client, update, sender)? {
+            Notify::Sender => arbitration.notify(client),
+            Notify::All => arbitration.notify_all_but(None),
+            Notify::OthersThenPrimary => {
+                arbitration.notify_all_but(Some(client));
+                drop(arbitration);
+                // Work runs in the order of submission: when this runs, the former primary's
+                // writes have ended.
+                let device_there = Arc::clone(device);
+                device.handle.submit(Box::new(move |_| {
+                    lock(&device_there.arbitration).notify(client);
+                }));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn packet_out(device: &Device, client: ClientId, packet: &PacketOut) -> EntityResult {
+    if !lock(&device.arbitration).is_primary(client) {
+        return Err(EntityError::denied("only the primary may send packets"));
+    }
+    let no_pipeline =
+        || EntityError::new(Code::FailedPrecondition, "no forwarding pipeline is set");
+    let target = device.committed().ok_or_else(no_pipeline)?;
+    let port = device
+        .config
+        .cpu_port
+        .ok_or_else(|| EntityError::new(Code::FailedPrecondition, "the switch has no CPU port"))?;
+    let mut frame = match target.pipeline.packet_out() {
+        Some(header) => header.encode(&packet.metadata)?,
+        None if packet.metadata.is_empty() => Vec::new(),
+        None => {
+            return Err(EntityError::invalid(
+                "expected no metadata, since the P4Info has no packet_out header",
+            ));
+        }
+    };
+    frame.extend_from_slice(&packet.payload);
+    device.handle.submit(Box::new(move |context| {
+        context.switch.handle_frame(context.now, port, &frame);
+    }));
+    Ok(())
+}
+
+fn digest_ack_error(device: &Device, ack: &DigestListAck) -> EntityError {
+    let target = device.committed();
+    let p4info = target.as_ref().and_then(|target| target.pipeline.p4info());
+    let is_known = p4info.is_some_and(|p4info| {
+        let mut preambles = p4info.digests.iter().filter_map(|d| d.preamble.as_ref());
+        preambles.any(|preamble| preamble.id == ack.digest_id)
+    });
+    if is_known {
+        EntityError::unimplemented("digests are not supported")
+    } else {
+        EntityError::invalid(format!("no digest has the id {}", ack.digest_id))
+    }
+}
+
+/// Gives every packet-in to the primary, as long as the switch runs; what nobody can take is
+/// counted.
+pub(crate) async fn serve_packet_in(device: Arc<Device>) {
+    let (sender, mut frames) = unbounded_channel();
+    device.handle.subscribe_packet_in(sender);
+    while let Some(frame) = frames.recv().await {
+        packet_in(&device, &frame);
+    }
+}
+
+fn packet_in(device: &Device, frame: &[u8]) {
+    let drops = &device.packet_in_drops;
+    let target = device.committed();
+    let header = target.as_ref().and_then(|t| t.pipeline.packet_in());
+    let (metadata, payload) = match header {
+        None => (Vec::new(), frame),
+        Some(header) => match header.decode(frame) {
+            Some(parts) => parts,
+            None => return drops.malformed.add(),
+        },
+    };
+    let packet = PacketIn {
+        payload: payload.to_vec(),
+        metadata,
+    };
+    match lock(&device.arbitration).primary_sender() {
+        None => drops.no_primary.add(),
+        Some(primary) if primary.packet_in(packet) => {}
+        Some(_) => drops.queue_full.add(),
+    }
+}

@@ -1,0 +1,166 @@
+//! `reprise.v1.Switch`: drain and counters.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use p4runtime_proto::reprise::v1::switch_server::Switch;
+use p4runtime_proto::reprise::v1::{
+    DrainRequest, DrainResponse, DropCounter, GetCountersRequest, GetCountersResponse,
+    PortCounters, TableCounters,
+};
+use tokio::sync::oneshot;
+use tonic::{Request, Response, Status};
+
+use crate::device::Device;
+use crate::error::stopped;
+use crate::limits::DRAIN_ANSWER_MARGIN_MS;
+use crate::p4runtime_service::expect_device;
+use crate::switch_handle::SwitchContext;
+
+/// The service.
+pub(crate) struct SwitchService(pub(crate) Arc<Device>);
+
+#[tonic::async_trait]
+impl Switch for SwitchService {
+    async fn drain(
+        &self,
+        request: Request<DrainRequest>,
+    ) -> Result<Response<DrainResponse>, Status> {
+        let deadline = answer_within(&request);
+        expect_device(&self.0, request.into_inner().device_id)?;
+        let (sender, drained) = oneshot::channel();
+        // Dropped, when the switch stops, together with the sender.
+        drop(self.0.submit(move |context| {
+            let token = context.switch.begin_drain();
+            let done = Box::new(move || {
+                // The caller is gone: its deadline passed.
+                let _ = sender.send(());
+            });
+            context.drain_waiters.push(token, done);
+        }));
+        tokio::select! {
+            drained = drained => match drained {
+                Ok(()) => Ok(Response::new(DrainResponse {})),
+                Err(_) => Err(Status::unavailable(stopped().message)),
+            },
+            () = deadline => Err(Status::deadline_exceeded(
+                "packets that were in the switch at the call are still in it",
+            )),
+            () = self.0.shutdown_begun() => Err(Status::unavailable(stopped().message)),
+        }
+    }
+
+    async fn get_counters(
+        &self,
+        request: Request<GetCountersRequest>,
+    ) -> Result<Response<GetCountersResponse>, Status> {
+        expect_device(&self.0, request.into_inner().device_id)?;
+        let mut counters = self
+            .0
+            .submit(|context| counters(context))
+            .await
+            .map_err(|_| Status::unavailable(stopped().message))?;
+        let drops = &self.0.packet_in_drops;
+        let own = [
+            ("packet_in_no_primary", &drops.no_primary),
+            ("packet_in_queue_full", &drops.queue_full),
+            ("packet_in_malformed", &drops.malformed),
+        ];
+        counters
+            .drops
+            .extend(own.map(|(reason, count)| DropCounter {
+                reason: reason.into(),
+                packets: count.get(),
+            }));
+        Ok(Response::new(counters))
+    }
+}
+
+/// Comes a little before the call's deadline; never, if it has none.
+fn answer_within<T>(request: &Request<T>) -> impl Future<Output = ()> + Send + use<T> {
+    let timeout = request
+        .metadata()
+        .get("grpc-timeout")
+        .and_then(|value| value.to_str().ok())
+        .and_then(parse_timeout);
+    async move {
+        match timeout {
+            None => std::future::pending().await,
+            Some(timeout) => {
+                let margin = Duration::from_millis(DRAIN_ANSWER_MARGIN_MS).min(timeout / 2);
+                tokio::time::sleep(timeout - margin).await;
+            }
+        }
+    }
+}
+
+/// The gRPC header: up to eight digits and a unit.
+fn parse_timeout(value: &str) -> Option<Duration> {
+    let (digits, unit) = value.split_at_checked(value.len().checked_sub(1)?)?;
+    let count: u64 = digits.parse().ok()?;
+    match unit {
+        "H" => Some(Duration::from_secs(count.checked_mul(3_600)?)),
+        "M" => Some(Duration::from_secs(count.checked_mul(60)?)),
+        "S" => Some(Duration::from_secs(count)),
+        "m" => Some(Duration::from_millis(count)),
+        "u" => Some(Duration::from_micros(count)),
+        "n" => Some(Duration::from_nanos(count)),
+        _ => None,
+    }
+}
+
+/// One consistent view, on the switch's thread.
+fn counters(context: &SwitchContext<'_>) -> GetCountersResponse {
+    let switch = &*context.switch;
+    let counters = switch.counters();
+    let ports = counters.ports().map(|(id, port)| {
+        let status = context.ports.iter().find(|status| status.id == id);
+        PortCounters {
+            port: u32::from(id.0),
+            name: status.map(|status| status.name.clone()).unwrap_or_default(),
+            rx_packets: port.rx_packets,
+            rx_bytes: port.rx_bytes,
+            tx_packets: port.tx_packets,
+            tx_bytes: port.tx_bytes,
+            rx_dropped: status.map_or(0, |status| status.rx_dropped),
+            tx_dropped: status.map_or(0, |status| status.tx_dropped),
+        }
+    });
+    let program = switch.program();
+    let tables = program.into_iter().flat_map(|program| program.tables());
+    let tables = tables.map(|(id, info)| TableCounters {
+        table: info.name.clone(),
+        hits: counters.table(id).hits,
+        misses: counters.table(id).misses,
+        entries: switch.entry_count(id) as u64,
+        size: info.size as u64,
+    });
+    let drops = counters.drops().map(|(reason, packets)| DropCounter {
+        reason: reason.name().into(),
+        packets,
+    });
+    GetCountersResponse {
+        timestamp_ns: context.now,
+        ports: ports.collect(),
+        tables: tables.collect(),
+        drops: drops.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grpc_timeouts_are_read() {
+        assert_eq!(parse_timeout("1500m"), Some(Duration::from_millis(1_500)));
+        assert_eq!(parse_timeout("2S"), Some(Duration::from_secs(2)));
+        assert_eq!(
+            parse_timeout("99999999H"),
+            Some(Duration::from_secs(359_999_996_400))
+        );
+        assert_eq!(parse_timeout(""), None);
+        assert_eq!(parse_timeout("12"), None);
+        assert_eq!(parse_timeout("x1S"), None);
+    }
+}
