@@ -25,7 +25,7 @@ use dataplane::Switch;
 use crate::clock::Clock;
 use crate::control::Control;
 use crate::error::SwitchError;
-use crate::event_loop::{AfterReplay, EventLoop};
+use crate::event_loop::EventLoop;
 use crate::options::Options;
 use crate::totals::{Detail, Totals};
 
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
 /// entries, ports, address, in this order.
 fn run(options: &Options) -> Result<(), SwitchError> {
     options.check()?;
-    let pipeline = options
+    let program = options
         .program
         .as_deref()
         .map(|path| program::load(path, options.p4info.as_deref()))
@@ -54,6 +54,7 @@ fn run(options: &Options) -> Result<(), SwitchError> {
         .as_deref()
         .map(program::read_entries)
         .transpose()?;
+    options.check_entries(program.as_ref())?;
     let ports = ports::open(options)?;
 
     let mut switch = Switch::new(options.switch_config());
@@ -67,22 +68,17 @@ fn run(options: &Options) -> Result<(), SwitchError> {
         source,
     })?;
     let mut event_loop = EventLoop::new(switch, clock, mailbox);
-    let port_names: Vec<String> = options.ports.iter().map(ToString::to_string).collect();
     for port in ports {
         event_loop.add_port(port.id, &port.name, port.port);
     }
     let mut control = Control::start(handle, options)?;
-    let is_up = control.configure(&mut event_loop, options, pipeline, entries)?;
-    let result = if is_up {
-        eprintln!("{}", ready_line(options, &port_names, &control));
-        event_loop.run(
-            match options.is_replay() && options.grpc_address().is_none() {
-                true => AfterReplay::End,
-                false => AfterReplay::Serve,
-            },
-        )
-    } else {
-        Ok(())
+    let result = match control.configure(&mut event_loop, program, entries)? {
+        true => {
+            control.serve()?;
+            eprintln!("{}", ready_line(options, &control));
+            event_loop.run(options.after_replay())
+        }
+        false => Ok(()),
     };
     let result = result.and(event_loop.close());
     // What is buffered of the trace stands before the totals.
@@ -95,7 +91,8 @@ fn run(options: &Options) -> Result<(), SwitchError> {
 }
 
 /// Scripts wait for a line that begins with "ready: ".
-fn ready_line(options: &Options, ports: &[String], control: &Control) -> String {
+fn ready_line(options: &Options, control: &Control) -> String {
+    let ports: Vec<String> = options.ports.iter().map(ToString::to_string).collect();
     let ports = if ports.is_empty() {
         "none".to_owned()
     } else {

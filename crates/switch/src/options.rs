@@ -9,6 +9,9 @@ use std::str::FromStr;
 use clap::Parser;
 use dataplane::{PortId, limits};
 
+use crate::event_loop::AfterReplay;
+use crate::program::LoadedProgram;
+
 /// P4Runtime's port at IANA, on the loopback interface: whoever reaches it rules the switch.
 pub(crate) const DEFAULT_GRPC_ADDRESS: &str = "127.0.0.1:9559";
 
@@ -59,7 +62,8 @@ pub(crate) struct Options {
     pub(crate) grpc: Option<GrpcOption>,
 
     /// The device id that P4Runtime requests must carry
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1,
+        value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) device_id: u64,
 
     /// The port of packet-in and packet-out
@@ -222,6 +226,26 @@ impl Options {
     pub(crate) fn is_replay(&self) -> bool {
         let is_capture = |port: &PortOption| matches!(port.source, PortSource::Capture { .. });
         !self.ports.is_empty() && self.ports.iter().all(is_capture)
+    }
+
+    /// What the loop does once the captures are through.
+    pub(crate) fn after_replay(&self) -> AfterReplay {
+        match self.is_replay() && self.grpc_address().is_none() {
+            true => AfterReplay::End,
+            false => AfterReplay::Serve,
+        }
+    }
+
+    /// Entries are written by the names and numbers of a P4Info.
+    pub(crate) fn check_entries(&self, program: Option<&LoadedProgram>) -> Result<(), UsageError> {
+        let has_p4info = program.is_some_and(|program| program.p4info.is_some());
+        if self.entries.is_none() || has_p4info {
+            return Ok(());
+        }
+        Err(UsageError(
+            "--entries: expected the program's P4Info (--p4info FILE, or a .p4 program), found none"
+                .to_owned(),
+        ))
     }
 
     /// Where to serve P4Runtime, if at all.

@@ -1,7 +1,7 @@
 //! From the command line's PROGRAM to what the switch runs: BMv2 JSON, with its P4Info.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::WriteRequest;
@@ -12,10 +12,19 @@ use crate::error::SwitchError;
 
 /// A program that has been read, or compiled.
 pub(crate) struct LoadedProgram {
+    /// Where it came from, for messages.
+    pub(crate) path: PathBuf,
     /// BMv2 JSON.
     pub(crate) json: String,
     /// What a controller may do with it. `None`: a .json program was given without.
     pub(crate) p4info: Option<P4Info>,
+}
+
+/// Updates to apply at the start.
+pub(crate) struct Entries {
+    /// Where they came from, for messages.
+    pub(crate) path: PathBuf,
+    pub(crate) request: WriteRequest,
 }
 
 /// Reads a .json program, or compiles a .p4 one.
@@ -23,6 +32,7 @@ pub(crate) fn load(path: &Path, p4info: Option<&Path>) -> Result<LoadedProgram, 
     let extension = path.extension().and_then(|extension| extension.to_str());
     match extension {
         Some("json") => Ok(LoadedProgram {
+            path: path.to_owned(),
             json: read_text("read the program", path)?,
             p4info: p4info.map(read_p4info).transpose()?,
         }),
@@ -51,12 +61,18 @@ pub(crate) fn read_p4info(path: &Path) -> Result<P4Info, SwitchError> {
 }
 
 /// Reads a file of table entries.
-pub(crate) fn read_entries(path: &Path) -> Result<WriteRequest, SwitchError> {
+pub(crate) fn read_entries(path: &Path) -> Result<Entries, SwitchError> {
     let text = read_text("read the entries", path)?;
-    text_format::parse_write_request(&text).map_err(|error| SwitchError::Entries {
-        path: path.to_owned(),
-        message: error.to_string(),
-    })
+    match text_format::parse_write_request(&text) {
+        Ok(request) => Ok(Entries {
+            path: path.to_owned(),
+            request,
+        }),
+        Err(error) => Err(SwitchError::Entries {
+            path: path.to_owned(),
+            message: error.to_string(),
+        }),
+    }
 }
 
 fn read_text(operation: &'static str, path: &Path) -> Result<String, SwitchError> {
