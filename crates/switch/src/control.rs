@@ -20,6 +20,7 @@ use crate::event_loop::EventLoop;
 use crate::handle::LoopHandle;
 use crate::options::Options;
 use crate::program::{Entries, LoadedProgram};
+use crate::say;
 
 /// How long calls that are being answered may take when the switch stops.
 const STOP_TIMEOUT: Duration = Duration::from_millis(500);
@@ -133,7 +134,9 @@ impl Control {
                 let _ = is_shut_down.await;
             };
             if let Err(error) = server.serve(listener, shutdown).await {
-                eprintln!("error: cannot serve P4Runtime on {address} any more: {error}");
+                say(&format!(
+                    "error: cannot serve P4Runtime on {address} any more: {error}"
+                ));
                 handle.stop();
             }
         });

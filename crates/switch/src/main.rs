@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     match run(&options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
+            say(&format!("error: {error}"));
             ExitCode::from(error.exit_code())
         }
     }
@@ -75,7 +75,7 @@ fn run(options: &Options) -> Result<(), SwitchError> {
     let result = match control.configure(&mut event_loop, program, entries)? {
         true => {
             control.serve()?;
-            eprintln!("{}", ready_line(options, &control));
+            say(&ready_line(options, &control));
             event_loop.run(options.after_replay())
         }
         false => Ok(()),
@@ -88,6 +88,11 @@ fn run(options: &Options) -> Result<(), SwitchError> {
     control.stop();
     print_totals(options, &totals)?;
     Ok(result?)
+}
+
+/// A line on standard error; if nobody reads that, nobody is to be told.
+fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// Scripts wait for a line that begins with "ready: ".
