@@ -40,10 +40,6 @@ drop_reasons! {
     RecirculationQueueFull => "recirculation_queue_full",
     /// The queue of the output port was full.
     EgressQueueFull => "egress_queue_full",
-    /// The parser did not come to an end within its steps.
-    ParserStepLimit => "parser_step_limit",
-    /// A control did not come to an end within its steps.
-    ControlStepLimit => "control_step_limit",
     /// The program gave the drop port as output port at the end of ingress.
     IngressDrop => "ingress_drop",
     /// The program gave the drop port as output port at the end of egress.
@@ -58,6 +54,8 @@ drop_reasons! {
     CloneSessionEmpty => "clone_session_empty",
     /// The priority is beyond the port's queues.
     PriorityOutOfRange => "priority_out_of_range",
+    /// Too many packet-ins wait for the control plane.
+    PacketInQueueFull => "packet_in_queue_full",
     /// The packet leaves on a port that the switch does not have.
     EgressPortUnknown => "egress_port_unknown",
     /// Too many recirculations of one packet.

@@ -5,26 +5,40 @@
 //! with [`Switch::poll_transmit`] until it gives none. The semantics are those of BMv2's
 //! `simple_switch` (v1model); what BMv2 does silently has a [`DropReason`] and a counter here.
 
+mod bits;
+mod checksum;
 pub mod control;
+mod control_flow;
+mod deparser;
 mod drop_reason;
+mod expression;
+mod externs;
 pub mod limits;
+mod match_action;
+mod packet;
+mod parser;
+mod phv;
 pub mod program;
 mod switch;
 pub mod trace;
+mod traffic_manager;
+mod v1model;
+mod value;
 
 pub use control::{
     ActionCall, CloneSession, ControlError, ControlErrorKind, CounterValue, MatchField,
     MulticastGroup, Replica, TableEntry,
 };
 pub use drop_reason::DropReason;
+pub use externs::digest::Digest;
 pub use program::{
     ActionId, ActionInfo, CounterId, KeyField, LoadError, MatchKind, ParamInfo, Program,
     RegisterId, TableId, TableInfo,
 };
 pub use switch::{
-    Digest, DrainToken, PortCounters, Switch, SwitchConfig, SwitchCounters, TableCounters, Transmit,
+    DrainToken, PortCounters, Switch, SwitchConfig, SwitchCounters, TableCounters, Transmit,
 };
-pub use trace::{TraceEvent, TraceSink};
+pub use trace::{TraceEvent, TraceKind, TraceRenderer, TraceSink};
 
 /// Monotonic nanoseconds, given by the caller.
 pub type Nanos = u64;

@@ -29,13 +29,9 @@ pub const RESUBMITS_PER_PACKET_MAX: u32 = 64;
 /// deep as a packet may recirculate, since each pass may leave a clone that carries on.
 pub const CLONE_GENERATIONS_MAX: u32 = 65_536;
 
-/// Steps of the parser for one packet. Longer than any header stack; a cycle that consumes
-/// nothing would otherwise never end.
+/// States that the parser enters for one packet. Longer than any header stack; a cycle that
+/// consumes nothing would otherwise never end. Beyond it the error is `ParserTimeout`.
 pub const PARSER_STEPS_MAX: u32 = 4_096;
-
-/// Primitives and nodes of one control for one packet. The control graph has no cycle, jumps
-/// inside an action may.
-pub const CONTROL_STEPS_MAX: u32 = 1_000_000;
 
 /// Replicas of a multicast group: two groups of 4,096 viewers joined.
 pub const REPLICAS_PER_GROUP_MAX: usize = 8_192;
@@ -58,7 +54,7 @@ pub const CPU_PORT: u16 = 510;
 /// Digests waiting for the control plane; further ones are counted as lost.
 pub const DIGEST_QUEUE_MAX: usize = 4_096;
 
-/// Packet-ins waiting for the control plane; further ones are dropped at the queue of the port.
+/// Packet-ins waiting for the control plane; further ones are dropped and counted.
 pub const PACKET_IN_QUEUE_MAX: usize = 4_096;
 
 /// Cells of one register or counter array: what 32 bits index would be 64 GiB; this is 1 GiB of
@@ -70,3 +66,6 @@ pub const FIELD_BITS_MAX: u32 = 65_536;
 
 /// Nested expressions of a program: deeper ones would overflow the stack of whoever evaluates.
 pub const EXPRESSION_DEPTH_MAX: usize = 256;
+
+/// Header vectors kept for reuse: what a burst of replicas needs, beyond it they are freed.
+pub const SPARE_HEADER_VECTORS_MAX: usize = 1_024;

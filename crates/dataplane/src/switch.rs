@@ -1,11 +1,16 @@
 //! The door: frames and control calls in, frames, packet-ins and digests out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use crate::{
-    ActionCall, CloneSession, ControlError, ControlErrorKind, CounterId, CounterValue, DropReason,
-    MatchField, MulticastGroup, Nanos, PortId, Program, RegisterId, TableEntry, TableId, TraceSink,
+    Digest, DropReason, Nanos, PortId, Program, TableId, TraceSink,
+    externs::Externs,
     limits,
+    match_action::Tables,
+    packet::{Common, Frame, IngressPacket, InstanceType},
+    phv::Phv,
+    trace::{TraceKind, Tracer},
+    traffic_manager::TrafficManager,
 };
 
 /// What is chosen when a switch is made.
@@ -48,15 +53,6 @@ pub struct Transmit {
     pub port: PortId,
     /// The whole frame.
     pub frame: Vec<u8>,
-}
-
-/// A digest message.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Digest {
-    /// Name of the digest (the struct) in the BMv2 JSON.
-    pub name: String,
-    /// One value a member, canonical.
-    pub members: Vec<Vec<u8>>,
 }
 
 /// An epoch that began with [`Switch::begin_drain`].
@@ -105,9 +101,10 @@ pub struct SwitchCounters {
     pub digests: u64,
     /// Digests lost because nobody took them.
     pub digests_lost: u64,
-    ports: BTreeMap<PortId, PortCounters>,
-    drops: BTreeMap<DropReason, u64>,
-    tables: Vec<TableCounters>,
+    pub(crate) ports: BTreeMap<PortId, PortCounters>,
+    /// In the order of [`DropReason::ALL`].
+    drops: Vec<u64>,
+    pub(crate) tables: Vec<TableCounters>,
 }
 
 impl SwitchCounters {
@@ -123,7 +120,7 @@ impl SwitchCounters {
 
     /// Packets dropped for a reason.
     pub fn dropped(&self, reason: DropReason) -> u64 {
-        self.drops.get(&reason).copied().unwrap_or_default()
+        self.drops.get(reason as usize).copied().unwrap_or_default()
     }
 
     /// Every reason with its count, zeros too.
@@ -135,7 +132,14 @@ impl SwitchCounters {
 
     /// Packets dropped for any reason.
     pub fn dropped_total(&self) -> u64 {
-        self.drops.values().sum()
+        self.drops.iter().sum()
+    }
+
+    pub(crate) fn count_drop(&mut self, reason: DropReason) {
+        self.drops.resize(DropReason::ALL.len(), 0);
+        if let Some(count) = self.drops.get_mut(reason as usize) {
+            *count += 1;
+        }
     }
 
     /// One table.
@@ -144,199 +148,241 @@ impl SwitchCounters {
     }
 }
 
-/// The switch.
-pub struct Switch {
-    config: SwitchConfig,
-    program: Option<Program>,
-    counters: SwitchCounters,
-    trace: Option<Box<dyn TraceSink>>,
-    epoch: u64,
+/// A program with its state.
+pub(crate) struct Loaded {
+    pub program: Program,
+    pub tables: Tables,
+    pub externs: Externs,
+    /// Header vectors that no packet uses now.
+    spare: Vec<Phv>,
 }
 
-type ControlResult<T = ()> = Result<T, ControlError>;
+impl Loaded {
+    fn new(program: Program, config: &SwitchConfig) -> Self {
+        let tables = Tables::new(&program);
+        let externs = Externs::new(&program.ir, config.random_seed);
+        Self { program, tables, externs, spare: Vec::new() }
+    }
 
-fn not_yet<T>() -> ControlResult<T> {
-    Err(ControlError::new(
-        ControlErrorKind::Unimplemented,
-        "the interpreter is not there yet",
-    ))
-}
+    /// A header vector with whatever in it.
+    pub(crate) fn spare_phv(&mut self) -> Phv {
+        self.spare.pop().unwrap_or_else(|| Phv::new(&self.program.ir))
+    }
 
-#[expect(
-    clippy::missing_errors_doc,
-    reason = "skeleton; the documentation comes with the bodies"
-)]
-#[expect(
-    missing_docs,
-    reason = "skeleton; the documentation comes with the bodies"
-)]
-impl Switch {
-    pub fn new(config: SwitchConfig) -> Self {
-        Self {
-            config,
-            program: None,
-            counters: SwitchCounters::default(),
-            trace: None,
-            epoch: 0,
+    /// A header vector with nothing in it.
+    pub(crate) fn blank_phv(&mut self) -> Phv {
+        match self.spare.pop() {
+            Some(mut phv) => {
+                phv.reset(&self.program.ir);
+                phv
+            }
+            None => Phv::new(&self.program.ir),
         }
     }
+
+    pub(crate) fn give_back(&mut self, phv: Phv) {
+        if self.spare.len() < limits::SPARE_HEADER_VECTORS_MAX {
+            self.spare.push(phv);
+        }
+    }
+}
+
+/// The switch: a pure state machine, (program, state, time, frame) to frames.
+///
+/// Scheduling is part of the semantics: egress work first, then recirculated and resubmitted
+/// packets, then new frames. So one packet's passes run back to back unless a rate holds a queue.
+pub struct Switch {
+    config: SwitchConfig,
+    pub(crate) loaded: Option<Box<Loaded>>,
+    pub(crate) traffic: TrafficManager,
+    pub(crate) counters: SwitchCounters,
+    pub(crate) tracer: Tracer,
+    pub(crate) transmits: VecDeque<Transmit>,
+    pub(crate) packet_ins: VecDeque<Vec<u8>>,
+    pub(crate) digests: VecDeque<Digest>,
+    epoch: u64,
+    n_frames: u64,
+}
+
+impl Switch {
+    /// A switch without ports and without a program: every frame is dropped.
+    pub fn new(config: SwitchConfig) -> Self {
+        Self {
+            traffic: TrafficManager::new(&config),
+            config,
+            loaded: None,
+            counters: SwitchCounters::default(),
+            tracer: Tracer::default(),
+            transmits: VecDeque::new(),
+            packet_ins: VecDeque::new(),
+            digests: VecDeque::new(),
+            epoch: 0,
+            n_frames: 0,
+        }
+    }
+
+    /// What the switch was made with.
     pub fn config(&self) -> &SwitchConfig {
         &self.config
     }
+
+    /// Adds a port. Frames from a port that was not added are dropped and counted, and so are
+    /// those to one; the CPU port needs no adding.
     pub fn add_port(&mut self, port: PortId) {
         self.counters.ports.entry(port).or_default();
     }
+
+    /// Replaces the program. All state is cleared: tables, registers, counters, groups, sessions,
+    /// digests; the packets inside are dropped and counted. The switch's own counters of ports
+    /// and drops go on.
     pub fn set_program(&mut self, program: Program) {
-        self.program = Some(program);
+        let waiting = std::mem::take(&mut self.traffic.ingress);
+        let commons = waiting
+            .into_iter()
+            .chain(self.traffic.recirculation.drain())
+            .map(|packet| packet.common)
+            .chain(self.traffic.egress.drain().map(|packet| packet.common));
+        for common in commons.collect::<Vec<Common>>() {
+            self.tracer.set_packet(0, common.label.as_ref(), common.pass);
+            self.count_drop(DropReason::PipelineChanged);
+            self.traffic.inside.leave(common.epoch);
+        }
+        self.traffic = TrafficManager::new(&self.config);
+        self.digests.clear();
+        self.counters.tables = vec![TableCounters::default(); program.tables.len()];
+        self.loaded = Some(Box::new(Loaded::new(program, &self.config)));
     }
+
+    /// The loaded program.
     pub fn program(&self) -> Option<&Program> {
-        self.program.as_ref()
+        self.loaded.as_ref().map(|loaded| &loaded.program)
     }
-    pub fn handle_frame(&mut self, _now: Nanos, _port: PortId, _frame: &[u8]) {
+
+    /// Takes a frame in. Cheap: the work is done by [`Switch::poll_transmit`], to be called
+    /// afterwards until it gives none. A packet-out is a frame from the CPU port.
+    pub fn handle_frame(&mut self, now: Nanos, port: PortId, frame: &[u8]) {
+        self.n_frames += 1;
         self.counters.received += 1;
-        *self
-            .counters
-            .drops
-            .entry(DropReason::NoPipeline)
-            .or_default() += 1;
+        let label = self.tracer.is_on().then(|| self.n_frames.to_string().into());
+        self.tracer.set_packet(now, label.as_ref(), 0);
+        self.tracer.emit(|| TraceKind::Arrive { port, frame_len_bytes: frame.len() });
+        if let Some(counters) = self.counters.ports.get_mut(&port) {
+            counters.rx_packets += 1;
+            counters.rx_bytes += frame.len() as u64;
+        } else if self.config.cpu_port != Some(port) {
+            return self.count_drop(DropReason::PortUnknown);
+        }
+        if self.loaded.is_none() {
+            return self.count_drop(DropReason::NoPipeline);
+        }
+        if frame.len() > limits::FRAME_BYTES_MAX {
+            return self.count_drop(DropReason::FrameTooLong);
+        }
+        if self.traffic.ingress.len() >= self.traffic.ingress_capacity {
+            return self.count_drop(DropReason::IngressQueueFull);
+        }
+        self.traffic.inside.enter(self.epoch);
+        self.traffic.ingress.push_back(IngressPacket {
+            common: Common {
+                epoch: self.epoch,
+                label,
+                n_clones: 0,
+                n_replicas: 0,
+                pass: 0,
+                ingress_port: port,
+                ingress_bytes: frame.len(),
+                recirculations: 0,
+                resubmits: 0,
+                clone_generation: 0,
+            },
+            frame: Frame::from_bytes(frame),
+            instance_type: InstanceType::Normal,
+            kept: Vec::new(),
+            arrived: Some(now),
+        });
     }
-    pub fn poll_transmit(&mut self, _now: Nanos) -> Option<Transmit> {
-        None
+
+    /// Runs passes until a frame leaves, or nothing can run at `now`. To be called until it gives
+    /// none, after every `handle_frame` and `handle_timeout`.
+    pub fn poll_transmit(&mut self, now: Nanos) -> Option<Transmit> {
+        loop {
+            if let Some(transmit) = self.transmits.pop_front() {
+                return Some(transmit);
+            }
+            if !self.step(now) {
+                return None;
+            }
+        }
     }
+
+    /// Runs one pass; false if none can run now.
+    fn step(&mut self, now: Nanos) -> bool {
+        // The program's state is moved out for the time of the pass, which borrows the rest.
+        let Some(mut loaded) = self.loaded.take() else { return false };
+        let ran = if let Some(departure) = self.traffic.egress.pop(now) {
+            self.egress_pass(&mut loaded, now, departure);
+            true
+        } else {
+            let recirculated = self.traffic.recirculation.pop(now);
+            match recirculated.or_else(|| self.traffic.ingress.pop_front()) {
+                Some(packet) => {
+                    self.ingress_pass(&mut loaded, now, packet);
+                    true
+                }
+                None => false,
+            }
+        };
+        self.loaded = Some(loaded);
+        ran
+    }
+
+    /// A frame that went to the CPU port, with the packet-in header in front.
     pub fn poll_packet_in(&mut self) -> Option<Vec<u8>> {
-        None
+        self.packet_ins.pop_front()
     }
+
+    /// A digest for the control plane.
     pub fn poll_digest(&mut self) -> Option<Digest> {
-        None
+        self.digests.pop_front()
     }
+
+    /// When to call [`Switch::handle_timeout`] and [`Switch::poll_transmit`] again though no frame
+    /// comes: the time at which a queue may let its next packet go.
     pub fn poll_timeout(&self) -> Option<Nanos> {
-        None
+        let departures =
+            [self.traffic.egress.next_departure(), self.traffic.recirculation.next_departure()];
+        departures.into_iter().flatten().min()
     }
+
+    /// Tells that time has come to what [`Switch::poll_timeout`] said. The queues look at the
+    /// time given to [`Switch::poll_transmit`], so there is nothing to do yet.
     pub fn handle_timeout(&mut self, _now: Nanos) {}
+
+    /// Starts a new epoch. Every packet carries the epoch in which its root frame arrived;
+    /// clones, replicas and recirculated packets inherit it.
     pub fn begin_drain(&mut self) -> DrainToken {
         self.epoch += 1;
         DrainToken(self.epoch - 1)
     }
+
+    /// Whether every packet that was inside at [`Switch::begin_drain`] has left or was counted as
+    /// dropped.
     pub fn is_drained(&self, token: DrainToken) -> bool {
-        token.0 < self.epoch
+        self.traffic.inside.is_clear(token.0)
     }
+
+    /// Packets inside: waiting in a queue.
     pub fn packets_inside(&self) -> u64 {
-        0
+        self.traffic.inside.total()
     }
+
+    /// Everything the switch counts on its own.
     pub fn counters(&self) -> &SwitchCounters {
         &self.counters
     }
+
+    /// Sets or takes away who listens to what happens.
     pub fn set_trace(&mut self, sink: Option<Box<dyn TraceSink>>) {
-        self.trace = sink;
-    }
-    pub fn insert_entry(&mut self, _table: TableId, _entry: TableEntry) -> ControlResult {
-        not_yet()
-    }
-    pub fn modify_entry(&mut self, _table: TableId, _entry: TableEntry) -> ControlResult {
-        not_yet()
-    }
-    pub fn delete_entry(
-        &mut self,
-        _table: TableId,
-        _key: &[MatchField],
-        _priority: i32,
-    ) -> ControlResult {
-        not_yet()
-    }
-    pub fn entries(&self, _table: TableId) -> Vec<TableEntry> {
-        Vec::new()
-    }
-    pub fn entry_count(&self, _table: TableId) -> usize {
-        0
-    }
-    pub fn entry(
-        &self,
-        _table: TableId,
-        _key: &[MatchField],
-        _priority: i32,
-    ) -> Option<TableEntry> {
-        None
-    }
-    pub fn set_default_action(
-        &mut self,
-        _table: TableId,
-        _action: Option<ActionCall>,
-    ) -> ControlResult {
-        not_yet()
-    }
-    pub fn default_action(&self, _table: TableId) -> Option<ActionCall> {
-        None
-    }
-    pub fn direct_counter(
-        &self,
-        _table: TableId,
-        _key: &[MatchField],
-        _priority: i32,
-    ) -> ControlResult<CounterValue> {
-        not_yet()
-    }
-    pub fn set_direct_counter(
-        &mut self,
-        _table: TableId,
-        _key: &[MatchField],
-        _priority: i32,
-        _value: CounterValue,
-    ) -> ControlResult {
-        not_yet()
-    }
-    pub fn counter_cell(&self, _counter: CounterId, _index: u64) -> ControlResult<CounterValue> {
-        not_yet()
-    }
-    pub fn set_counter_cell(
-        &mut self,
-        _counter: CounterId,
-        _index: u64,
-        _value: CounterValue,
-    ) -> ControlResult {
-        not_yet()
-    }
-    pub fn counter_size(&self, _counter: CounterId) -> u64 {
-        0
-    }
-    pub fn register_cell(&self, _register: RegisterId, _index: u64) -> ControlResult<Vec<u8>> {
-        not_yet()
-    }
-    pub fn set_register_cell(
-        &mut self,
-        _register: RegisterId,
-        _index: u64,
-        _value: &[u8],
-    ) -> ControlResult {
-        not_yet()
-    }
-    pub fn register_size(&self, _register: RegisterId) -> u64 {
-        0
-    }
-    pub fn register_width_bits(&self, _register: RegisterId) -> u32 {
-        0
-    }
-    pub fn insert_clone_session(&mut self, _session: CloneSession) -> ControlResult {
-        not_yet()
-    }
-    pub fn modify_clone_session(&mut self, _session: CloneSession) -> ControlResult {
-        not_yet()
-    }
-    pub fn delete_clone_session(&mut self, _id: u32) -> ControlResult {
-        not_yet()
-    }
-    pub fn clone_sessions(&self) -> Vec<CloneSession> {
-        Vec::new()
-    }
-    pub fn insert_multicast_group(&mut self, _group: MulticastGroup) -> ControlResult {
-        not_yet()
-    }
-    pub fn modify_multicast_group(&mut self, _group: MulticastGroup) -> ControlResult {
-        not_yet()
-    }
-    pub fn delete_multicast_group(&mut self, _id: u32) -> ControlResult {
-        not_yet()
-    }
-    pub fn multicast_groups(&self) -> Vec<MulticastGroup> {
-        Vec::new()
+        self.tracer.set_sink(sink);
     }
 }

@@ -1,6 +1,13 @@
 //! The loaded and verified program.
 
+pub(crate) mod ir;
+mod load;
+
+use std::sync::Arc;
+
 use thiserror::Error;
+
+use ir::Ir;
 
 /// Why a BMv2 JSON file was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -113,19 +120,16 @@ pub struct ParamInfo {
     pub width_bits: u32,
 }
 
-/// A loaded and verified BMv2 JSON program.
+/// A loaded and verified BMv2 JSON program. Cloning shares it.
 #[derive(Debug, Clone)]
 pub struct Program {
-    pub(crate) tables: Vec<TableInfo>,
-    pub(crate) actions: Vec<ActionInfo>,
-    pub(crate) counters: Vec<String>,
-    pub(crate) registers: Vec<String>,
+    pub(crate) ir: Arc<Ir>,
+    pub(crate) tables: Arc<[TableInfo]>,
+    pub(crate) actions: Arc<[ActionInfo]>,
 }
 
 fn position<T>(list: &[T], is_it: impl FnMut(&T) -> bool) -> Option<u32> {
-    list.iter()
-        .position(is_it)
-        .and_then(|index| u32::try_from(index).ok())
+    list.iter().position(is_it).and_then(|index| u32::try_from(index).ok())
 }
 
 impl Program {
@@ -134,10 +138,8 @@ impl Program {
     /// # Errors
     /// [`LoadError`] names the object and what is wrong with it.
     pub fn from_json_str(text: &str) -> Result<Self, LoadError> {
-        let json: bmv2_json::Program = serde_json::from_str(text).map_err(|e| LoadError {
-            place: "program".into(),
-            message: e.to_string(),
-        })?;
+        let json: bmv2_json::Program = serde_json::from_str(text)
+            .map_err(|e| LoadError { place: "JSON".into(), message: e.to_string() })?;
         Self::from_json(&json)
     }
 
@@ -145,11 +147,9 @@ impl Program {
     ///
     /// # Errors
     /// [`LoadError`] names the object and what is wrong with it.
-    pub fn from_json(_json: &bmv2_json::Program) -> Result<Self, LoadError> {
-        Err(LoadError {
-            place: "program".into(),
-            message: "the loader is not there yet".into(),
-        })
+    pub fn from_json(json: &bmv2_json::Program) -> Result<Self, LoadError> {
+        let (ir, tables, actions) = load::load(json)?;
+        Ok(Self { ir: Arc::new(ir), tables: tables.into(), actions: actions.into() })
     }
 
     /// The table of a fully qualified name.
@@ -161,25 +161,23 @@ impl Program {
     pub fn action_of(&self, table: TableId, action_name: &str) -> Option<ActionId> {
         let table = self.tables.get(table.index())?;
         table.actions.iter().copied().find(|id| {
-            self.actions
-                .get(id.index())
-                .is_some_and(|action| action.name == action_name)
+            self.actions.get(id.index()).is_some_and(|action| action.name == action_name)
         })
     }
 
-    /// The counter array of a fully qualified name.
+    /// The counter array (not a direct counter) of a fully qualified name.
     pub fn counter(&self, name: &str) -> Option<CounterId> {
-        position(&self.counters, |n| n == name).map(CounterId)
+        position(&self.ir.counters, |counter| counter.name == name).map(CounterId)
     }
 
     /// The register array of a fully qualified name.
     pub fn register(&self, name: &str) -> Option<RegisterId> {
-        position(&self.registers, |n| n == name).map(RegisterId)
+        position(&self.ir.registers, |register| register.name == name).map(RegisterId)
     }
 
     /// Every table.
     pub fn tables(&self) -> impl Iterator<Item = (TableId, &TableInfo)> {
-        (0..).map(TableId).zip(&self.tables)
+        (0..).map(TableId).zip(self.tables.iter())
     }
 
     /// A table.

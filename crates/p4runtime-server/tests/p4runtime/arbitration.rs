@@ -1,0 +1,222 @@
+//! "Client Arbitration and Controller Replication".
+
+use p4runtime_proto::p4::v1::stream_message_request::Update as RequestUpdate;
+use p4runtime_proto::p4::v1::update::Type;
+use p4runtime_proto::p4::v1::{MasterArbitrationUpdate, Role, Uint128};
+use tonic::Code;
+
+use crate::harness::{DEVICE_ID, Harness, patiently, status_of};
+use crate::registers::cell;
+
+const OK: i32 = Code::Ok as i32;
+const ALREADY_EXISTS: i32 = Code::AlreadyExists as i32;
+const NOT_FOUND: i32 = Code::NotFound as i32;
+
+fn election(low: u64) -> Option<Uint128> {
+    Some(Uint128 { high: 0, low })
+}
+
+#[tokio::test]
+async fn the_highest_election_id_is_primary_and_everybody_is_told() {
+    let harness = Harness::start().await;
+    let (mut low, code) = harness.controller(5).await;
+    assert_eq!(code, OK);
+    let (mut lower, code) = harness.controller(3).await;
+    assert_eq!(code, ALREADY_EXISTS);
+
+    let (_high, code) = harness.controller(9).await;
+    assert_eq!(code, OK);
+    for backup in [&mut low, &mut lower] {
+        let told = backup.arbitration().await;
+        assert_eq!(status_of(&told), ALREADY_EXISTS);
+        assert_eq!(told.election_id, election(9));
+        assert_eq!(told.device_id, DEVICE_ID);
+    }
+}
+
+#[tokio::test]
+async fn when_the_primary_leaves_there_is_none_until_somebody_reaches_its_id() {
+    let harness = Harness::start().await;
+    let (primary, _) = harness.controller(9).await;
+    let (mut backup, code) = harness.controller(5).await;
+    assert_eq!(code, ALREADY_EXISTS);
+
+    drop(primary);
+    let told = backup.arbitration().await;
+    assert_eq!(status_of(&told), NOT_FOUND);
+    assert_eq!(told.election_id, election(9));
+
+    backup.arbitrate(Some(8));
+    assert_eq!(status_of(&backup.arbitration().await), NOT_FOUND);
+    let denied = backup.write(vec![]).await.unwrap_err();
+    assert_eq!(denied.code(), Code::PermissionDenied);
+
+    backup.arbitrate(Some(9));
+    assert_eq!(status_of(&backup.arbitration().await), OK);
+    backup.write(vec![]).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_primary_may_step_down() {
+    let harness = Harness::start().await;
+    let (mut primary, _) = harness.controller(9).await;
+    let (mut backup, _) = harness.controller(5).await;
+    primary.arbitrate(Some(2));
+    assert_eq!(status_of(&primary.arbitration().await), NOT_FOUND);
+    assert_eq!(status_of(&backup.arbitration().await), NOT_FOUND);
+    let denied = primary.write(vec![]).await.unwrap_err();
+    assert_eq!(denied.code(), Code::PermissionDenied);
+}
+
+#[tokio::test]
+async fn a_primary_that_repeats_itself_stays_primary_and_everybody_is_told() {
+    let harness = Harness::start().await;
+    let (mut primary, _) = harness.controller(9).await;
+    let (mut backup, _) = harness.controller(5).await;
+    primary.arbitrate(Some(9));
+    assert_eq!(status_of(&primary.arbitration().await), OK);
+    assert_eq!(status_of(&backup.arbitration().await), ALREADY_EXISTS);
+}
+
+#[tokio::test]
+async fn an_election_id_in_use_ends_the_stream_of_the_second() {
+    let harness = Harness::start().await;
+    let (mut primary, _) = harness.controller(9).await;
+    let mut second = harness.stranger().await;
+    second.arbitrate(Some(9));
+    assert_eq!(second.ended().await.code(), Code::InvalidArgument);
+    primary.write(vec![]).await.unwrap();
+
+    // Of a live controller, too; its leaving is then told.
+    let (mut backup, _) = harness.controller(5).await;
+    backup.arbitrate(Some(9));
+    assert_eq!(backup.ended().await.code(), Code::InvalidArgument);
+
+    drop(primary);
+    let mut next = harness.stranger().await;
+    next.arbitrate(Some(10));
+    assert_eq!(status_of(&next.arbitration().await), OK);
+}
+
+#[tokio::test]
+async fn an_unset_election_id_never_is_primary_and_zero_may_be() {
+    let harness = Harness::start().await;
+    let mut standby = harness.stranger().await;
+    standby.arbitrate(None);
+    let told = standby.arbitration().await;
+    assert_eq!(status_of(&told), NOT_FOUND);
+    assert_eq!(told.election_id, None);
+    let mut second_standby = harness.stranger().await;
+    second_standby.arbitrate(None);
+    assert_eq!(status_of(&second_standby.arbitration().await), NOT_FOUND);
+    let denied = standby.write(vec![]).await.unwrap_err();
+    assert_eq!(denied.code(), Code::PermissionDenied);
+
+    let (mut zero, code) = harness.controller(0).await;
+    assert_eq!(code, OK);
+    zero.write(vec![]).await.unwrap();
+    assert_eq!(status_of(&standby.arbitration().await), ALREADY_EXISTS);
+}
+
+#[tokio::test]
+async fn election_ids_have_128_bits() {
+    let harness = Harness::start().await;
+    let (mut low, _) = harness.controller(u64::MAX).await;
+    let mut high = harness.stranger().await;
+    high.send(RequestUpdate::Arbitration(MasterArbitrationUpdate {
+        device_id: DEVICE_ID,
+        election_id: Some(Uint128 { high: 1, low: 0 }),
+        ..Default::default()
+    }));
+    assert_eq!(status_of(&high.arbitration().await), OK);
+    let told = low.arbitration().await;
+    assert_eq!(told.election_id, Some(Uint128 { high: 1, low: 0 }));
+}
+
+#[tokio::test]
+async fn device_id_and_role_are_checked() {
+    let harness = Harness::start().await;
+    let request = |device_id, role| {
+        RequestUpdate::Arbitration(MasterArbitrationUpdate {
+            device_id,
+            role,
+            election_id: election(1),
+            ..Default::default()
+        })
+    };
+    let named = |name: &str| {
+        Some(Role {
+            name: name.into(),
+            ..Default::default()
+        })
+    };
+    let mut stranger = harness.stranger().await;
+    stranger.send(request(DEVICE_ID + 1, None));
+    assert_eq!(stranger.ended().await.code(), Code::NotFound);
+
+    let mut stranger = harness.stranger().await;
+    stranger.send(request(DEVICE_ID, named("routing")));
+    let status = stranger.ended().await;
+    assert_eq!(status.code(), Code::Unimplemented);
+    assert!(status.message().contains("routing"), "{status:?}");
+
+    let mut stranger = harness.stranger().await;
+    let config = Some(prost_types::Any::default());
+    let with_config = Role {
+        config,
+        ..Default::default()
+    };
+    stranger.send(request(DEVICE_ID, Some(with_config)));
+    assert_eq!(stranger.ended().await.code(), Code::InvalidArgument);
+
+    // A live controller cannot move.
+    for moved in [
+        request(DEVICE_ID + 1, None),
+        request(DEVICE_ID, named("routing")),
+    ] {
+        let (mut live, _) = harness.controller(1).await;
+        live.send(moved);
+        assert_eq!(live.ended().await.code(), Code::FailedPrecondition);
+    }
+}
+
+#[tokio::test]
+async fn a_new_primary_is_told_after_the_former_ones_writes() {
+    let harness = Harness::start().await;
+    let (mut former, _) = harness.controller(1).await;
+    harness.switch.hold();
+    let mut writer = former.client.clone();
+    let request = p4runtime_proto::p4::v1::WriteRequest {
+        device_id: DEVICE_ID,
+        election_id: former.election_id,
+        updates: vec![crate::harness::update(Type::Modify, cell(3, &[7]))],
+        ..Default::default()
+    };
+    let writing = tokio::spawn(async move { writer.write(request).await });
+    patiently(async {
+        while harness.switch.n_held() == 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+
+    let mut next = harness.stranger().await;
+    next.arbitrate(Some(2));
+    // The former primary knows at once, and may not write any more; the new one must wait.
+    assert_eq!(status_of(&former.arbitration().await), ALREADY_EXISTS);
+    let denied = former.write(vec![]).await.unwrap_err();
+    assert_eq!(denied.code(), Code::PermissionDenied);
+    assert!(!writing.is_finished());
+
+    harness.switch.release();
+    assert_eq!(status_of(&next.arbitration().await), OK);
+    patiently(writing).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn stopping_the_server_ends_the_streams() {
+    let harness = Harness::start().await;
+    let mut primary = harness.primary().await;
+    let (ended, ()) = tokio::join!(primary.ended(), harness.stop());
+    assert_eq!(ended.code(), Code::Unavailable);
+}

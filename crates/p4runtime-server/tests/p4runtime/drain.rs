@@ -1,0 +1,139 @@
+//! `reprise.v1.Switch`.
+
+use std::time::Duration;
+
+use dataplane::SwitchConfig;
+use p4runtime_proto::p4::v1::update::Type;
+use p4runtime_proto::reprise::v1::{DrainRequest, GetCountersRequest, TableCounters};
+use tonic::{Code, Request};
+
+use crate::harness::{DEVICE_ID, Harness, JSON, frame, p4info, patiently};
+use crate::table_entries::forward_entry;
+
+/// A server whose switch sends one frame a second on a port.
+async fn slow_harness() -> Harness {
+    let config = SwitchConfig {
+        egress_rate_pps: Some(1),
+        ..Default::default()
+    };
+    let harness = Harness::without_pipeline(config).await;
+    harness
+        .server
+        .set_pipeline(p4info(), JSON.into())
+        .await
+        .unwrap();
+    let mut primary = harness.primary().await;
+    primary
+        .write_one(Type::Insert, forward_entry(0xa, 2))
+        .await
+        .unwrap();
+    harness
+}
+
+const DRAIN: DrainRequest = DrainRequest {
+    device_id: DEVICE_ID,
+};
+
+#[tokio::test]
+async fn an_empty_switch_is_drained_at_once() {
+    let harness = Harness::start().await;
+    let mut client = harness.switch_client().await;
+    patiently(client.drain(DRAIN)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_drain_waits_for_the_packets_that_were_there_and_for_no_others() {
+    let harness = slow_harness().await;
+    let mut client = harness.switch_client().await;
+    for _ in 0..3 {
+        harness.switch.receive(1, &frame(0xa, 0xb, 0x0800));
+    }
+    let n_sent = harness.switch.transmitted().len();
+    assert!(n_sent < 3, "the port is slow, and still sent {n_sent}");
+
+    let drain = tokio::spawn(async move { client.drain(DRAIN).await });
+    // The drain has begun when a later call has been answered.
+    let mut second = harness.switch_client().await;
+    let mut short = Request::new(DRAIN);
+    short.set_timeout(Duration::from_millis(200));
+    let refused = patiently(second.drain(short)).await.unwrap_err();
+    assert_eq!(refused.code(), Code::DeadlineExceeded, "{refused:?}");
+    assert!(!drain.is_finished());
+    harness.switch.receive(1, &frame(0xa, 0xb, 0x0800));
+
+    harness.switch.advance(10_000_000_000 / 4);
+    harness.switch.advance(1_000_000_000);
+    patiently(drain).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_stopping_server_answers_those_who_wait_for_a_drain() {
+    let harness = slow_harness().await;
+    for _ in 0..3 {
+        harness.switch.receive(1, &frame(0xa, 0xb, 0x0800));
+    }
+    let mut client = harness.switch_client().await;
+    let drain = tokio::spawn(async move { client.drain(DRAIN).await });
+    patiently(async {
+        let mut other = harness.switch_client().await;
+        other
+            .get_counters(GetCountersRequest {
+                device_id: DEVICE_ID,
+            })
+            .await
+            .unwrap();
+    })
+    .await;
+    harness.stop().await;
+    let refused = patiently(drain).await.unwrap().unwrap_err();
+    assert_eq!(refused.code(), Code::Unavailable);
+}
+
+#[tokio::test]
+async fn another_device_is_not_found() {
+    let harness = Harness::start().await;
+    let mut client = harness.switch_client().await;
+    let refused = patiently(client.drain(DrainRequest { device_id: 8 })).await;
+    assert_eq!(refused.unwrap_err().code(), Code::NotFound);
+    let refused = patiently(client.get_counters(GetCountersRequest { device_id: 8 })).await;
+    assert_eq!(refused.unwrap_err().code(), Code::NotFound);
+}
+
+#[tokio::test]
+async fn counters_are_read_in_one_view() {
+    let harness = Harness::start().await;
+    let mut primary = harness.primary().await;
+    primary
+        .write_one(Type::Insert, forward_entry(0xa, 2))
+        .await
+        .unwrap();
+    harness.switch.receive(1, &frame(0xa, 0xb, 0x0800));
+    harness.switch.receive(1, &frame(0xa, 0xb, 0x0806));
+
+    let mut client = harness.switch_client().await;
+    let request = GetCountersRequest {
+        device_id: DEVICE_ID,
+    };
+    let counters = patiently(client.get_counters(request))
+        .await
+        .unwrap()
+        .into_inner();
+    assert!(counters.timestamp_ns > 0);
+    let port = |id: u32| counters.ports.iter().find(|port| port.port == id).unwrap();
+    assert_eq!((port(1).rx_packets, port(1).rx_bytes), (2, 128));
+    assert_eq!((port(2).tx_packets, port(2).tx_bytes), (1, 64));
+    assert_eq!((port(3).name.as_str(), port(3).tx_dropped), ("veth3", 3));
+    let mut tables = counters.tables.iter();
+    let forward = tables.find(|table| table.table == "ingress.forward");
+    let expected = TableCounters {
+        table: "ingress.forward".into(),
+        hits: 2,
+        misses: 0,
+        entries: 1,
+        size: 64,
+    };
+    assert_eq!(forward, Some(&expected));
+    let mut drops = counters.drops.iter();
+    let drop = drops.find(|drop| drop.reason == "ingress_drop").unwrap();
+    assert_eq!(drop.packets, 1);
+}

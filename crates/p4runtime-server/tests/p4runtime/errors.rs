@@ -1,0 +1,223 @@
+//! "Error Reporting Messages", "Write RPC" and "Read RPC": order of checks, batches, details.
+
+use p4runtime_proto::p4::v1::entity::Entity as Kind;
+use p4runtime_proto::p4::v1::update::Type;
+use p4runtime_proto::p4::v1::write_request::Atomicity;
+use p4runtime_proto::p4::v1::{DigestEntry, Entity, MeterEntry, ReadRequest, Update, WriteRequest};
+use p4runtime_server::WriteError;
+use tonic::Code;
+
+use crate::harness::{DEVICE_ID, Harness, details, ids, patiently, read, update};
+use crate::registers::{cell, read_cell};
+use crate::table_entries::{all, forward_entry};
+
+#[tokio::test]
+async fn every_update_of_a_batch_is_attempted_and_has_its_own_error() {
+    let harness = Harness::start().await;
+    let mut primary = harness.primary().await;
+    let status = primary
+        .write(vec![
+            update(Type::Modify, cell(1, &[1])),
+            update(Type::Modify, cell(131_072, &[1])),
+            update(Type::Insert, forward_entry(0xa, 1)),
+            update(Type::Insert, forward_entry(0xa, 1)),
+            update(Type::Modify, cell(2, &[2])),
+        ])
+        .await
+        .unwrap_err();
+    let errors = details(&status);
+    let codes: Vec<Code> = errors
+        .iter()
+        .map(|e| Code::from(e.canonical_code))
+        .collect();
+    let expected = [
+        Code::Ok,
+        Code::OutOfRange,
+        Code::Ok,
+        Code::AlreadyExists,
+        Code::Ok,
+    ];
+    assert_eq!(codes, expected);
+    assert!(
+        errors
+            .iter()
+            .all(|e| e.message.is_empty() == (e.canonical_code == 0))
+    );
+    assert!(errors[1].message.contains("ingress.slots"), "{errors:?}");
+    assert!(
+        status
+            .message()
+            .starts_with("2 of 5 updates failed, first update 2: register"),
+        "{}",
+        status.message()
+    );
+    assert_eq!(read_cell(&mut primary, 1).await, [1]);
+    assert_eq!(read_cell(&mut primary, 2).await, [2]);
+}
+
+#[tokio::test]
+async fn requests_are_checked_in_the_specifications_order() {
+    let harness = Harness::start().await;
+    let mut primary = harness.primary().await;
+    let request = WriteRequest {
+        device_id: DEVICE_ID,
+        election_id: primary.election_id,
+        ..Default::default()
+    };
+    for (request, code) in [
+        (
+            WriteRequest {
+                device_id: 8,
+                election_id: None,
+                ..request.clone()
+            },
+            Code::NotFound,
+        ),
+        (
+            WriteRequest {
+                role: "r".into(),
+                election_id: None,
+                ..request.clone()
+            },
+            Code::NotFound,
+        ),
+        (
+            WriteRequest {
+                election_id: None,
+                ..request.clone()
+            },
+            Code::PermissionDenied,
+        ),
+        (
+            WriteRequest {
+                atomicity: Atomicity::RollbackOnError as i32,
+                ..request.clone()
+            },
+            Code::Unimplemented,
+        ),
+        (
+            WriteRequest {
+                atomicity: Atomicity::DataplaneAtomic as i32,
+                ..request.clone()
+            },
+            Code::Unimplemented,
+        ),
+    ] {
+        let refused = patiently(primary.client.write(request)).await.unwrap_err();
+        assert_eq!(refused.code(), code, "{refused:?}");
+        assert!(refused.details().is_empty(), "no update was attempted");
+    }
+    let request = ReadRequest {
+        device_id: 8,
+        ..Default::default()
+    };
+    let refused = patiently(primary.client.read(request)).await.unwrap_err();
+    assert_eq!(refused.code(), Code::NotFound);
+}
+
+#[tokio::test]
+async fn only_the_primary_writes_and_everybody_reads() {
+    let harness = Harness::start().await;
+    let mut primary = harness.controller(5).await.0;
+    let (mut backup, _) = harness.controller(4).await;
+    let refused = backup
+        .write(vec![update(Type::Modify, cell(1, &[1]))])
+        .await;
+    assert_eq!(refused.unwrap_err().code(), Code::PermissionDenied);
+    primary
+        .write(vec![update(Type::Modify, cell(1, &[2]))])
+        .await
+        .unwrap();
+    assert_eq!(read_cell(&mut backup, 1).await, [2]);
+    // Without a stream, too.
+    let found = read(&mut harness.client().await, vec![all(ids::VERDICTS)]).await;
+    assert_eq!(found.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn what_is_not_supported_is_named() {
+    let harness = Harness::start().await;
+    let mut primary = harness.primary().await;
+    for (kind, name) in [
+        (Kind::MeterEntry(MeterEntry::default()), "MeterEntry"),
+        (Kind::DigestEntry(DigestEntry::default()), "DigestEntry"),
+    ] {
+        let refused = primary
+            .write_one(Type::Insert, kind.clone())
+            .await
+            .unwrap_err();
+        assert_eq!(
+            refused,
+            (Code::Unimplemented, format!("{name} is not supported"))
+        );
+        assert_eq!(primary.read_error(kind).await, Code::Unimplemented);
+    }
+}
+
+#[tokio::test]
+async fn updates_without_a_type_or_an_entity_are_refused() {
+    let harness = Harness::start().await;
+    let mut primary = harness.primary().await;
+    let untyped = primary.write_one(Type::Unspecified, cell(1, &[1])).await;
+    assert_eq!(untyped.unwrap_err().0, Code::InvalidArgument);
+    for entity in [None, Some(Entity::default())] {
+        let kind = Type::Insert as i32;
+        let empty = Update {
+            r#type: kind,
+            entity,
+        };
+        let status = primary.write(vec![empty]).await.unwrap_err();
+        assert_eq!(
+            details(&status)[0].canonical_code,
+            Code::InvalidArgument as i32
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_read_returns_what_it_can_and_one_error_a_request() {
+    let harness = Harness::start().await;
+    let mut client = harness.client().await;
+    let request = ReadRequest {
+        device_id: DEVICE_ID,
+        entities: [
+            Some(all(ids::VERDICTS)),
+            None,
+            Some(all(12)),
+            Some(all(ids::ROUTES)),
+        ]
+        .map(|entity| Entity { entity })
+        .into(),
+        ..Default::default()
+    };
+    let mut stream = patiently(client.read(request)).await.unwrap().into_inner();
+    let first = patiently(stream.message()).await.unwrap().unwrap();
+    assert_eq!(first.entities.len(), 2);
+    let status = patiently(stream.message()).await.unwrap_err();
+    let codes: Vec<i32> = details(&status).iter().map(|e| e.canonical_code).collect();
+    let invalid = Code::InvalidArgument as i32;
+    assert_eq!(codes, [0, invalid, invalid, 0]);
+}
+
+#[tokio::test]
+async fn the_switch_itself_writes_without_an_election() {
+    let harness = Harness::start().await;
+    let mut request = WriteRequest {
+        updates: vec![update(Type::Insert, forward_entry(0xa, 1))],
+        ..Default::default()
+    };
+    harness.server.write(&request).await.unwrap();
+    let again = harness.server.write(&request).await.unwrap_err();
+    let WriteError::Updates(results) = &again else {
+        panic!("expected an error for each update, got {again:?}");
+    };
+    assert_eq!(results[0].as_ref().unwrap_err().code, Code::AlreadyExists);
+    assert!(
+        again.to_string().starts_with("1 of 1 updates failed"),
+        "{again}"
+    );
+    request.updates.clear();
+    let bare = Harness::without_pipeline(dataplane::SwitchConfig::default()).await;
+    let refused = bare.server.write(&request).await.unwrap_err();
+    assert_eq!(refused.to_string(), "no forwarding pipeline is set");
+}

@@ -1,0 +1,306 @@
+//! A switch behind a mutex, a server on loopback, and controllers.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dataplane::{PortId, SwitchConfig};
+use p4runtime_proto::google::rpc;
+use p4runtime_proto::p4::config::v1::P4Info;
+use p4runtime_proto::p4::v1::entity::Entity as Kind;
+use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
+use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
+use p4runtime_proto::p4::v1::stream_message_request::Update as RequestUpdate;
+use p4runtime_proto::p4::v1::stream_message_response::Update as ResponseUpdate;
+use p4runtime_proto::p4::v1::update::Type;
+use p4runtime_proto::p4::v1::{
+    Entity, Error, ForwardingPipelineConfig, MasterArbitrationUpdate, ReadRequest,
+    SetForwardingPipelineConfigRequest, StreamMessageRequest, StreamMessageResponse, Uint128,
+    Update, WriteRequest,
+};
+use p4runtime_proto::reprise::v1::switch_client::SwitchClient;
+use p4runtime_proto::text_format;
+use p4runtime_server::{Server, ServerConfig, SwitchHandle};
+use prost::Message;
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot};
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tonic::transport::Channel;
+use tonic::{Code, Status, Streaming};
+
+use crate::memory_loop::MemoryLoop;
+
+pub const DEVICE_ID: u64 = 7;
+pub const CPU_PORT: PortId = PortId(510);
+pub const JSON: &str = include_str!("../fixture/bridge.json");
+
+/// Longer than anything here takes; a test that waits so long has failed.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Ids of the fixture's P4Info.
+pub mod ids {
+    pub const FORWARD: u32 = 33_554_433;
+    pub const ROUTES: u32 = 33_554_434;
+    pub const ACL: u32 = 33_554_435;
+    pub const VERDICTS: u32 = 33_554_436;
+    pub const SET_PORT: u32 = 16_777_217;
+    pub const SET_GROUP: u32 = 16_777_218;
+    pub const TO_CPU: u32 = 16_777_219;
+    pub const DISCARD: u32 = 16_777_220;
+    pub const SERVE: u32 = 16_777_221;
+    pub const DROP_OTHER: u32 = 16_777_222;
+    pub const NO_ACTION: u32 = 16_777_223;
+    pub const COPIES: u32 = 301_989_889;
+    pub const SLOTS: u32 = 369_098_753;
+    pub const FLAGS: u32 = 369_098_754;
+}
+
+pub fn p4info() -> P4Info {
+    text_format::parse_p4info(include_str!("../fixture/bridge.p4info.txtpb")).unwrap()
+}
+
+pub fn config() -> ForwardingPipelineConfig {
+    ForwardingPipelineConfig {
+        p4info: Some(p4info()),
+        p4_device_config: JSON.into(),
+        cookie: None,
+    }
+}
+
+/// A server and its switch.
+pub struct Harness {
+    pub switch: Arc<MemoryLoop>,
+    pub server: Server,
+    pub address: SocketAddr,
+    shutdown: oneshot::Sender<()>,
+    served: tokio::task::JoinHandle<()>,
+}
+
+impl Harness {
+    /// With the fixture's pipeline.
+    pub async fn start() -> Self {
+        let harness = Self::without_pipeline(SwitchConfig::default()).await;
+        let set = harness.server.set_pipeline(p4info(), JSON.into()).await;
+        set.unwrap();
+        harness
+    }
+
+    pub async fn without_pipeline(config: SwitchConfig) -> Self {
+        let switch = Arc::new(MemoryLoop::start(config, 4));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let config = ServerConfig {
+            device_id: DEVICE_ID,
+            cpu_port: Some(CPU_PORT),
+        };
+        let server = Server::new(config, Arc::clone(&switch) as Arc<dyn SwitchHandle>);
+        let (shutdown, stop) = oneshot::channel();
+        let serve = server.clone().serve(listener, async {
+            let _ = stop.await;
+        });
+        let served = tokio::spawn(async { serve.await.unwrap() });
+        Self {
+            switch,
+            server,
+            address,
+            shutdown,
+            served,
+        }
+    }
+
+    /// Stops the server; everything it serves must end.
+    pub async fn stop(self) {
+        self.shutdown.send(()).unwrap();
+        patiently(self.served).await.unwrap();
+    }
+
+    pub async fn client(&self) -> P4RuntimeClient<Channel> {
+        let url = format!("http://{}", self.address);
+        let client = P4RuntimeClient::connect(url).await.unwrap();
+        client.max_decoding_message_size(4 << 20)
+    }
+
+    pub async fn switch_client(&self) -> SwitchClient<Channel> {
+        let url = format!("http://{}", self.address);
+        SwitchClient::connect(url).await.unwrap()
+    }
+
+    /// A controller that has opened a stream and said nothing yet.
+    pub async fn stranger(&self) -> Controller {
+        let mut client = self.client().await;
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let requests = UnboundedReceiverStream::new(receiver);
+        let stream = client.stream_channel(requests).await.unwrap();
+        Controller {
+            client,
+            sender,
+            stream: stream.into_inner(),
+            election_id: None,
+        }
+    }
+
+    /// A controller that has sent its election id and read the answer's code.
+    pub async fn controller(&self, election_id: u64) -> (Controller, i32) {
+        let mut controller = self.stranger().await;
+        controller.arbitrate(Some(election_id));
+        let code = status_of(&controller.arbitration().await);
+        (controller, code)
+    }
+
+    /// The one primary controller.
+    pub async fn primary(&self) -> Controller {
+        let (controller, code) = self.controller(1).await;
+        assert_eq!(code, Code::Ok as i32);
+        controller
+    }
+}
+
+/// Waits, but not for ever.
+pub async fn patiently<F: Future>(future: F) -> F::Output {
+    let waited = tokio::time::timeout(PATIENCE, future).await;
+    waited.expect("the server should have answered by now")
+}
+
+/// A controller with a stream.
+pub struct Controller {
+    pub client: P4RuntimeClient<Channel>,
+    pub sender: mpsc::UnboundedSender<StreamMessageRequest>,
+    pub stream: Streaming<StreamMessageResponse>,
+    pub election_id: Option<Uint128>,
+}
+
+impl Controller {
+    pub fn send(&self, update: RequestUpdate) {
+        let update = Some(update);
+        self.sender.send(StreamMessageRequest { update }).unwrap();
+    }
+
+    pub fn arbitrate(&mut self, election_id: Option<u64>) {
+        self.election_id = election_id.map(|low| Uint128 { high: 0, low });
+        self.send(RequestUpdate::Arbitration(MasterArbitrationUpdate {
+            device_id: DEVICE_ID,
+            election_id: self.election_id,
+            ..Default::default()
+        }));
+    }
+
+    pub async fn next(&mut self) -> Result<Option<ResponseUpdate>, Status> {
+        let message = patiently(self.stream.message()).await?;
+        Ok(message.and_then(|message| message.update))
+    }
+
+    pub async fn arbitration(&mut self) -> MasterArbitrationUpdate {
+        match self.next().await {
+            Ok(Some(ResponseUpdate::Arbitration(update))) => update,
+            other => panic!("expected an arbitration update, got {other:?}"),
+        }
+    }
+
+    pub async fn ended(&mut self) -> Status {
+        match self.next().await {
+            Err(status) => status,
+            other => panic!("expected the stream to end with an error, got {other:?}"),
+        }
+    }
+
+    pub async fn set_pipeline(
+        &mut self,
+        action: Action,
+        config: Option<ForwardingPipelineConfig>,
+    ) -> Result<(), Status> {
+        let request = SetForwardingPipelineConfigRequest {
+            device_id: DEVICE_ID,
+            election_id: self.election_id,
+            action: action as i32,
+            config,
+            ..Default::default()
+        };
+        let set = self.client.set_forwarding_pipeline_config(request);
+        patiently(set).await.map(drop)
+    }
+
+    pub async fn write(&mut self, updates: Vec<Update>) -> Result<(), Status> {
+        let request = WriteRequest {
+            device_id: DEVICE_ID,
+            election_id: self.election_id,
+            updates,
+            ..Default::default()
+        };
+        patiently(self.client.write(request)).await.map(drop)
+    }
+
+    /// One update, and the code of its own error.
+    pub async fn write_one(&mut self, kind: Type, entity: Kind) -> Result<(), (Code, String)> {
+        let Err(status) = self.write(vec![update(kind, entity)]).await else {
+            return Ok(());
+        };
+        let [error] = &details(&status)[..] else {
+            panic!("expected one error, got {status:?}");
+        };
+        Err((Code::from(error.canonical_code), error.message.clone()))
+    }
+
+    pub async fn read(&mut self, entity: Kind) -> Result<Vec<Kind>, Status> {
+        read(&mut self.client, vec![entity]).await
+    }
+
+    /// One request, and the code of its own error.
+    pub async fn read_error(&mut self, entity: Kind) -> Code {
+        let status = self.read(entity).await.unwrap_err();
+        let [error] = &details(&status)[..] else {
+            panic!("expected one error, got {status:?}");
+        };
+        Code::from(error.canonical_code)
+    }
+}
+
+pub async fn read(
+    client: &mut P4RuntimeClient<Channel>,
+    entities: Vec<Kind>,
+) -> Result<Vec<Kind>, Status> {
+    let entity = |kind| Entity { entity: Some(kind) };
+    let request = ReadRequest {
+        device_id: DEVICE_ID,
+        entities: entities.into_iter().map(entity).collect(),
+        ..Default::default()
+    };
+    let mut stream = patiently(client.read(request)).await?.into_inner();
+    let mut found = Vec::new();
+    while let Some(response) = patiently(stream.message()).await? {
+        found.extend(response.entities.into_iter().filter_map(|e| e.entity));
+    }
+    Ok(found)
+}
+
+pub fn update(kind: Type, entity: Kind) -> Update {
+    Update {
+        r#type: kind as i32,
+        entity: Some(Entity {
+            entity: Some(entity),
+        }),
+    }
+}
+
+/// The errors of a batch: code and message are repeated in the details, as they must be.
+pub fn details(status: &Status) -> Vec<Error> {
+    assert_eq!(status.code(), Code::Unknown, "{status:?}");
+    let details = rpc::Status::decode(status.details()).unwrap();
+    assert_eq!(details.code, Code::Unknown as i32);
+    assert_eq!(details.message, status.message());
+    let errors = details.details.iter();
+    errors.map(|any| any.to_msg::<Error>().unwrap()).collect()
+}
+
+pub fn status_of(update: &MasterArbitrationUpdate) -> i32 {
+    update.status.as_ref().unwrap().code
+}
+
+/// An Ethernet frame.
+pub fn frame(dst: u64, src: u64, ether_type: u16) -> Vec<u8> {
+    let mut frame = Vec::new();
+    frame.extend_from_slice(&dst.to_be_bytes()[2..]);
+    frame.extend_from_slice(&src.to_be_bytes()[2..]);
+    frame.extend_from_slice(&ether_type.to_be_bytes());
+    frame.extend_from_slice(&[0x5a; 50]);
+    frame
+}

@@ -1,0 +1,254 @@
+//! "SetForwardingPipelineConfig RPC" and "GetForwardingPipelineConfig RPC".
+
+use dataplane::SwitchConfig;
+use p4runtime_proto::p4::config::v1::P4Info;
+use p4runtime_proto::p4::v1::forwarding_pipeline_config::Cookie;
+use p4runtime_proto::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
+use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
+use p4runtime_proto::p4::v1::update::Type;
+use p4runtime_proto::p4::v1::{ForwardingPipelineConfig, GetForwardingPipelineConfigRequest};
+use tonic::Code;
+
+use crate::harness::{Controller, DEVICE_ID, Harness, JSON, config, frame, p4info, patiently};
+use crate::registers::{cell, read_cell};
+use crate::table_entries::{all, forward_entry};
+
+async fn get(
+    controller: &mut Controller,
+    response_type: ResponseType,
+) -> Option<ForwardingPipelineConfig> {
+    let request = GetForwardingPipelineConfigRequest {
+        device_id: DEVICE_ID,
+        response_type: response_type as i32,
+    };
+    let reply = patiently(controller.client.get_forwarding_pipeline_config(request)).await;
+    reply.unwrap().into_inner().config
+}
+
+#[tokio::test]
+async fn before_there_is_a_pipeline_nothing_is_read_or_written() {
+    let harness = Harness::without_pipeline(SwitchConfig::default()).await;
+    let mut primary = harness.primary().await;
+    assert_eq!(get(&mut primary, ResponseType::All).await, None);
+    let refused = primary.write(vec![]).await.unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition);
+    let refused = primary.read(all(0)).await.unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition);
+}
+
+#[tokio::test]
+async fn a_committed_config_is_read_back_whole_and_in_parts() {
+    let harness = Harness::without_pipeline(SwitchConfig::default()).await;
+    let mut primary = harness.primary().await;
+    let config = ForwardingPipelineConfig {
+        cookie: Some(Cookie { cookie: 0 }),
+        ..config()
+    };
+    let set = primary.set_pipeline(Action::VerifyAndCommit, Some(config.clone()));
+    set.await.unwrap();
+
+    let whole = get(&mut primary, ResponseType::All).await.unwrap();
+    assert_eq!(whole, config);
+    let cookie = config.cookie;
+    let expected = ForwardingPipelineConfig {
+        cookie,
+        ..Default::default()
+    };
+    let part = get(&mut primary, ResponseType::CookieOnly).await.unwrap();
+    assert_eq!(part, expected);
+    let part = get(&mut primary, ResponseType::P4infoAndCookie)
+        .await
+        .unwrap();
+    assert_eq!(
+        (part.p4info, part.p4_device_config.len()),
+        (Some(p4info()), 0)
+    );
+    let part = get(&mut primary, ResponseType::DeviceConfigAndCookie)
+        .await
+        .unwrap();
+    assert_eq!((part.p4info, part.p4_device_config), (None, JSON.into()));
+    assert_eq!(part.cookie, cookie);
+}
+
+#[tokio::test]
+async fn a_pipeline_that_the_switch_was_started_with_is_read_the_same_way() {
+    let harness = Harness::start().await;
+    let mut primary = harness.primary().await;
+    assert_eq!(get(&mut primary, ResponseType::All).await, Some(config()));
+}
+
+#[tokio::test]
+async fn verify_changes_nothing_and_commit_clears_everything() {
+    let harness = Harness::start().await;
+    let mut primary = harness.primary().await;
+    primary
+        .write_one(Type::Insert, forward_entry(0xa, 2))
+        .await
+        .unwrap();
+    primary
+        .set_pipeline(Action::Verify, Some(config()))
+        .await
+        .unwrap();
+    assert_eq!(primary.read(all(0)).await.unwrap().len(), 3);
+    let set = primary.set_pipeline(Action::VerifyAndCommit, Some(config()));
+    set.await.unwrap();
+    // What is left are the constant entries.
+    assert_eq!(primary.read(all(0)).await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn writes_to_a_saved_config_take_effect_on_commit() {
+    let harness = Harness::start().await;
+    let mut primary = harness.primary().await;
+    primary
+        .write_one(Type::Insert, forward_entry(0xa, 2))
+        .await
+        .unwrap();
+    primary
+        .set_pipeline(Action::VerifyAndSave, Some(config()))
+        .await
+        .unwrap();
+
+    // Reads and writes refer to the new config, which is empty; frames still see the old one.
+    primary
+        .write_one(Type::Insert, forward_entry(0xa, 3))
+        .await
+        .unwrap();
+    let again = primary.write_one(Type::Insert, forward_entry(0xa, 3)).await;
+    assert_eq!(again.unwrap_err().0, Code::AlreadyExists);
+    primary
+        .write_one(Type::Modify, cell(5, &[9]))
+        .await
+        .unwrap();
+    harness.switch.receive(1, &frame(0xa, 0xb, 0x0800));
+    assert_eq!(harness.switch.transmitted()[0].port.0, 2);
+
+    primary.set_pipeline(Action::Commit, None).await.unwrap();
+    harness.switch.receive(1, &frame(0xa, 0xb, 0x0800));
+    assert_eq!(harness.switch.transmitted()[0].port.0, 3);
+    assert_eq!(read_cell(&mut primary, 5).await, [9]);
+
+    let again = primary
+        .set_pipeline(Action::Commit, None)
+        .await
+        .unwrap_err();
+    assert_eq!(again.code(), Code::NotFound);
+}
+
+#[tokio::test]
+async fn actions_that_make_no_sense_are_refused() {
+    let harness = Harness::start().await;
+    let mut primary = harness.primary().await;
+    for (action, config, code) in [
+        (Action::Unspecified, Some(config()), Code::InvalidArgument),
+        (Action::Verify, None, Code::InvalidArgument),
+        (Action::VerifyAndSave, None, Code::InvalidArgument),
+        (Action::VerifyAndCommit, None, Code::InvalidArgument),
+        (Action::Commit, Some(config()), Code::InvalidArgument),
+        (Action::Commit, None, Code::NotFound),
+        (
+            Action::ReconcileAndCommit,
+            Some(config()),
+            Code::Unimplemented,
+        ),
+    ] {
+        let refused = primary.set_pipeline(action, config).await.unwrap_err();
+        assert_eq!(refused.code(), code, "{action:?}: {refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn only_the_primary_of_the_right_device_sets_a_pipeline() {
+    let harness = Harness::start().await;
+    let _primary = harness.primary().await;
+    let (mut backup, _) = harness.controller(0).await;
+    let set = backup.set_pipeline(Action::VerifyAndCommit, Some(config()));
+    assert_eq!(set.await.unwrap_err().code(), Code::PermissionDenied);
+    let request = GetForwardingPipelineConfigRequest {
+        device_id: 99,
+        ..Default::default()
+    };
+    let get = patiently(backup.client.get_forwarding_pipeline_config(request)).await;
+    assert_eq!(get.unwrap_err().code(), Code::NotFound);
+}
+
+/// A change to a good config and a part of what the refusal says.
+type Spoiled = (fn(&mut P4Info, &mut String), &'static str);
+
+#[tokio::test]
+async fn p4info_and_device_config_must_fit_each_other() {
+    let harness = Harness::start().await;
+    let mut primary = harness.primary().await;
+    let cases: &[Spoiled] = &[
+        (|_, json| json.clear(), "expected a device config"),
+        (|_, json| json.truncate(100), "not BMv2 JSON"),
+        (
+            |p4info, _| p4info.tables[0].preamble.as_mut().unwrap().name += "x",
+            "table \"ingress.forwardx\": the device config has no such table",
+        ),
+        (
+            |p4info, _| p4info.tables[0].match_fields[0].bitwidth = 47,
+            "match field 1 is \"hdr.ethernet.dst\" (Exact, 47 bits), in the device config it is \"hdr.ethernet.dst\" (Exact, 48 bits)",
+        ),
+        (
+            |p4info, _| drop(p4info.tables[2].match_fields.pop()),
+            "has 2 match fields",
+        ),
+        (
+            |p4info, _| p4info.tables[3].is_const_table = false,
+            "is_const_table",
+        ),
+        (
+            |p4info, _| p4info.actions[0].params[0].bitwidth = 16,
+            "action \"ingress.set_port\" has the parameters",
+        ),
+        (
+            |p4info, _| p4info.tables[1].action_refs[0].id = 16_777_221,
+            "in the device config it has no action \"ingress.serve\"",
+        ),
+        (
+            |p4info, _| p4info.registers[0].size = 5,
+            "register \"ingress.slots\": has 5 cells, in the device config 131072",
+        ),
+        (
+            |_, json| *json = json.replace("\"bitwidth\": 48}", "\"bitwidth\": 47}"),
+            "register \"ingress.slots\": has cells of 48 bits, in the device config of 47",
+        ),
+        (
+            |p4info, _| p4info.counters[0].size = 17,
+            "counter \"ingress.copies\"",
+        ),
+        (
+            |p4info, _| p4info.registers[1].preamble.as_mut().unwrap().id = 369_098_753,
+            "another object has its id",
+        ),
+        (
+            |p4info, _| p4info.counters[0].preamble.as_mut().unwrap().id = 0,
+            "expected an id, found 0",
+        ),
+        (
+            |p4info, _| p4info.controller_packet_metadata[0].metadata[1].bitwidth = 8,
+            "expected whole bytes, found 17 bits",
+        ),
+        (
+            |p4info, _| p4info.tables[1].direct_resource_ids.push(318_767_105),
+            "has a direct counter, in the device config it has none",
+        ),
+    ];
+    for (spoil, message) in cases {
+        let (mut p4info, mut json) = (p4info(), JSON.to_owned());
+        spoil(&mut p4info, &mut json);
+        let config = ForwardingPipelineConfig {
+            p4info: Some(p4info),
+            p4_device_config: json.into(),
+            cookie: None,
+        };
+        let set = primary.set_pipeline(Action::VerifyAndCommit, Some(config));
+        let refused = set.await.unwrap_err();
+        assert_eq!(refused.code(), Code::InvalidArgument, "{refused:?}");
+        assert!(
+            refused.message().contains(message),
+            "{message}: {refused:?}"
+        );
+    }
+}

@@ -1,0 +1,152 @@
+//! "RegisterEntry".
+
+use p4runtime_proto::p4::v1::entity::Entity as Kind;
+use p4runtime_proto::p4::v1::p4_data::Data;
+use p4runtime_proto::p4::v1::update::Type;
+use p4runtime_proto::p4::v1::{Index, P4Data, RegisterEntry};
+use tonic::Code;
+
+use crate::harness::{Controller, Harness, ids};
+
+fn register(register_id: u32, index: Option<i64>, data: Option<Data>) -> Kind {
+    Kind::RegisterEntry(RegisterEntry {
+        register_id,
+        index: index.map(|index| Index { index }),
+        data: data.map(|data| P4Data { data: Some(data) }),
+    })
+}
+
+/// A cell of the register `slots` with a value.
+pub fn cell(index: i64, value: &[u8]) -> Kind {
+    register(ids::SLOTS, Some(index), Some(Data::Bitstring(value.into())))
+}
+
+/// The value of a cell of the register `slots`.
+pub async fn read_cell(controller: &mut Controller, index: i64) -> Vec<u8> {
+    let found = controller
+        .read(register(ids::SLOTS, Some(index), None))
+        .await;
+    let [found] = &found.unwrap()[..] else {
+        panic!("expected one cell")
+    };
+    let Kind::RegisterEntry(RegisterEntry {
+        data: Some(P4Data {
+            data: Some(Data::Bitstring(value)),
+        }),
+        ..
+    }) = found
+    else {
+        panic!("expected a bit string, got {found:?}");
+    };
+    value.clone()
+}
+
+#[tokio::test]
+async fn a_cell_is_read_as_it_was_written() {
+    let harness = Harness::start().await;
+    let mut primary = harness.primary().await;
+    let written = cell(131_071, &[2, 0, 0, 0, 0, 1]);
+    primary
+        .write_one(Type::Modify, written.clone())
+        .await
+        .unwrap();
+    let read = primary
+        .read(register(ids::SLOTS, Some(131_071), None))
+        .await;
+    assert_eq!(read.unwrap(), [written]);
+    assert_eq!(read_cell(&mut primary, 0).await, [0]);
+
+    // Not the shortest form, but the value fits: read back in the shortest.
+    primary
+        .write_one(Type::Modify, cell(1, &[0, 0, 0, 0, 0, 0, 0, 5]))
+        .await
+        .unwrap();
+    assert_eq!(read_cell(&mut primary, 1).await, [5]);
+}
+
+#[tokio::test]
+async fn without_an_index_all_cells_are_written_and_read_quickly() {
+    let harness = Harness::start().await;
+    let mut primary = harness.primary().await;
+    let all = register(ids::SLOTS, None, Some(Data::Bitstring(vec![0xab])));
+    primary.write_one(Type::Modify, all).await.unwrap();
+    primary
+        .write_one(Type::Modify, cell(70_000, &[1]))
+        .await
+        .unwrap();
+
+    let cells = primary
+        .read(register(ids::SLOTS, None, None))
+        .await
+        .unwrap();
+    assert_eq!(cells.len(), 131_072);
+    for (index, found) in (0..).zip(&cells) {
+        let value = if index == 70_000 { 1 } else { 0xab };
+        assert_eq!(*found, cell(index, &[value]));
+    }
+
+    let flags = register(ids::FLAGS, None, Some(Data::Bitstring(vec![1])));
+    primary.write_one(Type::Modify, flags).await.unwrap();
+    let every_register = primary.read(register(0, None, None)).await.unwrap();
+    assert_eq!(every_register.len(), 131_072 + 8);
+    assert!(every_register.contains(&register(
+        ids::FLAGS,
+        Some(7),
+        Some(Data::Bitstring(vec![1]))
+    )));
+}
+
+#[tokio::test]
+async fn wrong_updates_are_refused() {
+    let harness = Harness::start().await;
+    let mut primary = harness.primary().await;
+    let bits = |bytes: &[u8]| Some(Data::Bitstring(bytes.into()));
+    for (kind, entity, code) in [
+        (Type::Insert, cell(0, &[1]), Code::InvalidArgument),
+        (Type::Delete, cell(0, &[1]), Code::InvalidArgument),
+        (Type::Modify, cell(-1, &[1]), Code::InvalidArgument),
+        (Type::Modify, cell(131_072, &[1]), Code::OutOfRange),
+        (
+            Type::Modify,
+            cell(0, &[1, 0, 0, 0, 0, 0, 0]),
+            Code::OutOfRange,
+        ),
+        (Type::Modify, cell(0, &[]), Code::OutOfRange),
+        (
+            Type::Modify,
+            register(ids::FLAGS, Some(0), bits(&[2])),
+            Code::OutOfRange,
+        ),
+        (
+            Type::Modify,
+            register(ids::SLOTS, Some(0), None),
+            Code::InvalidArgument,
+        ),
+        (
+            Type::Modify,
+            register(ids::SLOTS, Some(0), Some(Data::Bool(true))),
+            Code::InvalidArgument,
+        ),
+        (
+            Type::Modify,
+            register(0, None, bits(&[1])),
+            Code::InvalidArgument,
+        ),
+        (
+            Type::Modify,
+            register(ids::COPIES, Some(0), bits(&[1])),
+            Code::InvalidArgument,
+        ),
+    ] {
+        let refused = primary.write_one(kind, entity.clone()).await.unwrap_err();
+        assert_eq!(refused.0, code, "{entity:?}: {}", refused.1);
+    }
+    for (entity, code) in [
+        (register(ids::SLOTS, Some(131_072), None), Code::OutOfRange),
+        (register(ids::SLOTS, Some(-1), None), Code::InvalidArgument),
+        (register(12, None, None), Code::InvalidArgument),
+        (register(0, Some(1), None), Code::InvalidArgument),
+    ] {
+        assert_eq!(primary.read_error(entity).await, code);
+    }
+}

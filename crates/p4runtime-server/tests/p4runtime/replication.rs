@@ -1,0 +1,199 @@
+//! "PacketReplicationEngineEntry".
+
+use p4runtime_proto::p4::v1::entity::Entity as Kind;
+use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as Replication;
+use p4runtime_proto::p4::v1::replica::PortKind;
+use p4runtime_proto::p4::v1::update::Type;
+use p4runtime_proto::p4::v1::{
+    BackupReplica, CloneSessionEntry, MulticastGroupEntry, PacketReplicationEngineEntry, Replica,
+};
+use tonic::Code;
+
+use crate::harness::{Harness, frame};
+use crate::table_entries::group_entry;
+
+fn entry(kind: Replication) -> Kind {
+    Kind::PacketReplicationEngineEntry(PacketReplicationEngineEntry { r#type: Some(kind) })
+}
+
+fn replica(port: &[u8], instance: u32) -> Replica {
+    Replica {
+        instance,
+        port_kind: Some(PortKind::Port(port.to_vec())),
+        ..Default::default()
+    }
+}
+
+fn group(id: u32, replicas: Vec<Replica>) -> Kind {
+    entry(Replication::MulticastGroupEntry(MulticastGroupEntry {
+        multicast_group_id: id,
+        replicas,
+        metadata: b"group".to_vec(),
+    }))
+}
+
+fn session(id: u32, replicas: Vec<Replica>, packet_length_bytes: i32) -> Kind {
+    entry(Replication::CloneSessionEntry(CloneSessionEntry {
+        session_id: id,
+        replicas,
+        class_of_service: 0,
+        packet_length_bytes,
+    }))
+}
+
+#[tokio::test]
+async fn groups_replicate_and_are_read_as_they_were_written() {
+    let harness = Harness::start().await;
+    let mut primary = harness.primary().await;
+    primary
+        .write_one(Type::Insert, group_entry(0xa, 9))
+        .await
+        .unwrap();
+    let first = group(
+        9,
+        vec![replica(&[2], 7), replica(&[2], 3), replica(&[1], 7)],
+    );
+    primary
+        .write_one(Type::Insert, first.clone())
+        .await
+        .unwrap();
+    let second = group(65_535, vec![]);
+    primary
+        .write_one(Type::Insert, second.clone())
+        .await
+        .unwrap();
+
+    harness.switch.receive(3, &frame(0xa, 0xb, 0x0800));
+    let mut ports: Vec<u16> = harness
+        .switch
+        .transmitted()
+        .iter()
+        .map(|t| t.port.0)
+        .collect();
+    ports.sort_unstable();
+    assert_eq!(ports, [1, 2, 2]);
+
+    assert_eq!(
+        primary.read(group(9, vec![])).await.unwrap(),
+        [first.clone()]
+    );
+    assert_eq!(
+        primary.read(group(0, vec![])).await.unwrap(),
+        [first.clone(), second]
+    );
+    assert_eq!(primary.read(group(8, vec![])).await.unwrap(), []);
+
+    let refused = primary.write_one(Type::Insert, first).await;
+    assert_eq!(refused.unwrap_err().0, Code::AlreadyExists);
+    let smaller = group(9, vec![replica(&[1], 1)]);
+    primary
+        .write_one(Type::Modify, smaller.clone())
+        .await
+        .unwrap();
+    assert_eq!(primary.read(group(9, vec![])).await.unwrap(), [smaller]);
+    primary
+        .write_one(Type::Delete, group(9, vec![]))
+        .await
+        .unwrap();
+    assert_eq!(primary.read(group(9, vec![])).await.unwrap(), []);
+    for kind in [Type::Modify, Type::Delete] {
+        let refused = primary.write_one(kind, group(9, vec![])).await;
+        assert_eq!(refused.unwrap_err().0, Code::NotFound, "{kind:?}");
+    }
+}
+
+#[tokio::test]
+async fn sessions_are_read_as_they_were_written() {
+    let harness = Harness::start().await;
+    let mut primary = harness.primary().await;
+    let first = session(100, vec![replica(&[1, 0xfe], 0)], 0);
+    let second = session(101, vec![replica(&[0], 65_535)], 128);
+    for session in [&first, &second] {
+        primary
+            .write_one(Type::Insert, session.clone())
+            .await
+            .unwrap();
+    }
+    let none = || session(0, vec![], 0);
+    assert_eq!(
+        primary.read(none()).await.unwrap(),
+        [first.clone(), second.clone()]
+    );
+    assert_eq!(
+        primary.read(session(101, vec![], 0)).await.unwrap(),
+        [second]
+    );
+
+    let changed = session(100, vec![replica(&[3], 1)], 64);
+    primary
+        .write_one(Type::Modify, changed.clone())
+        .await
+        .unwrap();
+    primary
+        .write_one(Type::Delete, session(101, vec![], 0))
+        .await
+        .unwrap();
+    assert_eq!(primary.read(none()).await.unwrap(), [changed]);
+    for kind in [Type::Modify, Type::Delete] {
+        let refused = primary.write_one(kind, session(101, vec![], 0)).await;
+        assert_eq!(refused.unwrap_err().0, Code::NotFound, "{kind:?}");
+    }
+}
+
+#[tokio::test]
+async fn ports_in_the_deprecated_form_are_read_in_that_form() {
+    let harness = Harness::start().await;
+    let mut primary = harness.primary().await;
+    #[expect(deprecated, reason = "older controllers write it")]
+    let old = Replica {
+        instance: 1,
+        port_kind: Some(PortKind::EgressPort(2)),
+        ..Default::default()
+    };
+    let written = group(1, vec![old]);
+    primary
+        .write_one(Type::Insert, written.clone())
+        .await
+        .unwrap();
+    assert_eq!(primary.read(group(1, vec![])).await.unwrap(), [written]);
+}
+
+#[tokio::test]
+async fn wrong_updates_are_refused() {
+    let harness = Harness::start().await;
+    let mut primary = harness.primary().await;
+    let backup = Replica {
+        backup_replicas: vec![BackupReplica {
+            port: vec![1],
+            instance: 2,
+        }],
+        ..replica(&[2], 1)
+    };
+    let no_port = Replica::default();
+    let invalid = Code::InvalidArgument;
+    for (entity, code) in [
+        (group(0, vec![]), invalid),
+        (group(65_536, vec![]), invalid),
+        (group(1, vec![replica(&[1], 1), replica(&[1], 1)]), invalid),
+        (group(1, vec![replica(&[1], 65_536)]), invalid),
+        (group(1, vec![replica(&[1, 0xff], 1)]), invalid),
+        (group(1, vec![replica(&[], 1)]), invalid),
+        (group(1, vec![no_port]), invalid),
+        (group(1, vec![backup]), Code::Unimplemented),
+        (session(0, vec![], 0), invalid),
+        (session(32_768, vec![], 0), invalid),
+        (session(1, vec![], -1), invalid),
+        (
+            Kind::PacketReplicationEngineEntry(PacketReplicationEngineEntry::default()),
+            invalid,
+        ),
+    ] {
+        let refused = primary
+            .write_one(Type::Insert, entity.clone())
+            .await
+            .unwrap_err();
+        assert_eq!(refused.0, code, "{entity:?}: {}", refused.1);
+    }
+    let unset = Kind::PacketReplicationEngineEntry(PacketReplicationEngineEntry::default());
+    assert_eq!(primary.read_error(unset).await, invalid);
+}

@@ -1,0 +1,174 @@
+//! An event loop without ports: a thread owns the switch, frames come and go by method calls.
+//! For the tests and the example; the real one is in the crate `switch`.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+use dataplane::{Nanos, PortId, Switch, SwitchConfig, Transmit};
+use p4runtime_server::{DrainWaiters, PortStatus, SwitchContext, SwitchHandle, Work};
+use tokio::sync::mpsc::UnboundedSender;
+
+/// The loop; its thread ends when this is dropped.
+pub struct MemoryLoop(Arc<Shared>);
+
+struct Shared {
+    queue: Mutex<Queue>,
+    wake: Condvar,
+    inside: Mutex<Inside>,
+}
+
+#[derive(Default)]
+struct Queue {
+    work: VecDeque<Work>,
+    is_held: bool,
+    is_stopped: bool,
+}
+
+struct Inside {
+    switch: Switch,
+    now: Nanos,
+    ports: Vec<PortStatus>,
+    drain_waiters: DrainWaiters,
+    subscribers: Vec<UnboundedSender<Vec<u8>>>,
+    transmitted: Vec<Transmit>,
+}
+
+impl MemoryLoop {
+    /// A switch with ports 0 to `n_ports` - 1, and its thread.
+    pub fn start(config: SwitchConfig, n_ports: u16) -> Self {
+        let mut switch = Switch::new(config);
+        let ports: Vec<PortStatus> = (0..n_ports)
+            .map(|id| PortStatus {
+                id: PortId(id),
+                name: format!("veth{id}"),
+                rx_dropped: 0,
+                tx_dropped: u64::from(id),
+            })
+            .collect();
+        for port in &ports {
+            switch.add_port(port.id);
+        }
+        let shared = Arc::new(Shared {
+            queue: Mutex::default(),
+            wake: Condvar::new(),
+            inside: Mutex::new(Inside {
+                switch,
+                now: 1_000,
+                ports,
+                drain_waiters: DrainWaiters::default(),
+                subscribers: Vec::new(),
+                transmitted: Vec::new(),
+            }),
+        });
+        let there = Arc::clone(&shared);
+        std::thread::spawn(move || {
+            while let Some(work) = there.next() {
+                there.inside().run(work);
+            }
+        });
+        Self(shared)
+    }
+
+    /// A frame arrives.
+    pub fn receive(&self, port: u16, frame: &[u8]) {
+        let mut inside = self.0.inside();
+        let now = inside.now;
+        inside.switch.handle_frame(now, PortId(port), frame);
+        inside.pump();
+    }
+
+    /// Time passes.
+    pub fn advance(&self, ns: Nanos) {
+        let mut inside = self.0.inside();
+        inside.now += ns;
+        let now = inside.now;
+        inside.switch.handle_timeout(now);
+        inside.pump();
+    }
+
+    /// What left since the last call.
+    pub fn transmitted(&self) -> Vec<Transmit> {
+        std::mem::take(&mut self.0.inside().transmitted)
+    }
+
+    /// Work piles up from now on.
+    pub fn hold(&self) {
+        self.0.queue().is_held = true;
+    }
+
+    /// How much has piled up.
+    pub fn n_held(&self) -> usize {
+        self.0.queue().work.len()
+    }
+
+    /// Work runs again.
+    pub fn release(&self) {
+        self.0.queue().is_held = false;
+        self.0.wake.notify_all();
+    }
+}
+
+impl Drop for MemoryLoop {
+    fn drop(&mut self) {
+        let mut queue = self.0.queue();
+        queue.is_stopped = true;
+        queue.work.clear();
+        drop(queue);
+        self.0.wake.notify_all();
+    }
+}
+
+impl SwitchHandle for MemoryLoop {
+    fn submit(&self, work: Work) {
+        self.0.queue().work.push_back(work);
+        self.0.wake.notify_all();
+    }
+
+    fn subscribe_packet_in(&self, sender: UnboundedSender<Vec<u8>>) {
+        self.0.inside().subscribers.push(sender);
+    }
+}
+
+impl Shared {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().expect("no thread has panicked")
+    }
+
+    fn inside(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock().expect("no thread has panicked")
+    }
+
+    fn next(&self) -> Option<Work> {
+        let waiting =
+            |queue: &mut Queue| !queue.is_stopped && (queue.is_held || queue.work.is_empty());
+        let queue = self.wake.wait_while(self.queue(), waiting);
+        let mut queue = queue.expect("no thread has panicked");
+        if queue.is_stopped {
+            return None;
+        }
+        queue.work.pop_front()
+    }
+}
+
+impl Inside {
+    fn run(&mut self, work: Work) {
+        work(&mut SwitchContext {
+            switch: &mut self.switch,
+            now: self.now,
+            ports: &self.ports,
+            drain_waiters: &mut self.drain_waiters,
+        });
+        self.pump();
+    }
+
+    fn pump(&mut self) {
+        while let Some(transmit) = self.switch.poll_transmit(self.now) {
+            self.transmitted.push(transmit);
+        }
+        while let Some(frame) = self.switch.poll_packet_in() {
+            self.subscribers
+                .retain(|subscriber| subscriber.send(frame.clone()).is_ok());
+        }
+        self.drain_waiters.notify(&self.switch);
+    }
+}
