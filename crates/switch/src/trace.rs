@@ -25,7 +25,11 @@ pub(crate) fn sink(options: &Options) -> Result<Option<Box<dyn TraceSink>>, Swit
         true => Box::new(BufWriter::new(out)),
         false => Box::new(LineWriter::new(out)),
     };
-    Ok(Some(Box::new(TextTrace { renderer: TraceRenderer::default(), out, is_broken: false })))
+    Ok(Some(Box::new(TextTrace {
+        renderer: TraceRenderer::default(),
+        out,
+        is_broken: false,
+    })))
 }
 
 /// Writes events as text. What is buffered is written when it is dropped.

@@ -179,6 +179,41 @@ fn totals_are_printed_for_people() {
 }
 
 #[test]
+fn a_trace_tells_each_packets_way() {
+    let folder = TemporaryFolder::new("trace");
+    let (one, trace) = (
+        folder.path("1.pcap"),
+        folder.path("trace.txt").display().to_string(),
+    );
+    write_capture(&one, &[(0, frame(1, 60)), (1, frame(2, 60))]);
+    let forward = forward_options();
+    let port = format!("1@pcap:{}", one.display());
+    let output = run(&arguments(&["-i", &port, "--json", "--trace"], &forward));
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(totals(&stdout)["packets"]["received"], 2);
+    let printed = &stdout[..stdout.trim_end().rfind('\n').expect("more lines") + 1];
+    assert!(printed.starts_with("packet 1, "), "{printed}");
+    assert!(
+        printed.contains("packet 2, ") && printed.contains("ingress.forward"),
+        "{printed}"
+    );
+    let output = run(&arguments(&["-i", &port, "--trace-to", &trace], &forward));
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert_eq!(std::fs::read_to_string(&trace).expect("the trace"), printed);
+}
+
+#[test]
 fn without_a_program_every_frame_is_dropped_for_that_reason() {
     let folder = TemporaryFolder::new("none");
     let one = folder.path("1.pcap");

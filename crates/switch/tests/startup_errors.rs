@@ -54,7 +54,7 @@ fn a_program_that_is_none_is_named_with_the_reason() {
     for (path, reason) in [
         (&missing, "No such file"),
         (&text, "line 1"),
-        (&other, "pipelines"),
+        (&other, "expected a sequence at line 1 column 15"),
         (&nothing, "error: program"),
         (&c, "expected a name that ends in .p4 or .json"),
     ] {
