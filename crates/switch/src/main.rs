@@ -47,7 +47,7 @@ fn run(options: &Options) -> Result<(), SwitchError> {
     let program = options
         .program
         .as_deref()
-        .map(|path| program::load(path, options.p4info.as_deref()))
+        .map(|path| program::load(path, options))
         .transpose()?;
     let entries = options
         .entries

@@ -70,6 +70,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "PORT", default_value_t = limits::CPU_PORT)]
     pub(crate) cpu_port: u16,
 
+    /// A folder where a .p4 program's #include <...> looks; may be given several times
+    #[arg(short = 'I', long, value_name = "DIR")]
+    pub(crate) include: Vec<PathBuf>,
+
     /// The P4Info of a .json program, binary or protobuf text; a .p4 program has its own
     #[arg(long, value_name = "FILE")]
     pub(crate) p4info: Option<PathBuf>,
@@ -187,7 +191,11 @@ impl Options {
             let (max, found) = (limits::PORT_ID_MAX, self.cpu_port);
             return fail(format!("--cpu-port: expected 0 to {max}, found {found}"));
         }
-        if self.program.is_none() && self.p4info.is_some() {
+        let is_json = |path: &PathBuf| {
+            path.extension()
+                .is_some_and(|extension| extension == "json")
+        };
+        if self.p4info.is_some() && !self.program.as_ref().is_some_and(is_json) {
             return fail("--p4info: expected a .json program beside it, found none".to_owned());
         }
         if self.program.is_none() && self.entries.is_some() {
@@ -430,6 +438,10 @@ mod tests {
             ),
             (&["-i", "1@a", "--entries", "e"], "expected a program"),
             (&["-i", "1@a", "--p4info", "e"], "expected a .json program"),
+            (
+                &["-i", "1@a", "--p4info", "e", "x.p4"],
+                "expected a .json program",
+            ),
             (&["--grpc", "off", "x.json"], "nothing to do"),
             (&["-i", "1@a", "--grpc", "9559"], "expected IP-ADDRESS:PORT"),
             (&["-i", "1@a", "--egress-rate", "0"], "0 is not in"),

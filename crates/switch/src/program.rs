@@ -3,12 +3,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use p4_compiler::{Diagnostic, Severity};
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::WriteRequest;
 use p4runtime_proto::text_format;
 use prost::Message;
 
 use crate::error::SwitchError;
+use crate::options::Options;
+use crate::say;
 
 /// A program that has been read, or compiled.
 pub(crate) struct LoadedProgram {
@@ -28,9 +31,10 @@ pub(crate) struct Entries {
 }
 
 /// Reads a .json program, or compiles a .p4 one.
-pub(crate) fn load(path: &Path, p4info: Option<&Path>) -> Result<LoadedProgram, SwitchError> {
-    let extension = path.extension().and_then(|extension| extension.to_str());
-    match extension {
+pub(crate) fn load(path: &Path, options: &Options) -> Result<LoadedProgram, SwitchError> {
+    let p4info = options.p4info.as_deref();
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("p4") => compile(path, options),
         Some("json") => Ok(LoadedProgram {
             path: path.to_owned(),
             json: read_text("read the program", path)?,
@@ -40,6 +44,49 @@ pub(crate) fn load(path: &Path, p4info: Option<&Path>) -> Result<LoadedProgram, 
             path: path.to_owned(),
         }),
     }
+}
+
+/// Compiles, and says what the compiler warns of.
+fn compile(path: &Path, options: &Options) -> Result<LoadedProgram, SwitchError> {
+    let text = read_text("read the program", path)?;
+    let source = |path: &str| fs::read_to_string(path).ok();
+    let compiler_options = p4_compiler::Options {
+        include_dirs: options
+            .include
+            .iter()
+            .map(|folder| folder.display().to_string())
+            .collect(),
+        ..p4_compiler::Options::default()
+    };
+    let name = path.display().to_string();
+    let output = p4_compiler::compile(&name, &text, &source, &compiler_options);
+    let rendered = output
+        .diagnostics
+        .iter()
+        .map(Diagnostic::render)
+        .collect::<Vec<_>>()
+        .join("\n");
+    let is_error = |diagnostic: &&Diagnostic| diagnostic.severity == Severity::Error;
+    let n_errors = output.diagnostics.iter().filter(is_error).count();
+    let Some(program) = output.bmv2_json.filter(|_| n_errors == 0) else {
+        return Err(SwitchError::Compile {
+            path: path.to_owned(),
+            n_errors,
+            rendered,
+        });
+    };
+    if !rendered.is_empty() {
+        say(rendered.trim_end());
+    }
+    let json = serde_json::to_string(&program).map_err(|error| SwitchError::Program {
+        path: path.to_owned(),
+        message: error.to_string(),
+    })?;
+    Ok(LoadedProgram {
+        path: path.to_owned(),
+        json,
+        p4info: None,
+    })
 }
 
 /// Reads a P4Info file, protobuf text or binary.

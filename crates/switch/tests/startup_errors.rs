@@ -67,6 +67,28 @@ fn a_program_that_is_none_is_named_with_the_reason() {
 }
 
 #[test]
+fn what_is_wrong_in_a_p4_program_is_shown_where_it_is() {
+    let folder = TemporaryFolder::new("p4");
+    let text = "#include <core.p4>\nheader h_t {\n    bit<8> a;\n    bit<8 b;\n}\n";
+    let path = folder.file("wrong.p4", text);
+    let said = error(1, &["-i", "1@pcap:,/dev/null", &path]);
+    assert!(
+        said.starts_with(&format!("error: program {path}: 1 error\n\nerror[E0")),
+        "{said}"
+    );
+    assert!(
+        said.contains(&format!("--> {path}:4:")) && said.contains("    bit<8 b;"),
+        "{said}"
+    );
+    let missing = folder.path("missing.p4").display().to_string();
+    let said = error(1, &["-i", "1@pcap:,/dev/null", &missing]);
+    assert!(
+        said.contains(&format!("cannot read the program {missing}: No such file")),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_p4info_that_is_none_is_named_with_the_reason() {
     let folder = TemporaryFolder::new("p4infos");
     let json = program("forward.json").display().to_string();
