@@ -147,7 +147,7 @@ impl EventLoop {
                 .filter_map(|attached| attached.port.poll_fd());
             let descriptors = std::iter::once(self.mailbox.waker().as_fd()).chain(ports);
             self.waiter.wait(descriptors, timeout)?;
-            self.turn()?;
+            self.turn(after)?;
         }
         Ok(())
     }
@@ -187,14 +187,15 @@ impl EventLoop {
         )
     }
 
+    /// Whether the captures wait. Run through before there is a program they would be all drops;
+    /// with a controller to come, they wait for it.
+    fn is_held(&self, after: AfterReplay) -> bool {
+        self.clock.is_virtual() && after == AfterReplay::Serve && self.switch.program().is_none()
+    }
+
     /// When something happens that no descriptor tells of.
     fn next_event(&self, after: AfterReplay) -> Option<Nanos> {
-        // A capture that was run through before there is a program would be all drops; with a
-        // controller to come, it waits.
-        let is_held = self.clock.is_virtual()
-            && after == AfterReplay::Serve
-            && self.switch.program().is_none();
-        if is_held {
+        if self.is_held(after) {
             return None;
         }
         let frames = self
@@ -209,7 +210,7 @@ impl EventLoop {
         frames.chain(queues).min()
     }
 
-    fn turn(&mut self) -> Result<(), LoopError> {
+    fn turn(&mut self, after: AfterReplay) -> Result<(), LoopError> {
         if self.waiter.is_ready(0) {
             self.mailbox.waker().clear();
             self.run_work()?;
@@ -217,10 +218,13 @@ impl EventLoop {
         let now = self.clock.now();
         if self.switch.poll_timeout().is_some_and(|at| at <= now) {
             self.switch.handle_timeout(now);
-        }
-        for place in 0..self.ports.len() {
-            self.receive(place, now)?;
             self.run_switch(now)?;
+        }
+        if !self.is_held(after) {
+            for place in 0..self.ports.len() {
+                self.receive(place, now)?;
+                self.run_switch(now)?;
+            }
         }
         self.finish_turn()
     }

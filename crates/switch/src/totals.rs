@@ -241,11 +241,9 @@ impl fmt::Display for Text<'_> {
         for port in &totals.ports {
             let title = format!("dropped at port {}@{}", port.id, port.name);
             self.list(f, &title, &port.statistics.drops())?;
-            self.list(
-                f,
-                "link",
-                &[("link_down_events", port.statistics.link_down_events)],
-            )?;
+            let title = format!("link of port {}@{}", port.id, port.name);
+            let events = [("link_down_events", port.statistics.link_down_events)];
+            self.list(f, &title, &events)?;
         }
         if self.detail == Detail::Full && !totals.tables.is_empty() {
             let width = totals

@@ -6,6 +6,7 @@ use std::io::{self, BufWriter, LineWriter, Write};
 use dataplane::{TraceEvent, TraceRenderer, TraceSink};
 
 use crate::error::SwitchError;
+use crate::event_loop::AfterReplay;
 use crate::options::Options;
 use crate::say;
 
@@ -21,7 +22,7 @@ pub(crate) fn sink(options: &Options) -> Result<Option<Box<dyn TraceSink>>, Swit
         None => return Ok(None),
     };
     // Whoever watches a live switch wants each line when it happens; a replay is over soon.
-    let out: Box<dyn Write + Send> = match options.is_replay() {
+    let out: Box<dyn Write + Send> = match options.after_replay() == AfterReplay::End {
         true => Box::new(BufWriter::new(out)),
         false => Box::new(LineWriter::new(out)),
     };
