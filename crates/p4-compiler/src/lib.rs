@@ -13,6 +13,7 @@ mod diagnostic;
 mod ir;
 mod lex;
 mod limits;
+mod lower;
 mod preprocess;
 mod source;
 mod syntax;
@@ -57,6 +58,13 @@ pub fn compile(path: &str, text: &str, provider: &dyn SourceProvider, options: &
     let tokens = preprocess::preprocess((path, text), options, provider, &mut sources, &mut sink);
     let tree = syntax::parse(&tokens, &mut sink);
     let program = types::declare::check(&tree, &sources, &mut sink);
-    let _ = program;
-    Output { bmv2_json: None, diagnostics: sink.finish(&sources) }
+    let mut output = Output::default();
+    if !sink.has_errors()
+        && let Some((json, _resources)) = lower::lower(&program, &sources, path, &mut sink)
+        && !sink.has_errors()
+    {
+        output.bmv2_json = Some(json);
+    }
+    output.diagnostics = sink.finish(&sources);
+    output
 }

@@ -87,7 +87,6 @@ impl Lower<'_> {
             ExprKind::Mux(condition, yes, no) => self.mux(condition, yes, no),
             ExprKind::Cast(inner) => self.cast(inner, &expr.ty),
             ExprKind::Call(_) => self.call_value(expr),
-            ExprKind::Hit(inner, hit) => self.hit_value(inner, *hit),
             ExprKind::Poison => plain_hex(0),
             _ => self.no_value(expr),
         }
