@@ -86,19 +86,16 @@ impl Header {
 
 #[derive(Debug, Clone)]
 pub(crate) struct Stack {
-    pub name: String,
     pub elements: Vec<HeaderId>,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct Union {
-    pub name: String,
     pub members: Vec<HeaderId>,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct UnionStack {
-    pub name: String,
     pub elements: Vec<UnionId>,
 }
 
@@ -383,14 +380,12 @@ pub(crate) enum CalculationInput {
 
 #[derive(Debug, Clone)]
 pub(crate) struct Calculation {
-    pub name: String,
     pub algorithm: crate::externs::hash::Algorithm,
     pub input: Vec<CalculationInput>,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct Checksum {
-    pub name: String,
     pub target: FieldId,
     pub calculation: CalculationId,
     pub condition: Option<BoolExpr>,

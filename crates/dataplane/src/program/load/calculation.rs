@@ -21,7 +21,6 @@ impl Loader<'_> {
             }
             let id = CalculationId(index_u32(self.ir.calculations.len()));
             self.ir.calculations.push(Calculation {
-                name: calculation.name.clone(),
                 algorithm,
                 input,
             });
@@ -74,7 +73,6 @@ impl Loader<'_> {
                 None => None,
             };
             self.ir.checksums.push(Checksum {
-                name: checksum.name.clone(),
                 target,
                 calculation,
                 condition,

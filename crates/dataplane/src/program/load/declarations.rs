@@ -99,7 +99,7 @@ impl<'a> Loader<'a> {
                 return context.fail("has no element");
             }
             let id = StackId(index_u32(self.ir.stacks.len()));
-            self.ir.stacks.push(Stack { name: stack.name.clone(), elements });
+            self.ir.stacks.push(Stack { elements });
             if self.names.stacks.insert(&stack.name, id).is_some() {
                 return context.fail("declared twice");
             }
@@ -122,7 +122,7 @@ impl<'a> Loader<'a> {
                 return context.fail("has no element");
             }
             let id = UnionStackId(index_u32(self.ir.union_stacks.len()));
-            self.ir.union_stacks.push(UnionStack { name: stack.name.clone(), elements });
+            self.ir.union_stacks.push(UnionStack { elements });
             self.names.union_stacks.insert(&stack.name, id);
         }
         Ok(())
@@ -149,7 +149,7 @@ impl<'a> Loader<'a> {
                 header.union = Some(id);
             }
         }
-        self.ir.unions.push(Union { name: union.name.clone(), members });
+        self.ir.unions.push(Union { members });
         self.names.unions.insert(&union.name, id);
         self.names.union_ids.insert(union.id, id);
         let names = union_type.headers.iter().map(|(name, _)| name.as_str()).collect();

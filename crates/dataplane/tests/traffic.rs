@@ -1,0 +1,414 @@
+//! The traffic manager: recirculation, clones, replicas, queues, rates, drains, program change.
+
+mod support;
+
+use dataplane::{CloneSession, DropReason, MulticastGroup, PortId, Replica, SwitchConfig};
+use serde_json::json;
+use support::*;
+
+fn session(id: u32, replicas: &[(u16, u16)]) -> CloneSession {
+    CloneSession { id, replicas: to_replicas(replicas), truncate_bytes: None, class_of_service: 0 }
+}
+
+fn to_replicas(replicas: &[(u16, u16)]) -> Vec<Replica> {
+    let replica = |(port, instance): &(u16, u16)| Replica { port: PortId(*port), instance: *instance };
+    replicas.iter().map(replica).collect()
+}
+
+/// Each pass counts `left` down and recirculates with a clone to session 5; at 0 the packet is
+/// dropped, though it asks for recirculation, and still leaves a last clone. A clone (instance
+/// type 2) shows in `value` what it found: kept in the high byte, lost in the low byte.
+fn walker() -> Builder {
+    let mut b = Builder::new();
+    b.field_list(1, &["m.kept"]);
+    b.call(INGRESS, "in", &[
+        assign("pkt.kind", field("standard_metadata.ingress_port")),
+        assign("m.kept", op("+", field("m.kept"), hex(1))),
+        assign("m.lost", op("+", field("m.lost"), hex(1))),
+        output_to(3),
+    ], None);
+    b.start(INGRESS, "in");
+    let is_clone = op("==", field("standard_metadata.instance_type"), hex(2));
+    b.condition(EGRESS, "is_clone", is_clone, Some("show"), Some("is_last"));
+    let value = op("|", op("<<", field("m.kept"), hex(8)), field("m.lost"));
+    b.call(EGRESS, "show", &[assign("pkt.value", value)], None);
+    b.condition(EGRESS, "is_last", op("==", field("pkt.left"), hex(0)), Some("last"), Some("more"));
+    let session = hex(5);
+    b.call(EGRESS, "last", &[
+        prim("clone_egress_pkt_to_egress", &[session.clone(), hex(1)]),
+        prim("recirculate", &[hex(1)]),
+        mark_to_drop(),
+    ], None);
+    b.call(EGRESS, "more", &[
+        assign("pkt.left", op("-", field("pkt.left"), hex(1))),
+        prim("clone_egress_pkt_to_egress", &[session, hex(1)]),
+        prim("recirculate", &[hex(1)]),
+    ], None);
+    b.start(EGRESS, "is_clone");
+    b
+}
+
+#[test]
+fn a_drop_beats_recirculation_and_the_clone_survives_it() {
+    let mut switch = walker().switch(SwitchConfig::default());
+    switch.insert_clone_session(session(5, &[(7, 0)])).unwrap();
+    let out = exchange(&mut switch, 0, 2, &[9, 2, 0, 0, 0xaa]);
+    // Clones leave after every pass; the port is 2 in the first pass and 0 in later ones, kept
+    // metadata count the passes, others are zero.
+    assert_eq!(brief(&out), [
+        (7, vec![2, 1, 1, 0, 0xaa]),
+        (7, vec![0, 0, 2, 0, 0xaa]),
+        (7, vec![0, 0, 3, 0, 0xaa]),
+    ]);
+    let counters = switch.counters();
+    assert_eq!(counters.dropped(DropReason::EgressDrop), 1);
+    assert_eq!(counters.created_by_clone, 3);
+    assert_eq!(counters.port(PortId(7)).tx_packets, 3);
+    assert_eq!(counters.port(PortId(7)).tx_bytes, 15);
+    assert_eq!(counters.port(PortId(2)).rx_packets, 1);
+    assert_accounted(&switch);
+}
+
+#[test]
+fn a_clone_to_an_unknown_session_is_a_counted_drop() {
+    let mut switch = walker().switch(SwitchConfig::default());
+    assert_eq!(exchange(&mut switch, 0, 2, &[9, 1, 0, 0]), []);
+    assert_eq!(switch.counters().dropped(DropReason::CloneSessionUnknown), 2);
+    switch.insert_clone_session(session(5, &[])).unwrap();
+    assert_eq!(exchange(&mut switch, 0, 2, &[9, 1, 0, 0]), []);
+    assert_eq!(switch.counters().dropped(DropReason::CloneSessionEmpty), 2);
+    assert_accounted(&switch);
+}
+
+#[test]
+fn a_packet_that_recirculates_for_ever_is_stopped() {
+    let mut b = Builder::new();
+    b.call(EGRESS, "again", &[prim("recirculate", &[hex(0)])], None);
+    b.start(EGRESS, "again");
+    let mut switch = b.switch(SwitchConfig::default());
+    assert_eq!(exchange(&mut switch, 0, 0, &[0; 4]), []);
+    assert_eq!(switch.counters().dropped(DropReason::RecirculationLimit), 1);
+    assert_accounted(&switch);
+}
+
+#[test]
+fn a_packet_that_is_resubmitted_for_ever_is_stopped() {
+    let mut b = Builder::new();
+    b.call(INGRESS, "again", &[prim("resubmit", &[hex(0)])], None);
+    b.start(INGRESS, "again");
+    let mut switch = b.switch(SwitchConfig::default());
+    assert_eq!(exchange(&mut switch, 0, 0, &[0; 4]), []);
+    assert_eq!(switch.counters().dropped(DropReason::ResubmitLimit), 1);
+    assert_accounted(&switch);
+}
+
+#[test]
+fn a_resubmitted_packet_comes_back_as_it_was_with_the_list_kept() {
+    let mut b = Builder::new();
+    b.field_list(1, &["m.kept", "standard_metadata.ingress_port"]);
+    let again = op("==", field("standard_metadata.instance_type"), hex(6));
+    b.condition(INGRESS, "again", again, Some("second"), Some("first"));
+    b.call(INGRESS, "first", &[
+        assign("m.kept", hex(0x77)),
+        assign("m.lost", hex(0x77)),
+        assign("pkt.value", hex(0x1234)),
+        prim("resubmit", &[hex(1)]),
+    ], None);
+    b.call(INGRESS, "second", &[
+        assign("pkt.kind", field("m.kept")),
+        assign("pkt.left", op("+", field("m.lost"), field("standard_metadata.ingress_port"))),
+        output_to(1),
+    ], None);
+    b.start(INGRESS, "again");
+    let mut switch = b.switch(SwitchConfig::default());
+    let out = exchange(&mut switch, 0, 6, &[1, 1, 0xbe, 0xef, 9]);
+    assert_eq!(brief(&out), [(1, vec![0x77, 6, 0xbe, 0xef, 9])]);
+}
+
+#[test]
+fn an_ingress_clone_has_the_headers_as_they_arrived() {
+    let mut b = Builder::new();
+    b.field_list(1, &["m.kept"]);
+    b.call(INGRESS, "in", &[
+        assign("m.kept", hex(0x11)),
+        assign("m.lost", hex(0x22)),
+        prim("clone_ingress_pkt_to_egress", &[hex(9), hex(1)]),
+        assign("pkt.value", hex(0x5555)),
+        output_to(1),
+    ], None);
+    b.start(INGRESS, "in");
+    let kind = field("standard_metadata.instance_type");
+    b.call(EGRESS, "out", &[
+        assign("pkt.kind", kind),
+        assign("pkt.left", op("|", field("m.kept"), field("m.lost"))),
+    ], None);
+    b.start(EGRESS, "out");
+    let mut switch = b.switch(SwitchConfig::default());
+    let mut clones = session(9, &[(4, 0), (5, 3)]);
+    clones.truncate_bytes = Some(5);
+    switch.insert_clone_session(clones).unwrap();
+    let out = exchange(&mut switch, 0, 0, &[8, 8, 0xab, 0xcd, 1, 2, 3]);
+    assert_eq!(brief(&out), [
+        (4, vec![1, 0x11, 0xab, 0xcd, 1]),
+        (5, vec![1, 0x11, 0xab, 0xcd, 1]),
+        (1, vec![0, 0x33, 0x55, 0x55, 1, 2, 3]),
+    ]);
+    assert_accounted(&switch);
+}
+
+fn replicator() -> Builder {
+    let mut b = Builder::new();
+    let group = assign("standard_metadata.mcast_grp", field("pkt.kind"));
+    b.call(INGRESS, "in", &[group], None);
+    b.start(INGRESS, "in");
+    b.call(EGRESS, "out", &[
+        assign("pkt.value", field("standard_metadata.egress_rid")),
+        assign("pkt.left", field("standard_metadata.instance_type")),
+    ], None);
+    b.start(EGRESS, "out");
+    b
+}
+
+fn group(id: u32, replicas: &[(u16, u16)]) -> MulticastGroup {
+    MulticastGroup { id, replicas: to_replicas(replicas) }
+}
+
+#[test]
+fn replicas_are_made_in_the_order_of_the_group() {
+    let mut switch = replicator().switch(SwitchConfig::default());
+    switch.insert_multicast_group(group(3, &[(5, 1), (1, 9), (5, 2)])).unwrap();
+    let out = exchange(&mut switch, 0, 0, &[3, 0, 0, 0, 7]);
+    assert_eq!(brief(&out), [
+        (5, vec![3, 5, 0, 1, 7]),
+        (1, vec![3, 5, 0, 9, 7]),
+        (5, vec![3, 5, 0, 2, 7]),
+    ]);
+    assert_eq!(switch.counters().created_by_replication, 2);
+    switch.modify_multicast_group(group(3, &[(2, 4)])).unwrap();
+    assert_eq!(brief(&exchange(&mut switch, 0, 0, &[3, 0, 0, 0])), [(2, vec![3, 5, 0, 4])]);
+    assert_accounted(&switch);
+}
+
+#[test]
+fn a_group_that_is_not_there_or_empty_is_a_counted_drop() {
+    let mut switch = replicator().switch(SwitchConfig::default());
+    switch.insert_multicast_group(group(4, &[])).unwrap();
+    assert_eq!(exchange(&mut switch, 0, 0, &[3, 0, 0, 0]), []);
+    assert_eq!(exchange(&mut switch, 0, 0, &[4, 0, 0, 0]), []);
+    assert_eq!(switch.counters().dropped(DropReason::MulticastGroupUnknown), 1);
+    assert_eq!(switch.counters().dropped(DropReason::MulticastGroupEmpty), 1);
+    assert_accounted(&switch);
+}
+
+#[test]
+fn full_queues_drop_and_count() {
+    let config = SwitchConfig {
+        ingress_queue_packets: 2,
+        egress_queue_packets: 3,
+        ..SwitchConfig::default()
+    };
+    let mut switch = replicator().switch(config);
+    switch.insert_multicast_group(group(1, &[(1, 1), (1, 2), (1, 3), (1, 4), (2, 5)])).unwrap();
+    let out = exchange(&mut switch, 0, 0, &[1, 0, 0, 0]);
+    assert_eq!(out.len(), 4);
+    assert_eq!(switch.counters().dropped(DropReason::EgressQueueFull), 1);
+    for _ in 0..5 {
+        switch.handle_frame(0, PortId(0), &[0, 0, 0, 0]);
+    }
+    assert_eq!(switch.counters().dropped(DropReason::IngressQueueFull), 3);
+    assert_eq!(switch.packets_inside(), 2);
+    assert_accounted(&switch);
+}
+
+#[test]
+fn the_recirculation_queue_is_bounded() {
+    let config = SwitchConfig {
+        recirculation_queue_packets: 1,
+        recirculation_rate_pps: Some(1),
+        ..SwitchConfig::default()
+    };
+    let mut switch = walker().switch(config);
+    exchange(&mut switch, 0, 0, &[0, 5, 0, 0]);
+    exchange(&mut switch, 0, 0, &[0, 5, 0, 0]);
+    exchange(&mut switch, 0, 0, &[0, 5, 0, 0]);
+    // The first packet recirculates at once and then waits; the others find the place taken.
+    assert_eq!(switch.counters().dropped(DropReason::RecirculationQueueFull), 2);
+    assert_eq!(switch.packets_inside(), 1);
+    assert_accounted(&switch);
+}
+
+#[test]
+fn a_rate_spaces_departures_in_virtual_time() {
+    let config = SwitchConfig { egress_rate_pps: Some(1_000), ..SwitchConfig::default() };
+    let mut switch = replicator().switch(config);
+    switch.insert_multicast_group(group(1, &[(1, 1), (1, 2), (1, 3), (2, 4)])).unwrap();
+    let out = exchange(&mut switch, 10, 0, &[1, 0, 0, 0]);
+    assert_eq!(out.iter().map(|t| t.port.0).collect::<Vec<_>>(), [1, 2]);
+    assert_eq!(switch.poll_timeout(), Some(1_000_010));
+    assert_eq!(drain(&mut switch, 1_000_009), []);
+    switch.handle_timeout(1_000_010);
+    assert_eq!(drain(&mut switch, 1_000_010).len(), 1);
+    // A late poll does not delay what was due later.
+    assert_eq!(drain(&mut switch, 9_000_000).len(), 1);
+    assert_eq!(switch.poll_timeout(), None);
+    assert_accounted(&switch);
+}
+
+#[test]
+fn a_rate_holds_recirculated_packets_and_lets_new_frames_pass() {
+    let config = SwitchConfig { recirculation_rate_pps: Some(1_000_000), ..SwitchConfig::default() };
+    let mut switch = walker().switch(config);
+    switch.insert_clone_session(session(5, &[(7, 0)])).unwrap();
+    assert_eq!(exchange(&mut switch, 0, 0, &[0, 3, 0, 0]).len(), 2);
+    assert_eq!(switch.poll_timeout(), Some(1_000));
+    assert_eq!(exchange(&mut switch, 0, 0, &[0, 0, 0, 0]).len(), 1);
+    assert_eq!(drain(&mut switch, 1_000).len(), 1);
+    assert_eq!(drain(&mut switch, 2_000).len(), 1);
+    assert_accounted(&switch);
+}
+
+#[test]
+fn a_higher_priority_leaves_first() {
+    let mut b = Builder::new();
+    let priority = assign("standard_metadata.priority", field("pkt.kind"));
+    b.call(INGRESS, "in", &[priority, output_to(1)], None);
+    b.start(INGRESS, "in");
+    let config = SwitchConfig { egress_rate_pps: Some(1_000), ..SwitchConfig::default() };
+    let mut switch = b.switch(config);
+    for kind in [0, 0, 7, 7] {
+        switch.handle_frame(0, PortId(0), &[kind, 0, 0, 0]);
+    }
+    // Egress work goes first, so the first packet of each queue is out before the next comes in.
+    let first: Vec<u8> = drain(&mut switch, 0).iter().map(|t| t.frame[0]).collect();
+    assert_eq!(first, [0, 7]);
+    let second: Vec<u8> = drain(&mut switch, 1_000_000).iter().map(|t| t.frame[0]).collect();
+    assert_eq!(second, [7, 0]);
+}
+
+#[test]
+fn a_drain_waits_for_older_packets_and_their_descendants_only() {
+    let config = SwitchConfig { recirculation_rate_pps: Some(1_000), ..SwitchConfig::default() };
+    let mut switch = walker().switch(config);
+    switch.insert_clone_session(session(5, &[(7, 0)])).unwrap();
+    let before = switch.begin_drain();
+    assert!(switch.is_drained(before), "nothing was inside");
+    exchange(&mut switch, 0, 0, &[0, 2, 0, 0]);
+    let token = switch.begin_drain();
+    assert!(!switch.is_drained(token));
+    exchange(&mut switch, 0, 0, &[0, 9, 0, 0]);
+    drain(&mut switch, 999_999);
+    assert!(!switch.is_drained(token));
+    drain(&mut switch, 1_000_000);
+    assert!(switch.is_drained(token), "the older packet has ended");
+    assert_eq!(switch.packets_inside(), 1, "the younger one has not");
+    let token = switch.begin_drain();
+    assert!(!switch.is_drained(token));
+    while let Some(due) = switch.poll_timeout() {
+        switch.handle_timeout(due);
+        drain(&mut switch, due);
+    }
+    assert!(switch.is_drained(token));
+    assert_accounted(&switch);
+}
+
+#[test]
+fn a_new_program_clears_everything_and_counts_who_was_inside() {
+    let config = SwitchConfig { recirculation_rate_pps: Some(1), ..SwitchConfig::default() };
+    let mut switch = walker().switch(config);
+    switch.insert_clone_session(session(5, &[(7, 0)])).unwrap();
+    switch.insert_multicast_group(group(1, &[(1, 1)])).unwrap();
+    exchange(&mut switch, 0, 0, &[0, 9, 0, 0]);
+    let token = switch.begin_drain();
+    switch.handle_frame(0, PortId(0), &[0; 4]);
+    assert_eq!(switch.packets_inside(), 2);
+    switch.set_program(replicator().program());
+    assert_eq!(switch.counters().dropped(DropReason::PipelineChanged), 2);
+    assert!(switch.is_drained(token));
+    assert_eq!(switch.packets_inside(), 0);
+    assert_eq!(switch.clone_sessions(), []);
+    assert_eq!(switch.multicast_groups(), []);
+    assert_accounted(&switch);
+}
+
+#[test]
+fn frames_without_a_port_or_a_program_are_counted() {
+    let mut switch = dataplane::Switch::new(SwitchConfig::default());
+    switch.add_port(PortId(0));
+    assert_eq!(exchange(&mut switch, 0, 0, &[0; 4]), []);
+    assert_eq!(exchange(&mut switch, 0, 9, &[0; 4]), []);
+    assert_eq!(switch.counters().dropped(DropReason::NoPipeline), 1);
+    assert_eq!(switch.counters().dropped(DropReason::PortUnknown), 1);
+    assert_accounted(&switch);
+    let mut b = Builder::new();
+    b.call(INGRESS, "in", &[output_to(300)], None);
+    b.start(INGRESS, "in");
+    let mut switch = b.switch(SwitchConfig::default());
+    assert_eq!(exchange(&mut switch, 0, 0, &[0; 4]), []);
+    assert_eq!(switch.counters().dropped(DropReason::EgressPortUnknown), 1);
+    assert_accounted(&switch);
+}
+
+#[test]
+fn the_cpu_port_takes_packet_outs_and_gives_packet_ins() {
+    let mut b = Builder::new();
+    b.call(INGRESS, "in", &[assign("standard_metadata.egress_spec", field("pkt.value"))], None);
+    b.start(INGRESS, "in");
+    let mut switch = b.switch(SwitchConfig::default());
+    assert_eq!(brief(&exchange(&mut switch, 0, 510, &[1, 1, 0, 2])), [(2, vec![1, 1, 0, 2])]);
+    assert_eq!(exchange(&mut switch, 0, 3, &[1, 1, 1, 0xfe]), []);
+    assert_eq!(switch.poll_packet_in(), Some(vec![1, 1, 1, 0xfe]));
+    assert_eq!(switch.poll_packet_in(), None);
+    assert_eq!(switch.counters().to_cpu, 1);
+    assert_accounted(&switch);
+}
+
+#[test]
+fn timestamps_depths_and_lengths_are_filled_in() {
+    let mut b = Builder::new();
+    b.call(INGRESS, "in", &[
+        assign("m.kept", field("standard_metadata.ingress_global_timestamp")),
+        output_to(1),
+    ], None);
+    b.start(INGRESS, "in");
+    b.call(EGRESS, "out", &[
+        assign("pkt.kind", field("m.kept")),
+        assign("pkt.left", field("standard_metadata.deq_timedelta")),
+        assign("pkt.value", op("|",
+            op("<<", field("standard_metadata.packet_length"), hex(8)),
+            field("standard_metadata.enq_qdepth"))),
+    ], None);
+    b.start(EGRESS, "out");
+    let config = SwitchConfig { egress_rate_pps: Some(100_000), ..SwitchConfig::default() };
+    let mut switch = b.switch(config);
+    for _ in 0..3 {
+        switch.handle_frame(5_000, PortId(0), &[0, 0, 0, 0, 0xee]);
+    }
+    let mut out = drain(&mut switch, 6_000);
+    out.extend(drain(&mut switch, 16_000));
+    out.extend(drain(&mut switch, 26_000));
+    assert_eq!(brief(&out), [
+        (1, vec![5, 0, 5, 0, 0xee]),
+        (1, vec![5, 10, 5, 0, 0xee]),
+        (1, vec![5, 20, 5, 1, 0xee]),
+    ]);
+}
+
+#[test]
+fn digests_carry_canonical_values() {
+    let mut b = Builder::new();
+    b.push("learn_lists", json!({"id": 1, "name": "seen_t",
+        "elements": [field("pkt.kind"), field("pkt.value")]}));
+    b.call(INGRESS, "in", &[
+        prim("generate_digest", &[hex(0), hex(1)]),
+        assign("pkt.kind", hex(0)),
+        output_to(1),
+    ], None);
+    b.start(INGRESS, "in");
+    let mut switch = b.switch(SwitchConfig::default());
+    exchange(&mut switch, 0, 0, &[7, 0, 0x12, 0x34]);
+    let digest = switch.poll_digest().unwrap();
+    assert_eq!(digest.name, "seen_t");
+    // BMv2 reads the values at the end of ingress, not where the digest was called.
+    assert_eq!(digest.members, [vec![0], vec![0x12, 0x34]]);
+    assert_eq!(switch.poll_digest(), None);
+}
