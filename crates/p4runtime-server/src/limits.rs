@@ -26,3 +26,10 @@ pub const SAVED_UPDATES_MAX: usize = 1 << 20;
 /// How much earlier than the client's deadline a drain gives up, so that the answer still
 /// arrives: milliseconds.
 pub const DRAIN_ANSWER_MARGIN_MS: u64 = 20;
+
+/// Silence on a connection after which the client is asked whether it is still there: a primary
+/// whose machine has died must not stay primary. Seconds.
+pub const KEEPALIVE_INTERVAL_S: u64 = 10;
+
+/// How long the answer may take. Seconds.
+pub const KEEPALIVE_TIMEOUT_S: u64 = 10;

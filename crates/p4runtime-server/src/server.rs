@@ -2,17 +2,19 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::p4_runtime_server::P4RuntimeServer;
 use p4runtime_proto::p4::v1::{ForwardingPipelineConfig, WriteRequest};
 use p4runtime_proto::reprise::v1::switch_server::SwitchServer;
 use tokio::net::TcpListener;
+use tokio::sync::mpsc::unbounded_channel;
 use tonic::transport::server::TcpIncoming;
 
 use crate::device::{Device, ServerConfig};
 use crate::error::WriteError;
-use crate::limits::REQUEST_BYTES_MAX;
+use crate::limits::{KEEPALIVE_INTERVAL_S, KEEPALIVE_TIMEOUT_S, REQUEST_BYTES_MAX};
 use crate::p4runtime_service::P4RuntimeService;
 use crate::pipeline::{Pipeline, PipelineError};
 use crate::stream::serve_packet_in;
@@ -88,13 +90,17 @@ impl Server {
         listener: TcpListener,
         shutdown: impl Future<Output = ()> + Send,
     ) -> Result<(), tonic::transport::Error> {
-        let packet_in = tokio::spawn(serve_packet_in(Arc::clone(&self.device)));
+        let (sender, frames) = unbounded_channel();
+        self.device.handle.subscribe_packet_in(sender);
+        let packet_in = tokio::spawn(serve_packet_in(Arc::clone(&self.device), frames));
         let p4runtime = P4RuntimeServer::new(P4RuntimeService(Arc::clone(&self.device)))
             .max_decoding_message_size(REQUEST_BYTES_MAX)
             .max_encoding_message_size(usize::MAX);
         let switch = SwitchServer::new(SwitchService(Arc::clone(&self.device)));
         let device = Arc::clone(&self.device);
         let served = tonic::transport::Server::builder()
+            .http2_keepalive_interval(Some(Duration::from_secs(KEEPALIVE_INTERVAL_S)))
+            .http2_keepalive_timeout(Some(Duration::from_secs(KEEPALIVE_TIMEOUT_S)))
             .add_service(p4runtime)
             .add_service(switch)
             .serve_with_incoming_shutdown(

@@ -230,9 +230,7 @@ fn digest_ack_error(device: &Device, ack: &DigestListAck) -> EntityError {
 
 /// Gives every packet-in to the primary, as long as the switch runs; what nobody can take is
 /// counted.
-pub(crate) async fn serve_packet_in(device: Arc<Device>) {
-    let (sender, mut frames) = unbounded_channel();
-    device.handle.subscribe_packet_in(sender);
+pub(crate) async fn serve_packet_in(device: Arc<Device>, mut frames: UnboundedReceiver<Vec<u8>>) {
     while let Some(frame) = frames.recv().await {
         packet_in(&device, &frame);
     }
@@ -257,5 +255,31 @@ fn packet_in(device: &Device, frame: &[u8]) {
         None => drops.no_primary.add(),
         Some(primary) if primary.packet_in(packet) => {}
         Some(_) => drops.queue_full.add(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio_stream::StreamExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_slow_controller_loses_packets_but_no_notification() {
+        let (sender, mut receiver) = stream_pair();
+        for _ in 0..PACKET_IN_QUEUE_MAX {
+            assert!(sender.packet_in(PacketIn::default()));
+        }
+        assert!(!sender.packet_in(PacketIn::default()));
+        sender.arbitration(MasterArbitrationUpdate::default());
+        receiver.next().await.unwrap().unwrap();
+        assert!(sender.packet_in(PacketIn::default()));
+        assert!(!sender.packet_in(PacketIn::default()));
+        let mut n_arbitrations = 0;
+        for _ in 0..=PACKET_IN_QUEUE_MAX {
+            let message = receiver.next().await.unwrap().unwrap();
+            n_arbitrations += usize::from(matches!(message.update, Some(Update::Arbitration(_))));
+        }
+        assert_eq!(n_arbitrations, 1);
     }
 }

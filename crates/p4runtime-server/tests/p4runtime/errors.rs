@@ -1,11 +1,17 @@
 //! "Error Reporting Messages", "Write RPC" and "Read RPC": order of checks, batches, details.
 
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
+use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
 use p4runtime_proto::p4::v1::update::Type;
 use p4runtime_proto::p4::v1::write_request::Atomicity;
-use p4runtime_proto::p4::v1::{DigestEntry, Entity, MeterEntry, ReadRequest, Update, WriteRequest};
+use p4runtime_proto::p4::v1::{
+    ActionProfileGroup, ActionProfileMember, CounterEntry, DigestEntry, DirectCounterEntry,
+    DirectMeterEntry, Entity, Error, ExternEntry, MeterEntry, ReadRequest, RegisterEntry, Update,
+    ValueSetEntry, WriteRequest,
+};
 use p4runtime_server::WriteError;
 use tonic::Code;
+use tonic::transport::Endpoint;
 
 use crate::harness::{DEVICE_ID, Harness, details, ids, patiently, read, update};
 use crate::registers::{cell, read_cell};
@@ -138,9 +144,17 @@ async fn only_the_primary_writes_and_everybody_reads() {
 async fn what_is_not_supported_is_named() {
     let harness = Harness::start().await;
     let mut primary = harness.primary().await;
+    let meter = MeterEntry {
+        meter_id: 1,
+        ..Default::default()
+    };
+    let digest = DigestEntry {
+        digest_id: 1,
+        ..Default::default()
+    };
     for (kind, name) in [
-        (Kind::MeterEntry(MeterEntry::default()), "MeterEntry"),
-        (Kind::DigestEntry(DigestEntry::default()), "DigestEntry"),
+        (Kind::MeterEntry(meter), "MeterEntry"),
+        (Kind::DigestEntry(digest), "DigestEntry"),
     ] {
         let refused = primary
             .write_one(Type::Insert, kind.clone())
@@ -152,6 +166,28 @@ async fn what_is_not_supported_is_named() {
         );
         assert_eq!(primary.read_error(kind).await, Code::Unimplemented);
     }
+}
+
+#[tokio::test]
+async fn the_whole_state_is_read_by_naming_every_kind() {
+    let harness = Harness::start().await;
+    let mut client = harness.client().await;
+    let everything = vec![
+        Kind::ExternEntry(ExternEntry::default()),
+        all(0),
+        Kind::ActionProfileMember(ActionProfileMember::default()),
+        Kind::ActionProfileGroup(ActionProfileGroup::default()),
+        Kind::MeterEntry(MeterEntry::default()),
+        Kind::DirectMeterEntry(DirectMeterEntry::default()),
+        Kind::CounterEntry(CounterEntry::default()),
+        Kind::DirectCounterEntry(DirectCounterEntry::default()),
+        Kind::ValueSetEntry(ValueSetEntry::default()),
+        Kind::RegisterEntry(RegisterEntry::default()),
+        Kind::DigestEntry(DigestEntry::default()),
+    ];
+    let found = read(&mut client, everything).await.unwrap();
+    // Constant entries, the same with their counters, counter cells, register cells.
+    assert_eq!(found.len(), 2 + 2 + 16 + 131_072 + 8);
 }
 
 #[tokio::test]
@@ -220,4 +256,20 @@ async fn the_switch_itself_writes_without_an_election() {
     let bare = Harness::without_pipeline(dataplane::SwitchConfig::default()).await;
     let refused = bare.server.write(&request).await.unwrap_err();
     assert_eq!(refused.to_string(), "no forwarding pipeline is set");
+}
+
+#[tokio::test]
+async fn a_client_that_takes_large_metadata_is_told_every_error_of_a_large_batch() {
+    let harness = Harness::start().await;
+    let mut primary = harness.primary().await;
+    let endpoint = Endpoint::from_shared(format!("http://{}", harness.address)).unwrap();
+    let endpoint = endpoint.http2_max_header_list_size(1 << 20);
+    primary.client = P4RuntimeClient::new(endpoint.connect().await.unwrap());
+    let cells = [-1].into_iter().chain(0..9_999);
+    let updates = cells.map(|index| update(Type::Modify, cell(index, &[1])));
+    let status = primary.write(updates.collect()).await.unwrap_err();
+    let errors = details(&status);
+    assert_eq!(errors.len(), 10_000);
+    assert_eq!(errors[0].canonical_code, Code::InvalidArgument as i32);
+    assert!(errors[1..].iter().all(|error| *error == Error::default()));
 }

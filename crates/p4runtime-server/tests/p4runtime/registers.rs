@@ -6,7 +6,7 @@ use p4runtime_proto::p4::v1::update::Type;
 use p4runtime_proto::p4::v1::{Index, P4Data, RegisterEntry};
 use tonic::Code;
 
-use crate::harness::{Controller, Harness, ids};
+use crate::harness::{Controller, Harness, ids, read, update};
 
 fn register(register_id: u32, index: Option<i64>, data: Option<Data>) -> Kind {
     Kind::RegisterEntry(RegisterEntry {
@@ -29,16 +29,19 @@ pub async fn read_cell(controller: &mut Controller, index: i64) -> Vec<u8> {
     let [found] = &found.unwrap()[..] else {
         panic!("expected one cell")
     };
-    let Kind::RegisterEntry(RegisterEntry {
-        data: Some(P4Data {
-            data: Some(Data::Bitstring(value)),
-        }),
-        ..
-    }) = found
-    else {
-        panic!("expected a bit string, got {found:?}");
-    };
-    value.clone()
+    data(found).to_vec()
+}
+
+fn data(cell: &Kind) -> &[u8] {
+    match cell {
+        Kind::RegisterEntry(RegisterEntry {
+            data: Some(P4Data {
+                data: Some(Data::Bitstring(value)),
+            }),
+            ..
+        }) => value,
+        other => panic!("expected a cell with a bit string, got {other:?}"),
+    }
 }
 
 #[tokio::test]
@@ -149,4 +152,38 @@ async fn wrong_updates_are_refused() {
     ] {
         assert_eq!(primary.read_error(entity).await, code);
     }
+}
+
+#[tokio::test]
+async fn a_long_read_sees_no_half_of_a_write() {
+    let harness = Harness::start().await;
+    let mut primary = harness.primary().await;
+    let mut reader = harness.client().await;
+    let reading = tokio::spawn(async move {
+        for _ in 0..4 {
+            let all = register(ids::SLOTS, None, None);
+            let cells = read(&mut reader, vec![all]).await.unwrap();
+            let values: Vec<_> = [0, 131_071]
+                .map(|index| data(&cells[index]).to_vec())
+                .into();
+            assert_eq!(values[0], values[1]);
+        }
+    });
+    let mut n_writes = 0_u32;
+    while !reading.is_finished() {
+        let value = &bytes(n_writes);
+        let both = [cell(0, value), cell(131_071, value)];
+        let batch = both.map(|cell| update(Type::Modify, cell)).into();
+        primary.write(batch).await.unwrap();
+        n_writes += 1;
+    }
+    reading.await.unwrap();
+    assert!(n_writes > 1);
+}
+
+/// The shortest byte string of a number.
+fn bytes(number: u32) -> Vec<u8> {
+    let bytes = number.to_be_bytes();
+    let first = bytes.iter().position(|byte| *byte != 0).unwrap_or(3);
+    bytes[first..].to_vec()
 }

@@ -1,0 +1,70 @@
+//! A P4Runtime server over a switch without ports, for tests with controllers from elsewhere.
+//!
+//! Usage: `memory_switch ADDRESS [P4INFO JSON]`; prints the address that it listens on, serves
+//! until its standard input ends. A frame that the switch sends out of port 3 comes back in on
+//! port 0, so that a controller alone can make packet-ins.
+
+use std::error::Error;
+use std::io::Read;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dataplane::{PortId, SwitchConfig};
+use p4runtime_proto::text_format;
+use p4runtime_server::{Server, ServerConfig, SwitchHandle};
+use tokio::net::TcpListener;
+
+#[allow(dead_code, reason = "the tests use what is left over here")]
+#[path = "../tests/support/memory_loop.rs"]
+mod memory_loop;
+
+use memory_loop::MemoryLoop;
+
+/// The port whose output is looped back.
+const LOOPED_FROM: PortId = PortId(3);
+const LOOPED_TO: u16 = 0;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let (address, program) = match args.as_slice() {
+        [address] => (address, None),
+        [address, p4info, json] => (address, Some((p4info, json))),
+        _ => return Err("expected ADDRESS [P4INFO JSON]".into()),
+    };
+    let config = ServerConfig {
+        device_id: 1,
+        cpu_port: Some(PortId(510)),
+    };
+    let switch = Arc::new(MemoryLoop::start(SwitchConfig::default(), 4));
+    let server = Server::new(config, Arc::clone(&switch) as Arc<dyn SwitchHandle>);
+    if let Some((p4info, json)) = program {
+        let p4info = text_format::parse_p4info(&std::fs::read_to_string(p4info)?)?;
+        server.set_pipeline(p4info, std::fs::read(json)?).await?;
+    }
+    let listener = TcpListener::bind(address).await?;
+    println!("{}", listener.local_addr()?);
+    tokio::spawn(loop_back(switch));
+    server.serve(listener, end_of_input()).await?;
+    Ok(())
+}
+
+async fn loop_back(switch: Arc<MemoryLoop>) {
+    loop {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        for transmit in switch.transmitted() {
+            if transmit.port == LOOPED_FROM {
+                switch.receive(LOOPED_TO, &transmit.frame);
+            }
+        }
+    }
+}
+
+async fn end_of_input() {
+    let wait = tokio::task::spawn_blocking(|| {
+        let mut rest = Vec::new();
+        // An error ends the input as well.
+        let _ = std::io::stdin().read_to_end(&mut rest);
+    });
+    let _ = wait.await;
+}
