@@ -1,0 +1,26 @@
+//! Every limit of the compiler, with its unit and its reason.
+
+/// Files that include one another, deep; more is a cycle without a guard.
+pub const INCLUDE_DEPTH: usize = 64;
+/// Tokens after preprocessing; more is a macro that explodes.
+pub const TOKENS: usize = 4_000_000;
+/// Macros inside macros, deep.
+pub const MACRO_DEPTH: usize = 64;
+/// Parentheses, blocks and types inside one another; the compiler's walks are recursive.
+pub const NESTING: usize = 48;
+/// Height of one expression's tree, so that a long chain of operators stays within the stack.
+pub const EXPRESSION_HEIGHT: u16 = 96;
+/// Bits of a value; simple_switch has no bound, a mistyped width has.
+pub const WIDTH_BITS: u32 = 65_536;
+/// Bits of a constant while it is folded.
+pub const CONSTANT_BITS: u64 = 1 << 20;
+/// Functions, controls and parsers inlined into one another, deep; more is recursion.
+pub const INLINE_DEPTH: usize = 32;
+/// Elements of a header stack.
+pub const STACK_SIZE: u32 = 1_024;
+/// Transitions into which one `select` with ranges may unfold.
+pub const SELECT_CASES: usize = 4_096;
+/// Primitives, nodes and parser operations of one program; more is inlining that explodes.
+pub const LOWERED_STATEMENTS: usize = 500_000;
+/// Errors after which the rest is not shown; a broken `#include` can cause thousands.
+pub const ERRORS: usize = 200;

@@ -1,0 +1,86 @@
+//! Actions that tables run.
+
+use bmv2_json::RuntimeDatum;
+
+use super::place::Place;
+use super::{Binding, Lower, qualify};
+use crate::ir::{self, Direction, Expr};
+
+impl Lower<'_> {
+    /// The name for the control plane, in the control instance that is being lowered.
+    pub fn action_name(&self, id: usize) -> String {
+        let action = &self.program.actions[id];
+        let name = ir::name_annotation(&action.annotations).unwrap_or_else(|| action.name.to_string());
+        if action.is_global { qualify("", &name) } else { qualify(&self.path, &name) }
+    }
+
+    /// Makes an action known to the control plane though no table has it.
+    pub fn register_action(&mut self, id: usize) {
+        let name = self.action_name(id);
+        if !self.resources.actions.iter().any(|(known, _)| *known == name) {
+            self.resources.actions.push((name, id));
+        }
+    }
+
+    /// The JSON action for a table's use; what the table binds itself makes an action of its own.
+    pub fn lower_action(&mut self, id: usize, arguments: &[Option<Expr>], table: &str) -> u32 {
+        self.register_action(id);
+        let name = self.action_name(id);
+        let action = &self.program.actions[id];
+        let directed = |parameter: &usize| self.program.vars[*parameter].direction != Direction::None;
+        let own = action.parameters.iter().any(directed);
+        let key = if own { format!("{name} in {table}") } else { name.clone() };
+        if let Some(known) = self.actions_done.get(&key) {
+            return *known;
+        }
+        let mut runtime_data = Vec::new();
+        let mut bound = Vec::new();
+        for (parameter, argument) in action.parameters.iter().zip(arguments) {
+            let var = &self.program.vars[*parameter];
+            if var.direction != Direction::None {
+                bound.push((*parameter, argument.clone()));
+                continue;
+            }
+            let Some(bitwidth) = self.program.width(&var.ty) else {
+                let message = format!("an action's parameter cannot have the type {}", self.program.type_name(&var.ty));
+                self.sink.error("E0604", var.span, message).help("use bit<W>, int<W>, bool or an enum");
+                continue;
+            };
+            let place = Place::Data(runtime_data.len() as u32, var.ty.clone());
+            self.env.insert(*parameter, Binding::Place(place));
+            let name = ir::name_annotation(&var.annotations).unwrap_or_else(|| var.name.to_string());
+            runtime_data.push(RuntimeDatum { name, bitwidth });
+        }
+        let primitives = self.straight_line(|lower| {
+            let copies = lower.bind_action(&bound);
+            lower.statements(&action.body);
+            for (target, source) in copies {
+                lower.copy(&target, &source, action.span);
+            }
+        });
+        let json_id = self.json.actions.len() as u32;
+        let source_info = self.source_info(action.span);
+        self.json.actions.push(bmv2_json::Action { name, id: json_id, runtime_data, primitives, source_info });
+        self.actions_done.insert(key, json_id);
+        json_id
+    }
+
+    fn bind_action(&mut self, bound: &[(usize, Option<Expr>)]) -> Vec<(Place, Place)> {
+        let mut copies = Vec::new();
+        for (parameter, argument) in bound {
+            let var = &self.program.vars[*parameter];
+            let Some(argument) = argument else { continue };
+            let local = self.temp(&var.name, &var.ty, var.span);
+            if var.direction != Direction::Out {
+                self.assign(&local, argument);
+            }
+            if var.direction != Direction::In
+                && let Some(place) = self.place(argument)
+            {
+                copies.push((place, local.clone()));
+            }
+            self.env.insert(*parameter, Binding::Place(local));
+        }
+        copies
+    }
+}

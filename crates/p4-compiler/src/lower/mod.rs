@@ -1,0 +1,434 @@
+//! The checked program in BMv2's words: everything inlined, one storage place for each variable,
+//! control flow as tables and conditionals.
+//!
+//! The walk begins at `main`. A sub-control's parameters share their arguments' storage where
+//! nothing can tell the difference, and are copied in and out otherwise. What simple_switch
+//! cannot express is reported as E06xx.
+
+mod action;
+mod call;
+mod checksum;
+mod control;
+mod deparser;
+mod expression;
+mod externs;
+mod headers;
+mod parser;
+mod place;
+mod table;
+
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+
+use bmv2_json::{Primitive, SourceInfo, Value};
+
+use crate::diagnostic::Sink;
+use crate::ir::{self, Annotation, Expr, ExprKind, InstanceKind, Program, VarId};
+use crate::limits;
+use crate::source::{SourceMap, Span};
+use crate::types::Type;
+use control::Node;
+pub use externs::ExternObject;
+use place::{Place, operation, parameter, plain_hex};
+
+/// What a variable or parameter stands for.
+#[derive(Clone, Debug)]
+pub enum Binding {
+    Place(Place),
+    /// Known at compile time.
+    Constant(Expr),
+    /// An `in` parameter that is read where it is used.
+    Value(Value),
+    Object(Object),
+}
+
+/// Something that is called, not computed with.
+#[derive(Clone, Debug)]
+pub enum Object {
+    /// The packet of a parser or deparser.
+    Packet,
+    /// Index into [`Lower::externs`].
+    Extern(usize),
+    /// An instance of a control or parser: what it is, its constructor's arguments, its path.
+    Block(Rc<BlockInstance>),
+}
+
+#[derive(Debug)]
+pub struct BlockInstance {
+    pub kind: InstanceKind,
+    pub arguments: Vec<(VarId, Binding)>,
+    pub path: String,
+}
+
+/// Which part of the architecture is being lowered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stage {
+    Parser,
+    Verify,
+    Ingress,
+    Egress,
+    Compute,
+    Deparser,
+}
+
+/// Straight-line code with jumps: the body of an action.
+#[derive(Default, Debug)]
+pub struct Body {
+    pub primitives: Vec<Primitive>,
+    jumps: Vec<(usize, usize)>,
+    labels: Vec<Option<usize>>,
+}
+
+/// A table as the control plane sees it.
+pub struct TableInfo {
+    pub table: usize,
+    pub name: String,
+    pub size: u64,
+    /// Name and the annotations of the reference.
+    pub actions: Vec<(String, Vec<Annotation>)>,
+    pub default: Option<(String, Vec<(u32, Expr)>)>,
+    pub direct_counter: Option<usize>,
+    pub direct_meter: Option<usize>,
+    pub profile: Option<usize>,
+    pub supports_timeout: bool,
+}
+
+/// What P4Info is made from.
+#[derive(Default)]
+pub struct Resources {
+    pub tables: Vec<TableInfo>,
+    /// Name and declaration.
+    pub actions: Vec<(String, usize)>,
+    pub value_sets: Vec<(String, usize, u64)>,
+    /// Name and the type of the data.
+    pub digests: Vec<(String, Type)>,
+    pub externs: Vec<ExternObject>,
+}
+
+pub struct Lower<'a> {
+    pub program: &'a Program,
+    pub sources: &'a SourceMap,
+    pub sink: &'a mut Sink,
+    pub json: bmv2_json::Program,
+    pub env: HashMap<VarId, Binding>,
+    pub instances: HashMap<usize, Object>,
+    pub externs: Vec<ExternObject>,
+    pub resources: Resources,
+    names: HashSet<String>,
+    header_types: HashMap<usize, String>,
+    scalars: Vec<bmv2_json::Field>,
+    body: Body,
+    nodes: Vec<Node>,
+    stage: Stage,
+    /// In straight-line code: `if` becomes jumps, not nodes.
+    straight: bool,
+    /// Where `return` jumps, in straight-line code, and where its value goes.
+    return_to: Option<(usize, Option<Place>)>,
+    /// Where `exit` jumps, in straight-line code.
+    exit_to: usize,
+    path: String,
+    actions_done: HashMap<String, u32>,
+    field_list_ids: HashMap<u32, u32>,
+    depth: usize,
+    statements_done: usize,
+    parser_ops: Vec<bmv2_json::ParserOp>,
+    states: Vec<bmv2_json::ParseState>,
+    current_state: String,
+    table_index: HashMap<String, usize>,
+    tables: Vec<bmv2_json::Table>,
+    tables_linked: Vec<bool>,
+    conditionals: Vec<bmv2_json::Conditional>,
+    action_profiles: Vec<bmv2_json::ActionProfile>,
+    key_places: HashMap<(String, usize), Place>,
+    block_storage: HashMap<String, HashMap<VarId, Binding>>,
+    block_instances: HashMap<String, Vec<(usize, Object)>>,
+    repeated: HashSet<usize>,
+    next_holder: usize,
+}
+
+/// Lowers the program; the JSON is complete only where no error was reported.
+pub fn lower(program: &Program, sources: &SourceMap, path: &str, sink: &mut Sink) -> Option<(bmv2_json::Program, Resources)> {
+    let Some(main) = program.main else {
+        sink.error("E0507", Span::default(), "the program has no `main`").help("end it with `V1Switch(...) main;`");
+        return None;
+    };
+    let mut lower = Lower {
+        program,
+        sources,
+        sink,
+        json: bmv2_json::Program::default(),
+        env: HashMap::new(),
+        instances: HashMap::new(),
+        externs: Vec::new(),
+        resources: Resources::default(),
+        names: HashSet::new(),
+        header_types: HashMap::new(),
+        scalars: Vec::new(),
+        body: Body::default(),
+        nodes: Vec::new(),
+        stage: Stage::Parser,
+        straight: false,
+        return_to: None,
+        exit_to: 0,
+        path: String::new(),
+        actions_done: HashMap::new(),
+        field_list_ids: HashMap::new(),
+        depth: 0,
+        statements_done: 0,
+        parser_ops: Vec::new(),
+        states: Vec::new(),
+        current_state: String::new(),
+        table_index: HashMap::new(),
+        tables: Vec::new(),
+        tables_linked: Vec::new(),
+        conditionals: Vec::new(),
+        action_profiles: Vec::new(),
+        key_places: HashMap::new(),
+        block_storage: HashMap::new(),
+        block_instances: HashMap::new(),
+        repeated: HashSet::new(),
+        next_holder: program.vars.len(),
+    };
+    lower.json.program = Some(path.to_owned());
+    lower.json.meta.compiler = Some(concat!("reprise p4-compiler ", env!("CARGO_PKG_VERSION")).to_owned());
+    lower.run(main);
+    let Lower { json, mut resources, externs, .. } = lower;
+    resources.externs = externs;
+    Some((json, resources))
+}
+
+impl Lower<'_> {
+    fn run(&mut self, main: usize) {
+        let instance = &self.program.instances[main];
+        let InstanceKind::Package(package, _) = &instance.kind else {
+            self.sink.error("E0507", instance.span, "`main` is not a package");
+            return;
+        };
+        if &*self.program.package_names[*package] != "V1Switch" || instance.arguments.len() != 6 {
+            let message = format!("the package {} is not known to this compiler", self.program.package_names[*package]);
+            self.sink.error("E0602", instance.span, message).help("this back end makes programs for `V1Switch` of v1model.p4");
+            return;
+        }
+        for id in &self.program.globals {
+            if *id != main {
+                self.instantiate_named(*id, "");
+            }
+        }
+        let blocks: Vec<Option<Rc<BlockInstance>>> = instance.arguments.iter().map(|argument| self.architecture_block(argument.as_ref())).collect();
+        let [Some(parser), Some(verify), Some(ingress), Some(egress), Some(compute), Some(deparser)] = blocks.as_slice() else { return };
+        let places = self.architecture_places(parser);
+        self.lower_parser(parser, &places);
+        self.lower_checksums(verify, &places, Stage::Verify);
+        self.lower_pipeline(ingress, &places, Stage::Ingress);
+        self.lower_pipeline(egress, &places, Stage::Egress);
+        self.lower_checksums(compute, &places, Stage::Compute);
+        self.lower_deparser(deparser, &places);
+        self.finish_headers();
+    }
+
+    fn architecture_block(&mut self, argument: Option<&Expr>) -> Option<Rc<BlockInstance>> {
+        let argument = argument?;
+        match &argument.kind {
+            ExprKind::Construct(instance) => {
+                let name = match instance.kind {
+                    InstanceKind::Control(id) => self.program.controls[id].name.clone(),
+                    InstanceKind::Parser(id) => self.program.parsers[id].name.clone(),
+                    _ => return None,
+                };
+                match self.instantiate(instance, &name, "") {
+                    Object::Block(block) => Some(block),
+                    _ => None,
+                }
+            }
+            ExprKind::Instance(id) => match self.instances.get(id) {
+                Some(Object::Block(block)) => Some(block.clone()),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Makes an instance of a declaration in the current path.
+    pub fn instantiate_named(&mut self, id: usize, path: &str) {
+        let instance = &self.program.instances[id];
+        let name = ir::name_annotation(&instance.annotations).unwrap_or_else(|| instance.name.to_string());
+        let object = self.instantiate(instance, &name, path);
+        self.instances.insert(id, object);
+    }
+
+    /// Makes an instance with its constructor's arguments evaluated.
+    pub fn instantiate(&mut self, instance: &ir::Instance, name: &str, path: &str) -> Object {
+        let full = qualify(path, name);
+        let parameters: &[VarId] = match &instance.kind {
+            InstanceKind::Control(id) => &self.program.controls[*id].constructor,
+            InstanceKind::Parser(id) => &self.program.parsers[*id].constructor,
+            InstanceKind::Extern(id, types) => return Object::Extern(self.extern_object(instance, *id, types, full)),
+            InstanceKind::Package(..) | InstanceKind::Poison => return Object::Packet,
+        };
+        let mut arguments = Vec::new();
+        for (parameter, argument) in parameters.iter().zip(&instance.arguments) {
+            if let Some(argument) = argument {
+                arguments.push((*parameter, self.constructor_argument(argument, &full)));
+            }
+        }
+        Object::Block(Rc::new(BlockInstance { kind: instance.kind.clone(), arguments, path: full }))
+    }
+
+    fn constructor_argument(&mut self, argument: &Expr, path: &str) -> Binding {
+        match &argument.kind {
+            ExprKind::Construct(inner) => Binding::Object(self.instantiate(inner, "argument", path)),
+            ExprKind::Instance(id) => self.instances.get(id).map_or(Binding::Object(Object::Packet), |object| Binding::Object(object.clone())),
+            ExprKind::Var(id) if matches!(self.env.get(id), Some(Binding::Object(_))) => {
+                self.env.get(id).cloned().unwrap_or(Binding::Object(Object::Packet))
+            }
+            _ => Binding::Constant(self.resolve(argument)),
+        }
+    }
+
+    /// The object that an expression names.
+    pub fn object(&mut self, expr: &Expr) -> Option<Object> {
+        match &expr.kind {
+            ExprKind::Instance(id) => self.instances.get(id).cloned(),
+            ExprKind::Var(id) => match self.env.get(id) {
+                Some(Binding::Object(object)) => Some(object.clone()),
+                _ => None,
+            },
+            ExprKind::Construct(instance) => {
+                let name = match &instance.kind {
+                    InstanceKind::Control(id) => self.program.controls[*id].name.clone(),
+                    InstanceKind::Parser(id) => self.program.parsers[*id].name.clone(),
+                    InstanceKind::Extern(id, _) => self.program.extern_names[*id].clone(),
+                    _ => return None,
+                };
+                let path = self.path.clone();
+                let unique = self.fresh(&qualify(&path, &name));
+                Some(self.instantiate(instance, &format!(".{unique}"), ""))
+            }
+            _ => None,
+        }
+    }
+
+    /// A place as an expression: a variable that no source name has.
+    pub fn hold(&mut self, place: Place, ty: Type, span: Span) -> Expr {
+        let id = self.next_holder;
+        self.next_holder += 1;
+        self.env.insert(id, Binding::Place(place));
+        Expr { kind: ExprKind::Var(id), ty, span }
+    }
+
+    pub fn unsupported(&mut self, span: Span, what: &str) {
+        self.sink.error("E0601", span, format!("{what} is not supported yet by this back end"));
+    }
+
+    /// A name that nothing else has.
+    pub fn fresh(&mut self, base: &str) -> String {
+        if self.names.insert(base.to_owned()) {
+            return base.to_owned();
+        }
+        let mut number = 0_u32;
+        loop {
+            let candidate = format!("{base}_{number}");
+            if self.names.insert(candidate.clone()) {
+                return candidate;
+            }
+            number += 1;
+        }
+    }
+
+    /// Where in the source, as the JSON says it.
+    pub fn source_info(&self, span: Span) -> Option<SourceInfo> {
+        let file = self.sources.file(span.file)?;
+        let (line, column) = self.sources.line_column(span);
+        let text = self.sources.text(span);
+        let first = text.lines().next().unwrap_or("");
+        let fragment: String = first.chars().take(60).collect();
+        let more = if fragment.len() < text.len() { " ..." } else { "" };
+        Some(SourceInfo { filename: file.name.to_string(), line, column, source_fragment: format!("{fragment}{more}") })
+    }
+
+    // Straight-line code.
+
+    pub fn emit(&mut self, op: &str, parameters: Vec<Value>, span: Span) {
+        self.statements_done += 1;
+        if self.statements_done == limits::LOWERED_STATEMENTS {
+            let message = format!("the program becomes more than {} statements when everything is inlined", limits::LOWERED_STATEMENTS);
+            self.sink.error("E0603", span, message);
+        }
+        if self.statements_done >= limits::LOWERED_STATEMENTS {
+            return;
+        }
+        let primitive = Primitive { op: op.to_owned(), parameters, source_info: self.source_info(span) };
+        self.body.primitives.push(primitive);
+    }
+
+    fn new_label(&mut self) -> usize {
+        self.body.labels.push(None);
+        self.body.labels.len() - 1
+    }
+
+    fn set_label(&mut self, label: usize) {
+        self.body.labels[label] = Some(self.body.primitives.len());
+    }
+
+    fn jump(&mut self, label: usize, span: Span) {
+        self.body.jumps.push((self.body.primitives.len(), label));
+        self.emit("_jump", Vec::new(), span);
+    }
+
+    /// `if (condition) yes else no`, as jumps.
+    pub fn branch(&mut self, condition: Value, span: Span, yes: impl FnOnce(&mut Self), no: impl FnOnce(&mut Self)) {
+        let (otherwise, end) = (self.new_label(), self.new_label());
+        self.body.jumps.push((self.body.primitives.len(), otherwise));
+        self.emit("_jump_if_zero", vec![parameter(operation("b2d", None, Some(condition)))], span);
+        yes(self);
+        let before = self.body.primitives.len();
+        self.jump(end, span);
+        self.set_label(otherwise);
+        no(self);
+        if self.body.primitives.len() == before + 1 {
+            // Nothing stands in `else`: the jump over it is not needed.
+            self.body.primitives.pop();
+            self.body.jumps.retain(|(at, _)| *at != before);
+            self.body.labels[otherwise] = Some(before);
+            self.body.labels.iter_mut().flatten().filter(|at| **at == before + 1).for_each(|at| *at = before);
+        }
+        self.set_label(end);
+    }
+
+    /// Puts the jumps' targets in and gives the finished code.
+    pub fn take_body(&mut self) -> Vec<Primitive> {
+        let body = std::mem::take(&mut self.body);
+        let mut primitives = body.primitives;
+        let end = primitives.len();
+        for (at, label) in body.jumps {
+            let target = body.labels.get(label).copied().flatten().unwrap_or(end);
+            if let Some(jump) = primitives.get_mut(at) {
+                jump.parameters.push(plain_hex(target as u64));
+            }
+        }
+        primitives
+    }
+
+    /// Runs `inner` as straight-line code of its own and gives that code.
+    pub fn straight_line(&mut self, inner: impl FnOnce(&mut Self)) -> Vec<Primitive> {
+        let outer = std::mem::take(&mut self.body);
+        let end = self.new_label();
+        let saved = (self.straight, self.return_to.take(), self.exit_to);
+        (self.straight, self.return_to, self.exit_to) = (true, Some((end, None)), end);
+        inner(self);
+        self.set_label(end);
+        (self.straight, self.return_to, self.exit_to) = saved;
+        let primitives = self.take_body();
+        self.body = outer;
+        primitives
+    }
+}
+
+/// `path.name`; a name that begins with a dot stands alone.
+pub fn qualify(path: &str, name: &str) -> String {
+    match name.strip_prefix('.') {
+        Some(absolute) => absolute.to_owned(),
+        None if path.is_empty() => name.to_owned(),
+        None => format!("{path}.{name}"),
+    }
+}

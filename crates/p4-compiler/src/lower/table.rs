@@ -1,0 +1,414 @@
+//! Tables: keys, entries, default actions and the externs that tables own.
+
+use bmv2_json::{ActionEntry, ActionProfile, DefaultEntry, Entry, MatchKey, Selector, Table, TableKey, Value};
+use num_bigint::BigInt;
+use num_traits::{ToPrimitive as _, Zero as _};
+
+use super::place::{Place, hex_text, parameter};
+use super::{Lower, Object, TableInfo, qualify};
+use crate::ir::{self, ActionUse, BinaryOp, Builtin, Callee, Direction, Expr, ExprKind, Key};
+use crate::source::Span;
+use crate::types::Type;
+use crate::types::const_eval::mask;
+
+/// Entries of a table that says nothing about its size.
+pub const DEFAULT_SIZE: u32 = 1024;
+
+impl Lower<'_> {
+    /// Prepares a table's keys and gives its position among the pipeline's tables.
+    pub fn apply_table(&mut self, id: usize, span: Span) -> usize {
+        let table = &self.program.tables[id];
+        let name = ir::name_annotation(&table.annotations).unwrap_or_else(|| table.name.to_string());
+        let name = qualify(&self.path, &name);
+        let keys: Vec<(TableKey, Option<Value>)> = table.keys.iter().enumerate().map(|(at, key)| self.key(&name, at, key)).collect();
+        self.flush(span);
+        if let Some(index) = self.table_index.get(&name) {
+            return *index;
+        }
+        let index = self.tables.len();
+        self.table_index.insert(name.clone(), index);
+        self.tables_linked.push(false);
+        self.tables.push(placeholder(&name));
+        let built = self.build_table(id, name, keys);
+        self.tables[index] = built;
+        index
+    }
+
+    /// The key's field; what is no field is computed into one first.
+    fn key(&mut self, table: &str, at: usize, key: &Key) -> (TableKey, Option<Value>) {
+        let expr = self.resolve(&key.expr);
+        let match_type = if &*key.match_kind == "optional" { "ternary" } else { &*key.match_kind };
+        let (target, bits, input) = match self.simple_key(&expr) {
+            Some((place, bits)) => place_key(&place, bits, self.read_raw(&place).0),
+            None => {
+                let place = match self.key_places.get(&(table.to_owned(), at)) {
+                    Some(place) => place.clone(),
+                    None => {
+                        let place = self.temp("key", &expr.ty, expr.span);
+                        self.key_places.insert((table.to_owned(), at), place.clone());
+                        place
+                    }
+                };
+                self.assign(&place, &expr);
+                place_key(&place, None, self.read_raw(&place).0)
+            }
+        };
+        let json = TableKey { match_type: match_type.to_owned(), name: Some(key.name.clone()), target, mask: bits };
+        (json, Some(input))
+    }
+
+    /// A field, perhaps under a constant mask, or a header's validity.
+    fn simple_key(&mut self, expr: &Expr) -> Option<(Place, Option<String>)> {
+        match &expr.kind {
+            ExprKind::Call(call) => match &call.callee {
+                Callee::Builtin(Builtin::IsValid, object) => match self.place(object)? {
+                    Place::Header { name, .. } => Some((Place::Field { header: name, field: "$valid$".to_owned(), ty: Type::Bool }, None)),
+                    _ => None,
+                },
+                _ => None,
+            },
+            ExprKind::Binary(BinaryOp::BitAnd, left, right) => {
+                let (field, bits) = match (&left.kind, &right.kind) {
+                    (_, ExprKind::Int(bits)) => (left, bits),
+                    (ExprKind::Int(bits), _) => (right, bits),
+                    _ => return None,
+                };
+                let (place, None) = self.simple_key(field)? else { return None };
+                let width = self.program.width(&field.ty)?;
+                Some((place, Some(hex_text(bits, width))))
+            }
+            ExprKind::Var(_) | ExprKind::Field(..) => match self.place(expr)? {
+                place @ Place::Field { .. } => Some((place, None)),
+                _ => None,
+            },
+            ExprKind::Cast(inner) if self.program.width(&inner.ty) == self.program.width(&expr.ty) && self.program.underlying(&inner.ty) == self.program.underlying(&expr.ty) => {
+                self.simple_key(inner)
+            }
+            _ => None,
+        }
+    }
+
+    fn build_table(&mut self, id: usize, name: String, keys: Vec<(TableKey, Option<Value>)>) -> Table {
+        let table = &self.program.tables[id];
+        let selector: Vec<Value> = keys.iter().filter(|(key, _)| key.match_type == "selector").filter_map(|(_, value)| value.clone()).collect();
+        let keys: Vec<TableKey> = keys.into_iter().map(|(key, _)| key).filter(|key| key.match_type != "selector").collect();
+        let match_type = self.match_type(&keys, table);
+        let (mut action_ids, mut actions) = (Vec::new(), Vec::new());
+        let mut listed = Vec::new();
+        for used in &table.actions {
+            action_ids.push(self.lower_action(used.action, &used.arguments, &name));
+            let action = self.action_name(used.action);
+            actions.push(action.clone());
+            listed.push((action, used.annotations.clone()));
+        }
+        let size = self.table_size(table);
+        let profile = self.profile(table, &selector);
+        let counter = self.direct(table, "counters", &name);
+        let meter = self.direct(table, "meters", &name);
+        let supports_timeout = matches!(table.property("support_timeout"), Some(property) if matches!(property.value.kind, ExprKind::Bool(true)));
+        let default = self.default_entry(table, &name, &mut action_ids, &mut actions, &mut listed);
+        let entries = self.entries(table, &name);
+        let info_default = table.default_action.as_ref().map(|used| self.default_info(used));
+        let no_action = || ("NoAction".to_owned(), Vec::new());
+        let entry_count = table.entries.as_ref().map_or(0, |(_, list)| list.len() as u32);
+        self.resources.tables.push(TableInfo {
+            table: id,
+            name: name.clone(),
+            size,
+            actions: listed,
+            default: Some(info_default.unwrap_or_else(no_action)),
+            direct_counter: counter,
+            direct_meter: meter,
+            profile,
+            supports_timeout,
+        });
+        let (kind, action_profile) = match profile {
+            Some(at) if self.externs[at].kind == "action_selector" => ("indirect_ws", Some(self.externs[at].name.clone())),
+            Some(at) => ("indirect", Some(self.externs[at].name.clone())),
+            None => ("simple", None),
+        };
+        Table {
+            source_info: self.source_info(table.span),
+            name,
+            id: 0,
+            key: keys,
+            match_type,
+            kind: kind.to_owned(),
+            action_profile,
+            max_size: if entry_count > 0 && table.property("size").is_none() { entry_count } else { u32::try_from(size).unwrap_or(u32::MAX) },
+            with_counters: counter.is_some(),
+            support_timeout: supports_timeout,
+            direct_meters: meter.map(|at| self.externs[at].name.clone()),
+            action_ids,
+            actions,
+            base_default_next: None,
+            next_tables: std::collections::BTreeMap::new(),
+            default_entry: if profile.is_some() { None } else { default },
+            entries,
+        }
+    }
+
+    fn match_type(&mut self, keys: &[TableKey], table: &ir::Table) -> String {
+        let has = |kind: &str| keys.iter().any(|key| key.match_type == kind);
+        if keys.iter().filter(|key| key.match_type == "lpm").count() > 1 {
+            self.sink.error("E0608", table.span, format!("table `{}` has more than one lpm key", table.name)).help("make the others ternary");
+        }
+        for key in table.keys.iter().filter(|key| !crate::types::table::is_known_match_kind(&key.match_kind)) {
+            let message = format!("simple_switch does not match with `{}`", key.match_kind);
+            self.sink.error("E0608", key.expr.span, message);
+        }
+        let kind = ["range", "ternary", "lpm"].into_iter().find(|kind| has(kind)).unwrap_or("exact");
+        kind.to_owned()
+    }
+
+    fn table_size(&mut self, table: &ir::Table) -> u64 {
+        let Some(property) = table.property("size") else { return u64::from(DEFAULT_SIZE) };
+        match self.resolve(&property.value).kind {
+            ExprKind::Int(value) => match value.to_u64() {
+                Some(0) => u64::from(DEFAULT_SIZE),
+                Some(size) if size <= u64::from(u32::MAX) => size,
+                _ => {
+                    self.sink.error("E0503", property.span, format!("{value} is not a table's size"));
+                    u64::from(DEFAULT_SIZE)
+                }
+            },
+            _ => {
+                self.sink.error("E0502", property.span, "a table's size must be known at compile time");
+                u64::from(DEFAULT_SIZE)
+            }
+        }
+    }
+
+    /// The extern in a table's property.
+    fn property_extern(&mut self, table: &ir::Table, name: &str) -> Option<usize> {
+        let property = table.property(name)?;
+        let object = match &property.value.kind {
+            ExprKind::Construct(instance) => {
+                let own = ir::name_annotation(&property.annotations).unwrap_or_else(|| format!("{}_{name}", table.name));
+                let path = self.path.clone();
+                Some(self.instantiate(instance, &own, &path))
+            }
+            _ => self.object(&property.value),
+        };
+        match object {
+            Some(Object::Extern(at)) => Some(at),
+            _ => {
+                self.sink.error("E0508", property.span, format!("`{name}` needs an extern's instance"));
+                None
+            }
+        }
+    }
+
+    fn direct(&mut self, table: &ir::Table, property: &str, name: &str) -> Option<usize> {
+        let at = self.property_extern(table, property)?;
+        let wanted = if property == "counters" { "direct_counter" } else { "direct_meter" };
+        if self.externs[at].kind != wanted {
+            let span = table.property(property).map_or(table.span, |property| property.span);
+            self.sink.error("E0508", span, format!("`{property}` needs a {wanted}"));
+            return None;
+        }
+        if let Some(other) = self.externs[at].bound_to.clone() {
+            let message = format!("`{}` belongs to table `{other}` already", self.externs[at].name);
+            self.sink.error("E0508", table.span, message).help("each table has a direct counter or meter of its own");
+        }
+        self.externs[at].bound_to = Some(name.to_owned());
+        self.bind_direct(at, name);
+        Some(at)
+    }
+
+    fn profile(&mut self, table: &ir::Table, selector: &[Value]) -> Option<usize> {
+        let at = self.property_extern(table, "implementation")?;
+        let (name, kind, size) = (self.externs[at].name.clone(), self.externs[at].kind.clone(), self.externs[at].size);
+        if !self.action_profiles.iter().any(|profile| profile.name == name) {
+            let is_selector = kind == "action_selector";
+            let algo = self.externs[at].algorithm.clone();
+            let selector = is_selector.then(|| Selector { algo, input: selector.to_vec() });
+            let before: usize = self.json.pipelines.iter().map(|pipeline| pipeline.action_profiles.len()).sum();
+            let id = (before + self.action_profiles.len()) as u32;
+            let source_info = self.source_info(self.externs[at].span);
+            self.action_profiles.push(ActionProfile { name, id, source_info, max_size: size, selector });
+        }
+        self.externs[at].tables.push(qualify(&self.path, &ir::name_annotation(&table.annotations).unwrap_or_else(|| table.name.to_string())));
+        Some(at)
+    }
+
+    fn default_info(&mut self, used: &ActionUse) -> (String, Vec<(u32, Expr)>) {
+        let parameters = &self.program.actions[used.action].parameters;
+        let mut arguments = Vec::new();
+        let mut number = 0;
+        for (parameter, argument) in parameters.iter().zip(&used.arguments) {
+            if self.program.vars[*parameter].direction != Direction::None {
+                continue;
+            }
+            number += 1;
+            let id = ir::int_annotation(&self.program.vars[*parameter].annotations, "id").and_then(|ids| ids.first().and_then(|id| id.to_u32()));
+            if let Some(argument) = argument {
+                arguments.push((id.unwrap_or(number), self.resolve(argument)));
+            }
+        }
+        (self.action_name(used.action), arguments)
+    }
+
+    fn default_entry(
+        &mut self,
+        table: &ir::Table,
+        name: &str,
+        action_ids: &mut Vec<u32>,
+        actions: &mut Vec<String>,
+        listed: &mut Vec<(String, Vec<ir::Annotation>)>,
+    ) -> Option<DefaultEntry> {
+        match &table.default_action {
+            Some(used) => {
+                let action_id = self.lower_action(used.action, &used.arguments, name);
+                let action_data = self.action_data(used);
+                let fixed = table.default_is_const;
+                Some(DefaultEntry { action_id, action_const: fixed, action_data, action_entry_const: fixed })
+            }
+            None => {
+                // Without a default action a miss does nothing.
+                let nothing = self.program.actions.iter().position(|action| action.is_global && &*action.name == "NoAction")?;
+                let action_id = self.lower_action(nothing, &[], name);
+                if !action_ids.contains(&action_id) {
+                    let action = self.action_name(nothing);
+                    action_ids.push(action_id);
+                    actions.push(action.clone());
+                    let span = table.span;
+                    let body = crate::syntax::ast::AnnotationBody::None;
+                    listed.push((action, vec![ir::Annotation { name: "defaultonly".into(), body, span }]));
+                }
+                Some(DefaultEntry { action_id, action_const: false, action_data: Vec::new(), action_entry_const: false })
+            }
+        }
+    }
+
+    fn action_data(&mut self, used: &ActionUse) -> Vec<String> {
+        let parameters = &self.program.actions[used.action].parameters;
+        let mut data = Vec::new();
+        for (parameter, argument) in parameters.iter().zip(&used.arguments) {
+            if self.program.vars[*parameter].direction != Direction::None {
+                continue;
+            }
+            let width = self.program.width(&self.program.vars[*parameter].ty).unwrap_or(0);
+            data.push(match argument.as_ref().and_then(|argument| self.constant(argument)) {
+                Some(value) => hex_text(&unsigned(&value, width), width),
+                None => {
+                    self.sink.error("E0502", used.span, "an action's arguments here must be known at compile time");
+                    String::new()
+                }
+            });
+        }
+        data
+    }
+
+    /// A compile-time number, whatever its type.
+    pub fn constant(&self, expr: &Expr) -> Option<BigInt> {
+        match self.resolve(expr).kind {
+            ExprKind::Int(value) => Some(value),
+            ExprKind::Bool(value) => Some(BigInt::from(u8::from(value))),
+            ExprKind::Error(value) => Some(BigInt::from(value)),
+            ExprKind::Member(_, index) => Some(BigInt::from(index)),
+            _ => None,
+        }
+    }
+
+    fn entries(&mut self, table: &ir::Table, name: &str) -> Option<Vec<Entry>> {
+        let (is_const, list) = table.entries.as_ref()?;
+        if !is_const {
+            self.sink.warning("W0609", table.span, format!("the entries of table `{}` are loaded as constant entries", table.name)).help("write `const entries`");
+        }
+        let keys: Vec<&Key> = table.keys.iter().filter(|key| &*key.match_kind != "selector").collect();
+        let mut out = Vec::new();
+        for (position, entry) in list.iter().enumerate() {
+            let match_key = entry.keys.iter().zip(&keys).filter_map(|(set, key)| self.match_key(set, key)).collect();
+            let action_id = self.lower_action(entry.action.action, &entry.action.arguments, name);
+            let action_data = self.action_data(&entry.action);
+            let priority = entry.priority.as_ref().and_then(|priority| self.constant(priority)).and_then(|value| value.to_u32());
+            out.push(Entry {
+                source_info: self.source_info(entry.span),
+                match_key,
+                action_entry: ActionEntry { action_id, action_data },
+                priority: priority.unwrap_or(position as u32 + 1),
+            });
+        }
+        Some(out)
+    }
+
+    fn match_key(&mut self, set: &Expr, key: &Key) -> Option<MatchKey> {
+        let width = self.program.width(&key.expr.ty)?;
+        let all = mask(width);
+        let text = |value: &BigInt| hex_text(&unsigned(value, width), width);
+        let zero = BigInt::zero();
+        let (low, high, bits) = match &set.kind {
+            ExprKind::DontCare => (zero.clone(), all.clone(), zero),
+            ExprKind::Range(low, high) => (self.constant(low)?, self.constant(high)?, all.clone()),
+            ExprKind::Mask(value, bits) => {
+                let (value, bits) = (self.constant(value)?, self.constant(bits)?);
+                (&value & &bits, value, bits)
+            }
+            _ => {
+                let value = self.constant(set)?;
+                (value.clone(), value, all.clone())
+            }
+        };
+        let exact_needed = matches!(set.kind, ExprKind::Range(..) | ExprKind::Mask(..) | ExprKind::DontCare);
+        match &*key.match_kind {
+            "exact" if exact_needed => {
+                self.sink.error("E0509", set.span, "an exact key is matched with one value").help("make the key ternary");
+                None
+            }
+            "exact" => Some(MatchKey::Exact { key: text(&low) }),
+            "lpm" => match prefix_length(&bits, width) {
+                Some(prefix_length) => Some(MatchKey::Lpm { key: text(&low), prefix_length }),
+                None => {
+                    self.sink.error("E0509", set.span, "the mask of an lpm key is ones followed by zeros");
+                    None
+                }
+            },
+            "range" => Some(MatchKey::Range { start: text(&low), end: text(&high) }),
+            _ if matches!(set.kind, ExprKind::Range(..)) => {
+                self.sink.error("E0509", set.span, "a range matches only a range key");
+                None
+            }
+            _ => Some(MatchKey::Ternary { key: text(&low), mask: text(&bits) }),
+        }
+    }
+}
+
+fn unsigned(value: &BigInt, width: u32) -> BigInt {
+    crate::types::const_eval::wrap(value, width, false)
+}
+
+/// Leading ones, where nothing but zeros follows them.
+fn prefix_length(bits: &BigInt, width: u32) -> Option<u32> {
+    (0..=width).find(|length| *bits == (mask(*length) << (width - length)))
+}
+
+fn place_key(place: &Place, bits: Option<String>, input: Value) -> ((String, String), Option<String>, Value) {
+    let target = match place {
+        Place::Field { header, field, .. } => (header.clone(), field.clone()),
+        _ => (String::new(), String::new()),
+    };
+    (target, bits, parameter(input))
+}
+
+fn placeholder(name: &str) -> Table {
+    Table {
+        name: name.to_owned(),
+        id: 0,
+        source_info: None,
+        key: Vec::new(),
+        match_type: "exact".to_owned(),
+        kind: "simple".to_owned(),
+        action_profile: None,
+        max_size: DEFAULT_SIZE,
+        with_counters: false,
+        support_timeout: false,
+        direct_meters: None,
+        action_ids: Vec::new(),
+        actions: Vec::new(),
+        base_default_next: None,
+        next_tables: std::collections::BTreeMap::new(),
+        default_entry: None,
+        entries: None,
+    }
+}

@@ -1,0 +1,105 @@
+//! Source texts and places in them.
+
+use std::rc::Rc;
+
+/// A range of bytes in one file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash, PartialOrd, Ord)]
+pub struct Span {
+    /// Index into the [`SourceMap`].
+    pub file: u32,
+    /// First byte.
+    pub start: u32,
+    /// One behind the last byte.
+    pub end: u32,
+}
+
+impl Span {
+    /// From the beginning of this to the end of the other, where both are in one file.
+    pub fn to(self, other: Self) -> Self {
+        if self.file == other.file && other.end >= self.start {
+            Self { end: other.end, ..self }
+        } else {
+            self
+        }
+    }
+}
+
+/// A file that was read.
+pub struct SourceFile {
+    /// The path as it was asked for.
+    pub name: Rc<str>,
+    /// The text.
+    pub text: Rc<str>,
+    line_starts: Vec<u32>,
+}
+
+/// Every file of one compilation.
+#[derive(Default)]
+pub struct SourceMap {
+    files: Vec<SourceFile>,
+}
+
+/// A place for people: line from 1, column from 1 in characters.
+pub struct Position {
+    /// The file's name.
+    pub file: Rc<str>,
+    /// From 1.
+    pub line: u32,
+    /// From 1, in characters.
+    pub column: u32,
+    /// The whole line.
+    pub text: String,
+    /// Characters to underline in that line, at least 1.
+    pub length: u32,
+}
+
+impl SourceMap {
+    /// Adds a file and gives its number.
+    pub fn add(&mut self, name: &str, text: &str) -> u32 {
+        let starts = std::iter::once(0).chain(
+            text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at as u32 + 1),
+        );
+        let file = SourceFile { name: name.into(), text: text.into(), line_starts: starts.collect() };
+        self.files.push(file);
+        (self.files.len() - 1) as u32
+    }
+
+    /// The file with this number, where there is one.
+    pub fn file(&self, file: u32) -> Option<&SourceFile> {
+        self.files.get(file as usize)
+    }
+
+    /// The text under a span.
+    pub fn text(&self, span: Span) -> &str {
+        self.file(span.file)
+            .and_then(|file| file.text.get(span.start as usize..span.end as usize))
+            .unwrap_or("")
+    }
+
+    /// Line (from 1) and byte column (from 0).
+    pub fn line_column(&self, span: Span) -> (u32, u32) {
+        let Some(file) = self.file(span.file) else { return (1, 0) };
+        let line = file.line_starts.partition_point(|start| *start <= span.start).max(1);
+        (line as u32, span.start.saturating_sub(file.line_starts[line - 1]))
+    }
+
+    /// The place for people.
+    pub fn position(&self, span: Span) -> Position {
+        let (line, column) = self.line_column(span);
+        let Some(file) = self.file(span.file) else {
+            return Position { file: "".into(), line, column: 1, text: String::new(), length: 1 };
+        };
+        let start = file.line_starts[line as usize - 1] as usize;
+        let text = file.text[start..].lines().next().unwrap_or("");
+        let before = text.get(..column as usize).unwrap_or(text);
+        let end = (span.end as usize).saturating_sub(start).min(text.len());
+        let under = text.get(column as usize..end.max(column as usize)).unwrap_or("");
+        Position {
+            file: file.name.clone(),
+            line,
+            column: before.chars().count() as u32 + 1,
+            text: text.to_owned(),
+            length: (under.chars().count() as u32).max(1),
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! Tokens to a syntax tree: recursive descent, one function per production of the grammar.
+//!
+//! After an error the parser goes on at the next statement, member or declaration, so that one
+//! run reports every independent mistake.
+
+pub mod ast;
+mod declaration;
+pub use declaration::flatten_keys;
+mod expression;
+mod statement;
+
+use std::rc::Rc;
+
+use ast::{Annotation, AnnotationBody, Declaration, Ident};
+
+use crate::diagnostic::Sink;
+use crate::lex::{Tok, Token};
+use crate::limits;
+use crate::source::Span;
+
+/// Words that cannot name anything (the others of the grammar may).
+const RESERVED: &[&str] = &[
+    "action", "bit", "bool", "const", "control", "default", "else", "enum", "error", "exit", "extern", "false",
+    "for", "header", "header_union", "if", "in", "inout", "int", "match_kind", "out", "package", "parser", "return",
+    "select", "string", "struct", "switch", "this", "transition", "true", "tuple", "typedef", "varbit", "valueset",
+    "void", "_",
+];
+
+/// The production was not there; the error is already in the sink.
+#[derive(Debug)]
+pub struct Failed;
+
+type Parsed<T> = Result<T, Failed>;
+
+/// Reads the whole program.
+pub fn parse(tokens: &[Token], sink: &mut Sink) -> Vec<Declaration> {
+    let mut parser = Parser { tokens, at: 0, depth: 0, sink };
+    parser.program()
+}
+
+pub struct Parser<'a> {
+    tokens: &'a [Token],
+    at: usize,
+    depth: usize,
+    sink: &'a mut Sink,
+}
+
+impl Parser<'_> {
+    fn peek(&self) -> &Token {
+        self.nth(0)
+    }
+
+    fn nth(&self, ahead: usize) -> &Token {
+        let last = self.tokens.len() - 1;
+        &self.tokens[(self.at + ahead).min(last)]
+    }
+
+    fn span(&self) -> Span {
+        self.peek().span
+    }
+
+    fn last_span(&self) -> Span {
+        self.tokens[self.at.saturating_sub(1)].span
+    }
+
+    fn advance(&mut self) {
+        if self.at + 1 < self.tokens.len() {
+            self.at += 1;
+        }
+    }
+
+    fn at_end(&self) -> bool {
+        matches!(self.peek().tok, Tok::Eof)
+    }
+
+    fn at(&self, punct: &str) -> bool {
+        self.peek().is(punct)
+    }
+
+    fn at_word(&self, word: &str) -> bool {
+        self.peek().word() == Some(word)
+    }
+
+    fn eat(&mut self, punct: &str) -> bool {
+        let found = self.at(punct);
+        if found {
+            self.advance();
+        }
+        found
+    }
+
+    fn eat_word(&mut self, word: &str) -> bool {
+        let found = self.at_word(word);
+        if found {
+            self.advance();
+        }
+        found
+    }
+
+    /// What stands here, for a message.
+    fn found(&self) -> String {
+        match &self.peek().tok {
+            Tok::Word(word) => format!("`{word}`"),
+            Tok::Int(value, _) => format!("the number {value}"),
+            Tok::Str(_) => "a string".to_owned(),
+            Tok::Punct(punct) => format!("`{punct}`"),
+            Tok::Eof => "the end of the file".to_owned(),
+        }
+    }
+
+    fn unexpected<T>(&mut self, wanted: &str) -> Parsed<T> {
+        let message = format!("expected {wanted}, found {}", self.found());
+        self.sink.error("E0201", self.span(), message);
+        Err(Failed)
+    }
+
+    fn expect(&mut self, punct: &str) -> Parsed<Span> {
+        let span = self.span();
+        if self.eat(punct) { Ok(span) } else { self.unexpected(&format!("`{punct}`")) }
+    }
+
+    /// A missing `;` is reported behind what came before, and counts as there.
+    fn semicolon(&mut self) -> Parsed<Span> {
+        if !self.at(";") && self.peek().first {
+            let before = self.last_span();
+            let behind = Span { start: before.end.saturating_sub(1), ..before };
+            self.sink.error("E0202", behind, "expected `;`").help("add `;` at the end of this line");
+            return Ok(before);
+        }
+        self.expect(";")
+    }
+
+    fn expect_word(&mut self, word: &str) -> Parsed<Span> {
+        let span = self.span();
+        if self.eat_word(word) { Ok(span) } else { self.unexpected(&format!("`{word}`")) }
+    }
+
+    fn name(&mut self) -> Parsed<Ident> {
+        let span = self.span();
+        match &self.peek().tok {
+            Tok::Word(word) if !RESERVED.contains(&&**word) => {
+                let name = word.clone();
+                self.advance();
+                Ok(Ident { name, span })
+            }
+            Tok::Word(word) => {
+                let message = format!("`{word}` is a keyword, a name is needed here");
+                self.sink.error("E0203", span, message);
+                Err(Failed)
+            }
+            _ => self.unexpected("a name"),
+        }
+    }
+
+    /// Any word at all, keywords too: after a dot and in annotations.
+    fn word(&mut self) -> Parsed<Ident> {
+        let span = self.span();
+        match &self.peek().tok {
+            Tok::Word(word) => {
+                let name: Rc<str> = word.clone();
+                self.advance();
+                Ok(Ident { name, span })
+            }
+            _ => self.unexpected("a name"),
+        }
+    }
+
+    /// Runs a production one level deeper, within the limit.
+    fn nested<T>(&mut self, inner: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+        if self.depth >= limits::NESTING {
+            let message = format!("this is nested more than {} deep", limits::NESTING);
+            self.sink.error("E0204", self.span(), message).help("take a part out: into a constant, a function or a control");
+            // Whatever follows would only repeat the message.
+            self.at = self.tokens.len() - 1;
+            return Err(Failed);
+        }
+        self.depth += 1;
+        let result = inner(self);
+        self.depth -= 1;
+        result
+    }
+
+    /// `a, b, c` up to a closing token, a comma at the end allowed.
+    fn list<T>(&mut self, close: &str, mut item: impl FnMut(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
+        let mut items = Vec::new();
+        while !self.at(close) {
+            items.push(item(self)?);
+            if !self.eat(",") {
+                break;
+            }
+        }
+        self.expect(close)?;
+        Ok(items)
+    }
+
+    /// `optAnnotations`.
+    fn annotations(&mut self) -> Parsed<Vec<Annotation>> {
+        let mut out = Vec::new();
+        while self.at("@") {
+            let start = self.span();
+            self.advance();
+            let name = self.word()?.name;
+            let body = if self.at("(") {
+                self.annotation_tokens()?
+            } else if self.at("[") {
+                self.advance();
+                self.structured_annotation()?
+            } else {
+                AnnotationBody::None
+            };
+            out.push(Annotation { name, body, span: start.to(self.last_span()) });
+        }
+        Ok(out)
+    }
+
+    fn annotation_tokens(&mut self) -> Parsed<AnnotationBody> {
+        let open = self.span();
+        let mut tokens = Vec::new();
+        let mut depth = 0;
+        while !self.at_end() {
+            if self.at("(") {
+                depth += 1;
+            } else if self.at(")") {
+                depth -= 1;
+            }
+            if depth > 1 || !(self.at("(") || self.at(")")) || (depth == 1 && self.at(")")) {
+                tokens.push(self.peek().clone());
+            }
+            self.advance();
+            if depth == 0 {
+                return Ok(AnnotationBody::Tokens(tokens));
+            }
+        }
+        self.sink.error("E0201", open, "this parenthesis is not closed");
+        Err(Failed)
+    }
+
+    fn structured_annotation(&mut self) -> Parsed<AnnotationBody> {
+        if matches!(self.peek().tok, Tok::Word(_)) && self.nth(1).is("=") {
+            let pairs = self.list("]", |parser| {
+                let key = parser.word()?;
+                parser.expect("=")?;
+                Ok((key, parser.expression()?))
+            })?;
+            return Ok(AnnotationBody::Pairs(pairs));
+        }
+        Ok(AnnotationBody::List(self.list("]", Self::expression)?))
+    }
+
+    /// Skips to where a declaration or member can begin again: behind `;`, or behind the `}` that
+    /// closes what is open.
+    fn recover(&mut self, stop_at_close: bool) {
+        let mut depth = 0_usize;
+        while !self.at_end() {
+            if self.at("{") {
+                depth += 1;
+            } else if self.at("}") {
+                if depth == 0 {
+                    if !stop_at_close {
+                        self.advance();
+                    }
+                    return;
+                }
+                depth -= 1;
+                if depth == 0 {
+                    self.advance();
+                    return;
+                }
+            } else if self.at(";") && depth == 0 {
+                self.advance();
+                return;
+            }
+            self.advance();
+        }
+    }
+}

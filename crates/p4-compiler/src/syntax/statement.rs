@@ -1,0 +1,200 @@
+//! Statements.
+
+use super::ast::{BinaryOp, Constant, ExprKind, Instance, Statement, StatementKind, SwitchCase, Variable};
+use super::{Parsed, Parser};
+use crate::lex::Tok;
+use crate::source::Span;
+
+const ASSIGNMENTS: &[(&str, Option<BinaryOp>)] = &[
+    ("=", None),
+    ("+=", Some(BinaryOp::Add)),
+    ("-=", Some(BinaryOp::Sub)),
+    ("*=", Some(BinaryOp::Mul)),
+    ("/=", Some(BinaryOp::Div)),
+    ("%=", Some(BinaryOp::Mod)),
+    ("&=", Some(BinaryOp::BitAnd)),
+    ("|=", Some(BinaryOp::BitOr)),
+    ("^=", Some(BinaryOp::BitXor)),
+    ("<<=", Some(BinaryOp::Shl)),
+    ("|+|=", Some(BinaryOp::AddSat)),
+    ("|-|=", Some(BinaryOp::SubSat)),
+];
+
+impl Parser<'_> {
+    /// `{ statOrDeclList }`.
+    pub(super) fn block(&mut self) -> Parsed<Vec<Statement>> {
+        self.expect("{")?;
+        let mut out = Vec::new();
+        while !self.at("}") && !self.at_end() {
+            let before = self.at;
+            match self.statement() {
+                Ok(statement) => out.push(statement),
+                Err(_) => {
+                    self.recover(true);
+                    if self.at == before {
+                        break;
+                    }
+                }
+            }
+        }
+        self.expect("}")?;
+        Ok(out)
+    }
+
+    /// `statementOrDeclaration`.
+    pub(super) fn statement(&mut self) -> Parsed<Statement> {
+        self.nested(|parser| {
+            let start = parser.span();
+            let annotations = parser.annotations()?;
+            let kind = parser.statement_kind(start)?;
+            Ok(Statement { kind, span: start.to(parser.last_span()), annotations })
+        })
+    }
+
+    fn statement_kind(&mut self, start: Span) -> Parsed<StatementKind> {
+        if self.eat(";") {
+            return Ok(StatementKind::Empty);
+        }
+        if self.at("{") {
+            return Ok(StatementKind::Block(self.block()?));
+        }
+        match &*self.peek().word().unwrap_or("").to_owned() {
+            "if" => self.if_statement(),
+            "switch" => self.switch_statement(),
+            "for" => self.for_statement(),
+            "const" => Ok(StatementKind::Const(self.constant(Vec::new())?)),
+            "return" => {
+                self.advance();
+                let value = if self.at(";") { None } else { Some(self.expression()?) };
+                self.semicolon()?;
+                Ok(StatementKind::Return(value))
+            }
+            "exit" | "break" | "continue" if self.nth(1).is(";") || self.nth(1).first => {
+                let kind = match self.peek().word() {
+                    Some("exit") => StatementKind::Exit,
+                    Some("break") => StatementKind::Break,
+                    _ => StatementKind::Continue,
+                };
+                self.advance();
+                self.semicolon()?;
+                Ok(kind)
+            }
+            _ if self.begins_declaration() => self.variable_or_instance(start),
+            _ => self.assignment_or_call(),
+        }
+    }
+
+    /// Whether a type and then a name (or constructor arguments) stand here.
+    fn begins_declaration(&mut self) -> bool {
+        let back = self.at;
+        let mut scratch = crate::diagnostic::Sink::default();
+        let mut trial = Parser { tokens: self.tokens, at: back, depth: self.depth, sink: &mut scratch };
+        if !trial.begins_type() || trial.type_ref().is_err() {
+            return false;
+        }
+        if matches!(trial.peek().tok, Tok::Word(_)) {
+            // `f = 1` without `;` before it would be `a f`: names on different lines still count.
+            return trial.nth(1).is(";") || trial.nth(1).is("=") || !trial.peek().first;
+        }
+        // `register<bit<8>>(10) r;`
+        trial.at("(") && trial.arguments().is_ok() && matches!(trial.peek().tok, Tok::Word(_)) && !trial.peek().first
+    }
+
+    fn variable_or_instance(&mut self, start: Span) -> Parsed<StatementKind> {
+        let ty = self.type_ref()?;
+        if self.at("(") {
+            let arguments = self.arguments()?;
+            let name = self.name()?;
+            self.semicolon()?;
+            let span = start.to(name.span);
+            return Ok(StatementKind::Instance(Instance { annotations: Vec::new(), ty, arguments, name, span }));
+        }
+        let name = self.name()?;
+        let init = if self.eat("=") { Some(self.expression()?) } else { None };
+        self.semicolon()?;
+        Ok(StatementKind::Var(Variable { ty, name, init }))
+    }
+
+    pub(super) fn constant(&mut self, annotations: Vec<super::Annotation>) -> Parsed<Constant> {
+        self.expect_word("const")?;
+        let ty = self.type_ref()?;
+        let name = self.name()?;
+        self.expect("=")?;
+        let value = self.expression()?;
+        self.semicolon()?;
+        Ok(Constant { annotations, ty, name, value })
+    }
+
+    fn assignment_or_call(&mut self) -> Parsed<StatementKind> {
+        let left = self.expression()?;
+        for (text, op) in ASSIGNMENTS {
+            if self.eat(text) {
+                let right = self.expression()?;
+                self.semicolon()?;
+                return Ok(StatementKind::Assign(left, *op, right));
+            }
+        }
+        if self.at(">") && self.nth(1).is(">=") && self.nth(1).joint {
+            self.advance();
+            self.advance();
+            let right = self.expression()?;
+            self.semicolon()?;
+            return Ok(StatementKind::Assign(left, Some(BinaryOp::Shr), right));
+        }
+        if !matches!(*left.kind, ExprKind::Call(..)) {
+            if self.at(";") || self.peek().first {
+                self.sink.error("E0205", left.span, "this expression does nothing").help("assign it, or call something");
+                self.eat(";");
+                return Ok(StatementKind::Empty);
+            }
+            return self.unexpected("`=` or a call");
+        }
+        self.semicolon()?;
+        Ok(StatementKind::Call(left))
+    }
+
+    fn if_statement(&mut self) -> Parsed<StatementKind> {
+        self.advance();
+        self.expect("(")?;
+        let condition = self.expression()?;
+        self.expect(")")?;
+        let yes = Box::new(self.statement()?);
+        let no = if self.eat_word("else") { Some(Box::new(self.statement()?)) } else { None };
+        Ok(StatementKind::If(condition, yes, no))
+    }
+
+    fn switch_statement(&mut self) -> Parsed<StatementKind> {
+        self.advance();
+        self.expect("(")?;
+        let subject = self.expression()?;
+        self.expect(")")?;
+        self.expect("{")?;
+        let mut cases = Vec::new();
+        while !self.at("}") && !self.at_end() {
+            let span = self.span();
+            let label = if self.eat_word("default") { None } else { Some(self.expression()?) };
+            self.expect(":")?;
+            let body = if self.at("{") { Some(self.statement()?) } else { None };
+            cases.push(SwitchCase { label, body, span });
+        }
+        self.expect("}")?;
+        Ok(StatementKind::Switch(subject, cases))
+    }
+
+    /// Loops are read, so that what follows is checked; no back end takes them yet.
+    fn for_statement(&mut self) -> Parsed<StatementKind> {
+        self.advance();
+        self.expect("(")?;
+        let mut depth = 1_usize;
+        while depth > 0 && !self.at_end() {
+            if self.at("(") {
+                depth += 1;
+            } else if self.at(")") {
+                depth -= 1;
+            }
+            self.advance();
+        }
+        self.statement()?;
+        Ok(StatementKind::For)
+    }
+}

@@ -1,0 +1,354 @@
+//! The checker's state, and the resolution of types.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use num_bigint::BigInt;
+use num_traits::ToPrimitive as _;
+
+use super::Type;
+use super::const_eval::{Fault, fold};
+use super::scope::{FunctionSymbol, Scopes, Symbol};
+use crate::diagnostic::Sink;
+use crate::ir::{Direction, Expr, ExprKind, Field, Program, Struct, Var, VarId};
+use crate::limits;
+use crate::source::Span;
+use crate::syntax::ast;
+
+/// What encloses a statement, for what may stand in it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    Top,
+    Parser,
+    Control,
+    Action,
+    Function,
+}
+
+#[derive(Clone, Debug)]
+pub struct SignatureParameter {
+    pub name: Rc<str>,
+    pub direction: Direction,
+    pub ty: Type,
+    pub default: Option<Expr>,
+    pub optional: bool,
+}
+
+/// What a call must look like.
+#[derive(Clone, Debug)]
+pub struct Signature {
+    pub name: Rc<str>,
+    pub type_parameters: Vec<Rc<str>>,
+    pub parameters: Vec<SignatureParameter>,
+    pub returns: Type,
+    pub deprecated: Option<String>,
+}
+
+pub struct ExternInfo {
+    pub type_parameters: Vec<Rc<str>>,
+    pub constructors: Vec<Signature>,
+    pub methods: Vec<Signature>,
+}
+
+pub struct Checker<'a> {
+    pub program: Program,
+    pub scopes: Scopes,
+    pub sink: &'a mut Sink,
+    pub externs: Vec<ExternInfo>,
+    pub extern_functions: Vec<Signature>,
+    pub packages: Vec<Signature>,
+    /// Signatures of `control C(...);` and `parser P(...);`.
+    pub control_types: Vec<Signature>,
+    pub parser_types: Vec<Signature>,
+    pub functions: Vec<Rc<ast::Function>>,
+    pub function_instances: HashMap<String, usize>,
+    pub struct_instances: HashMap<String, usize>,
+    pub match_kinds: Vec<Rc<str>>,
+    pub place: Place,
+    pub returns: Type,
+    /// What is being declared comes from an embedded file.
+    pub in_library: bool,
+    pub depth: usize,
+}
+
+impl Checker<'_> {
+    /// Declares and complains about a second declaration in the same scope.
+    pub fn declare(&mut self, name: &ast::Ident, symbol: Symbol) {
+        if self.scopes.declare(&name.name, symbol, name.span).is_some() {
+            self.sink
+                .error("E0302", name.span, format!("`{}` is declared twice in this scope", name.name))
+                .help("give one of them another name");
+        }
+    }
+
+    pub fn new_var(&mut self, var: Var) -> VarId {
+        self.program.vars.push(var);
+        self.program.vars.len() - 1
+    }
+
+    /// Says that a name is not known, with the name that may have been meant.
+    pub fn unknown(&mut self, what: &str, name: &ast::Ident) {
+        let similar = self.scopes.similar(&name.name);
+        let raw = self.sink.error("E0301", name.span, format!("cannot find {what} `{}`", name.name));
+        if let Some(similar) = similar {
+            raw.help(format!("did you mean `{similar}`?"));
+        }
+    }
+
+    /// Folds one node and reports what cannot be computed.
+    pub fn fold(&mut self, expr: Expr) -> Expr {
+        let (span, ty) = (expr.span, expr.ty.clone());
+        let message = match fold(&self.program, expr) {
+            Ok(folded) => return folded,
+            Err(Fault::DivisionByZero) => "division by zero",
+            Err(Fault::NegativeShift) => "shift by a negative number",
+            Err(Fault::TooLarge) => "the value has too many bits to compute at compile time",
+        };
+        self.sink.error("E0501", span, message);
+        Expr { kind: ExprKind::Poison, ty, span }
+    }
+
+    /// A compile-time integer; complains where it is none.
+    pub fn constant_int(&mut self, expr: &ast::Expr, what: &str) -> Option<BigInt> {
+        let value = self.expr(expr);
+        match value.kind {
+            ExprKind::Int(value) => Some(value),
+            ExprKind::Poison => None,
+            _ => {
+                self.sink.error("E0502", expr.span, format!("{what} is not known at compile time")).help("use a number or a constant");
+                None
+            }
+        }
+    }
+
+    fn constant_width(&mut self, expr: &ast::Expr, what: &str, least: u32, most: u32) -> Option<u32> {
+        let value = self.constant_int(expr, what)?;
+        match value.to_u32().filter(|bits| (least..=most).contains(bits)) {
+            Some(bits) => Some(bits),
+            None => {
+                self.sink.error("E0503", expr.span, format!("{what} is {value}, it must be from {least} to {most}"));
+                None
+            }
+        }
+    }
+
+    pub fn resolve_type(&mut self, ty: &ast::Type) -> Type {
+        match &ty.kind {
+            ast::TypeKind::Bool => Type::Bool,
+            ast::TypeKind::Error => Type::Error,
+            ast::TypeKind::MatchKind => Type::MatchKind,
+            ast::TypeKind::String => Type::String,
+            ast::TypeKind::Void => Type::Void,
+            ast::TypeKind::DontCare => Type::DontCare,
+            ast::TypeKind::Int => Type::Int,
+            ast::TypeKind::Bits(width, signed) => {
+                let least = u32::from(*signed);
+                match self.constant_width(width, "the width", least, limits::WIDTH_BITS) {
+                    Some(width) => Type::Bits { width, signed: *signed },
+                    None => Type::Poison,
+                }
+            }
+            ast::TypeKind::Varbit(width) => match self.constant_width(width, "the width", 0, limits::WIDTH_BITS) {
+                Some(width) => Type::Varbit(width),
+                None => Type::Poison,
+            },
+            ast::TypeKind::Tuple(items) => Type::Tuple(items.iter().map(|item| self.resolve_type(item)).collect()),
+            ast::TypeKind::List(_) => {
+                self.sink.error("E0601", ty.span, "lists are not supported yet by this compiler").help("use a tuple or a struct");
+                Type::Poison
+            }
+            ast::TypeKind::Name(name, global, arguments) => self.named_type(name, *global, arguments, ty.span),
+            ast::TypeKind::Stack(element, size) => self.stack_type(element, size),
+            ast::TypeKind::Broken => Type::Poison,
+        }
+    }
+
+    fn stack_type(&mut self, element: &ast::Type, size: &ast::Expr) -> Type {
+        let span = element.span;
+        let element = self.resolve_type(element);
+        let Some(size) = self.constant_width(size, "the stack's size", 1, limits::STACK_SIZE) else { return Type::Poison };
+        if !element.is_poison() && !self.program.is_header(&element) && !self.program.is_union(&element) {
+            let message = format!("a stack holds headers or header unions, not {}", self.program.type_name(&element));
+            self.sink.error("E0401", span, message);
+            return Type::Poison;
+        }
+        Type::Stack(Box::new(element), size)
+    }
+
+    fn named_type(&mut self, name: &ast::Ident, global: bool, arguments: &[ast::Type], span: Span) -> Type {
+        let symbol = self.scopes.lookup(&name.name, global).cloned();
+        let resolved: Vec<Type> = arguments.iter().map(|argument| self.resolve_type(argument)).collect();
+        let (wanted, ty) = match symbol {
+            Some(Symbol::Type(ty)) => (0, ty),
+            Some(Symbol::GenericStruct(decl)) => {
+                let wanted = decl.type_parameters.len();
+                if wanted != resolved.len() {
+                    (wanted, Type::Poison)
+                } else {
+                    (wanted, self.instantiate_struct(&decl, &resolved))
+                }
+            }
+            Some(Symbol::Extern(id)) => (self.externs[id].type_parameters.len(), Type::Extern(id, resolved.clone())),
+            Some(Symbol::Package(id)) => (self.packages[id].type_parameters.len(), Type::Package(id, resolved.clone())),
+            Some(Symbol::ControlType(id)) => {
+                (self.control_types[id].type_parameters.len(), Type::ControlType(id, resolved.clone()))
+            }
+            Some(Symbol::ParserType(id)) => {
+                (self.parser_types[id].type_parameters.len(), Type::ParserType(id, resolved.clone()))
+            }
+            Some(Symbol::Control(id)) => (0, Type::Control(id)),
+            Some(Symbol::Parser(id)) => (0, Type::Parser(id)),
+            Some(Symbol::Broken) => return Type::Poison,
+            Some(_) => {
+                self.sink.error("E0303", name.span, format!("`{}` is not a type", name.name));
+                return Type::Poison;
+            }
+            None => {
+                self.unknown("type", name);
+                return Type::Poison;
+            }
+        };
+        // Where a package or extern is instantiated, its type arguments may be inferred.
+        let inferable = resolved.is_empty() && !matches!(ty, Type::Poison);
+        if wanted != resolved.len() && !inferable {
+            self.sink.error("E0402", span, format!("`{}` takes {wanted} type arguments, {} were given", name.name, resolved.len()));
+            return Type::Poison;
+        }
+        ty
+    }
+
+    fn instantiate_struct(&mut self, decl: &Rc<ast::Struct>, arguments: &[Type]) -> Type {
+        let names: Vec<String> = arguments.iter().map(|argument| self.program.type_name(argument)).collect();
+        let name = format!("{}<{}>", decl.name.name, names.join(","));
+        if let Some(id) = self.struct_instances.get(&name) {
+            return Type::Struct(*id);
+        }
+        if self.depth > limits::NESTING {
+            self.sink.error("E0204", decl.name.span, "this generic type contains itself");
+            return Type::Poison;
+        }
+        let saved = self.scopes.detach();
+        self.scopes.push();
+        for (parameter, argument) in decl.type_parameters.iter().zip(arguments) {
+            self.declare(parameter, Symbol::Type(argument.clone()));
+        }
+        self.depth += 1;
+        let id = self.new_struct(decl, name.as_str().into());
+        self.depth -= 1;
+        self.scopes.attach(saved);
+        self.struct_instances.insert(name, id);
+        Type::Struct(id)
+    }
+
+    /// Adds a struct, header or union with its fields.
+    pub fn new_struct(&mut self, decl: &ast::Struct, name: Rc<str>) -> usize {
+        let mut fields: Vec<Field> = Vec::new();
+        for field in &decl.fields {
+            let ty = self.resolve_type(&field.ty);
+            if fields.iter().any(|other| other.name == field.name.name) {
+                self.sink.error("E0302", field.name.span, format!("field `{}` is declared twice", field.name.name));
+            }
+            self.check_field(decl, &ty, field.ty.span);
+            fields.push(Field { name: field.name.name.clone(), ty, annotations: field.annotations.clone(), span: field.name.span });
+        }
+        let annotations = decl.annotations.clone();
+        self.program.structs.push(Struct { name, kind: decl.kind, fields, annotations, span: decl.name.span });
+        self.program.structs.len() - 1
+    }
+
+    fn check_field(&mut self, decl: &ast::Struct, ty: &Type, span: Span) {
+        let below = self.program.underlying(ty).clone();
+        let allowed = match decl.kind {
+            ast::StructKind::Union => below.is_poison() || self.program.is_header(&below),
+            ast::StructKind::Header => {
+                matches!(below, Type::Bits { .. } | Type::Bool | Type::Varbit(_) | Type::Poison | Type::Variable(_))
+                    || matches!(below, Type::Struct(id) if self.program.structs[id].kind == ast::StructKind::Struct)
+            }
+            ast::StructKind::Struct => !matches!(
+                below,
+                Type::Void | Type::Extern(..) | Type::Control(_) | Type::Parser(_) | Type::Package(..) | Type::DontCare | Type::Int
+            ),
+        };
+        if !allowed {
+            let kind = match decl.kind {
+                ast::StructKind::Union => "header union",
+                ast::StructKind::Header => "header",
+                ast::StructKind::Struct => "struct",
+            };
+            let message = format!("a {kind} cannot have a field of type {}", self.program.type_name(ty));
+            self.sink.error("E0403", span, message);
+        }
+    }
+
+    /// The types of declared parameters as variables in the scope that is open.
+    pub fn declare_parameters(&mut self, parameters: &[ast::Parameter]) -> Vec<VarId> {
+        let declare = |parameter: &ast::Parameter, checker: &mut Self| {
+            let ty = checker.resolve_type(&parameter.ty);
+            let id = checker.new_var(Var {
+                name: parameter.name.name.clone(),
+                ty,
+                direction: parameter.direction,
+                is_parameter: true,
+                annotations: parameter.annotations.clone(),
+                span: parameter.name.span,
+            });
+            checker.declare(&parameter.name, Symbol::Var(id));
+            id
+        };
+        parameters.iter().map(|parameter| declare(parameter, self)).collect()
+    }
+
+    /// A signature whose type parameters stay variables.
+    pub fn signature(
+        &mut self,
+        name: &Rc<str>,
+        type_parameters: &[ast::Ident],
+        parameters: &[ast::Parameter],
+        returns: Option<&ast::Type>,
+    ) -> Signature {
+        self.scopes.push();
+        for parameter in type_parameters {
+            self.declare(parameter, Symbol::Type(Type::Variable(parameter.name.clone())));
+        }
+        let parameters = parameters.iter().map(|parameter| self.signature_parameter(parameter)).collect();
+        let returns = returns.map_or(Type::Void, |ty| self.resolve_type(ty));
+        self.scopes.pop();
+        let type_parameters = type_parameters.iter().map(|parameter| parameter.name.clone()).collect();
+        Signature { name: name.clone(), type_parameters, parameters, returns, deprecated: None }
+    }
+
+    fn signature_parameter(&mut self, parameter: &ast::Parameter) -> SignatureParameter {
+        let ty = self.resolve_type(&parameter.ty);
+        let default = parameter.default.as_ref().map(|value| {
+            let value = self.expr(value);
+            self.coerce(value, &ty)
+        });
+        let optional = parameter.annotations.iter().any(|annotation| &*annotation.name == "optional");
+        SignatureParameter { name: parameter.name.name.clone(), direction: parameter.direction, ty, default, optional }
+    }
+
+    /// The signature of variables that are already declared.
+    pub fn signature_of(&self, name: &Rc<str>, parameters: &[VarId]) -> Signature {
+        let parameter = |id: &VarId| {
+            let var = &self.program.vars[*id];
+            let optional = crate::ir::has_annotation(&var.annotations, "optional");
+            SignatureParameter { name: var.name.clone(), direction: var.direction, ty: var.ty.clone(), default: None, optional }
+        };
+        let parameters = parameters.iter().map(parameter).collect();
+        Signature { name: name.clone(), type_parameters: Vec::new(), parameters, returns: Type::Void, deprecated: None }
+    }
+
+    /// Adds an overload to a function's name.
+    pub fn declare_function(&mut self, name: &ast::Ident, function: FunctionSymbol) {
+        let mut overloads = match self.scopes.lookup(&name.name, true) {
+            Some(Symbol::Functions(overloads)) => overloads.clone(),
+            Some(_) => {
+                self.sink.error("E0302", name.span, format!("`{}` is declared twice in this scope", name.name));
+                return;
+            }
+            None => Vec::new(),
+        };
+        overloads.push(function);
+        self.scopes.set_global(&name.name, Symbol::Functions(overloads), name.span);
+    }
+}

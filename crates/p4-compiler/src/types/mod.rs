@@ -1,0 +1,70 @@
+//! Types and the checker: syntax tree in, checked program ([`crate::ir`]) out.
+
+pub mod call;
+pub mod check;
+pub mod const_eval;
+pub mod declare;
+pub mod infer;
+pub mod scope;
+pub mod statement;
+pub mod table;
+pub mod unify;
+
+use std::rc::Rc;
+
+use crate::ir::{EnumId, NewtypeId, StructId};
+
+/// A resolved type.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Type {
+    Void,
+    Bool,
+    String,
+    Error,
+    MatchKind,
+    /// A number of any size, known at compile time.
+    Int,
+    Bits { width: u32, signed: bool },
+    Varbit(u32),
+    Enum(EnumId),
+    Newtype(NewtypeId),
+    /// Struct, header or header union.
+    Struct(StructId),
+    Stack(Box<Type>, u32),
+    Tuple(Vec<Type>),
+    /// `{a, b}` before it is known what it makes.
+    ListOf(Vec<Type>),
+    /// `{k = a}` before it is known what it makes.
+    RecordOf(Vec<(Rc<str>, Type)>),
+    /// `{#}` before it is known what it makes.
+    InvalidHeader,
+    Extern(usize, Vec<Type>),
+    /// An instance of a control, parser or package, by the type that declares it.
+    Control(usize),
+    Parser(usize),
+    ControlType(usize, Vec<Type>),
+    ParserType(usize, Vec<Type>),
+    Package(usize, Vec<Type>),
+    /// What `t.apply()` gives.
+    ApplyResult(usize),
+    /// `t.apply().action_run`.
+    ActionRun(usize),
+    Set(Box<Type>),
+    /// A type parameter that is being inferred or declared.
+    Variable(Rc<str>),
+    /// `_`.
+    DontCare,
+    /// An error was reported; fits everything.
+    Poison,
+}
+
+impl Type {
+    /// `bit<width>`.
+    pub const fn bits(width: u32) -> Self {
+        Self::Bits { width, signed: false }
+    }
+
+    pub fn is_poison(&self) -> bool {
+        matches!(self, Self::Poison)
+    }
+}

@@ -1,0 +1,268 @@
+//! Tables: keys, actions, entries, properties; and the sets that match keys.
+
+use std::rc::Rc;
+
+use super::Type;
+use super::check::Checker;
+use super::scope::{Symbol, nearest};
+use crate::ir::{ActionUse, Direction, Entry, Expr, ExprKind, Key, Table, TableProperty};
+use crate::source::Span;
+use crate::syntax::ast::{self, Property};
+use crate::syntax::flatten_keys;
+
+impl Checker<'_> {
+    pub fn table(&mut self, decl: &ast::Table) -> usize {
+        let mut table = Table {
+            name: decl.name.name.clone(),
+            keys: Vec::new(),
+            actions: Vec::new(),
+            default_action: None,
+            default_is_const: false,
+            entries: None,
+            properties: Vec::new(),
+            annotations: decl.annotations.clone(),
+            span: decl.name.span,
+        };
+        let mut has_actions = false;
+        for property in &decl.properties {
+            match property {
+                Property::Key(elements) => table.keys = elements.iter().map(|element| self.key(element)).collect(),
+                Property::Actions(list) => {
+                    has_actions = true;
+                    table.actions = list.iter().filter_map(|action| self.action_use(action, None)).collect();
+                }
+                _ => {}
+            }
+        }
+        if !has_actions {
+            let message = format!("table `{}` has no `actions`", decl.name.name);
+            self.sink.error("E0419", decl.name.span, message).help("add `actions = { NoAction; }`");
+        }
+        for property in &decl.properties {
+            match property {
+                Property::Entries { is_const, list } => {
+                    let entries = list.iter().filter_map(|entry| self.entry(entry, &table)).collect();
+                    table.entries = Some((*is_const, entries));
+                }
+                Property::Other { annotations, is_const, name, value } => self.property(&mut table, annotations, *is_const, name, value),
+                _ => {}
+            }
+        }
+        self.program.tables.push(table);
+        let id = self.program.tables.len() - 1;
+        self.declare(&decl.name, Symbol::Table(id));
+        id
+    }
+
+    fn key(&mut self, element: &ast::KeyElement) -> Key {
+        let expr = self.expr(&element.expr);
+        let below = self.program.underlying(&expr.ty).clone();
+        if !matches!(below, Type::Bits { .. } | Type::Bool | Type::Enum(_) | Type::Error | Type::Poison) {
+            let message = format!("{} cannot be a key", self.program.type_name(&expr.ty));
+            self.sink.error("E0408", expr.span, message).help("a key is a bit<W>, int<W>, bool, enum or error");
+        }
+        let kind = &element.match_kind;
+        if !self.match_kinds.contains(&kind.name) {
+            let similar = nearest(&kind.name, self.match_kinds.iter().map(|name| &**name));
+            let raw = self.sink.error("E0312", kind.span, format!("cannot find match kind `{}`", kind.name));
+            if let Some(similar) = similar {
+                raw.help(format!("did you mean `{similar}`?"));
+            }
+        }
+        let name = crate::ir::name_annotation(&element.annotations).or_else(|| key_name(&element.expr));
+        let name = match name {
+            Some(name) => name,
+            None => {
+                self.sink
+                    .error("E0420", element.expr.span, "the control plane has no name for this key")
+                    .help("add `@name(\"...\")` behind the match kind");
+                String::new()
+            }
+        };
+        Key { expr, match_kind: kind.name.clone(), annotations: element.annotations.clone(), name }
+    }
+
+    /// An action in a table: in its list (`bound` is none), or with the values the list leaves out.
+    fn action_use(&mut self, decl: &ast::ActionRef, bound: Option<&Table>) -> Option<ActionUse> {
+        let id = match self.scopes.lookup(&decl.name.name, decl.global) {
+            Some(Symbol::Action(id)) => *id,
+            Some(Symbol::Broken) => return None,
+            Some(_) => {
+                self.sink.error("E0311", decl.name.span, format!("`{}` is not an action", decl.name.name));
+                return None;
+            }
+            None => {
+                self.unknown("action", &decl.name);
+                return None;
+            }
+        };
+        let parameters = self.program.actions[id].parameters.clone();
+        let listed = match bound {
+            Some(table) => match table.actions.iter().find(|used| used.action == id) {
+                Some(used) => Some(used.clone()),
+                None => {
+                    let message = format!("`{}` is not in the actions of table `{}`", decl.name.name, table.name);
+                    self.sink.error("E0311", decl.name.span, message).help("add it to `actions`");
+                    return None;
+                }
+            },
+            None => None,
+        };
+        let mut arguments: Vec<Option<Expr>> = vec![None; parameters.len()];
+        for (index, argument) in decl.arguments.iter().enumerate() {
+            let Some(value) = &argument.value else { continue };
+            let at = match &argument.name {
+                Some(name) => parameters.iter().position(|id| self.program.vars[*id].name == name.name),
+                None => self.positional(&parameters, index, decl.arguments.len(), bound.is_some()),
+            };
+            let Some(at) = at else {
+                let message = format!("`{}` takes {} arguments, {} were given", decl.name.name, parameters.len(), decl.arguments.len());
+                self.sink.error("E0416", decl.span, message);
+                return None;
+            };
+            let value = self.expr(value);
+            let wanted = self.program.vars[parameters[at]].ty.clone();
+            arguments[at] = Some(self.coerce(value, &wanted));
+        }
+        if let Some(listed) = listed {
+            for (slot, given) in arguments.iter_mut().zip(listed.arguments) {
+                if slot.is_none() {
+                    *slot = given;
+                }
+            }
+            if arguments.iter().any(Option::is_none) {
+                let message = format!("`{}` takes {} arguments, {} were given", decl.name.name, parameters.len(), decl.arguments.len());
+                self.sink.error("E0416", decl.span, message);
+                return None;
+            }
+        }
+        Some(ActionUse { action: id, arguments, annotations: decl.annotations.clone(), span: decl.span })
+    }
+
+    /// In an entry or default action the arguments may be all, or only those of the control plane.
+    fn positional(&self, parameters: &[usize], index: usize, given: usize, skip: bool) -> Option<usize> {
+        let directed = parameters.iter().filter(|id| self.program.vars[**id].direction != Direction::None).count();
+        let offset = if skip && given + directed == parameters.len() { directed } else { 0 };
+        (index + offset < parameters.len()).then_some(index + offset)
+    }
+
+    fn entry(&mut self, decl: &ast::EntrySyntax, table: &Table) -> Option<Entry> {
+        let types: Vec<Type> = table.keys.iter().filter(|key| &*key.match_kind != "selector").map(|key| key.expr.ty.clone()).collect();
+        let keys = flatten_keys(&decl.keys);
+        let keys = self.keyset(&keys, &types, decl.span);
+        let keys = match keys.as_slice() {
+            [Expr { kind: ExprKind::DontCare, .. }] if types.len() > 1 => vec![keys[0].clone(); types.len()],
+            _ => keys,
+        };
+        let priority = decl.priority.as_ref().map(|priority| {
+            let value = self.expr(priority);
+            self.coerce(value, &Type::Int)
+        });
+        let action = self.action_use(&decl.action, Some(table))?;
+        (keys.len() == types.len()).then_some(Entry { keys, action, priority, span: decl.span })
+    }
+
+    fn property(&mut self, table: &mut Table, annotations: &[ast::Annotation], is_const: bool, name: &ast::Ident, value: &ast::Expr) {
+        if &*name.name == "default_action" {
+            let (callee, arguments) = match &*value.kind {
+                ast::ExprKind::Call(callee, _, arguments) => (callee, arguments.clone()),
+                _ => (value, Vec::new()),
+            };
+            let ast::ExprKind::Name(action, global) = &*callee.kind else {
+                self.sink.error("E0311", value.span, "expected an action");
+                return;
+            };
+            let (name, global, span) = (action.clone(), *global, value.span);
+            let decl = ast::ActionRef { annotations: Vec::new(), name, global, arguments, span };
+            table.default_action = self.action_use(&decl, Some(table));
+            table.default_is_const = is_const;
+            return;
+        }
+        let expr = self.expr(value);
+        let (name, annotations, span) = (name.name.clone(), annotations.to_vec(), value.span);
+        if &*name == "size" && !matches!(expr.ty, Type::Int | Type::Bits { .. } | Type::Poison) {
+            self.sink.error("E0401", span, "a table's size is a number");
+        }
+        table.properties.push(TableProperty { name, value: expr, annotations, span });
+    }
+
+    /// The sets of one `select` case or table entry: one for each key, or one `default` for all.
+    pub fn keyset(&mut self, sets: &[ast::Expr], types: &[Type], span: Span) -> Vec<Expr> {
+        if let [only] = sets {
+            if matches!(*only.kind, ast::ExprKind::DontCare) {
+                return vec![Expr { kind: ExprKind::DontCare, ty: Type::DontCare, span: only.span }];
+            }
+            if let ast::ExprKind::Name(name, global) = &*only.kind
+                && let Some(Symbol::ValueSet(id)) = self.scopes.lookup(&name.name, *global)
+            {
+                let ty = Type::Set(Box::new(self.program.value_sets[*id].ty.clone()));
+                return vec![Expr { kind: ExprKind::ValueSet(*id), ty, span: only.span }];
+            }
+        }
+        if sets.len() != types.len() {
+            let message = format!("{} keys are matched, {} sets were given", types.len(), sets.len());
+            self.sink.error("E0410", span, message);
+            return Vec::new();
+        }
+        sets.iter().zip(types).map(|(set, ty)| self.key_element(set, ty)).collect()
+    }
+
+    fn key_element(&mut self, set: &ast::Expr, ty: &Type) -> Expr {
+        let span = set.span;
+        let kind = match &*set.kind {
+            ast::ExprKind::DontCare => ExprKind::DontCare,
+            ast::ExprKind::Mask(value, mask) => {
+                ExprKind::Mask(Box::new(self.key_value(value, ty)), Box::new(self.key_value(mask, ty)))
+            }
+            ast::ExprKind::Range(low, high) => {
+                ExprKind::Range(Box::new(self.key_value(low, ty)), Box::new(self.key_value(high, ty)))
+            }
+            _ => return self.key_value(set, ty),
+        };
+        Expr { kind, ty: Type::Set(Box::new(ty.clone())), span }
+    }
+
+    fn key_value(&mut self, value: &ast::Expr, ty: &Type) -> Expr {
+        let checked = self.expr(value);
+        // A set of a serializable enum may be written with its number.
+        let below = self.program.underlying(ty).clone();
+        let wanted = if matches!(checked.ty, Type::Int | Type::Bits { .. }) { below } else { ty.clone() };
+        let checked = self.coerce(checked, &wanted);
+        if !self.is_constant(&checked) {
+            self.sink.error("E0502", value.span, "what a key is matched with must be known at compile time");
+        }
+        checked
+    }
+}
+
+/// The control plane's name of a key: the expression's text, where it is simple.
+fn key_name(expr: &ast::Expr) -> Option<String> {
+    match &*expr.kind {
+        ast::ExprKind::Name(name, _) => Some(name.name.to_string()),
+        ast::ExprKind::Member(base, member) => Some(format!("{}.{}", key_name(base)?, member.name)),
+        ast::ExprKind::Index(base, index) => match &*index.kind {
+            ast::ExprKind::Int(value, _) => Some(format!("{}[{value}]", key_name(base)?)),
+            _ => None,
+        },
+        ast::ExprKind::Slice(base, high, low) => match (&*high.kind, &*low.kind) {
+            (ast::ExprKind::Int(high, _), ast::ExprKind::Int(low, _)) => Some(format!("{}[{high}:{low}]", key_name(base)?)),
+            _ => None,
+        },
+        ast::ExprKind::Binary(ast::BinaryOp::BitAnd, base, mask) => match &*mask.kind {
+            ast::ExprKind::Int(..) => Some(format!("{} & {}", key_name(base)?, key_name(mask)?)),
+            _ => key_name(base),
+        },
+        ast::ExprKind::Int(value, _) => Some(format!("{value:#x}")),
+        ast::ExprKind::Call(callee, _, arguments) if arguments.is_empty() => match &*callee.kind {
+            ast::ExprKind::Member(base, method) if &*method.name == "isValid" => Some(format!("{}.$valid$", key_name(base)?)),
+            _ => None,
+        },
+        ast::ExprKind::Cast(_, inner) => key_name(inner),
+        _ => None,
+    }
+}
+
+/// The kinds that simple_switch matches with.
+pub fn is_known_match_kind(name: &Rc<str>) -> bool {
+    matches!(&**name, "exact" | "lpm" | "ternary" | "range" | "optional" | "selector")
+}

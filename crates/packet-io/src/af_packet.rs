@@ -1,0 +1,499 @@
+//! A Linux network interface as a port: AF_PACKET, TPACKET_V2 ring in, `sendmmsg` out.
+//!
+//! The interface must carry no IP address: the host's own stack sees every frame too, and would
+//! answer (ARP, ICMP "port unreachable", TCP resets) or forward beside the switch. The interface
+//! may be any Ethernet one; it is set to promiscuous mode and otherwise left as it is.
+//!
+//! Offloads stay as they are. What a sender leaves to the card (transport checksum, VLAN tag,
+//! segmentation of TCP and UDP super-frames) is finished here, so that `ethtool -K` is not needed
+//! for correctness: frames arrive as they would be on a wire. `PACKET_VNET_HDR` says exactly what is
+//! unfinished. A frame that does not fit a slot comes through the socket's queue
+//! (`PACKET_COPY_THRESH`), in the ring's order.
+//!
+//! Sending is by a second socket, bound to protocol 0: it receives nothing, and errors of one
+//! direction do not turn up in the other.
+
+mod lock;
+mod ring;
+mod socket;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use crate::limits::{
+    MAX_SUPER_FRAME_BYTES, MIN_FRAME_BYTES, RX_RING_SLOTS, SOCKET_BUFFER_BYTES, TX_BATCH_FRAMES,
+    TX_RETRIES_PER_FLUSH, TX_RETRY_WAIT_US,
+};
+use crate::offload::{self, Segmentation, Transport, VLAN_TAG_BYTES};
+use crate::{Nanos, Port, PortError, PortStatistics};
+use lock::InterfaceLock;
+use ring::{RxRing, Slot, VIRTIO_HEADER_BYTES};
+
+/// What can be chosen of an AF_PACKET port.
+#[derive(Clone, Copy, Debug)]
+pub struct AfPacketConfig {
+    /// Frames that the kernel keeps while the switch does not run, at least.
+    pub rx_ring_slots: usize,
+}
+
+impl Default for AfPacketConfig {
+    fn default() -> Self {
+        AfPacketConfig {
+            rx_ring_slots: RX_RING_SLOTS,
+        }
+    }
+}
+
+/// A port on a Linux network interface.
+pub struct AfPacketPort {
+    name: String,
+    // Unmapped before the socket is closed: fields drop in order.
+    ring: RxRing,
+    rx: OwnedFd,
+    tx: OwnedFd,
+    tx_queue: Vec<Vec<u8>>,
+    super_frame: Vec<u8>,
+    statistics: PortStatistics,
+    _lock: InterfaceLock,
+}
+
+/// ARPHRD_ETHER, and the loopback interface's type, which has an Ethernet header too.
+const ETHERNET_TYPES: [u16; 2] = [libc::ARPHRD_ETHER, libc::ARPHRD_LOOPBACK];
+
+impl AfPacketPort {
+    /// Takes an interface as a port.
+    ///
+    /// # Errors
+    /// [`PortError::NameLength`], [`PortError::InterfaceMissing`], [`PortError::NoPrivileges`],
+    /// [`PortError::NotEthernet`], [`PortError::InterfaceDown`], [`PortError::InUse`], and
+    /// [`PortError::System`] for everything else.
+    pub fn open(name: &str, config: AfPacketConfig) -> Result<AfPacketPort, PortError> {
+        let interface = || name.to_owned();
+        let system = |operation| {
+            move |source| PortError::System {
+                interface: name.to_owned(),
+                operation,
+                source,
+            }
+        };
+        if name.is_empty() || name.len() >= libc::IFNAMSIZ {
+            return Err(PortError::NameLength {
+                interface: interface(),
+            });
+        }
+        let Ok(index) = socket::interface_index(name) else {
+            return Err(PortError::InterfaceMissing {
+                interface: interface(),
+            });
+        };
+        let open = || {
+            socket::open().map_err(|source| match source.raw_os_error() {
+                Some(libc::EPERM | libc::EACCES) => PortError::NoPrivileges {
+                    interface: interface(),
+                },
+                _ => system("open a packet socket")(source),
+            })
+        };
+        let (rx, tx) = (open()?, open()?);
+        let found =
+            socket::interface(rx.as_fd(), name, index).map_err(system("read the interface"))?;
+        if !ETHERNET_TYPES.contains(&found.hardware_type) {
+            let hardware_type = found.hardware_type;
+            return Err(PortError::NotEthernet {
+                interface: interface(),
+                hardware_type,
+            });
+        }
+        if !found.is_up {
+            return Err(PortError::InterfaceDown {
+                interface: interface(),
+            });
+        }
+        let lock = InterfaceLock::acquire(index).map_err(system("reserve the interface"))?;
+        let Some(lock) = lock else {
+            return Err(PortError::InUse {
+                interface: interface(),
+            });
+        };
+        let ring = set_up_receiving(rx.as_fd(), &found, config)
+            .map_err(system("set up the receive ring"))?;
+        set_up_sending(tx.as_fd(), &found).map_err(system("set up sending"))?;
+        Ok(AfPacketPort {
+            name: interface(),
+            ring,
+            rx,
+            tx,
+            tx_queue: Vec::with_capacity(TX_BATCH_FRAMES),
+            super_frame: Vec::new(),
+            statistics: PortStatistics::default(),
+            _lock: lock,
+        })
+    }
+
+    /// Frames up to this many bytes are received without an extra system call.
+    pub fn slot_frame_bytes(&self) -> usize {
+        self.ring.frame_bytes_max()
+    }
+
+    /// A POLLERR would be reported again and again if nobody took the error.
+    fn note_socket_error(&mut self) {
+        if let Ok(Some(_)) = socket::take_error(self.rx.as_fd()) {
+            self.statistics.link_down_events += 1;
+        }
+    }
+
+    /// Sends the queue from the front until it is empty or the kernel refuses; each refused frame
+    /// is counted. Returns when nothing is queued.
+    fn send_queue(&mut self) {
+        let mut first = 0;
+        let mut retries_left = TX_RETRIES_PER_FLUSH;
+        while first < self.tx_queue.len() {
+            match socket::send_batch(self.tx.as_fd(), &self.tx_queue[first..]) {
+                Ok(n_sent) => {
+                    for frame in &self.tx_queue[first..first + n_sent] {
+                        self.statistics.tx_frames += 1;
+                        self.statistics.tx_bytes += frame.len() as u64;
+                    }
+                    first += n_sent;
+                }
+                Err(error) if is_no_room(&error) && retries_left > 0 => {
+                    retries_left -= 1;
+                    self.wait_for_room(&error);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.count_refused(&error, self.tx_queue[first].len());
+                    first += 1;
+                }
+            }
+        }
+        self.tx_queue.clear();
+    }
+
+    fn wait_for_room(&self, error: &io::Error) {
+        let wait = Duration::from_micros(TX_RETRY_WAIT_US);
+        if error.raw_os_error() == Some(libc::ENOBUFS) {
+            // A queue behind the socket is full, of which poll knows nothing.
+            std::thread::sleep(wait);
+        } else {
+            socket::wait_for_room(self.tx.as_fd(), wait);
+        }
+    }
+
+    fn count_refused(&mut self, error: &io::Error, frame_bytes: usize) {
+        let counter = match error.raw_os_error() {
+            _ if frame_bytes < MIN_FRAME_BYTES => &mut self.statistics.tx_too_short,
+            Some(libc::EMSGSIZE) => &mut self.statistics.tx_too_long,
+            Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV) => &mut self.statistics.tx_link_down,
+            _ if is_no_room(error) => &mut self.statistics.tx_no_room,
+            _ => &mut self.statistics.tx_refused,
+        };
+        *counter += 1;
+    }
+}
+
+impl Port for AfPacketPort {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn receive(
+        &mut self,
+        _now: Nanos,
+        max_frames: usize,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> Result<usize, PortError> {
+        let mut n_frames = 0;
+        while n_frames < max_frames {
+            let Some(slot) = self.ring.peek() else {
+                if n_frames == 0 {
+                    self.note_socket_error();
+                }
+                break;
+            };
+            n_frames += 1;
+            let mut taker = Taker {
+                statistics: &mut self.statistics,
+                take,
+            };
+            if slot.status & libc::TP_STATUS_COPY == 0 {
+                taker.take_slot(slot);
+            } else {
+                taker.take_queued(self.rx.as_fd(), &slot, &mut self.super_frame);
+            }
+            self.ring.release();
+        }
+        Ok(n_frames)
+    }
+
+    fn transmit(&mut self, _now: Nanos, frame: Vec<u8>) -> Result<(), PortError> {
+        self.tx_queue.push(frame);
+        if self.tx_queue.len() >= TX_BATCH_FRAMES {
+            self.send_queue();
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), PortError> {
+        self.send_queue();
+        Ok(())
+    }
+
+    fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.rx.as_fd())
+    }
+
+    fn statistics(&mut self) -> PortStatistics {
+        if let Ok(n_drops) = socket::take_kernel_drops(self.rx.as_fd()) {
+            self.statistics.rx_ring_full += n_drops;
+        }
+        self.statistics
+    }
+}
+
+fn is_no_room(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM)
+    )
+}
+
+fn set_up_receiving(
+    fd: BorrowedFd<'_>,
+    interface: &socket::Interface,
+    config: AfPacketConfig,
+) -> io::Result<RxRing> {
+    let on: libc::c_int = 1;
+    socket::set_packet_option(fd, libc::PACKET_VNET_HDR, &on)?;
+    socket::set_packet_option(fd, libc::PACKET_IGNORE_OUTGOING, &on)?;
+    socket::set_packet_option(fd, libc::PACKET_COPY_THRESH, &on)?;
+    socket::set_buffers(fd, SOCKET_BUFFER_BYTES)?;
+    // Two tags beside the header: the outer one is stripped into the metadata, the inner is not.
+    let frame_bytes_max = interface.mtu_bytes + MIN_FRAME_BYTES + 2 * VLAN_TAG_BYTES;
+    let ring = RxRing::map(fd, config.rx_ring_slots, frame_bytes_max)?;
+    let promiscuous = libc::packet_mreq {
+        mr_ifindex: interface.index,
+        mr_type: libc::PACKET_MR_PROMISC as u16,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    socket::set_packet_option(fd, libc::PACKET_ADD_MEMBERSHIP, &promiscuous)?;
+    socket::bind(fd, libc::ETH_P_ALL as u16, interface.index)?;
+    Ok(ring)
+}
+
+fn set_up_sending(fd: BorrowedFd<'_>, interface: &socket::Interface) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    // Straight to the driver: a queueing discipline would only add a lock and a queue that drops.
+    socket::set_packet_option(fd, libc::PACKET_QDISC_BYPASS, &on)?;
+    socket::set_buffers(fd, SOCKET_BUFFER_BYTES)?;
+    socket::bind(fd, 0, interface.index)
+}
+
+/// Finishes frames and hands them on.
+struct Taker<'a> {
+    statistics: &'a mut PortStatistics,
+    take: &'a mut dyn FnMut(&[u8]),
+}
+
+impl Taker<'_> {
+    fn take_slot(&mut self, slot: Slot<'_>) {
+        if slot.buffer.len() - VLAN_TAG_BYTES < slot.frame_bytes {
+            self.statistics.rx_truncated += 1;
+            return;
+        }
+        let header = VirtioHeader::parse(&slot.virtio_header);
+        self.take_buffer(slot.buffer, &header, vlan_tag(&slot));
+    }
+
+    /// A frame that did not fit its slot: it is in the socket's queue, behind a virtio header.
+    fn take_queued(&mut self, fd: BorrowedFd<'_>, slot: &Slot<'_>, super_frame: &mut Vec<u8>) {
+        super_frame.resize(MAX_SUPER_FRAME_BYTES, 0);
+        let Ok(len) = socket::receive_message(fd, super_frame) else {
+            self.statistics.rx_truncated += 1;
+            return;
+        };
+        let Some(message) = super_frame.get_mut(..len) else {
+            self.statistics.rx_oversized += 1;
+            return;
+        };
+        let Some((header, _)) = message.split_first_chunk::<VIRTIO_HEADER_BYTES>() else {
+            self.statistics.rx_truncated += 1;
+            return;
+        };
+        let header = VirtioHeader::parse(header);
+        // The header's end becomes the room for a VLAN tag.
+        let buffer = &mut message[VIRTIO_HEADER_BYTES - VLAN_TAG_BYTES..];
+        self.take_buffer(buffer, &header, vlan_tag(slot));
+    }
+
+    /// `buffer`: room for a VLAN tag, then the frame.
+    fn take_buffer(&mut self, buffer: &mut [u8], header: &VirtioHeader, tag: Option<(u16, u16)>) {
+        let frame = &mut buffer[VLAN_TAG_BYTES..];
+        if frame.len() < MIN_FRAME_BYTES {
+            self.statistics.rx_too_short += 1;
+            return;
+        }
+        if header.is_super_frame() {
+            let taken = header.segmentation().and_then(|how| {
+                offload::segment(frame, &how, VLAN_TAG_BYTES, &mut |segment| {
+                    self.hand_over(segment, tag);
+                })
+            });
+            if taken.is_none() {
+                self.statistics.rx_unsegmentable += 1;
+            }
+            return;
+        }
+        if let Some((start, offset)) = header.unfinished_checksum() {
+            // False only if the field is outside the frame, which no sender's kernel says of it.
+            offload::complete_checksum(frame, start, offset);
+        }
+        self.hand_over(buffer, tag);
+    }
+
+    fn hand_over(&mut self, buffer: &mut [u8], tag: Option<(u16, u16)>) {
+        let is_tagged = tag.is_some_and(|(tpid, tci)| offload::insert_vlan_tag(buffer, tpid, tci));
+        let frame = if is_tagged {
+            &*buffer
+        } else {
+            &buffer[VLAN_TAG_BYTES..]
+        };
+        self.statistics.rx_frames += 1;
+        self.statistics.rx_bytes += frame.len() as u64;
+        (self.take)(frame);
+    }
+}
+
+/// The tag that the kernel took out of the frame: TPID and TCI.
+fn vlan_tag(slot: &Slot<'_>) -> Option<(u16, u16)> {
+    let is_valid = |flag| slot.status & flag != 0;
+    let tpid = if is_valid(libc::TP_STATUS_VLAN_TPID_VALID) {
+        slot.vlan_tpid
+    } else {
+        libc::ETH_P_8021Q as u16
+    };
+    is_valid(libc::TP_STATUS_VLAN_VALID).then_some((tpid, slot.vlan_tci))
+}
+
+/// What `struct virtio_net_hdr` says of a frame (`linux/virtio_net.h`; native byte order).
+struct VirtioHeader {
+    flags: u8,
+    gso_type: u8,
+    gso_bytes: u16,
+    checksum_start: u16,
+    checksum_offset: u16,
+}
+
+impl VirtioHeader {
+    const NEEDS_CHECKSUM: u8 = 1;
+    const GSO_TCPV4: u8 = 1;
+    const GSO_TCPV6: u8 = 4;
+    const GSO_UDP_L4: u8 = 5;
+    const GSO_ECN: u8 = 0x80;
+
+    fn parse(bytes: &[u8; VIRTIO_HEADER_BYTES]) -> VirtioHeader {
+        let word = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
+        VirtioHeader {
+            flags: bytes[0],
+            gso_type: bytes[1] & !Self::GSO_ECN,
+            gso_bytes: word(4),
+            checksum_start: word(6),
+            checksum_offset: word(8),
+        }
+    }
+
+    fn is_super_frame(&self) -> bool {
+        self.gso_type != 0
+    }
+
+    /// `None`: of a kind that we do not cut, or without the offset of its transport header, which
+    /// the kernel gives for every super-frame as its checksum is never finished.
+    fn segmentation(&self) -> Option<Segmentation> {
+        let transport = match self.gso_type {
+            Self::GSO_TCPV4 | Self::GSO_TCPV6 => Transport::Tcp,
+            Self::GSO_UDP_L4 => Transport::Udp,
+            _ => return None,
+        };
+        let (transport_start, _) = self.unfinished_checksum()?;
+        Some(Segmentation {
+            transport,
+            payload_bytes: usize::from(self.gso_bytes),
+            transport_start,
+        })
+    }
+
+    /// Where the checksum begins and where in that its field is.
+    fn unfinished_checksum(&self) -> Option<(usize, usize)> {
+        let place = (
+            usize::from(self.checksum_start),
+            usize::from(self.checksum_offset),
+        );
+        (self.flags & Self::NEEDS_CHECKSUM != 0).then_some(place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a buffer that begins with room for a tag becomes.
+    fn taken(
+        frame: &[u8],
+        header: [u8; VIRTIO_HEADER_BYTES],
+        tag: Option<(u16, u16)>,
+    ) -> (Vec<Vec<u8>>, PortStatistics) {
+        let mut buffer = [&[0; VLAN_TAG_BYTES], frame].concat();
+        let (mut frames, mut statistics) = (Vec::new(), PortStatistics::default());
+        let mut take = |frame: &[u8]| frames.push(frame.to_vec());
+        let mut taker = Taker {
+            statistics: &mut statistics,
+            take: &mut take,
+        };
+        taker.take_buffer(&mut buffer, &VirtioHeader::parse(&header), tag);
+        (frames, statistics)
+    }
+
+    fn virtio_header(flags: u8, gso_type: u8, words: [u16; 4]) -> [u8; VIRTIO_HEADER_BYTES] {
+        let mut header = [flags, gso_type, 0, 0, 0, 0, 0, 0, 0, 0];
+        for (to, word) in header[2..].chunks_mut(2).zip(words) {
+            to.copy_from_slice(&word.to_ne_bytes());
+        }
+        header
+    }
+
+    #[test]
+    fn a_checksum_is_finished_before_the_tag_moves_it() {
+        let mut frame = vec![0xee; 14];
+        frame.extend([0x00, 0x01, 0x12, 0x34, 0x00, 0x02]);
+        let (frames, statistics) = taken(
+            &frame,
+            virtio_header(1, 0, [0, 0, 14, 2]),
+            Some((0x8100, 5)),
+        );
+        let mut expected = vec![0xee; 12];
+        expected.extend([0x81, 0x00, 0x00, 0x05, 0xee, 0xee, 0x00, 0x01]);
+        expected.extend((!0x1237_u16).to_be_bytes());
+        expected.extend([0x00, 0x02]);
+        assert_eq!(frames, [expected]);
+        assert_eq!((statistics.rx_frames, statistics.rx_bytes), (1, 24));
+    }
+
+    #[test]
+    fn a_super_frame_of_an_unknown_kind_is_counted() {
+        for gso_type in [1, 2, 3, 4, 5] {
+            let header = virtio_header(1, gso_type, [14, 100, 14, 6]);
+            let (frames, statistics) = taken(&[0xee; 2000], header, None);
+            assert!(frames.is_empty());
+            assert_eq!((statistics.rx_unsegmentable, statistics.rx_frames), (1, 0));
+        }
+    }
+
+    #[test]
+    fn less_than_an_ethernet_header_is_counted() {
+        let (frames, statistics) = taken(&[1; 13], [0; VIRTIO_HEADER_BYTES], Some((0x8100, 5)));
+        assert!(frames.is_empty());
+        assert_eq!(statistics.rx_too_short, 1);
+    }
+}

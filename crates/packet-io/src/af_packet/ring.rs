@@ -1,0 +1,173 @@
+//! The receive ring: slots in memory shared with the kernel, TPACKET_V2.
+//!
+//! Not TPACKET_V3: it hands over whole blocks and waits for them to fill, which adds half a
+//! millisecond to every frame that comes alone. See `Documentation/networking/packet_mmap.rst`.
+//!
+//! Whose a slot is says its status word: the kernel writes a frame, then sets `TP_STATUS_USER`; we
+//! read it, then set `TP_STATUS_KERNEL`. Slots are filled and emptied in order.
+
+#![expect(
+    unsafe_code,
+    reason = "memory shared with the kernel is reached through raw pointers"
+)]
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::socket;
+use crate::limits::{RX_RING_BLOCK_BYTES, RX_SLOT_ALIGN_BYTES, RX_SLOT_OVERHEAD_BYTES};
+use crate::offload::VLAN_TAG_BYTES;
+
+/// Bytes of `struct virtio_net_hdr`, which stands in front of every frame.
+pub(super) const VIRTIO_HEADER_BYTES: usize = 10;
+
+/// A mapped receive ring. The socket it belongs to may be closed before it.
+pub(super) struct RxRing {
+    memory: NonNull<u8>,
+    memory_bytes: usize,
+    block_bytes: usize,
+    slot_bytes: usize,
+    n_slots: usize,
+    next_slot: usize,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread, and nothing else here has a pointer
+// to it.
+unsafe impl Send for RxRing {}
+
+/// A slot that holds a frame. It stays ours until [`RxRing::release`].
+pub(super) struct Slot<'a> {
+    /// `TP_STATUS_*`.
+    pub(super) status: u32,
+    /// Bytes of the frame as it came, which can be more than fit the slot.
+    pub(super) frame_bytes: usize,
+    pub(super) vlan_tci: u16,
+    pub(super) vlan_tpid: u16,
+    /// The virtio header as the kernel wrote it.
+    pub(super) virtio_header: [u8; VIRTIO_HEADER_BYTES],
+    /// [`VLAN_TAG_BYTES`] of room, then what fitted of the frame.
+    pub(super) buffer: &'a mut [u8],
+}
+
+impl RxRing {
+    /// Sets up a ring on a packet socket that is not bound yet.
+    pub(super) fn map(
+        fd: BorrowedFd<'_>,
+        n_slots_min: usize,
+        frame_bytes_max: usize,
+    ) -> io::Result<RxRing> {
+        let version = libc::tpacket_versions::TPACKET_V2 as libc::c_int;
+        socket::set_packet_option(fd, libc::PACKET_VERSION, &version)?;
+        let slot_bytes =
+            (frame_bytes_max + RX_SLOT_OVERHEAD_BYTES).next_multiple_of(RX_SLOT_ALIGN_BYTES);
+        let block_bytes = RX_RING_BLOCK_BYTES.max(slot_bytes.next_power_of_two());
+        let n_slots = n_slots_min.next_multiple_of(block_bytes / slot_bytes);
+        let n_blocks = n_slots / (block_bytes / slot_bytes);
+        let too_large = |_| io::Error::from(io::ErrorKind::InvalidInput);
+        let request = libc::tpacket_req {
+            tp_block_size: u32::try_from(block_bytes).map_err(too_large)?,
+            tp_block_nr: u32::try_from(n_blocks).map_err(too_large)?,
+            tp_frame_size: u32::try_from(slot_bytes).map_err(too_large)?,
+            tp_frame_nr: u32::try_from(n_slots).map_err(too_large)?,
+        };
+        socket::set_packet_option(fd, libc::PACKET_RX_RING, &request)?;
+        let memory_bytes = block_bytes * n_blocks;
+        // SAFETY: a new mapping at an address of the kernel's choice, of exactly the ring's length.
+        let memory = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                memory_bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                fd.as_raw_fd(),
+                0,
+            )
+        };
+        if memory == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let memory = NonNull::new(memory.cast()).ok_or_else(io::Error::last_os_error)?;
+        Ok(RxRing {
+            memory,
+            memory_bytes,
+            block_bytes,
+            slot_bytes,
+            n_slots,
+            next_slot: 0,
+        })
+    }
+
+    /// Bytes of a frame that fit a slot at least.
+    pub(super) fn frame_bytes_max(&self) -> usize {
+        self.slot_bytes - RX_SLOT_OVERHEAD_BYTES
+    }
+
+    /// The oldest frame, if there is one.
+    pub(super) fn peek(&mut self) -> Option<Slot<'_>> {
+        let base = self.slot_base();
+        let status = self.status_word().load(Ordering::Acquire);
+        if status & libc::TP_STATUS_USER == 0 {
+            return None;
+        }
+        // SAFETY: the slot is inside the mapping and begins with the kernel's header, aligned to 16
+        // bytes at least; the status says that it is ours, so the kernel does not write it.
+        let header = unsafe { base.cast::<libc::tpacket2_hdr>().read() };
+        let header_bytes = size_of::<libc::tpacket2_hdr>();
+        // The kernel puts the frame behind its header, the sender's address and the virtio header.
+        // It is bounded here all the same, so that no number from outside can lead out of the slot.
+        let frame_start = usize::from(header.tp_mac).clamp(
+            header_bytes + VIRTIO_HEADER_BYTES + VLAN_TAG_BYTES,
+            self.slot_bytes,
+        );
+        let captured_bytes = (header.tp_snaplen as usize).min(self.slot_bytes - frame_start);
+        // SAFETY: inside the slot as just bounded; ours until `release`, which needs the borrow of
+        // `self` that the result holds to have ended. The header's bytes are not part of it.
+        let (virtio_header, buffer) = unsafe {
+            let virtio = base.add(frame_start - VIRTIO_HEADER_BYTES);
+            let virtio = virtio.cast::<[u8; VIRTIO_HEADER_BYTES]>().read();
+            let start = base.add(frame_start - VLAN_TAG_BYTES);
+            let len = VLAN_TAG_BYTES + captured_bytes;
+            (virtio, std::slice::from_raw_parts_mut(start.as_ptr(), len))
+        };
+        Some(Slot {
+            status,
+            frame_bytes: header.tp_len as usize,
+            vlan_tci: header.tp_vlan_tci,
+            vlan_tpid: header.tp_vlan_tpid,
+            virtio_header,
+            buffer,
+        })
+    }
+
+    /// Gives the oldest frame's slot back to the kernel.
+    pub(super) fn release(&mut self) {
+        self.status_word()
+            .store(libc::TP_STATUS_KERNEL, Ordering::Release);
+        self.next_slot = (self.next_slot + 1) % self.n_slots;
+    }
+
+    fn status_word(&self) -> &AtomicU32 {
+        // SAFETY: `tp_status` is the first word of a slot's header; it is shared with the kernel
+        // and accessed only as an atomic while it is.
+        unsafe { AtomicU32::from_ptr(self.slot_base().cast::<u32>().as_ptr()) }
+    }
+
+    fn slot_base(&self) -> NonNull<u8> {
+        // Slots do not cross blocks; what is left over at a block's end is unused.
+        let per_block = self.block_bytes / self.slot_bytes;
+        let offset = self.next_slot / per_block * self.block_bytes
+            + self.next_slot % per_block * self.slot_bytes;
+        // SAFETY: `next_slot` is below `n_slots`, and that many slots are inside the mapping.
+        unsafe { self.memory.add(offset) }
+    }
+}
+
+impl Drop for RxRing {
+    fn drop(&mut self) {
+        // SAFETY: the mapping made in `map`, of that length; nothing borrows from it any more.
+        // It can only fail for a mapping that is not there.
+        unsafe { libc::munmap(self.memory.as_ptr().cast(), self.memory_bytes) };
+    }
+}

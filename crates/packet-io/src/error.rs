@@ -1,0 +1,87 @@
+//! Why a port cannot be opened or used, said so that the next step is clear.
+
+use std::io;
+use std::path::PathBuf;
+
+/// What went wrong with a port.
+#[derive(Debug, thiserror::Error)]
+pub enum PortError {
+    /// No such interface.
+    #[error(
+        "interface \"{interface}\" does not exist in this network namespace: expected the name of an Ethernet interface (\"ip -br link\" lists them)"
+    )]
+    InterfaceMissing {
+        /// The name as given.
+        interface: String,
+    },
+    /// Longer than Linux' limit.
+    #[error(
+        "interface name \"{interface}\" has {len} bytes: Linux allows 1 to {max}", len = interface.len(), max = libc::IFNAMSIZ - 1
+    )]
+    NameLength {
+        /// The name as given.
+        interface: String,
+    },
+    /// The process may not open packet sockets.
+    #[error(
+        "interface \"{interface}\": no permission to open a packet socket, CAP_NET_RAW is needed: run as root, or in a user and network namespace of your own (\"unshare -Urn\")"
+    )]
+    NoPrivileges {
+        /// The interface that was to be opened.
+        interface: String,
+    },
+    /// Administratively down.
+    #[error(
+        "interface \"{interface}\" is down: bring it up first (\"ip link set dev {interface} up\")"
+    )]
+    InterfaceDown {
+        /// The interface that was to be opened.
+        interface: String,
+    },
+    /// Another switch holds it.
+    #[error(
+        "interface \"{interface}\" is in use by another reprise-switch: stop that one, or choose another interface (one switch an interface, else every frame would be forwarded twice)"
+    )]
+    InUse {
+        /// The interface that was to be opened.
+        interface: String,
+    },
+    /// Not an Ethernet interface.
+    #[error(
+        "interface \"{interface}\" carries no Ethernet frames: its hardware type is {hardware_type}, expected 1 (ARPHRD_ETHER)"
+    )]
+    NotEthernet {
+        /// The interface that was to be opened.
+        interface: String,
+        /// As in `if_arp.h`.
+        hardware_type: u16,
+    },
+    /// A system call failed for a reason that has no words of its own.
+    #[error("interface \"{interface}\": cannot {operation}: {source}")]
+    System {
+        /// The interface, or what is in its place.
+        interface: String,
+        /// What was tried, as a verb phrase.
+        operation: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A capture file could not be opened, read or written.
+    #[error("capture file {path}: cannot {operation}: {source}", path = path.display())]
+    CaptureFile {
+        /// The file.
+        path: PathBuf,
+        /// What was tried, as a verb phrase.
+        operation: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A capture file is not what it should be.
+    #[error("capture file {path}: {message}", path = path.display())]
+    CaptureFormat {
+        /// The file.
+        path: PathBuf,
+        /// What was expected and what was found, where.
+        message: String,
+    },
+}

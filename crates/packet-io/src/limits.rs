@@ -1,0 +1,44 @@
+//! Every limit of the ports, with its unit and its reason.
+
+/// Slots of a receive ring. At 400,000 frames/s this rides out 10 ms in which the switch does not
+/// run, which a busy two-core machine needs; with 2 KiB slots it is 8 MiB of kernel memory.
+pub const RX_RING_SLOTS: usize = 4096;
+
+/// Bytes of one block of the receive ring: a power of two of pages, so that the kernel's page
+/// allocator wastes nothing; small enough to be found on a fragmented machine.
+pub const RX_RING_BLOCK_BYTES: usize = 64 * 1024;
+
+/// Slots are a multiple of this many bytes, so that they fill a block evenly at the usual MTUs.
+pub const RX_SLOT_ALIGN_BYTES: usize = 1024;
+
+/// Bytes of a slot that are not frame: the kernel's header, the virtio header, alignment.
+pub const RX_SLOT_OVERHEAD_BYTES: usize = 128;
+
+/// The largest frame taken from the kernel in one piece, in bytes: a super-frame of 64 KiB and its
+/// headers. Longer ones ("BIG TCP") are counted as `rx_oversized`.
+pub const MAX_SUPER_FRAME_BYTES: usize = 128 * 1024;
+
+/// Frames sent with one system call. A call costs about 150 ns: over 64 frames, 2 ns each. More
+/// would only delay the first.
+pub const TX_BATCH_FRAMES: usize = 64;
+
+/// How often a flush waits for the kernel to have room again before it counts frames as dropped.
+pub const TX_RETRIES_PER_FLUSH: u32 = 8;
+
+/// How long one such wait lasts at most, in microseconds. With [`TX_RETRIES_PER_FLUSH`] a flush is
+/// held up by less than the receive ring can buffer.
+pub const TX_RETRY_WAIT_US: u64 = 100;
+
+/// Socket buffers, in bytes, of an AF_PACKET port: room for 2,000 frames of 1,500 bytes as the
+/// kernel accounts them (about 2,300 bytes each).
+pub const SOCKET_BUFFER_BYTES: i32 = 4 * 1024 * 1024;
+
+/// The shortest frame, in bytes: an Ethernet header (IEEE 802.3, without preamble and FCS).
+pub const MIN_FRAME_BYTES: usize = 14;
+
+/// The longest frame that a capture file is written with, in bytes; the largest value that
+/// libpcap's readers take (`MAXIMUM_SNAPLEN`).
+pub const PCAP_SNAPLEN_BYTES: u32 = 262_144;
+
+/// Frames that a memory port holds before it drops.
+pub const MEMORY_PORT_FRAMES: usize = 65_536;

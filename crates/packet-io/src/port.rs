@@ -1,0 +1,146 @@
+//! What every kind of port does.
+
+use std::os::fd::BorrowedFd;
+
+use crate::PortError;
+
+/// Nanoseconds of a monotonic clock that the caller keeps.
+pub type Nanos = u64;
+
+/// A place where Ethernet frames arrive and leave. Frames are whole, from the destination address
+/// on, with their VLAN tags and finished checksums, without the frame check sequence.
+pub trait Port: Send {
+    /// The name to print: an interface's, or a capture's.
+    fn name(&self) -> &str;
+
+    /// Hands up to `max_frames` frames that have arrived by `now` to `take`, in order of arrival,
+    /// and returns how many. Never waits. Fewer than `max_frames` means that nothing is left for now.
+    ///
+    /// # Errors
+    /// A capture file that cannot be read further. An interface that goes down or away is no error:
+    /// nothing arrives, and [`PortStatistics::link_down_events`] counts it.
+    fn receive(
+        &mut self,
+        now: Nanos,
+        max_frames: usize,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> Result<usize, PortError>;
+
+    /// Queues a frame to be sent. May send what is queued; [`Port::flush`] certainly does.
+    ///
+    /// # Errors
+    /// A capture file that cannot be written.
+    fn transmit(&mut self, now: Nanos, frame: Vec<u8>) -> Result<(), PortError>;
+
+    /// Sends all that is queued, in the order of [`Port::transmit`]. Frames that the kernel does
+    /// not take are counted as dropped.
+    ///
+    /// # Errors
+    /// A capture file that cannot be written.
+    fn flush(&mut self) -> Result<(), PortError>;
+
+    /// Flushes and finishes: a capture file is complete after it.
+    ///
+    /// # Errors
+    /// As [`Port::flush`].
+    fn close(&mut self) -> Result<(), PortError> {
+        self.flush()
+    }
+
+    /// Readable when frames wait. `None`: not a port that the kernel can wake us for; see
+    /// [`Port::next_frame_at`].
+    fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// When the next frame arrives, if the port knows it beforehand (a capture file does).
+    fn next_frame_at(&self) -> Option<Nanos> {
+        None
+    }
+
+    /// Everything counted since the port was opened. Asks the kernel: not for every packet.
+    fn statistics(&mut self) -> PortStatistics;
+}
+
+/// What a port has counted since it was opened. `rx` and `tx` frames are those that went through
+/// whole; all other fields are reasons why one did not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortStatistics {
+    /// Frames handed to the switch.
+    pub rx_frames: u64,
+    /// Their bytes.
+    pub rx_bytes: u64,
+    /// Dropped by the kernel because the receive ring was full.
+    pub rx_ring_full: u64,
+    /// Cut short: longer than a slot while the socket's buffer was full, or cut in the capture.
+    pub rx_truncated: u64,
+    /// Longer than any frame or super-frame that the port takes.
+    pub rx_oversized: u64,
+    /// Super-frames (TSO, USO, GRO) that could not be cut into frames: neither TCP nor UDP straight
+    /// over IP.
+    pub rx_unsegmentable: u64,
+    /// Shorter than an Ethernet header.
+    pub rx_too_short: u64,
+    /// Frames sent.
+    pub tx_frames: u64,
+    /// Their bytes.
+    pub tx_bytes: u64,
+    /// Longer than the interface's MTU allows.
+    pub tx_too_long: u64,
+    /// Shorter than an Ethernet header.
+    pub tx_too_short: u64,
+    /// The kernel had no room (its queue, the peer's backlog), also not after waiting a little.
+    pub tx_no_room: u64,
+    /// The interface was down or gone.
+    pub tx_link_down: u64,
+    /// Refused by the kernel for another reason.
+    pub tx_refused: u64,
+    /// How often the interface was found to have gone down or away.
+    pub link_down_events: u64,
+}
+
+impl PortStatistics {
+    /// Frames lost before the switch saw them, for whatever reason.
+    pub fn rx_dropped(&self) -> u64 {
+        self.drops().iter().take(5).map(|(_, count)| count).sum()
+    }
+
+    /// Frames that the switch sent and that did not leave, for whatever reason.
+    pub fn tx_dropped(&self) -> u64 {
+        self.drops().iter().skip(5).map(|(_, count)| count).sum()
+    }
+
+    /// Every drop reason by name with its count; receiving first.
+    pub fn drops(&self) -> [(&'static str, u64); 10] {
+        [
+            ("rx_ring_full", self.rx_ring_full),
+            ("rx_truncated", self.rx_truncated),
+            ("rx_oversized", self.rx_oversized),
+            ("rx_unsegmentable", self.rx_unsegmentable),
+            ("rx_too_short", self.rx_too_short),
+            ("tx_too_long", self.tx_too_long),
+            ("tx_too_short", self.tx_too_short),
+            ("tx_no_room", self.tx_no_room),
+            ("tx_link_down", self.tx_link_down),
+            ("tx_refused", self.tx_refused),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drops_are_summed_by_direction() {
+        let statistics = PortStatistics {
+            rx_ring_full: 1,
+            rx_too_short: 2,
+            tx_too_long: 10,
+            tx_refused: 20,
+            ..PortStatistics::default()
+        };
+        assert_eq!(statistics.rx_dropped(), 3);
+        assert_eq!(statistics.tx_dropped(), 30);
+    }
+}

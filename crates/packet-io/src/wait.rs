@@ -1,0 +1,125 @@
+//! Waiting for ports, and being woken by another thread.
+
+#![expect(
+    unsafe_code,
+    reason = "ppoll and eventfd have no safe form in the standard library"
+)]
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr;
+use std::time::Duration;
+
+/// Wakes a thread that waits in a [`Waiter`]. Any number of wake-ups before it runs are one.
+#[derive(Debug)]
+pub struct Waker {
+    event: File,
+}
+
+impl Waker {
+    /// A waker that nobody has woken yet.
+    ///
+    /// # Errors
+    /// If the process has no descriptor left.
+    pub fn new() -> io::Result<Waker> {
+        // SAFETY: no pointers; the result is checked before it is owned.
+        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: a descriptor that was just made and that nobody else owns.
+        let event = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Waker {
+            event: File::from(event),
+        })
+    }
+
+    /// Wakes the waiting thread, now or when it next waits.
+    pub fn wake(&self) {
+        // It can only fail with the counter at its top, and then the thread wakes anyhow.
+        let _ = (&self.event).write(&1_u64.to_ne_bytes());
+    }
+
+    /// Forgets all wake-ups so far. Call after waking, before looking at what there is to do.
+    pub fn clear(&self) {
+        // It can only fail when there was no wake-up.
+        let _ = (&self.event).read(&mut [0; 8]);
+    }
+
+    /// To be waited for.
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        self.event.as_fd()
+    }
+}
+
+/// Waits for ports. Keeps its list of descriptors, so that waiting allocates nothing.
+#[derive(Default)]
+pub struct Waiter {
+    polls: Vec<libc::pollfd>,
+}
+
+impl Waiter {
+    /// Waits until one of `descriptors` is readable or in error, or for `timeout` (`None`: for
+    /// ever). A signal ends the waiting with none ready.
+    ///
+    /// # Errors
+    /// If the kernel refuses the list, which means more descriptors than the process may have.
+    pub fn wait<'fd>(
+        &mut self,
+        descriptors: impl IntoIterator<Item = BorrowedFd<'fd>>,
+        timeout: Option<Duration>,
+    ) -> io::Result<()> {
+        self.polls.clear();
+        let poll = |fd: BorrowedFd<'_>| libc::pollfd {
+            fd: fd.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        self.polls.extend(descriptors.into_iter().map(poll));
+        let timeout = timeout.map(|timeout| libc::timespec {
+            tv_sec: libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX),
+            tv_nsec: libc::c_long::from(timeout.subsec_nanos() as i32),
+        });
+        let timeout = timeout.as_ref().map_or(ptr::null(), ptr::from_ref);
+        let (polls, n_polls) = (self.polls.as_mut_ptr(), self.polls.len() as libc::nfds_t);
+        // SAFETY: pointer and length describe `self.polls`, `timeout` is null or a `timespec`; both
+        // live through the call; no signal mask.
+        if unsafe { libc::ppoll(polls, n_polls, timeout, ptr::null()) } >= 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        self.polls.iter_mut().for_each(|poll| poll.revents = 0);
+        match error.kind() {
+            io::ErrorKind::Interrupted => Ok(()),
+            _ => Err(error),
+        }
+    }
+
+    /// Whether the descriptor in that place of the last list was ready.
+    pub fn is_ready(&self, place: usize) -> bool {
+        self.polls.get(place).is_some_and(|poll| poll.revents != 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wake_up_is_seen_once_however_often_it_came() -> io::Result<()> {
+        let (quiet, woken) = (Waker::new()?, Waker::new()?);
+        woken.wake();
+        woken.wake();
+        let mut waiter = Waiter::default();
+        waiter.wait([quiet.as_fd(), woken.as_fd()], None)?;
+        assert_eq!(
+            [0, 1, 2].map(|place| waiter.is_ready(place)),
+            [false, true, false]
+        );
+        woken.clear();
+        waiter.wait([quiet.as_fd(), woken.as_fd()], Some(Duration::ZERO))?;
+        assert_eq!([0, 1].map(|place| waiter.is_ready(place)), [false, false]);
+        Ok(())
+    }
+}

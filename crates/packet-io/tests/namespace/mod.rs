@@ -1,0 +1,62 @@
+//! Runs a test in a network namespace of its own, by starting the test binary once more.
+
+use std::process::Command;
+
+const INSIDE: &str = "PACKET_IO_TEST_NAMESPACE";
+
+/// Runs `body` inside new user and network namespaces. `test` is the test function's own name.
+/// Where the machine allows no namespaces, says so and returns; with `CI=true` that is a failure.
+pub fn in_namespace(test: &str, body: impl FnOnce()) {
+    if std::env::var_os(INSIDE).is_some() {
+        return body();
+    }
+    let unshare = || {
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--net", "--"]);
+        command
+    };
+    let probe = unshare()
+        .args(["ip", "link", "add", "v0", "type", "veth", "peer", "v1"])
+        .output();
+    if !probe.as_ref().is_ok_and(|output| output.status.success()) {
+        let message =
+            format!("NOT TESTED: {test}: no network namespaces with veth here: {probe:?}");
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "{message}");
+        // Past the test harness, which would swallow it.
+        let _ =
+            std::io::Write::write_all(&mut std::io::stderr(), format!("{message}\n").as_bytes());
+        return;
+    }
+    let program = std::env::current_exe().expect("this test's binary");
+    let output = unshare()
+        .arg(program)
+        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .env(INSIDE, "1")
+        .output()
+        .expect("unshare starts");
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    assert!(output.status.success(), "inside the namespace: {said}");
+    assert!(
+        said.contains("1 passed"),
+        "{test} is not the test's name: {said}"
+    );
+}
+
+/// Runs `ip` with the words of `arguments`.
+pub fn ip(arguments: &str) {
+    let output = Command::new("ip")
+        .args(arguments.split_whitespace())
+        .output();
+    let output = output.expect("iproute2 is installed");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "ip {arguments}: {said}");
+}
+
+/// Makes a veth pair, both ends up, on which the kernel itself sends nothing.
+pub fn veth_pair(one: &str, other: &str) {
+    std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").expect("IPv6 turned off");
+    ip(&format!("link add {one} type veth peer name {other}"));
+    ip(&format!("link set {one} up"));
+    ip(&format!("link set {other} up"));
+}

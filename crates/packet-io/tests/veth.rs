@@ -1,0 +1,435 @@
+//! AF_PACKET ports on real veth pairs.
+
+#![expect(
+    unsafe_code,
+    reason = "UDP_SEGMENT has no safe form in the standard library"
+)]
+
+mod namespace;
+
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
+use std::process::Command;
+use std::time::Duration;
+
+use namespace::{in_namespace, ip, veth_pair};
+use packet_io::{AfPacketConfig, AfPacketPort, Port, PortError, Waiter};
+
+/// How long a test waits for frames that it expects.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+fn open(name: &str) -> AfPacketPort {
+    AfPacketPort::open(name, AfPacketConfig::default()).expect("an interface that is up and free")
+}
+
+fn open_error(name: &str) -> PortError {
+    let result = AfPacketPort::open(name, AfPacketConfig::default());
+    result.err().expect("an interface that cannot be opened")
+}
+
+/// Receives until `n_frames` have come or nothing comes any more.
+fn receive(port: &mut AfPacketPort, n_frames: usize) -> Vec<Vec<u8>> {
+    let mut frames = Vec::new();
+    let mut waiter = Waiter::default();
+    while frames.len() < n_frames {
+        let fd = port.poll_fd().expect("a descriptor");
+        waiter.wait([fd], Some(PATIENCE)).expect("waiting");
+        if !waiter.is_ready(0) {
+            break;
+        }
+        port.receive(0, 64, &mut |frame| frames.push(frame.to_vec()))
+            .expect("receiving");
+    }
+    frames
+}
+
+/// An Ethernet frame of a type that no stack answers, with a number in it.
+fn numbered(number: u32, len: usize) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5];
+    frame.extend(number.to_be_bytes());
+    frame.resize(len, 0xab);
+    frame
+}
+
+fn send(port: &mut AfPacketPort, frames: impl IntoIterator<Item = Vec<u8>>) {
+    for frame in frames {
+        port.transmit(0, frame).expect("queueing");
+    }
+    port.flush().expect("sending");
+}
+
+/// A socket on an address of `interface`, with a neighbour that does not exist to send to.
+fn local_sender(interface: &str) -> UdpSocket {
+    ip(&format!("addr add 10.9.0.1/24 dev {interface}"));
+    ip(&format!(
+        "neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 dev {interface}"
+    ));
+    let socket = UdpSocket::bind("10.9.0.1:4000").expect("a socket");
+    socket.connect("10.9.0.2:5004").expect("a peer");
+    socket
+}
+
+/// The one's complement sum over pseudo-header and UDP datagram, written out plainly so as not to
+/// share code with what is tested: 0xffff if the checksum is right (RFC 768).
+fn udp_sum(addresses: &[u8], datagram: &[u8]) -> u32 {
+    let mut bytes = addresses.to_vec();
+    bytes.extend((datagram.len() as u32).to_be_bytes());
+    bytes.extend([0, 17]);
+    bytes.extend(datagram);
+    if bytes.len() % 2 == 1 {
+        bytes.push(0);
+    }
+    let mut sum = 0;
+    for pair in bytes.chunks(2) {
+        sum += u32::from(pair[0]) * 256 + u32::from(pair[1]);
+        if sum > 0xffff {
+            sum -= 0xffff;
+        }
+    }
+    sum
+}
+
+#[test]
+fn frames_come_whole_and_in_order_of_sending() {
+    in_namespace("frames_come_whole_and_in_order_of_sending", || {
+        veth_pair("v0", "v1");
+        let (mut one, mut other) = (open("v0"), open("v1"));
+        let sent: Vec<_> = (0..500).map(|n| numbered(n, 60 + n as usize)).collect();
+        send(&mut one, sent.clone());
+        let received = receive(&mut other, sent.len());
+        assert!(
+            received == sent,
+            "{} frames came, or not as they were sent",
+            received.len()
+        );
+        let (out, into) = (one.statistics(), other.statistics());
+        assert_eq!((out.tx_frames, into.rx_frames), (500, 500));
+        assert_eq!(out.tx_bytes, into.rx_bytes);
+        assert_eq!(
+            (out.rx_frames, out.tx_dropped(), into.rx_dropped()),
+            (0, 0, 0)
+        );
+    });
+}
+
+#[test]
+fn a_port_does_not_receive_what_leaves_its_interface() {
+    in_namespace("a_port_does_not_receive_what_leaves_its_interface", || {
+        veth_pair("v0", "v1");
+        let socket = local_sender("v0");
+        let (mut one, mut other) = (open("v0"), open("v1"));
+        send(&mut one, [numbered(1, 60)]);
+        socket.send(b"by the host").expect("sending");
+        send(&mut other, [numbered(2, 60)]);
+        assert_eq!(receive(&mut other, 2).len(), 2);
+        assert_eq!(receive(&mut one, 1), [numbered(2, 60)]);
+        assert_eq!(one.receive(0, 9, &mut |_| ()).expect("receiving"), 0);
+    });
+}
+
+#[test]
+fn an_unfinished_udp_checksum_over_ipv4_is_finished() {
+    in_namespace("an_unfinished_udp_checksum_over_ipv4_is_finished", || {
+        veth_pair("v0", "v1");
+        let socket = local_sender("v0");
+        let mut port = open("v1");
+        for payload in [&b"four"[..], b"three", b"", &[0xff; 1400]] {
+            socket.send(payload).expect("sending");
+            let frames = receive(&mut port, 1);
+            let frame = frames.first().expect("a frame");
+            assert_eq!(frame[12..14], [0x08, 0x00]);
+            assert_eq!(&frame[42..], payload);
+            assert_eq!(
+                udp_sum(&frame[26..34], &frame[34..]),
+                0xffff,
+                "{frame:02x?}"
+            );
+        }
+    });
+}
+
+#[test]
+fn a_udp_checksum_that_comes_out_as_zero_is_sent_as_all_ones() {
+    in_namespace(
+        "a_udp_checksum_that_comes_out_as_zero_is_sent_as_all_ones",
+        || {
+            veth_pair("v0", "v1");
+            let socket = local_sender("v0");
+            let mut port = open("v1");
+            socket.send(&[0, 0]).expect("sending");
+            let frame = receive(&mut port, 1).pop().expect("a frame");
+            // The checksum as payload makes the sum all ones, whose complement is 0.
+            socket.send(&frame[40..42]).expect("sending");
+            let frame = receive(&mut port, 1).pop().expect("a frame");
+            assert_eq!(frame[40..42], [0xff, 0xff]);
+        },
+    );
+}
+
+#[test]
+fn an_unfinished_udp_checksum_over_ipv6_is_finished() {
+    in_namespace("an_unfinished_udp_checksum_over_ipv6_is_finished", || {
+        veth_pair("v0", "v1");
+        std::fs::write("/proc/sys/net/ipv6/conf/v0/disable_ipv6", "0").expect("IPv6 turned on");
+        ip("-6 addr add fd00::1/64 dev v0 nodad");
+        ip("-6 neigh add fd00::2 lladdr 02:00:00:00:00:02 dev v0");
+        let socket = UdpSocket::bind("[fd00::1]:4000").expect("a socket");
+        let mut port = open("v1");
+        socket
+            .send_to(b"seven b", "[fd00::2]:5004")
+            .expect("sending");
+        // The kernel greets its IPv6 neighbours too.
+        let is_ours = |frame: &Vec<u8>| frame.ends_with(b"seven b");
+        let frame = std::iter::repeat_with(|| receive(&mut port, 1).pop().expect("a frame"))
+            .find(is_ours)
+            .expect("our frame");
+        assert_eq!(frame[12..14], [0x86, 0xdd]);
+        assert_eq!(
+            udp_sum(&frame[22..54], &frame[54..]),
+            0xffff,
+            "{frame:02x?}"
+        );
+    });
+}
+
+#[test]
+fn the_vlan_tag_that_the_kernel_takes_out_is_put_back() {
+    in_namespace("the_vlan_tag_that_the_kernel_takes_out_is_put_back", || {
+        veth_pair("v0", "v1");
+        let (mut one, mut other) = (open("v0"), open("v1"));
+        let tagged = |tags: &[u8]| {
+            let mut frame = numbered(7, 100);
+            frame.splice(12..12, tags.iter().copied());
+            frame
+        };
+        let sent = [
+            tagged(&[0x81, 0x00, 0xe0, 0x05]),
+            tagged(&[0x88, 0xa8, 0x00, 0x63]),
+            tagged(&[0x88, 0xa8, 0x00, 0x63, 0x81, 0x00, 0x00, 0x00]),
+            tagged(&[]),
+        ];
+        send(&mut one, sent.clone());
+        assert_eq!(receive(&mut other, sent.len()), sent);
+    });
+}
+
+#[test]
+fn a_super_frame_is_cut_into_the_datagrams_it_stands_for() {
+    in_namespace(
+        "a_super_frame_is_cut_into_the_datagrams_it_stands_for",
+        || {
+            veth_pair("v0", "v1");
+            let socket = local_sender("v0");
+            let segment_bytes: libc::c_int = 400;
+            // SAFETY: pointer and length describe an integer that lives through the call.
+            let result = unsafe {
+                libc::setsockopt(
+                    socket.as_raw_fd(),
+                    libc::SOL_UDP,
+                    libc::UDP_SEGMENT,
+                    (&raw const segment_bytes).cast(),
+                    size_of::<libc::c_int>() as libc::socklen_t,
+                )
+            };
+            assert_eq!(result, 0);
+            let mut port = open("v1");
+            // One that fits a slot of the ring, and one that comes through the socket's queue.
+            for n_bytes in [900, 20_100] {
+                let payload: Vec<u8> = (0..n_bytes).map(|n| (n % 251) as u8).collect();
+                socket.send(&payload).expect("sending");
+                let frames = receive(&mut port, payload.len().div_ceil(400));
+                let lengths: Vec<usize> = frames.iter().map(|frame| frame.len() - 42).collect();
+                let expected: Vec<usize> = payload.chunks(400).map(<[u8]>::len).collect();
+                assert_eq!(lengths, expected);
+                for frame in &frames {
+                    assert_eq!(
+                        udp_sum(&frame[26..34], &frame[34..]),
+                        0xffff,
+                        "{frame:02x?}"
+                    );
+                }
+                let received: Vec<u8> = frames.into_iter().flat_map(|f| f[42..].to_vec()).collect();
+                assert!(received == payload, "the payload is not what was sent");
+            }
+            assert_eq!(port.statistics().rx_dropped(), 0);
+        },
+    );
+}
+
+#[test]
+fn frames_of_an_mtu_of_9000_pass_also_if_it_was_raised_later() {
+    in_namespace(
+        "frames_of_an_mtu_of_9000_pass_also_if_it_was_raised_later",
+        || {
+            veth_pair("v0", "v1");
+            let (mut one, mut early) = (open("v0"), open("v1"));
+            ip("link set v0 mtu 9000");
+            ip("link set v1 mtu 9000");
+            let sent = [
+                numbered(1, 60),
+                numbered(2, 9014),
+                numbered(3, 60),
+                numbered(4, 5000),
+            ];
+            send(&mut one, sent.clone());
+            assert!(early.slot_frame_bytes() < 9014);
+            assert_eq!(receive(&mut early, sent.len()), sent);
+            drop(early);
+            let mut late = open("v1");
+            assert!(late.slot_frame_bytes() >= 9014 + 8);
+            send(&mut one, sent.clone());
+            assert_eq!(receive(&mut late, sent.len()), sent);
+        },
+    );
+}
+
+#[test]
+fn frames_that_the_kernel_drops_are_counted() {
+    in_namespace("frames_that_the_kernel_drops_are_counted", || {
+        veth_pair("v0", "v1");
+        let config = AfPacketConfig { rx_ring_slots: 32 };
+        let mut small = AfPacketPort::open("v1", config).expect("a port");
+        let mut one = open("v0");
+        send(&mut one, (0..200).map(|n| numbered(n, 1000)));
+        let received = receive(&mut small, 32);
+        let first: Vec<_> = (0..32).map(|n| numbered(n, 1000)).collect();
+        assert_eq!(received, first, "the oldest are kept");
+        assert_eq!(small.statistics().rx_ring_full, 200 - 32);
+        assert_eq!(
+            small.statistics().rx_dropped(),
+            200 - 32,
+            "counted once, not at every look"
+        );
+        send(&mut one, [numbered(999, 60)]);
+        assert_eq!(receive(&mut small, 1), [numbered(999, 60)]);
+    });
+}
+
+#[test]
+fn frames_that_cannot_be_sent_are_counted_and_the_others_go() {
+    in_namespace(
+        "frames_that_cannot_be_sent_are_counted_and_the_others_go",
+        || {
+            veth_pair("v0", "v1");
+            let (mut one, mut other) = (open("v0"), open("v1"));
+            let lengths = [60, 1600, 13, 0, 1514, 1519, 61];
+            send(&mut one, lengths.map(|len| numbered(0, len)));
+            let received: Vec<usize> = receive(&mut other, 3).iter().map(Vec::len).collect();
+            assert_eq!(received, [60, 1514, 61]);
+            let statistics = one.statistics();
+            assert_eq!((statistics.tx_too_long, statistics.tx_too_short), (2, 2));
+            assert_eq!((statistics.tx_frames, statistics.tx_dropped()), (3, 4));
+        },
+    );
+}
+
+#[test]
+fn a_port_outlives_its_link_going_down() {
+    in_namespace("a_port_outlives_its_link_going_down", || {
+        veth_pair("v0", "v1");
+        let (mut one, mut other) = (open("v0"), open("v1"));
+        ip("link set v0 down");
+        send(&mut one, [numbered(1, 60), numbered(2, 60)]);
+        assert_eq!(one.statistics().tx_link_down, 2);
+        let is_ready = |port: &AfPacketPort| {
+            let mut waiter = Waiter::default();
+            let fd = port.poll_fd().expect("a descriptor");
+            waiter.wait([fd], Some(Duration::ZERO)).expect("waiting");
+            waiter.is_ready(0)
+        };
+        assert!(is_ready(&one), "the loop is told");
+        assert_eq!(one.receive(0, 9, &mut |_| ()).expect("no error"), 0);
+        assert_eq!(one.statistics().link_down_events, 1);
+        assert!(!is_ready(&one), "and told once");
+        ip("link set v0 up");
+        send(&mut one, [numbered(3, 60)]);
+        assert_eq!(receive(&mut other, 1), [numbered(3, 60)]);
+        send(&mut other, [numbered(4, 60)]);
+        assert_eq!(receive(&mut one, 1), [numbered(4, 60)]);
+        ip("link del v0");
+        send(&mut one, [numbered(5, 60)]);
+        assert_eq!(one.statistics().tx_link_down, 3);
+        assert_eq!(one.receive(0, 9, &mut |_| ()).expect("no error"), 0);
+    });
+}
+
+#[test]
+fn an_interface_is_one_switchs_at_a_time() {
+    in_namespace("an_interface_is_one_switchs_at_a_time", || {
+        veth_pair("v0", "v1");
+        let holder = open("v0");
+        let _another_interface = open("v1");
+        assert!(matches!(open_error("v0"), PortError::InUse { .. }));
+        assert!(
+            open_error("v0")
+                .to_string()
+                .contains("interface \"v0\" is in use by another")
+        );
+        drop(holder);
+        open("v0");
+    });
+}
+
+#[test]
+fn what_keeps_an_interface_from_being_opened_is_said() {
+    in_namespace("what_keeps_an_interface_from_being_opened_is_said", || {
+        veth_pair("v0", "v1");
+        ip("link set v0 down");
+        let said = |name: &str| open_error(name).to_string();
+        assert!(
+            said("v0").contains("interface \"v0\" is down"),
+            "{}",
+            said("v0")
+        );
+        assert!(
+            said("v9").contains("interface \"v9\" does not exist"),
+            "{}",
+            said("v9")
+        );
+        assert!(
+            said("a234567890123456").contains("has 16 bytes"),
+            "{}",
+            said("a234567890123456")
+        );
+        assert!(said("").contains("Linux allows 1 to 15"), "{}", said(""));
+        ip("tuntap add dev tun0 mode tun");
+        assert!(
+            said("tun0").contains("hardware type is 65534"),
+            "{}",
+            said("tun0")
+        );
+    });
+}
+
+/// Run by the next test with fewer privileges; on its own it only looks at the interface's name.
+#[test]
+fn without_privileges() {
+    let Some(interface) = std::env::var_os("PACKET_IO_TEST_UNPRIVILEGED") else {
+        return;
+    };
+    let error = open_error(&interface.to_string_lossy());
+    assert!(matches!(error, PortError::NoPrivileges { .. }), "{error}");
+    assert!(
+        error.to_string().contains("CAP_NET_RAW is needed"),
+        "{error}"
+    );
+}
+
+#[test]
+fn missing_privileges_are_said() {
+    in_namespace("missing_privileges_are_said", || {
+        veth_pair("v0", "v1");
+        let output = Command::new("setpriv")
+            .arg("--bounding-set=-net_raw")
+            .arg(std::env::current_exe().expect("this test's binary"))
+            .args(["--exact", "without_privileges"])
+            .env("PACKET_IO_TEST_UNPRIVILEGED", "v0")
+            .output()
+            .expect("setpriv is installed");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            output.status.success() && said.contains("1 passed"),
+            "{said}"
+        );
+    });
+}

@@ -1,0 +1,51 @@
+//! The loop's clock: the machine's, or that of captures.
+
+use std::time::{Duration, Instant};
+
+use dataplane::Nanos;
+
+/// Nanoseconds since the loop was made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Clock {
+    /// The machine's monotonic clock.
+    Monotonic {
+        /// Its time 0.
+        start: Instant,
+    },
+    /// Stands still until it is set forward to the next thing that happens.
+    Virtual {
+        /// The time it shows.
+        now: Nanos,
+    },
+}
+
+impl Clock {
+    pub(crate) fn monotonic() -> Clock {
+        Clock::Monotonic {
+            start: Instant::now(),
+        }
+    }
+
+    pub(crate) fn now(&self) -> Nanos {
+        match self {
+            // 64 bits of nanoseconds are 584 years.
+            Clock::Monotonic { start } => start.elapsed().as_nanos() as Nanos,
+            Clock::Virtual { now } => *now,
+        }
+    }
+
+    /// How long to wait for `at`. A virtual clock is set to it, and nothing is to be waited for.
+    pub(crate) fn until(&mut self, at: Nanos) -> Duration {
+        match self {
+            Clock::Monotonic { .. } => Duration::from_nanos(at.saturating_sub(self.now())),
+            Clock::Virtual { now } => {
+                *now = at.max(*now);
+                Duration::ZERO
+            }
+        }
+    }
+
+    pub(crate) fn is_virtual(&self) -> bool {
+        matches!(self, Clock::Virtual { .. })
+    }
+}

@@ -1,0 +1,234 @@
+//! The threads beside the loop: P4Runtime and signals.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use dataplane::{PortId, Program};
+use p4runtime_proto::p4::config::v1::P4Info;
+use p4runtime_proto::p4::v1::WriteRequest;
+use p4runtime_server::{Server, ServerConfig, SetPipelineError, WriteError};
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::error::SwitchError;
+use crate::event_loop::EventLoop;
+use crate::handle::LoopHandle;
+use crate::options::Options;
+use crate::program::{Entries, LoadedProgram};
+use crate::say;
+
+/// How long calls that are being answered may take when the switch stops.
+const STOP_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Threads for gRPC. Work on the switch is done by the loop; these encode and decode.
+const N_THREADS: usize = 2;
+
+/// Failed entries that are listed one by one.
+const ENTRY_ERRORS_SHOWN: usize = 10;
+
+/// Runs beside the loop until [`Control::stop`].
+pub(crate) struct Control {
+    runtime: Runtime,
+    handle: LoopHandle,
+    server: Server,
+    /// Bound, and not served yet.
+    listener: Option<TcpListener>,
+    grpc_address: Option<SocketAddr>,
+    serving: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
+}
+
+impl Control {
+    /// Binds the address and begins to listen for signals.
+    pub(crate) fn start(handle: LoopHandle, options: &Options) -> Result<Control, SwitchError> {
+        let system = |operation| move |source| SwitchError::System { operation, source };
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(N_THREADS)
+            .thread_name("control")
+            .enable_all()
+            .build()
+            .map_err(system("start the control threads"))?;
+        let (listener, grpc_address) = options.grpc_address().map(listen).transpose()?.unzip();
+        {
+            let _context = runtime.enter();
+            let stops = [SignalKind::interrupt(), SignalKind::terminate()].map(signal);
+            for stop in stops {
+                let stop = stop.map_err(system("listen for signals"))?;
+                runtime.spawn(stop_at_signal(stop, handle.clone()));
+            }
+        }
+        let config = ServerConfig {
+            device_id: options.device_id,
+            cpu_port: Some(PortId(options.cpu_port)),
+        };
+        let server = Server::new(config, Arc::new(handle.clone()));
+        Ok(Control {
+            runtime,
+            handle,
+            server,
+            listener,
+            grpc_address,
+            serving: None,
+        })
+    }
+
+    /// Where P4Runtime is served.
+    pub(crate) fn grpc_address(&self) -> Option<SocketAddr> {
+        self.grpc_address
+    }
+
+    /// Gives the switch the program and the entries of the command line, the way a controller
+    /// would. False if it was stopped meanwhile.
+    pub(crate) fn configure(
+        &self,
+        event_loop: &mut EventLoop,
+        program: Option<LoadedProgram>,
+        entries: Option<Entries>,
+    ) -> Result<bool, SwitchError> {
+        let Some(LoadedProgram { path, json, p4info }) = program else {
+            return Ok(true);
+        };
+        let Some(p4info) = p4info else {
+            let program = Program::from_json_str(&json).map_err(|error| SwitchError::Program {
+                path,
+                message: error.to_string(),
+            })?;
+            event_loop.switch_mut().set_program(program);
+            return Ok(true);
+        };
+        let (done, result) = mpsc::channel();
+        let (server, handle) = (self.server.clone(), self.handle.clone());
+        self.runtime.spawn(async move {
+            let result = set_up(&server, &path, json, p4info, entries).await;
+            // With nobody there to be told, the switch has been stopped.
+            let _ = done.send(result);
+            handle.wake();
+        });
+        let mut outcome = None;
+        let is_up = event_loop.serve_work_until(|| {
+            outcome = result.try_recv().ok();
+            outcome.is_some()
+        })?;
+        outcome.unwrap_or(Ok(())).map(|()| is_up)
+    }
+
+    /// Answers P4Runtime calls from now on.
+    pub(crate) fn serve(&mut self) -> Result<(), SwitchError> {
+        let (Some(listener), Some(address)) = (self.listener.take(), self.grpc_address) else {
+            return Ok(());
+        };
+        let listener = {
+            let _context = self.runtime.enter();
+            tokio::net::TcpListener::from_std(listener)
+                .map_err(|source| SwitchError::Listen { address, source })?
+        };
+        let (shutdown, is_shut_down) = oneshot::channel();
+        let (server, handle) = (self.server.clone(), self.handle.clone());
+        let served = self.runtime.spawn(async move {
+            let shutdown = async {
+                // A sender that is gone means the same.
+                let _ = is_shut_down.await;
+            };
+            if let Err(error) = server.serve(listener, shutdown).await {
+                say(&format!(
+                    "error: cannot serve P4Runtime on {address} any more: {error}"
+                ));
+                handle.stop();
+            }
+        });
+        self.serving = Some((shutdown, served));
+        Ok(())
+    }
+
+    /// Ends the threads. The loop must be gone, so that nobody waits for it.
+    pub(crate) fn stop(self) {
+        if let Some((shutdown, served)) = self.serving {
+            // The other end is gone if serving has failed.
+            let _ = shutdown.send(());
+            // Whoever has not finished by then is cut off.
+            let _ = self
+                .runtime
+                .block_on(async { tokio::time::timeout(STOP_TIMEOUT, served).await });
+        }
+        self.runtime.shutdown_timeout(STOP_TIMEOUT);
+    }
+}
+
+/// Program, then entries.
+async fn set_up(
+    server: &Server,
+    program: &Path,
+    json: String,
+    p4info: P4Info,
+    entries: Option<Entries>,
+) -> Result<(), SwitchError> {
+    match server.set_pipeline(p4info, json.into_bytes()).await {
+        Ok(()) => {}
+        // The loop was stopped; it says so itself.
+        Err(SetPipelineError::Stopped) => return Ok(()),
+        Err(SetPipelineError::Invalid(error)) => {
+            let (path, message) = (program.to_owned(), error.to_string());
+            return Err(SwitchError::Program { path, message });
+        }
+    }
+    let Some(Entries { path, request }) = entries else {
+        return Ok(());
+    };
+    server
+        .write(&request)
+        .await
+        .map_err(|error| SwitchError::Entries {
+            path,
+            message: entry_errors(&request, &error),
+        })
+}
+
+/// What failed, by the number of the update in the file, from 1.
+fn entry_errors(request: &WriteRequest, error: &WriteError) -> String {
+    let WriteError::Updates(results) = error else {
+        return error.to_string();
+    };
+    let failed = results.iter().enumerate().filter_map(|(place, result)| {
+        result
+            .as_ref()
+            .err()
+            .map(|error| format!("\n  update {}: {error}", place + 1))
+    });
+    let failed: Vec<String> = failed.collect();
+    let more = match failed.len().saturating_sub(ENTRY_ERRORS_SHOWN) {
+        0 => String::new(),
+        n_more => format!("\n  and {n_more} more"),
+    };
+    format!(
+        "{} of {} updates failed:{}{more}",
+        failed.len(),
+        request.updates.len(),
+        failed
+            .iter()
+            .take(ENTRY_ERRORS_SHOWN)
+            .map(String::as_str)
+            .collect::<String>(),
+    )
+}
+
+fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), SwitchError> {
+    let bind = || -> io::Result<_> {
+        let listener = TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        let bound = listener.local_addr()?;
+        Ok((listener, bound))
+    };
+    bind().map_err(|source| SwitchError::Listen { address, source })
+}
+
+/// The first signal stops the switch; one that comes while it does not stop ends the process.
+async fn stop_at_signal(mut stop: Signal, handle: LoopHandle) {
+    stop.recv().await;
+    handle.stop();
+    stop.recv().await;
+    std::process::exit(1);
+}

@@ -1,0 +1,64 @@
+//! Why the switch cannot start or go on, one message each.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use packet_io::PortError;
+
+use crate::event_loop::LoopError;
+use crate::options::UsageError;
+
+/// Printed behind "error: ".
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SwitchError {
+    #[error("{0} (see --help)")]
+    Usage(#[from] UsageError),
+    #[error("cannot {operation} {path}: {source}", path = path.display())]
+    File {
+        operation: &'static str,
+        path: PathBuf,
+        source: io::Error,
+    },
+    #[error("program {path}: expected a name that ends in .p4 or .json", path = path.display())]
+    ProgramKind { path: PathBuf },
+    /// The diagnostics follow the message, as a list of their own.
+    #[error("program {path}: {n_errors} error{plural}\n\n{rendered}", path = path.display(), plural = if *n_errors == 1 { "" } else { "s" })]
+    Compile {
+        path: PathBuf,
+        n_errors: usize,
+        rendered: String,
+    },
+    #[error("program {path}: {message}", path = path.display())]
+    Program { path: PathBuf, message: String },
+    #[error("P4Info {path}: {message}", path = path.display())]
+    P4Info { path: PathBuf, message: String },
+    #[error("entries {path}: {message}", path = path.display())]
+    Entries { path: PathBuf, message: String },
+    #[error(transparent)]
+    Port(#[from] PortError),
+    #[error(
+        "cannot serve P4Runtime on {address}: {source}{hint}", hint = if source.kind() == io::ErrorKind::AddrInUse { "; another switch may be running: choose another address with --grpc, port 0 takes a free one" } else { "" }
+    )]
+    Listen {
+        address: SocketAddr,
+        source: io::Error,
+    },
+    #[error("cannot {operation}: {source}")]
+    System {
+        operation: &'static str,
+        source: io::Error,
+    },
+    #[error(transparent)]
+    Loop(#[from] LoopError),
+}
+
+impl SwitchError {
+    /// 2 for a wrong command line, as everywhere; 1 for everything else.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            SwitchError::Usage(_) => 2,
+            _ => 1,
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The way from other threads into the event loop.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::{io, mem};
+
+use p4runtime_server::{SwitchHandle, Work};
+use packet_io::Waker;
+use tokio::sync::mpsc::UnboundedSender;
+
+type Subscribers = Arc<Mutex<Vec<UnboundedSender<Vec<u8>>>>>;
+
+/// What other threads hold: submits work, subscribes, stops.
+#[derive(Clone)]
+pub(crate) struct LoopHandle {
+    work: Sender<Work>,
+    subscribers: Subscribers,
+    is_stopped: Arc<AtomicBool>,
+    waker: Arc<Waker>,
+}
+
+/// What the loop holds. Dropped with it, and all work that was not run.
+pub(crate) struct Mailbox {
+    work: Receiver<Work>,
+    subscribers: Subscribers,
+    is_stopped: Arc<AtomicBool>,
+    waker: Arc<Waker>,
+}
+
+/// Both ends.
+pub(crate) fn mailbox() -> io::Result<(LoopHandle, Mailbox)> {
+    let (sender, receiver) = mpsc::channel();
+    let handle = LoopHandle {
+        work: sender,
+        subscribers: Subscribers::default(),
+        is_stopped: Arc::default(),
+        waker: Arc::new(Waker::new()?),
+    };
+    let mailbox = Mailbox {
+        work: receiver,
+        subscribers: Arc::clone(&handle.subscribers),
+        is_stopped: Arc::clone(&handle.is_stopped),
+        waker: Arc::clone(&handle.waker),
+    };
+    Ok((handle, mailbox))
+}
+
+impl LoopHandle {
+    /// Ends the loop after its current turn.
+    pub(crate) fn stop(&self) {
+        self.is_stopped.store(true, Ordering::Release);
+        self.waker.wake();
+    }
+
+    /// Makes the loop look around, for example at something that has finished.
+    pub(crate) fn wake(&self) {
+        self.waker.wake();
+    }
+}
+
+impl SwitchHandle for LoopHandle {
+    fn submit(&self, work: Work) {
+        // With the loop gone, the work is dropped unrun, as the trait says.
+        if self.work.send(work).is_ok() {
+            self.waker.wake();
+        }
+    }
+
+    fn subscribe_packet_in(&self, sender: UnboundedSender<Vec<u8>>) {
+        self.subscribers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(sender);
+    }
+}
+
+impl Mailbox {
+    pub(crate) fn next_work(&self) -> Option<Work> {
+        self.work.try_recv().ok()
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn waker(&self) -> &Waker {
+        &self.waker
+    }
+
+    /// Gives a packet-in to everybody who subscribed; false if nobody is there.
+    pub(crate) fn publish_packet_in(&self, mut frame: Vec<u8>) -> bool {
+        let mut subscribers = self
+            .subscribers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let n_before = subscribers.len();
+        let mut n_left = n_before;
+        subscribers.retain(|subscriber| {
+            n_left -= 1;
+            // The last gets the frame itself.
+            let copy = if n_left == 0 {
+                mem::take(&mut frame)
+            } else {
+                frame.clone()
+            };
+            subscriber.send(copy).is_ok()
+        });
+        !subscribers.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packet_ins_go_to_everybody_who_still_listens() -> io::Result<()> {
+        let (handle, mailbox) = mailbox()?;
+        assert!(!mailbox.publish_packet_in(vec![1]));
+        let (sender, mut first) = tokio::sync::mpsc::unbounded_channel();
+        handle.subscribe_packet_in(sender);
+        let (sender, mut second) = tokio::sync::mpsc::unbounded_channel();
+        handle.subscribe_packet_in(sender);
+        assert!(mailbox.publish_packet_in(vec![2]));
+        assert_eq!(
+            (first.try_recv(), second.try_recv()),
+            (Ok(vec![2]), Ok(vec![2]))
+        );
+        drop(second);
+        assert!(mailbox.publish_packet_in(vec![3]));
+        assert_eq!(first.try_recv(), Ok(vec![3]));
+        drop(first);
+        assert!(!mailbox.publish_packet_in(vec![4]));
+        Ok(())
+    }
+
+    #[test]
+    fn work_is_dropped_unrun_when_the_loop_is_gone() -> io::Result<()> {
+        let (handle, mailbox) = mailbox()?;
+        let witness = Arc::new(());
+        let held = Arc::clone(&witness);
+        handle.submit(Box::new(move |_| drop(held)));
+        assert_eq!(Arc::strong_count(&witness), 2);
+        drop(mailbox);
+        assert_eq!(Arc::strong_count(&witness), 1);
+        let held = Arc::clone(&witness);
+        handle.submit(Box::new(move |_| drop(held)));
+        assert_eq!(Arc::strong_count(&witness), 1);
+        Ok(())
+    }
+}

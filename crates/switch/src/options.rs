@@ -1,0 +1,468 @@
+//! The command line.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use clap::Parser;
+use dataplane::{PortId, limits};
+
+use crate::event_loop::AfterReplay;
+use crate::program::LoadedProgram;
+
+/// P4Runtime's port at IANA, on the loopback interface: whoever reaches it rules the switch.
+pub(crate) const DEFAULT_GRPC_ADDRESS: &str = "127.0.0.1:9559";
+
+const EXAMPLES: &str = "\
+Examples:
+  Forward between two interfaces, programmed over P4Runtime on 127.0.0.1:9559:
+    reprise-switch -i 1@veth1 -i 2@veth2 p4/sfu.p4
+
+  Wait for a controller that brings the program:
+    reprise-switch -i 1@veth1
+
+  Try it without root, in a network namespace of your own:
+    unshare -Urn sh -c 'ip link add veth0 type veth peer name veth1;
+      ip link set veth0 up; ip link set veth1 up; reprise-switch -i 1@veth1 p4/sfu.p4'
+
+  Run a capture through a program in the capture's own time, and see every packet's way:
+    reprise-switch -i 1@pcap:in.pcap,out.pcap --entries viewers.txtpb --trace p4/sfu.p4
+
+Ports:
+  An interface under a port must be up and must carry no IP address: the host's own
+  stack sees every frame too, and would answer it beside the switch. It is set to
+  promiscuous mode; one reprise-switch an interface. Offloads may stay on: unfinished
+  checksums, VLAN tags and super-frames of local senders are finished on arrival.
+
+  With capture ports only, time is the captures': the switch runs through them, prints
+  its totals and ends, unless --grpc is given. Beside an interface they replay in real time.
+
+When it is up the switch prints one line that begins with \"ready: \" on standard error.
+It ends on Ctrl-C and SIGTERM and prints its totals on standard output; exit code 0.
+Exit code 1: it could not start or go on; 2: the command line is wrong.";
+
+/// A software switch for P4_16 programs (v1model), controlled over P4Runtime.
+#[derive(Debug, Parser)]
+#[command(name = "reprise-switch", version, after_long_help = EXAMPLES, max_term_width = 100)]
+pub(crate) struct Options {
+    /// The P4 program: source (.p4) or compiled for BMv2 (.json). Left out: a controller sets it
+    #[arg(value_name = "PROGRAM")]
+    pub(crate) program: Option<PathBuf>,
+
+    /// A port, one option each: its number (0 to 510), and an interface (1@veth1) or capture files
+    /// to read and to write (1@pcap:in.pcap,out.pcap; either may be left out)
+    #[arg(short = 'i', long = "interface", value_name = "PORT@INTERFACE")]
+    pub(crate) ports: Vec<PortOption>,
+
+    /// Serve P4Runtime on this address, or "off"; port 0 takes a free one, which the ready line
+    /// says [default: 127.0.0.1:9559; off with capture ports only]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) grpc: Option<GrpcOption>,
+
+    /// The device id that P4Runtime requests must carry
+    #[arg(long, value_name = "N", default_value_t = 1,
+        value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) device_id: u64,
+
+    /// The port of packet-in and packet-out
+    #[arg(long, value_name = "PORT", default_value_t = limits::CPU_PORT)]
+    pub(crate) cpu_port: u16,
+
+    /// A folder where a .p4 program's #include <...> looks; may be given several times
+    #[arg(short = 'I', long, value_name = "DIR")]
+    pub(crate) include: Vec<PathBuf>,
+
+    /// The P4Info of a .json program, binary or protobuf text; a .p4 program has its own
+    #[arg(long, value_name = "FILE")]
+    pub(crate) p4info: Option<PathBuf>,
+
+    /// A P4Runtime WriteRequest in protobuf text, applied in order before the first packet
+    #[arg(long, value_name = "FILE")]
+    pub(crate) entries: Option<PathBuf>,
+
+    /// Print each packet's way through the program on standard output
+    #[arg(long)]
+    pub(crate) trace: bool,
+
+    /// Write each packet's way through the program to a file
+    #[arg(long, value_name = "FILE", conflicts_with = "trace")]
+    pub(crate) trace_to: Option<PathBuf>,
+
+    /// Print the totals with every counter of ports, tables and drop reasons, zeros too
+    #[arg(long)]
+    pub(crate) stats: bool,
+
+    /// Print the totals as one line of JSON, all counters in it, the last line of standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) queues: QueueOptions,
+}
+
+/// Lengths and rates of the queues.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Queues and rates")]
+pub(crate) struct QueueOptions {
+    /// Packets a second through the recirculation path [default: as fast as it goes]
+    #[arg(long, value_name = "PPS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) recirculation_rate: Option<u64>,
+
+    /// Packets a second through each output port [default: as fast as it goes]
+    #[arg(long, value_name = "PPS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) egress_rate: Option<u64>,
+
+    /// Packets that wait for ingress at most
+    #[arg(long, value_name = "N", default_value_t = limits::INGRESS_QUEUE_PACKETS)]
+    pub(crate) ingress_queue: usize,
+
+    /// Recirculated and resubmitted packets that wait at most
+    #[arg(long, value_name = "N", default_value_t = limits::RECIRCULATION_QUEUE_PACKETS)]
+    pub(crate) recirculation_queue: usize,
+
+    /// Packets that wait at each output port at most
+    #[arg(long, value_name = "N", default_value_t = limits::EGRESS_QUEUE_PACKETS)]
+    pub(crate) egress_queue: usize,
+
+    /// Frames that the kernel keeps for each interface while the switch is busy
+    #[arg(long, value_name = "N", default_value_t = packet_io::limits::RX_RING_SLOTS,
+        value_parser = ring_slots)]
+    pub(crate) rx_ring: usize,
+}
+
+/// Where to serve P4Runtime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GrpcOption {
+    Off,
+    At(SocketAddr),
+}
+
+/// A port as given with `-i`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PortOption {
+    pub(crate) id: PortId,
+    pub(crate) source: PortSource,
+}
+
+/// What is under a port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PortSource {
+    Interface(String),
+    Capture {
+        input: Option<PathBuf>,
+        output: Option<PathBuf>,
+    },
+}
+
+/// A command line that is well formed and makes no sense.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct UsageError(String);
+
+impl Options {
+    /// Checks what one option cannot know of another.
+    pub(crate) fn check(&self) -> Result<(), UsageError> {
+        let fail = |message: String| Err(UsageError(message));
+        let mut ids = BTreeMap::new();
+        let mut interfaces = BTreeMap::new();
+        for port in &self.ports {
+            if let Some(other) = ids.insert(port.id, port) {
+                return fail(format!(
+                    "port {} is given twice: {other} and {port}",
+                    port.id
+                ));
+            }
+            if port.id.0 == self.cpu_port {
+                return fail(format!(
+                    "port {port} has the number of the CPU port: choose another, or move the CPU port with --cpu-port"
+                ));
+            }
+            if let PortSource::Interface(name) = &port.source
+                && let Some(other) = interfaces.insert(name, port)
+            {
+                return fail(format!(
+                    "interface \"{name}\" is given twice: {other} and {port}"
+                ));
+            }
+        }
+        if self.cpu_port > limits::PORT_ID_MAX {
+            let (max, found) = (limits::PORT_ID_MAX, self.cpu_port);
+            return fail(format!("--cpu-port: expected 0 to {max}, found {found}"));
+        }
+        let is_json = |path: &PathBuf| {
+            path.extension()
+                .is_some_and(|extension| extension == "json")
+        };
+        if self.p4info.is_some() && !self.program.as_ref().is_some_and(is_json) {
+            return fail("--p4info: expected a .json program beside it, found none".to_owned());
+        }
+        if self.program.is_none() && self.entries.is_some() {
+            return fail("--entries: expected a program to apply them to, found none".to_owned());
+        }
+        if self.ports.is_empty() && self.grpc_address().is_none() {
+            return fail("expected a port (-i 1@veth1) or P4Runtime (--grpc), found neither: there is nothing to do".to_owned());
+        }
+        self.check_outputs()
+    }
+
+    /// Two writers of one file, or a reader and a writer, would spoil it.
+    fn check_outputs(&self) -> Result<(), UsageError> {
+        let captures = || {
+            self.ports.iter().filter_map(|port| match &port.source {
+                PortSource::Interface(_) => None,
+                PortSource::Capture { input, output } => Some((input, output)),
+            })
+        };
+        let name = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let inputs = captures().filter_map(|(input, _)| input.as_deref());
+        let mut taken: BTreeSet<PathBuf> = inputs.map(name).collect();
+        let outputs = captures().filter_map(|(_, output)| output.as_deref());
+        for output in outputs.chain(self.trace_to.as_deref()) {
+            if !taken.insert(name(output)) {
+                return Err(UsageError(format!(
+                    "file {} is to be written and is given a second time: name another file",
+                    output.display()
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether there are capture ports and no others, so that time can be theirs.
+    pub(crate) fn is_replay(&self) -> bool {
+        let is_capture = |port: &PortOption| matches!(port.source, PortSource::Capture { .. });
+        !self.ports.is_empty() && self.ports.iter().all(is_capture)
+    }
+
+    /// What the loop does once the captures are through.
+    pub(crate) fn after_replay(&self) -> AfterReplay {
+        match self.is_replay() && self.grpc_address().is_none() {
+            true => AfterReplay::End,
+            false => AfterReplay::Serve,
+        }
+    }
+
+    /// Entries are written by the names and numbers of a P4Info.
+    pub(crate) fn check_entries(&self, program: Option<&LoadedProgram>) -> Result<(), UsageError> {
+        let has_p4info = program.is_some_and(|program| program.p4info.is_some());
+        if self.entries.is_none() || has_p4info {
+            return Ok(());
+        }
+        Err(UsageError(
+            "--entries: expected the program's P4Info (--p4info FILE, or a .p4 program), found none"
+                .to_owned(),
+        ))
+    }
+
+    /// Where to serve P4Runtime, if at all.
+    pub(crate) fn grpc_address(&self) -> Option<SocketAddr> {
+        match self.grpc {
+            Some(GrpcOption::At(address)) => Some(address),
+            Some(GrpcOption::Off) => None,
+            None if self.is_replay() => None,
+            None => DEFAULT_GRPC_ADDRESS.parse().ok(),
+        }
+    }
+
+    /// What the options choose of the switch.
+    pub(crate) fn switch_config(&self) -> dataplane::SwitchConfig {
+        dataplane::SwitchConfig {
+            ingress_queue_packets: self.queues.ingress_queue,
+            recirculation_queue_packets: self.queues.recirculation_queue,
+            egress_queue_packets: self.queues.egress_queue,
+            recirculation_rate_pps: self.queues.recirculation_rate,
+            egress_rate_pps: self.queues.egress_rate,
+            cpu_port: Some(PortId(self.cpu_port)),
+            ..dataplane::SwitchConfig::default()
+        }
+    }
+}
+
+/// More than 2^20 slots are gigabytes of kernel memory.
+fn ring_slots(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(slots @ 1..=1_048_576) => Ok(slots),
+        _ => Err("expected 1 to 1048576 frames".to_owned()),
+    }
+}
+
+impl FromStr for GrpcOption {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "off" {
+            return Ok(GrpcOption::Off);
+        }
+        text.parse().map(GrpcOption::At).map_err(|_| {
+            format!("expected IP-ADDRESS:PORT, for example {DEFAULT_GRPC_ADDRESS}, or \"off\"")
+        })
+    }
+}
+
+impl FromStr for PortOption {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let expected = "expected PORT@INTERFACE or PORT@pcap:IN[,OUT], for example 1@veth1";
+        let Some((number, source)) = text.split_once('@') else {
+            return Err(format!("{expected}; there is no \"@\""));
+        };
+        let id = match number.parse() {
+            Ok(id) if id <= limits::PORT_ID_MAX => PortId(id),
+            _ => {
+                let max = limits::PORT_ID_MAX;
+                return Err(format!(
+                    "{expected}; \"{number}\" is no port number from 0 to {max}"
+                ));
+            }
+        };
+        let source = match source.strip_prefix("pcap:") {
+            None if source.is_empty() => {
+                return Err(format!("{expected}; there is nothing behind the \"@\""));
+            }
+            None => PortSource::Interface(source.to_owned()),
+            Some(files) => {
+                let (input, output) = files.split_once(',').unwrap_or((files, ""));
+                let path = |name: &str| (!name.is_empty()).then(|| PathBuf::from(name));
+                if input.is_empty() && output.is_empty() {
+                    return Err(format!("{expected}; there is no file behind \"pcap:\""));
+                }
+                PortSource::Capture {
+                    input: path(input),
+                    output: path(output),
+                }
+            }
+        };
+        Ok(PortOption { id, source })
+    }
+}
+
+impl fmt::Display for PortOption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = |path: &Option<PathBuf>| {
+            path.as_ref()
+                .map_or(String::new(), |path| path.display().to_string())
+        };
+        match &self.source {
+            PortSource::Interface(interface) => write!(f, "{}@{interface}", self.id),
+            PortSource::Capture {
+                input,
+                output: None,
+            } => {
+                write!(f, "{}@pcap:{}", self.id, name(input))
+            }
+            PortSource::Capture { input, output } => {
+                write!(f, "{}@pcap:{},{}", self.id, name(input), name(output))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(arguments: &[&str]) -> Result<Options, String> {
+        let arguments = [&["reprise-switch"], arguments].concat();
+        let options = Options::try_parse_from(arguments).map_err(|error| error.to_string())?;
+        options.check().map_err(|error| error.to_string())?;
+        Ok(options)
+    }
+
+    #[test]
+    fn the_command_lines_definition_is_sound() {
+        use clap::CommandFactory;
+        Options::command().debug_assert();
+    }
+
+    #[test]
+    fn ports_are_read_and_shown_in_the_same_form() {
+        for text in [
+            "1@veth1",
+            "510@a.5",
+            "0@pcap:in.pcap",
+            "2@pcap:a,b",
+            "2@pcap:,b",
+        ] {
+            let port: PortOption = text.parse().expect(text);
+            assert_eq!(port.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_port_is_said() {
+        for (text, reason) in [
+            ("veth1", "there is no \"@\""),
+            ("@veth1", "\"\" is no port number"),
+            ("511@veth1", "\"511\" is no port number from 0 to 510"),
+            ("-1@veth1", "\"-1\" is no port number"),
+            ("1@", "nothing behind the \"@\""),
+            ("1@pcap:", "no file behind \"pcap:\""),
+            ("1@pcap:,", "no file behind \"pcap:\""),
+        ] {
+            let error = text.parse::<PortOption>().expect_err(text);
+            assert!(error.contains(reason), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn options_that_contradict_each_other_are_refused() {
+        for (arguments, reason) in [
+            (
+                &["-i", "1@a", "-i", "1@b"][..],
+                "port 1 is given twice: 1@a and 1@b",
+            ),
+            (
+                &["-i", "1@a", "-i", "2@a"],
+                "interface \"a\" is given twice: 1@a and 2@a",
+            ),
+            (&["-i", "510@a"], "number of the CPU port"),
+            (&["-i", "7@a", "--cpu-port", "7"], "number of the CPU port"),
+            (
+                &["-i", "1@a", "--cpu-port", "511"],
+                "expected 0 to 510, found 511",
+            ),
+            (
+                &["-i", "1@pcap:,x", "-i", "2@pcap:,x"],
+                "given a second time",
+            ),
+            (
+                &["-i", "1@pcap:x", "-i", "2@pcap:y,x"],
+                "given a second time",
+            ),
+            (
+                &["-i", "1@pcap:x,y", "--trace-to", "y"],
+                "given a second time",
+            ),
+            (&["-i", "1@a", "--entries", "e"], "expected a program"),
+            (&["-i", "1@a", "--p4info", "e"], "expected a .json program"),
+            (
+                &["-i", "1@a", "--p4info", "e", "x.p4"],
+                "expected a .json program",
+            ),
+            (&["--grpc", "off", "x.json"], "nothing to do"),
+            (&["-i", "1@a", "--grpc", "9559"], "expected IP-ADDRESS:PORT"),
+            (&["-i", "1@a", "--egress-rate", "0"], "0 is not in"),
+            (&["-i", "1@a", "--rx-ring", "0"], "expected 1 to 1048576"),
+        ] {
+            let error = parse(arguments).expect_err(reason);
+            assert!(error.contains(reason), "{arguments:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn p4runtime_is_served_unless_there_are_only_captures() {
+        let served = |arguments: &[&str]| parse(arguments).expect("sound").grpc_address();
+        assert_eq!(served(&["-i", "1@a"]), DEFAULT_GRPC_ADDRESS.parse().ok());
+        assert_eq!(
+            served(&["-i", "1@a", "-i", "2@pcap:x"]),
+            DEFAULT_GRPC_ADDRESS.parse().ok()
+        );
+        assert_eq!(served(&["-i", "1@pcap:x"]), None);
+        assert_eq!(served(&["-i", "1@a", "--grpc", "off"]), None);
+        let explicit = served(&["-i", "1@pcap:x", "--grpc", "[::1]:0"]);
+        assert_eq!(explicit, "[::1]:0".parse().ok());
+    }
+}

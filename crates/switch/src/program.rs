@@ -1,0 +1,160 @@
+//! From the command line's PROGRAM to what the switch runs: BMv2 JSON, with its P4Info.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use p4_compiler::{Diagnostic, Severity};
+use p4runtime_proto::p4::config::v1::P4Info;
+use p4runtime_proto::p4::v1::WriteRequest;
+use p4runtime_proto::text_format;
+use prost::Message;
+
+use crate::error::SwitchError;
+use crate::options::Options;
+use crate::say;
+
+/// A program that has been read, or compiled.
+pub(crate) struct LoadedProgram {
+    /// Where it came from, for messages.
+    pub(crate) path: PathBuf,
+    /// BMv2 JSON.
+    pub(crate) json: String,
+    /// What a controller may do with it. `None`: a .json program was given without.
+    pub(crate) p4info: Option<P4Info>,
+}
+
+/// Updates to apply at the start.
+pub(crate) struct Entries {
+    /// Where they came from, for messages.
+    pub(crate) path: PathBuf,
+    pub(crate) request: WriteRequest,
+}
+
+/// Reads a .json program, or compiles a .p4 one.
+pub(crate) fn load(path: &Path, options: &Options) -> Result<LoadedProgram, SwitchError> {
+    let p4info = options.p4info.as_deref();
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("p4") => compile(path, options),
+        Some("json") => Ok(LoadedProgram {
+            path: path.to_owned(),
+            json: read_text("read the program", path)?,
+            p4info: p4info.map(read_p4info).transpose()?,
+        }),
+        _ => Err(SwitchError::ProgramKind {
+            path: path.to_owned(),
+        }),
+    }
+}
+
+/// Compiles, and says what the compiler warns of.
+fn compile(path: &Path, options: &Options) -> Result<LoadedProgram, SwitchError> {
+    let text = read_text("read the program", path)?;
+    let source = |path: &str| fs::read_to_string(path).ok();
+    let compiler_options = p4_compiler::Options {
+        include_dirs: options
+            .include
+            .iter()
+            .map(|folder| folder.display().to_string())
+            .collect(),
+        ..p4_compiler::Options::default()
+    };
+    let name = path.display().to_string();
+    let output = p4_compiler::compile(&name, &text, &source, &compiler_options);
+    let rendered = output
+        .diagnostics
+        .iter()
+        .map(Diagnostic::render)
+        .collect::<Vec<_>>()
+        .join("\n");
+    let is_error = |diagnostic: &&Diagnostic| diagnostic.severity == Severity::Error;
+    let n_errors = output.diagnostics.iter().filter(is_error).count();
+    let Some(program) = output.bmv2_json.filter(|_| n_errors == 0) else {
+        return Err(SwitchError::Compile {
+            path: path.to_owned(),
+            n_errors,
+            rendered,
+        });
+    };
+    if !rendered.is_empty() {
+        say(rendered.trim_end());
+    }
+    let json = serde_json::to_string(&program).map_err(|error| SwitchError::Program {
+        path: path.to_owned(),
+        message: error.to_string(),
+    })?;
+    Ok(LoadedProgram {
+        path: path.to_owned(),
+        json,
+        p4info: None,
+    })
+}
+
+/// Reads a P4Info file, protobuf text or binary.
+pub(crate) fn read_p4info(path: &Path) -> Result<P4Info, SwitchError> {
+    let bytes = fs::read(path).map_err(|source| SwitchError::File {
+        operation: "read the P4Info",
+        path: path.to_owned(),
+        source,
+    })?;
+    let fail = |message: String| SwitchError::P4Info {
+        path: path.to_owned(),
+        message,
+    };
+    match as_text(&bytes) {
+        Some(text) => text_format::parse_p4info(text).map_err(|error| fail(error.to_string())),
+        None => P4Info::decode(&bytes[..])
+            .map_err(|error| fail(format!("not a P4Info in protobuf's binary format: {error}"))),
+    }
+}
+
+/// Reads a file of table entries.
+pub(crate) fn read_entries(path: &Path) -> Result<Entries, SwitchError> {
+    let text = read_text("read the entries", path)?;
+    match text_format::parse_write_request(&text) {
+        Ok(request) => Ok(Entries {
+            path: path.to_owned(),
+            request,
+        }),
+        Err(error) => Err(SwitchError::Entries {
+            path: path.to_owned(),
+            message: error.to_string(),
+        }),
+    }
+}
+
+fn read_text(operation: &'static str, path: &Path) -> Result<String, SwitchError> {
+    fs::read_to_string(path).map_err(|source| SwitchError::File {
+        operation,
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// Text has no control characters but white space; a binary message of any length has some, as
+/// its tags and lengths are small numbers.
+fn as_text(bytes: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    let is_text = |c: char| !c.is_control() || matches!(c, '\n' | '\r' | '\t');
+    text.chars().all(is_text).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use p4runtime_proto::p4::config::v1::PkgInfo;
+
+    use super::*;
+
+    #[test]
+    fn text_and_binary_are_told_apart() {
+        let p4info = P4Info {
+            pkg_info: Some(PkgInfo {
+                arch: "v1model".to_owned(),
+                ..PkgInfo::default()
+            }),
+            ..P4Info::default()
+        };
+        assert_eq!(as_text(&p4info.encode_to_vec()), None);
+        let text = text_format::print_p4info(&p4info);
+        assert_eq!(as_text(text.as_bytes()), Some(&*text));
+    }
+}

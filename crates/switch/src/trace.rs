@@ -1,0 +1,71 @@
+//! Where the trace of packets goes.
+
+use std::fs::File;
+use std::io::{self, BufWriter, LineWriter, Write};
+
+use dataplane::{TraceEvent, TraceRenderer, TraceSink};
+
+use crate::error::SwitchError;
+use crate::event_loop::AfterReplay;
+use crate::options::Options;
+use crate::say;
+
+/// What `--trace` and `--trace-to` ask for.
+pub(crate) fn sink(options: &Options) -> Result<Option<Box<dyn TraceSink>>, SwitchError> {
+    let out: Box<dyn Write + Send> = match &options.trace_to {
+        _ if options.trace => Box::new(io::stdout()),
+        Some(path) => Box::new(File::create(path).map_err(|source| SwitchError::File {
+            operation: "write the trace to",
+            path: path.clone(),
+            source,
+        })?),
+        None => return Ok(None),
+    };
+    // Whoever watches a live switch wants each line when it happens; a replay is over soon.
+    let out: Box<dyn Write + Send> = match options.after_replay() == AfterReplay::End {
+        true => Box::new(BufWriter::new(out)),
+        false => Box::new(LineWriter::new(out)),
+    };
+    Ok(Some(Box::new(TextTrace {
+        renderer: TraceRenderer::default(),
+        out,
+        is_broken: false,
+    })))
+}
+
+/// Writes events as text. What is buffered is written when it is dropped.
+struct TextTrace {
+    renderer: TraceRenderer,
+    out: Box<dyn Write + Send>,
+    is_broken: bool,
+}
+
+impl TextTrace {
+    /// Packets go on without their trace; it is said once.
+    fn note(&mut self, result: io::Result<()>) {
+        if let Err(error) = result
+            && !self.is_broken
+        {
+            self.is_broken = true;
+            say(&format!("warning: the trace ends here: {error}"));
+        }
+    }
+}
+
+impl TraceSink for TextTrace {
+    fn event(&mut self, event: &TraceEvent) {
+        if !self.is_broken {
+            let result = self.out.write_all(self.renderer.render(event).as_bytes());
+            self.note(result);
+        }
+    }
+}
+
+impl Drop for TextTrace {
+    fn drop(&mut self) {
+        if !self.is_broken {
+            let result = self.out.flush();
+            self.note(result);
+        }
+    }
+}

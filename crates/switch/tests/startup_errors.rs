@@ -1,0 +1,224 @@
+//! What keeps the switch from starting is said in one message, with exit code 1, or 2 where the
+//! command line is wrong.
+
+#[path = "../../packet-io/tests/namespace/mod.rs"]
+mod namespace;
+mod support;
+
+use std::net::TcpListener;
+use std::process::Command;
+
+use namespace::{in_namespace, ip, veth_pair};
+use support::{Running, TemporaryFolder, error, program};
+
+const UNUSED_ADDRESS: &str = "127.0.0.1:0";
+
+#[test]
+fn a_wrong_command_line_has_exit_code_2() {
+    for (arguments, reason) in [
+        (
+            &["-i", "veth1"][..],
+            "expected PORT@INTERFACE or PORT@pcap:IN[,OUT]",
+        ),
+        (&["-i", "1@"], "there is nothing behind the \"@\""),
+        (&["-i", "511@veth1"], "no port number from 0 to 510"),
+        (
+            &["-i", "1@a", "-i", "1@b"],
+            "port 1 is given twice: 1@a and 1@b",
+        ),
+        (
+            &["-i", "1@a", "--grpc", "localhost"],
+            "expected IP-ADDRESS:PORT",
+        ),
+        (&["-i", "1@a", "--no-such-option"], "--no-such-option"),
+        (
+            &["-i", "1@a", "--trace", "--trace-to", "x"],
+            "cannot be used with",
+        ),
+        (&["-i", "1@a", "--device-id", "0"], "0 is not in"),
+        (&["--grpc", "off"], "there is nothing to do"),
+    ] {
+        let said = error(2, arguments);
+        assert!(said.contains(reason), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn a_program_that_is_none_is_named_with_the_reason() {
+    let folder = TemporaryFolder::new("programs");
+    let missing = folder.path("missing.json").display().to_string();
+    let text = folder.file("text.json", "this is no JSON");
+    let other = folder.file("other.json", "{\"pipelines\": 7}");
+    let nothing = folder.file("nothing.json", "{}");
+    let c = folder.file("program.c", "int main;");
+    for (path, reason) in [
+        (&missing, "No such file"),
+        (&text, "line 1"),
+        (&other, "expected a sequence at line 1 column 15"),
+        (&nothing, "error: program"),
+        (&c, "expected a name that ends in .p4 or .json"),
+    ] {
+        let said = error(1, &["-i", "1@pcap:,/dev/null", path]);
+        assert!(
+            said.contains(path.as_str()) && said.contains(reason),
+            "{path}: {said}"
+        );
+    }
+}
+
+#[test]
+fn what_is_wrong_in_a_p4_program_is_shown_where_it_is() {
+    let folder = TemporaryFolder::new("p4");
+    let text = "#include <core.p4>\nheader h_t {\n    bit<8> a;\n    bit<8 b;\n}\n";
+    let path = folder.file("wrong.p4", text);
+    let said = error(1, &["-i", "1@pcap:,/dev/null", &path]);
+    assert!(
+        said.starts_with(&format!("error: program {path}: 1 error\n\nerror[E0")),
+        "{said}"
+    );
+    assert!(
+        said.contains(&format!("--> {path}:4:")) && said.contains("    bit<8 b;"),
+        "{said}"
+    );
+    let missing = folder.path("missing.p4").display().to_string();
+    let said = error(1, &["-i", "1@pcap:,/dev/null", &missing]);
+    assert!(
+        said.contains(&format!("cannot read the program {missing}: No such file")),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_p4info_that_is_none_is_named_with_the_reason() {
+    let folder = TemporaryFolder::new("p4infos");
+    let json = program("forward.json").display().to_string();
+    let missing = folder.path("missing.txtpb").display().to_string();
+    let text = folder.file("text.txtpb", "tables {\n  no_such_field: 1\n}");
+    let binary = folder.file("binary.bin", [0xff; 20]);
+    for (path, reason) in [
+        (&missing, "No such file"),
+        (&text, "no_such_field"),
+        (&binary, "not a P4Info in protobuf's binary format"),
+    ] {
+        let said = error(1, &["-i", "1@pcap:,/dev/null", "--p4info", path, &json]);
+        assert!(
+            said.contains(path.as_str()) && said.contains(reason),
+            "{path}: {said}"
+        );
+    }
+}
+
+#[test]
+fn entries_that_cannot_be_written_are_named_with_the_reason() {
+    let folder = TemporaryFolder::new("entries");
+    let json = program("forward.json").display().to_string();
+    let p4info = program("forward.p4info.txtpb").display().to_string();
+    let text = folder.file("text.txtpb", "updates {\n  tipe: INSERT\n}");
+    let entry = std::fs::read_to_string(program("forward.entries.txtpb")).expect("the entries");
+    let wrong_table = folder.file("table.txtpb", entry.replace("33554433", "33554434"));
+    let wide = folder.file(
+        "wide.txtpb",
+        entry.replace("value: \"\\002\"", "value: \"\\002\\000\""),
+    );
+    let updates = &entry[entry.find("updates").expect("updates")..];
+    let twice = folder.file("twice.txtpb", format!("{entry}{updates}"));
+    for (path, reason) in [
+        (&text, "tipe"),
+        (&wrong_table, "1 of 1 updates failed:\n  update 1: "),
+        (&wide, "1 of 1 updates failed:\n  update 1: "),
+        (&twice, "1 of 2 updates failed:\n  update 2: "),
+    ] {
+        let arguments = [
+            "-i",
+            "1@pcap:,/dev/null",
+            "--p4info",
+            &p4info,
+            "--entries",
+            path,
+            &json,
+        ];
+        let said = error(1, &arguments);
+        assert!(
+            said.contains(path.as_str()) && said.contains(reason),
+            "{path}: {said}"
+        );
+    }
+    let said = error(2, &["-i", "1@pcap:,/dev/null", "--entries", &twice, &json]);
+    assert!(said.contains("expected the program's P4Info"), "{said}");
+}
+
+#[test]
+fn a_capture_that_is_none_is_named_with_the_reason() {
+    let folder = TemporaryFolder::new("captures");
+    let text = folder.file("text.pcap", "no capture");
+    let said = error(1, &["-i", &format!("1@pcap:{text}")]);
+    assert!(
+        said.contains(&text) && said.contains("expected the header of a pcap"),
+        "{said}"
+    );
+    let said = error(1, &["-i", "1@pcap:/nonexistent/in.pcap"]);
+    assert!(
+        said.contains("capture file /nonexistent/in.pcap: cannot open"),
+        "{said}"
+    );
+    let said = error(1, &["-i", "1@pcap:,/nonexistent/out.pcap"]);
+    assert!(
+        said.contains("capture file /nonexistent/out.pcap: cannot create"),
+        "{said}"
+    );
+}
+
+#[test]
+fn an_address_in_use_is_said() {
+    let holder = TcpListener::bind(UNUSED_ADDRESS).expect("a free port");
+    let address = holder.local_addr().expect("an address").to_string();
+    let said = error(1, &["-i", "1@pcap:,/dev/null", "--grpc", &address]);
+    assert!(
+        said.contains(&format!("cannot serve P4Runtime on {address}")),
+        "{said}"
+    );
+    assert!(
+        said.contains("choose another address with --grpc"),
+        "{said}"
+    );
+}
+
+#[test]
+fn an_interface_that_cannot_be_used_is_said() {
+    in_namespace("an_interface_that_cannot_be_used_is_said", || {
+        veth_pair("v0", "v1");
+        ip("link set lo up");
+        let said = error(1, &["-i", "1@v9", "--grpc", UNUSED_ADDRESS]);
+        assert!(said.contains("interface \"v9\" does not exist"), "{said}");
+        let holder = Running::start(&["-i", "1@v0", "--grpc", UNUSED_ADDRESS]);
+        let said = error(1, &["-i", "1@v0", "--grpc", UNUSED_ADDRESS]);
+        assert!(
+            said.contains("interface \"v0\" is in use by another reprise-switch"),
+            "{said}"
+        );
+        holder.stop("-TERM");
+        ip("link set v0 down");
+        let said = error(1, &["-i", "1@v0", "--grpc", UNUSED_ADDRESS]);
+        assert!(said.contains("interface \"v0\" is down"), "{said}");
+    });
+}
+
+#[test]
+fn missing_privileges_are_said() {
+    in_namespace("missing_privileges_are_said", || {
+        veth_pair("v0", "v1");
+        let output = Command::new("setpriv")
+            .arg("--bounding-set=-net_raw")
+            .arg(env!("CARGO_BIN_EXE_reprise-switch"))
+            .args(["-i", "1@v0"])
+            .output()
+            .expect("setpriv is installed");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(
+            said.contains("no permission to open a packet socket, CAP_NET_RAW"),
+            "{said}"
+        );
+        assert!(said.contains("unshare -Urn"), "{said}");
+    });
+}
