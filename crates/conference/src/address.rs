@@ -24,7 +24,9 @@ impl Mac {
 
     /// The address as a number of 48 bits.
     pub fn to_u64(self) -> u64 {
-        self.0.iter().fold(0, |value, byte| value << 8 | u64::from(*byte))
+        self.0
+            .iter()
+            .fold(0, |value, byte| value << 8 | u64::from(*byte))
     }
 
     /// The address in the low 48 bits.
@@ -117,7 +119,15 @@ mod tests {
 
     #[test]
     fn what_is_no_mac_is_refused_with_the_text() {
-        for text in ["", "02:00:00:00:00", "02:00:00:00:00:05:06", "2:0:0:0:0:5", "02-00-00-00-00-05", "+2:00:00:00:00:05", "02:00:00:00:00:0g"] {
+        for text in [
+            "",
+            "02:00:00:00:00",
+            "02:00:00:00:00:05:06",
+            "2:0:0:0:0:5",
+            "02-00-00-00-00-05",
+            "+2:00:00:00:00:05",
+            "02:00:00:00:00:0g",
+        ] {
             let error = text.parse::<Mac>().unwrap_err().to_string();
             assert!(error.contains(&format!("\"{text}\"")), "{error}");
         }

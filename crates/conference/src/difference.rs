@@ -63,24 +63,50 @@ pub fn difference(current: &Conference, desired: &Conference) -> Vec<Line> {
 }
 
 fn address_lines(before: Option<&OwnAddress>, after: Option<&OwnAddress>) -> Vec<Line> {
-    let line = |sign, text| vec![Line { sign, group: None, text }];
+    let line = |sign, text| {
+        vec![Line {
+            sign,
+            group: None,
+            text,
+        }]
+    };
     match (before, after) {
         (None, Some(after)) => line(Sign::Added, format!("own address {}", show_address(after))),
-        (Some(before), None) => line(Sign::Removed, format!("own address {}", show_address(before))),
-        (Some(before), Some(after)) if before != after => {
-            line(Sign::Changed, format!("own address {} -> {}", show_address(before), show_address(after)))
-        }
+        (Some(before), None) => line(
+            Sign::Removed,
+            format!("own address {}", show_address(before)),
+        ),
+        (Some(before), Some(after)) if before != after => line(
+            Sign::Changed,
+            format!(
+                "own address {} -> {}",
+                show_address(before),
+                show_address(after)
+            ),
+        ),
         _ => Vec::new(),
     }
 }
 
 fn removed_group(id: GroupId, group: &Group) -> Line {
-    let text = format!("{} with {} viewers", show_presenter(&group.presenter), group.viewers.len());
-    Line { sign: Sign::Removed, group: Some(id), text }
+    let text = format!(
+        "{} with {} viewers",
+        show_presenter(&group.presenter),
+        group.viewers.len()
+    );
+    Line {
+        sign: Sign::Removed,
+        group: Some(id),
+        text,
+    }
 }
 
 fn added_group(id: GroupId, group: &Group) -> Vec<Line> {
-    let line = |text| Line { sign: Sign::Added, group: Some(id), text };
+    let line = |text| Line {
+        sign: Sign::Added,
+        group: Some(id),
+        text,
+    };
     let presenter = line(show_presenter(&group.presenter));
     let viewers = group.viewers.iter().map(|v| line(show_viewer(v)));
     std::iter::once(presenter).chain(viewers).collect()
@@ -90,10 +116,18 @@ fn changed_group(id: GroupId, before: &Group, after: &Group) -> Vec<Line> {
     if before == after {
         return Vec::new();
     }
-    let line = |sign, text| Line { sign, group: Some(id), text };
+    let line = |sign, text| Line {
+        sign,
+        group: Some(id),
+        text,
+    };
     let mut lines = Vec::new();
     if before.presenter != after.presenter {
-        let text = format!("{} -> {}", show_presenter(&before.presenter), show_presenter(&after.presenter));
+        let text = format!(
+            "{} -> {}",
+            show_presenter(&before.presenter),
+            show_presenter(&after.presenter)
+        );
         lines.push(line(Sign::Changed, text));
     }
     let old: HashMap<ViewerKey, Mac> = before.viewers.iter().map(|v| (v.key(), v.mac)).collect();
@@ -105,14 +139,20 @@ fn changed_group(id: GroupId, before: &Group, after: &Group) -> Vec<Line> {
         match old.get(&viewer.key()) {
             None => lines.push(line(Sign::Added, show_viewer(viewer))),
             Some(mac) if *mac != viewer.mac => {
-                lines.push(line(Sign::Changed, format!("{}, mac was {mac}", show_viewer(viewer))));
+                lines.push(line(
+                    Sign::Changed,
+                    format!("{}, mac was {mac}", show_viewer(viewer)),
+                ));
             }
             Some(_) => {}
         }
     }
     if is_reordered(before, after, &old, &new) {
         let order: Vec<String> = after.viewers.iter().map(|v| v.ip.to_string()).collect();
-        lines.push(line(Sign::Changed, format!("order of viewers: {}", order.join(", "))));
+        lines.push(line(
+            Sign::Changed,
+            format!("order of viewers: {}", order.join(", ")),
+        ));
     }
     lines
 }
@@ -124,8 +164,16 @@ fn is_reordered(
     old: &HashMap<ViewerKey, Mac>,
     new: &HashSet<ViewerKey>,
 ) -> bool {
-    let kept = before.viewers.iter().map(Viewer::key).filter(|key| new.contains(key));
-    let added = after.viewers.iter().map(Viewer::key).filter(|key| !old.contains_key(key));
+    let kept = before
+        .viewers
+        .iter()
+        .map(Viewer::key)
+        .filter(|key| new.contains(key));
+    let added = after
+        .viewers
+        .iter()
+        .map(Viewer::key)
+        .filter(|key| !old.contains_key(key));
     !kept.chain(added).eq(after.viewers.iter().map(Viewer::key))
 }
 
@@ -134,7 +182,10 @@ fn show_address(address: &OwnAddress) -> String {
 }
 
 fn show_presenter(presenter: &Presenter) -> String {
-    let udp_port = presenter.udp_port.map(|p| format!(":{p}")).unwrap_or_default();
+    let udp_port = presenter
+        .udp_port
+        .map(|p| format!(":{p}"))
+        .unwrap_or_default();
     match presenter.mac {
         Some(mac) => format!("presenter {}{udp_port} {mac}", presenter.ip),
         None => format!("presenter {}{udp_port} with any mac", presenter.ip),

@@ -43,15 +43,25 @@ pub enum ProgramError {
 /// A value in canonical form.
 pub fn bytes(value: impl Into<u64>) -> Vec<u8> {
     let all = value.into().to_be_bytes();
-    let first = all.iter().position(|byte| *byte != 0).unwrap_or(all.len() - 1);
+    let first = all
+        .iter()
+        .position(|byte| *byte != 0)
+        .unwrap_or(all.len() - 1);
     all[first..].to_vec()
 }
 
 /// The value of a byte string; `None` above 64 bits.
 pub fn number(bytes: &[u8]) -> Option<u64> {
-    let first = bytes.iter().position(|byte| *byte != 0).unwrap_or(bytes.len());
+    let first = bytes
+        .iter()
+        .position(|byte| *byte != 0)
+        .unwrap_or(bytes.len());
     let digits = &bytes[first..];
-    (digits.len() <= 8).then(|| digits.iter().fold(0, |value, byte| value << 8 | u64::from(*byte)))
+    (digits.len() <= 8).then(|| {
+        digits
+            .iter()
+            .fold(0, |value, byte| value << 8 | u64::from(*byte))
+    })
 }
 
 /// A table and the one action of it that a controller inserts.
@@ -107,14 +117,24 @@ impl Table {
         (action_name, n_params): (&str, usize),
     ) -> Result<Table, ProgramError> {
         let table = table_info(p4info, name)?;
-        let shape = |what: String| ProgramError::Shape { kind: "table", name: name.to_owned(), what };
+        let shape = |what: String| ProgramError::Shape {
+            kind: "table",
+            name: name.to_owned(),
+            what,
+        };
         let field_ids = fields.iter().map(|field| {
             let found = table.match_fields.iter().find(|f| f.name == *field);
-            found.map(|f| f.id).ok_or_else(|| shape(format!("expected a key field \"{field}\"")))
+            found
+                .map(|f| f.id)
+                .ok_or_else(|| shape(format!("expected a key field \"{field}\"")))
         });
         let field_ids = field_ids.collect::<Result<Vec<u32>, _>>()?;
         if table.match_fields.len() != fields.len() {
-            let what = format!("expected {} key fields, it has {}", fields.len(), table.match_fields.len());
+            let what = format!(
+                "expected {} key fields, it has {}",
+                fields.len(),
+                table.match_fields.len()
+            );
             return Err(shape(what));
         }
         let in_table = |action: &&config::Action| {
@@ -151,28 +171,46 @@ impl Table {
     /// An entry to insert or modify.
     pub fn entry(&self, key: &[u64], args: &[u64]) -> TableEntry {
         let params = self.param_ids.iter().zip(args);
-        let params = params.map(|(id, value)| action::Param { param_id: *id, value: bytes(*value) });
-        let action = Action { action_id: self.action_id, params: params.collect() };
+        let params = params.map(|(id, value)| action::Param {
+            param_id: *id,
+            value: bytes(*value),
+        });
+        let action = Action {
+            action_id: self.action_id,
+            params: params.collect(),
+        };
         TableEntry {
-            action: Some(TableAction { r#type: Some(table_action::Type::Action(action)) }),
+            action: Some(TableAction {
+                r#type: Some(table_action::Type::Action(action)),
+            }),
             ..self.key(key)
         }
     }
 
     /// Only the key of an entry, to delete it.
     pub fn key(&self, key: &[u64]) -> TableEntry {
-        let fields = self.field_ids.iter().zip(key).map(|(id, value)| FieldMatch {
-            field_id: *id,
-            field_match_type: Some(field_match::FieldMatchType::Exact(field_match::Exact {
-                value: bytes(*value),
-            })),
-        });
-        TableEntry { table_id: self.id, r#match: fields.collect(), ..TableEntry::default() }
+        let fields = self
+            .field_ids
+            .iter()
+            .zip(key)
+            .map(|(id, value)| FieldMatch {
+                field_id: *id,
+                field_match_type: Some(field_match::FieldMatchType::Exact(field_match::Exact {
+                    value: bytes(*value),
+                })),
+            });
+        TableEntry {
+            table_id: self.id,
+            r#match: fields.collect(),
+            ..TableEntry::default()
+        }
     }
 
     /// Takes an entry of this table apart; `None`: another table's, or not of the shape looked up.
     pub fn row(&self, entity: &Entity) -> Option<Row> {
-        let Some(entity::Entity::TableEntry(entry)) = &entity.entity else { return None };
+        let Some(entity::Entity::TableEntry(entry)) = &entity.entity else {
+            return None;
+        };
         if entry.table_id != self.id || entry.is_default_action {
             return None;
         }
@@ -188,10 +226,18 @@ impl Table {
             return None;
         };
         let args = self.param_ids.iter().map(|id| {
-            action.params.iter().find(|p| p.param_id == *id).and_then(|p| number(&p.value))
+            action
+                .params
+                .iter()
+                .find(|p| p.param_id == *id)
+                .and_then(|p| number(&p.value))
         });
         let args = args.collect::<Option<Vec<u64>>>()?;
-        let counter = entry.counter_data.as_ref().map(Count::from).unwrap_or_default();
+        let counter = entry
+            .counter_data
+            .as_ref()
+            .map(Count::from)
+            .unwrap_or_default();
         Some(Row { key, args, counter })
     }
 }
@@ -219,9 +265,15 @@ impl Array {
     /// # Errors
     /// The program has none of that name.
     pub fn register(p4info: &config::P4Info, name: &str) -> Result<Array, ProgramError> {
-        let found = p4info.registers.iter().find(|r| is_named(r.preamble.as_ref(), name));
+        let found = p4info
+            .registers
+            .iter()
+            .find(|r| is_named(r.preamble.as_ref(), name));
         let register = found.ok_or_else(|| missing("register", name))?;
-        Ok(Array { id: id(register.preamble.as_ref()), size: register.size.try_into().unwrap_or(0) })
+        Ok(Array {
+            id: id(register.preamble.as_ref()),
+            size: register.size.try_into().unwrap_or(0),
+        })
     }
 
     /// Looks an indirect counter up.
@@ -229,57 +281,93 @@ impl Array {
     /// # Errors
     /// The program has none of that name.
     pub fn counter(p4info: &config::P4Info, name: &str) -> Result<Array, ProgramError> {
-        let found = p4info.counters.iter().find(|c| is_named(c.preamble.as_ref(), name));
+        let found = p4info
+            .counters
+            .iter()
+            .find(|c| is_named(c.preamble.as_ref(), name));
         let counter = found.ok_or_else(|| missing("counter", name))?;
-        Ok(Array { id: id(counter.preamble.as_ref()), size: counter.size.try_into().unwrap_or(0) })
+        Ok(Array {
+            id: id(counter.preamble.as_ref()),
+            size: counter.size.try_into().unwrap_or(0),
+        })
     }
 
     /// One register cell, to be read.
     pub fn cell(&self, index: u32) -> Entity {
-        of_register(RegisterEntry { register_id: self.id, index: at(index), data: None })
+        of_register(RegisterEntry {
+            register_id: self.id,
+            index: at(index),
+            data: None,
+        })
     }
 
     /// The index and value of a cell that was read; `None`: not of this register.
     pub fn cell_value(&self, entity: &Entity) -> Option<(u32, u64)> {
-        let Some(entity::Entity::RegisterEntry(entry)) = &entity.entity else { return None };
+        let Some(entity::Entity::RegisterEntry(entry)) = &entity.entity else {
+            return None;
+        };
         if entry.register_id != self.id {
             return None;
         }
-        let Some(p4_data::Data::Bitstring(value)) = &entry.data.as_ref()?.data else { return None };
+        let Some(p4_data::Data::Bitstring(value)) = &entry.data.as_ref()?.data else {
+            return None;
+        };
         Some((index_of(entry.index.as_ref())?, number(value)?))
     }
 
     /// Writes one register cell.
     pub fn write(&self, index: u32, value: u64) -> Update {
-        let data = P4Data { data: Some(p4_data::Data::Bitstring(bytes(value))) };
-        let entry = RegisterEntry { register_id: self.id, index: at(index), data: Some(data) };
+        let data = P4Data {
+            data: Some(p4_data::Data::Bitstring(bytes(value))),
+        };
+        let entry = RegisterEntry {
+            register_id: self.id,
+            index: at(index),
+            data: Some(data),
+        };
         modify(of_register(entry))
     }
 
     /// One counter cell, to be read.
     pub fn count(&self, index: u32) -> Entity {
-        of_counter(CounterEntry { counter_id: self.id, index: at(index), data: None })
+        of_counter(CounterEntry {
+            counter_id: self.id,
+            index: at(index),
+            data: None,
+        })
     }
 
     /// The index and value of a counter cell that was read; `None`: not of this counter.
     pub fn count_value(&self, entity: &Entity) -> Option<(u32, Count)> {
-        let Some(entity::Entity::CounterEntry(entry)) = &entity.entity else { return None };
+        let Some(entity::Entity::CounterEntry(entry)) = &entity.entity else {
+            return None;
+        };
         if entry.counter_id != self.id {
             return None;
         }
-        Some((index_of(entry.index.as_ref())?, entry.data.as_ref().map(Count::from)?))
+        Some((
+            index_of(entry.index.as_ref())?,
+            entry.data.as_ref().map(Count::from)?,
+        ))
     }
 
     /// Sets one counter cell to 0.
     pub fn reset(&self, index: u32) -> Update {
         let data = Some(CounterData::default());
-        modify(of_counter(CounterEntry { counter_id: self.id, index: at(index), data }))
+        modify(of_counter(CounterEntry {
+            counter_id: self.id,
+            index: at(index),
+            data,
+        }))
     }
 }
 
 /// A multicast group that makes one copy a replica, all to one port.
 pub fn multicast_group(id: u16, port: u16, instances: impl IntoIterator<Item = u16>) -> Entity {
-    let replicas = instances.into_iter().map(|instance| replica(port, instance)).collect();
+    let replicas = instances
+        .into_iter()
+        .map(|instance| replica(port, instance))
+        .collect();
     of_engine(PreType::MulticastGroupEntry(MulticastGroupEntry {
         multicast_group_id: id.into(),
         replicas,
@@ -308,6 +396,10 @@ pub fn any_clone_session() -> Entity {
 }
 
 /// The port of a replica; `None`: no port, or none of 16 bits.
+#[expect(
+    deprecated,
+    reason = "an older controller may have written the deprecated field"
+)]
 pub fn replica_port(replica: &Replica) -> Option<u16> {
     let port = match replica.port_kind.as_ref()? {
         replica::PortKind::Port(port) => number(port)?,
@@ -318,35 +410,54 @@ pub fn replica_port(replica: &Replica) -> Option<u16> {
 
 /// An INSERT.
 pub fn insert(entity: Entity) -> Update {
-    Update { r#type: update::Type::Insert.into(), entity: Some(entity) }
+    Update {
+        r#type: update::Type::Insert.into(),
+        entity: Some(entity),
+    }
 }
 
 /// A MODIFY.
 pub fn modify(entity: Entity) -> Update {
-    Update { r#type: update::Type::Modify.into(), entity: Some(entity) }
+    Update {
+        r#type: update::Type::Modify.into(),
+        entity: Some(entity),
+    }
 }
 
 /// A DELETE.
 pub fn delete(entity: Entity) -> Update {
-    Update { r#type: update::Type::Delete.into(), entity: Some(entity) }
+    Update {
+        r#type: update::Type::Delete.into(),
+        entity: Some(entity),
+    }
 }
 
 /// A table entry as an entity.
 pub fn of_table(entry: TableEntry) -> Entity {
-    Entity { entity: Some(entity::Entity::TableEntry(entry)) }
+    Entity {
+        entity: Some(entity::Entity::TableEntry(entry)),
+    }
 }
 
 fn of_register(entry: RegisterEntry) -> Entity {
-    Entity { entity: Some(entity::Entity::RegisterEntry(entry)) }
+    Entity {
+        entity: Some(entity::Entity::RegisterEntry(entry)),
+    }
 }
 
 fn of_counter(entry: CounterEntry) -> Entity {
-    Entity { entity: Some(entity::Entity::CounterEntry(entry)) }
+    Entity {
+        entity: Some(entity::Entity::CounterEntry(entry)),
+    }
 }
 
 fn of_engine(entry: PreType) -> Entity {
-    let entry = PacketReplicationEngineEntry { r#type: Some(entry) };
-    Entity { entity: Some(entity::Entity::PacketReplicationEngineEntry(entry)) }
+    let entry = PacketReplicationEngineEntry {
+        r#type: Some(entry),
+    };
+    Entity {
+        entity: Some(entity::Entity::PacketReplicationEngineEntry(entry)),
+    }
 }
 
 fn replica(port: u16, instance: u16) -> Replica {
@@ -366,8 +477,14 @@ pub fn is_named(preamble: Option<&config::Preamble>, name: &str) -> bool {
 ///
 /// # Errors
 /// The program has none.
-pub fn table_info<'a>(p4info: &'a config::P4Info, name: &str) -> Result<&'a config::Table, ProgramError> {
-    let found = p4info.tables.iter().find(|t| is_named(t.preamble.as_ref(), name));
+pub fn table_info<'a>(
+    p4info: &'a config::P4Info,
+    name: &str,
+) -> Result<&'a config::Table, ProgramError> {
+    let found = p4info
+        .tables
+        .iter()
+        .find(|t| is_named(t.preamble.as_ref(), name));
     found.ok_or_else(|| missing("table", name))
 }
 
@@ -376,12 +493,16 @@ fn id(preamble: Option<&config::Preamble>) -> u32 {
 }
 
 fn missing(kind: &'static str, name: &str) -> ProgramError {
-    ProgramError::Missing { kind, name: name.to_owned() }
+    ProgramError::Missing {
+        kind,
+        name: name.to_owned(),
+    }
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "the field is optional in the message")]
 fn at(index: u32) -> Option<Index> {
-    Some(Index { index: index.into() })
+    Some(Index {
+        index: index.into(),
+    })
 }
 
 fn index_of(index: Option<&Index>) -> Option<u32> {

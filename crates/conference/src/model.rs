@@ -116,7 +116,10 @@ pub struct Conference {
 
 /// Why an operation was refused. The conference is as it was.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say it, the fields are their parts")]
+#[expect(
+    missing_docs,
+    reason = "the messages say it, the fields are their parts"
+)]
 pub enum ModelError {
     #[error("there is no group {group}")]
     UnknownGroup { group: GroupId },
@@ -125,13 +128,24 @@ pub enum ModelError {
     #[error("{ip} is the presenter of group {group} already")]
     DuplicatePresenter { ip: Ipv4Addr, group: GroupId },
     #[error("the stream from {ip} to UDP port {udp_port} is group {group} already")]
-    DuplicateStream { ip: Ipv4Addr, udp_port: u16, group: GroupId },
+    DuplicateStream {
+        ip: Ipv4Addr,
+        udp_port: u16,
+        group: GroupId,
+    },
     #[error("{} is a viewer of group {group} already", show_key(viewer))]
     DuplicateViewer { group: GroupId, viewer: ViewerKey },
     #[error("group {group} has no viewer {}", show_key(viewer))]
     UnknownViewer { group: GroupId, viewer: ViewerKey },
-    #[error("group {group} has {ip} as a viewer on several UDP ports ({}): say which", show_ports(udp_ports))]
-    AmbiguousViewer { group: GroupId, ip: Ipv4Addr, udp_ports: Vec<u16> },
+    #[error(
+        "group {group} has {ip} as a viewer on several UDP ports ({}): say which",
+        show_ports(udp_ports)
+    )]
+    AmbiguousViewer {
+        group: GroupId,
+        ip: Ipv4Addr,
+        udp_ports: Vec<u16>,
+    },
     #[error("group {group} is full: a group has {max} viewers at most")]
     GroupFull { group: GroupId, max: usize },
     #[error("the viewer pool is full: {max} viewers in all groups together at most")]
@@ -140,7 +154,9 @@ pub enum ModelError {
     TooManyGroups { max: usize },
     #[error("group number {group} is out of range, expected {min} to {max} in this program")]
     GroupOutOfRange { group: GroupId, min: u16, max: u16 },
-    #[error("this program has no place for UDP ports (copies keep the presenter's): leave UDP port {udp_port} of {ip} out, or load the replication program")]
+    #[error(
+        "this program has no place for UDP ports (copies keep the presenter's): leave UDP port {udp_port} of {ip} out, or load the replication program"
+    )]
     NoUdpPorts { ip: Ipv4Addr, udp_port: u16 },
     #[error("UDP port 0 of {ip} is no port, expected 1 to 65535")]
     UdpPortZero { ip: Ipv4Addr },
@@ -202,7 +218,10 @@ impl Conference {
             group.presenter.ip == address.ip || group.viewers.iter().any(|v| v.ip == address.ip)
         };
         if let Some((id, _)) = self.groups.iter().find(|(_, group)| used(group)) {
-            return Err(ModelError::AddressInGroup { ip: address.ip, group: *id });
+            return Err(ModelError::AddressInGroup {
+                ip: address.ip,
+                group: *id,
+            });
         }
         self.address = Some(address);
         Ok(())
@@ -216,10 +235,17 @@ impl Conference {
     pub fn add_group(&mut self, id: GroupId, presenter: Presenter) -> Result<(), ModelError> {
         let range = &self.capabilities.group_ids;
         if !range.contains(&id.0) {
-            return Err(ModelError::GroupOutOfRange { group: id, min: *range.start(), max: *range.end() });
+            return Err(ModelError::GroupOutOfRange {
+                group: id,
+                min: *range.start(),
+                max: *range.end(),
+            });
         }
         if let Some(group) = self.groups.get(&id) {
-            return Err(ModelError::DuplicateGroup { group: id, presenter: group.presenter.ip });
+            return Err(ModelError::DuplicateGroup {
+                group: id,
+                presenter: group.presenter.ip,
+            });
         }
         self.check_host(presenter.ip, presenter.mac)?;
         let udp_port = self.udp_port(presenter.ip, presenter.udp_port, DEFAULT_UDP_PORT)?;
@@ -227,11 +253,22 @@ impl Conference {
             return Err(duplicate_presenter(presenter.ip, udp_port, *group));
         }
         if self.groups.len() >= self.capabilities.groups_max {
-            return Err(ModelError::TooManyGroups { max: self.capabilities.groups_max });
+            return Err(ModelError::TooManyGroups {
+                max: self.capabilities.groups_max,
+            });
         }
         self.presenters.insert((presenter.ip, udp_port), id);
-        let presenter = Presenter { udp_port, ..presenter };
-        self.groups.insert(id, Group { presenter, viewers: Vec::new() });
+        let presenter = Presenter {
+            udp_port,
+            ..presenter
+        };
+        self.groups.insert(
+            id,
+            Group {
+                presenter,
+                viewers: Vec::new(),
+            },
+        );
         Ok(())
     }
 
@@ -248,13 +285,21 @@ impl Conference {
         let udp_port = self.udp_port(viewer.ip, viewer.udp_port, stream_port)?;
         let viewer = Viewer { udp_port, ..viewer };
         if group.viewers.iter().any(|v| v.key() == viewer.key()) {
-            return Err(ModelError::DuplicateViewer { group: id, viewer: viewer.key() });
+            return Err(ModelError::DuplicateViewer {
+                group: id,
+                viewer: viewer.key(),
+            });
         }
         if group.viewers.len() >= self.capabilities.group_viewers_max {
-            return Err(ModelError::GroupFull { group: id, max: self.capabilities.group_viewers_max });
+            return Err(ModelError::GroupFull {
+                group: id,
+                max: self.capabilities.group_viewers_max,
+            });
         }
         if self.n_viewers >= self.capabilities.viewers_max {
-            return Err(ModelError::PoolFull { max: self.capabilities.viewers_max });
+            return Err(ModelError::PoolFull {
+                max: self.capabilities.viewers_max,
+            });
         }
         if let Some(group) = self.groups.get_mut(&id) {
             group.viewers.push(viewer);
@@ -279,13 +324,26 @@ impl Conference {
         }
         let group = self.group(id)?;
         let meant = |v: &Viewer| v.ip == ip && (udp_port.is_none() || v.udp_port == udp_port);
-        let udp_ports: Vec<u16> =
-            group.viewers.iter().filter(|v| meant(v)).filter_map(|v| v.udp_port).collect();
+        let udp_ports: Vec<u16> = group
+            .viewers
+            .iter()
+            .filter(|v| meant(v))
+            .filter_map(|v| v.udp_port)
+            .collect();
         if udp_ports.len() > 1 {
-            return Err(ModelError::AmbiguousViewer { group: id, ip, udp_ports });
+            return Err(ModelError::AmbiguousViewer {
+                group: id,
+                ip,
+                udp_ports,
+            });
         }
-        let unknown = ModelError::UnknownViewer { group: id, viewer: (ip, udp_port) };
-        let Some(idx) = group.viewers.iter().position(meant) else { return Err(unknown) };
+        let unknown = ModelError::UnknownViewer {
+            group: id,
+            viewer: (ip, udp_port),
+        };
+        let Some(idx) = group.viewers.iter().position(meant) else {
+            return Err(unknown);
+        };
         let group = self.groups.get_mut(&id).ok_or(unknown)?;
         self.n_viewers -= 1;
         Ok(group.viewers.remove(idx))
@@ -296,8 +354,12 @@ impl Conference {
     /// # Errors
     /// The group is unknown.
     pub fn delete_group(&mut self, id: GroupId) -> Result<Group, ModelError> {
-        let group = self.groups.remove(&id).ok_or(ModelError::UnknownGroup { group: id })?;
-        self.presenters.remove(&(group.presenter.ip, group.presenter.udp_port));
+        let group = self
+            .groups
+            .remove(&id)
+            .ok_or(ModelError::UnknownGroup { group: id })?;
+        self.presenters
+            .remove(&(group.presenter.ip, group.presenter.udp_port));
         self.n_viewers -= group.viewers.len();
         Ok(group)
     }
@@ -307,7 +369,9 @@ impl Conference {
     /// # Errors
     /// There is none.
     pub fn group(&self, id: GroupId) -> Result<&Group, ModelError> {
-        self.groups.get(&id).ok_or(ModelError::UnknownGroup { group: id })
+        self.groups
+            .get(&id)
+            .ok_or(ModelError::UnknownGroup { group: id })
     }
 
     fn check_host(&self, ip: Ipv4Addr, mac: Option<Mac>) -> Result<(), ModelError> {
@@ -350,7 +414,11 @@ fn check_mac(mac: Mac) -> Result<(), ModelError> {
 
 fn duplicate_presenter(ip: Ipv4Addr, udp_port: Option<u16>, group: GroupId) -> ModelError {
     match udp_port {
-        Some(udp_port) => ModelError::DuplicateStream { ip, udp_port, group },
+        Some(udp_port) => ModelError::DuplicateStream {
+            ip,
+            udp_port,
+            group,
+        },
         None => ModelError::DuplicatePresenter { ip, group },
     }
 }
@@ -363,7 +431,11 @@ fn show_key((ip, udp_port): &ViewerKey) -> String {
 }
 
 fn show_ports(udp_ports: &[u16]) -> String {
-    udp_ports.iter().map(u16::to_string).collect::<Vec<_>>().join(", ")
+    udp_ports
+        .iter()
+        .map(u16::to_string)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 #[cfg(test)]

@@ -74,12 +74,24 @@ impl Plan {
 
     /// Does the plan write anything?
     pub fn is_empty(&self) -> bool {
-        !self.steps.iter().any(|step| matches!(step, Step::Write(..)))
+        !self
+            .steps
+            .iter()
+            .any(|step| matches!(step, Step::Write(..)))
     }
 
     /// Number of updates in all.
     pub fn n_updates(&self) -> usize {
-        self.steps.iter().map(|step| if let Step::Write(_, u) = step { u.len() } else { 0 }).sum()
+        self.steps
+            .iter()
+            .map(|step| {
+                if let Step::Write(_, u) = step {
+                    u.len()
+                } else {
+                    0
+                }
+            })
+            .sum()
     }
 
     /// Every update in order, for a switch whose state is empty and that no packet has reached:
@@ -109,7 +121,10 @@ pub trait Target {
     ) -> impl Future<Output = Result<Vec<Entity>, Self::Error>> + Send;
 
     /// Writes one batch. After an error some of it may be done and some not.
-    fn write(&mut self, updates: Vec<Update>) -> impl Future<Output = Result<(), Self::Error>> + Send;
+    fn write(
+        &mut self,
+        updates: Vec<Update>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
     /// Returns when no packet in the switch uses what was unlinked before the call.
     fn drain(&mut self) -> impl Future<Output = Result<(), Self::Error>> + Send;
@@ -136,7 +151,11 @@ impl<E: std::error::Error + 'static> RunError<E> {
             (_, false) => "every group is as it was",
             (_, true) => "some groups are new, all others as they were",
         };
-        RunError { what: stage.to_string(), consequence, source }
+        RunError {
+            what: stage.to_string(),
+            consequence,
+            source,
+        }
     }
 }
 
@@ -158,7 +177,11 @@ pub async fn run<T: Target>(
                 let drained = target.drain().await;
                 drained.map_err(|source| RunError {
                     what: "further: the switch did not drain".to_owned(),
-                    consequence: if flipped { "some groups are new" } else { "every group is as it was" },
+                    consequence: if flipped {
+                        "some groups are new"
+                    } else {
+                        "every group is as it was"
+                    },
                     source,
                 })?;
             }

@@ -71,8 +71,18 @@ pub struct Slots {
 impl Slots {
     /// A pool of `size` free slots that keeps one free run of `reserve` (the longest block).
     pub fn new(size: u32, reserve: u32) -> Slots {
-        let free = if size > 0 { BTreeMap::from([(0, size)]) } else { BTreeMap::new() };
-        Slots { size, reserve, free, used: BTreeMap::new(), unlinked: Vec::new() }
+        let free = if size > 0 {
+            BTreeMap::from([(0, size)])
+        } else {
+            BTreeMap::new()
+        };
+        Slots {
+            size,
+            reserve,
+            free,
+            used: BTreeMap::new(),
+            unlinked: Vec::new(),
+        }
     }
 
     /// Marks a block as a group's, as it was found in the switch.
@@ -80,11 +90,22 @@ impl Slots {
     /// # Errors
     /// Not all of its slots are free.
     pub fn occupy(&mut self, block: Block, group: GroupId) -> Result<(), NotFree> {
-        let error = NotFree { block, size: self.size };
-        if block.base.checked_add(block.len).is_none_or(|end| end > self.size) {
+        let error = NotFree {
+            block,
+            size: self.size,
+        };
+        if block
+            .base
+            .checked_add(block.len)
+            .is_none_or(|end| end > self.size)
+        {
             return Err(error);
         }
-        let run = self.free.range(..=block.base).next_back().map(|(base, len)| (*base, *len));
+        let run = self
+            .free
+            .range(..=block.base)
+            .next_back()
+            .map(|(base, len)| (*base, *len));
         match run {
             Some((base, len)) if base + len >= block.end() => {
                 self.take(Block { base, len }, block, group);
@@ -97,8 +118,14 @@ impl Slots {
     /// Takes the first free run that is long enough; `None` if there is none, or none that leaves
     /// the reserve.
     pub fn allocate(&mut self, len: u32, group: GroupId) -> Option<Block> {
-        let run = self.runs().filter(|run| run.len >= len).find(|run| self.keeps_reserve(*run, len))?;
-        let block = Block { base: run.base, len };
+        let run = self
+            .runs()
+            .filter(|run| run.len >= len)
+            .find(|run| self.keeps_reserve(*run, len))?;
+        let block = Block {
+            base: run.base,
+            len,
+        };
         self.take(run, block, group);
         Some(block)
     }
@@ -142,19 +169,28 @@ impl Slots {
         if neighbour > run.len {
             return None;
         }
-        let to = Block { base, len: neighbour };
+        let to = Block {
+            base,
+            len: neighbour,
+        };
         self.take(run, to, group);
         Some(Move { group, to })
     }
 
     fn runs(&self) -> impl DoubleEndedIterator<Item = Block> + '_ {
-        self.free.iter().map(|(base, len)| Block { base: *base, len: *len })
+        self.free.iter().map(|(base, len)| Block {
+            base: *base,
+            len: *len,
+        })
     }
 
     fn keeps_reserve(&self, run: Block, len: u32) -> bool {
         // The end of the pool is where the long run usually is.
         run.len - len >= self.reserve
-            || self.runs().rev().any(|other| other.base != run.base && other.len >= self.reserve)
+            || self
+                .runs()
+                .rev()
+                .any(|other| other.base != run.base && other.len >= self.reserve)
     }
 
     fn take(&mut self, run: Block, block: Block, group: GroupId) {
@@ -170,11 +206,18 @@ impl Slots {
 
     fn release(&mut self, block: Block) {
         let mut merged = block;
-        if let Some((base, len)) = self.free.range(..block.base).next_back().map(|(b, l)| (*b, *l))
+        if let Some((base, len)) = self
+            .free
+            .range(..block.base)
+            .next_back()
+            .map(|(b, l)| (*b, *l))
             && base + len == block.base
         {
             self.free.remove(&base);
-            merged = Block { base, len: len + block.len };
+            merged = Block {
+                base,
+                len: len + block.len,
+            };
         }
         if let Some(len) = self.free.remove(&block.end()) {
             merged.len += len;
@@ -196,7 +239,13 @@ pub struct CounterIds {
 impl CounterIds {
     /// `size` free places.
     pub fn new(size: u32) -> CounterIds {
-        CounterIds { size, taken: vec![false; size as usize], n_free: size, next: 0, unlinked: Vec::new() }
+        CounterIds {
+            size,
+            taken: vec![false; size as usize],
+            n_free: size,
+            next: 0,
+            unlinked: Vec::new(),
+        }
     }
 
     /// Marks a place as a viewer's, as it was found in the switch. Places outside of the array and

@@ -68,7 +68,9 @@ pub enum ReadError<E: std::error::Error + 'static> {
     #[error(transparent)]
     Target(E),
     /// State that means nothing here.
-    #[error("the switch holds what this controller did not write: {0}; `reprise pipeline set` clears it")]
+    #[error(
+        "the switch holds what this controller did not write: {0}; `reprise pipeline set` clears it"
+    )]
     Foreign(String),
 }
 
@@ -76,10 +78,14 @@ pub enum ReadError<E: std::error::Error + 'static> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// Viewers, but no port to send copies by.
-    #[error("the SFU has no own address yet, so copies have no port to leave by: `reprise address set --port 1 --ip IP --mac MAC`")]
+    #[error(
+        "the SFU has no own address yet, so copies have no port to leave by: `reprise address set --port 1 --ip IP --mac MAC`"
+    )]
     NoAddress,
     /// No room for a block, though enough slots are free.
-    #[error("no {len} consecutive slots can be freed in the viewer pool: delete some groups and add them again")]
+    #[error(
+        "no {len} consecutive slots can be freed in the viewer pool: delete some groups and add them again"
+    )]
     Fragmented {
         /// Slots that were looked for.
         len: u32,
@@ -96,8 +102,10 @@ impl SfuProgram {
     /// Neither, or one whose objects are of other shapes.
     pub fn detect(p4info: &P4Info) -> Result<SfuProgram, ProgramError> {
         let has_table = |name| entities::table_info(p4info, name).is_ok();
-        let has_groups =
-            p4info.registers.iter().any(|r| entities::is_named(r.preamble.as_ref(), "groups"));
+        let has_groups = p4info
+            .registers
+            .iter()
+            .any(|r| entities::is_named(r.preamble.as_ref(), "groups"));
         let kind = if has_groups && has_table("presenters") {
             Kind::Recirculation(recirculation::Objects::find(p4info)?)
         } else if has_table("streams") && has_table("viewers") {
@@ -105,9 +113,16 @@ impl SfuProgram {
         } else {
             return Err(ProgramError::NotAnSfu);
         };
-        let own_addresses =
-            Table::find(p4info, "own_addresses", &["ingress_port", "address"], ("set_own_mac", 1))?;
-        Ok(SfuProgram { own_addresses, kind })
+        let own_addresses = Table::find(
+            p4info,
+            "own_addresses",
+            &["ingress_port", "address"],
+            ("set_own_mac", 1),
+        )?;
+        Ok(SfuProgram {
+            own_addresses,
+            kind,
+        })
     }
 
     /// How the program makes copies.
@@ -133,7 +148,11 @@ impl SfuProgram {
             Kind::Replication(_) => Layout::Replication(replication::Layout::default()),
         };
         let conference = Conference::new(self.capabilities());
-        Snapshot { conference, received: BTreeMap::new(), layout }
+        Snapshot {
+            conference,
+            received: BTreeMap::new(),
+            layout,
+        }
     }
 
     /// Reads the whole state.
@@ -148,10 +167,24 @@ impl SfuProgram {
         }
         match (&self.kind, &mut snapshot.layout) {
             (Kind::Recirculation(objects), Layout::Recirculation(layout)) => {
-                objects.read(target, &mut snapshot.conference, &mut snapshot.received, layout).await?;
+                objects
+                    .read(
+                        target,
+                        &mut snapshot.conference,
+                        &mut snapshot.received,
+                        layout,
+                    )
+                    .await?;
             }
             (Kind::Replication(objects), Layout::Replication(layout)) => {
-                objects.read(target, &mut snapshot.conference, &mut snapshot.received, layout).await?;
+                objects
+                    .read(
+                        target,
+                        &mut snapshot.conference,
+                        &mut snapshot.received,
+                        layout,
+                    )
+                    .await?;
             }
             _ => {}
         }
@@ -177,7 +210,13 @@ impl SfuProgram {
         };
         let totals = snapshot.conference.groups().keys().map(|id| {
             let received = snapshot.received.get(id).copied().unwrap_or_default();
-            (*id, GroupTotals { received, viewers: viewers.remove(id).unwrap_or_default() })
+            (
+                *id,
+                GroupTotals {
+                    received,
+                    viewers: viewers.remove(id).unwrap_or_default(),
+                },
+            )
         });
         Ok(totals.collect())
     }
@@ -191,7 +230,8 @@ impl SfuProgram {
         if desired.address().is_none() && desired.n_viewers() > 0 {
             return Err(PlanError::NoAddress);
         }
-        let (before, after) = self.address_updates(snapshot.conference.address(), desired.address());
+        let (before, after) =
+            self.address_updates(snapshot.conference.address(), desired.address());
         let address = AddressUpdates { before, after };
         let plan = match (&self.kind, &snapshot.layout) {
             (Kind::Recirculation(objects), Layout::Recirculation(layout)) => {
@@ -202,18 +242,31 @@ impl SfuProgram {
             }
             _ => Plan::default(),
         };
-        Ok(if plan.is_empty() { Plan::default() } else { plan })
+        Ok(if plan.is_empty() {
+            Plan::default()
+        } else {
+            plan
+        })
     }
 
     fn own_address(&self, entities: &[Entity]) -> Result<Option<OwnAddress>, String> {
-        let rows: Vec<Row> = entities.iter().filter_map(|e| self.own_addresses.row(e)).collect();
+        let rows: Vec<Row> = entities
+            .iter()
+            .filter_map(|e| self.own_addresses.row(e))
+            .collect();
         let address = |row: &Row| {
             let port = u16::try_from(row.key[0]).ok()?;
-            Some(OwnAddress { port, ip: ip(row.key[1])?, mac: Mac::from_u64(row.args[0]) })
+            Some(OwnAddress {
+                port,
+                ip: ip(row.key[1])?,
+                mac: Mac::from_u64(row.args[0]),
+            })
         };
         match rows.as_slice() {
             [] => Ok(None),
-            [row] => address(row).map(Some).ok_or_else(|| format!("own address {row:?}")),
+            [row] => address(row)
+                .map(Some)
+                .ok_or_else(|| format!("own address {row:?}")),
             rows => Err(format!("{} own addresses, expected one", rows.len())),
         }
     }
@@ -233,7 +286,10 @@ impl SfuProgram {
                 (vec![entities::modify(entry(after))], Vec::new())
             }
             (before, after) => (
-                after.map(|a| entities::insert(entry(a))).into_iter().collect(),
+                after
+                    .map(|a| entities::insert(entry(a)))
+                    .into_iter()
+                    .collect(),
                 before
                     .map(|a| entities::delete(entities::of_table(table.key(&key(a)))))
                     .into_iter()
@@ -249,11 +305,13 @@ struct AddressUpdates {
     after: Vec<Update>,
 }
 
-async fn read<T: Target>(target: &mut T, entities: Vec<Entity>) -> Result<Vec<Entity>, ReadError<T::Error>> {
+async fn read<T: Target>(
+    target: &mut T,
+    entities: Vec<Entity>,
+) -> Result<Vec<Entity>, ReadError<T::Error>> {
     target.read(entities).await.map_err(ReadError::Target)
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 fn foreign<E: std::error::Error>(error: ModelError) -> ReadError<E> {
     ReadError::Foreign(error.to_string())
 }

@@ -62,7 +62,10 @@ impl Objects {
     }
 
     fn pool_slots(&self) -> u32 {
-        self.viewer_ips.size.min(self.viewer_macs.size).min(self.viewer_ids.size)
+        self.viewer_ips
+            .size
+            .min(self.viewer_macs.size)
+            .min(self.viewer_ids.size)
     }
 
     /// Half of the pool is for new blocks while the old ones are in use. A group takes at most a
@@ -88,12 +91,18 @@ impl Objects {
     ) -> Result<(), ReadError<T::Error>> {
         let wanted = vec![self.presenters.wildcard(), entities::any_clone_session()];
         let entities = read(target, wanted).await?;
-        let session = entities.iter().filter_map(clone_entry).find(|s| s.session_id == CLONE_SESSION);
+        let session = entities
+            .iter()
+            .filter_map(clone_entry)
+            .find(|s| s.session_id == CLONE_SESSION);
         layout.session = session.map(|session| match session.replicas.as_slice() {
             [replica] => entities::replica_port(replica),
             _ => None,
         });
-        for row in entities.iter().filter_map(|entity| self.presenters.row(entity)) {
+        for row in entities
+            .iter()
+            .filter_map(|entity| self.presenters.row(entity))
+        {
             let (group, presenter) = presenter_of(&row).map_err(ReadError::Foreign)?;
             conference.add_group(group, presenter).map_err(foreign)?;
             received.insert(group, row.counter);
@@ -132,13 +141,21 @@ impl Objects {
         blocks: &BTreeMap<GroupId, Option<Block>>,
         layout: &mut Layout,
     ) -> Result<(), ReadError<T::Error>> {
-        let slots = || blocks.values().flatten().flat_map(|block| block.base..block.base + block.len);
+        let slots = || {
+            blocks
+                .values()
+                .flatten()
+                .flat_map(|block| block.base..block.base + block.len)
+        };
         let ips = read_cells(target, &self.viewer_ips, slots()).await?;
         let macs = read_cells(target, &self.viewer_macs, slots()).await?;
         let ids = read_cells(target, &self.viewer_ids, slots()).await?;
         for (group, block) in blocks {
             let range = block.map_or(0..0, |block| block.base..block.base + block.len);
-            let mut placed = Placed { block: *block, slots: Vec::new() };
+            let mut placed = Placed {
+                block: *block,
+                slots: Vec::new(),
+            };
             for slot in range {
                 let cell = |cells: &HashMap<u32, u64>| cells.get(&slot).copied().unwrap_or(0);
                 let viewer = Slot {
@@ -146,7 +163,11 @@ impl Objects {
                     mac: Mac::from_u64(cell(&macs)),
                     id: u32::try_from(cell(&ids)).unwrap_or(u32::MAX),
                 };
-                let model = Viewer { ip: viewer.ip, mac: viewer.mac, udp_port: None };
+                let model = Viewer {
+                    ip: viewer.ip,
+                    mac: viewer.mac,
+                    udp_port: None,
+                };
                 conference.add_viewer(*group, model).map_err(foreign)?;
                 placed.slots.push(viewer);
             }
@@ -160,17 +181,36 @@ impl Objects {
         target: &mut T,
         layout: &Layout,
     ) -> Result<BTreeMap<GroupId, Vec<Count>>, ReadError<T::Error>> {
-        let ids: Vec<u32> = layout.groups.values().flat_map(|p| p.slots.iter().map(|s| s.id)).collect();
+        let ids: Vec<u32> = layout
+            .groups
+            .values()
+            .flat_map(|p| p.slots.iter().map(|s| s.id))
+            .collect();
         let mut counts = HashMap::new();
         for batch in ids.chunks(READ_BATCH_ENTITIES) {
-            let wanted = batch.iter().map(|id| self.viewer_copies.count(*id)).collect();
+            let wanted = batch
+                .iter()
+                .map(|id| self.viewer_copies.count(*id))
+                .collect();
             let entities = read(target, wanted).await?;
-            counts.extend(entities.iter().filter_map(|e| self.viewer_copies.count_value(e)));
+            counts.extend(
+                entities
+                    .iter()
+                    .filter_map(|e| self.viewer_copies.count_value(e)),
+            );
         }
         let of_group = |placed: &Placed| {
-            placed.slots.iter().map(|s| counts.get(&s.id).copied().unwrap_or_default()).collect()
+            placed
+                .slots
+                .iter()
+                .map(|s| counts.get(&s.id).copied().unwrap_or_default())
+                .collect()
         };
-        Ok(layout.groups.iter().map(|(id, placed)| (*id, of_group(placed))).collect())
+        Ok(layout
+            .groups
+            .iter()
+            .map(|(id, placed)| (*id, of_group(placed)))
+            .collect())
     }
 
     pub(super) fn plan(
@@ -183,9 +223,14 @@ impl Objects {
         let mut planner = Planner::new(self, current, layout, desired);
         address.before.extend(session_update(layout, desired));
         planner.plan.write(Stage::Address, address.before);
-        planner.plan.write(Stage::Unlink, planner.unlinks(current, desired));
+        planner
+            .plan
+            .write(Stage::Unlink, planner.unlinks(current, desired));
         planner.plan.drain();
-        let gone = layout.groups.keys().filter(|id| !desired.groups().contains_key(id));
+        let gone = layout
+            .groups
+            .keys()
+            .filter(|id| !desired.groups().contains_key(id));
         let gone = gone.map(|id| self.groups.write(id.0.into(), 0)).collect();
         planner.plan.write(Stage::Cleanup, gone);
         planner.make_counters_free(desired)?;
@@ -204,11 +249,18 @@ fn session_update(layout: &Layout, desired: &Conference) -> Option<Update> {
     let port = desired.address().map(|address| address.port);
     match (layout.session, port) {
         (Some(Some(is)), Some(port)) if is == port => None,
-        (Some(_), Some(port)) => Some(entities::modify(entities::clone_session(CLONE_SESSION, port))),
-        (None, Some(port)) => Some(entities::insert(entities::clone_session(CLONE_SESSION, port))),
-        (Some(is), None) => {
-            Some(entities::delete(entities::clone_session(CLONE_SESSION, is.unwrap_or(0))))
-        }
+        (Some(_), Some(port)) => Some(entities::modify(entities::clone_session(
+            CLONE_SESSION,
+            port,
+        ))),
+        (None, Some(port)) => Some(entities::insert(entities::clone_session(
+            CLONE_SESSION,
+            port,
+        ))),
+        (Some(is), None) => Some(entities::delete(entities::clone_session(
+            CLONE_SESSION,
+            is.unwrap_or(0),
+        ))),
         (None, None) => None,
     }
 }
@@ -217,7 +269,14 @@ fn presenter_of(row: &Row) -> Result<(GroupId, Presenter), String> {
     let bad = || format!("presenter {row:?}");
     let group = u16::try_from(row.args[0]).map_err(|_| bad())?;
     let ip = ip(row.key[0]).ok_or_else(bad)?;
-    Ok((GroupId(group), Presenter { ip, mac: mac_or_any(row.args[1]), udp_port: None }))
+    Ok((
+        GroupId(group),
+        Presenter {
+            ip,
+            mac: mac_or_any(row.args[1]),
+            udp_port: None,
+        },
+    ))
 }
 
 async fn read_cells<T: Target>(
@@ -230,7 +289,11 @@ async fn read_cells<T: Target>(
     for batch in cells.chunks(READ_BATCH_ENTITIES) {
         let wanted: Vec<Entity> = batch.iter().map(|index| register.cell(*index)).collect();
         let entities = read(target, wanted).await?;
-        values.extend(entities.iter().filter_map(|entity| register.cell_value(entity)));
+        values.extend(
+            entities
+                .iter()
+                .filter_map(|entity| register.cell_value(entity)),
+        );
     }
     Ok(values)
 }
@@ -250,7 +313,12 @@ struct Planner<'a> {
 
 impl<'a> Planner<'a> {
     /// The state after the first drain: groups that go are gone, their slots and counters free.
-    fn new(objects: &'a Objects, current: &Conference, layout: &Layout, desired: &Conference) -> Self {
+    fn new(
+        objects: &'a Objects,
+        current: &Conference,
+        layout: &Layout,
+        desired: &Conference,
+    ) -> Self {
         let reserve = u32::try_from(current.capabilities().group_viewers_max).unwrap_or(u32::MAX);
         let mut pool = Slots::new(objects.pool_slots(), reserve);
         let mut counters = CounterIds::new(objects.viewer_copies.size);
@@ -280,11 +348,20 @@ impl<'a> Planner<'a> {
 
     fn unlinks(&self, current: &Conference, desired: &Conference) -> Vec<Update> {
         let stays = |id: &GroupId, ip: Ipv4Addr| {
-            desired.groups().get(id).is_some_and(|group| group.presenter.ip == ip)
+            desired
+                .groups()
+                .get(id)
+                .is_some_and(|group| group.presenter.ip == ip)
         };
-        let leaving = current.groups().iter().filter(|(id, group)| !stays(id, group.presenter.ip));
-        let key = |ip: Ipv4Addr| entities::of_table(self.objects.presenters.key(&[u32::from(ip).into()]));
-        leaving.map(|(_, group)| entities::delete(key(group.presenter.ip))).collect()
+        let leaving = current
+            .groups()
+            .iter()
+            .filter(|(id, group)| !stays(id, group.presenter.ip));
+        let key =
+            |ip: Ipv4Addr| entities::of_table(self.objects.presenters.key(&[u32::from(ip).into()]));
+        leaving
+            .map(|(_, group)| entities::delete(key(group.presenter.ip)))
+            .collect()
     }
 
     fn links(&self, current: &Conference, desired: &Conference) -> Vec<Update> {
@@ -308,14 +385,21 @@ impl<'a> Planner<'a> {
     /// Where counters are too few for old and new viewers at a time, lets the leaving ones go first.
     fn make_counters_free(&mut self, desired: &Conference) -> Result<(), PlanError> {
         let known = |id: &GroupId| -> HashSet<Ipv4Addr> {
-            self.placed.get(id).map(|p| p.slots.iter().map(|s| s.ip).collect()).unwrap_or_default()
+            self.placed
+                .get(id)
+                .map(|p| p.slots.iter().map(|s| s.ip).collect())
+                .unwrap_or_default()
         };
         let n_new: usize = desired
             .groups()
             .iter()
             .map(|(id, group)| {
                 let known = known(id);
-                group.viewers.iter().filter(|v| !known.contains(&v.ip)).count()
+                group
+                    .viewers
+                    .iter()
+                    .filter(|v| !known.contains(&v.ip))
+                    .count()
             })
             .sum();
         if n_new <= self.counters.n_free() as usize {
@@ -323,8 +407,15 @@ impl<'a> Planner<'a> {
         }
         for (id, group) in desired.groups() {
             let stay: HashSet<Ipv4Addr> = group.viewers.iter().map(|v| v.ip).collect();
-            let Some(placed) = self.placed.get(id) else { continue };
-            let kept: Vec<Slot> = placed.slots.iter().filter(|s| stay.contains(&s.ip)).copied().collect();
+            let Some(placed) = self.placed.get(id) else {
+                continue;
+            };
+            let kept: Vec<Slot> = placed
+                .slots
+                .iter()
+                .filter(|s| stay.contains(&s.ip))
+                .copied()
+                .collect();
             if kept.len() < placed.slots.len() {
                 self.place(*id, kept)?;
             }
@@ -336,7 +427,8 @@ impl<'a> Planner<'a> {
     fn place_changed(&mut self, desired: &Conference) -> Result<(), PlanError> {
         for (id, group) in desired.groups() {
             let placed = self.placed.get(id);
-            let same = |(slot, viewer): (&Slot, &Viewer)| slot.ip == viewer.ip && slot.mac == viewer.mac;
+            let same =
+                |(slot, viewer): (&Slot, &Viewer)| slot.ip == viewer.ip && slot.mac == viewer.mac;
             let unchanged = placed.is_some_and(|placed| {
                 placed.slots.len() == group.viewers.len()
                     && placed.slots.iter().zip(&group.viewers).all(same)
@@ -363,7 +455,11 @@ impl<'a> Planner<'a> {
                 Some(id) => *id,
                 None => self.new_counter()?,
             };
-            slots.push(Slot { ip: viewer.ip, mac: viewer.mac, id });
+            slots.push(Slot {
+                ip: viewer.ip,
+                mac: viewer.mac,
+                id,
+            });
         }
         Ok(slots)
     }
@@ -400,7 +496,11 @@ impl<'a> Planner<'a> {
         }
         for way in [Slide::Down, Slide::Up] {
             while let Some(step) = self.pool.slide(way) {
-                let slots = self.placed.get(&step.group).map(|p| p.slots.clone()).unwrap_or_default();
+                let slots = self
+                    .placed
+                    .get(&step.group)
+                    .map(|p| p.slots.clone())
+                    .unwrap_or_default();
                 self.put(step.group, Some(step.to), slots);
                 self.flush();
                 if let Some(block) = self.pool.allocate(len, id) {
@@ -414,30 +514,48 @@ impl<'a> Planner<'a> {
     fn put(&mut self, id: GroupId, block: Option<Block>, slots: Vec<Slot>) {
         let base = block.map_or(0, |block| block.base);
         for (index, slot) in (base..).zip(&slots) {
-            self.prepare.push(self.objects.viewer_ips.write(index, u32::from(slot.ip).into()));
-            self.prepare.push(self.objects.viewer_macs.write(index, slot.mac.to_u64()));
-            self.prepare.push(self.objects.viewer_ids.write(index, slot.id.into()));
+            self.prepare.push(
+                self.objects
+                    .viewer_ips
+                    .write(index, u32::from(slot.ip).into()),
+            );
+            self.prepare
+                .push(self.objects.viewer_macs.write(index, slot.mac.to_u64()));
+            self.prepare
+                .push(self.objects.viewer_ids.write(index, slot.id.into()));
         }
         let len = block.map_or(0, |block| block.len);
         let value = u64::from(base) << 32 | u64::from(len);
-        self.flips.push(self.objects.groups.write(id.0.into(), value));
+        self.flips
+            .push(self.objects.groups.write(id.0.into(), value));
         let stay: HashSet<u32> = slots.iter().map(|slot| slot.id).collect();
         if let Some(old) = self.placed.insert(id, Placed { block, slots }) {
             self.retired.extend(old.block);
-            self.retired_ids.extend(old.slots.iter().map(|s| s.id).filter(|id| !stay.contains(id)));
+            self.retired_ids.extend(
+                old.slots
+                    .iter()
+                    .map(|s| s.id)
+                    .filter(|id| !stay.contains(id)),
+            );
         }
     }
 
     fn write_pending(&mut self) {
-        self.plan.write(Stage::Prepare, std::mem::take(&mut self.prepare));
-        self.plan.write(Stage::Flip, std::mem::take(&mut self.flips));
+        self.plan
+            .write(Stage::Prepare, std::mem::take(&mut self.prepare));
+        self.plan
+            .write(Stage::Flip, std::mem::take(&mut self.flips));
     }
 
     /// Brings what is pending into force and makes what it replaces free.
     fn flush(&mut self) {
         self.write_pending();
-        self.retired.drain(..).for_each(|block| self.pool.unlink(block));
-        self.retired_ids.drain(..).for_each(|id| self.counters.unlink(id));
+        self.retired
+            .drain(..)
+            .for_each(|block| self.pool.unlink(block));
+        self.retired_ids
+            .drain(..)
+            .for_each(|id| self.counters.unlink(id));
         self.plan.drain();
         self.pool.drained();
         self.counters.drained();

@@ -46,7 +46,12 @@ type Entries = HashMap<(u16, u16), (Viewer, Count)>;
 impl Objects {
     pub(super) fn find(p4info: &P4Info) -> Result<Objects, ProgramError> {
         Ok(Objects {
-            streams: Table::find(p4info, "streams", &["src_addr", "udp_dst_port"], ("set_group", 2))?,
+            streams: Table::find(
+                p4info,
+                "streams",
+                &["src_addr", "udp_dst_port"],
+                ("set_group", 2),
+            )?,
             viewers: Table::find(p4info, "viewers", &["group", "rid"], ("send_to", 3))?,
         })
     }
@@ -70,17 +75,26 @@ impl Objects {
         received: &mut BTreeMap<GroupId, Count>,
         layout: &mut Layout,
     ) -> Result<(), ReadError<T::Error>> {
-        let wanted =
-            vec![self.streams.wildcard(), self.viewers.wildcard(), entities::any_multicast_group()];
+        let wanted = vec![
+            self.streams.wildcard(),
+            self.viewers.wildcard(),
+            entities::any_multicast_group(),
+        ];
         let entities = read(target, wanted).await?;
-        for row in entities.iter().filter_map(|entity| self.streams.row(entity)) {
+        for row in entities
+            .iter()
+            .filter_map(|entity| self.streams.row(entity))
+        {
             let (group, presenter) = stream_of(&row).map_err(ReadError::Foreign)?;
             conference.add_group(group, presenter).map_err(foreign)?;
             received.insert(group, row.counter);
             layout.groups.insert(group, Copies::default());
         }
         let mut entries = Entries::new();
-        for row in entities.iter().filter_map(|entity| self.viewers.row(entity)) {
+        for row in entities
+            .iter()
+            .filter_map(|entity| self.viewers.row(entity))
+        {
             let (key, viewer) = viewer_of(&row).map_err(ReadError::Foreign)?;
             entries.insert(key, (viewer, row.counter));
         }
@@ -114,7 +128,13 @@ impl Objects {
         let port = desired.address().map_or(0, |address| address.port);
         for (id, group) in desired.groups() {
             let before = layout.groups.get(id);
-            self.change_group(&mut change, *id, current.groups().get(id).zip(before), group, port);
+            self.change_group(
+                &mut change,
+                *id,
+                current.groups().get(id).zip(before),
+                group,
+                port,
+            );
         }
         plan.write(Stage::Prepare, change.inserts);
         plan.write(Stage::Flip, change.flips);
@@ -128,13 +148,23 @@ impl Objects {
     /// Everything that no packet can see after the first drain: remains of an interrupted change,
     /// and groups whose stream was just taken off for good.
     fn leftovers(&self, layout: &Layout, desired: &Conference) -> Vec<Update> {
-        let gone = || layout.groups.iter().filter(|(id, _)| !desired.groups().contains_key(id));
-        let gone_groups = gone().filter(|(_, copies)| copies.exists).map(|(id, _)| id.0);
+        let gone = || {
+            layout
+                .groups
+                .iter()
+                .filter(|(id, _)| !desired.groups().contains_key(id))
+        };
+        let gone_groups = gone()
+            .filter(|(_, copies)| copies.exists)
+            .map(|(id, _)| id.0);
         let groups = layout.orphans.iter().copied().chain(gone_groups);
         let group = |id| entities::delete(entities::multicast_group(id, 0, []));
         let gone_entries = gone().flat_map(|(id, c)| c.rids.iter().map(|rid| (id.0, *rid)));
         let entries = layout.stale.iter().copied().chain(gone_entries);
-        groups.map(group).chain(entries.map(|key| self.delete_entry(key))).collect()
+        groups
+            .map(group)
+            .chain(entries.map(|key| self.delete_entry(key)))
+            .collect()
     }
 
     fn change_group(
@@ -146,14 +176,18 @@ impl Objects {
         port: u16,
     ) {
         let none = Copies::default();
-        let (old_viewers, copies) =
-            before.map_or((&[][..], &none), |(group, copies)| (group.viewers.as_slice(), copies));
+        let (old_viewers, copies) = before.map_or((&[][..], &none), |(group, copies)| {
+            (group.viewers.as_slice(), copies)
+        });
         let has_port = copies.port == Some(port) || copies.rids.is_empty();
         if copies.exists && old_viewers == group.viewers && has_port {
             return;
         }
-        let old: HashMap<ViewerKey, usize> =
-            old_viewers.iter().enumerate().map(|(idx, viewer)| (viewer.key(), idx)).collect();
+        let old: HashMap<ViewerKey, usize> = old_viewers
+            .iter()
+            .enumerate()
+            .map(|(idx, viewer)| (viewer.key(), idx))
+            .collect();
         let taken: HashSet<u16> = copies.rids.iter().copied().collect();
         let mut free = (1..=u16::MAX).filter(|rid| !taken.contains(rid));
         let mut rids = Vec::with_capacity(group.viewers.len());
@@ -165,33 +199,56 @@ impl Objects {
                     // At most 4,096 viewers, twice: 65,535 instances are always enough.
                     let rid = free.next().unwrap_or(0);
                     let count = known.map(|idx| copies.counts[idx]);
-                    change.inserts.push(self.insert_entry((id.0, rid), viewer, count));
+                    change
+                        .inserts
+                        .push(self.insert_entry((id.0, rid), viewer, count));
                     rids.push(rid);
                 }
             }
         }
         let listed: BTreeSet<u16> = rids.iter().copied().collect();
         let unlisted = copies.rids.iter().filter(|rid| !listed.contains(rid));
-        change.deletes.extend(unlisted.map(|rid| self.delete_entry((id.0, *rid))));
+        change
+            .deletes
+            .extend(unlisted.map(|rid| self.delete_entry((id.0, *rid))));
         let entry = entities::multicast_group(id.0, port, rids);
-        change.flips.push(if copies.exists { entities::modify(entry) } else { entities::insert(entry) });
+        change.flips.push(if copies.exists {
+            entities::modify(entry)
+        } else {
+            entities::insert(entry)
+        });
     }
 
     /// A viewer whose MAC changes gets a new entry, which goes on counting where the old one was
     /// when it was read.
-    fn insert_entry(&self, (group, rid): (u16, u16), viewer: &Viewer, count: Option<Count>) -> Update {
-        let args =
-            [viewer.mac.to_u64(), u32::from(viewer.ip).into(), viewer.udp_port.unwrap_or(0).into()];
-        let counter_data = count.filter(|count| *count != Count::default()).map(|count| CounterData {
-            byte_count: i64::try_from(count.bytes).unwrap_or(i64::MAX),
-            packet_count: i64::try_from(count.packets).unwrap_or(i64::MAX),
-        });
+    fn insert_entry(
+        &self,
+        (group, rid): (u16, u16),
+        viewer: &Viewer,
+        count: Option<Count>,
+    ) -> Update {
+        let args = [
+            viewer.mac.to_u64(),
+            u32::from(viewer.ip).into(),
+            viewer.udp_port.unwrap_or(0).into(),
+        ];
+        let counter_data = count
+            .filter(|count| *count != Count::default())
+            .map(|count| CounterData {
+                byte_count: i64::try_from(count.bytes).unwrap_or(i64::MAX),
+                packet_count: i64::try_from(count.packets).unwrap_or(i64::MAX),
+            });
         let entry = self.viewers.entry(&[group.into(), rid.into()], &args);
-        entities::insert(entities::of_table(TableEntry { counter_data, ..entry }))
+        entities::insert(entities::of_table(TableEntry {
+            counter_data,
+            ..entry
+        }))
     }
 
     fn delete_entry(&self, (group, rid): (u16, u16)) -> Update {
-        entities::delete(entities::of_table(self.viewers.key(&[group.into(), rid.into()])))
+        entities::delete(entities::of_table(
+            self.viewers.key(&[group.into(), rid.into()]),
+        ))
     }
 
     fn unlinks(&self, current: &Conference, desired: &Conference) -> Vec<Update> {
@@ -199,9 +256,14 @@ impl Objects {
             let after = desired.groups().get(id).map(|group| group.presenter);
             after.is_some_and(|after| stream_key(&after) == stream_key(presenter))
         };
-        let leaving = current.groups().iter().filter(|(id, group)| !stays(id, &group.presenter));
+        let leaving = current
+            .groups()
+            .iter()
+            .filter(|(id, group)| !stays(id, &group.presenter));
         let key = |presenter| entities::of_table(self.streams.key(&stream_key(presenter)));
-        leaving.map(|(_, group)| entities::delete(key(&group.presenter))).collect()
+        leaving
+            .map(|(_, group)| entities::delete(key(&group.presenter)))
+            .collect()
     }
 
     fn links(&self, current: &Conference, desired: &Conference) -> Vec<Update> {
@@ -225,7 +287,10 @@ impl Objects {
 
 impl Layout {
     pub(super) fn counts(&self) -> BTreeMap<GroupId, Vec<Count>> {
-        self.groups.iter().map(|(id, copies)| (*id, copies.counts.clone())).collect()
+        self.groups
+            .iter()
+            .map(|(id, copies)| (*id, copies.counts.clone()))
+            .collect()
     }
 }
 
@@ -238,7 +303,10 @@ struct Change {
 }
 
 fn stream_key(presenter: &Presenter) -> [u64; 2] {
-    [u32::from(presenter.ip).into(), presenter.udp_port.unwrap_or(0).into()]
+    [
+        u32::from(presenter.ip).into(),
+        presenter.udp_port.unwrap_or(0).into(),
+    ]
 }
 
 fn stream_of(row: &Row) -> Result<(GroupId, Presenter), String> {
@@ -270,7 +338,10 @@ fn copies_of<E: std::error::Error>(
     group: &MulticastGroupEntry,
     entries: &mut Entries,
 ) -> Result<Copies, ReadError<E>> {
-    let mut copies = Copies { exists: true, ..Copies::default() };
+    let mut copies = Copies {
+        exists: true,
+        ..Copies::default()
+    };
     let ports: BTreeSet<Option<u16>> = group.replicas.iter().map(entities::replica_port).collect();
     if let [Some(port)] = ports.into_iter().collect::<Vec<_>>()[..] {
         copies.port = Some(port);
