@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use crate::address::Mac;
 use crate::model::{Capabilities, Conference, GroupId, ModelError, OwnAddress, Presenter, Viewer};
@@ -21,6 +21,7 @@ pub struct File {
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Sfu {
+    #[serde(deserialize_with = "number")]
     port: u16,
     ip: Ipv4Addr,
     mac: Mac,
@@ -29,9 +30,11 @@ struct Sfu {
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FileGroup {
+    #[serde(deserialize_with = "number")]
     group: u16,
     ip: Ipv4Addr,
     mac: Option<Mac>,
+    #[serde(default, deserialize_with = "number_if_any")]
     udp_port: Option<u16>,
     #[serde(default)]
     viewers: Vec<FileViewer>,
@@ -42,6 +45,7 @@ struct FileGroup {
 struct FileViewer {
     ip: Ipv4Addr,
     mac: Option<Mac>,
+    #[serde(default, deserialize_with = "number_if_any")]
     udp_port: Option<u16>,
 }
 
@@ -50,7 +54,7 @@ struct FileViewer {
 pub enum FileError {
     /// Not the schema; the message has line and column.
     #[error("{0}")]
-    Yaml(#[from] serde_yaml_ng::Error),
+    Yaml(String),
     /// The schema, but not what the program can do.
     #[error("{0}")]
     Model(#[from] ModelError),
@@ -72,7 +76,10 @@ impl File {
     /// # Errors
     /// It is not the schema.
     pub fn parse(text: &str) -> Result<File, FileError> {
-        Ok(serde_yaml_ng::from_str(text)?)
+        serde_saphyr::from_str(text).map_err(|error| {
+            let line = error.without_snippet().to_string();
+            FileError::Yaml(line.trim_start_matches("error: ").to_owned())
+        })
     }
 
     /// The SFU's own address.
@@ -136,6 +143,17 @@ impl File {
         }
         Ok(conference)
     }
+}
+
+/// serde's own message names a Rust type and not the value.
+fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u16, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let error = || format!("expected a number from 0 to 65535, got \"{text}\"");
+    text.parse().map_err(|_| serde::de::Error::custom(error()))
+}
+
+fn number_if_any<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u16>, D::Error> {
+    number(deserializer).map(Some)
 }
 
 fn macs(conference: &Conference) -> BTreeMap<Ipv4Addr, Mac> {
