@@ -115,10 +115,7 @@ impl Session {
         } else if change.lines.is_empty() {
             crate::output::text("no change");
         } else {
-            change
-                .lines
-                .iter()
-                .for_each(|line| crate::output::text(line));
+            change.lines.iter().for_each(crate::output::text);
         }
     }
 

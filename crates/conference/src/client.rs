@@ -129,6 +129,11 @@ struct Primary {
     stream: Stream,
 }
 
+enum Bid {
+    Won(u128),
+    Lost,
+}
+
 #[derive(Debug)]
 struct Stream {
     requests: mpsc::Sender<StreamMessageRequest>,
@@ -183,46 +188,58 @@ impl Client {
         if self.primary.is_some() {
             return Ok(());
         }
+        let mut highest = 0;
+        for _ in 0..ARBITRATION_TRIES {
+            let mut stream = self.open_stream().await?;
+            highest = self.arbitration_answer(&mut stream).await?.1;
+            match self.bid(&mut stream, highest.saturating_add(1)).await? {
+                Bid::Won(election_id) => {
+                    self.primary = Some(Primary {
+                        election_id,
+                        stream,
+                    });
+                    return Ok(());
+                }
+                Bid::Lost => {}
+            }
+        }
+        Err(ClientError::Outbid { highest })
+    }
+
+    /// Opens the stream and asks for the highest election id.
+    async fn open_stream(&mut self) -> Result<Stream, ClientError> {
         let (requests, receiver) = mpsc::channel(16);
         // The first message goes ahead of the call: a server may wait for it before it answers.
-        let question = arbitration(self.device_id, None);
-        let closed = |reason: &str| ClientError::StreamClosed {
-            reason: reason.to_owned(),
-        };
-        requests
-            .send(question)
-            .await
-            .map_err(|_| closed("before it began"))?;
+        send(&requests, arbitration(self.device_id, None)).await?;
         let opened = self.p4runtime.stream_channel(ReceiverStream::new(receiver));
         let opened = in_time("the stream", CONNECT_TIMEOUT_MS, opened).await?;
         let responses = opened
             .map_err(|status| self.error("the stream", &status))?
             .into_inner();
-        let mut stream = Stream {
+        Ok(Stream {
             requests,
             responses,
-        };
-        let mut highest = self.arbitration_answer(&mut stream).await?.1;
-        for _ in 0..ARBITRATION_TRIES {
-            let bid = highest.saturating_add(1);
-            let request = arbitration(self.device_id, Some(bid));
-            stream
-                .requests
-                .send(request)
-                .await
-                .map_err(|_| closed("while bidding"))?;
-            // An answer to somebody else's bid may come first; what counts is the own number.
-            let (is_primary, seen) = self.arbitration_answer(&mut stream).await?;
-            if is_primary && seen == bid {
-                self.primary = Some(Primary {
-                    election_id: bid,
-                    stream,
-                });
-                return Ok(());
+        })
+    }
+
+    /// Bids once. News of what others do may come before the answer; it has a lower number.
+    async fn bid(&self, stream: &mut Stream, bid: u128) -> Result<Bid, ClientError> {
+        send(&stream.requests, arbitration(self.device_id, Some(bid))).await?;
+        loop {
+            match self.arbitration_answer(stream).await {
+                Ok((true, seen)) if seen == bid => return Ok(Bid::Won(bid)),
+                Ok((_, seen)) if seen >= bid => return Ok(Bid::Lost),
+                Ok(_) => {}
+                // Somebody else was first with the same number.
+                Err(ClientError::Refused {
+                    code: Code::InvalidArgument,
+                    ..
+                }) => {
+                    return Ok(Bid::Lost);
+                }
+                Err(error) => return Err(error),
             }
-            highest = seen.max(bid);
         }
-        Err(ClientError::Outbid { highest })
     }
 
     /// The program's P4Info.
@@ -324,11 +341,9 @@ impl Client {
             };
             match message?.update {
                 Some(stream_message_response::Update::Packet(packet)) => return Ok(Some(packet)),
-                Some(stream_message_response::Update::Arbitration(update)) => {
-                    if !is_ok(&update) {
-                        let message = format!("election id {}", election_id(&update));
-                        return Err(ClientError::NotPrimary { message });
-                    }
+                Some(stream_message_response::Update::Arbitration(update)) if !is_ok(&update) => {
+                    let message = format!("election id {}", election_id(&update));
+                    return Err(ClientError::NotPrimary { message });
                 }
                 Some(stream_message_response::Update::Error(error)) => {
                     let code = Code::from(error.canonical_code);
@@ -464,6 +479,16 @@ impl Stream {
             .map_err(|s| closed(s.message().to_owned()))?;
         message.ok_or_else(|| closed("no reason given".to_owned()))
     }
+}
+
+async fn send(
+    requests: &mpsc::Sender<StreamMessageRequest>,
+    request: StreamMessageRequest,
+) -> Result<(), ClientError> {
+    let sent = requests.send(request).await;
+    sent.map_err(|_| ClientError::StreamClosed {
+        reason: "by the switch".to_owned(),
+    })
 }
 
 async fn in_time<F: Future>(

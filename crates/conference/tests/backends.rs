@@ -59,7 +59,7 @@ struct Bench {
 
 impl Bench {
     fn new(p4info: P4Info, seed: u64) -> Bench {
-        let program = SfuProgram::detect(&p4info).unwrap();
+        let program = SfuProgram::detect(&p4info).expect("allowed here");
         let mut switch = FakeSwitch::new(Some(p4info));
         switch.traffic = Some(Random(seed));
         Bench { switch, program }
@@ -67,23 +67,28 @@ impl Bench {
 
     fn empty(&self) -> Conference {
         let mut conference = Conference::new(self.program.capabilities());
-        conference.set_address(OWN).unwrap();
+        conference.set_address(OWN).expect("allowed here");
         conference
     }
 
     async fn read(&mut self) -> Snapshot {
-        self.program.read(&mut self.switch).await.unwrap()
+        self.program
+            .read(&mut self.switch)
+            .await
+            .expect("allowed here")
     }
 
     /// Plans and carries out; the switch is then as desired, and a second time changes nothing.
     async fn bring(&mut self, desired: &Conference) {
         let before = self.read().await;
-        let plan = self.program.plan(&before, desired).unwrap();
-        plan::run(plan, &mut self.switch, |_| {}).await.unwrap();
+        let plan = self.program.plan(&before, desired).expect("allowed here");
+        plan::run(plan, &mut self.switch, |_| {})
+            .await
+            .expect("allowed here");
         self.switch.drain();
         let after = self.read().await;
         assert_eq!(after.conference, *desired);
-        let again = self.program.plan(&after, desired).unwrap();
+        let again = self.program.plan(&after, desired).expect("allowed here");
         assert!(again.is_empty(), "{again:?}");
         assert_eq!(self.switch.violations, [""; 0]);
         self.check_seen(&before.conference, desired);
@@ -132,7 +137,9 @@ fn mutate(conference: &mut Conference, random: &mut Random) {
                 return;
             };
             for old in &group.viewers {
-                conference.remove_viewer(id, old.ip, None).unwrap();
+                conference
+                    .remove_viewer(id, old.ip, None)
+                    .expect("allowed here");
             }
             for old in group.viewers {
                 let changed = Viewer {
@@ -148,7 +155,7 @@ fn mutate(conference: &mut Conference, random: &mut Random) {
                         ..old
                     }
                 };
-                conference.add_viewer(id, new).unwrap();
+                conference.add_viewer(id, new).expect("allowed here");
             }
         }
     }

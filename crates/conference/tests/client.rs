@@ -29,7 +29,7 @@ fn server() -> Server {
 async fn client(server: &Server) -> Client {
     Client::connect(&server.address.to_string(), DEVICE_ID)
         .await
-        .unwrap()
+        .expect("allowed here")
 }
 
 #[tokio::test]
