@@ -185,6 +185,11 @@ fn numbers_and_addresses_that_cannot_be_are_refused() {
         |c| c.add_group(GroupId(5), presenter(100)),
         "10.0.1.100 is the SFU's own address",
     );
+}
+
+#[test]
+fn macs_ports_and_own_addresses_that_cannot_be_are_refused() {
+    let c = &mut conference(true);
     let zero = Viewer {
         mac: Mac([0; 6]),
         ..viewer(9)
