@@ -2,14 +2,16 @@
 
 use p4runtime_proto::p4::config::v1::controller_packet_metadata::Metadata;
 use p4runtime_proto::p4::config::v1::{
-    Action, ActionRef, ControllerPacketMetadata, Counter, MatchField, P4Info, PkgInfo, Preamble,
-    Register, Table, action, match_field,
+    Action, ActionRef, ControllerPacketMetadata, Counter, CounterSpec, DirectCounter, MatchField,
+    P4BitTypeSpec, P4BitstringLikeTypeSpec, P4DataTypeSpec, P4Info, PkgInfo, Preamble, Register,
+    Table, action, counter_spec, match_field, p4_bitstring_like_type_spec, p4_data_type_spec,
 };
 
 const TABLE: u32 = 0x0200_0000;
 const ACTION: u32 = 0x0100_0000;
 const REGISTER: u32 = 0x1600_0000;
 const COUNTER: u32 = 0x1200_0000;
+const DIRECT_COUNTER: u32 = 0x1300_0000;
 const HEADER: u32 = 0x0400_0000;
 
 /// Like `p4/sfu_recirculation.p4`, with `slots` slots and `copies` counters.
@@ -23,24 +25,25 @@ pub fn recirculation(slots: i32, copies: i64) -> P4Info {
         &[16, 48],
         65_536,
     );
+    add_direct_counter(&mut p4info, "presenter_packets");
     add_verdicts(&mut p4info);
-    for (idx, (name, size)) in [
-        ("groups", 65_536),
-        ("viewer_ips", slots),
-        ("viewer_macs", slots),
-        ("viewer_ids", slots),
-    ]
-    .into_iter()
-    .enumerate()
-    {
+    let registers = [
+        ("groups", 65_536, 64),
+        ("viewer_ips", slots, 32),
+        ("viewer_macs", slots, 48),
+        ("viewer_ids", slots, 32),
+    ];
+    for (idx, (name, size, bitwidth)) in registers.into_iter().enumerate() {
         p4info.registers.push(Register {
             preamble: preamble(REGISTER + 1 + idx as u32, name),
+            type_spec: bits(bitwidth),
             size,
             ..Register::default()
         });
     }
     p4info.counters.push(Counter {
         preamble: preamble(COUNTER + 1, "viewer_copies"),
+        spec: both_units(),
         size: copies,
         ..Counter::default()
     });
@@ -59,6 +62,7 @@ pub fn replication(viewers: i64) -> P4Info {
         &[16, 48],
         65_536,
     );
+    add_direct_counter(&mut p4info, "stream_packets");
     add_verdicts(&mut p4info);
     add_table(
         &mut p4info,
@@ -68,6 +72,7 @@ pub fn replication(viewers: i64) -> P4Info {
         &[48, 32, 16],
         viewers,
     );
+    add_direct_counter(&mut p4info, "viewer_packets");
     p4info
 }
 
@@ -121,6 +126,7 @@ fn add_verdicts(p4info: &mut P4Info) {
         preamble: preamble(id, "drop_unknown_sender"),
         ..Action::default()
     });
+    add_direct_counter(p4info, "verdict_packets");
     if let Some(table) = p4info.tables.last_mut() {
         table.is_const_table = true;
         table.action_refs.push(ActionRef {
@@ -174,6 +180,37 @@ fn add_table(
         size,
         ..Table::default()
     });
+}
+
+/// The last table counts.
+fn add_direct_counter(p4info: &mut P4Info, name: &str) {
+    let id = DIRECT_COUNTER + 1 + p4info.direct_counters.len() as u32;
+    let Some(table) = p4info.tables.last_mut() else {
+        return;
+    };
+    table.direct_resource_ids.push(id);
+    p4info.direct_counters.push(DirectCounter {
+        preamble: preamble(id, name),
+        spec: both_units(),
+        direct_table_id: table.preamble.as_ref().map_or(0, |p| p.id),
+    });
+}
+
+fn both_units() -> Option<CounterSpec> {
+    Some(CounterSpec {
+        unit: counter_spec::Unit::Both.into(),
+    })
+}
+
+fn bits(bitwidth: i32) -> Option<P4DataTypeSpec> {
+    let spec = p4_bitstring_like_type_spec::TypeSpec::Bit(P4BitTypeSpec { bitwidth });
+    let spec = P4BitstringLikeTypeSpec {
+        type_spec: Some(spec),
+        ..Default::default()
+    };
+    Some(P4DataTypeSpec {
+        type_spec: Some(p4_data_type_spec::TypeSpec::Bitstring(spec)),
+    })
 }
 
 fn preamble(id: u32, alias: &str) -> Option<Preamble> {
