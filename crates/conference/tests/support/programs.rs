@@ -112,7 +112,10 @@ fn common(name: &str) -> P4Info {
         p4info
             .controller_packet_metadata
             .push(ControllerPacketMetadata {
-                preamble: preamble(HEADER + 1 + idx as u32, header),
+                preamble: Some(Preamble {
+                    name: header.to_owned(),
+                    ..preamble(HEADER + 1 + idx as u32, header).unwrap_or_default()
+                }),
                 metadata: vec![field(1, port, 9), field(2, "_pad", 7)],
             });
     }
