@@ -511,6 +511,7 @@ fn show_has_totals_rates_verdicts_ports_and_drops() {
         );
 
         let table = bench.ok("show");
+        println!("{table}");
         for part in [
             "own address 10.0.1.100",
             "from 10.0.1.4",

@@ -104,5 +104,8 @@ fn read_p4info(path: &Path) -> Result<P4Info, Failure> {
 
 fn compile_source(path: &Path) -> Result<Program, Failure> {
     read(path)?;
-    Err(Failure::in_file(path, &"UNWIRED"))
+    Err(Failure::in_file(
+        path,
+        &"this build has no P4 compiler yet, give the compiled program (NAME.json)",
+    ))
 }
