@@ -1,1 +1,51 @@
-fn main() {}
+//! `reprise`: what an operator types. One command, one connection, one answer.
+
+mod args;
+mod commands;
+mod failure;
+mod output;
+mod session;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Args, Command};
+use failure::Failure;
+
+fn main() -> ExitCode {
+    match run(Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("reprise: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: Args) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let global = &args.global;
+    match args.command {
+        Command::Compile { program, output } => {
+            commands::program::compile(global, &program, &output)
+        }
+        Command::Check { program } => commands::program::check(global, &program),
+        Command::Pipeline(command) => runtime.block_on(commands::pipeline::run(global, command)),
+        Command::Address(command) => runtime.block_on(commands::address::run(global, command)),
+        Command::Group(command) => runtime.block_on(commands::group::run(global, command)),
+        Command::Viewer(command) => runtime.block_on(commands::viewer::run(global, command)),
+        Command::Show { watch } => runtime.block_on(commands::show::run(global, watch)),
+        Command::Apply {
+            file,
+            export: Some(to),
+            program: Some(program),
+            ..
+        } => commands::apply::export(global, &file, &program, &to),
+        Command::Apply { file, dry_run, .. } => {
+            runtime.block_on(commands::apply::run(global, &file, dry_run))
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! The command line: what can be typed, and what `--help` teaches.
+
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+use conference::address::Mac;
+
+const EXAMPLES: &str = "\
+A conference by hand, on a switch that runs with `reprise-switch -i 1@veth1`:
+
+  reprise pipeline set p4/sfu.p4
+  reprise address set --port 1 --ip 10.0.1.100 --mac 02:00:00:00:01:64
+  reprise group add --group 4 --ip 10.0.1.4
+  reprise viewer add --group 4 --ip 10.0.1.5
+  reprise viewer add --group 4 --ip 10.0.1.6 --mac 02:00:00:00:00:06
+  reprise show --watch
+
+The same from a file, as often as you like:
+
+  reprise apply conference.yaml --dry-run
+  reprise apply conference.yaml
+
+Exit code 0: done; 1: refused or failed, with one line on standard error; 2: not a command.";
+
+const APPLY_EXAMPLES: &str = "\
+conference.yaml:
+
+  sfu: {port: 1, ip: 10.0.1.100, mac: '02:00:00:00:01:64'}
+  groups:
+    - group: 4
+      ip: 10.0.1.4              # presenter; mac: and udp_port: may be left out
+      viewers:                  # copies leave in this order
+        - {ip: 10.0.1.5}        # its MAC is looked up by ARP
+        - {ip: 10.0.1.6, mac: '02:00:00:00:00:06', udp_port: 6000}
+
+Examples:
+  reprise apply conference.yaml
+  reprise apply conference.yaml --dry-run --json
+  reprise apply conference.yaml --program p4/sfu.p4 --export entries.txtpb
+  reprise-switch -i 1@veth1 --entries entries.txtpb p4/sfu.p4";
+
+const SHOW_EXAMPLES: &str = "\
+Examples:
+  reprise show                  # totals, and rates over one second
+  reprise show --watch          # the same every second until interrupted
+  reprise show --json | jq '.groups[] | {group, packets}'";
+
+/// Controller of the Reprise selective forwarding unit, and its P4 compiler.
+#[derive(Parser, Debug)]
+#[command(name = "reprise", version, after_long_help = EXAMPLES, max_term_width = 100)]
+pub struct Args {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(clap::Args, Clone, Debug)]
+pub struct Global {
+    /// Where the switch's P4Runtime server listens.
+    #[arg(
+        long,
+        global = true,
+        env = "REPRISE_SWITCH",
+        value_name = "HOST:PORT",
+        default_value = "127.0.0.1:9559"
+    )]
+    pub switch: String,
+    /// The switch's P4Runtime device number.
+    #[arg(long, global = true, value_name = "NUMBER", default_value_t = 1)]
+    pub device_id: u64,
+    /// Print JSON in place of text.
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Compile a P4 program to NAME.json, NAME.p4info.txtpb and NAME.p4info.bin.
+    #[command(after_help = "Example:\n  reprise compile p4/sfu.p4 -o build")]
+    Compile {
+        /// The P4_16 program, for v1model.
+        program: PathBuf,
+        /// Directory to write to; made if it is not there.
+        #[arg(short, long, value_name = "DIR", default_value = ".")]
+        output: PathBuf,
+    },
+    /// Check a P4 program and write nothing.
+    #[command(after_help = "Example:\n  reprise check p4/sfu.p4")]
+    Check {
+        /// The P4_16 program, for v1model.
+        program: PathBuf,
+    },
+    /// Load a program into the switch, or show which one it has.
+    #[command(subcommand)]
+    Pipeline(Pipeline),
+    /// The SFU's own address: presenters send to it, copies come from it.
+    #[command(subcommand)]
+    Address(Address),
+    /// Groups: one presenter and those who view it.
+    #[command(subcommand)]
+    Group(Group),
+    /// Viewers of a group.
+    #[command(subcommand)]
+    Viewer(Viewer),
+    /// Show groups and viewers with totals and rates, verdicts, ports and drops.
+    #[command(after_help = SHOW_EXAMPLES)]
+    Show {
+        /// Again every second, until interrupted. With --json: one line each time.
+        #[arg(long)]
+        watch: bool,
+    },
+    /// Bring the switch to exactly the state of a file, and print the difference.
+    #[command(after_help = APPLY_EXAMPLES)]
+    Apply {
+        /// The file, see below.
+        file: PathBuf,
+        /// Only print the difference.
+        #[arg(long)]
+        dry_run: bool,
+        /// Contact no switch: write the P4Runtime WriteRequest (protobuf text) that brings an
+        /// empty switch with the given program to the file's state.
+        #[arg(
+            long,
+            value_name = "FILE",
+            requires = "program",
+            conflicts_with = "dry_run"
+        )]
+        export: Option<PathBuf>,
+        /// The program for --export: P4 source, or compiled JSON with its P4Info beside it.
+        #[arg(long, value_name = "PROGRAM", requires = "export")]
+        program: Option<PathBuf>,
+    },
+}
+
+#[derive(Subcommand, Debug)]
+pub enum Pipeline {
+    /// Load a program. Everything that the switch held for the one before is gone.
+    #[command(
+        after_help = "Examples:\n  reprise pipeline set p4/sfu.p4\n  reprise pipeline set build/sfu.json --p4info build/sfu.p4info.txtpb"
+    )]
+    Set {
+        /// P4 source, or BMv2 JSON.
+        program: PathBuf,
+        /// P4Info of the JSON; left out: NAME.p4info.txtpb or NAME.p4info.bin beside it.
+        #[arg(long, value_name = "FILE")]
+        p4info: Option<PathBuf>,
+    },
+    /// Show the program in the switch: its tables, registers and counters.
+    Show,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum Address {
+    /// Set the own address, in place of the one before.
+    #[command(
+        after_help = "Example:\n  reprise address set --port 1 --ip 10.0.1.100 --mac 02:00:00:00:01:64"
+    )]
+    Set {
+        /// The switch's port that presenters and viewers are reached by.
+        #[arg(long)]
+        port: u16,
+        /// IPv4 address; no host and no kernel may have it too.
+        #[arg(long)]
+        ip: Ipv4Addr,
+        /// Ethernet address; answers to ARP and the source of every copy have it.
+        #[arg(long)]
+        mac: Mac,
+    },
+    /// Show the own address.
+    Show,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum Group {
+    /// Add a group without viewers.
+    #[command(
+        after_help = "Example:\n  reprise group add --group 4 --ip 10.0.1.4 --mac 02:00:00:00:00:04"
+    )]
+    Add {
+        /// Number of the group.
+        #[arg(long)]
+        group: u16,
+        /// The presenter's IPv4 address.
+        #[arg(long)]
+        ip: Ipv4Addr,
+        /// Serve packets with this Ethernet source only; left out: any (the presenter may stand
+        /// behind a router).
+        #[arg(long)]
+        mac: Option<Mac>,
+        /// UDP port that the presenter sends to; left out: 5004. Replication program only.
+        #[arg(long)]
+        udp_port: Option<u16>,
+    },
+    /// Delete a group with its viewers.
+    #[command(after_help = "Example:\n  reprise group delete --group 4")]
+    Delete {
+        /// Number of the group.
+        #[arg(long)]
+        group: u16,
+    },
+}
+
+#[derive(Subcommand, Debug)]
+pub enum Viewer {
+    /// Add a viewer after those the group has.
+    #[command(after_help = "Example:\n  reprise viewer add --group 4 --ip 10.0.1.5")]
+    Add {
+        /// Number of the group.
+        #[arg(long)]
+        group: u16,
+        /// The viewer's IPv4 address.
+        #[arg(long)]
+        ip: Ipv4Addr,
+        /// The viewer's Ethernet address, or its router's; left out: looked up by ARP.
+        #[arg(long)]
+        mac: Option<Mac>,
+        /// UDP port that copies go to; left out: the stream's own. Replication program only.
+        #[arg(long)]
+        udp_port: Option<u16>,
+    },
+    /// Remove a viewer; the others keep their order.
+    #[command(after_help = "Example:\n  reprise viewer remove --group 4 --ip 10.0.1.5")]
+    Remove {
+        /// Number of the group.
+        #[arg(long)]
+        group: u16,
+        /// The viewer's IPv4 address.
+        #[arg(long)]
+        ip: Ipv4Addr,
+        /// Its UDP port, where the group has the address on several.
+        #[arg(long)]
+        udp_port: Option<u16>,
+    },
+}

@@ -1,0 +1,40 @@
+//! `reprise address`: the SFU's own address.
+
+use conference::model::OwnAddress;
+use serde_json::json;
+
+use crate::args::{Address, Global};
+use crate::failure::Failure;
+use crate::output;
+use crate::session::Session;
+
+pub async fn run(global: &Global, command: Address) -> Result<(), Failure> {
+    match command {
+        Address::Set { port, ip, mac } => {
+            let mut session = Session::open_primary(global).await?;
+            session
+                .change(|conference| conference.set_address(OwnAddress { port, ip, mac }))
+                .await
+        }
+        Address::Show => show(global).await,
+    }
+}
+
+async fn show(global: &Global) -> Result<(), Failure> {
+    let snapshot = Session::open(global).await?.read().await?;
+    let address = snapshot.conference.address();
+    if global.json {
+        output::json(&json!({ "address": address }));
+        return Ok(());
+    }
+    match address {
+        Some(address) => {
+            output::text(format!(
+                "{} {} on port {}",
+                address.ip, address.mac, address.port
+            ));
+        }
+        None => output::text("none yet: `reprise address set --port 1 --ip IP --mac MAC`"),
+    }
+    Ok(())
+}

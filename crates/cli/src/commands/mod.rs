@@ -1,0 +1,9 @@
+//! One module a command, as they stand in `--help`.
+
+pub mod address;
+pub mod apply;
+pub mod group;
+pub mod pipeline;
+pub mod program;
+pub mod show;
+pub mod viewer;

@@ -1,0 +1,264 @@
+//! `reprise show`: what goes through the SFU.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use conference::entities::Count;
+use conference::model::{Group, GroupId};
+use conference::reading::{self, Rate, Reading};
+use serde_json::{Value, json};
+
+use crate::args::Global;
+use crate::failure::Failure;
+use crate::output::{self, grouped};
+use crate::session::Session;
+
+/// Between two readings that rates are made of.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Home the cursor and clear what is below.
+const CLEAR: &str = "\x1b[H\x1b[2J";
+
+pub async fn run(global: &Global, watch: bool) -> Result<(), Failure> {
+    let mut session = Session::open(global).await?;
+    let mut before = read(&mut session).await?;
+    loop {
+        tokio::time::sleep(INTERVAL).await;
+        let now = read(&mut session).await?;
+        if global.json {
+            output::json(&as_json(&session, &before, &now));
+        } else {
+            if watch && std::io::stdout().is_terminal() {
+                output::text(CLEAR);
+            }
+            print(&session, &before, &now);
+        }
+        if !watch {
+            return Ok(());
+        }
+        before = now;
+    }
+}
+
+async fn read(session: &mut Session) -> Result<Reading, Failure> {
+    Ok(reading::read(&mut session.client, &session.p4info, &session.program).await?)
+}
+
+fn print(session: &Session, before: &Reading, now: &Reading) {
+    let conference = &now.snapshot.conference;
+    match conference.address() {
+        Some(own) => output::text(format!(
+            "{} program, own address {} {} on port {}",
+            session.program.name(),
+            own.ip,
+            own.mac,
+            own.port
+        )),
+        None => output::text(format!(
+            "{} program, no own address yet (`reprise address set`)",
+            session.program.name()
+        )),
+    }
+    output::text("");
+    if conference.groups().is_empty() {
+        output::text("no groups (`reprise group add`)");
+    } else {
+        let titles = [
+            "group",
+            "host",
+            "mac",
+            "packets",
+            "bytes",
+            "packets/s",
+            "Mbit/s",
+        ];
+        let mut rows = vec![titles.map(str::to_owned).to_vec()];
+        for (id, group) in conference.groups() {
+            rows.extend(group_rows(*id, group, before, now));
+        }
+        output::table(&rows, 3);
+    }
+    print_verdicts(before, now);
+    print_ports(before, now);
+    print_drops(now);
+}
+
+fn group_rows(id: GroupId, group: &Group, before: &Reading, now: &Reading) -> Vec<Vec<String>> {
+    let Some(totals) = now.totals.get(&id) else {
+        return Vec::new();
+    };
+    let presenter = &group.presenter;
+    let mac = presenter
+        .mac
+        .map_or_else(|| "any".to_owned(), |mac| mac.to_string());
+    let mut first = vec![
+        id.to_string(),
+        format!("from {}", host(presenter.ip, presenter.udp_port)),
+        mac,
+    ];
+    first.extend(count_cells(totals.received, now.presenter_rate(before, id)));
+    let mut rows = vec![first];
+    for (idx, (viewer, count)) in group.viewers.iter().zip(&totals.viewers).enumerate() {
+        let name = format!("  to {}", host(viewer.ip, viewer.udp_port));
+        let mut row = vec![String::new(), name, viewer.mac.to_string()];
+        row.extend(count_cells(*count, now.viewer_rate(before, id, idx)));
+        rows.push(row);
+    }
+    rows
+}
+
+fn host(ip: std::net::Ipv4Addr, udp_port: Option<u16>) -> String {
+    udp_port.map_or_else(|| ip.to_string(), |udp_port| format!("{ip}:{udp_port}"))
+}
+
+fn count_cells(count: Count, rate: Option<Rate>) -> Vec<String> {
+    let (packets, megabits) = rate.map_or_else(
+        || ("-".to_owned(), "-".to_owned()),
+        |r| {
+            (
+                format!("{:.1}", r.packets_per_s),
+                format!("{:.3}", r.bits_per_s / 1e6),
+            )
+        },
+    );
+    vec![
+        grouped(count.packets),
+        grouped(count.bytes),
+        packets,
+        megabits,
+    ]
+}
+
+fn print_verdicts(before: &Reading, now: &Reading) {
+    let mut rows = vec![
+        ["verdict", "packets", "bytes", "packets/s"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
+    for verdict in now.verdicts.iter().filter(|v| v.count.packets > 0) {
+        let earlier = before
+            .verdicts
+            .iter()
+            .find(|v| v.verdict == verdict.verdict);
+        let packets = earlier.map_or(0, |e| e.count.packets);
+        let rate = per_second(packets, verdict.count.packets, now.seconds_since(before));
+        rows.push(vec![
+            verdict.verdict.clone(),
+            grouped(verdict.count.packets),
+            grouped(verdict.count.bytes),
+            rate,
+        ]);
+    }
+    output::text("");
+    if rows.len() > 1 {
+        output::table(&rows, 1);
+    } else {
+        output::text("no packet has arrived yet");
+    }
+}
+
+fn per_second(before: u64, now: u64, seconds: f64) -> String {
+    match now.checked_sub(before) {
+        Some(n) if seconds > 0.0 => format!("{:.1}", n as f64 / seconds),
+        _ => "-".to_owned(),
+    }
+}
+
+fn print_ports(before: &Reading, now: &Reading) {
+    let titles = [
+        "port",
+        "name",
+        "rx",
+        "rx/s",
+        "tx",
+        "tx/s",
+        "rx dropped",
+        "tx dropped",
+    ];
+    let mut rows = vec![titles.map(str::to_owned).to_vec()];
+    let seconds = now.seconds_since(before);
+    for port in &now.switch.ports {
+        let earlier = before.switch.ports.iter().find(|p| p.port == port.port);
+        let (rx, tx) = earlier.map_or((0, 0), |p| (p.rx_packets, p.tx_packets));
+        rows.push(vec![
+            port.port.to_string(),
+            port.name.clone(),
+            grouped(port.rx_packets),
+            per_second(rx, port.rx_packets, seconds),
+            grouped(port.tx_packets),
+            per_second(tx, port.tx_packets, seconds),
+            grouped(port.rx_dropped),
+            grouped(port.tx_dropped),
+        ]);
+    }
+    output::text("");
+    output::table(&rows, 2);
+}
+
+fn print_drops(now: &Reading) {
+    let dropped = || now.switch.drops.iter().filter(|drop| drop.packets > 0);
+    output::text("");
+    if dropped().next().is_none() {
+        output::text("no packet dropped by the switch");
+        return;
+    }
+    let mut rows = vec![vec![
+        "dropped by the switch".to_owned(),
+        "packets".to_owned(),
+    ]];
+    rows.extend(dropped().map(|drop| vec![drop.reason.clone(), grouped(drop.packets)]));
+    output::table(&rows, 1);
+}
+
+fn as_json(session: &Session, before: &Reading, now: &Reading) -> Value {
+    let groups = now.snapshot.conference.groups().iter();
+    let groups: Vec<Value> = groups
+        .map(|(id, group)| group_json(*id, group, before, now))
+        .collect();
+    let ports = now.switch.ports.iter().map(|port| {
+        json!({
+            "port": port.port, "name": port.name,
+            "rx_packets": port.rx_packets, "rx_bytes": port.rx_bytes,
+            "tx_packets": port.tx_packets, "tx_bytes": port.tx_bytes,
+            "rx_dropped": port.rx_dropped, "tx_dropped": port.tx_dropped,
+        })
+    });
+    let drops = now.switch.drops.iter();
+    let drops: Vec<Value> = drops
+        .map(|d| json!({ "reason": d.reason, "packets": d.packets }))
+        .collect();
+    json!({
+        "program": session.program.name(),
+        "timestamp_ns": now.switch.timestamp_ns,
+        "interval_s": now.seconds_since(before),
+        "address": now.snapshot.conference.address(),
+        "groups": groups,
+        "verdicts": now.verdicts,
+        "ports": ports.collect::<Vec<_>>(),
+        "drops": drops,
+    })
+}
+
+fn group_json(id: GroupId, group: &Group, before: &Reading, now: &Reading) -> Value {
+    let totals = now.totals.get(&id).cloned().unwrap_or_default();
+    let viewers =
+        group
+            .viewers
+            .iter()
+            .zip(&totals.viewers)
+            .enumerate()
+            .map(|(idx, (viewer, count))| {
+                json!({
+                    "ip": viewer.ip, "mac": viewer.mac, "udp_port": viewer.udp_port,
+                    "packets": count.packets, "bytes": count.bytes,
+                    "rate": now.viewer_rate(before, id, idx),
+                })
+            });
+    json!({
+        "group": id,
+        "ip": group.presenter.ip, "mac": group.presenter.mac, "udp_port": group.presenter.udp_port,
+        "packets": totals.received.packets, "bytes": totals.received.bytes,
+        "rate": now.presenter_rate(before, id),
+        "viewers": viewers.collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,136 @@
+//! A connection to a switch that runs an SFU program, and changes of what it is told.
+
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+
+use conference::address::Mac;
+use conference::backend::{SfuProgram, Snapshot};
+use conference::client::Client;
+use conference::difference::{Line, Sign, difference};
+use conference::limits::WRITE_BATCH_UPDATES;
+use conference::model::{Conference, OwnAddress};
+use conference::neighbour;
+use conference::plan::{self, Plan};
+use indicatif::{ProgressBar, ProgressStyle};
+use p4runtime_proto::p4::config::v1::P4Info;
+use serde_json::json;
+
+use crate::args::Global;
+use crate::failure::Failure;
+
+pub struct Session {
+    pub client: Client,
+    pub p4info: P4Info,
+    pub program: SfuProgram,
+    json: bool,
+}
+
+/// What is to change, and how.
+pub struct Change {
+    lines: Vec<Line>,
+    plan: Plan,
+}
+
+impl Session {
+    /// To read only.
+    pub async fn open(global: &Global) -> Result<Session, Failure> {
+        let mut client = Client::connect(&global.switch, global.device_id).await?;
+        let p4info = client.p4info().await?;
+        let program = SfuProgram::detect(&p4info)?;
+        Ok(Session {
+            client,
+            p4info,
+            program,
+            json: global.json,
+        })
+    }
+
+    /// To change. Primary before the first read, so that nothing changes between reading and
+    /// writing unless another controller takes over, and then the write is refused.
+    pub async fn open_primary(global: &Global) -> Result<Session, Failure> {
+        let mut session = Session::open(global).await?;
+        session.client.become_primary().await?;
+        Ok(session)
+    }
+
+    pub async fn read(&mut self) -> Result<Snapshot, Failure> {
+        Ok(self.program.read(&mut self.client).await?)
+    }
+
+    /// Reads, changes by `operation`, writes and prints the difference.
+    pub async fn change<E: Into<Failure>>(
+        &mut self,
+        operation: impl FnOnce(&mut Conference) -> Result<(), E>,
+    ) -> Result<(), Failure> {
+        let snapshot = self.read().await?;
+        let mut desired = snapshot.conference.clone();
+        operation(&mut desired).map_err(Into::into)?;
+        let change = self.plan(&snapshot, &desired)?;
+        self.print(&change, false);
+        self.carry_out(change).await
+    }
+
+    pub fn plan(&self, snapshot: &Snapshot, desired: &Conference) -> Result<Change, Failure> {
+        let mut lines = difference(&snapshot.conference, desired);
+        let plan = self.program.plan(snapshot, desired)?;
+        if lines.is_empty() && !plan.is_empty() {
+            let text = "what an interrupted change left over".to_owned();
+            lines.push(Line {
+                sign: Sign::Removed,
+                group: None,
+                text,
+            });
+        }
+        Ok(Change { lines, plan })
+    }
+
+    pub async fn carry_out(&mut self, change: Change) -> Result<(), Failure> {
+        let n_updates = change.plan.n_updates();
+        let bar = if n_updates > WRITE_BATCH_UPDATES {
+            ProgressBar::new(n_updates as u64)
+        } else {
+            ProgressBar::hidden()
+        };
+        if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} updates, {eta} left")
+        {
+            bar.set_style(style);
+        }
+        let done = plan::run(change.plan, &mut self.client, |n| {
+            bar.set_position(n as u64)
+        })
+        .await;
+        bar.finish_and_clear();
+        Ok(done?)
+    }
+
+    pub fn print(&self, change: &Change, dry_run: bool) {
+        if self.json {
+            let n_updates = change.plan.n_updates();
+            crate::output::json(&json!({
+                "changed": !change.plan.is_empty(),
+                "dry_run": dry_run,
+                "changes": change.lines,
+                "updates": n_updates,
+            }));
+        } else if change.lines.is_empty() {
+            crate::output::text("no change");
+        } else {
+            change.lines.iter().for_each(crate::output::text);
+        }
+    }
+
+    /// MAC addresses by ARP, from the own address that is in force.
+    pub async fn look_up(
+        &mut self,
+        own: Option<&OwnAddress>,
+        ips: &BTreeSet<Ipv4Addr>,
+    ) -> Result<std::collections::BTreeMap<Ipv4Addr, Mac>, Failure> {
+        let no_address = || {
+            Failure::new(
+                "no MAC address given and the SFU has no own address to ask from: give --mac, or set one with `reprise address set --port 1 --ip IP --mac MAC`",
+            )
+        };
+        let own = own.ok_or_else(no_address)?;
+        Ok(neighbour::look_up(&mut self.client, &self.p4info, own, ips).await?)
+    }
+}

@@ -1,0 +1,553 @@
+//! A P4Runtime client for one switch: the stream with its arbitration, reads, writes, the pipeline
+//! and packets, and the switch's own service beside it.
+//!
+//! Reading needs no more than a connection. Who writes must be primary, and a command bids the
+//! highest election id that the switch has seen plus one: it asks for the highest with a bid that
+//! has no id (P4Runtime 1.4.1, "Client Arbitration and Controller Replication").
+
+use std::time::Duration;
+
+use p4runtime_proto::google::rpc;
+use p4runtime_proto::p4::config::v1::P4Info;
+use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
+use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
+use p4runtime_proto::p4::v1::{
+    self as p4, Entity, ForwardingPipelineConfig, GetForwardingPipelineConfigRequest,
+    MasterArbitrationUpdate, PacketIn, PacketOut, ReadRequest, SetForwardingPipelineConfigRequest,
+    StreamMessageRequest, StreamMessageResponse, Uint128, Update, WriteRequest,
+    stream_message_request, stream_message_response,
+};
+use p4runtime_proto::reprise::v1::switch_client::SwitchClient;
+use p4runtime_proto::reprise::v1::{DrainRequest, GetCountersRequest, GetCountersResponse};
+use prost::Message;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Status, Streaming};
+
+use crate::limits::{ARBITRATION_TRIES, CONNECT_TIMEOUT_MS, DRAIN_TIMEOUT_MS, MESSAGE_BYTES_MAX};
+use crate::plan::Target;
+
+/// Why a call to the switch failed, with the next step.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The text is no address.
+    #[error("\"{address}\" is no address of a switch, expected HOST:PORT, e.g. 127.0.0.1:9559")]
+    BadAddress {
+        /// As given.
+        address: String,
+    },
+    /// Nobody answers there.
+    #[error(
+        "no switch answers at {address} ({reason}): start one (`reprise-switch --help`) or name another with --switch"
+    )]
+    Unreachable {
+        /// Where.
+        address: String,
+        /// The innermost reason.
+        reason: String,
+    },
+    /// It answers, but has no program.
+    #[error("the switch has no pipeline yet: load one with `reprise pipeline set p4/sfu.p4`")]
+    NoPipeline,
+    /// It is another device.
+    #[error("the switch is not device {device_id} ({message}): name its number with --device-id")]
+    WrongDevice {
+        /// The number asked for.
+        device_id: u64,
+        /// What the switch says.
+        message: String,
+    },
+    /// Somebody else writes.
+    #[error(
+        "another controller took over as primary ({message}): nothing more was written, run the command again to take over from it"
+    )]
+    NotPrimary {
+        /// What the switch says.
+        message: String,
+    },
+    /// Several bid at a time.
+    #[error(
+        "could not become primary: other controllers kept bidding higher, the highest election id is {highest}; run the command again"
+    )]
+    Outbid {
+        /// The last seen.
+        highest: u128,
+    },
+    /// No answer in time.
+    #[error("the switch did not answer within {after_ms} ms: {what}")]
+    Timeout {
+        /// To what.
+        what: &'static str,
+        /// How long it had.
+        after_ms: u64,
+    },
+    /// Some updates of a batch failed.
+    #[error("{n_failed} of {n} updates failed, the first ({entity}): {message}")]
+    Batch {
+        /// How many.
+        n_failed: usize,
+        /// Of how many.
+        n: usize,
+        /// What the first one was about.
+        entity: &'static str,
+        /// What the switch says about it.
+        message: String,
+    },
+    /// Any other refusal.
+    #[error("the switch refused {what}: {message} ({code:?})")]
+    Refused {
+        /// What was asked.
+        what: &'static str,
+        /// Canonical code.
+        code: Code,
+        /// What the switch says.
+        message: String,
+    },
+    /// The stream ended.
+    #[error("the switch closed the stream: {reason}")]
+    StreamClosed {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A connection to one switch.
+#[derive(Debug)]
+pub struct Client {
+    p4runtime: P4RuntimeClient<Channel>,
+    switch: SwitchClient<Channel>,
+    address: String,
+    device_id: u64,
+    primary: Option<Primary>,
+}
+
+#[derive(Debug)]
+struct Primary {
+    election_id: u128,
+    stream: Stream,
+}
+
+enum Bid {
+    Won(u128),
+    Lost,
+}
+
+#[derive(Debug)]
+struct Stream {
+    requests: mpsc::Sender<StreamMessageRequest>,
+    responses: Streaming<StreamMessageResponse>,
+}
+
+impl Client {
+    /// Connects to `HOST:PORT`.
+    ///
+    /// # Errors
+    /// The address is none, or nobody answers there.
+    pub async fn connect(address: &str, device_id: u64) -> Result<Client, ClientError> {
+        let bad = || ClientError::BadAddress {
+            address: address.to_owned(),
+        };
+        let (host, port) = address.rsplit_once(':').ok_or_else(bad)?;
+        if host.is_empty() || port.parse::<u16>().is_err() {
+            return Err(bad());
+        }
+        let endpoint = Endpoint::from_shared(format!("http://{address}")).map_err(|_| bad())?;
+        let endpoint = endpoint.connect_timeout(Duration::from_millis(CONNECT_TIMEOUT_MS));
+        let channel = endpoint
+            .connect()
+            .await
+            .map_err(|error| ClientError::Unreachable {
+                address: address.to_owned(),
+                reason: innermost(&error),
+            })?;
+        let p4runtime = P4RuntimeClient::new(channel.clone())
+            .max_decoding_message_size(MESSAGE_BYTES_MAX)
+            .max_encoding_message_size(MESSAGE_BYTES_MAX);
+        let switch = SwitchClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
+        Ok(Client {
+            p4runtime,
+            switch,
+            address: address.to_owned(),
+            device_id,
+            primary: None,
+        })
+    }
+
+    /// The number that this client's writes carry; `None`: not primary.
+    pub fn election_id(&self) -> Option<u128> {
+        self.primary.as_ref().map(|primary| primary.election_id)
+    }
+
+    /// Becomes primary: takes over from whoever is.
+    ///
+    /// # Errors
+    /// The switch has another device number, or others kept bidding higher.
+    pub async fn become_primary(&mut self) -> Result<(), ClientError> {
+        if self.primary.is_some() {
+            return Ok(());
+        }
+        let mut highest = 0;
+        for _ in 0..ARBITRATION_TRIES {
+            let mut stream = self.open_stream().await?;
+            highest = self.arbitration_answer(&mut stream).await?.1;
+            match self.bid(&mut stream, highest.saturating_add(1)).await? {
+                Bid::Won(election_id) => {
+                    self.primary = Some(Primary {
+                        election_id,
+                        stream,
+                    });
+                    return Ok(());
+                }
+                Bid::Lost => {}
+            }
+        }
+        Err(ClientError::Outbid { highest })
+    }
+
+    /// Opens the stream and asks for the highest election id.
+    async fn open_stream(&mut self) -> Result<Stream, ClientError> {
+        let (requests, receiver) = mpsc::channel(16);
+        // The first message goes ahead of the call: a server may wait for it before it answers.
+        send(&requests, arbitration(self.device_id, None)).await?;
+        let opened = self.p4runtime.stream_channel(ReceiverStream::new(receiver));
+        let opened = in_time("the stream", CONNECT_TIMEOUT_MS, opened).await?;
+        let responses = opened
+            .map_err(|status| self.error("the stream", &status))?
+            .into_inner();
+        Ok(Stream {
+            requests,
+            responses,
+        })
+    }
+
+    /// Bids once. News of what others do may come before the answer; it has a lower number.
+    async fn bid(&self, stream: &mut Stream, bid: u128) -> Result<Bid, ClientError> {
+        send(&stream.requests, arbitration(self.device_id, Some(bid))).await?;
+        loop {
+            match self.arbitration_answer(stream).await {
+                Ok((true, seen)) if seen == bid => return Ok(Bid::Won(bid)),
+                Ok((_, seen)) if seen >= bid => return Ok(Bid::Lost),
+                Ok(_) => {}
+                // Somebody else was first with the same number.
+                Err(ClientError::Refused {
+                    code: Code::InvalidArgument,
+                    ..
+                }) => {
+                    return Ok(Bid::Lost);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The program's P4Info.
+    ///
+    /// # Errors
+    /// The switch has no pipeline, or another device number.
+    pub async fn p4info(&mut self) -> Result<P4Info, ClientError> {
+        use p4::get_forwarding_pipeline_config_request::ResponseType;
+        let request = GetForwardingPipelineConfigRequest {
+            device_id: self.device_id,
+            response_type: ResponseType::P4infoAndCookie.into(),
+        };
+        let response = self.p4runtime.get_forwarding_pipeline_config(request).await;
+        let response = response.map_err(|status| match status.code() {
+            Code::FailedPrecondition => ClientError::NoPipeline,
+            _ => self.error("the pipeline", &status),
+        })?;
+        let config = response.into_inner().config;
+        config
+            .and_then(|config| config.p4info)
+            .ok_or(ClientError::NoPipeline)
+    }
+
+    /// Loads a program in place of the one before; all its state is gone.
+    ///
+    /// # Errors
+    /// Not primary, or the switch cannot realise the program.
+    pub async fn set_pipeline(
+        &mut self,
+        p4info: P4Info,
+        device_config: Vec<u8>,
+    ) -> Result<(), ClientError> {
+        let request = SetForwardingPipelineConfigRequest {
+            device_id: self.device_id,
+            election_id: self.election_id().map(uint128),
+            action: Action::VerifyAndCommit.into(),
+            config: Some(ForwardingPipelineConfig {
+                p4info: Some(p4info),
+                p4_device_config: device_config,
+                cookie: None,
+            }),
+            ..SetForwardingPipelineConfigRequest::default()
+        };
+        let response = self.p4runtime.set_forwarding_pipeline_config(request).await;
+        response.map_err(|status| self.error("the pipeline", &status))?;
+        Ok(())
+    }
+
+    /// Every counter that the switch keeps on its own.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub async fn counters(&mut self) -> Result<GetCountersResponse, ClientError> {
+        let request = GetCountersRequest {
+            device_id: self.device_id,
+        };
+        let response = self.switch.get_counters(request).await;
+        Ok(response
+            .map_err(|status| self.error("its counters", &status))?
+            .into_inner())
+    }
+
+    /// Sends a packet into the program.
+    ///
+    /// # Errors
+    /// Not primary, or the stream is closed.
+    pub async fn packet_out(&mut self, packet: PacketOut) -> Result<(), ClientError> {
+        let request = StreamMessageRequest {
+            update: Some(stream_message_request::Update::Packet(packet)),
+        };
+        let closed = |reason: &str| ClientError::StreamClosed {
+            reason: reason.to_owned(),
+        };
+        let primary = self
+            .primary
+            .as_mut()
+            .ok_or_else(|| closed("never opened"))?;
+        primary
+            .stream
+            .requests
+            .send(request)
+            .await
+            .map_err(|_| closed("before a packet-out"))
+    }
+
+    /// The next packet that the program sends to the controller; `None` if none comes in time.
+    ///
+    /// # Errors
+    /// The stream is closed, another controller became primary, or a packet-out was refused.
+    pub async fn packet_in(&mut self, until: Instant) -> Result<Option<PacketIn>, ClientError> {
+        loop {
+            let Some(primary) = self.primary.as_mut() else {
+                return Err(ClientError::StreamClosed {
+                    reason: "never opened".to_owned(),
+                });
+            };
+            let Ok(message) = tokio::time::timeout_at(until, primary.stream.next()).await else {
+                return Ok(None);
+            };
+            match message?.update {
+                Some(stream_message_response::Update::Packet(packet)) => return Ok(Some(packet)),
+                Some(stream_message_response::Update::Arbitration(update)) if !is_ok(&update) => {
+                    let message = format!("election id {}", election_id(&update));
+                    return Err(ClientError::NotPrimary { message });
+                }
+                Some(stream_message_response::Update::Error(error)) => {
+                    let code = Code::from(error.canonical_code);
+                    let what = "a packet-out";
+                    return Err(ClientError::Refused {
+                        what,
+                        code,
+                        message: error.message,
+                    });
+                }
+                _ => {}
+            }
+        }
+    }
+
+    async fn arbitration_answer(&self, stream: &mut Stream) -> Result<(bool, u128), ClientError> {
+        loop {
+            let message = in_time("arbitration", CONNECT_TIMEOUT_MS, stream.next_raw()).await?;
+            let message = message.map_err(|status| self.error("arbitration", &status))?;
+            let message = message.ok_or_else(|| ClientError::StreamClosed {
+                reason: "during arbitration".to_owned(),
+            })?;
+            if let Some(stream_message_response::Update::Arbitration(update)) = message.update {
+                return Ok((is_ok(&update), election_id(&update)));
+            }
+        }
+    }
+
+    fn error(&self, what: &'static str, status: &Status) -> ClientError {
+        let message = status.message().to_owned();
+        match status.code() {
+            Code::Unavailable => ClientError::Unreachable {
+                address: self.address.clone(),
+                reason: message,
+            },
+            Code::PermissionDenied => ClientError::NotPrimary { message },
+            Code::FailedPrecondition if what != "the pipeline" => ClientError::NoPipeline,
+            Code::NotFound if message.contains("device") => ClientError::WrongDevice {
+                device_id: self.device_id,
+                message,
+            },
+            code => ClientError::Refused {
+                what,
+                code,
+                message,
+            },
+        }
+    }
+
+    /// A failed batch names each update's result in its details ("Batching and Ordering of
+    /// Updates").
+    fn write_error(&self, updates: &[Update], status: &Status) -> ClientError {
+        let results: Vec<p4::Error> = rpc::Status::decode(status.details())
+            .map(|status| status.details)
+            .unwrap_or_default()
+            .iter()
+            .filter_map(|any| p4::Error::decode(any.value.as_slice()).ok())
+            .collect();
+        let failed: Vec<(usize, &p4::Error)> = results
+            .iter()
+            .enumerate()
+            .filter(|(_, e)| e.canonical_code != 0)
+            .collect();
+        let Some((idx, first)) = failed.first() else {
+            return self.error("a write", status);
+        };
+        ClientError::Batch {
+            n_failed: failed.len(),
+            n: updates.len(),
+            entity: updates.get(*idx).map_or("an update", entity_name),
+            message: format!("{} ({:?})", first.message, Code::from(first.canonical_code)),
+        }
+    }
+}
+
+impl Target for Client {
+    type Error = ClientError;
+
+    async fn read(&mut self, entities: Vec<Entity>) -> Result<Vec<Entity>, ClientError> {
+        let request = ReadRequest {
+            device_id: self.device_id,
+            role: String::new(),
+            entities,
+        };
+        let response = self.p4runtime.read(request).await;
+        let mut stream = response
+            .map_err(|status| self.error("a read", &status))?
+            .into_inner();
+        let mut entities = Vec::new();
+        while let Some(part) = stream
+            .message()
+            .await
+            .map_err(|status| self.error("a read", &status))?
+        {
+            entities.extend(part.entities);
+        }
+        Ok(entities)
+    }
+
+    async fn write(&mut self, updates: Vec<Update>) -> Result<(), ClientError> {
+        let request = WriteRequest {
+            device_id: self.device_id,
+            election_id: self.election_id().map(uint128),
+            updates: updates.clone(),
+            ..WriteRequest::default()
+        };
+        let response = self.p4runtime.write(request).await;
+        response.map_err(|status| self.write_error(&updates, &status))?;
+        Ok(())
+    }
+
+    async fn drain(&mut self) -> Result<(), ClientError> {
+        let request = DrainRequest {
+            device_id: self.device_id,
+        };
+        let drained = self.switch.drain(request);
+        let drained = in_time("to drain", DRAIN_TIMEOUT_MS, drained).await?;
+        drained.map_err(|status| self.error("to drain", &status))?;
+        Ok(())
+    }
+}
+
+impl Stream {
+    async fn next_raw(&mut self) -> Result<Option<StreamMessageResponse>, Status> {
+        self.responses.message().await
+    }
+
+    async fn next(&mut self) -> Result<StreamMessageResponse, ClientError> {
+        let closed = |reason: String| ClientError::StreamClosed { reason };
+        let message = self
+            .next_raw()
+            .await
+            .map_err(|s| closed(s.message().to_owned()))?;
+        message.ok_or_else(|| closed("no reason given".to_owned()))
+    }
+}
+
+async fn send(
+    requests: &mpsc::Sender<StreamMessageRequest>,
+    request: StreamMessageRequest,
+) -> Result<(), ClientError> {
+    let sent = requests.send(request).await;
+    sent.map_err(|_| ClientError::StreamClosed {
+        reason: "by the switch".to_owned(),
+    })
+}
+
+async fn in_time<F: Future>(
+    what: &'static str,
+    after_ms: u64,
+    call: F,
+) -> Result<F::Output, ClientError> {
+    let limit = Duration::from_millis(after_ms);
+    timeout(limit, call)
+        .await
+        .map_err(|_| ClientError::Timeout { what, after_ms })
+}
+
+fn arbitration(device_id: u64, bid: Option<u128>) -> StreamMessageRequest {
+    let update = MasterArbitrationUpdate {
+        device_id,
+        role: None,
+        election_id: bid.map(uint128),
+        status: None,
+    };
+    StreamMessageRequest {
+        update: Some(stream_message_request::Update::Arbitration(update)),
+    }
+}
+
+fn is_ok(update: &MasterArbitrationUpdate) -> bool {
+    update
+        .status
+        .as_ref()
+        .is_some_and(|status| status.code == 0)
+}
+
+fn election_id(update: &MasterArbitrationUpdate) -> u128 {
+    let id = update.election_id.unwrap_or_default();
+    u128::from(id.high) << 64 | u128::from(id.low)
+}
+
+fn uint128(value: u128) -> Uint128 {
+    Uint128 {
+        high: (value >> 64) as u64,
+        low: value as u64,
+    }
+}
+
+fn entity_name(update: &Update) -> &'static str {
+    use p4::entity::Entity as E;
+    match update.entity.as_ref().and_then(|e| e.entity.as_ref()) {
+        Some(E::TableEntry(_)) => "a table entry",
+        Some(E::RegisterEntry(_)) => "a register cell",
+        Some(E::CounterEntry(_)) => "a counter cell",
+        Some(E::PacketReplicationEngineEntry(_)) => "a multicast group or clone session",
+        _ => "an entity",
+    }
+}
+
+fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut error = error;
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    error.to_string()
+}

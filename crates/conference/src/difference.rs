@@ -1,0 +1,202 @@
+//! What changes between two conferences, as an operator reads it: `+`, `-` and `~` lines.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::address::Mac;
+use crate::model::{Conference, Group, GroupId, OwnAddress, Presenter, Viewer, ViewerKey};
+
+/// Added, removed or changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Sign {
+    /// Only in the second conference.
+    Added,
+    /// Only in the first.
+    Removed,
+    /// In both, not alike.
+    Changed,
+}
+
+/// One line of a difference.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Line {
+    /// Added, removed or changed.
+    pub sign: Sign,
+    /// The group it is about; `None`: the SFU's own address.
+    pub group: Option<GroupId>,
+    /// What, in words.
+    pub text: String,
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = match self.sign {
+            Sign::Added => '+',
+            Sign::Removed => '-',
+            Sign::Changed => '~',
+        };
+        match self.group {
+            Some(group) => write!(f, "{sign} group {group}: {}", self.text),
+            None => write!(f, "{sign} {}", self.text),
+        }
+    }
+}
+
+/// Everything that differs, least number of lines: what is equal is not named.
+pub fn difference(current: &Conference, desired: &Conference) -> Vec<Line> {
+    let mut lines = address_lines(current.address(), desired.address());
+    for (id, group) in current.groups() {
+        if !desired.groups().contains_key(id) {
+            lines.push(removed_group(*id, group));
+        }
+    }
+    for (id, group) in desired.groups() {
+        match current.groups().get(id) {
+            None => lines.extend(added_group(*id, group)),
+            Some(before) => lines.extend(changed_group(*id, before, group)),
+        }
+    }
+    lines
+}
+
+fn address_lines(before: Option<&OwnAddress>, after: Option<&OwnAddress>) -> Vec<Line> {
+    let line = |sign, text| {
+        vec![Line {
+            sign,
+            group: None,
+            text,
+        }]
+    };
+    match (before, after) {
+        (None, Some(after)) => line(Sign::Added, format!("own address {}", show_address(after))),
+        (Some(before), None) => line(
+            Sign::Removed,
+            format!("own address {}", show_address(before)),
+        ),
+        (Some(before), Some(after)) if before != after => line(
+            Sign::Changed,
+            format!(
+                "own address {} -> {}",
+                show_address(before),
+                show_address(after)
+            ),
+        ),
+        _ => Vec::new(),
+    }
+}
+
+fn removed_group(id: GroupId, group: &Group) -> Line {
+    let text = format!(
+        "{} with {} viewers",
+        show_presenter(&group.presenter),
+        group.viewers.len()
+    );
+    Line {
+        sign: Sign::Removed,
+        group: Some(id),
+        text,
+    }
+}
+
+fn added_group(id: GroupId, group: &Group) -> Vec<Line> {
+    let line = |text| Line {
+        sign: Sign::Added,
+        group: Some(id),
+        text,
+    };
+    let presenter = line(show_presenter(&group.presenter));
+    let viewers = group.viewers.iter().map(|v| line(show_viewer(v)));
+    std::iter::once(presenter).chain(viewers).collect()
+}
+
+fn changed_group(id: GroupId, before: &Group, after: &Group) -> Vec<Line> {
+    if before == after {
+        return Vec::new();
+    }
+    let line = |sign, text| Line {
+        sign,
+        group: Some(id),
+        text,
+    };
+    let mut lines = Vec::new();
+    if before.presenter != after.presenter {
+        let text = format!(
+            "{} -> {}",
+            show_presenter(&before.presenter),
+            show_presenter(&after.presenter)
+        );
+        lines.push(line(Sign::Changed, text));
+    }
+    let old: HashMap<ViewerKey, Mac> = before.viewers.iter().map(|v| (v.key(), v.mac)).collect();
+    let new: HashSet<ViewerKey> = after.viewers.iter().map(Viewer::key).collect();
+    for viewer in before.viewers.iter().filter(|v| !new.contains(&v.key())) {
+        lines.push(line(Sign::Removed, show_viewer(viewer)));
+    }
+    for viewer in &after.viewers {
+        match old.get(&viewer.key()) {
+            None => lines.push(line(Sign::Added, show_viewer(viewer))),
+            Some(mac) if *mac != viewer.mac => {
+                lines.push(line(
+                    Sign::Changed,
+                    format!("{}, mac was {mac}", show_viewer(viewer)),
+                ));
+            }
+            Some(_) => {}
+        }
+    }
+    if is_reordered(before, after, &old, &new) {
+        let order: Vec<String> = after.viewers.iter().map(|v| v.ip.to_string()).collect();
+        lines.push(line(
+            Sign::Changed,
+            format!("order of viewers: {}", order.join(", ")),
+        ));
+    }
+    lines
+}
+
+/// Adding at the end and removing anywhere keep the order; everything else changes it.
+fn is_reordered(
+    before: &Group,
+    after: &Group,
+    old: &HashMap<ViewerKey, Mac>,
+    new: &HashSet<ViewerKey>,
+) -> bool {
+    let kept = before
+        .viewers
+        .iter()
+        .map(Viewer::key)
+        .filter(|key| new.contains(key));
+    let added = after
+        .viewers
+        .iter()
+        .map(Viewer::key)
+        .filter(|key| !old.contains_key(key));
+    !kept.chain(added).eq(after.viewers.iter().map(Viewer::key))
+}
+
+fn show_address(address: &OwnAddress) -> String {
+    format!("{} {} on port {}", address.ip, address.mac, address.port)
+}
+
+fn show_presenter(presenter: &Presenter) -> String {
+    let udp_port = presenter
+        .udp_port
+        .map(|p| format!(":{p}"))
+        .unwrap_or_default();
+    match presenter.mac {
+        Some(mac) => format!("presenter {}{udp_port} {mac}", presenter.ip),
+        None => format!("presenter {}{udp_port} with any mac", presenter.ip),
+    }
+}
+
+fn show_viewer(viewer: &Viewer) -> String {
+    let udp_port = viewer.udp_port.map(|p| format!(":{p}")).unwrap_or_default();
+    format!("viewer {}{udp_port} {}", viewer.ip, viewer.mac)
+}
+
+#[cfg(test)]
+#[path = "difference_tests.rs"]
+mod tests;

@@ -1,0 +1,43 @@
+//! Every limit of the control plane: unit, and why this number.
+//!
+//! Sizes of tables, registers and counters are not here: they are read from the program's P4Info.
+
+/// Viewers in one group. A full group's multicast group (one replica a viewer, about ten bytes
+/// each) still fits one message of gRPC's default 4 MiB many times over, and one packet's copies
+/// fit an egress queue.
+pub const GROUP_VIEWERS_MAX: usize = 4_096;
+
+/// Ports that a switch can have are numbered 1..=509: 0 is what a recirculated packet carries,
+/// 510 the CPU port, 511 the port that means "drop" (v1model, 9 bits).
+pub const PORT_MAX: u16 = 509;
+
+/// The clone session whose port the copies of the recirculation program leave by.
+pub const CLONE_SESSION: u32 = 100;
+
+/// UDP port of a stream where none is given: RTP's, RFC 3551 section 8.
+pub const DEFAULT_UDP_PORT: u16 = 5004;
+
+/// Updates in one `WriteRequest`: some 100 KiB, below gRPC's default limit of 4 MiB by far, and
+/// short enough that a progress bar moves.
+pub const WRITE_BATCH_UPDATES: usize = 2_000;
+
+/// Cells asked for in one `ReadRequest`, for the same reason.
+pub const READ_BATCH_ENTITIES: usize = 4_000;
+
+/// Bytes of one message from the switch: a whole pipeline (BMv2 JSON and P4Info) comes in one.
+pub const MESSAGE_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Milliseconds that the switch may take to drain: its queues are bounded, so anything longer
+/// means that it does not run.
+pub const DRAIN_TIMEOUT_MS: u64 = 10_000;
+
+/// Milliseconds to wait for a connection, and for an answer to arbitration.
+pub const CONNECT_TIMEOUT_MS: u64 = 3_000;
+
+/// Tries to become primary when other controllers bid at the same time.
+pub const ARBITRATION_TRIES: usize = 5;
+
+/// Milliseconds to wait for one ARP reply, and how often to ask.
+pub const NEIGHBOUR_TIMEOUT_MS: u64 = 2_000;
+/// ARP requests before giving up.
+pub const NEIGHBOUR_TRIES: usize = 3;

@@ -1,0 +1,443 @@
+//! What an SFU is told to do: its own address, and groups of one presenter and its viewers.
+//!
+//! Pure data with the rules that hold in every program. An operation either leaves a conference
+//! that keeps every rule, or an error and the conference as it was. What goes where in a switch is
+//! [`crate::backend`]'s subject.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::Ipv4Addr;
+use std::ops::RangeInclusive;
+
+use serde::Serialize;
+
+use crate::address::{self, Mac};
+use crate::limits::{DEFAULT_UDP_PORT, GROUP_VIEWERS_MAX, PORT_MAX};
+
+/// Number of a group: register index or multicast group id in the switch.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
+pub struct GroupId(pub u16);
+
+impl fmt::Display for GroupId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What the program in the switch has room and a place for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Capabilities {
+    /// Does the program tell streams apart by UDP port and address copies to one?
+    pub udp_ports: bool,
+    /// Group numbers it can use.
+    pub group_ids: RangeInclusive<u16>,
+    /// Groups at a time.
+    pub groups_max: usize,
+    /// Viewers in one group.
+    pub group_viewers_max: usize,
+    /// Viewers of all groups together.
+    pub viewers_max: usize,
+}
+
+impl Capabilities {
+    /// For what no program limits: the limits of the model itself.
+    pub fn of_model(udp_ports: bool) -> Capabilities {
+        Capabilities {
+            udp_ports,
+            group_ids: 0..=u16::MAX,
+            groups_max: 65_536,
+            group_viewers_max: GROUP_VIEWERS_MAX,
+            viewers_max: 65_536,
+        }
+    }
+}
+
+/// The SFU's own address: where presenters send to and copies come from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct OwnAddress {
+    /// The switch's port that presenters and viewers are reached by.
+    pub port: u16,
+    /// Answers ARP and ICMP echo.
+    pub ip: Ipv4Addr,
+    /// Ethernet source of every copy.
+    pub mac: Mac,
+}
+
+/// Who sends to a group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Presenter {
+    /// Source address of the stream.
+    pub ip: Ipv4Addr,
+    /// Ethernet source that its packets must have; `None`: any.
+    pub mac: Option<Mac>,
+    /// Destination UDP port of the stream; `None` where the program has no place for it.
+    pub udp_port: Option<u16>,
+}
+
+/// Who gets a copy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Viewer {
+    /// Destination address of its copies.
+    pub ip: Ipv4Addr,
+    /// Ethernet destination of its copies.
+    pub mac: Mac,
+    /// Destination UDP port of its copies; `None` where the program has no place for it.
+    pub udp_port: Option<u16>,
+}
+
+impl Viewer {
+    /// What makes two viewers of a group the same: the place copies go to.
+    pub fn key(&self) -> ViewerKey {
+        (self.ip, self.udp_port)
+    }
+}
+
+/// See [`Viewer::key`].
+pub type ViewerKey = (Ipv4Addr, Option<u16>);
+
+/// One presenter and its viewers.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Group {
+    /// Who sends.
+    pub presenter: Presenter,
+    /// Who gets copies, in the order of the copies.
+    pub viewers: Vec<Viewer>,
+}
+
+/// Everything an SFU is told.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Conference {
+    capabilities: Capabilities,
+    address: Option<OwnAddress>,
+    groups: BTreeMap<GroupId, Group>,
+    presenters: BTreeMap<(Ipv4Addr, Option<u16>), GroupId>,
+    n_viewers: usize,
+}
+
+/// Why an operation was refused. The conference is as it was.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(
+    missing_docs,
+    reason = "the messages say it, the fields are their parts"
+)]
+pub enum ModelError {
+    #[error("there is no group {group}")]
+    UnknownGroup { group: GroupId },
+    #[error("group {group} exists already, its presenter is {presenter}")]
+    DuplicateGroup { group: GroupId, presenter: Ipv4Addr },
+    #[error("{ip} is the presenter of group {group} already")]
+    DuplicatePresenter { ip: Ipv4Addr, group: GroupId },
+    #[error("the stream from {ip} to UDP port {udp_port} is group {group} already")]
+    DuplicateStream {
+        ip: Ipv4Addr,
+        udp_port: u16,
+        group: GroupId,
+    },
+    #[error("{} is a viewer of group {group} already", show_key(viewer))]
+    DuplicateViewer { group: GroupId, viewer: ViewerKey },
+    #[error("group {group} has no viewer {}", show_key(viewer))]
+    UnknownViewer { group: GroupId, viewer: ViewerKey },
+    #[error(
+        "group {group} has {ip} as a viewer on several UDP ports ({}): say which",
+        show_ports(udp_ports)
+    )]
+    AmbiguousViewer {
+        group: GroupId,
+        ip: Ipv4Addr,
+        udp_ports: Vec<u16>,
+    },
+    #[error("group {group} is full: a group has {max} viewers at most")]
+    GroupFull { group: GroupId, max: usize },
+    #[error("the viewer pool is full: {max} viewers in all groups together at most")]
+    PoolFull { max: usize },
+    #[error("no more groups: the program has room for {max}")]
+    TooManyGroups { max: usize },
+    #[error("group number {group} is out of range, expected {min} to {max} in this program")]
+    GroupOutOfRange { group: GroupId, min: u16, max: u16 },
+    #[error(
+        "this program has no place for UDP ports (copies keep the presenter's): leave UDP port {udp_port} of {ip} out, or load the replication program"
+    )]
+    NoUdpPorts { ip: Ipv4Addr, udp_port: u16 },
+    #[error("UDP port 0 of {ip} is no port, expected 1 to 65535")]
+    UdpPortZero { ip: Ipv4Addr },
+    #[error("{ip} is {why}, expected the address of a host")]
+    BadIp { ip: Ipv4Addr, why: &'static str },
+    #[error("{mac} is {why}, expected the Ethernet address of a host")]
+    BadMac { mac: Mac, why: &'static str },
+    #[error("port {port} is out of range, expected 1 to {PORT_MAX}")]
+    BadPort { port: u16 },
+    #[error("{ip} is the SFU's own address")]
+    OwnAddressUsed { ip: Ipv4Addr },
+    #[error("{ip} cannot be the SFU's own address: it is in group {group}")]
+    AddressInGroup { ip: Ipv4Addr, group: GroupId },
+}
+
+impl Conference {
+    /// A conference without address and groups.
+    pub fn new(capabilities: Capabilities) -> Conference {
+        Conference {
+            capabilities,
+            address: None,
+            groups: BTreeMap::new(),
+            presenters: BTreeMap::new(),
+            n_viewers: 0,
+        }
+    }
+
+    /// What the program has room for.
+    pub fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    /// The SFU's own address, if set.
+    pub fn address(&self) -> Option<&OwnAddress> {
+        self.address.as_ref()
+    }
+
+    /// All groups, by number.
+    pub fn groups(&self) -> &BTreeMap<GroupId, Group> {
+        &self.groups
+    }
+
+    /// Viewers of all groups together.
+    pub fn n_viewers(&self) -> usize {
+        self.n_viewers
+    }
+
+    /// Sets the SFU's own address in place of the one before.
+    ///
+    /// # Errors
+    /// Port, IP or MAC is none that an SFU can have, or the IP is a presenter's or viewer's.
+    pub fn set_address(&mut self, address: OwnAddress) -> Result<(), ModelError> {
+        if address.port == 0 || address.port > PORT_MAX {
+            return Err(ModelError::BadPort { port: address.port });
+        }
+        check_ip(address.ip)?;
+        check_mac(address.mac)?;
+        let used = |group: &Group| {
+            group.presenter.ip == address.ip || group.viewers.iter().any(|v| v.ip == address.ip)
+        };
+        if let Some((id, _)) = self.groups.iter().find(|(_, group)| used(group)) {
+            return Err(ModelError::AddressInGroup {
+                ip: address.ip,
+                group: *id,
+            });
+        }
+        self.address = Some(address);
+        Ok(())
+    }
+
+    /// Adds a group without viewers. A UDP port left out becomes RTP's where the program has ports.
+    ///
+    /// # Errors
+    /// The number is taken or out of range, the stream belongs to a group already, or an address
+    /// is none a host can have.
+    pub fn add_group(&mut self, id: GroupId, presenter: Presenter) -> Result<(), ModelError> {
+        let range = &self.capabilities.group_ids;
+        if !range.contains(&id.0) {
+            return Err(ModelError::GroupOutOfRange {
+                group: id,
+                min: *range.start(),
+                max: *range.end(),
+            });
+        }
+        if let Some(group) = self.groups.get(&id) {
+            return Err(ModelError::DuplicateGroup {
+                group: id,
+                presenter: group.presenter.ip,
+            });
+        }
+        self.check_host(presenter.ip, presenter.mac)?;
+        let udp_port = self.udp_port(presenter.ip, presenter.udp_port, DEFAULT_UDP_PORT)?;
+        if let Some(group) = self.presenters.get(&(presenter.ip, udp_port)) {
+            return Err(duplicate_presenter(presenter.ip, udp_port, *group));
+        }
+        if self.groups.len() >= self.capabilities.groups_max {
+            return Err(ModelError::TooManyGroups {
+                max: self.capabilities.groups_max,
+            });
+        }
+        self.presenters.insert((presenter.ip, udp_port), id);
+        let presenter = Presenter {
+            udp_port,
+            ..presenter
+        };
+        self.groups.insert(
+            id,
+            Group {
+                presenter,
+                viewers: Vec::new(),
+            },
+        );
+        Ok(())
+    }
+
+    /// Adds a viewer after those the group has. A UDP port left out becomes the stream's own where
+    /// the program has ports.
+    ///
+    /// # Errors
+    /// The group is unknown or full, the pool is full, the viewer is in it, or an address is none
+    /// a host can have.
+    pub fn add_viewer(&mut self, id: GroupId, viewer: Viewer) -> Result<(), ModelError> {
+        let group = self.group(id)?;
+        self.check_host(viewer.ip, Some(viewer.mac))?;
+        let stream_port = group.presenter.udp_port.unwrap_or(DEFAULT_UDP_PORT);
+        let udp_port = self.udp_port(viewer.ip, viewer.udp_port, stream_port)?;
+        let viewer = Viewer { udp_port, ..viewer };
+        if group.viewers.iter().any(|v| v.key() == viewer.key()) {
+            return Err(ModelError::DuplicateViewer {
+                group: id,
+                viewer: viewer.key(),
+            });
+        }
+        if group.viewers.len() >= self.capabilities.group_viewers_max {
+            return Err(ModelError::GroupFull {
+                group: id,
+                max: self.capabilities.group_viewers_max,
+            });
+        }
+        if self.n_viewers >= self.capabilities.viewers_max {
+            return Err(ModelError::PoolFull {
+                max: self.capabilities.viewers_max,
+            });
+        }
+        if let Some(group) = self.groups.get_mut(&id) {
+            group.viewers.push(viewer);
+            self.n_viewers += 1;
+        }
+        Ok(())
+    }
+
+    /// Removes a viewer; the others keep their order. The UDP port may be left out where the
+    /// group has the address once.
+    ///
+    /// # Errors
+    /// The group or the viewer is unknown, or more than one viewer is meant.
+    pub fn remove_viewer(
+        &mut self,
+        id: GroupId,
+        ip: Ipv4Addr,
+        udp_port: Option<u16>,
+    ) -> Result<Viewer, ModelError> {
+        if let (Some(udp_port), false) = (udp_port, self.capabilities.udp_ports) {
+            return Err(ModelError::NoUdpPorts { ip, udp_port });
+        }
+        let group = self.group(id)?;
+        let meant = |v: &Viewer| v.ip == ip && (udp_port.is_none() || v.udp_port == udp_port);
+        let udp_ports: Vec<u16> = group
+            .viewers
+            .iter()
+            .filter(|v| meant(v))
+            .filter_map(|v| v.udp_port)
+            .collect();
+        if udp_ports.len() > 1 {
+            return Err(ModelError::AmbiguousViewer {
+                group: id,
+                ip,
+                udp_ports,
+            });
+        }
+        let unknown = ModelError::UnknownViewer {
+            group: id,
+            viewer: (ip, udp_port),
+        };
+        let Some(idx) = group.viewers.iter().position(meant) else {
+            return Err(unknown);
+        };
+        let group = self.groups.get_mut(&id).ok_or(unknown)?;
+        self.n_viewers -= 1;
+        Ok(group.viewers.remove(idx))
+    }
+
+    /// Deletes a group with its viewers.
+    ///
+    /// # Errors
+    /// The group is unknown.
+    pub fn delete_group(&mut self, id: GroupId) -> Result<Group, ModelError> {
+        let group = self
+            .groups
+            .remove(&id)
+            .ok_or(ModelError::UnknownGroup { group: id })?;
+        self.presenters
+            .remove(&(group.presenter.ip, group.presenter.udp_port));
+        self.n_viewers -= group.viewers.len();
+        Ok(group)
+    }
+
+    /// The group of that number.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn group(&self, id: GroupId) -> Result<&Group, ModelError> {
+        self.groups
+            .get(&id)
+            .ok_or(ModelError::UnknownGroup { group: id })
+    }
+
+    fn check_host(&self, ip: Ipv4Addr, mac: Option<Mac>) -> Result<(), ModelError> {
+        check_ip(ip)?;
+        mac.map_or(Ok(()), check_mac)?;
+        match &self.address {
+            Some(own) if own.ip == ip => Err(ModelError::OwnAddressUsed { ip }),
+            _ => Ok(()),
+        }
+    }
+
+    fn udp_port(
+        &self,
+        ip: Ipv4Addr,
+        given: Option<u16>,
+        left_out: u16,
+    ) -> Result<Option<u16>, ModelError> {
+        match (given, self.capabilities.udp_ports) {
+            (Some(0), _) => Err(ModelError::UdpPortZero { ip }),
+            (Some(udp_port), false) => Err(ModelError::NoUdpPorts { ip, udp_port }),
+            (None, false) => Ok(None),
+            (given, true) => Ok(Some(given.unwrap_or(left_out))),
+        }
+    }
+}
+
+fn check_ip(ip: Ipv4Addr) -> Result<(), ModelError> {
+    match address::unfit_for_host(ip) {
+        Some(why) => Err(ModelError::BadIp { ip, why }),
+        None => Ok(()),
+    }
+}
+
+fn check_mac(mac: Mac) -> Result<(), ModelError> {
+    match mac.unfit_for_host() {
+        Some(why) => Err(ModelError::BadMac { mac, why }),
+        None => Ok(()),
+    }
+}
+
+fn duplicate_presenter(ip: Ipv4Addr, udp_port: Option<u16>, group: GroupId) -> ModelError {
+    match udp_port {
+        Some(udp_port) => ModelError::DuplicateStream {
+            ip,
+            udp_port,
+            group,
+        },
+        None => ModelError::DuplicatePresenter { ip, group },
+    }
+}
+
+fn show_key((ip, udp_port): &ViewerKey) -> String {
+    match udp_port {
+        Some(udp_port) => format!("{ip}:{udp_port}"),
+        None => ip.to_string(),
+    }
+}
+
+fn show_ports(udp_ports: &[u16]) -> String {
+    udp_ports
+        .iter()
+        .map(u16::to_string)
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+#[cfg(test)]
+#[path = "model_tests.rs"]
+mod tests;

@@ -1,0 +1,200 @@
+//! A change of the switch as a list of steps, and the only code that carries one out.
+//!
+//! The order of the steps is what keeps one version per packet; [`crate::backend`] makes it. Here
+//! is what a step is, how a step becomes `WriteRequest`s of bounded size, and what it means when
+//! one of them fails.
+
+use std::fmt;
+use std::future::Future;
+
+use p4runtime_proto::p4::v1::{Entity, Update, entity};
+
+use crate::limits::WRITE_BATCH_UPDATES;
+
+/// What a write is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stage {
+    /// The SFU's own address and the port that copies leave by.
+    Address,
+    /// Takes presenters off that leave or change their group.
+    Unlink,
+    /// Writes what no packet can see yet.
+    Prepare,
+    /// Groups' new versions come into force, one value each.
+    Flip,
+    /// Puts presenters on.
+    Link,
+    /// Deletes what no packet can see any more.
+    Cleanup,
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Stage::Address => "the SFU's own address",
+            Stage::Unlink => "the removal of presenters",
+            Stage::Prepare => "the new viewers",
+            Stage::Flip => "the groups' switch to their new viewers",
+            Stage::Link => "the presenters",
+            Stage::Cleanup => "the removal of what is no longer used",
+        })
+    }
+}
+
+/// One step. The next begins when it is done.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Step {
+    /// Wait until no packet uses what is unlinked.
+    Drain,
+    /// Write; the order of the updates does not matter.
+    Write(Stage, Vec<Update>),
+}
+
+/// All steps from one state of the switch to another; empty if nothing changes.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct Plan {
+    /// In order.
+    pub steps: Vec<Step>,
+}
+
+impl Plan {
+    /// Appends a write unless there is nothing to write.
+    pub fn write(&mut self, stage: Stage, updates: Vec<Update>) {
+        if !updates.is_empty() {
+            self.steps.push(Step::Write(stage, updates));
+        }
+    }
+
+    /// Appends a drain. Two in a row are one.
+    pub fn drain(&mut self) {
+        if self.steps.last() != Some(&Step::Drain) {
+            self.steps.push(Step::Drain);
+        }
+    }
+
+    /// Does the plan write anything?
+    pub fn is_empty(&self) -> bool {
+        !self
+            .steps
+            .iter()
+            .any(|step| matches!(step, Step::Write(..)))
+    }
+
+    /// Number of updates in all.
+    pub fn n_updates(&self) -> usize {
+        self.steps
+            .iter()
+            .map(|step| {
+                if let Step::Write(_, u) = step {
+                    u.len()
+                } else {
+                    0
+                }
+            })
+            .sum()
+    }
+
+    /// Every update in order, for a switch whose state is empty and that no packet has reached:
+    /// nothing to drain, and every counter is 0 as it is.
+    pub fn into_updates_for_empty_switch(self) -> Vec<Update> {
+        let is_counter = |update: &Update| {
+            let entity = update.entity.as_ref().and_then(|e| e.entity.as_ref());
+            matches!(entity, Some(entity::Entity::CounterEntry(_)))
+        };
+        let updates = self.steps.into_iter().flat_map(|step| match step {
+            Step::Drain => Vec::new(),
+            Step::Write(_, updates) => updates,
+        });
+        updates.filter(|update| !is_counter(update)).collect()
+    }
+}
+
+/// What the control plane needs of a switch: the client over gRPC, or a test's own.
+pub trait Target {
+    /// Why a call failed.
+    type Error: std::error::Error + Send + Sync + 'static;
+
+    /// Reads entities; wildcards give as many as there are.
+    fn read(
+        &mut self,
+        entities: Vec<Entity>,
+    ) -> impl Future<Output = Result<Vec<Entity>, Self::Error>> + Send;
+
+    /// Writes one batch. After an error some of it may be done and some not.
+    fn write(
+        &mut self,
+        updates: Vec<Update>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send;
+
+    /// Returns when no packet in the switch uses what was unlinked before the call.
+    fn drain(&mut self) -> impl Future<Output = Result<(), Self::Error>> + Send;
+}
+
+/// A plan that stopped at an error.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write {what}: {source}; {consequence}")]
+pub struct RunError<E: std::error::Error + 'static> {
+    what: String,
+    consequence: &'static str,
+    /// Why.
+    pub source: E,
+}
+
+impl<E: std::error::Error + 'static> RunError<E> {
+    fn new(stage: Stage, flipped: bool, source: E) -> RunError<E> {
+        let consequence = match (stage, flipped) {
+            (Stage::Cleanup, _) => {
+                "the new state is in force, the next change deletes what was left over"
+            }
+            (Stage::Flip, _) => "groups switched before it are new, all others as they were",
+            (Stage::Link, _) => "the groups are new, but not every presenter is put on",
+            (_, false) => "every group is as it was",
+            (_, true) => "some groups are new, all others as they were",
+        };
+        RunError {
+            what: stage.to_string(),
+            consequence,
+            source,
+        }
+    }
+}
+
+/// Carries a plan out, step after step, and stops at the first error. `progress` is told how many
+/// updates are done.
+///
+/// # Errors
+/// A write or a drain failed. What was in force stays in force except for what the message names.
+pub async fn run<T: Target>(
+    plan: Plan,
+    target: &mut T,
+    mut progress: impl FnMut(usize),
+) -> Result<(), RunError<T::Error>> {
+    let (mut n_done, mut flipped) = (0, false);
+    for step in plan.steps {
+        match step {
+            Step::Drain => {
+                // A drain belongs to what comes after it, except the last one.
+                let drained = target.drain().await;
+                drained.map_err(|source| RunError {
+                    what: "further: the switch did not drain".to_owned(),
+                    consequence: if flipped {
+                        "some groups are new"
+                    } else {
+                        "every group is as it was"
+                    },
+                    source,
+                })?;
+            }
+            Step::Write(stage, updates) => {
+                for batch in updates.chunks(WRITE_BATCH_UPDATES) {
+                    let written = target.write(batch.to_vec()).await;
+                    written.map_err(|source| RunError::new(stage, flipped, source))?;
+                    n_done += batch.len();
+                    progress(n_done);
+                }
+                flipped |= matches!(stage, Stage::Unlink | Stage::Flip | Stage::Link);
+            }
+        }
+    }
+    Ok(())
+}

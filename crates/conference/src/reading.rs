@@ -1,0 +1,168 @@
+//! Counters of a running SFU at one time, and rates from two such readings.
+
+use std::collections::BTreeMap;
+
+use p4runtime_proto::p4::config::v1::P4Info;
+use p4runtime_proto::p4::v1::{entity, table_action};
+use p4runtime_proto::reprise::v1::GetCountersResponse;
+use serde::Serialize;
+
+use crate::backend::{GroupTotals, ReadError, SfuProgram, Snapshot};
+use crate::client::{Client, ClientError};
+use crate::entities::{self, Count};
+use crate::model::GroupId;
+use crate::plan::Target;
+
+/// Everything that counts.
+#[derive(Debug)]
+pub struct Reading {
+    /// The conference that the counts belong to.
+    pub snapshot: Snapshot,
+    /// Per group and viewer.
+    pub totals: BTreeMap<GroupId, GroupTotals>,
+    /// What became of each packet that arrived, in the program's order.
+    pub verdicts: Vec<Verdict>,
+    /// The switch's own counters; its clock is the reading's time.
+    pub switch: GetCountersResponse,
+}
+
+/// How often a packet that arrived got this verdict.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Verdict {
+    /// The action's name in the program.
+    pub verdict: String,
+    /// How often.
+    #[serde(flatten)]
+    pub count: Count,
+}
+
+/// Per second.
+#[derive(Clone, Copy, PartialEq, Default, Debug, Serialize)]
+pub struct Rate {
+    /// Packets per second.
+    pub packets_per_s: f64,
+    /// Whole frames, bits per second.
+    pub bits_per_s: f64,
+}
+
+/// Reads everything.
+///
+/// # Errors
+/// A call failed, or the state is none that this controller makes.
+pub async fn read(
+    client: &mut Client,
+    p4info: &P4Info,
+    program: &SfuProgram,
+) -> Result<Reading, ReadError<ClientError>> {
+    let snapshot = program.read(client).await?;
+    let totals = program.totals(client, &snapshot).await?;
+    let verdicts = verdicts(client, p4info).await.map_err(ReadError::Target)?;
+    let switch = client.counters().await.map_err(ReadError::Target)?;
+    Ok(Reading {
+        snapshot,
+        totals,
+        verdicts,
+        switch,
+    })
+}
+
+impl Reading {
+    /// Seconds from an earlier reading to this one, by the switch's clock.
+    pub fn seconds_since(&self, earlier: &Reading) -> f64 {
+        self.switch
+            .timestamp_ns
+            .saturating_sub(earlier.switch.timestamp_ns) as f64
+            / 1e9
+    }
+
+    /// A viewer's rate; `None` if it was not there at the earlier reading, or no time has passed.
+    pub fn viewer_rate(&self, earlier: &Reading, group: GroupId, idx: usize) -> Option<Rate> {
+        let key = self
+            .snapshot
+            .conference
+            .groups()
+            .get(&group)?
+            .viewers
+            .get(idx)?
+            .key();
+        let before = earlier.snapshot.conference.groups().get(&group)?;
+        let before_idx = before
+            .viewers
+            .iter()
+            .position(|viewer| viewer.key() == key)?;
+        let before = *earlier.totals.get(&group)?.viewers.get(before_idx)?;
+        let now = *self.totals.get(&group)?.viewers.get(idx)?;
+        rate(before, now, self.seconds_since(earlier))
+    }
+
+    /// A presenter's rate; `None` as for a viewer.
+    pub fn presenter_rate(&self, earlier: &Reading, group: GroupId) -> Option<Rate> {
+        let before = earlier.totals.get(&group)?.received;
+        rate(
+            before,
+            self.totals.get(&group)?.received,
+            self.seconds_since(earlier),
+        )
+    }
+}
+
+fn rate(before: Count, now: Count, seconds: f64) -> Option<Rate> {
+    // A counter that went back was set anew between the readings: no rate can be told.
+    let packets = now.packets.checked_sub(before.packets)?;
+    let bytes = now.bytes.checked_sub(before.bytes)?;
+    (seconds > 0.0).then(|| Rate {
+        packets_per_s: packets as f64 / seconds,
+        bits_per_s: bytes as f64 * 8.0 / seconds,
+    })
+}
+
+async fn verdicts(client: &mut Client, p4info: &P4Info) -> Result<Vec<Verdict>, ClientError> {
+    let Ok(table) = entities::table_info(p4info, "verdicts") else {
+        return Ok(Vec::new());
+    };
+    let table_id = table.preamble.as_ref().map_or(0, |p| p.id);
+    let mut verdicts: Vec<(Vec<u8>, Verdict)> = Vec::new();
+    for entity in client
+        .read(vec![entities::wildcard_table(table_id)])
+        .await?
+    {
+        let Some(entity::Entity::TableEntry(entry)) = entity.entity else {
+            continue;
+        };
+        let action = entry.action.and_then(|action| action.r#type);
+        let Some(table_action::Type::Action(action)) = action else {
+            continue;
+        };
+        let named = p4info.actions.iter().filter_map(|a| a.preamble.as_ref());
+        let name = named
+            .filter(|p| p.id == action.action_id)
+            .map(|p| p.alias.clone())
+            .next();
+        if entry.is_default_action {
+            continue;
+        }
+        let key = entry.r#match.iter().flat_map(exact_value).collect();
+        let count = entry
+            .counter_data
+            .as_ref()
+            .map(Count::from)
+            .unwrap_or_default();
+        verdicts.push((
+            key,
+            Verdict {
+                verdict: name.unwrap_or_default(),
+                count,
+            },
+        ));
+    }
+    verdicts.sort_by_key(|(key, _)| (key.len(), key.clone()));
+    Ok(verdicts.into_iter().map(|(_, verdict)| verdict).collect())
+}
+
+fn exact_value(field: &p4runtime_proto::p4::v1::FieldMatch) -> Vec<u8> {
+    use p4runtime_proto::p4::v1::field_match::FieldMatchType;
+    match &field.field_match_type {
+        Some(FieldMatchType::Exact(exact)) => exact.value.clone(),
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,645 @@
+//! The switch itself: state, strict writes, and packets under way.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::Ipv4Addr;
+
+use conference::address::Mac;
+use conference::entities;
+use conference::plan::Target;
+use p4runtime_proto::p4::config::v1::P4Info;
+use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as PreType;
+use p4runtime_proto::p4::v1::{
+    CloneSessionEntry, CounterData, Entity, MulticastGroupEntry, RegisterEntry, TableEntry, Update,
+    entity, field_match, p4_data, table_action, update,
+};
+use tonic::Code;
+
+use super::Random;
+
+/// A refused update.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{message} ({code:?})")]
+pub struct Refusal {
+    pub code: Code,
+    pub message: String,
+}
+
+/// What one packet saw: its presenter, and whom it was copied to.
+pub type Seen = (Ipv4Addr, Vec<(Ipv4Addr, Mac)>);
+
+type Key = Vec<(u32, Vec<u8>)>;
+
+/// Entities in memory.
+pub struct FakeSwitch {
+    pub p4info: Option<P4Info>,
+    pub device_config: Vec<u8>,
+    tables: BTreeMap<(u32, Key), TableEntry>,
+    registers: HashMap<(u32, u32), u64>,
+    pub counters: HashMap<(u32, u32), CounterData>,
+    pub groups: BTreeMap<u32, MulticastGroupEntry>,
+    pub sessions: BTreeMap<u32, CloneSessionEntry>,
+    /// Hosts that answer to ARP, and how many requests they miss first.
+    pub hosts: HashMap<Ipv4Addr, Mac>,
+    pub requests_to_miss: usize,
+    /// Packets are sent and moved on between any two updates.
+    pub traffic: Option<Random>,
+    packets: Vec<Packet>,
+    pub seen: Vec<Seen>,
+    pub violations: Vec<String>,
+    /// Every update done, in order; `None` is a drain.
+    pub log: Vec<Option<Update>>,
+    /// Updates that still succeed; then every one is refused.
+    pub updates_left: Option<usize>,
+    pub n_readings: u64,
+    pub largest_batch: usize,
+}
+
+/// A packet on its way through the program.
+struct Packet {
+    presenter: Ipv4Addr,
+    group: u32,
+    /// Reads its block or its multicast group before the first copy.
+    copies: Option<Vec<u64>>,
+    expected: Vec<(Ipv4Addr, Mac)>,
+    got: Vec<(Ipv4Addr, Mac)>,
+}
+
+impl FakeSwitch {
+    pub fn new(p4info: Option<P4Info>) -> FakeSwitch {
+        let mut switch = FakeSwitch {
+            p4info: None,
+            device_config: Vec::new(),
+            tables: BTreeMap::new(),
+            registers: HashMap::new(),
+            counters: HashMap::new(),
+            groups: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            hosts: HashMap::new(),
+            requests_to_miss: 0,
+            traffic: None,
+            packets: Vec::new(),
+            seen: Vec::new(),
+            violations: Vec::new(),
+            log: Vec::new(),
+            updates_left: None,
+            n_readings: 0,
+            largest_batch: 0,
+        };
+        if let Some(p4info) = p4info {
+            switch.set_pipeline(p4info, Vec::new());
+        }
+        switch
+    }
+
+    pub fn set_pipeline(&mut self, p4info: P4Info, device_config: Vec<u8>) {
+        self.tables.clear();
+        self.registers.clear();
+        self.counters.clear();
+        self.groups.clear();
+        self.sessions.clear();
+        self.device_config = device_config;
+        self.p4info = Some(p4info);
+        self.add_verdicts();
+    }
+
+    /// Two verdicts, as a program's const entries.
+    fn add_verdicts(&mut self) {
+        let Some(table_id) = self.table_id("verdicts") else {
+            return;
+        };
+        let p4info = self.p4info.as_ref().expect("a program");
+        let table = p4info
+            .tables
+            .iter()
+            .find(|t| id_of(t.preamble.as_ref()) == table_id);
+        let actions: Vec<u32> = table
+            .expect("found by name")
+            .action_refs
+            .iter()
+            .map(|a| a.id)
+            .collect();
+        for (verdict, action_id) in [0u64, 15].into_iter().zip(actions) {
+            let action = p4runtime_proto::p4::v1::Action {
+                action_id,
+                params: Vec::new(),
+            };
+            let entry = TableEntry {
+                table_id,
+                r#match: vec![exact(1, verdict)],
+                action: Some(p4runtime_proto::p4::v1::TableAction {
+                    r#type: Some(table_action::Type::Action(action)),
+                }),
+                counter_data: Some(CounterData {
+                    packet_count: 5,
+                    byte_count: 500,
+                }),
+                is_const: true,
+                ..TableEntry::default()
+            };
+            self.tables.insert((table_id, key_of(&entry)), entry);
+        }
+    }
+
+    /// Sets the direct counter of every entry of a table.
+    pub fn count_in_table(&mut self, table: &str, packets: i64) {
+        let id = self.table_id(table);
+        for ((_, _), entry) in self.tables.iter_mut().filter(|((t, _), _)| Some(*t) == id) {
+            entry.counter_data = Some(CounterData {
+                packet_count: packets,
+                byte_count: packets * 100,
+            });
+        }
+    }
+
+    /// Sets every counter cell.
+    pub fn count_everywhere(&mut self, packets: i64) {
+        let p4info = self.p4info.as_ref().expect("a program");
+        for counter in &p4info.counters {
+            let id = id_of(counter.preamble.as_ref());
+            for index in 0..u32::try_from(counter.size).expect("a size") {
+                let data = CounterData {
+                    packet_count: packets,
+                    byte_count: packets * 100,
+                };
+                self.counters.insert((id, index), data);
+            }
+        }
+    }
+
+    /// Moves the blocks of groups 1, 2, .. to every `stride`th slot, as another controller might.
+    pub fn scatter(&mut self, stride: u32) {
+        self.drain();
+        let ids = ["viewer_ips", "viewer_macs", "viewer_ids"].map(|name| self.register_id(name));
+        let groups = self.register_id("groups").expect("a register");
+        let old = self.registers.clone();
+        let mut slot = 0;
+        for group in 1..=65_535 {
+            let Some(block) = old
+                .get(&(groups, group))
+                .copied()
+                .filter(|block| *block != 0)
+            else {
+                continue;
+            };
+            let (base, len) = ((block >> 32) as u32, block as u32);
+            for id in ids.iter().flatten() {
+                for idx in 0..len {
+                    let value = old.get(&(*id, base + idx)).copied().unwrap_or(0);
+                    self.registers.insert((*id, slot + idx), value);
+                }
+            }
+            self.registers
+                .insert((groups, group), u64::from(slot) << 32 | u64::from(len));
+            slot += stride;
+        }
+    }
+
+    pub fn n_entries(&self, table: &str) -> usize {
+        let id = self.table_id(table);
+        self.tables.keys().filter(|(t, _)| Some(*t) == id).count()
+    }
+
+    pub fn register(&self, name: &str, index: u32) -> u64 {
+        let id = self.register_id(name).expect("a register of the program");
+        self.registers.get(&(id, index)).copied().unwrap_or(0)
+    }
+
+    pub fn read_entity(&self, wanted: &Entity) -> Result<Vec<Entity>, Refusal> {
+        let wrap = |entity| Entity {
+            entity: Some(entity),
+        };
+        match wanted.entity.as_ref().expect("an entity") {
+            entity::Entity::TableEntry(wanted) => {
+                assert!(wanted.r#match.is_empty(), "only wildcard reads are used");
+                let of_table = self
+                    .tables
+                    .iter()
+                    .filter(|((id, _), _)| *id == wanted.table_id);
+                let entries = of_table.map(|(_, entry)| {
+                    let mut entry = entry.clone();
+                    if wanted.counter_data.is_none() {
+                        entry.counter_data = None;
+                    }
+                    wrap(entity::Entity::TableEntry(entry))
+                });
+                Ok(entries.collect())
+            }
+            entity::Entity::RegisterEntry(wanted) => {
+                let index = index_of(wanted.index.as_ref());
+                self.check_index(wanted.register_id, index)?;
+                let value = self
+                    .registers
+                    .get(&(wanted.register_id, index))
+                    .copied()
+                    .unwrap_or(0);
+                let data = p4_data::Data::Bitstring(entities::bytes(value));
+                let data = Some(p4runtime_proto::p4::v1::P4Data { data: Some(data) });
+                Ok(vec![wrap(entity::Entity::RegisterEntry(RegisterEntry {
+                    data,
+                    ..wanted.clone()
+                }))])
+            }
+            entity::Entity::CounterEntry(wanted) => {
+                let index = index_of(wanted.index.as_ref());
+                let data = self
+                    .counters
+                    .get(&(wanted.counter_id, index))
+                    .copied()
+                    .unwrap_or_default();
+                let mut entry = *wanted;
+                entry.data = Some(data);
+                Ok(vec![wrap(entity::Entity::CounterEntry(entry))])
+            }
+            entity::Entity::PacketReplicationEngineEntry(wanted) => {
+                let types: Vec<PreType> = match wanted.r#type.as_ref().expect("a type") {
+                    PreType::MulticastGroupEntry(_) => self
+                        .groups
+                        .values()
+                        .cloned()
+                        .map(PreType::MulticastGroupEntry)
+                        .collect(),
+                    PreType::CloneSessionEntry(_) => self
+                        .sessions
+                        .values()
+                        .cloned()
+                        .map(PreType::CloneSessionEntry)
+                        .collect(),
+                };
+                let entries = types.into_iter().map(|entry| {
+                    let entry = p4runtime_proto::p4::v1::PacketReplicationEngineEntry {
+                        r#type: Some(entry),
+                    };
+                    wrap(entity::Entity::PacketReplicationEngineEntry(entry))
+                });
+                Ok(entries.collect())
+            }
+            other => Err(refuse(Code::Unimplemented, format!("{other:?}"))),
+        }
+    }
+
+    /// One update, with packets moving before and after it.
+    pub fn update(&mut self, update: &Update) -> Result<(), Refusal> {
+        if let Some(left) = &mut self.updates_left {
+            *left = left
+                .checked_sub(1)
+                .ok_or_else(|| refuse(Code::Internal, "out of order".to_owned()))?;
+        }
+        self.move_packets();
+        let kind = update::Type::try_from(update.r#type).expect("a type");
+        match update
+            .entity
+            .as_ref()
+            .and_then(|e| e.entity.as_ref())
+            .expect("an entity")
+        {
+            entity::Entity::TableEntry(entry) => self.update_table(kind, entry)?,
+            entity::Entity::RegisterEntry(entry) => {
+                assert_eq!(kind, update::Type::Modify, "registers are modified");
+                let index = index_of(entry.index.as_ref());
+                self.check_index(entry.register_id, index)?;
+                let Some(p4_data::Data::Bitstring(value)) =
+                    entry.data.as_ref().and_then(|d| d.data.as_ref())
+                else {
+                    return Err(refuse(Code::InvalidArgument, "no bitstring".to_owned()));
+                };
+                check_canonical(value)?;
+                let value = entities::number(value).expect("64 bits");
+                self.registers.insert((entry.register_id, index), value);
+            }
+            entity::Entity::CounterEntry(entry) => {
+                let index = index_of(entry.index.as_ref());
+                self.counters
+                    .insert((entry.counter_id, index), entry.data.expect("data"));
+            }
+            entity::Entity::PacketReplicationEngineEntry(entry) => {
+                match entry.r#type.as_ref().expect("a type") {
+                    PreType::MulticastGroupEntry(group) => {
+                        let instances: std::collections::BTreeSet<u32> =
+                            group.replicas.iter().map(|r| r.instance).collect();
+                        assert_eq!(instances.len(), group.replicas.len(), "an instance twice");
+                        put(kind, &mut self.groups, group.multicast_group_id, group)?;
+                    }
+                    PreType::CloneSessionEntry(session) => {
+                        put(kind, &mut self.sessions, session.session_id, session)?;
+                    }
+                }
+            }
+            other => return Err(refuse(Code::Unimplemented, format!("{other:?}"))),
+        }
+        self.log.push(Some(update.clone()));
+        self.move_packets();
+        Ok(())
+    }
+
+    /// Every packet under way goes through to its end.
+    pub fn drain(&mut self) {
+        self.log.push(None);
+        while !self.packets.is_empty() {
+            self.step(0);
+        }
+    }
+
+    fn update_table(&mut self, kind: update::Type, entry: &TableEntry) -> Result<(), Refusal> {
+        let p4info = self.p4info.as_ref().expect("a program");
+        let table = p4info
+            .tables
+            .iter()
+            .find(|t| id_of(t.preamble.as_ref()) == entry.table_id);
+        let table = table.ok_or_else(|| refuse(Code::NotFound, "no such table".to_owned()))?;
+        if table.is_const_table {
+            return Err(refuse(Code::PermissionDenied, "const".to_owned()));
+        }
+        let n = self
+            .tables
+            .keys()
+            .filter(|(id, _)| *id == entry.table_id)
+            .count();
+        if kind == update::Type::Insert && n as i64 >= table.size {
+            return Err(refuse(
+                Code::ResourceExhausted,
+                "the table is full".to_owned(),
+            ));
+        }
+        for field in &entry.r#match {
+            let Some(field_match::FieldMatchType::Exact(exact)) = &field.field_match_type else {
+                return Err(refuse(Code::InvalidArgument, "not exact".to_owned()));
+            };
+            check_canonical(&exact.value)?;
+        }
+        assert_eq!(entry.r#match.len(), table.match_fields.len(), "a whole key");
+        let key = (entry.table_id, key_of(entry));
+        let mut new = entry.clone();
+        let counter = self.tables.get(&key).and_then(|old| old.counter_data);
+        new.counter_data = entry
+            .counter_data
+            .or(counter)
+            .or(Some(CounterData::default()));
+        put(kind, &mut self.tables, key, &new)
+    }
+
+    fn check_index(&self, register_id: u32, index: u32) -> Result<(), Refusal> {
+        let p4info = self.p4info.as_ref().expect("a program");
+        let register = p4info
+            .registers
+            .iter()
+            .find(|r| id_of(r.preamble.as_ref()) == register_id);
+        let register =
+            register.ok_or_else(|| refuse(Code::NotFound, "no such register".to_owned()))?;
+        if i64::from(index) >= i64::from(register.size) {
+            return Err(refuse(Code::OutOfRange, format!("index {index}")));
+        }
+        Ok(())
+    }
+
+    fn move_packets(&mut self) {
+        let Some(mut random) = self.traffic.take() else {
+            return;
+        };
+        let presenters = self.presenters();
+        if !presenters.is_empty() && self.packets.len() < 20 {
+            let (presenter, group) = presenters[random.below(presenters.len() as u64) as usize];
+            let packet = Packet {
+                presenter,
+                group,
+                copies: None,
+                expected: Vec::new(),
+                got: Vec::new(),
+            };
+            self.packets.push(packet);
+            if self.register_id("groups").is_some() {
+                // The recirculation program reads presenter and block in one pass.
+                let last = self.packets.len() - 1;
+                self.step(last);
+            }
+        }
+        for _ in 0..2 {
+            if !self.packets.is_empty() {
+                let idx = random.below(self.packets.len() as u64) as usize;
+                self.step(idx);
+            }
+        }
+        self.traffic = Some(random);
+    }
+
+    fn presenters(&self) -> Vec<(Ipv4Addr, u32)> {
+        let id = self
+            .table_id("presenters")
+            .or_else(|| self.table_id("streams"));
+        let of_table = self
+            .tables
+            .iter()
+            .filter(|((table, _), _)| Some(*table) == id);
+        let presenter =
+            |(_, entry): (_, &TableEntry)| (ip(number(&entry.r#match[0])), arg(entry, 0) as u32);
+        of_table.map(presenter).collect()
+    }
+
+    /// Moves one packet on by one read of the program.
+    fn step(&mut self, idx: usize) {
+        let mut packet = self.packets.swap_remove(idx);
+        let Some(copies) = packet.copies.clone() else {
+            let copies = self.copies_of(packet.group);
+            packet.expected = copies
+                .iter()
+                .filter_map(|copy| self.viewer(packet.group, *copy))
+                .collect();
+            if packet.expected.len() != copies.len() {
+                self.violations.push(format!(
+                    "group {} names a viewer that is not there",
+                    packet.group
+                ));
+            }
+            packet.copies = Some(copies);
+            self.packets.push(packet);
+            return;
+        };
+        let Some(copy) = copies.get(packet.got.len()) else {
+            if packet.got != packet.expected {
+                let text = format!(
+                    "a packet of {} saw two versions: {:?} and {:?}",
+                    packet.presenter, packet.expected, packet.got
+                );
+                self.violations.push(text);
+            }
+            self.seen.push((packet.presenter, packet.got));
+            return;
+        };
+        match self.viewer(packet.group, *copy) {
+            Some(viewer) => packet.got.push(viewer),
+            None => {
+                self.violations.push(format!(
+                    "copy {copy} of group {} has no viewer any more",
+                    packet.group
+                ));
+                return;
+            }
+        }
+        self.packets.push(packet);
+    }
+
+    fn copies_of(&self, group: u32) -> Vec<u64> {
+        if self.register_id("groups").is_some() {
+            let block = self.register("groups", group);
+            return (0..block & 0xffff_ffff)
+                .map(|idx| (block >> 32) + idx)
+                .collect();
+        }
+        let replicas = self
+            .groups
+            .get(&group)
+            .map(|group| group.replicas.as_slice());
+        replicas
+            .unwrap_or_default()
+            .iter()
+            .map(|replica| replica.instance.into())
+            .collect()
+    }
+
+    fn viewer(&self, group: u32, copy: u64) -> Option<(Ipv4Addr, Mac)> {
+        if self.register_id("groups").is_some() {
+            let mac = Mac::from_u64(self.register("viewer_macs", copy as u32));
+            return Some((ip(self.register("viewer_ips", copy as u32)), mac));
+        }
+        let table = self.table_id("viewers")?;
+        let key = vec![(1, entities::bytes(group)), (2, entities::bytes(copy))];
+        let entry = self.tables.get(&(table, key))?;
+        Some((ip(arg(entry, 1)), Mac::from_u64(arg(entry, 0))))
+    }
+
+    fn table_id(&self, name: &str) -> Option<u32> {
+        let tables = &self.p4info.as_ref()?.tables;
+        let table = tables
+            .iter()
+            .find(|t| entities::is_named(t.preamble.as_ref(), name))?;
+        Some(id_of(table.preamble.as_ref()))
+    }
+
+    fn register_id(&self, name: &str) -> Option<u32> {
+        let registers = &self.p4info.as_ref()?.registers;
+        let register = registers
+            .iter()
+            .find(|r| entities::is_named(r.preamble.as_ref(), name))?;
+        Some(id_of(register.preamble.as_ref()))
+    }
+}
+
+impl Target for FakeSwitch {
+    type Error = Refusal;
+
+    async fn read(&mut self, entities: Vec<Entity>) -> Result<Vec<Entity>, Refusal> {
+        let mut found = Vec::new();
+        for entity in &entities {
+            found.extend(self.read_entity(entity)?);
+        }
+        Ok(found)
+    }
+
+    async fn write(&mut self, mut updates: Vec<Update>) -> Result<(), Refusal> {
+        self.largest_batch = self.largest_batch.max(updates.len());
+        // A server may reorder a batch; the worst of all orders is as good as any.
+        if let Some(random) = &mut self.traffic {
+            for idx in (1..updates.len()).rev() {
+                updates.swap(idx, random.below(idx as u64 + 1) as usize);
+            }
+        }
+        let refused = updates
+            .iter()
+            .filter_map(|update| self.update(update).err())
+            .next();
+        refused.map_or(Ok(()), Err)
+    }
+
+    async fn drain(&mut self) -> Result<(), Refusal> {
+        FakeSwitch::drain(self);
+        Ok(())
+    }
+}
+
+fn put<K: Ord, V: Clone>(
+    kind: update::Type,
+    entries: &mut BTreeMap<K, V>,
+    key: K,
+    value: &V,
+) -> Result<(), Refusal> {
+    let there = entries.contains_key(&key);
+    match kind {
+        update::Type::Insert if there => Err(refuse(Code::AlreadyExists, "is there".to_owned())),
+        update::Type::Modify | update::Type::Delete if !there => {
+            Err(refuse(Code::NotFound, "is not there".to_owned()))
+        }
+        update::Type::Delete => {
+            entries.remove(&key);
+            Ok(())
+        }
+        update::Type::Insert | update::Type::Modify => {
+            entries.insert(key, value.clone());
+            Ok(())
+        }
+        update::Type::Unspecified => Err(refuse(Code::InvalidArgument, "no type".to_owned())),
+    }
+}
+
+fn check_canonical(value: &[u8]) -> Result<(), Refusal> {
+    let canonical = matches!(value, [0] | [1..=255, ..]);
+    if canonical {
+        Ok(())
+    } else {
+        Err(refuse(Code::InvalidArgument, format!("{value:?}")))
+    }
+}
+
+fn refuse(code: Code, message: String) -> Refusal {
+    Refusal { code, message }
+}
+
+fn key_of(entry: &TableEntry) -> Key {
+    entry
+        .r#match
+        .iter()
+        .map(|field| (field.field_id, entities::bytes(number(field))))
+        .collect()
+}
+
+fn number(field: &p4runtime_proto::p4::v1::FieldMatch) -> u64 {
+    match &field.field_match_type {
+        Some(field_match::FieldMatchType::Exact(exact)) => {
+            entities::number(&exact.value).expect("64 bits")
+        }
+        other => unreachable!("{other:?}"),
+    }
+}
+
+fn exact(field_id: u32, value: u64) -> p4runtime_proto::p4::v1::FieldMatch {
+    let value = field_match::Exact {
+        value: entities::bytes(value),
+    };
+    p4runtime_proto::p4::v1::FieldMatch {
+        field_id,
+        field_match_type: Some(field_match::FieldMatchType::Exact(value)),
+    }
+}
+
+fn arg(entry: &TableEntry, idx: usize) -> u64 {
+    match entry
+        .action
+        .as_ref()
+        .and_then(|action| action.r#type.as_ref())
+    {
+        Some(table_action::Type::Action(action)) => {
+            entities::number(&action.params[idx].value).expect("64 bits")
+        }
+        other => unreachable!("{other:?}"),
+    }
+}
+
+fn ip(value: u64) -> Ipv4Addr {
+    Ipv4Addr::from(u32::try_from(value).expect("32 bits"))
+}
+
+fn id_of(preamble: Option<&p4runtime_proto::p4::config::v1::Preamble>) -> u32 {
+    preamble.map_or(0, |p| p.id)
+}
+
+fn index_of(index: Option<&p4runtime_proto::p4::v1::Index>) -> u32 {
+    u32::try_from(index.expect("an index").index).expect("32 bits")
+}
