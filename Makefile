@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 # ethtool and bridge are in sbin, which a Debian user's PATH lacks.
 export PATH := $(PATH):/usr/sbin:/sbin
 
-PIP_INSTALL := -m pip install --quiet --no-input --disable-pip-version-check --require-hashes
+PIP_INSTALL := -m pip install --quiet --no-input --disable-pip-version-check
 IN_NAMESPACES := $(CURDIR)/scripts/in-namespaces
 # Rust's tests make network namespaces too.
 CARGO_TEST_RUNNER := target."cfg(unix)".runner=["$(IN_NAMESPACES)"]
