@@ -1,7 +1,7 @@
-"""Runs a command beside a running switch: `python -m lab.beside_switch PROGRAM.p4 -- COMMAND`.
+"""Runs a command beside a running switch: `python -m lab.beside_switch [-p FILE.p4] -- COMMAND`.
 
-The command runs in the switch's own network namespace; `REPRISE_SWITCH` is the gRPC address and
-`REPRISE_PROGRAM` the program. Its exit code is this module's.
+The command runs in the switch's own network namespace, its exit code is this module's. The gRPC
+address is in `REPRISE_SWITCH`, where `reprise` looks, and in `REPRISE_P4RUNTIME` for other clients.
 """
 
 import argparse
@@ -21,12 +21,12 @@ N_HOSTS = 1
 def main() -> int:
     """The command line; the exit code."""
     parser = argparse.ArgumentParser(prog="python -m lab.beside_switch", description=__doc__)
-    parser.add_argument("program", type=Path)
+    parser.add_argument("-p", "--program", type=Path, help="left out: the command brings one")
     parser.add_argument("command", nargs="+")
     arguments = parser.parse_args()
     interrupt_on_termination()
-    program = arguments.program.resolve()
-    environment = {**os.environ, "REPRISE_SWITCH": GRPC_ADDRESS, "REPRISE_PROGRAM": str(program)}
+    program = arguments.program.resolve() if arguments.program else None
+    environment = dict(os.environ, REPRISE_SWITCH=GRPC_ADDRESS, REPRISE_P4RUNTIME=GRPC_ADDRESS)
     try:
         with tempfile.TemporaryDirectory() as folder, Star(N_HOSTS) as star:
             log = Path(folder, "switch.log")
