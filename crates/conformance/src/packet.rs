@@ -1,0 +1,104 @@
+//! Frames for tests, built and taken apart by `etherparse`, so that no checksum of ours checks a
+//! checksum of ours.
+
+use std::net::Ipv4Addr;
+
+use etherparse::{Ipv4Slice, NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
+
+use crate::sfu::{PRESENTER_IP, PRESENTER_MAC, SFU_IP, SFU_MAC, STREAM_PORT};
+
+/// UDP source port of the presenter's packets.
+pub const PRESENTER_PORT: u16 = 40_000;
+
+/// A presenter's packet to the SFU, both checksums right.
+pub fn presenter_frame(ttl: u8, payload: &[u8]) -> Vec<u8> {
+    udp_frame(PRESENTER_IP, STREAM_PORT, ttl, payload)
+}
+
+/// A UDP packet to the SFU from an address to a port, both checksums right.
+pub fn udp_frame(src: Ipv4Addr, dst_port: u16, ttl: u8, payload: &[u8]) -> Vec<u8> {
+    let builder = PacketBuilder::ethernet2(PRESENTER_MAC, SFU_MAC)
+        .ipv4(src.octets(), SFU_IP.octets(), ttl)
+        .udp(PRESENTER_PORT, dst_port);
+    let mut frame = Vec::with_capacity(builder.size(payload.len()));
+    builder.write(&mut frame, payload).expect("a Vec takes everything");
+    frame
+}
+
+/// An ICMP echo request to the SFU.
+pub fn echo_request(payload: &[u8]) -> Vec<u8> {
+    let builder = PacketBuilder::ethernet2(PRESENTER_MAC, SFU_MAC)
+        .ipv4(PRESENTER_IP.octets(), SFU_IP.octets(), 64)
+        .icmpv4_echo_request(7, 1);
+    let mut frame = Vec::with_capacity(builder.size(payload.len()));
+    builder.write(&mut frame, payload).expect("a Vec takes everything");
+    frame
+}
+
+/// An ARP frame: operation 1 asks for the target, 2 answers the SFU.
+pub fn arp(operation: u16, target: Ipv4Addr) -> Vec<u8> {
+    let destination = if operation == 1 { [0xff; 6] } else { SFU_MAC };
+    let mut frame = Vec::with_capacity(60);
+    frame.extend(destination);
+    frame.extend(PRESENTER_MAC);
+    frame.extend([8, 6, 0, 1, 8, 0, 6, 4]);
+    frame.extend(operation.to_be_bytes());
+    frame.extend(PRESENTER_MAC);
+    frame.extend(PRESENTER_IP.octets());
+    frame.extend(if operation == 1 { [0; 6] } else { SFU_MAC });
+    frame.extend(target.octets());
+    frame.resize(60, 0);
+    frame
+}
+
+/// A copy that left, taken apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UdpCopy {
+    /// Ethernet destination and source.
+    pub macs: ([u8; 6], [u8; 6]),
+    /// IPv4 source and destination.
+    pub ips: (Ipv4Addr, Ipv4Addr),
+    /// TTL.
+    pub ttl: u8,
+    /// UDP source and destination.
+    pub ports: (u16, u16),
+    /// UDP payload.
+    pub payload: Vec<u8>,
+    /// The UDP checksum as it stands in the packet.
+    pub udp_checksum: u16,
+    /// Whether the UDP checksum is what a full computation gives.
+    pub udp_checksum_right: bool,
+}
+
+/// Takes a frame apart; the IPv4 header checksum must be right.
+pub fn udp_copy(frame: &[u8]) -> UdpCopy {
+    let sliced = SlicedPacket::from_ethernet(frame).expect("a whole packet");
+    let ethernet = sliced.link.as_ref().and_then(|link| link.ethernet2()).expect("Ethernet");
+    let Some(NetSlice::Ipv4(ipv4)) = &sliced.net else { panic!("not IPv4: {frame:02x?}") };
+    let Some(TransportSlice::Udp(udp)) = &sliced.transport else { panic!("not UDP: {frame:02x?}") };
+    assert_header_checksum(ipv4);
+    let header = ipv4.header();
+    let expected = udp
+        .to_header()
+        .calc_checksum_ipv4_raw(header.source(), header.destination(), udp.payload())
+        .expect("the payload is short enough");
+    UdpCopy {
+        macs: (ethernet.destination(), ethernet.source()),
+        ips: (header.source_addr(), header.destination_addr()),
+        ttl: header.ttl(),
+        ports: (udp.source_port(), udp.destination_port()),
+        payload: udp.payload().to_vec(),
+        udp_checksum: udp.checksum(),
+        udp_checksum_right: udp.checksum() == expected,
+    }
+}
+
+/// Fails if the IPv4 header's checksum is not what a full computation gives.
+pub fn assert_header_checksum(ipv4: &Ipv4Slice<'_>) {
+    let header = ipv4.header();
+    assert_eq!(
+        header.header_checksum(),
+        header.to_header().calc_header_checksum(),
+        "IPv4 header checksum of {header:?}"
+    );
+}

@@ -1,0 +1,221 @@
+//! The SFU programs on an in-memory switch: set up by direct control calls, fed with frames, for
+//! tests of what the programs do. The controller is not involved; `tests/one_version.rs` has it.
+
+use std::net::Ipv4Addr;
+
+use dataplane::{
+    ActionCall, CloneSession, MatchField, MulticastGroup, PortId, Program, Replica, Switch,
+    SwitchConfig, TableEntry, Transmit,
+};
+
+/// The port that the conference uses.
+pub const SFU_PORT: PortId = PortId(1);
+/// The SFU's own address on [`SFU_PORT`].
+pub const SFU_IP: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 100);
+/// The SFU's own MAC on [`SFU_PORT`].
+pub const SFU_MAC: [u8; 6] = [2, 0, 0, 0, 1, 100];
+/// The presenter of group [`GROUP`].
+pub const PRESENTER_IP: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 1);
+/// The presenter's MAC.
+pub const PRESENTER_MAC: [u8; 6] = [2, 0, 0, 0, 1, 1];
+/// The UDP port of the presenter's stream.
+pub const STREAM_PORT: u16 = 5004;
+/// The group under test.
+pub const GROUP: u16 = 4;
+/// The mirror session of the recirculation program.
+const MIRROR_SESSION: u32 = 100;
+
+/// One of the two programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SfuProgram {
+    /// `p4/sfu_recirculation.p4`
+    Recirculation,
+    /// `p4/sfu.p4`
+    Replication,
+}
+
+impl SfuProgram {
+    /// Both, for tests that hold for either.
+    pub const ALL: [SfuProgram; 2] = [SfuProgram::Recirculation, SfuProgram::Replication];
+
+    /// Path of the source below the repository's root.
+    pub fn path(self) -> &'static str {
+        match self {
+            SfuProgram::Recirculation => "p4/sfu_recirculation.p4",
+            SfuProgram::Replication => "p4/sfu.p4",
+        }
+    }
+}
+
+/// A viewer as the programs know it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Viewer {
+    /// Ethernet destination of its copies.
+    pub mac: [u8; 6],
+    /// IPv4 destination of its copies.
+    pub ip: Ipv4Addr,
+    /// UDP destination of its copies; the recirculation program has no place for it.
+    pub udp_port: u16,
+}
+
+impl Viewer {
+    /// The `n`th of up to 65,536 distinct viewers.
+    pub fn nth(n: u16) -> Self {
+        let [high, low] = n.to_be_bytes();
+        Self {
+            mac: [2, 0, 0, 1, high, low],
+            ip: Ipv4Addr::new(10, 1, high, low),
+            udp_port: 6000 + n % 1000,
+        }
+    }
+}
+
+/// A switch with one of the programs, the SFU's address and one presenter.
+pub struct Sfu {
+    /// The switch itself.
+    pub switch: Switch,
+    program: SfuProgram,
+}
+
+impl Sfu {
+    /// Compiles and loads the program and sets up address, mirror session and presenter.
+    pub fn new(program: SfuProgram, config: SwitchConfig) -> Self {
+        let mut switch = Switch::new(config);
+        switch.add_port(SFU_PORT);
+        switch.set_program(crate::compile::program_at(program.path()));
+        let mut sfu = Self { switch, program };
+        sfu.insert(
+            "own_addresses",
+            "set_own_mac",
+            &[&SFU_PORT.0.to_be_bytes(), &SFU_IP.octets()],
+            &[&SFU_MAC],
+        );
+        match program {
+            SfuProgram::Recirculation => {
+                sfu.insert(
+                    "presenters",
+                    "set_group",
+                    &[&PRESENTER_IP.octets()],
+                    &[&GROUP.to_be_bytes(), &[0]],
+                );
+                sfu.switch
+                    .insert_clone_session(CloneSession {
+                        id: MIRROR_SESSION,
+                        replicas: vec![Replica { port: SFU_PORT, instance: 0 }],
+                        truncate_bytes: None,
+                        class_of_service: 0,
+                    })
+                    .expect("session 100 is free");
+            }
+            SfuProgram::Replication => sfu.insert(
+                "streams",
+                "set_group",
+                &[&PRESENTER_IP.octets(), &STREAM_PORT.to_be_bytes()],
+                &[&GROUP.to_be_bytes(), &[0]],
+            ),
+        }
+        sfu
+    }
+
+    /// Gives an empty switch's group its viewers.
+    pub fn set_viewers(&mut self, viewers: &[Viewer]) {
+        match self.program {
+            SfuProgram::Recirculation => {
+                for (slot, viewer) in (0u64..).zip(viewers) {
+                    self.write_register("viewer_ips", slot, &viewer.ip.octets());
+                    self.write_register("viewer_macs", slot, &viewer.mac);
+                    self.write_register("viewer_ids", slot, &slot.to_be_bytes());
+                }
+                let block = (viewers.len() as u64).to_be_bytes();
+                self.write_register("groups", u64::from(GROUP), &block);
+            }
+            SfuProgram::Replication => {
+                let mut replicas = Vec::new();
+                for (rid, viewer) in (1u16..).zip(viewers) {
+                    self.insert(
+                        "viewers",
+                        "send_to",
+                        &[&GROUP.to_be_bytes(), &rid.to_be_bytes()],
+                        &[&viewer.mac, &viewer.ip.octets(), &viewer.udp_port.to_be_bytes()],
+                    );
+                    replicas.push(Replica { port: SFU_PORT, instance: rid });
+                }
+                self.switch
+                    .insert_multicast_group(MulticastGroup { id: u32::from(GROUP), replicas })
+                    .expect("the group is new");
+            }
+        }
+    }
+
+    /// Gives a frame to the SFU's port and takes everything that leaves.
+    pub fn send(&mut self, frame: &[u8]) -> Vec<Transmit> {
+        self.switch.handle_frame(0, SFU_PORT, frame);
+        std::iter::from_fn(|| self.switch.poll_transmit(0)).collect()
+    }
+
+    /// Every verdict's name and how many packets got it.
+    pub fn verdicts(&self) -> Vec<(String, u64)> {
+        let program = self.switch.program().expect("a program is set");
+        let table = self.full_name("verdicts");
+        let table = program.table(&table).expect("the program has verdicts");
+        self.switch
+            .entries(table)
+            .into_iter()
+            .map(|entry| {
+                let name = program.action_info(entry.action.action).name.clone();
+                let short = name.rsplit('.').next().unwrap_or(&name).to_owned();
+                (short, entry.counter.packets)
+            })
+            .collect()
+    }
+
+    /// How many packets got one verdict.
+    pub fn verdict(&self, name: &str) -> u64 {
+        self.verdicts()
+            .into_iter()
+            .find_map(|(verdict, packets)| (verdict == name).then_some(packets))
+            .unwrap_or_else(|| panic!("no verdict is called {name}"))
+    }
+
+    fn insert(&mut self, table: &str, action: &str, key: &[&[u8]], args: &[&[u8]]) {
+        let program = self.switch.program().expect("a program is set");
+        let table_id = program.table(&self.full_name(table)).expect("the table exists");
+        let action = program
+            .tables()
+            .find(|(id, _)| *id == table_id)
+            .and_then(|(_, info)| {
+                info.actions.iter().copied().find(|&id| {
+                    program.action_info(id).name.rsplit('.').next() == Some(action)
+                })
+            })
+            .expect("the table has the action");
+        let entry = TableEntry {
+            key: key.iter().map(|value| MatchField::Exact(value.to_vec())).collect(),
+            priority: 0,
+            action: ActionCall { action, args: args.iter().map(|arg| arg.to_vec()).collect() },
+            is_const: false,
+            counter: dataplane::CounterValue::default(),
+        };
+        self.switch.insert_entry(table_id, entry).expect("the entry is new");
+    }
+
+    fn write_register(&mut self, register: &str, index: u64, value: &[u8]) {
+        let program = self.switch.program().expect("a program is set");
+        let register = program
+            .registers()
+            .find(|(_, info)| info.name.rsplit('.').next() == Some(register))
+            .map(|(id, _)| id)
+            .expect("the register exists");
+        self.switch.set_register_cell(register, index, value).expect("the index is in range");
+    }
+
+    /// The fully qualified name of a table given by its last part.
+    fn full_name(&self, short: &str) -> String {
+        let program = self.switch.program().expect("a program is set");
+        program
+            .tables()
+            .map(|(_, info)| info.name.clone())
+            .find(|name| name.rsplit('.').next() == Some(short))
+            .unwrap_or_else(|| panic!("no table is called {short}"))
+    }
+}
