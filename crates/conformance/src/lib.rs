@@ -1,3 +1,7 @@
-//! Development only: one corpus on every engine; the architecture test.
+//! Development only: one corpus on every engine, whole-system tests in virtual time, the
+//! architecture test.
 
+pub mod compile;
+pub mod packet;
+pub mod sfu;
 pub mod stf;

@@ -3,7 +3,7 @@
 
 use std::net::Ipv4Addr;
 
-use etherparse::{Ipv4Slice, NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
+use etherparse::{Ipv4Slice, LinkSlice, NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
 
 use crate::sfu::{PRESENTER_IP, PRESENTER_MAC, SFU_IP, SFU_MAC, STREAM_PORT};
 
@@ -73,7 +73,7 @@ pub struct UdpCopy {
 /// Takes a frame apart; the IPv4 header checksum must be right.
 pub fn udp_copy(frame: &[u8]) -> UdpCopy {
     let sliced = SlicedPacket::from_ethernet(frame).expect("a whole packet");
-    let ethernet = sliced.link.as_ref().and_then(|link| link.ethernet2()).expect("Ethernet");
+    let Some(LinkSlice::Ethernet2(ethernet)) = &sliced.link else { panic!("not Ethernet") };
     let Some(NetSlice::Ipv4(ipv4)) = &sliced.net else { panic!("not IPv4: {frame:02x?}") };
     let Some(TransportSlice::Udp(udp)) = &sliced.transport else { panic!("not UDP: {frame:02x?}") };
     assert_header_checksum(ipv4);

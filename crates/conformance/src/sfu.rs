@@ -4,7 +4,7 @@
 use std::net::Ipv4Addr;
 
 use dataplane::{
-    ActionCall, CloneSession, MatchField, MulticastGroup, PortId, Program, Replica, Switch,
+    ActionCall, CloneSession, MatchField, MulticastGroup, PortId, Replica, Switch,
     SwitchConfig, TableEntry, Transmit,
 };
 
@@ -122,12 +122,12 @@ impl Sfu {
         match self.program {
             SfuProgram::Recirculation => {
                 for (slot, viewer) in (0u64..).zip(viewers) {
-                    self.write_register("viewer_ips", slot, &viewer.ip.octets());
-                    self.write_register("viewer_macs", slot, &viewer.mac);
-                    self.write_register("viewer_ids", slot, &slot.to_be_bytes());
+                    self.write_register("SfuIngress.viewer_rewrite.viewer_ips", slot, &viewer.ip.octets());
+                    self.write_register("SfuIngress.viewer_rewrite.viewer_macs", slot, &viewer.mac);
+                    self.write_register("SfuIngress.viewer_rewrite.viewer_ids", slot, &slot.to_be_bytes());
                 }
                 let block = (viewers.len() as u64).to_be_bytes();
-                self.write_register("groups", u64::from(GROUP), &block);
+                self.write_register("SfuIngress.group_block.groups", u64::from(GROUP), &block);
             }
             SfuProgram::Replication => {
                 let mut replicas = Vec::new();
@@ -162,9 +162,8 @@ impl Sfu {
             .entries(table)
             .into_iter()
             .map(|entry| {
-                let name = program.action_info(entry.action.action).name.clone();
-                let short = name.rsplit('.').next().unwrap_or(&name).to_owned();
-                (short, entry.counter.packets)
+                let name = program.action_info(entry.action.action).expect("an entry's action exists").name.clone();
+                (last_part(&name).to_owned(), entry.counter.packets)
             })
             .collect()
     }
@@ -185,7 +184,7 @@ impl Sfu {
             .find(|(id, _)| *id == table_id)
             .and_then(|(_, info)| {
                 info.actions.iter().copied().find(|&id| {
-                    program.action_info(id).name.rsplit('.').next() == Some(action)
+                    program.action_info(id).is_some_and(|info| last_part(&info.name) == action)
                 })
             })
             .expect("the table has the action");
@@ -201,11 +200,7 @@ impl Sfu {
 
     fn write_register(&mut self, register: &str, index: u64, value: &[u8]) {
         let program = self.switch.program().expect("a program is set");
-        let register = program
-            .registers()
-            .find(|(_, info)| info.name.rsplit('.').next() == Some(register))
-            .map(|(id, _)| id)
-            .expect("the register exists");
+        let register = program.register(register).expect("the register exists");
         self.switch.set_register_cell(register, index, value).expect("the index is in range");
     }
 
@@ -215,7 +210,12 @@ impl Sfu {
         program
             .tables()
             .map(|(_, info)| info.name.clone())
-            .find(|name| name.rsplit('.').next() == Some(short))
+            .find(|name| last_part(name) == short)
             .unwrap_or_else(|| panic!("no table is called {short}"))
     }
+}
+
+/// The last part of a fully qualified name.
+fn last_part(name: &str) -> &str {
+    name.rsplit('.').next().unwrap_or(name)
 }

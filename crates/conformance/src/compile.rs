@@ -1,0 +1,34 @@
+//! P4 programs of this repository, compiled and loaded.
+
+use std::path::{Path, PathBuf};
+
+/// The repository's root.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Compiles P4 source to BMv2 JSON text.
+///
+/// # Errors
+/// The compiler's diagnostics.
+pub fn bmv2_json(path: &Path, text: &str) -> Result<String, String> {
+    let provider = |path: &str| std::fs::read_to_string(path).ok();
+    let options = p4_compiler::Options::default();
+    let output = p4_compiler::compile(&path.display().to_string(), text, &provider, &options);
+    let json = output.bmv2_json.ok_or_else(|| format!("{:#?}", output.diagnostics))?;
+    serde_json::to_string(&json).map_err(|error| error.to_string())
+}
+
+/// Compiles and loads the program at a path below the repository's root.
+///
+/// # Panics
+/// If the program cannot be read, compiled or loaded.
+#[expect(clippy::panic, reason = "a test's set-up")]
+pub fn program_at(path: &str) -> dataplane::Program {
+    let path = root().join(path);
+    let program = std::fs::read_to_string(&path)
+        .map_err(|error| error.to_string())
+        .and_then(|text| bmv2_json(&path, &text))
+        .and_then(|json| dataplane::Program::from_json_str(&json).map_err(|e| e.to_string()));
+    program.unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
