@@ -126,6 +126,44 @@ fn command(line: &str) -> Parsed<Command> {
         }
         "no_packet" => Command::NoPacket,
         "wait" => Command::Wait,
+        "register_write" | "register_check" => {
+            let (register, index, value) = (word(0)?.into(), int(word(1)?)?, number(word(2)?)?);
+            if name == "register_write" {
+                Command::RegisterWrite(register, index, value)
+            } else {
+                Command::RegisterCheck(register, index, value)
+            }
+        }
+        "check_counter" => {
+            let bytes = match word(2)? {
+                "packets" => false,
+                "bytes" => true,
+                other => return Err(format!("expected packets or bytes, found \"{other}\"")),
+            };
+            if word(3)? != "==" {
+                return Err(format!("expected \"==\", found \"{}\"", word(3)?));
+            }
+            let (counter, index) = (word(0)?.into(), int(word(1)?)?);
+            Command::CheckCounter {
+                counter,
+                index,
+                bytes,
+                value: int(word(4)?)?,
+            }
+        }
+        _ => traffic(name, &words)?,
+    })
+}
+
+/// Groups and sessions.
+fn traffic(name: &str, words: &[&str]) -> Parsed<Command> {
+    let word = |index: usize| {
+        words
+            .get(index)
+            .copied()
+            .ok_or_else(|| format!("{name}: expected a word {}", index + 1))
+    };
+    Ok(match name {
         "mc_group" => {
             let replica = |word: &&str| {
                 let (port, rid) = word.split_once(':').ok_or("expected PORT:RID")?;
@@ -152,31 +190,6 @@ fn command(line: &str) -> Parsed<Command> {
         "mc_node_associate" => Command::NodeAssociate(int(word(0)?)?, int(word(1)?)?),
         "mirroring_add" => Command::Mirror(int(word(0)?)?, int(word(1)?)?),
         "mirroring_add_mc" => Command::MirrorGroup(int(word(0)?)?, int(word(1)?)?),
-        "register_write" | "register_check" => {
-            let (register, index, value) = (word(0)?.into(), int(word(1)?)?, number(word(2)?)?);
-            if name == "register_write" {
-                Command::RegisterWrite(register, index, value)
-            } else {
-                Command::RegisterCheck(register, index, value)
-            }
-        }
-        "check_counter" => {
-            let bytes = match word(2)? {
-                "packets" => false,
-                "bytes" => true,
-                other => return Err(format!("expected packets or bytes, found \"{other}\"")),
-            };
-            if word(3)? != "==" {
-                return Err(format!("expected \"==\", found \"{}\"", word(3)?));
-            }
-            let (counter, index) = (word(0)?.into(), int(word(1)?)?);
-            Command::CheckCounter {
-                counter,
-                index,
-                bytes,
-                value: int(word(4)?)?,
-            }
-        }
         other => return Err(format!("unknown command \"{other}\"")),
     })
 }
