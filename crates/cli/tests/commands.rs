@@ -553,3 +553,43 @@ fn help_teaches_with_examples() {
         assert!(help.contains("Example"), "{words}: {help}");
     }
 }
+
+#[test]
+fn p4_source_is_compiled_checked_and_loaded() {
+    let bench = Bench::new(None);
+    for (name, kind) in [
+        ("sfu", "replication"),
+        ("sfu_recirculation", "recirculation"),
+    ] {
+        let source = format!("{}/../../p4/{name}.p4", env!("CARGO_MANIFEST_DIR"));
+        let files = bench.json(&format!("compile {source} -o out"));
+        assert_eq!(files["files"].as_array().expect("files").len(), 3);
+        bench.ok(&format!("check {source}"));
+        bench.ok(&format!("pipeline set {source}"));
+        assert_eq!(bench.json("pipeline show")["kind"], kind);
+        let from_source = bench.server.switch().device_config.clone();
+        bench.ok(&format!("pipeline set out/{name}.json"));
+        assert_eq!(bench.server.switch().device_config, from_source);
+    }
+}
+
+#[test]
+fn p4_source_with_a_mistake_is_refused_with_its_place() {
+    let bench = Bench::new(None);
+    bench.file("bad.p4", "parser x( {");
+    for words in ["check bad.p4", "compile bad.p4", "pipeline set bad.p4"] {
+        let output = bench.run(words);
+        assert_eq!(output.status.code(), Some(1), "{words}");
+        let error = text(&output.stderr);
+        assert!(error.contains("bad.p4:1:11"), "{words}: {error}");
+        assert!(
+            error.ends_with("reprise: bad.p4: not compiled, 1 error\n"),
+            "{words}: {error}"
+        );
+    }
+    assert!(
+        bench
+            .fails("check none.p4")
+            .starts_with("none.p4: No such file")
+    );
+}

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use p4_compiler::{Diagnostic, Severity};
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::text_format;
 use prost::Message;
@@ -65,10 +66,20 @@ pub fn compile(global: &Global, path: &Path, output: &Path) -> Result<(), Failur
 }
 
 pub fn check(global: &Global, path: &Path) -> Result<(), Failure> {
-    compile_source(path)?;
+    let (program, diagnostics) = compile_with_diagnostics(path)?;
     if global.json {
-        output::json(&serde_json::json!({ "program": path.display().to_string(), "ok": true }));
+        output::json(&serde_json::json!({
+            "program": path.display().to_string(),
+            "ok": program.is_some(),
+            "diagnostics": diagnostics,
+        }));
     } else {
+        show(&diagnostics);
+    }
+    if program.is_none() {
+        return Err(refused(path, &diagnostics));
+    }
+    if !global.json {
         output::text(format!("{}: ok", path.display()));
     }
     Ok(())
@@ -102,10 +113,44 @@ fn read_p4info(path: &Path) -> Result<P4Info, Failure> {
     text_format::parse_p4info(&text).map_err(|error| Failure::in_file(path, &error))
 }
 
+/// Compiles and shows errors and warnings on standard error.
 fn compile_source(path: &Path) -> Result<Program, Failure> {
-    read(path)?;
-    Err(Failure::in_file(
+    let (program, diagnostics) = compile_with_diagnostics(path)?;
+    show(&diagnostics);
+    program.ok_or_else(|| refused(path, &diagnostics))
+}
+
+fn compile_with_diagnostics(path: &Path) -> Result<(Option<Program>, Vec<Diagnostic>), Failure> {
+    let text = fs::read_to_string(path).map_err(|error| Failure::in_file(path, &error))?;
+    let source = |path: &str| fs::read_to_string(path).ok();
+    let name = path.display().to_string();
+    let output = p4_compiler::compile(&name, &text, &source, &p4_compiler::Options::default());
+    let program = match (output.bmv2_json, output.p4info) {
+        (Some(json), Some(p4info)) => Some(Program {
+            json: serde_json::to_vec(&json)?,
+            p4info,
+        }),
+        _ => None,
+    };
+    Ok((program, output.diagnostics))
+}
+
+fn show(diagnostics: &[Diagnostic]) {
+    diagnostics
+        .iter()
+        .for_each(|diagnostic| eprint!("{}", diagnostic.render()));
+}
+
+fn refused(path: &Path, diagnostics: &[Diagnostic]) -> Failure {
+    let n = diagnostics
+        .iter()
+        .filter(|d| d.severity == Severity::Error)
+        .count();
+    Failure::in_file(
         path,
-        &"this build has no P4 compiler yet, give the compiled program (NAME.json)",
-    ))
+        &format!(
+            "not compiled, {n} {}",
+            if n == 1 { "error" } else { "errors" }
+        ),
+    )
 }
