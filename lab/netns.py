@@ -1,0 +1,199 @@
+"""A star of network namespaces: hosts around one Linux bridge, and the SFU's link.
+
+    h1 ... hN  --veth--  bridge  --veth--  sfu0 (no address; the switch alone speaks there)
+
+Everything is made with ip(8) in namespaces of its own and removed when the `Star` is left,
+whatever the reason. The bridge forwards at once (no spanning tree), knows every host beforehand
+(permanent entries, so no copy is flooded) and does not snoop on multicast. IPv6 is off, so no
+frame is on a link that the lab did not send.
+"""
+
+import itertools
+import os
+import socket
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.addresses import (
+    N_HOSTS_MAX,
+    SFU_MAC,
+    SUBNET_PREFIX_LEN,
+    ip_of,
+    mac_of,
+)
+from lab.process import TERMINATION_TIMEOUT_S, Child, ChildError, deaf_to_signals, run
+
+NAMESPACES = Path("/run/netns")
+NAME_PREFIX = "reprise"
+HOST_INTERFACE = "eth0"
+SFU_INTERFACE = "sfu0"
+SFU_LINK_AT_BRIDGE = "to-sfu"
+MTU_MAX_BYTES = 9000
+
+_serial_numbers = itertools.count(1)
+
+
+class NamespaceError(RuntimeError):
+    """Network namespaces cannot be had here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """A named network namespace."""
+
+    name: str
+
+    @property
+    def path(self) -> Path:
+        """The file that holds it."""
+        return NAMESPACES / self.name
+
+    def command(self, argv: Sequence[str]) -> list[str]:
+        """`argv` to be run inside; unlike `ip netns exec` this leaves all mounts alone."""
+        return ["nsenter", f"--net={self.path}", "--", *argv]
+
+    def run(self, argv: Sequence[str], *, timeout_s: float = 30.0) -> str:
+        """Runs a short command inside; its output."""
+        return run(self.command(argv), timeout_s=timeout_s)
+
+    def start(self, argv: Sequence[str], log: Path) -> Child:
+        """Starts a process inside."""
+        return Child(self.command(argv), log)
+
+    def set_offload(self, interface: str, *, on: bool) -> None:
+        """Transmit checksum offload of `interface`; off makes the sender finish its checksums."""
+        self.run(["ethtool", "-K", interface, "tx", "on" if on else "off"])
+
+    def udp_counters(self) -> dict[str, int]:
+        """The UDP counters of /proc/net/snmp (RFC 4113 and Linux' own), by name."""
+        lines = self.run(["cat", "/proc/net/snmp"]).splitlines()
+        names, values = (line.split()[1:] for line in lines if line.startswith("Udp:"))
+        return {name: int(value) for name, value in zip(names, values, strict=True)}
+
+
+class Star:
+    """The topology; a context manager.
+
+    Several may exist at once, in one process or in many: names hold the process and a number.
+    """
+
+    def __init__(self, n_hosts: int, *, mtu_bytes: int = 1500) -> None:
+        if not 1 <= n_hosts <= N_HOSTS_MAX:
+            raise ValueError(f"a star has 1 to {N_HOSTS_MAX} hosts, not {n_hosts}")
+        if not 576 <= mtu_bytes <= MTU_MAX_BYTES:
+            raise ValueError(f"the MTU is 576 to {MTU_MAX_BYTES} bytes, not {mtu_bytes}")
+        self.name = f"{NAME_PREFIX}-{os.getpid()}-{next(_serial_numbers)}"
+        self.mtu_bytes = mtu_bytes
+        self.bridge = Namespace(f"{self.name}-bridge")
+        self.sfu = Namespace(f"{self.name}-sfu")
+        self._hosts = {n: Namespace(f"{self.name}-h{n}") for n in range(1, n_hosts + 1)}
+
+    def host(self, number: int) -> Namespace:
+        """The namespace of host `number`, from 1."""
+        return self._hosts[number]
+
+    @property
+    def namespaces(self) -> tuple[Namespace, ...]:
+        """All of them."""
+        return (self.bridge, self.sfu, *self._hosts.values())
+
+    def __enter__(self) -> "Star":
+        require_namespaces()
+        remove_leftovers()
+        try:
+            self._make()
+        except BaseException:
+            self.remove()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+    def remove(self) -> None:
+        """Ends what still runs inside and removes every namespace; harmless when repeated."""
+        with deaf_to_signals():
+            for namespace in self.namespaces:
+                if namespace.path.exists():
+                    _end_processes(namespace)
+                    run(["ip", "netns", "delete", namespace.name])
+
+    def _make(self) -> None:
+        for namespace in self.namespaces:
+            run(["ip", "netns", "add", namespace.name])
+            namespace.run(["sh", "-c", _DISABLE_IPV6])
+        bridge = self.bridge.name
+        run(
+            ["ip", "-n", bridge, "-batch", "-"],
+            stdin="link add br0 type bridge stp_state 0 forward_delay 0 mcast_snooping 0\n"
+            f"link set br0 mtu {self.mtu_bytes} up\n",
+        )
+        for number, host in self._hosts.items():
+            self._link(f"to-h{number}", host, HOST_INTERFACE, mac_of(number))
+            address = f"{ip_of(number)}/{SUBNET_PREFIX_LEN}"
+            run(["ip", "-n", host.name, "address", "add", address, "dev", HOST_INTERFACE])
+        self._link(SFU_LINK_AT_BRIDGE, self.sfu, SFU_INTERFACE, SFU_MAC)
+
+    def _link(self, port: str, far: Namespace, interface: str, mac: str) -> None:
+        run(
+            ["ip", "-n", self.bridge.name, "-batch", "-"],
+            stdin=f"link add {port} mtu {self.mtu_bytes} type veth peer name {interface} "
+            f"address {mac} mtu {self.mtu_bytes} netns {far.name}\n"
+            f"link set {port} master br0 up\n",
+        )
+        run(
+            ["ip", "-n", far.name, "-batch", "-"],
+            stdin=f"link set lo up\nlink set {interface} addrgenmode none up\n",
+        )
+        run(["bridge", "-n", self.bridge.name, "fdb", "add", mac, "dev", port, "master", "static"])
+
+
+# By hand, for sysctl(8) is in no bare system; a kernel without IPv6 has nothing to turn off.
+_DISABLE_IPV6 = """
+for switch in /proc/sys/net/ipv6/conf/all/disable_ipv6 \\
+              /proc/sys/net/ipv6/conf/default/disable_ipv6; do
+    [ ! -e "$switch" ] || echo 1 > "$switch"
+done
+"""
+
+
+def require_namespaces() -> None:
+    """Raises `NamespaceError` with what is lacking, or returns."""
+    if os.geteuid() != 0:
+        raise NamespaceError(
+            "network namespaces need root: run `make demo` or `make test`, or begin the command "
+            "with scripts/in-namespaces"
+        )
+    probe = f"{NAME_PREFIX}-{os.getpid()}-probe"
+    try:
+        run(["ip", "netns", "add", probe])
+        run(["ip", "netns", "delete", probe])
+        socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0).close()
+    except (OSError, ChildError) as error:
+        raise NamespaceError(f"network namespaces cannot be had here: {error}") from error
+
+
+def remove_leftovers() -> None:
+    """Removes namespaces whose lab was killed before it could do so itself."""
+    for path in NAMESPACES.glob(f"{NAME_PREFIX}-*-*"):
+        pid = path.name.split("-")[1]
+        if pid.isdigit() and not Path("/proc", pid).exists():
+            with suppress(ChildError):
+                run(["ip", "netns", "delete", path.name])
+
+
+def process_ids(namespace: Namespace) -> list[int]:
+    """The processes that are inside."""
+    return [int(pid) for pid in run(["ip", "netns", "pids", namespace.name]).split()]
+
+
+def _end_processes(namespace: Namespace) -> None:
+    deadline_s = time.monotonic() + TERMINATION_TIMEOUT_S
+    while pids := process_ids(namespace):
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, 15 if time.monotonic() < deadline_s else 9)
+        time.sleep(0.02)

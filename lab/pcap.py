@@ -1,0 +1,55 @@
+"""The classic pcap file format with nanosecond timestamps, Ethernet link type. Pure."""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+MAGIC_NANOSECONDS = 0xA1B23C4D
+LINKTYPE_ETHERNET = 1
+FILE_HEADER_LEN_BYTES = 24
+RECORD_HEADER_LEN_BYTES = 16
+NS_PER_S = 1_000_000_000
+
+
+class PcapError(ValueError):
+    """The bytes are no pcap file of the kind the lab writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One captured frame; `time_ns` counts from 1970-01-01 UTC."""
+
+    time_ns: int
+    frame: bytes
+
+
+def file_header(snap_len_bytes: int) -> bytes:
+    """The header that begins a file, little endian."""
+    return struct.pack("<IHHiIII", MAGIC_NANOSECONDS, 2, 4, 0, 0, snap_len_bytes, LINKTYPE_ETHERNET)
+
+
+def record_header(time_s: int, time_ns: int, captured_len_bytes: int, len_bytes: int) -> bytes:
+    """The header before one frame; `time_ns` is the part below one second."""
+    return struct.pack("<IIII", time_s, time_ns, captured_len_bytes, len_bytes)
+
+
+def records(data: bytes) -> Iterator[Record]:
+    """The frames of a file; raises `PcapError` for another format and for a cut file."""
+    if len(data) < FILE_HEADER_LEN_BYTES:
+        raise PcapError(f"pcap header has {FILE_HEADER_LEN_BYTES} bytes, the file {len(data)}")
+    magic, *_, link_type = struct.unpack_from("<IHHiIII", data)
+    if magic != MAGIC_NANOSECONDS or link_type != LINKTYPE_ETHERNET:
+        raise PcapError(
+            f"expected magic {MAGIC_NANOSECONDS:#x} and link type {LINKTYPE_ETHERNET}, "
+            f"found {magic:#x} and {link_type}"
+        )
+    at = FILE_HEADER_LEN_BYTES
+    while at < len(data):
+        if at + RECORD_HEADER_LEN_BYTES > len(data):
+            raise PcapError(f"record header at byte {at} is cut")
+        time_s, below_s_ns, captured, length = struct.unpack_from("<IIII", data, at)
+        at += RECORD_HEADER_LEN_BYTES
+        if captured != length or at + captured > len(data):
+            raise PcapError(f"frame at byte {at} has {length} bytes, {captured} were captured")
+        yield Record(time_s * NS_PER_S + below_s_ns, data[at : at + captured])
+        at += captured

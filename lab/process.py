@@ -1,0 +1,168 @@
+"""Child processes of the lab: they end when the lab ends, whatever ends it."""
+
+import contextlib
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+TERMINATION_TIMEOUT_S = 5.0
+POLL_INTERVAL_S = 0.02
+
+
+class ChildError(RuntimeError):
+    """A child process ended as it should not, or did not do in time what was expected."""
+
+
+def dying_with_parent(argv: Sequence[str]) -> list[str]:
+    """`argv` under setpriv(1), so that the kernel kills it should the lab be killed."""
+    return ["setpriv", "--pdeathsig", "KILL", "--", *argv]
+
+
+class Child:
+    """A running process in a session of its own: Ctrl-C reaches the lab, which ends its children.
+
+    It runs in the repository's root; standard output and error go to `log`.
+    """
+
+    def __init__(self, argv: Sequence[str], log: Path) -> None:
+        self.name = log.stem
+        self.log = log
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                dying_with_parent(argv),
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                cwd=REPOSITORY,
+            )
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs."""
+        return self._process.poll()
+
+    def log_text(self) -> str:
+        """What it has written to its log."""
+        return self.log.read_text(errors="replace")
+
+    def fail(self, what: str) -> ChildError:
+        """An error that ends with the last lines of the log."""
+        tail = "\n".join(self.log_text().splitlines()[-20:])
+        return ChildError(f"{self.name}: {what}; its log {self.log} ends with:\n{tail}")
+
+    def wait_for_line(self, prefix: str, timeout_s: float) -> str:
+        """The first line of the log that begins with `prefix`."""
+        deadline_s = time.monotonic() + timeout_s
+        for line in self._log_lines():
+            if line is not None and line.startswith(prefix):
+                return line
+            if line is None and self.exit_code is not None:
+                raise self.fail(f"exit code {self.exit_code} before a line {prefix!r}")
+            if time.monotonic() > deadline_s:
+                break
+        raise self.fail(f"no line {prefix!r} within {timeout_s} s")
+
+    def _log_lines(self) -> Iterator[str | None]:
+        n_read = 0
+        while True:
+            ended = self.exit_code is not None
+            whole = self.log_text().splitlines(keepends=True)
+            for line in whole[n_read:]:
+                if line.endswith("\n") or ended:
+                    n_read += 1
+                    yield line.rstrip("\n")
+            yield None
+            time.sleep(POLL_INTERVAL_S)
+
+    def close_stdin(self) -> None:
+        """Tells a child of the lab's own to finish its work and end."""
+        if self._process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):
+                self._process.stdin.close()
+
+    def wait(self, timeout_s: float) -> int:
+        """Waits for the end; the exit code."""
+        try:
+            return self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise self.fail(f"still running after {timeout_s} s") from None
+
+    def finish(self, timeout_s: float) -> None:
+        """Closes standard input and waits for an end without failure."""
+        self.close_stdin()
+        self.expect_success(timeout_s)
+
+    def expect_success(self, timeout_s: float) -> None:
+        """Waits for an end with exit code 0."""
+        if (code := self.wait(timeout_s)) != 0:
+            raise self.fail(f"exit code {code}")
+
+    def interrupt(self) -> None:
+        """Sends SIGINT."""
+        self._process.send_signal(signal.SIGINT)
+
+    def stop(self) -> int:
+        """Ends the process if it still runs: SIGTERM, and SIGKILL if that does not help."""
+        if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(TERMINATION_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+        code = self._process.wait()
+        self.close_stdin()
+        return code
+
+    def __enter__(self) -> "Child":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def run(argv: Sequence[str], *, timeout_s: float = 30.0, stdin: str = "") -> str:
+    """Runs a short command to its end; its output, or `ChildError` with all it said."""
+    done = subprocess.run(
+        dying_with_parent(argv),
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+        start_new_session=True,
+        cwd=REPOSITORY,
+    )
+    if done.returncode != 0:
+        said = (done.stdout + done.stderr).strip()
+        raise ChildError(f"exit code {done.returncode} of {' '.join(argv)}:\n{said}")
+    return done.stdout
+
+
+@contextlib.contextmanager
+def deaf_to_signals() -> Iterator[None]:
+    """Holds back Ctrl-C and its like while what must be whole is done, such as cleaning up."""
+    held = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, held)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def interrupt_on_termination() -> None:
+    """Makes SIGTERM and SIGHUP unwind the program as Ctrl-C does."""
+
+    def interrupt(signal_number: int, frame: object) -> None:
+        raise KeyboardInterrupt(signal.Signals(signal_number).name)
+
+    signal.signal(signal.SIGTERM, interrupt)
+    signal.signal(signal.SIGHUP, interrupt)

@@ -1,0 +1,52 @@
+"""Text tables. Pure."""
+
+from collections.abc import Sequence
+
+from lab.delays import Summary
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns aligned to the right, the first to the left, with a rule under the header."""
+    widths = [max(len(row[idx]) for row in (header, *rows)) for idx in range(len(header))]
+
+    def line(cells: Sequence[str]) -> str:
+        aligned = [cells[0].ljust(widths[0])]
+        aligned += [cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True)]
+        return "  ".join(aligned).rstrip()
+
+    return "\n".join([line(header), line(["-" * width for width in widths]), *map(line, rows)])
+
+
+def milliseconds(seconds: float) -> str:
+    """`seconds` as milliseconds with three digits after the point."""
+    return f"{seconds * 1000:.3f}"
+
+
+DELAY_HEADER = (
+    "viewers",
+    "packets in",
+    "copies out",
+    "lost",
+    "duplicated",
+    "out of order",
+    "first copy avg ms",
+    "max ms",
+    "last copy avg ms",
+    "max ms",
+)
+
+
+def delay_row(summary: Summary) -> tuple[str, ...]:
+    """One run as a row under `DELAY_HEADER`."""
+    return (
+        str(summary.n_viewers),
+        str(summary.n_packets_in),
+        str(summary.n_copies_out),
+        str(summary.n_lost),
+        str(summary.n_duplicated),
+        str(summary.n_out_of_order),
+        milliseconds(summary.first_copy_delay.avg_s),
+        milliseconds(summary.first_copy_delay.max_s),
+        milliseconds(summary.last_copy_delay.avg_s),
+        milliseconds(summary.last_copy_delay.max_s),
+    )

@@ -1,0 +1,41 @@
+"""What all tests share: namespaces are required, loudly."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab import netns
+from lab.netns import Star
+from lab.process import interrupt_on_termination
+
+
+def pytest_configure() -> None:
+    interrupt_on_termination()
+
+
+@pytest.fixture(scope="session")
+def namespaces() -> None:
+    """Whoever uses this needs network namespaces: with CI=true their lack is a failure."""
+    try:
+        netns.require_namespaces()
+    except netns.NamespaceError as error:
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"CI=true and no network namespaces: {error}", pytrace=False)
+        pytest.skip(f"NOT TESTED, no network namespaces: {error}")
+
+
+@pytest.fixture
+def star(namespaces: None) -> Iterator[Star]:
+    """The thesis' network: a presenter, up to eleven viewers, the SFU."""
+    with Star(12) as topology:
+        yield topology
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """A folder for the files of a run."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    return folder

@@ -1,0 +1,54 @@
+"""A stand-in for the switch, as the system under test of the lab's own tools; nothing else uses it.
+
+Copies each UDP datagram for the SFU to every viewer, and makes the mistakes that it is told to.
+"""
+
+import argparse
+import socket
+from dataclasses import replace
+
+from lab.addresses import SFU_IP, SFU_MAC, ip_of, mac_of
+from lab.frames import UdpFrame, parse_udp, udp_frame
+from lab.traffic import sequence_of
+
+PACKET_OUTGOING = 4
+PAUSE_FRAMES = 64
+
+
+def copies(packet: UdpFrame, viewers: list[int], mistake: str, every: int) -> list[bytes]:
+    sequence = sequence_of(packet.payload) or 0
+    targets = list(viewers)
+    if mistake != "none" and sequence % every == 0:
+        if mistake == "lose":
+            targets.pop()
+        elif mistake == "double":
+            targets.append(targets[0])
+        elif mistake == "reorder":
+            targets.reverse()
+    return [
+        udp_frame(replace(packet, eth_src=SFU_MAC, eth_dst=mac_of(n), dst_ip=ip_of(n)))
+        for n in targets
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("interface")
+    parser.add_argument("viewers", nargs="+", type=int)
+    parser.add_argument("--mistake", choices=["none", "lose", "double", "reorder"], default="none")
+    parser.add_argument("--every", type=int, default=10)
+    arguments = parser.parse_args()
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as port:
+        port.bind((arguments.interface, 3))
+        print("ready:", flush=True)
+        while True:
+            frame, address = port.recvfrom(PAUSE_FRAMES * 1024)
+            packet = parse_udp(frame)
+            if packet is None or address[2] == PACKET_OUTGOING or packet.dst_ip != SFU_IP:
+                continue
+            for copy in copies(packet, arguments.viewers, arguments.mistake, arguments.every):
+                port.send(copy)
+
+
+if __name__ == "__main__":
+    main()
