@@ -30,7 +30,7 @@ class Child:
     def __init__(self, argv: Sequence[str], log: Path) -> None:
         self.name = log.stem
         self.log = log
-        with log.open("ab") as output:
+        with log.open("wb") as output:
             self._process = subprocess.Popen(
                 dying_with_parent(argv),
                 stdin=subprocess.PIPE,
