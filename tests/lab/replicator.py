@@ -9,16 +9,14 @@ from dataclasses import replace
 
 from lab.addresses import SFU_IP, SFU_MAC, ip_of, mac_of
 from lab.frames import UdpFrame, parse_udp, udp_frame
-from lab.traffic import sequence_of
 
 PACKET_OUTGOING = 4
-PAUSE_FRAMES = 64
+FRAME_LEN_BYTES_MAX = 65536
 
 
-def copies(packet: UdpFrame, viewers: list[int], mistake: str, every: int) -> list[bytes]:
-    sequence = sequence_of(packet.payload) or 0
+def copies(packet: UdpFrame, viewers: list[int], mistake: str) -> list[bytes]:
     targets = list(viewers)
-    if mistake != "none" and sequence % every == 0:
+    if mistake != "none":
         if mistake == "lose":
             targets.pop()
         elif mistake == "double":
@@ -41,12 +39,15 @@ def main() -> None:
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as port:
         port.bind((arguments.interface, 3))
         print("ready:", flush=True)
+        n_packets = 0
         while True:
-            frame, address = port.recvfrom(PAUSE_FRAMES * 1024)
+            frame, address = port.recvfrom(FRAME_LEN_BYTES_MAX)
             packet = parse_udp(frame)
             if packet is None or address[2] == PACKET_OUTGOING or packet.dst_ip != SFU_IP:
                 continue
-            for copy in copies(packet, arguments.viewers, arguments.mistake, arguments.every):
+            n_packets += 1
+            mistake = "none" if n_packets % arguments.every else arguments.mistake
+            for copy in copies(packet, arguments.viewers, mistake):
                 port.send(copy)
 
 

@@ -1,0 +1,50 @@
+"""Types for the operator: runs `reprise` against the switch of a star."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from lab.addresses import SFU_IP, SFU_MAC, SFU_PORT, ip_of
+from lab.netns import Star
+from lab.switch import GRPC_ADDRESS, RELEASE, require_build
+
+REPRISE = RELEASE / "reprise"
+COMMAND_TIMEOUT_S = 30.0
+
+
+class Controller:
+    """The commands of `reprise`, one method each; all raise `ChildError` when a command fails."""
+
+    def __init__(self, star: Star, *, binary: Path = REPRISE) -> None:
+        require_build(binary)
+        self._star = star
+        self._binary = binary
+
+    def reprise(self, *arguments: str) -> str:
+        """Runs `reprise` with `arguments` where the switch's gRPC address is; its output."""
+        argv = [str(self._binary), "--switch", GRPC_ADDRESS, *arguments]
+        return self._star.sfu.run(argv, timeout_s=COMMAND_TIMEOUT_S)
+
+    def set_address(self) -> None:
+        """Gives the SFU its own address."""
+        self.reprise("address", "set", "--port", str(SFU_PORT), "--ip", SFU_IP, "--mac", SFU_MAC)
+
+    def add_group(self, group: int, presenter: int, *options: str) -> None:
+        """Adds a group with host `presenter` as its presenter."""
+        self.reprise("group", "add", "--group", str(group), "--ip", ip_of(presenter), *options)
+
+    def add_viewer(self, group: int, viewer: int, *options: str) -> None:
+        """Adds host `viewer` at the end of the group; its MAC is looked up unless given."""
+        self.reprise("viewer", "add", "--group", str(group), "--ip", ip_of(viewer), *options)
+
+    def remove_viewer(self, group: int, viewer: int, *options: str) -> None:
+        """Takes host `viewer` out of the group."""
+        self.reprise("viewer", "remove", "--group", str(group), "--ip", ip_of(viewer), *options)
+
+    def show(self) -> str:
+        """The state of the switch for people."""
+        return self.reprise("show")
+
+    def show_json(self) -> Any:
+        """The state of the switch for programs."""
+        return json.loads(self.reprise("show", "--json"))

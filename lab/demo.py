@@ -1,0 +1,199 @@
+"""The demonstration behind `make demo`: a conference through both SFU programs, measured.
+
+For each program: the thesis' bursts (section 3.2) with growing numbers of viewers, then a real
+video. Exit code 0 only if every copy arrived once, in order, and every frame was decoded right.
+"""
+
+import argparse
+import contextlib
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from lab import report, video
+from lab.capture import CaptureError
+from lab.conference import (
+    FIRST_VIEWER,
+    GROUP,
+    PRESENTER,
+    Conference,
+    LabError,
+    conference,
+    measure,
+    undelivered,
+)
+from lab.controller import REPRISE
+from lab.netns import NamespaceError
+from lab.process import (
+    REPOSITORY,
+    ChildError,
+    deaf_to_signals,
+    interrupt_on_termination,
+)
+from lab.switch import (
+    RECIRCULATION_PROGRAM,
+    REPLICATION_PROGRAM,
+    SWITCH,
+    MissingBuildError,
+    require_build,
+)
+from lab.traffic import FRAME_LEN_BYTES, Burst
+
+VIEWER_COUNTS = (1, 2, 4, 8, 11)
+N_PACKETS = 300
+RATE_BPS = 4e6
+N_VIDEO_VIEWERS = 4
+VIDEO_S = 10
+PROGRAMS = (
+    (RECIRCULATION_PROGRAM, "a packet goes round the switch once for each viewer"),
+    (REPLICATION_PROGRAM, "the replication engine makes the copies"),
+)
+EXIT_INTERRUPTED = 130
+
+
+class Progress:
+    """Says what is being done, with the seconds since the start."""
+
+    def __init__(self) -> None:
+        self._start_s = time.monotonic()
+
+    def say(self, text: str) -> None:
+        """One step."""
+        print(f"[{time.monotonic() - self._start_s:5.1f} s] {text}", flush=True)
+
+    def block(self, text: str) -> None:
+        """A table or a heading, apart from the steps."""
+        print(f"\n{text}\n", flush=True)
+
+
+def demonstrate(folder: Path, progress: Progress) -> int:
+    """Runs everything; raw files go to `folder`; the number of things that went wrong."""
+    progress.say(f"ffmpeg encodes a test video: {VIDEO_S} s, {video.SIZE}, H.264")
+    clip = video.make_video(VIDEO_S, folder / "video")
+    n_wrong = 0
+    for program, how in PROGRAMS:
+        progress.block(f"== {program.relative_to(REPOSITORY)}: {how} ==")
+        n_hosts = PRESENTER + max(VIEWER_COUNTS)
+        progress.say(f"a star of {n_hosts} hosts and the switch, each in a network namespace")
+        with conference(program, folder / program.stem, n_hosts) as running:
+            progress.say(f"the switch says: {running.switch.log_text().splitlines()[-1]}")
+            n_wrong += show_bursts(running, progress)
+            n_wrong += show_video(running, clip, progress)
+            shown = running.controller.show()
+            (running.folder / "show.txt").write_text(shown)
+            progress.block(f"$ reprise show\n{shown.rstrip()}")
+    return n_wrong
+
+
+def show_bursts(running: Conference, progress: Progress) -> int:
+    """The bursts with their table; the number of copies that were not as they should be."""
+    rows = []
+    n_wrong = 0
+    for n_viewers in VIEWER_COUNTS:
+        progress.say(
+            f"{n_viewers:2} viewers: `reprise viewer add`, then {N_PACKETS} packets of "
+            f"{FRAME_LEN_BYTES} bytes at {RATE_BPS / 1e6:g} Mbit/s from h{PRESENTER}"
+        )
+        running.grow(n_viewers)
+        burst = Burst(PRESENTER, N_PACKETS, RATE_BPS)
+        observation, summary = measure(running, burst, running.folder / f"{n_viewers}-viewers")
+        rows.append(report.delay_row(summary))
+        n_wrong += abs(burst.n_packets - summary.n_packets_in)
+        n_wrong += summary.n_lost + summary.n_duplicated
+        n_wrong += summary.n_out_of_order + summary.n_unmatched
+        n_wrong += undelivered(observation, burst, running.viewers)
+    progress.block(report.table(report.DELAY_HEADER, rows))
+    return n_wrong
+
+
+def show_video(running: Conference, clip: video.Video, progress: Progress) -> int:
+    """The video with its table; the number of frames that are missing or differ."""
+    for viewer in running.viewers[N_VIDEO_VIEWERS:]:
+        running.controller.remove_viewer(GROUP, viewer)
+    del running.viewers[N_VIDEO_VIEWERS:]
+    progress.say(
+        f"`reprise viewer remove` down to {N_VIDEO_VIEWERS}; h{PRESENTER} sends the video over "
+        f"RTP, h{FIRST_VIEWER} to h{running.viewers[-1]} decode it"
+    )
+    folder = running.folder / "video"
+    folder.mkdir()
+    viewers = [(viewer, running.star.host(viewer)) for viewer in running.viewers]
+    watched = video.watch(clip, running.star.host(PRESENTER), viewers, folder)
+    rows = []
+    n_wrong = 0
+    for one in watched:
+        n_right = sum(map(str.__eq__, one.frame_hashes, clip.frame_hashes))
+        n_due, n_decoded = len(clip.frame_hashes), len(one.frame_hashes)
+        rows.append((f"h{one.viewer}", str(n_due), str(n_decoded), str(n_right)))
+        n_wrong += max(n_due, n_decoded) - n_right
+    progress.block(report.table(("viewer", "frames sent", "decoded", "identical"), rows))
+    return n_wrong
+
+
+@contextlib.contextmanager
+def results_folder(final: Path) -> Iterator[Path]:
+    """A folder that gets the name `final` when all is in it, and vanishes on Ctrl-C.
+
+    After another failure it stays, with `-failed` in its name, for its logs tell why.
+    """
+    partial = final.with_name(final.name + ".partial")
+    partial.mkdir(parents=True)
+    try:
+        yield partial
+    except KeyboardInterrupt:
+        with deaf_to_signals():
+            shutil.rmtree(partial)
+            with contextlib.suppress(OSError):  # others' results are in it
+                final.parent.rmdir()
+        raise
+    except BaseException:
+        failed = final.with_name(final.name + "-failed")
+        partial.rename(failed)
+        _give_to_user(failed)
+        print(f"\nThe files up to the failure are in {failed}", file=sys.stderr)
+        raise
+    partial.rename(final)
+    _give_to_user(final)
+
+
+def _give_to_user(folder: Path) -> None:
+    """Under sudo the results belong to the user who typed it."""
+    user, group = os.environ.get("SUDO_UID"), os.environ.get("SUDO_GID")
+    if user is None or group is None:
+        return
+    for path in (folder.parent, folder, *folder.rglob("*")):
+        os.chown(path, int(user), int(group))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m lab.demo", description=__doc__)
+    parser.add_argument("--results", type=Path, default=REPOSITORY / "results", metavar="FOLDER")
+    results = parser.parse_args(arguments).results
+    interrupt_on_termination()
+    progress = Progress()
+    final = results.resolve() / f"demo-{datetime.now():%Y%m%d-%H%M%S}"
+    try:
+        require_build(SWITCH, REPRISE)
+        with results_folder(final) as folder:
+            n_wrong = demonstrate(folder, progress)
+    except KeyboardInterrupt:
+        print("\ninterrupted: everything was removed", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except (CaptureError, ChildError, LabError, MissingBuildError, NamespaceError) as error:
+        print(f"\ndemo failed: {error}", file=sys.stderr)
+        return 1
+    progress.say(f"captures, logs and summaries are in {final}")
+    if n_wrong:
+        print(f"\n{n_wrong} copies or frames were lost or wrong", file=sys.stderr)
+        return 1
+    progress.say("nothing was lost, nothing came twice, every frame is identical")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

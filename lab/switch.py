@@ -1,0 +1,40 @@
+"""Starts and stops `reprise-switch` on the SFU's link."""
+
+from pathlib import Path
+
+from lab.addresses import SFU_PORT
+from lab.netns import SFU_INTERFACE, Star
+from lab.process import REPOSITORY, Child
+
+RELEASE = REPOSITORY / "target" / "release"
+SWITCH = RELEASE / "reprise-switch"
+GRPC_ADDRESS = "127.0.0.1:9559"
+"""9559 is P4Runtime's port at IANA; the loopback interface is that of the SFU's namespace."""
+READY_TIMEOUT_S = 30.0
+
+RECIRCULATION_PROGRAM = REPOSITORY / "p4" / "sfu_recirculation.p4"
+REPLICATION_PROGRAM = REPOSITORY / "p4" / "sfu.p4"
+
+
+class MissingBuildError(RuntimeError):
+    """A program of the project is not built."""
+
+
+def require_build(*binaries: Path) -> None:
+    """Raises `MissingBuildError` unless all `binaries` exist."""
+    for binary in binaries:
+        if not binary.exists():
+            raise MissingBuildError(f"{binary} does not exist: `make build` builds it")
+
+
+def start_switch(star: Star, program: Path, log: Path, *, binary: Path = SWITCH) -> Child:
+    """Starts the switch with `program`; when it returns the switch forwards and answers gRPC."""
+    require_build(binary)
+    argv = [str(binary), "-i", f"{SFU_PORT}@{SFU_INTERFACE}", "--grpc", GRPC_ADDRESS, str(program)]
+    switch = star.sfu.start(argv, log)
+    try:
+        switch.wait_for_line("ready:", READY_TIMEOUT_S)
+    except BaseException:
+        switch.stop()
+        raise
+    return switch
