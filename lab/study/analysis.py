@@ -20,7 +20,7 @@ from itertools import groupby
 from lab.delays import Matched, Seen, match
 from lab.frames import parse_udp
 from lab.pcap import NS_PER_S, Record
-from lab.study.definitions import BITRATE_TOLERANCE, RunId, Sfu
+from lab.study.definitions import RunId, Sfu, is_paced
 from lab.study.statistics import change_pct, mean, percentile, population_stddev
 
 
@@ -48,10 +48,7 @@ class Measurement:
 
     def is_paced(self, nominal_kbps: float) -> bool:
         """Whether the true bitrate is the nominal one within the tolerance."""
-        return (
-            self.true_bitrate_kbps is not None
-            and abs(self.true_bitrate_kbps / nominal_kbps - 1) <= BITRATE_TOLERANCE
-        )
+        return is_paced(self.true_bitrate_kbps, nominal_kbps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,8 +275,7 @@ def checks(rows: Sequence[ExtendedRow]) -> list[Check]:
     unpaced = [
         f"{_where(row)}: {row.true_bitrate_kbps} kbit/s"
         for row in rows
-        if row.true_bitrate_kbps is None
-        or abs(row.true_bitrate_kbps / (row.bitrate_mbps * 1000) - 1) > BITRATE_TOLERANCE
+        if not is_paced(row.true_bitrate_kbps, row.bitrate_mbps * 1000)
     ]
     lossy = [
         f"{_where(row)}: {row.packets_lost_in} lost in, {row.packets_lost_out} lost out, "

@@ -20,6 +20,13 @@ N_HOSTS_DEFAULT = 20
 """The presenter and as many viewers as the thesis has at most."""
 
 
+def is_paced(true_kbps: float | None, nominal_kbps: float) -> bool:
+    """Whether a true bitrate is the nominal one within the tolerance."""
+    if true_kbps is None:
+        return False
+    return abs(true_kbps - nominal_kbps) <= nominal_kbps * BITRATE_TOLERANCE
+
+
 class Sfu(StrEnum):
     """An SFU under test."""
 

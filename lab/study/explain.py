@@ -5,6 +5,7 @@ packet socket waits for the kernel (an RCU grace period) without using the proce
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from lab.study.definitions import N_PACKETS, Sfu
@@ -22,10 +23,33 @@ def duration(seconds: float) -> str:
     return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1000:.3g} ms"
 
 
-def queues_from(rows: Iterable[tuple[int, float]], bitrate_mbps: float) -> int | None:
-    """The viewers from which on the average delay exceeds the time between packets."""
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The delays at one number of viewers."""
+
+    viewers: int
+    min_s: float
+    avg_s: float
+
+
+QUEUED_FACTOR = 3
+"""Where packets queue the average is many times the smallest delay, which met no queue."""
+
+
+def queues_from(points: Iterable[Point], bitrate_mbps: float) -> int | None:
+    """The viewers from which on packets wait for earlier ones.
+
+    There the average delay exceeds both the time between packets and three times the smallest.
+    """
     limit_s = interval_ms(bitrate_mbps) / 1000
-    return next((viewers for viewers, delay_s in rows if delay_s > limit_s), None)
+    return next(
+        (
+            point.viewers
+            for point in points
+            if point.avg_s > limit_s and point.avg_s > QUEUED_FACTOR * point.min_s
+        ),
+        None,
+    )
 
 
 def why(results: Results, sfu: Sfu, bitrate_mbps: float) -> str:
@@ -37,21 +61,16 @@ def why(results: Results, sfu: Sfu, bitrate_mbps: float) -> str:
 
 
 def _why_p4(results: Results, sfu: Sfu, bitrate_mbps: float) -> str:
-    ours = _averages(results, sfu, bitrate_mbps)
-    published = [
-        (row.viewers, row.avg_delay_s) for row in results.published.series(sfu, bitrate_mbps)
-    ]
+    ours = _points(results.series(sfu, bitrate_mbps))
+    published = _points(results.published.series(sfu, bitrate_mbps))
     if not ours:
         return "No packet had a copy."
-    gap = f"{interval_ms(bitrate_mbps):.3g} ms between two packets"
+    largest = max(ours, key=lambda point: point.avg_s)
     sentences = [
-        f"The thesis ran BMv2 in a VirtualBox machine: {_queueing(published, gap, bitrate_mbps)}."
+        f"The thesis ran BMv2 in a VirtualBox machine: {_queueing(published, bitrate_mbps)}.",
+        f"Ours: {_queueing(ours, bitrate_mbps)}; the largest average is "
+        f"{duration(largest.avg_s)}, at {_viewers(largest.viewers)}.",
     ]
-    largest = max(ours, key=lambda row: row[1])
-    sentences.append(
-        f"Ours: {_queueing(ours, gap, bitrate_mbps)}; the largest average is "
-        f"{duration(largest[1])}, at {largest[0]} viewers."
-    )
     if sfu is Sfu.P4_REPLICATION:
         sentences.append(
             "The thesis has no replicating SFU: its recirculating one stands beside it."
@@ -59,14 +78,26 @@ def _why_p4(results: Results, sfu: Sfu, bitrate_mbps: float) -> str:
     return " ".join(sentences)
 
 
-def _queueing(rows: Sequence[tuple[int, float]], gap: str, bitrate_mbps: float) -> str:
-    start = queues_from(rows, bitrate_mbps)
+def _queueing(points: Sequence[Point], bitrate_mbps: float) -> str:
+    start = queues_from(points, bitrate_mbps)
     if start is None:
-        return f"the average delay stays below the {gap}, so no queue grows"
+        return "at no number of viewers do packets wait for earlier ones"
     return (
-        f"from {start} viewers ({start * bitrate_mbps:.3g} Mbit/s out) the average delay exceeds "
-        f"the {gap}, so packets wait for earlier ones and the delay grows through the burst"
+        f"from {_viewers(start)} on ({start * bitrate_mbps:.3g} Mbit/s out) packets wait for "
+        "earlier ones, so the delay grows through the burst"
     )
+
+
+def _viewers(n: int) -> str:
+    return f"{n} viewer{'s' if n > 1 else ''}"
+
+
+def _points(rows: Iterable["_Delays"]) -> list[Point]:
+    return [
+        Point(row.viewers, row.min_delay_s, row.avg_delay_s)
+        for row in rows
+        if row.min_delay_s is not None and row.avg_delay_s is not None
+    ]
 
 
 def _why_userspace(results: Results, sfu: Sfu, bitrate_mbps: float) -> str:
@@ -116,14 +147,6 @@ def _spread(rows: Iterable[_Delays]) -> float:
     return max(max(averages) / min(averages) for averages in by_viewers.values())
 
 
-def _averages(results: Results, sfu: Sfu, bitrate_mbps: float) -> list[tuple[int, float]]:
-    return [
-        (row.viewers, row.avg_delay_s)
-        for row in results.series(sfu, bitrate_mbps)
-        if row.avg_delay_s is not None
-    ]
-
-
 def why_comparison(results: Results, bitrate_mbps: float) -> str:
     """The sentence under a comparison of the two SFUs."""
     both = [
@@ -138,7 +161,7 @@ def why_comparison(results: Results, bitrate_mbps: float) -> str:
         return "No number of viewers was measured with both SFUs."
     viewers, p4_s, userspace_s = both[-1]
     text = (
-        f"At {viewers} viewers the user-space SFU takes {duration(userspace_s)} where the "
+        f"At {_viewers(viewers)} the user-space SFU takes {duration(userspace_s)} where the "
         f"recirculating P4 SFU takes {duration(p4_s)}, {userspace_s / p4_s:.3g} times as long"
     )
     published = [

@@ -13,12 +13,11 @@ from lab.addresses import SFU_IP
 from lab.capture import CaptureError, read_capture, start_capture
 from lab.netns import Star
 from lab.study.analysis import Measurement, measure
-from lab.study.bench import Bench, cpu_s, frames_from_sfu, wait_until_served
-from lab.study.definitions import N_HOSTS_DEFAULT, N_REPEATS_MAX, PRESENTER, RunId, Sfu, planned_s
+from lab.study.bench import Bench, cpu_s, frames_from_sfu, start_paced_sender, wait_until_served
+from lab.study.definitions import N_HOSTS_DEFAULT, N_REPEATS_MAX, RunId, Sfu, planned_s
 from lab.study.folder import Folder, RunFacts
 from lab.study.progress import Estimate, bar
 from lab.study.sfus import SfuUnderTest, sfu_on
-from lab.traffic import start_sender
 
 SENDER_TIMEOUT_S = 30.0
 QUIET_S = 2.0
@@ -134,8 +133,7 @@ def attempt_run(run: RunId, bench: Bench, under_test: SfuUnderTest, work: Path) 
     with start_capture(bench.star.bridge, capture, bench.logs / "capture.log") as capturing:
         cpu_before_s = cpu_s(pid, ticks_per_s)
         n_before = frames_from_sfu(capturing)
-        presenter = bench.star.host(PRESENTER)
-        with start_sender(presenter, run.burst, bench.logs / "sender.log") as sender:
+        with start_paced_sender(bench, run.burst) as sender:
             sender.expect_success(run.burst_s + SENDER_TIMEOUT_S)
         wait_until_served(
             capturing,
