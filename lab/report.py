@@ -22,6 +22,7 @@ def milliseconds(seconds: float) -> str:
     return f"{seconds * 1000:.3f}"
 
 
+<<<<<<< HEAD
 DELAY_HEADER = (
     "viewers",
     "packets in",
@@ -33,6 +34,20 @@ DELAY_HEADER = (
     "max ms",
     "last copy avg ms",
     "max ms",
+=======
+DELAY_TITLE = "On the SFU's link; delays from a packet's arrival to its first and last copy, in ms"
+DELAY_HEADER = (
+    "viewers",
+    "packets",
+    "copies",
+    "lost",
+    "doubled",
+    "disorder",
+    "first avg",
+    "first max",
+    "last avg",
+    "last max",
+>>>>>>> main
 )
 
 

@@ -193,9 +193,10 @@ def test_a_star_ends_the_processes_inside_it(namespaces: None, logs: Path) -> No
 @pytest.fixture
 def killed_lab(namespaces: None) -> str:
     program = (
-        "import signal, sys; from pathlib import Path; from lab.netns import Star\n"
+        "import signal, sys; from pathlib import Path; from lab.netns import Star, process_ids\n"
         "with Star(1) as star:\n"
         "    child = star.host(1).start(['sleep', '1000'], Path(sys.argv[1]))\n"
+        "    while process_ids(star.host(1)) != [child.pid]: pass\n"
         "    print(star.name, child.pid, flush=True); signal.pause()\n"
     )
     with subprocess.Popen(

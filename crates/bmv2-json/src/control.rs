@@ -122,10 +122,24 @@ pub struct TableKey {
     /// The name the control plane uses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The field that is matched.
+    /// The field that is matched. Of `valid`, which names a header only, the hidden `$valid$`.
+    #[serde(deserialize_with = "key_target")]
     pub target: FieldRef,
     /// A mask applied to the field before matching.
     pub mask: Option<String>,
+}
+
+fn key_target<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<FieldRef, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Target {
+        Field(FieldRef),
+        Header(String),
+    }
+    Ok(match Target::deserialize(deserializer)? {
+        Target::Field(field) => field,
+        Target::Header(header) => (header, "$valid$".into()),
+    })
 }
 
 /// A table's default action.

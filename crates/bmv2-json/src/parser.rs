@@ -55,6 +55,8 @@ pub enum ParserOpParameter {
     Value(Value),
     /// The call that a `primitive` operation makes.
     Primitive(Primitive),
+    /// A bare number: the bytes of `shift`, or the error code of an old `verify`.
+    Number(i64),
 }
 
 /// An arrow to another state.

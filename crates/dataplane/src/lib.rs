@@ -1,1 +1,54 @@
 //! The switch core: loader, tables, reference interpreter, traffic manager.
+//!
+//! A pure state machine, (program, state, time, frame) to frames: no sockets, clocks, threads or
+//! randomness. [`Switch`] is the door: give frames with [`Switch::handle_frame`], take what leaves
+//! with [`Switch::poll_transmit`] until it gives none. The semantics are those of BMv2's
+//! `simple_switch` (v1model); what BMv2 does silently has a [`DropReason`] and a counter here.
+
+mod bits;
+mod checksum;
+pub mod control;
+mod control_flow;
+mod deparser;
+mod drop_reason;
+mod expression;
+mod externs;
+pub mod limits;
+mod match_action;
+mod packet;
+mod parser;
+mod phv;
+pub mod program;
+mod switch;
+pub mod trace;
+mod traffic_manager;
+mod v1model;
+mod value;
+
+pub use control::{
+    ActionCall, CloneSession, ControlError, ControlErrorKind, CounterValue, MatchField,
+    MulticastGroup, Replica, TableEntry,
+};
+pub use drop_reason::DropReason;
+pub use externs::digest::Digest;
+pub use program::{
+    ActionId, ActionInfo, CounterId, KeyField, LoadError, MatchKind, ParamInfo, Program,
+    RegisterId, TableId, TableInfo,
+};
+pub use switch::{
+    DrainToken, PortCounters, Switch, SwitchConfig, SwitchCounters, TableCounters, Transmit,
+};
+pub use trace::{TraceEvent, TraceKind, TraceRenderer, TraceSink};
+
+/// Monotonic nanoseconds, given by the caller.
+pub type Nanos = u64;
+
+/// A port number: 9 bits in v1model, so 0 to 510; 511 is the drop port.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct PortId(pub u16);
+
+impl std::fmt::Display for PortId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}

@@ -1,0 +1,69 @@
+# What a person types; `make` alone lists it. Each target sets up what it lacks.
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help setup packages toolchain build demo test lint test-rust test-e2e test-finsy clean
+
+PYTHON ?= python3
+export PYTHONDONTWRITEBYTECODE := 1
+# ethtool and bridge are in sbin, which a Debian user's PATH lacks.
+export PATH := $(PATH):/usr/sbin:/sbin
+
+PIP_INSTALL := -m pip install --quiet --no-input --disable-pip-version-check --require-hashes
+IN_NAMESPACES := $(CURDIR)/scripts/in-namespaces
+# Rust's tests make network namespaces too.
+CARGO_TEST_RUNNER := target."cfg(unix)".runner=["$(IN_NAMESPACES)"]
+
+help: ## this list
+	@grep -E '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: packages toolchain .venv/stamp .venv-finsy/stamp ## Debian packages, Python environments
+
+packages:
+	@scripts/install-packages
+
+toolchain:
+	@scripts/check-toolchain
+
+.venv/stamp: lab/requirements.txt | packages
+	@echo "setup: .venv gets the lab's Python packages ($<)"
+	@$(PYTHON) -m venv --clear .venv
+	@.venv/bin/python $(PIP_INSTALL) -r $<
+	@touch $@
+
+.venv-finsy/stamp: tests/finsy/requirements.txt | packages
+	@echo "setup: .venv-finsy gets a P4Runtime client of others ($<)"
+	@$(PYTHON) -m venv --clear .venv-finsy
+	@.venv-finsy/bin/python $(PIP_INSTALL) -r $<
+	@touch $@
+
+build: toolchain ## the programs, in release
+	cargo build --release --locked --bins
+
+demo: packages .venv/stamp build ## a conference through both SFU programs, measured; 2 minutes
+	$(IN_NAMESPACES) .venv/bin/python -m lab.demo
+
+test: setup lint test-rust test-e2e test-finsy ## every test, and lint
+
+lint: toolchain .venv/stamp ## formatting and lints of Rust and Python
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy lab tests
+
+test-rust: packages toolchain ## unit and golden tests
+	cargo test --workspace --locked --quiet --config '$(CARGO_TEST_RUNNER)'
+
+test-e2e: packages .venv/stamp build ## the whole in network namespaces: bursts, video, membership
+	$(IN_NAMESPACES) .venv/bin/python -m pytest -p no:cacheprovider tests/lab tests/e2e
+
+test-finsy: packages .venv/stamp .venv-finsy/stamp build ## P4Runtime, spoken by a client of others
+	$(IN_NAMESPACES) .venv/bin/python -m lab.beside_switch p4/sfu.p4 -- \
+	    .venv-finsy/bin/python -m pytest -p no:cacheprovider tests/finsy
+
+clean: ## all that was built, set up and measured
+	rm -rf target .venv .venv-finsy results
+	find lab tests -name __pycache__ -prune -exec rm -rf {} +
+	rm -rf .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,55 @@
+//! Checksums: verified after parsing, updated before deparsing.
+
+use crate::{
+    control_flow::Pass,
+    externs::hash,
+    program::ir::Checksum,
+    trace::TraceKind,
+    value::{self, Int},
+};
+
+fn is_wanted(pass: &Pass<'_>, checksum: &Checksum) -> bool {
+    checksum.condition.as_ref().is_none_or(|condition| pass.scope().truth(condition))
+}
+
+fn compute(pass: &Pass<'_>, checksum: &Checksum) -> u64 {
+    let calculation = &pass.ir.calculations[checksum.calculation.index()];
+    hash::calculate(pass.ir, pass.phv, pass.payload, calculation)
+}
+
+/// Whether every checksum that is to be verified is right. One whose header is not there is.
+pub(crate) fn verify(pass: &mut Pass<'_>) -> bool {
+    let ir = pass.ir;
+    let mut all_right = true;
+    for checksum in ir.checksums.iter().filter(|checksum| checksum.verify) {
+        let field = &ir.fields[checksum.target.index()];
+        if !pass.phv.is_valid(field.header) || !is_wanted(pass, checksum) {
+            continue;
+        }
+        let computed = compute(pass, checksum);
+        let found = value::low_u64(pass.phv.get(checksum.target));
+        all_right &= found == computed;
+        pass.tracer.emit(|| TraceKind::ChecksumVerified {
+            field: field.name.clone(),
+            found,
+            computed,
+        });
+    }
+    all_right
+}
+
+/// Writes every checksum that is to be updated.
+pub(crate) fn update(pass: &mut Pass<'_>) {
+    let ir = pass.ir;
+    for checksum in ir.checksums.iter().filter(|checksum| checksum.update) {
+        if !is_wanted(pass, checksum) {
+            continue;
+        }
+        let computed = compute(pass, checksum);
+        pass.phv.set(ir, checksum.target, Int::from(computed));
+        pass.tracer.emit(|| TraceKind::ChecksumUpdated {
+            field: ir.fields[checksum.target.index()].name.clone(),
+            computed,
+        });
+    }
+}

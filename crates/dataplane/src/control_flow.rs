@@ -1,0 +1,407 @@
+//! The reference interpreter of controls and actions: written for reading. It is the semantics;
+//! every faster engine must agree with it, packet for packet.
+
+use std::sync::Arc;
+
+use crate::{
+    DropReason,
+    expression::Scope,
+    externs::{Externs, counter, hash},
+    match_action::Tables,
+    packet::{Payload, Requests},
+    phv::Phv,
+    program::{
+        ActionId, ActionInfo, Program, TableId,
+        ir::{
+            AnyStack, BoolExpr, Expr, FieldId, HeaderExpr, HeaderId, Ir, NextNode, Node, NodeId,
+            Place, Primitive,
+        },
+    },
+    switch::TableCounters,
+    trace::{self, TraceKind, Tracer},
+    value::{self, Int},
+};
+
+/// One pass of one packet: what primitives read and write.
+pub(crate) struct Pass<'a> {
+    pub ir: &'a Ir,
+    pub action_infos: &'a [ActionInfo],
+    pub phv: &'a mut Phv,
+    pub externs: &'a mut Externs,
+    pub tracer: &'a mut Tracer,
+    pub table_counters: &'a mut [TableCounters],
+    pub payload: &'a Payload,
+    pub requests: &'a mut Requests,
+    pub packet_length: &'a mut i64,
+    /// What counters count as the packet's length.
+    pub ingress_bytes: usize,
+    /// The arguments of the running action.
+    pub args: Arc<[Int]>,
+    /// The control is over.
+    pub exited: bool,
+    /// The packet is over, by an `assert` or `assume`.
+    pub failed: Option<DropReason>,
+}
+
+/// Where an action goes on after a primitive.
+enum Flow {
+    Next,
+    Jump(usize),
+    Stop,
+}
+
+impl Pass<'_> {
+    pub(crate) fn scope(&self) -> Scope<'_> {
+        Scope { ir: self.ir, phv: self.phv, registers: &self.externs.registers, args: &self.args }
+    }
+
+    fn number(&self, expr: &Expr) -> Int {
+        self.scope().number(expr)
+    }
+
+    fn index(&self, expr: &Expr) -> Option<usize> {
+        value::as_usize(&self.number(expr))
+    }
+
+    fn field_of(&self, place: &Place) -> Option<FieldId> {
+        let scope = self.scope();
+        match place {
+            Place::Field(field) => Some(*field),
+            Place::Access { header, offset } => scope.field_of(scope.header(header), *offset),
+            Place::LastField { stack, offset } => {
+                let stack = AnyStack::Headers(*stack);
+                scope.field_of(scope.last_header(stack, None), *offset)
+            }
+            Place::RegisterCell { .. } => None,
+        }
+    }
+
+    /// Copies a value to a place; beyond the end of a stack nothing is written.
+    pub(crate) fn assign(&mut self, place: &Place, value: Int) {
+        if let Place::RegisterCell { register, index } = place {
+            if let Some(index) = self.index(index) {
+                self.externs.registers.set(*register, index, value);
+            }
+            return;
+        }
+        let Some(field) = self.field_of(place) else { return };
+        if !self.tracer.is_on() {
+            self.phv.set(self.ir, field, value);
+            return;
+        }
+        let old = trace::field_value(self.ir, self.phv, field);
+        self.phv.set(self.ir, field, value);
+        let new = trace::field_value(self.ir, self.phv, field).value;
+        self.tracer.emit(|| TraceKind::Assign { old, new });
+    }
+
+    /// Copies a varbit field with its width.
+    pub(crate) fn assign_variable(&mut self, to: FieldId, from: FieldId) {
+        let bits = self.phv.bits(self.ir, from);
+        let value = self.phv.get(from).clone();
+        self.phv.set_variable(self.ir, to, value, bits);
+    }
+
+    fn set_validity(&mut self, header: &HeaderExpr, valid: bool) {
+        let Some(header) = self.scope().header(header) else { return };
+        if self.phv.is_valid(header) == valid {
+            return;
+        }
+        let name = &self.ir.headers[header.index()].name;
+        // BMv2 counts header bytes that come and go in what egress sees as `packet_length`.
+        if valid {
+            self.phv.clear(self.ir, header);
+            self.phv.set_valid(self.ir, header);
+            *self.packet_length += self.header_bytes(header);
+            self.tracer.emit(|| TraceKind::HeaderAdded(name.clone()));
+        } else {
+            *self.packet_length -= self.header_bytes(header);
+            self.phv.set_invalid(self.ir, header);
+            self.tracer.emit(|| TraceKind::HeaderRemoved(name.clone()));
+        }
+    }
+
+    fn header_bytes(&self, header: HeaderId) -> i64 {
+        i64::try_from(self.phv.header_bytes(self.ir, header)).unwrap_or(i64::MAX)
+    }
+
+    /// Runs one primitive.
+    pub(crate) fn primitive(&mut self, primitive: &Primitive) {
+        self.step(primitive);
+    }
+
+    fn step(&mut self, primitive: &Primitive) -> Flow {
+        match primitive {
+            Primitive::NoOp => {}
+            Primitive::Assign { to, from } => {
+                let value = self.number(from);
+                self.assign(to, value);
+            }
+            Primitive::AssignVariable { to, from } => self.assign_variable(*to, *from),
+            Primitive::AssignHeader { to, from } => {
+                let (to, from) = (self.scope().header(to), self.scope().header(from));
+                match (to, from) {
+                    (Some(to), Some(from)) => self.phv.assign_header(self.ir, to, from),
+                    (Some(to), None) => self.phv.set_invalid(self.ir, to),
+                    (None, _) => {}
+                }
+            }
+            Primitive::AssignUnion { to, from } => {
+                let (to, from) = (self.scope().union(to), self.scope().union(from));
+                if let (Some(to), Some(from)) = (to, from) {
+                    self.phv.assign_union(self.ir, to, from);
+                }
+            }
+            Primitive::AssignStack { to, from } => self.phv.assign_stack(self.ir, *to, *from),
+            Primitive::AssignUnionStack { to, from } => {
+                self.phv.assign_union_stack(self.ir, *to, *from);
+            }
+            Primitive::AddHeader(header) => self.set_validity(header, true),
+            Primitive::RemoveHeader(header) => self.set_validity(header, false),
+            Primitive::Push(stack, count) | Primitive::Pop(stack, count) => {
+                let up = matches!(primitive, Primitive::Push(..));
+                let count = self.index(count).unwrap_or(usize::MAX);
+                let count = count.min(self.scope().stack_size(*stack));
+                self.phv.shift_stack(self.ir, *stack, count, up);
+            }
+            Primitive::Jump(target) => return Flow::Jump(*target),
+            Primitive::JumpIfZero(value, target) => {
+                if self.number(value) == Int::ZERO {
+                    return Flow::Jump(*target);
+                }
+            }
+            Primitive::Exit => self.exited = true,
+            Primitive::Assert(condition) => {
+                return self.check(condition, DropReason::AssertionFailed);
+            }
+            Primitive::Assume(condition) => {
+                return self.check(condition, DropReason::AssumptionFailed);
+            }
+            other => self.extern_call(other),
+        }
+        Flow::Next
+    }
+
+    fn check(&mut self, condition: &BoolExpr, reason: DropReason) -> Flow {
+        if self.scope().truth(condition) {
+            return Flow::Next;
+        }
+        self.failed = Some(reason);
+        self.exited = true;
+        Flow::Stop
+    }
+
+    fn extern_call(&mut self, primitive: &Primitive) {
+        match primitive {
+            Primitive::MarkToDrop => self.mark_to_drop(),
+            Primitive::RegisterRead { to, register, index } => {
+                let index = self.index(index);
+                let value = index.and_then(|index| self.externs.registers.get(*register, index));
+                let array = &self.ir.registers[register.index()];
+                self.tracer.emit(|| TraceKind::RegisterRead {
+                    cell: trace::named(&array.name, &value.clone().unwrap_or_default(), array.bits),
+                    index: index.filter(|_| value.is_some()),
+                });
+                if let Some(value) = value {
+                    self.assign(to, value);
+                }
+            }
+            Primitive::RegisterWrite { register, index, value } => {
+                let (index, value) = (self.index(index), self.number(value));
+                let array = &self.ir.registers[register.index()];
+                self.tracer.emit(|| TraceKind::RegisterWrite {
+                    cell: trace::named(&array.name, &value, array.bits),
+                    index: index.filter(|index| *index < array.cells),
+                });
+                if let Some(index) = index {
+                    self.externs.registers.set(*register, index, value);
+                }
+            }
+            Primitive::Count { counter, index } => {
+                let index = self.index(index);
+                let array = &self.ir.counters[counter.index()];
+                self.tracer.emit(|| TraceKind::Count {
+                    counter: array.name.clone(),
+                    index: index.filter(|index| *index < array.cells),
+                });
+                let cell = index.and_then(|index| self.externs.counters.cell_mut(*counter, index));
+                if let Some(cell) = cell {
+                    counter::count(cell, self.ingress_bytes);
+                }
+            }
+            Primitive::Hash { to, base, calculation, size } => {
+                let calculation = &self.ir.calculations[calculation.index()];
+                let hash = hash::calculate(self.ir, self.phv, self.payload, calculation);
+                // A size of 0 counts as 1, as in BMv2: the result is the base.
+                let size = value::low_u64(&self.number(size)).max(1);
+                let base = value::low_u64(&self.number(base));
+                self.assign(to, Int::from((hash % size).wrapping_add(base)));
+            }
+            Primitive::Random { to, low, high } => {
+                let low = value::low_u64(&self.number(low));
+                let high = value::low_u64(&self.number(high));
+                if let Some(number) = self.externs.random.between(low, high) {
+                    self.assign(to, Int::from(number));
+                }
+            }
+            Primitive::Log { format, args } => {
+                if self.tracer.is_on() {
+                    let args: Vec<Int> = args.iter().map(|arg| self.number(arg)).collect();
+                    self.tracer.emit(|| TraceKind::Log(fill_in(format, &args)));
+                }
+            }
+            other => self.request(other),
+        }
+    }
+
+    /// What the traffic manager does after the control; the last request of a kind counts.
+    fn request(&mut self, primitive: &Primitive) {
+        match primitive {
+            Primitive::Digest(digest) => self.requests.digest = Some(*digest),
+            Primitive::Truncate(len) => {
+                let len = value::as_usize(&self.number(len)).unwrap_or(usize::MAX);
+                let shortest = self.requests.truncate_bytes.unwrap_or(usize::MAX);
+                self.requests.truncate_bytes = Some(shortest.min(len));
+            }
+            Primitive::Clone { session, list } => {
+                let session = value::low_u64(&self.number(session));
+                let session = session & u64::from(crate::limits::CLONE_SESSION_ID_MAX);
+                let session = u32::try_from(session).unwrap_or_default();
+                self.requests.clone = Some((session, *list));
+            }
+            Primitive::Resubmit(list) => self.requests.resubmit = Some(*list),
+            Primitive::Recirculate(list) => self.requests.recirculate = Some(*list),
+            _ => {}
+        }
+    }
+
+    fn mark_to_drop(&mut self) {
+        let metadata = &self.ir.metadata;
+        let drop_port = Int::from(crate::limits::DROP_PORT);
+        self.assign(&Place::Field(metadata.egress_spec), drop_port);
+        if let Some(group) = metadata.mcast_grp {
+            self.assign(&Place::Field(group), Int::ZERO);
+        }
+    }
+
+    /// Runs the primitives of an action; jumps go forward only, so it ends.
+    fn action(&mut self, action: ActionId) {
+        let ir = self.ir;
+        let primitives = &ir.actions[action.index()].primitives;
+        let mut position = 0;
+        while let Some(primitive) = primitives.get(position) {
+            match self.step(primitive) {
+                Flow::Next => position += 1,
+                Flow::Jump(target) => position = target,
+                Flow::Stop => return,
+            }
+        }
+    }
+
+    fn trace_action(&mut self, action: ActionId, args: &[Int]) {
+        let info = &self.action_infos[action.index()];
+        self.tracer.emit(|| TraceKind::Action {
+            action: info.name.clone(),
+            args: info
+                .params
+                .iter()
+                .zip(args)
+                .map(|(param, arg)| trace::named(&param.name, arg, param.width_bits))
+                .collect(),
+        });
+    }
+}
+
+/// The text of `log_msg` with its arguments at the `{}`.
+fn fill_in(format: &str, args: &[Int]) -> String {
+    let mut parts = format.split("{}");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    let mut args = args.iter();
+    for part in parts {
+        match args.next() {
+            Some(arg) => out.push_str(&arg.to_string()),
+            None => out.push_str("{}"),
+        }
+        out.push_str(part);
+    }
+    out
+}
+
+/// Runs a control from its first node to its end.
+pub(crate) fn run(
+    program: &Program,
+    tables: &mut Tables,
+    pass: &mut Pass<'_>,
+    start: Option<NodeId>,
+) {
+    let mut next = start;
+    while let Some(id) = next {
+        if pass.exited {
+            return;
+        }
+        next = match &program.ir.nodes[id.index()] {
+            Node::Table(table) => apply(program, tables, pass, *table),
+            Node::If { name, condition, yes, no } => {
+                let holds = pass.scope().truth(condition);
+                pass.tracer.emit(|| TraceKind::Condition { text: name.clone(), holds });
+                if holds { *yes } else { *no }
+            }
+            Node::Call { action, next } => {
+                pass.trace_action(*action, &[]);
+                pass.action(*action);
+                *next
+            }
+        };
+    }
+}
+
+/// Applies a table and says where the control goes on.
+fn apply(
+    program: &Program,
+    tables: &mut Tables,
+    pass: &mut Pass<'_>,
+    id: TableId,
+) -> Option<NodeId> {
+    let info = &program.tables[id.index()];
+    let node = &program.ir.table_nodes[id.index()];
+    let hit = tables.lookup(id, info, node, &pass.scope());
+    pass.tracer.emit(|| TraceKind::Table {
+        table: info.name.clone(),
+        key: tables.last_key(info),
+        entry: hit.map(|entry| tables.describe(id, info, entry)),
+    });
+    if let Some(counters) = pass.table_counters.get_mut(id.index()) {
+        let count = if hit.is_some() { &mut counters.hits } else { &mut counters.misses };
+        *count += 1;
+    }
+    let call = tables.account(id, hit, pass.ingress_bytes);
+    if let Some(call) = &call {
+        pass.trace_action(call.action, &call.args);
+        pass.args = call.args.clone();
+        pass.action(call.action);
+    }
+    match &node.next {
+        NextNode::HitMiss { hit: yes, miss: no } => {
+            if hit.is_some() { *yes } else { *no }
+        }
+        NextNode::PerAction(next) => match call {
+            Some(call) => {
+                let position = info.actions.iter().position(|action| *action == call.action);
+                position.and_then(|position| next[position])
+            }
+            None => node.default_next,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn log_messages_take_their_arguments_in_order() {
+        let args = [Int::from(1), Int::from(2)];
+        assert_eq!(fill_in("a = {}, b = {}", &args), "a = 1, b = 2");
+        assert_eq!(fill_in("{} {} {}", &args), "1 2 {}");
+    }
+}

@@ -1,0 +1,231 @@
+//! Evaluation of expressions; infinite precision, no width.
+//!
+//! What P4 leaves undefined is fixed here, so that every engine can agree: an element beyond the
+//! end of a stack reads as zero and invalid, a register cell beyond the end reads as zero,
+//! division by zero gives zero, a shift by more than [`limits::FIELD_BITS_MAX`] bits leaves nothing.
+
+use crate::{
+    externs::register::Registers,
+    limits,
+    phv::{self, Phv},
+    program::ir::{
+        AnyStack, Arithmetic, BoolExpr, Comparison, Expr, FieldId, HeaderExpr, HeaderId, Ir,
+        UnionExpr, UnionId,
+    },
+    value::{self, Int},
+};
+
+/// What an expression may look at.
+#[derive(Clone, Copy)]
+pub(crate) struct Scope<'a> {
+    pub ir: &'a Ir,
+    pub phv: &'a Phv,
+    pub registers: &'a Registers,
+    pub args: &'a [Int],
+}
+
+impl Scope<'_> {
+    pub(crate) fn number(&self, expr: &Expr) -> Int {
+        match expr {
+            Expr::Const(value) => value.clone(),
+            Expr::Field(field) => self.phv.get(*field).clone(),
+            Expr::ValidBit(header) => Int::from(u8::from(self.phv.is_valid(*header))),
+            Expr::Param(index) => self.args.get(*index).cloned().unwrap_or_default(),
+            Expr::LastField { stack, offset } => {
+                self.field_at(self.last_header(AnyStack::Headers(*stack), None), *offset)
+            }
+            Expr::UnionLastField { stack, member, offset } => {
+                self.field_at(self.last_header(AnyStack::Unions(*stack), Some(*member)), *offset)
+            }
+            Expr::Access { header, offset } => self.field_at(self.header(header), *offset),
+            Expr::Register { register, index } => {
+                let index = value::as_usize(&self.number(index));
+                index.and_then(|index| self.registers.get(*register, index)).unwrap_or_default()
+            }
+            Expr::Arithmetic(op, left, right) => {
+                arithmetic(*op, self.number(left), &self.number(right))
+            }
+            Expr::Complement(operand) => !self.number(operand),
+            Expr::Choose { condition, yes, no } => {
+                self.number(if self.truth(condition) { yes } else { no })
+            }
+            Expr::FromBool(operand) => Int::from(u8::from(self.truth(operand))),
+            Expr::LastStackIndex(stack) => Int::from(self.phv.next_index(*stack)) - Int::ONE,
+            Expr::StackSize(stack) => Int::from(self.phv.next_index(*stack)),
+        }
+    }
+
+    pub(crate) fn truth(&self, expr: &BoolExpr) -> bool {
+        match expr {
+            BoolExpr::Const(truth) => *truth,
+            BoolExpr::Compare(op, left, right) => {
+                compare(*op, &self.number(left), &self.number(right))
+            }
+            BoolExpr::SameHeader(left, right) => {
+                self.same_header(self.header(left), self.header(right))
+            }
+            BoolExpr::SameUnion(left, right) => {
+                self.same_union(self.union(left), self.union(right))
+            }
+            BoolExpr::SameBool(left, right) => self.truth(left) == self.truth(right),
+            BoolExpr::And(left, right) => self.truth(left) && self.truth(right),
+            BoolExpr::Or(left, right) => self.truth(left) || self.truth(right),
+            BoolExpr::Not(operand) => !self.truth(operand),
+            BoolExpr::Valid(header) => {
+                self.header(header).is_some_and(|header| self.phv.is_valid(header))
+            }
+            BoolExpr::ValidUnion(union) => {
+                self.union(union).is_some_and(|union| self.phv.is_union_valid(self.ir, union))
+            }
+            BoolExpr::FromNumber(operand) => self.number(operand) != Int::ZERO,
+            BoolExpr::Choose { condition, yes, no } => {
+                self.truth(if self.truth(condition) { yes } else { no })
+            }
+        }
+    }
+
+    /// The header instance; none beyond the end of a stack.
+    pub(crate) fn header(&self, expr: &HeaderExpr) -> Option<HeaderId> {
+        match expr {
+            HeaderExpr::Header(header) => Some(*header),
+            HeaderExpr::Element { stack, index } => {
+                let index = value::as_usize(&self.number(index))?;
+                self.ir.stacks[stack.index()].elements.get(index).copied()
+            }
+            HeaderExpr::Member { union, offset } => {
+                let union = self.union(union)?;
+                self.ir.unions[union.index()].members.get(*offset as usize).copied()
+            }
+        }
+    }
+
+    /// The union instance; none beyond the end of a stack.
+    pub(crate) fn union(&self, expr: &UnionExpr) -> Option<UnionId> {
+        match expr {
+            UnionExpr::Union(union) => Some(*union),
+            UnionExpr::Element { stack, index } => {
+                let index = value::as_usize(&self.number(index))?;
+                self.ir.union_stacks[stack.index()].elements.get(index).copied()
+            }
+        }
+    }
+
+    /// The header that was last extracted into a stack.
+    pub(crate) fn last_header(&self, stack: AnyStack, member: Option<u32>) -> Option<HeaderId> {
+        let last = self.phv.next_index(stack).checked_sub(1)?;
+        match stack {
+            AnyStack::Headers(stack) => self.ir.stacks[stack.index()].elements.get(last).copied(),
+            AnyStack::Unions(stack) => {
+                let union = self.ir.union_stacks[stack.index()].elements.get(last)?;
+                self.ir.unions[union.index()].members.get(member? as usize).copied()
+            }
+        }
+    }
+
+    pub(crate) fn field_of(&self, header: Option<HeaderId>, offset: u32) -> Option<FieldId> {
+        header.map(|header| self.ir.headers[header.index()].field_at(offset))
+    }
+
+    fn field_at(&self, header: Option<HeaderId>, offset: u32) -> Int {
+        self.field_of(header, offset).map_or(Int::ZERO, |field| self.phv.get(field).clone())
+    }
+
+    /// Both valid, of one type and of the same values.
+    fn same_header(&self, left: Option<HeaderId>, right: Option<HeaderId>) -> bool {
+        let (Some(left), Some(right)) = (left, right) else { return false };
+        let (a, b) = (&self.ir.headers[left.index()], &self.ir.headers[right.index()]);
+        a.type_index == b.type_index
+            && self.phv.is_valid(left)
+            && self.phv.is_valid(right)
+            && a.field_ids().zip(b.field_ids()).all(|(x, y)| {
+                self.phv.get(x) == self.phv.get(y)
+                    && self.phv.bits(self.ir, x) == self.phv.bits(self.ir, y)
+            })
+    }
+
+    /// The valid members are the same; two without a valid member are equal too.
+    fn same_union(&self, left: Option<UnionId>, right: Option<UnionId>) -> bool {
+        let (Some(left), Some(right)) = (left, right) else { return false };
+        let members = |union: UnionId| self.ir.unions[union.index()].members.iter().copied();
+        members(left).zip(members(right)).all(|(left, right)| {
+            match (self.phv.is_valid(left), self.phv.is_valid(right)) {
+                (false, false) => true,
+                _ => self.same_header(Some(left), Some(right)),
+            }
+        })
+    }
+
+    /// How many elements a stack has.
+    pub(crate) fn stack_size(&self, stack: AnyStack) -> usize {
+        phv::stack_size(self.ir, stack)
+    }
+}
+
+fn compare(op: Comparison, left: &Int, right: &Int) -> bool {
+    match op {
+        Comparison::Equal => left == right,
+        Comparison::NotEqual => left != right,
+        Comparison::Less => left < right,
+        Comparison::LessEqual => left <= right,
+        Comparison::Greater => left > right,
+        Comparison::GreaterEqual => left >= right,
+    }
+}
+
+/// A width or shift amount; none where it is beyond every field.
+fn amount(value: &Int) -> Option<u32> {
+    u32::try_from(value).ok().filter(|bits| *bits <= limits::FIELD_BITS_MAX)
+}
+
+fn arithmetic(op: Arithmetic, left: Int, right: &Int) -> Int {
+    match op {
+        Arithmetic::Add => left + right,
+        Arithmetic::Sub => left - right,
+        Arithmetic::Mul => left * right,
+        Arithmetic::Div if *right == Int::ZERO => Int::ZERO,
+        Arithmetic::Div => left / right,
+        Arithmetic::Mod if *right == Int::ZERO => Int::ZERO,
+        Arithmetic::Mod => left % right,
+        Arithmetic::ShiftLeft => amount(right).map_or(Int::ZERO, |bits| left << bits as usize),
+        Arithmetic::ShiftRight => match amount(right) {
+            Some(bits) => left >> bits as usize,
+            None if left < Int::ZERO => -Int::ONE,
+            None => Int::ZERO,
+        },
+        Arithmetic::And => left & right,
+        Arithmetic::Or => left | right,
+        Arithmetic::Xor => left ^ right,
+        Arithmetic::TwoCompMod => {
+            amount(right).map_or(Int::ZERO, |bits| value::wrap(left, bits, true))
+        }
+        Arithmetic::SaturateUnsigned => {
+            amount(right).map_or(Int::ZERO, |bits| value::saturate(left, bits, false))
+        }
+        Arithmetic::SaturateSigned => {
+            amount(right).map_or(Int::ZERO, |bits| value::saturate(left, bits, true))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_p4_leaves_undefined_is_defined() {
+        let seven = Int::from(7);
+        assert_eq!(arithmetic(Arithmetic::Div, seven.clone(), &Int::ZERO), Int::ZERO);
+        assert_eq!(arithmetic(Arithmetic::Mod, seven.clone(), &Int::ZERO), Int::ZERO);
+        let huge = value::ones(200);
+        assert_eq!(arithmetic(Arithmetic::ShiftLeft, seven.clone(), &huge), Int::ZERO);
+        assert_eq!(arithmetic(Arithmetic::ShiftRight, -seven, &huge), Int::from(-1));
+    }
+
+    #[test]
+    fn two_comp_mod_is_the_cast_to_a_signed_type() {
+        let cast = |v: i64, bits: i64| arithmetic(Arithmetic::TwoCompMod, v.into(), &bits.into());
+        assert_eq!(cast(-129, 8), Int::from(127));
+        assert_eq!(cast(200, 8), Int::from(-56));
+        assert_eq!(cast(127, 8), Int::from(127));
+    }
+}

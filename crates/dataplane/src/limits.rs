@@ -1,0 +1,71 @@
+//! Every limit of the data plane: a name, a unit, a reason. A number exists in this place only.
+
+/// Bytes of a frame at most: the longest an IPv4 packet can be, with room for link headers.
+pub const FRAME_BYTES_MAX: usize = 65_536 + 256;
+
+/// Packets waiting for ingress. One burst of a receive ring (1,024 frames), several times.
+pub const INGRESS_QUEUE_PACKETS: usize = 4_096;
+
+/// Packets waiting to run ingress again. Each packet inside makes one at most, since recirculated
+/// packets go before new ones; a clone of each replica of the largest group may stand here.
+pub const RECIRCULATION_QUEUE_PACKETS: usize = 8_192;
+
+/// Packets waiting at one output port: the replicas of the largest group (4,096), and as many
+/// again so that a rate-limited port can hold a burst.
+pub const EGRESS_QUEUE_PACKETS: usize = 8_192;
+
+/// Queues of an output port: `priority` is `bit<3>` in v1model.
+pub const EGRESS_QUEUES_PER_PORT: usize = 8;
+
+/// Recirculations of one packet. A group may have 4,096 viewers, each costing one pass; sixteen
+/// such walks in a row are allowed.
+pub const RECIRCULATIONS_PER_PACKET_MAX: u32 = 65_536;
+
+/// Resubmissions of one packet: a resubmission repeats ingress with a hint; a program that needs
+/// more than a few is looping.
+pub const RESUBMITS_PER_PACKET_MAX: u32 = 64;
+
+/// Clones of clones of clones: how deep the ancestry of a packet may grow without leaving. As
+/// deep as a packet may recirculate, since each pass may leave a clone that carries on.
+pub const CLONE_GENERATIONS_MAX: u32 = 65_536;
+
+/// States that the parser enters for one packet. Longer than any header stack; a cycle that
+/// consumes nothing would otherwise never end. Beyond it the error is `ParserTimeout`.
+pub const PARSER_STEPS_MAX: u32 = 4_096;
+
+/// Replicas of a multicast group: two groups of 4,096 viewers joined.
+pub const REPLICAS_PER_GROUP_MAX: usize = 8_192;
+
+/// Multicast groups: `mcast_grp` is `bit<16>`, and 0 means none.
+pub const MULTICAST_GROUP_ID_MAX: u32 = 65_535;
+
+/// Clone session ids: BMv2 keeps 15 bits of the argument, the 16th says that a clone was made.
+pub const CLONE_SESSION_ID_MAX: u32 = 32_767;
+
+/// Port numbers of v1model: `bit<9>`, and 511 is the drop port.
+pub const PORT_ID_MAX: u16 = 510;
+
+/// The drop port of v1model.
+pub const DROP_PORT: u16 = 511;
+
+/// Port of packet-in and packet-out where nothing else is configured: the highest there is.
+pub const CPU_PORT: u16 = 510;
+
+/// Digests waiting for the control plane; further ones are counted as lost.
+pub const DIGEST_QUEUE_MAX: usize = 4_096;
+
+/// Packet-ins waiting for the control plane; further ones are dropped and counted.
+pub const PACKET_IN_QUEUE_MAX: usize = 4_096;
+
+/// Cells of one register or counter array: what 32 bits index would be 64 GiB; this is 1 GiB of
+/// 64-bit cells, and protects from a wrong size in a file.
+pub const ARRAY_CELLS_MAX: u64 = 1 << 24;
+
+/// Bits of a field: the widest that p4c accepts by default.
+pub const FIELD_BITS_MAX: u32 = 65_536;
+
+/// Nested expressions of a program: deeper ones would overflow the stack of whoever evaluates.
+pub const EXPRESSION_DEPTH_MAX: usize = 256;
+
+/// Header vectors kept for reuse: what a burst of replicas needs, beyond it they are freed.
+pub const SPARE_HEADER_VECTORS_MAX: usize = 1_024;

@@ -1,0 +1,33 @@
+//! An action with its arguments, as an entry or a default action holds it.
+
+use std::sync::Arc;
+
+use crate::{
+    control::ActionCall,
+    program::{ActionId, ActionInfo, ir::BoundAction},
+    value::{self, Int},
+};
+
+/// An action and its arguments.
+#[derive(Debug, Clone)]
+pub(crate) struct Call {
+    pub action: ActionId,
+    pub args: Arc<[Int]>,
+}
+
+impl Call {
+    pub(crate) fn from_program(bound: &BoundAction) -> Self {
+        Self { action: bound.action, args: bound.args.as_slice().into() }
+    }
+
+    /// As the control plane sees it.
+    pub(crate) fn to_control(&self, info: &ActionInfo) -> ActionCall {
+        let args = info
+            .params
+            .iter()
+            .zip(self.args.iter())
+            .map(|(param, arg)| value::to_canonical_bytes(arg, param.width_bits))
+            .collect();
+        ActionCall { action: self.action, args }
+    }
+}

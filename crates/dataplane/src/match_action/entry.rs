@@ -1,0 +1,151 @@
+//! Entries between the control plane's byte strings and the tables' integers.
+
+use super::Call;
+use crate::{
+    control::{ActionCall, ControlError, ControlErrorKind, MatchField},
+    program::{ActionInfo, KeyField, MatchKind, TableInfo, ir::Matcher},
+    value::{self, Int},
+};
+
+type Checked<T> = Result<T, ControlError>;
+
+fn invalid<T>(message: String) -> Checked<T> {
+    Err(ControlError::new(ControlErrorKind::InvalidArgument, message))
+}
+
+/// The leading `prefix_len` of `bits` ones.
+pub(crate) fn prefix_mask(bits: u32, prefix_len: u32) -> Int {
+    let prefix_len = prefix_len.min(bits);
+    value::ones(prefix_len) << (bits - prefix_len) as usize
+}
+
+/// A byte string that fits a width.
+pub(crate) fn number(what: &str, bytes: &[u8], bits: u32) -> Checked<Int> {
+    if bytes.is_empty() {
+        return invalid(format!("{what}: expected at least one byte, found none"));
+    }
+    let number = value::from_be_bytes(bytes);
+    if !value::fits(&number, bits) {
+        return invalid(format!("{what}: 0x{number:x} does not fit {bits} bits"));
+    }
+    Ok(number)
+}
+
+/// An entry's key, checked against the table's.
+pub(crate) fn to_key(info: &TableInfo, key: &[MatchField]) -> Checked<Vec<Matcher>> {
+    if key.len() != info.key.len() {
+        return invalid(format!(
+            "table \"{}\": expected {} match fields, found {}",
+            info.name,
+            info.key.len(),
+            key.len()
+        ));
+    }
+    info.key.iter().zip(key).map(|(field, given)| to_matcher(info, field, given)).collect()
+}
+
+fn to_matcher(info: &TableInfo, field: &KeyField, given: &MatchField) -> Checked<Matcher> {
+    let what = format!("table \"{}\": key \"{}\"", info.name, field.name);
+    let bits = field.width_bits;
+    Ok(match (field.kind, given) {
+        (MatchKind::Exact, MatchField::Exact(value)) => {
+            Matcher::Exact(number(&what, value, bits)?)
+        }
+        (MatchKind::Lpm, MatchField::Lpm { value, prefix_len }) => {
+            if *prefix_len > bits {
+                return invalid(format!("{what}: a prefix of {prefix_len} of {bits} bits"));
+            }
+            let value = number(&what, value, bits)?;
+            if &value & prefix_mask(bits, *prefix_len) != value {
+                return invalid(format!("{what}: bits set after the prefix of {prefix_len}"));
+            }
+            Matcher::Lpm { value, prefix_len: *prefix_len }
+        }
+        (MatchKind::Ternary, MatchField::Ternary { value, mask }) => {
+            let (value, mask) = (number(&what, value, bits)?, number(&what, mask, bits)?);
+            if &value & &mask != value {
+                return invalid(format!("{what}: bits set outside of the mask"));
+            }
+            Matcher::Ternary { value, mask }
+        }
+        // BMv2 JSON has no optional kind: compilers write such a field as a ternary one.
+        (MatchKind::Ternary, MatchField::Optional(Some(value))) => {
+            Matcher::Ternary { value: number(&what, value, bits)?, mask: value::ones(bits) }
+        }
+        (MatchKind::Ternary, MatchField::Optional(None)) => {
+            Matcher::Ternary { value: Int::ZERO, mask: Int::ZERO }
+        }
+        (MatchKind::Range, MatchField::Range { low, high }) => {
+            let (low, high) = (number(&what, low, bits)?, number(&what, high, bits)?);
+            if low > high {
+                return invalid(format!("{what}: the range begins above its end"));
+            }
+            Matcher::Range { low, high }
+        }
+        (MatchKind::Optional, MatchField::Optional(value)) => Matcher::Optional(match value {
+            Some(value) => Some(number(&what, value, bits)?),
+            None => None,
+        }),
+        (kind, given) => {
+            return invalid(format!("{what}: expected a match of kind {kind:?}, found {given:?}"));
+        }
+    })
+}
+
+/// An entry's key as the control plane sees it.
+pub(crate) fn to_fields(info: &TableInfo, key: &[Matcher]) -> Vec<MatchField> {
+    info.key
+        .iter()
+        .zip(key)
+        .map(|(field, matcher)| {
+            let bytes = |value: &Int| value::to_canonical_bytes(value, field.width_bits);
+            match matcher {
+                Matcher::Exact(value) => MatchField::Exact(bytes(value)),
+                Matcher::Lpm { value, prefix_len } => {
+                    MatchField::Lpm { value: bytes(value), prefix_len: *prefix_len }
+                }
+                Matcher::Ternary { value, mask } => {
+                    MatchField::Ternary { value: bytes(value), mask: bytes(mask) }
+                }
+                Matcher::Range { low, high } => {
+                    MatchField::Range { low: bytes(low), high: bytes(high) }
+                }
+                Matcher::Optional(value) => MatchField::Optional(value.as_ref().map(bytes)),
+            }
+        })
+        .collect()
+}
+
+/// An action of the table with arguments that fit.
+pub(crate) fn to_call(
+    info: &TableInfo,
+    actions: &[ActionInfo],
+    call: &ActionCall,
+) -> Checked<Call> {
+    let action = actions.get(call.action.index()).filter(|_| info.actions.contains(&call.action));
+    let Some(action) = action else {
+        return invalid(format!(
+            "table \"{}\": action {} is not in its list",
+            info.name,
+            call.action.index()
+        ));
+    };
+    if call.args.len() != action.params.len() {
+        return invalid(format!(
+            "action \"{}\": expected {} arguments, found {}",
+            action.name,
+            action.params.len(),
+            call.args.len()
+        ));
+    }
+    let args: Checked<Vec<Int>> = action
+        .params
+        .iter()
+        .zip(&call.args)
+        .map(|(param, arg)| {
+            let what = format!("action \"{}\": parameter \"{}\"", action.name, param.name);
+            number(&what, arg, param.width_bits)
+        })
+        .collect();
+    Ok(Call { action: call.action, args: args?.into() })
+}

@@ -1,0 +1,69 @@
+//! Longest prefix match: one hash a prefix length, the longest tried first. The other fields of
+//! the key are exact.
+
+use std::{cmp::Reverse, collections::{BTreeMap, HashMap}};
+
+use super::{EntryIndex, prefix_mask};
+use crate::{
+    program::{MatchKind, TableInfo, ir::Matcher},
+    value::{self, Int},
+};
+
+/// Entries by prefix length, then by key bytes with what follows the prefix cut off.
+#[derive(Debug, Default)]
+pub(super) struct LpmIndex {
+    by_length: BTreeMap<Reverse<u32>, HashMap<Box<[u8]>, EntryIndex>>,
+}
+
+impl LpmIndex {
+    pub(super) fn lookup(
+        &self,
+        info: &TableInfo,
+        key: &[Int],
+        bytes: &mut Vec<u8>,
+    ) -> Option<EntryIndex> {
+        self.by_length.iter().find_map(|(Reverse(prefix_len), entries)| {
+            bytes.clear();
+            for (field, value) in info.key.iter().zip(key) {
+                if field.kind == MatchKind::Lpm {
+                    let prefix = value & prefix_mask(field.width_bits, *prefix_len);
+                    value::push_be_bytes(bytes, &prefix, field.width_bits);
+                } else {
+                    value::push_be_bytes(bytes, value, field.width_bits);
+                }
+            }
+            entries.get(bytes.as_slice()).copied()
+        })
+    }
+
+    pub(super) fn insert(&mut self, info: &TableInfo, key: &[Matcher], entry: EntryIndex) {
+        let (prefix_len, bytes) = key_bytes(info, key);
+        self.by_length.entry(Reverse(prefix_len)).or_default().insert(bytes, entry);
+    }
+
+    pub(super) fn remove(&mut self, info: &TableInfo, key: &[Matcher]) {
+        let (prefix_len, bytes) = key_bytes(info, key);
+        if let Some(entries) = self.by_length.get_mut(&Reverse(prefix_len)) {
+            entries.remove(&bytes);
+            if entries.is_empty() {
+                self.by_length.remove(&Reverse(prefix_len));
+            }
+        }
+    }
+}
+
+fn key_bytes(info: &TableInfo, key: &[Matcher]) -> (u32, Box<[u8]>) {
+    let mut length = 0;
+    let mut bytes = Vec::new();
+    for (field, matcher) in info.key.iter().zip(key) {
+        match matcher {
+            Matcher::Exact(value) => value::push_be_bytes(&mut bytes, value, field.width_bits),
+            Matcher::Lpm { value, prefix_len } => {
+                length = *prefix_len;
+                value::push_be_bytes(&mut bytes, value, field.width_bits);
+            }
+            _ => {}
+        }
+    }
+    (length, bytes.into())
+}

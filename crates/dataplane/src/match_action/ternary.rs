@@ -1,0 +1,54 @@
+//! Tables with ternary, range or optional fields: the entries in the order of their priority,
+//! looked at one after the other. Of two entries with one priority the older is looked at first.
+
+use super::{EntryIndex, prefix_mask, range};
+use crate::{
+    program::{TableInfo, ir::Matcher},
+    value::Int,
+};
+
+/// Entries, highest priority first.
+#[derive(Debug, Default)]
+pub(super) struct OrderedIndex {
+    order: Vec<(i32, EntryIndex)>,
+}
+
+impl OrderedIndex {
+    /// The first entry of which `key_of` gives a key that matches.
+    pub(super) fn lookup<'k>(
+        &self,
+        info: &TableInfo,
+        key: &[Int],
+        key_of: impl Fn(EntryIndex) -> &'k [Matcher],
+    ) -> Option<EntryIndex> {
+        self.order.iter().map(|(_, entry)| *entry).find(|entry| {
+            let matchers = key_of(*entry);
+            info.key
+                .iter()
+                .zip(matchers)
+                .zip(key)
+                .all(|((field, matcher), value)| matches(matcher, field.width_bits, value))
+        })
+    }
+
+    pub(super) fn insert(&mut self, priority: i32, entry: EntryIndex) {
+        let position = self.order.partition_point(|(other, _)| *other >= priority);
+        self.order.insert(position, (priority, entry));
+    }
+
+    pub(super) fn remove(&mut self, entry: EntryIndex) {
+        self.order.retain(|(_, other)| *other != entry);
+    }
+}
+
+fn matches(matcher: &Matcher, bits: u32, value: &Int) -> bool {
+    match matcher {
+        Matcher::Exact(wanted) | Matcher::Optional(Some(wanted)) => wanted == value,
+        Matcher::Optional(None) => true,
+        Matcher::Lpm { value: wanted, prefix_len } => {
+            &(value & prefix_mask(bits, *prefix_len)) == wanted
+        }
+        Matcher::Ternary { value: wanted, mask } => &(value & mask) == wanted,
+        Matcher::Range { low, high } => range::contains(low, high, value),
+    }
+}

@@ -1,0 +1,264 @@
+//! The parser: bytes to headers. P4_16 section 13, with BMv2's choices: an error ends the parser,
+//! is kept in `parser_error`, and ingress runs nevertheless.
+
+use crate::{
+    bits, control_flow::Pass, limits,
+    packet::Frame,
+    program::ir::{
+        AnyStack, ExtractTarget, HeaderId, KeyPart, ParserOp, Place, State, StateId,
+        TransitionCase,
+    },
+    trace::{self, TraceKind},
+    value::{self, Int},
+};
+
+/// How parsing ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    /// Bytes that were extracted or skipped.
+    pub consumed: usize,
+    /// The program's number of the error; `NoError` where there was none.
+    pub error: u32,
+}
+
+/// Position in a frame.
+struct Cursor<'f> {
+    frame: &'f Frame,
+    consumed: usize,
+}
+
+impl Cursor<'_> {
+    fn remaining(&self) -> usize {
+        self.frame.len() - self.consumed
+    }
+
+    /// Bits from `offset` bits after the position on; none where the frame is too short.
+    fn peek(&self, offset: u32, n_bits: u32) -> Option<Int> {
+        let start = self.consumed * 8 + offset as usize;
+        let end = start + n_bits as usize;
+        if end.div_ceil(8) > self.frame.len() {
+            return None;
+        }
+        let bytes = self.frame.bytes(start / 8..end.div_ceil(8));
+        Some(bits::read(&bytes, start % 8, n_bits))
+    }
+}
+
+/// The number of an error.
+type ParserError = u32;
+
+/// Parses a frame from its beginning.
+pub(crate) fn parse(pass: &mut Pass<'_>, frame: &Frame) -> Outcome {
+    let mut cursor = Cursor { frame, consumed: 0 };
+    let mut state = pass.ir.parser.start;
+    let mut steps = 0;
+    let mut error = pass.ir.core_errors.no_error;
+    while let Some(id) = state {
+        steps += 1;
+        let result = if steps > limits::PARSER_STEPS_MAX {
+            Err(pass.ir.core_errors.parser_timeout)
+        } else {
+            run_state(pass, &mut cursor, id)
+        };
+        match result {
+            Ok(next) => state = next,
+            Err(code) => {
+                error = code;
+                let errors = &pass.ir.errors;
+                pass.tracer.emit(|| {
+                    let name = errors.iter().find(|(_, number)| *number == code);
+                    TraceKind::ParserError(
+                        name.map_or_else(|| code.to_string(), |(name, _)| name.clone()),
+                    )
+                });
+                break;
+            }
+        }
+    }
+    Outcome { consumed: cursor.consumed, error }
+}
+
+fn run_state(
+    pass: &mut Pass<'_>,
+    cursor: &mut Cursor<'_>,
+    id: StateId,
+) -> Result<Option<StateId>, ParserError> {
+    let ir = pass.ir;
+    let state = &ir.parser.states[id.index()];
+    pass.tracer.emit(|| TraceKind::ParserState(state.name.clone()));
+    for op in &state.ops {
+        run_op(pass, cursor, op)?;
+    }
+    let mut key = Vec::with_capacity(state.key.len());
+    for part in &state.key {
+        key.push(match part {
+            KeyPart::Value { value, bits, .. } => {
+                value::wrap(pass.scope().number(value), *bits, false)
+            }
+            KeyPart::Lookahead { offset, bits } => {
+                cursor.peek(*offset, *bits).ok_or(ir.core_errors.packet_too_short)?
+            }
+        });
+    }
+    let next = choose(state, &key);
+    pass.tracer.emit(|| TraceKind::Transition {
+        key: state.key.iter().zip(&key).map(|(part, value)| key_value(part, value)).collect(),
+        next: next.map(|next| ir.parser.states[next.index()].name.clone()),
+    });
+    Ok(next)
+}
+
+fn key_value(part: &KeyPart, value: &Int) -> trace::TraceValue {
+    match part {
+        KeyPart::Value { name, bits, .. } => trace::named(name, value, *bits),
+        KeyPart::Lookahead { bits, .. } => trace::named("lookahead", value, *bits),
+    }
+}
+
+/// The first arrow whose case holds.
+fn choose(state: &State, key: &[Int]) -> Option<StateId> {
+    let found = state.transitions.iter().find(|transition| match &transition.case {
+        TransitionCase::Values(cases) => {
+            cases.iter().zip(key).all(|((value, mask), key)| match mask {
+                Some(mask) => &(key & mask) == value,
+                None => key == value,
+            })
+        }
+        TransitionCase::ValueSet => false,
+    });
+    match found {
+        Some(transition) => transition.next,
+        None => state.default,
+    }
+}
+
+fn run_op(
+    pass: &mut Pass<'_>,
+    cursor: &mut Cursor<'_>,
+    op: &ParserOp,
+) -> Result<(), ParserError> {
+    let errors = pass.ir.core_errors;
+    match op {
+        ParserOp::Extract(target) => {
+            let header = target_header(pass, target)?;
+            extract(pass, cursor, header, 0)?;
+            push_back(pass, target);
+        }
+        ParserOp::ExtractVariable { target, bits } => {
+            let header = target_header(pass, target)?;
+            let bits = u32::try_from(&pass.scope().number(bits))
+                .map_err(|_| errors.parser_invalid_argument)?;
+            if !bits.is_multiple_of(8) {
+                return Err(errors.parser_invalid_argument);
+            }
+            extract(pass, cursor, header, bits)?;
+            push_back(pass, target);
+        }
+        ParserOp::Set { to, from } => {
+            if let (Place::Field(to), crate::program::ir::Expr::Field(from)) = (to, from)
+                && pass.ir.fields[to.index()].variable
+            {
+                pass.assign_variable(*to, *from);
+                return Ok(());
+            }
+            let value = pass.scope().number(from);
+            pass.assign(to, value);
+        }
+        ParserOp::SetLookahead { to, offset, bits } => {
+            let value = cursor.peek(*offset, *bits).ok_or(errors.packet_too_short)?;
+            pass.assign(to, value);
+        }
+        ParserOp::Verify { condition, error } => {
+            if !pass.scope().truth(condition) {
+                let code = value::low_u64(&pass.scope().number(error));
+                return Err(u32::try_from(code).unwrap_or(u32::MAX));
+            }
+        }
+        ParserOp::Advance { bits } => {
+            let bits = value::as_usize(&pass.scope().number(bits))
+                .ok_or(errors.parser_invalid_argument)?;
+            if !bits.is_multiple_of(8) {
+                return Err(errors.parser_invalid_argument);
+            }
+            if cursor.remaining() < bits / 8 {
+                return Err(errors.packet_too_short);
+            }
+            cursor.consumed += bits / 8;
+        }
+        ParserOp::Primitive(primitive) => {
+            pass.primitive(primitive);
+        }
+    }
+    Ok(())
+}
+
+/// The header that is extracted; an error where a stack is full.
+fn target_header(pass: &Pass<'_>, target: &ExtractTarget) -> Result<HeaderId, ParserError> {
+    let ir = pass.ir;
+    let header = match target {
+        ExtractTarget::Header(header) => Some(*header),
+        ExtractTarget::Stack(stack) => {
+            let next = pass.phv.next_index(AnyStack::Headers(*stack));
+            ir.stacks[stack.index()].elements.get(next).copied()
+        }
+        ExtractTarget::UnionStack { stack, member } => {
+            let next = pass.phv.next_index(AnyStack::Unions(*stack));
+            ir.union_stacks[stack.index()]
+                .elements
+                .get(next)
+                .and_then(|union| ir.unions[union.index()].members.get(*member as usize).copied())
+        }
+    };
+    header.ok_or(ir.core_errors.stack_out_of_bounds)
+}
+
+fn push_back(pass: &mut Pass<'_>, target: &ExtractTarget) {
+    let stack = match target {
+        ExtractTarget::Header(_) => return,
+        ExtractTarget::Stack(stack) => AnyStack::Headers(*stack),
+        ExtractTarget::UnionStack { stack, .. } => AnyStack::Unions(*stack),
+    };
+    let next = pass.phv.next_index(stack);
+    pass.phv.set_next_index(stack, next + 1);
+}
+
+fn extract(
+    pass: &mut Pass<'_>,
+    cursor: &mut Cursor<'_>,
+    id: HeaderId,
+    variable_bits: u32,
+) -> Result<(), ParserError> {
+    let ir = pass.ir;
+    let header = &ir.headers[id.index()];
+    let n_bytes = ((u64::from(header.fixed_bits) + u64::from(variable_bits)) / 8) as usize;
+    if cursor.remaining() < n_bytes {
+        return Err(ir.core_errors.packet_too_short);
+    }
+    if header.variable_field.is_some()
+        && header.max_bytes != 0
+        && n_bytes > header.max_bytes as usize
+    {
+        return Err(ir.core_errors.header_too_short);
+    }
+    let bytes = cursor.frame.bytes(cursor.consumed..cursor.consumed + n_bytes);
+    let mut offset = 0;
+    for field in header.field_ids() {
+        if Some(field) == header.variable_field {
+            let value = bits::read(&bytes, offset, variable_bits);
+            pass.phv.set_variable(ir, field, value, variable_bits);
+            offset += variable_bits as usize;
+        } else {
+            let n_bits = ir.fields[field.index()].bits;
+            pass.phv.set(ir, field, bits::read(&bytes, offset, n_bits));
+            offset += n_bits as usize;
+        }
+    }
+    pass.phv.set_valid(ir, id);
+    cursor.consumed += n_bytes;
+    let phv = &*pass.phv;
+    pass.tracer.emit(|| TraceKind::Extract {
+        header: header.name.clone(),
+        fields: header.field_ids().map(|field| trace::field_value(ir, phv, field)).collect(),
+    });
+    Ok(())
+}

@@ -1,0 +1,231 @@
+//! The packet header vector: the value of every field, the validity of every header.
+
+use crate::{
+    program::ir::{AnyStack, FieldId, HeaderId, Ir, StackId, UnionId, UnionStackId},
+    value::{self, Int},
+};
+
+/// Field values and header validity of one packet.
+#[derive(Debug, Clone)]
+pub(crate) struct Phv {
+    values: Vec<Int>,
+    valid: Vec<bool>,
+    /// Bits of the varbit field, a header each.
+    variable_bits: Vec<u32>,
+    /// The `nextIndex` of header stacks, then of union stacks.
+    next_index: Vec<usize>,
+    n_stacks: usize,
+}
+
+impl Phv {
+    /// No header is valid, everything is zero.
+    pub(crate) fn new(ir: &Ir) -> Self {
+        Self {
+            values: vec![Int::ZERO; ir.fields.len()],
+            valid: ir.headers.iter().map(|header| header.metadata).collect(),
+            variable_bits: vec![0; ir.headers.len()],
+            next_index: vec![0; ir.stacks.len() + ir.union_stacks.len()],
+            n_stacks: ir.stacks.len(),
+        }
+    }
+
+    /// As new, without allocating.
+    pub(crate) fn reset(&mut self, ir: &Ir) {
+        self.values.fill(Int::ZERO);
+        for (valid, header) in self.valid.iter_mut().zip(&ir.headers) {
+            *valid = header.metadata;
+        }
+        self.variable_bits.fill(0);
+        self.next_index.fill(0);
+    }
+
+    /// Becomes a copy, without allocating where the values are small.
+    pub(crate) fn copy_from(&mut self, other: &Phv) {
+        self.values.clone_from(&other.values);
+        self.valid.clone_from(&other.valid);
+        self.variable_bits.clone_from(&other.variable_bits);
+        self.next_index.clone_from(&other.next_index);
+    }
+
+    pub(crate) fn reset_metadata(&mut self, ir: &Ir) {
+        for header in ir.headers.iter().filter(|header| header.metadata) {
+            for field in header.field_ids() {
+                self.values[field.index()] = Int::ZERO;
+            }
+        }
+    }
+
+    pub(crate) fn get(&self, field: FieldId) -> &Int {
+        &self.values[field.index()]
+    }
+
+    /// The width of a field now.
+    pub(crate) fn bits(&self, ir: &Ir, field: FieldId) -> u32 {
+        let field = &ir.fields[field.index()];
+        if field.variable { self.variable_bits[field.header.index()] } else { field.bits }
+    }
+
+    /// Copies a value into a field, cut to its width.
+    pub(crate) fn set(&mut self, ir: &Ir, field: FieldId, value: Int) {
+        let bits = self.bits(ir, field);
+        self.values[field.index()] = value::wrap(value, bits, ir.fields[field.index()].signed);
+    }
+
+    /// Copies a value into a varbit field that becomes so wide.
+    pub(crate) fn set_variable(&mut self, ir: &Ir, field: FieldId, value: Int, bits: u32) {
+        self.variable_bits[ir.fields[field.index()].header.index()] = bits;
+        self.set(ir, field, value);
+    }
+
+    pub(crate) fn is_valid(&self, header: HeaderId) -> bool {
+        self.valid[header.index()]
+    }
+
+    /// Makes a header valid; the other members of its union become invalid.
+    pub(crate) fn set_valid(&mut self, ir: &Ir, header: HeaderId) {
+        if let Some(union) = ir.headers[header.index()].union {
+            for member in &ir.unions[union.index()].members {
+                self.valid[member.index()] = false;
+            }
+        }
+        self.valid[header.index()] = true;
+    }
+
+    pub(crate) fn set_invalid(&mut self, ir: &Ir, header: HeaderId) {
+        if !ir.headers[header.index()].metadata {
+            self.valid[header.index()] = false;
+        }
+    }
+
+    pub(crate) fn is_union_valid(&self, ir: &Ir, union: UnionId) -> bool {
+        ir.unions[union.index()].members.iter().any(|member| self.is_valid(*member))
+    }
+
+    /// Zeroes the fields of a header.
+    pub(crate) fn clear(&mut self, ir: &Ir, header: HeaderId) {
+        for field in ir.headers[header.index()].field_ids() {
+            self.values[field.index()] = Int::ZERO;
+        }
+        self.variable_bits[header.index()] = 0;
+    }
+
+    /// Bytes of a header on the wire now.
+    pub(crate) fn header_bytes(&self, ir: &Ir, header: HeaderId) -> usize {
+        let fixed = ir.headers[header.index()].fixed_bits;
+        ((fixed + self.variable_bits[header.index()]) / 8) as usize
+    }
+
+    /// Copies a header of the same type; an invalid one makes the other invalid.
+    pub(crate) fn assign_header(&mut self, ir: &Ir, to: HeaderId, from: HeaderId) {
+        if !self.is_valid(from) {
+            self.set_invalid(ir, to);
+            return;
+        }
+        self.set_valid(ir, to);
+        if to != from {
+            self.copy_fields(ir, to, from);
+        }
+    }
+
+    fn copy_fields(&mut self, ir: &Ir, to: HeaderId, from: HeaderId) {
+        self.variable_bits[to.index()] = self.variable_bits[from.index()];
+        let pairs = ir.headers[to.index()].field_ids().zip(ir.headers[from.index()].field_ids());
+        for (to, from) in pairs {
+            self.values[to.index()] = self.values[from.index()].clone();
+        }
+    }
+
+    pub(crate) fn assign_union(&mut self, ir: &Ir, to: UnionId, from: UnionId) {
+        let members = &ir.unions[to.index()].members;
+        for member in members {
+            self.set_invalid(ir, *member);
+        }
+        for (to, from) in members.iter().zip(&ir.unions[from.index()].members) {
+            if self.is_valid(*from) {
+                self.assign_header(ir, *to, *from);
+            }
+        }
+    }
+
+    pub(crate) fn next_index(&self, stack: AnyStack) -> usize {
+        self.next_index[self.stack_slot(stack)]
+    }
+
+    pub(crate) fn set_next_index(&mut self, stack: AnyStack, index: usize) {
+        let slot = self.stack_slot(stack);
+        self.next_index[slot] = index;
+    }
+
+    fn stack_slot(&self, stack: AnyStack) -> usize {
+        match stack {
+            AnyStack::Headers(stack) => stack.index(),
+            AnyStack::Unions(stack) => self.n_stacks + stack.index(),
+        }
+    }
+
+    pub(crate) fn assign_stack(&mut self, ir: &Ir, to: StackId, from: StackId) {
+        let next = self.next_index(AnyStack::Headers(from));
+        self.set_next_index(AnyStack::Headers(to), next);
+        let pairs = ir.stacks[to.index()].elements.iter().zip(&ir.stacks[from.index()].elements);
+        for (to, from) in pairs {
+            self.assign_header(ir, *to, *from);
+        }
+    }
+
+    pub(crate) fn assign_union_stack(&mut self, ir: &Ir, to: UnionStackId, from: UnionStackId) {
+        let next = self.next_index(AnyStack::Unions(from));
+        self.set_next_index(AnyStack::Unions(to), next);
+        let (to, from) = (&ir.union_stacks[to.index()], &ir.union_stacks[from.index()]);
+        for (to, from) in to.elements.iter().zip(&from.elements) {
+            self.assign_union(ir, *to, *from);
+        }
+    }
+
+    /// Moves the elements of a stack: up by `count` (new ones at the front are invalid), or down.
+    /// P4_16 1.2.5, section 8.18.
+    pub(crate) fn shift_stack(&mut self, ir: &Ir, stack: AnyStack, count: usize, up: bool) {
+        let size = stack_size(ir, stack);
+        let next = self.next_index(stack);
+        let new_next =
+            if up { next.saturating_add(count).min(size) } else { next.saturating_sub(count) };
+        self.set_next_index(stack, new_next);
+        let count = count.min(size);
+        for step in 0..size {
+            let to = if up { size - 1 - step } else { step };
+            let from = if up { to.checked_sub(count) } else { Some(to + count) };
+            let from = from.filter(|from| *from < size);
+            self.move_element(ir, stack, to, from);
+        }
+    }
+
+    fn move_element(&mut self, ir: &Ir, stack: AnyStack, to: usize, from: Option<usize>) {
+        match stack {
+            AnyStack::Headers(stack) => {
+                let elements = &ir.stacks[stack.index()].elements;
+                match from {
+                    Some(from) => self.assign_header(ir, elements[to], elements[from]),
+                    None => self.set_invalid(ir, elements[to]),
+                }
+            }
+            AnyStack::Unions(stack) => {
+                let elements = &ir.union_stacks[stack.index()].elements;
+                match from {
+                    Some(from) if from != to => self.assign_union(ir, elements[to], elements[from]),
+                    Some(_) => {}
+                    None => {
+                        for member in &ir.unions[elements[to].index()].members {
+                            self.set_invalid(ir, *member);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+pub(crate) fn stack_size(ir: &Ir, stack: AnyStack) -> usize {
+    match stack {
+        AnyStack::Headers(stack) => ir.stacks[stack.index()].elements.len(),
+        AnyStack::Unions(stack) => ir.union_stacks[stack.index()].elements.len(),
+    }
+}

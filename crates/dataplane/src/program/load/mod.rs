@@ -1,0 +1,157 @@
+//! BMv2 JSON to verified program: names become ids, whatever dangles is an error that names the
+//! object. Afterwards nothing is left that could go wrong because of the program.
+
+mod action;
+mod calculation;
+mod declarations;
+mod expression;
+mod parser;
+mod pipeline;
+
+use std::collections::HashMap;
+
+use bmv2_json as json;
+
+use super::{
+    ActionId, ActionInfo, CounterId, LoadError, RegisterId, TableInfo,
+    ir::{
+        CalculationId, CoreErrors, Deparser, DigestId, FieldId, FieldListId, HeaderId, Ir, Parser,
+        StackId, UnionId, UnionStackId,
+    },
+};
+use crate::v1model::StandardMetadata;
+
+type Load<T = ()> = Result<T, LoadError>;
+
+/// Where the loader is, for messages, and how many parameters may be named there.
+struct Context {
+    place: String,
+    params: usize,
+}
+
+impl Context {
+    fn new(kind: &str, name: &str) -> Self {
+        Self { place: format!("{kind} \"{name}\""), params: 0 }
+    }
+
+    fn error(&self, message: impl Into<String>) -> LoadError {
+        LoadError { place: self.place.clone(), message: message.into() }
+    }
+
+    fn fail<T>(&self, message: impl Into<String>) -> Load<T> {
+        Err(self.error(message))
+    }
+
+    /// A name's meaning, or a message that says what kind of thing is missing.
+    fn find<'k, K, V>(&self, map: &HashMap<K, V>, kind: &str, name: &'k str) -> Load<V>
+    where
+        K: std::borrow::Borrow<str> + std::hash::Hash + Eq,
+        V: Copy,
+    {
+        map.get(name).copied().ok_or_else(|| self.error(format!("unknown {kind} \"{name}\"")))
+    }
+}
+
+/// What names and JSON ids mean.
+#[derive(Default)]
+struct Names<'a> {
+    headers: HashMap<&'a str, HeaderId>,
+    header_ids: HashMap<u32, HeaderId>,
+    fields: HashMap<&'a str, HashMap<&'a str, FieldId>>,
+    stacks: HashMap<&'a str, StackId>,
+    unions: HashMap<&'a str, UnionId>,
+    union_ids: HashMap<u32, UnionId>,
+    /// Member names of each union, in order.
+    union_members: HashMap<UnionId, Vec<&'a str>>,
+    union_stacks: HashMap<&'a str, UnionStackId>,
+    registers: HashMap<&'a str, RegisterId>,
+    counters: HashMap<&'a str, CounterId>,
+    calculations: HashMap<&'a str, CalculationId>,
+    field_lists: HashMap<u32, FieldListId>,
+    digests: HashMap<u32, DigestId>,
+    actions: HashMap<u32, ActionId>,
+}
+
+pub(super) struct Loader<'a> {
+    json: &'a json::Program,
+    names: Names<'a>,
+    ir: Ir,
+    tables: Vec<TableInfo>,
+    actions: Vec<ActionInfo>,
+}
+
+/// The position as an id; a file with more than 2^32 objects of a kind cannot be.
+fn index_u32(index: usize) -> u32 {
+    u32::try_from(index).unwrap_or(u32::MAX)
+}
+
+/// Loads a program.
+pub(super) fn load(json: &json::Program) -> Load<(Ir, Vec<TableInfo>, Vec<ActionInfo>)> {
+    if json.meta.version[0] != json::FORMAT_VERSION[0] {
+        return Err(LoadError {
+            place: "__meta__".into(),
+            message: format!(
+                "expected format version {}.x, found {}.{}",
+                json::FORMAT_VERSION[0],
+                json.meta.version[0],
+                json.meta.version[1]
+            ),
+        });
+    }
+    let mut loader = Loader {
+        json,
+        names: Names::default(),
+        ir: empty_ir(),
+        tables: Vec::new(),
+        actions: Vec::new(),
+    };
+    loader.header_types_and_instances()?;
+    loader.stacks_and_unions()?;
+    loader.standard_metadata()?;
+    loader.errors();
+    loader.arrays()?;
+    loader.calculations()?;
+    loader.field_lists()?;
+    loader.action_ids()?;
+    loader.digests()?;
+    loader.action_bodies()?;
+    loader.parser()?;
+    loader.deparser()?;
+    loader.checksums()?;
+    loader.pipelines()?;
+    Ok((loader.ir, loader.tables, loader.actions))
+}
+
+fn empty_ir() -> Ir {
+    Ir {
+        fields: Vec::new(),
+        headers: Vec::new(),
+        stacks: Vec::new(),
+        unions: Vec::new(),
+        union_stacks: Vec::new(),
+        metadata: StandardMetadata::default(),
+        errors: Vec::new(),
+        core_errors: CoreErrors {
+            no_error: 0,
+            packet_too_short: 1,
+            stack_out_of_bounds: 3,
+            header_too_short: 4,
+            parser_timeout: 5,
+            parser_invalid_argument: 6,
+        },
+        parser: Parser::default(),
+        deparser: Deparser::default(),
+        actions: Vec::new(),
+        table_nodes: Vec::new(),
+        table_inits: Vec::new(),
+        nodes: Vec::new(),
+        ingress: None,
+        egress: None,
+        calculations: Vec::new(),
+        checksums: Vec::new(),
+        field_lists: Vec::new(),
+        digests: Vec::new(),
+        registers: Vec::new(),
+        counters: Vec::new(),
+    }
+}

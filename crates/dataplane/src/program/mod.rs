@@ -1,0 +1,192 @@
+//! The loaded and verified program.
+
+pub(crate) mod ir;
+mod load;
+
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use ir::Ir;
+
+/// Why a BMv2 JSON file was refused.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{place}: {message}")]
+pub struct LoadError {
+    /// The object, for example `table "viewers"`.
+    pub place: String,
+    /// What was expected and what was found.
+    pub message: String,
+}
+
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub struct $name(pub(crate) u32);
+
+        impl $name {
+            /// The position among its kind, from 0 without gaps.
+            pub fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+    )*};
+}
+
+ids! {
+    /// A table.
+    TableId;
+    /// An action; one P4 action has an id for each table that p4c gives a copy to.
+    ActionId;
+    /// A counter array (not a direct counter).
+    CounterId;
+    /// A register array.
+    RegisterId;
+}
+
+/// How a key field is matched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MatchKind {
+    /// The value.
+    Exact,
+    /// Longest prefix.
+    Lpm,
+    /// Value and mask.
+    Ternary,
+    /// Closed interval.
+    Range,
+    /// A value or anything.
+    Optional,
+}
+
+/// A field of a table's key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyField {
+    /// The control plane's name.
+    pub name: String,
+    /// How it is matched.
+    pub kind: MatchKind,
+    /// Width in bits.
+    pub width_bits: u32,
+}
+
+/// What a control plane may know of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableInfo {
+    /// Fully qualified name.
+    pub name: String,
+    /// The key's fields.
+    pub key: Vec<KeyField>,
+    /// Entries at most.
+    pub size: usize,
+    /// The actions.
+    pub actions: Vec<ActionId>,
+    /// The program fixes the entries.
+    pub is_const: bool,
+    /// The program fixes the default action.
+    pub is_default_const: bool,
+    /// Each entry has a counter.
+    pub with_counters: bool,
+}
+
+impl TableInfo {
+    /// Whether entries have priorities: some field is ternary, range or optional.
+    pub fn has_priority(&self) -> bool {
+        self.key.iter().any(|field| {
+            matches!(
+                field.kind,
+                MatchKind::Ternary | MatchKind::Range | MatchKind::Optional
+            )
+        })
+    }
+}
+
+/// What a control plane may know of an action.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ActionInfo {
+    /// Fully qualified name.
+    pub name: String,
+    /// The parameters.
+    pub params: Vec<ParamInfo>,
+}
+
+/// A parameter of an action.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParamInfo {
+    /// Name in the P4 program.
+    pub name: String,
+    /// Width in bits.
+    pub width_bits: u32,
+}
+
+/// A loaded and verified BMv2 JSON program. Cloning shares it.
+#[derive(Debug, Clone)]
+pub struct Program {
+    pub(crate) ir: Arc<Ir>,
+    pub(crate) tables: Arc<[TableInfo]>,
+    pub(crate) actions: Arc<[ActionInfo]>,
+}
+
+fn position<T>(list: &[T], is_it: impl FnMut(&T) -> bool) -> Option<u32> {
+    list.iter().position(is_it).and_then(|index| u32::try_from(index).ok())
+}
+
+impl Program {
+    /// Reads BMv2 JSON text.
+    ///
+    /// # Errors
+    /// [`LoadError`] names the object and what is wrong with it.
+    pub fn from_json_str(text: &str) -> Result<Self, LoadError> {
+        let json: bmv2_json::Program = serde_json::from_str(text)
+            .map_err(|e| LoadError { place: "JSON".into(), message: e.to_string() })?;
+        Self::from_json(&json)
+    }
+
+    /// Verifies BMv2 JSON.
+    ///
+    /// # Errors
+    /// [`LoadError`] names the object and what is wrong with it.
+    pub fn from_json(json: &bmv2_json::Program) -> Result<Self, LoadError> {
+        let (ir, tables, actions) = load::load(json)?;
+        Ok(Self { ir: Arc::new(ir), tables: tables.into(), actions: actions.into() })
+    }
+
+    /// The table of a fully qualified name.
+    pub fn table(&self, name: &str) -> Option<TableId> {
+        position(&self.tables, |t| t.name == name).map(TableId)
+    }
+
+    /// The action of a table, by its fully qualified name.
+    pub fn action_of(&self, table: TableId, action_name: &str) -> Option<ActionId> {
+        let table = self.tables.get(table.index())?;
+        table.actions.iter().copied().find(|id| {
+            self.actions.get(id.index()).is_some_and(|action| action.name == action_name)
+        })
+    }
+
+    /// The counter array (not a direct counter) of a fully qualified name.
+    pub fn counter(&self, name: &str) -> Option<CounterId> {
+        position(&self.ir.counters, |counter| counter.name == name).map(CounterId)
+    }
+
+    /// The register array of a fully qualified name.
+    pub fn register(&self, name: &str) -> Option<RegisterId> {
+        position(&self.ir.registers, |register| register.name == name).map(RegisterId)
+    }
+
+    /// Every table.
+    pub fn tables(&self) -> impl Iterator<Item = (TableId, &TableInfo)> {
+        (0..).map(TableId).zip(self.tables.iter())
+    }
+
+    /// A table.
+    pub fn table_info(&self, table: TableId) -> Option<&TableInfo> {
+        self.tables.get(table.index())
+    }
+
+    /// An action.
+    pub fn action_info(&self, action: ActionId) -> Option<&ActionInfo> {
+        self.actions.get(action.index())
+    }
+}

@@ -1,0 +1,60 @@
+//! The path from egress or ingress back to ingress: one bounded FIFO, at a rate in virtual time.
+
+use std::collections::VecDeque;
+
+use super::interval_ns;
+use crate::{Nanos, packet::IngressPacket};
+
+/// Recirculated and resubmitted packets, in the order in which they came.
+#[derive(Debug)]
+pub(crate) struct RecirculationQueue {
+    capacity: usize,
+    interval_ns: Option<Nanos>,
+    next_departure: Nanos,
+    waiting: VecDeque<(Nanos, IngressPacket)>,
+}
+
+impl RecirculationQueue {
+    pub(crate) fn new(capacity: usize, rate_pps: Option<u64>) -> Self {
+        Self {
+            capacity,
+            interval_ns: interval_ns(rate_pps),
+            next_departure: 0,
+            waiting: VecDeque::new(),
+        }
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.waiting.len() >= self.capacity
+    }
+
+    /// Appends a packet; whoever calls has looked whether the queue is full.
+    pub(crate) fn push(&mut self, now: Nanos, packet: IngressPacket) {
+        let departure = match self.interval_ns {
+            None => now,
+            Some(interval) => {
+                let departure = self.next_departure.max(now);
+                self.next_departure = departure.saturating_add(interval);
+                departure
+            }
+        };
+        self.waiting.push_back((departure, packet));
+    }
+
+    /// The oldest packet, if its time has come.
+    pub(crate) fn pop(&mut self, now: Nanos) -> Option<IngressPacket> {
+        if self.next_departure()? > now {
+            return None;
+        }
+        self.waiting.pop_front().map(|(_, packet)| packet)
+    }
+
+    pub(crate) fn next_departure(&self) -> Option<Nanos> {
+        self.waiting.front().map(|(departure, _)| *departure)
+    }
+
+    /// Empties the queue.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = IngressPacket> + use<> {
+        std::mem::take(&mut self.waiting).into_iter().map(|(_, packet)| packet)
+    }
+}

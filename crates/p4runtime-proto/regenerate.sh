@@ -1,0 +1,45 @@
+#!/bin/sh
+# Regenerates src/generated from the P4Runtime .proto files inside the Python package finsy,
+# and from our own proto/. With --check: changes nothing, fails if the committed code is not current.
+# Needs cargo and pip; no protoc.
+set -eu
+
+finsy_version=0.30.0
+finsy_sha256=29f5194b40ac1c19caacbc4a138b3208b1efa1a6d930c51bccd834d273d22097
+
+usage() {
+    echo "usage: $0 [--check]" >&2
+    exit 2
+}
+
+check=false
+[ $# -le 1 ] || usage
+case "${1-}" in
+    '') ;;
+    --check) check=true ;;
+    *) usage ;;
+esac
+
+crate_dir=$(cd "$(dirname "$0")" && pwd)
+work_dir=$(mktemp -d)
+trap 'rm -rf "$work_dir"' EXIT
+
+python3 -m pip download --quiet --disable-pip-version-check --no-deps \
+    --only-binary :all: --dest "$work_dir" "finsy==$finsy_version"
+wheel="$work_dir/finsy-$finsy_version-py3-none-any.whl"
+echo "$finsy_sha256  $wheel" | sha256sum --check --quiet
+python3 -m zipfile -e "$wheel" "$work_dir/wheel"
+
+cargo run --quiet --manifest-path "$crate_dir/generate/Cargo.toml" -- \
+    "$work_dir/generated" "$work_dir/wheel/finsy/proto" "$crate_dir/proto"
+
+if $check; then
+    if ! diff -r "$crate_dir/src/generated" "$work_dir/generated"; then
+        echo "crates/p4runtime-proto/src/generated is not current: run crates/p4runtime-proto/regenerate.sh" >&2
+        exit 1
+    fi
+    echo "crates/p4runtime-proto/src/generated is current"
+else
+    rm -rf "$crate_dir/src/generated"
+    cp -r "$work_dir/generated" "$crate_dir/src/generated"
+fi

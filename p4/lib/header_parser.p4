@@ -1,0 +1,84 @@
+// From the wire to headers, and back. The program defines its `metadata_t` before it includes
+// this file; nothing here reads or writes it.
+#ifndef HEADER_PARSER_P4
+#define HEADER_PARSER_P4
+
+#include <core.p4>
+#include <v1model.p4>
+#include "headers.p4"
+
+// A frame from the controller starts with `packet_out`; what follows it is not looked at. Only a
+// whole IPv4 packet without options is parsed beyond the IPv4 header.
+parser HeaderParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
+                    inout standard_metadata_t standard_metadata) {
+    state start {
+        transition select(standard_metadata.ingress_port) {
+            CPU_PORT: parse_packet_out;
+            default: parse_ethernet;
+        }
+    }
+    state parse_packet_out {
+        packet.extract(hdr.packet_out);
+        transition accept;
+    }
+    state parse_ethernet {
+        packet.extract(hdr.ethernet);
+        transition select(hdr.ethernet.ether_type) {
+            ETHER_TYPE_IPV4: parse_ipv4;
+            ETHER_TYPE_ARP: parse_arp;
+            default: accept;
+        }
+    }
+    state parse_arp {
+        packet.extract(hdr.arp);
+        transition accept;
+    }
+    state parse_ipv4 {
+        packet.extract(hdr.ipv4);
+        transition select(hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.more_fragments,
+                          hdr.ipv4.fragment_offset, hdr.ipv4.protocol) {
+            (4, 5, 0, 0, PROTOCOL_UDP): parse_udp;
+            (4, 5, 0, 0, PROTOCOL_ICMP): parse_icmp;
+            default: accept;
+        }
+    }
+    state parse_udp {
+        packet.extract(hdr.udp);
+        transition accept;
+    }
+    state parse_icmp {
+        packet.extract(hdr.icmp);
+        transition accept;
+    }
+}
+
+// The IPv4 header as it came; a mismatch sets `checksum_error`. A header with options is not
+// looked at: it is dropped for its options.
+control HeaderVerification(inout headers_t hdr, inout metadata_t meta) {
+    apply {
+        verify_checksum(hdr.ipv4.isValid() && hdr.ipv4.ihl == 5,
+            { hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.type_of_service, hdr.ipv4.total_length,
+              hdr.ipv4.identification, hdr.ipv4.reserved, hdr.ipv4.dont_fragment,
+              hdr.ipv4.more_fragments, hdr.ipv4.fragment_offset, hdr.ipv4.ttl, hdr.ipv4.protocol,
+              hdr.ipv4.src_addr, hdr.ipv4.dst_addr },
+            hdr.ipv4.header_checksum, HashAlgorithm.csum16);
+    }
+}
+
+// Checksums are kept right where a field changes (checksum.p4), not computed again here.
+control NoComputation(inout headers_t hdr, inout metadata_t meta) {
+    apply { }
+}
+
+control HeaderDeparser(packet_out packet, in headers_t hdr) {
+    apply {
+        packet.emit(hdr.packet_in);
+        packet.emit(hdr.ethernet);
+        packet.emit(hdr.arp);
+        packet.emit(hdr.ipv4);
+        packet.emit(hdr.icmp);
+        packet.emit(hdr.udp);
+    }
+}
+
+#endif

@@ -1,0 +1,62 @@
+// Viewers as slots of one register pool: a group is a block of consecutive slots, and one
+// register value, (base, count), names the block. A block never changes while a packet may still
+// read it; the controller writes another one and then the group's value, so that a packet, which
+// reads the value once, in its first pass, sees one version of its group in all its passes.
+#ifndef SLOT_POOL_P4
+#define SLOT_POOL_P4
+
+#include <core.p4>
+#include <v1model.p4>
+#include "headers.p4"
+#include "checksum.p4"
+#include "verdict.p4"
+
+// 65,536 slots in use and as many again, into which new blocks are written.
+const bit<32> POOL_SLOTS = 131072;
+const bit<32> MAX_GROUPS = 65536;
+const bit<32> MAX_VIEWERS = 65536;
+
+// First pass: reads `group`; writes `base` and `count` and, where the group has no viewers,
+// `verdict`.
+control GroupBlock(inout group_t group, inout bit<32> base, inout bit<32> count,
+                   inout verdict_t verdict) {
+    // Written by the controller, index: group. (base, count); 0 is an empty group.
+    register<bit<64>>(MAX_GROUPS) groups;
+    bit<64> block = 0;
+
+    apply {
+        groups.read(block, (bit<32>) group);
+        base = block[63:32];
+        count = block[31:0];
+        if (count == 0) {
+            verdict = verdict_t.DROP_EMPTY_GROUP;
+        }
+    }
+}
+
+// Every pass: addresses the packet to viewer `viewer_idx` of the block at `base`. Writes the
+// headers, both checksums and `viewer_id`, the viewer's place in the copies counter.
+control ViewerRewrite(inout headers_t hdr, inout bit<32> base, inout bit<32> viewer_idx,
+                      inout bit<32> viewer_id) {
+    // Written by the controller, index: slot.
+    register<ipv4_address_t>(POOL_SLOTS) viewer_ips;
+    register<mac_address_t>(POOL_SLOTS) viewer_macs;
+    register<bit<32>>(POOL_SLOTS) viewer_ids;
+    ipv4_address_t viewer_ip = 0;
+    bit<32> slot = 0;
+    bit<32> delta = 0;
+
+    apply {
+        slot = base + viewer_idx;
+        viewer_ips.read(viewer_ip, slot);
+        viewer_macs.read(hdr.ethernet.dst_addr, slot);
+        viewer_ids.read(viewer_id, slot);
+
+        delta = address_delta(hdr.ipv4.dst_addr, viewer_ip);
+        hdr.ipv4.header_checksum = updated_checksum(hdr.ipv4.header_checksum, delta);
+        hdr.udp.checksum = updated_udp_checksum(hdr.udp.checksum, delta);
+        hdr.ipv4.dst_addr = viewer_ip;
+    }
+}
+
+#endif
