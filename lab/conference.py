@@ -57,15 +57,6 @@ class Observation:
 
 @contextlib.contextmanager
 def conference(program: Path, folder: Path, n_hosts: int) -> Iterator[Conference]:
-<<<<<<< HEAD
-    """A running switch with its address and a group whose presenter is host 1, no viewers yet."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (
-        Star(n_hosts) as star,
-        start_switch(star, program, folder / "switch.log") as switch,
-    ):
-        controller = Controller(star)
-=======
     """A running switch with its address and a group whose presenter is host 1, no viewers yet.
 
     The program, too, is brought by the controller.
@@ -77,21 +68,11 @@ def conference(program: Path, folder: Path, n_hosts: int) -> Iterator[Conference
     ):
         controller = Controller(star)
         controller.set_pipeline(program)
->>>>>>> main
         controller.set_address()
         controller.add_group(GROUP, PRESENTER)
         yield Conference(star, program, switch, controller, folder, [])
 
 
-<<<<<<< HEAD
-@contextlib.contextmanager
-def observed(
-    star: Star, folder: Path, hosts: Sequence[int], udp_port: int = SFU_UDP_PORT
-) -> Iterator[None]:
-    """While it is open the SFU's link is captured and `hosts` receive; then all files are whole."""
-    folder.mkdir(parents=True, exist_ok=True)
-    sockets = [(host, star.host(host), udp_port) for host in hosts]
-=======
 def at_stream_port(hosts: Sequence[int], udp_port: int = SFU_UDP_PORT) -> list[tuple[int, int]]:
     """The (host, UDP port) at which viewers without a port of their own receive."""
     return [(host, udp_port) for host in hosts]
@@ -106,23 +87,15 @@ def observed(star: Star, folder: Path, receivers: Sequence[tuple[int, int]]) -> 
     folder.mkdir(parents=True, exist_ok=True)
     hosts = sorted({host for host, _ in receivers})
     sockets = [(host, star.host(host), udp_port) for host, udp_port in receivers]
->>>>>>> main
     before = {host: star.host(host).udp_counters() for host in hosts}
     with (
         start_capture(
             star.bridge, folder / "sfu.pcap", folder / "capture.log", mtu_bytes=star.mtu_bytes
         ) as capturing,
-<<<<<<< HEAD
-        start_receivers(sockets, folder / "received.csv", folder / "receivers.log") as receivers,
-    ):
-        yield
-        receivers.finish(SPARE_S)
-=======
         start_receivers(sockets, folder / "received.csv", folder / "receivers.log") as receiving,
     ):
         yield
         receiving.finish(SPARE_S)
->>>>>>> main
         capturing.finish(SPARE_S)
     for host in hosts:
         after = star.host(host).udp_counters()
@@ -145,11 +118,7 @@ def send_burst(star: Star, burst: Burst, folder: Path) -> None:
 
 def measure(running: Conference, burst: Burst, folder: Path) -> tuple[Observation, Summary]:
     """Sends `burst` to the present viewers; its raw files and summary go to `folder`."""
-<<<<<<< HEAD
-    with observed(running.star, folder, running.viewers, burst.udp_port):
-=======
     with observed(running.star, folder, at_stream_port(running.viewers, burst.udp_port)):
->>>>>>> main
         send_burst(running.star, burst, folder)
     observation = read_observation(folder)
     summary = summarise(observation.matched, [ip_of(viewer) for viewer in running.viewers])

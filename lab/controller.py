@@ -25,13 +25,10 @@ class Controller:
         argv = [str(self._binary), "--switch", GRPC_ADDRESS, *arguments]
         return self._star.sfu.run(argv, timeout_s=COMMAND_TIMEOUT_S)
 
-<<<<<<< HEAD
-=======
     def set_pipeline(self, program: Path) -> None:
         """Compiles `program` and loads it into the switch."""
         self.reprise("pipeline", "set", str(program))
 
->>>>>>> main
     def set_address(self) -> None:
         """Gives the SFU its own address."""
         self.reprise("address", "set", "--port", str(SFU_PORT), "--ip", SFU_IP, "--mac", SFU_MAC)
@@ -40,13 +37,10 @@ class Controller:
         """Adds a group with host `presenter` as its presenter."""
         self.reprise("group", "add", "--group", str(group), "--ip", ip_of(presenter), *options)
 
-<<<<<<< HEAD
-=======
     def delete_group(self, group: int) -> None:
         """Deletes a group with its viewers."""
         self.reprise("group", "delete", "--group", str(group))
 
->>>>>>> main
     def add_viewer(self, group: int, viewer: int, *options: str) -> None:
         """Adds host `viewer` at the end of the group; its MAC is looked up unless given."""
         self.reprise("viewer", "add", "--group", str(group), "--ip", ip_of(viewer), *options)

@@ -70,42 +70,16 @@ class Progress:
         print(f"\n{text}\n", flush=True)
 
 
-<<<<<<< HEAD
-def demonstrate(folder: Path, progress: Progress) -> int:
-    """Runs everything; raw files go to `folder`; the number of things that went wrong."""
-    progress.say(f"ffmpeg encodes a test video: {VIDEO_S} s, {video.SIZE}, H.264")
-    clip = video.make_video(VIDEO_S, folder / "video")
-    n_wrong = 0
-=======
 def demonstrate(folder: Path, progress: Progress) -> bool:
     """Runs everything; raw files go to `folder`; whether all was as it should be."""
     progress.say(f"ffmpeg encodes a test video: {VIDEO_S} s, {video.SIZE}, H.264")
     clip = video.make_video(VIDEO_S, folder / "video")
     all_right = True
->>>>>>> main
     for program, how in PROGRAMS:
         progress.block(f"== {program.relative_to(REPOSITORY)}: {how} ==")
         n_hosts = PRESENTER + max(VIEWER_COUNTS)
         progress.say(f"a star of {n_hosts} hosts and the switch, each in a network namespace")
         with conference(program, folder / program.stem, n_hosts) as running:
-<<<<<<< HEAD
-            progress.say(f"the switch says: {running.switch.log_text().splitlines()[-1]}")
-            n_wrong += show_bursts(running, progress)
-            n_wrong += show_video(running, clip, progress)
-            shown = running.controller.show()
-            (running.folder / "show.txt").write_text(shown)
-            progress.block(f"$ reprise show\n{shown.rstrip()}")
-    return n_wrong
-
-
-def show_bursts(running: Conference, progress: Progress) -> int:
-    """The bursts with their table; the number of copies that were not as they should be."""
-    rows = []
-    n_wrong = 0
-    for n_viewers in VIEWER_COUNTS:
-        progress.say(
-            f"{n_viewers:2} viewers: `reprise viewer add`, then {N_PACKETS} packets of "
-=======
             progress.say(f"reprise-switch: {running.switch.log_text().splitlines()[-1]}")
             progress.say("`reprise pipeline set`, `address set` and `group add` are done")
             all_right &= show_bursts(running, progress)
@@ -123,25 +97,11 @@ def show_bursts(running: Conference, progress: Progress) -> bool:
     for n_viewers in VIEWER_COUNTS:
         progress.say(
             f"viewers: {n_viewers:2}, by `reprise viewer add`; then {N_PACKETS} packets of "
->>>>>>> main
             f"{FRAME_LEN_BYTES} bytes at {RATE_BPS / 1e6:g} Mbit/s from h{PRESENTER}"
         )
         running.grow(n_viewers)
         burst = Burst(PRESENTER, N_PACKETS, RATE_BPS)
         observation, summary = measure(running, burst, running.folder / f"{n_viewers}-viewers")
-<<<<<<< HEAD
-        rows.append(report.delay_row(summary))
-        n_wrong += abs(burst.n_packets - summary.n_packets_in)
-        n_wrong += summary.n_lost + summary.n_duplicated
-        n_wrong += summary.n_out_of_order + summary.n_unmatched
-        n_wrong += undelivered(observation, burst, running.viewers)
-    progress.block(report.table(report.DELAY_HEADER, rows))
-    return n_wrong
-
-
-def show_video(running: Conference, clip: video.Video, progress: Progress) -> int:
-    """The video with its table; the number of frames that are missing or differ."""
-=======
         n_undelivered = undelivered(observation, burst, running.viewers)
         rows.append((*report.delay_row(summary), str(n_undelivered)))
         all_right &= summary.n_packets_in == burst.n_packets and n_undelivered == 0
@@ -154,7 +114,6 @@ def show_video(running: Conference, clip: video.Video, progress: Progress) -> in
 
 def show_video(running: Conference, clip: video.Video, progress: Progress) -> bool:
     """The video with its table; whether every viewer decoded every frame bit for bit."""
->>>>>>> main
     for viewer in running.viewers[N_VIDEO_VIEWERS:]:
         running.controller.remove_viewer(GROUP, viewer)
     del running.viewers[N_VIDEO_VIEWERS:]
@@ -167,33 +126,19 @@ def show_video(running: Conference, clip: video.Video, progress: Progress) -> bo
     viewers = [(viewer, running.star.host(viewer)) for viewer in running.viewers]
     watched = video.watch(clip, running.star.host(PRESENTER), viewers, folder)
     rows = []
-<<<<<<< HEAD
-    n_wrong = 0
-=======
->>>>>>> main
     for one in watched:
         n_right = sum(map(str.__eq__, one.frame_hashes, clip.frame_hashes))
         n_due, n_decoded = len(clip.frame_hashes), len(one.frame_hashes)
         rows.append((f"h{one.viewer}", str(n_due), str(n_decoded), str(n_right)))
-<<<<<<< HEAD
-        n_wrong += max(n_due, n_decoded) - n_right
-    progress.block(report.table(("viewer", "frames sent", "decoded", "identical"), rows))
-    return n_wrong
-=======
     progress.block(report.table(("viewer", "frames sent", "decoded", "identical"), rows))
     return all(one.frame_hashes == clip.frame_hashes for one in watched)
->>>>>>> main
 
 
 @contextlib.contextmanager
 def results_folder(final: Path) -> Iterator[Path]:
     """A folder that gets the name `final` when all is in it, and vanishes on Ctrl-C.
 
-<<<<<<< HEAD
-    After another failure it stays, with `-failed` in its name, for its logs tell why.
-=======
     After another failure it stays, `.partial` in its name, for its logs tell why.
->>>>>>> main
     """
     partial = final.with_name(final.name + ".partial")
     partial.mkdir(parents=True)
@@ -206,15 +151,8 @@ def results_folder(final: Path) -> Iterator[Path]:
                 final.parent.rmdir()
         raise
     except BaseException:
-<<<<<<< HEAD
-        failed = final.with_name(final.name + "-failed")
-        partial.rename(failed)
-        _give_to_user(failed)
-        print(f"\nThe files up to the failure are in {failed}", file=sys.stderr)
-=======
         _give_to_user(partial)
         print(f"\nthe files up to the failure are in {partial}", file=sys.stderr)
->>>>>>> main
         raise
     partial.rename(final)
     _give_to_user(final)
@@ -240,11 +178,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         require_build(SWITCH, REPRISE)
         with results_folder(final) as folder:
-<<<<<<< HEAD
-            n_wrong = demonstrate(folder, progress)
-=======
             all_right = demonstrate(folder, progress)
->>>>>>> main
     except KeyboardInterrupt:
         print("\ninterrupted: everything was removed", file=sys.stderr)
         return EXIT_INTERRUPTED
@@ -252,13 +186,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"\ndemo failed: {error}", file=sys.stderr)
         return 1
     progress.say(f"captures, logs and summaries are in {final}")
-<<<<<<< HEAD
-    if n_wrong:
-        print(f"\n{n_wrong} copies or frames were lost or wrong", file=sys.stderr)
-=======
     if not all_right:
         print("\ndemo failed: something was lost or wrong, the tables say what", file=sys.stderr)
->>>>>>> main
         return 1
     progress.say("nothing was lost, nothing came twice, every frame is identical")
     return 0

@@ -8,10 +8,7 @@ whatever the reason. The bridge forwards at once (no spanning tree), knows every
 frame is on a link that the lab did not send.
 """
 
-<<<<<<< HEAD
-=======
 import atexit
->>>>>>> main
 import itertools
 import os
 import socket
@@ -107,11 +104,8 @@ class Star:
     def __enter__(self) -> "Star":
         require_namespaces()
         remove_leftovers()
-<<<<<<< HEAD
-=======
         # An interrupt between the last line of a `with` and `__exit__` would skip the latter.
         atexit.register(self.remove)
->>>>>>> main
         try:
             self._make()
         except BaseException:
@@ -129,10 +123,7 @@ class Star:
                 if namespace.path.exists():
                     _end_processes(namespace)
                     run(["ip", "netns", "delete", namespace.name])
-<<<<<<< HEAD
-=======
             atexit.unregister(self.remove)
->>>>>>> main
 
     def _make(self) -> None:
         for namespace in self.namespaces:

@@ -22,19 +22,6 @@ def milliseconds(seconds: float) -> str:
     return f"{seconds * 1000:.3f}"
 
 
-<<<<<<< HEAD
-DELAY_HEADER = (
-    "viewers",
-    "packets in",
-    "copies out",
-    "lost",
-    "duplicated",
-    "out of order",
-    "first copy avg ms",
-    "max ms",
-    "last copy avg ms",
-    "max ms",
-=======
 DELAY_TITLE = "On the SFU's link; delays from a packet's arrival to its first and last copy, in ms"
 DELAY_HEADER = (
     "viewers",
@@ -47,7 +34,6 @@ DELAY_HEADER = (
     "first max",
     "last avg",
     "last max",
->>>>>>> main
 )
 
 

@@ -27,13 +27,6 @@ def require_build(*binaries: Path) -> None:
             raise MissingBuildError(f"{binary} does not exist: `make build` builds it")
 
 
-<<<<<<< HEAD
-def start_switch(star: Star, program: Path, log: Path, *, binary: Path = SWITCH) -> Child:
-    """Starts the switch with `program`; when it returns the switch forwards and answers gRPC."""
-    require_build(binary)
-    argv = [str(binary), "-i", f"{SFU_PORT}@{SFU_INTERFACE}", "--grpc", GRPC_ADDRESS, str(program)]
-    switch = star.sfu.start(argv, log)
-=======
 def start_switch(
     star: Star, log: Path, program: Path | None = None, *, binary: Path = SWITCH
 ) -> Child:
@@ -44,7 +37,6 @@ def start_switch(
     require_build(binary)
     argv = [str(binary), "-i", f"{SFU_PORT}@{SFU_INTERFACE}", "--grpc", GRPC_ADDRESS]
     switch = star.sfu.start([*argv, str(program)] if program else argv, log)
->>>>>>> main
     try:
         switch.wait_for_line("ready:", READY_TIMEOUT_S)
     except BaseException:

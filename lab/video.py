@@ -1,17 +1,11 @@
 """A real video through the SFU: ffmpeg encodes once, sends over RTP, viewers decode.
 
 The encoded stream is sent as it is (`-c copy`), so a viewer that gets every packet decodes, bit
-<<<<<<< HEAD
-for bit, the frames that decoding the file gives. No frame is held back at the end: ffmpeg's RTP
-input hands on an access unit with its last packet (marker bit, RFC 6184 section 5.1), and SIGINT
-flushes the decoder; so every frame is compared.
-=======
 for bit, the frames that decoding the file gives.
 
 The end of an RTP stream: ffmpeg 5.1 notices it by an RTCP BYE, or after ten seconds of silence; it
 then flushes its decoder, so no frame is held back and every frame is compared, the last one too.
 (A SIGINT does not wake it while it waits for a packet.)
->>>>>>> main
 """
 
 import re
@@ -35,13 +29,8 @@ LISTENING_TIMEOUT_S = 15.0
 ENDING_TIMEOUT_S = 10.0
 QUIET_S = 1.0
 """A viewer whose socket and frame count have not changed for this long has got all there is."""
-<<<<<<< HEAD
-RTCP_BYE = bytes.fromhex("81cb000100000000")
-"""Version 2, one source, packet type 203, one further word: the source (RFC 3550, section 6.6)."""
-=======
 RTCP_BYE = bytes.fromhex("80c900010000000081cb000100000000")
 """An empty receiver report, as each compound packet begins (RFC 3550, section 6.1), and a BYE."""
->>>>>>> main
 
 
 @dataclass(frozen=True, slots=True)
