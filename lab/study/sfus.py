@@ -45,9 +45,10 @@ class P4Sfu:
         self._served: list[Station] = []
 
     def __enter__(self) -> "P4Sfu":
-        switch = start_switch(self._bench.star, self._program, self._bench.logs / "switch.log")
+        switch = start_switch(self._bench.star, self._bench.logs / "switch.log")
         try:
             self._controller = Controller(self._bench.star)
+            self._controller.set_pipeline(self._program)
             self._controller.set_address()
             self._controller.add_group(GROUP, PRESENTER)
         except BaseException:

@@ -73,7 +73,8 @@ def test_the_user_space_sfu_copies_to_each_viewer_even_those_on_the_sink(
     found = attempt.measurement
     assert (found.packets_in, found.packets_out, found.copies_missing) == (5, 20, 0)
     assert found.true_bitrate_kbps == pytest.approx(76, rel=0.01)
-    assert sink["InErrors"] + sink["InDatagrams"] == 15
+    # One of the 15 lies in the socket that nobody reads, the others found it full.
+    assert sink["RcvbufErrors"] == 14
     assert sink["NoPorts"] == sink["InCsumErrors"] == 0
     assert attempt.sfu_cpu_s > 0
 
