@@ -27,6 +27,8 @@ COLOURS = {
     Sfu.USERSPACE: "#d55e00",
 }
 MARKERS = {Sfu.P4_RECIRCULATION: "o", Sfu.P4_REPLICATION: "s", Sfu.USERSPACE: "^"}
+BESIDE = {Sfu.P4_RECIRCULATION: -0.07, Sfu.P4_REPLICATION: 0.07, Sfu.USERSPACE: 0.0}
+"""Points of SFUs that are equally fast stand beside each other, not one behind the other."""
 SIZE_INCHES = (5.0, 3.7)
 PNG_DOTS_PER_INCH = 160
 INK = "#1a1b1e"
@@ -148,7 +150,7 @@ def _line(
 
 def png(figure: Figure) -> bytes:
     """The figure as PNG, dark on white."""
-    canvas = _draw(figure, INK, "white")
+    canvas = _draw(figure, INK, "white", titled=True)
     FigureCanvasAgg(canvas)
     out = io.BytesIO()
     canvas.savefig(out, format="png", dpi=PNG_DOTS_PER_INCH, metadata={"Software": None})
@@ -157,53 +159,55 @@ def png(figure: Figure) -> bytes:
 
 def svg(figure: Figure) -> str:
     """The figure as SVG, dark on white."""
-    return _svg(figure, INK, "white")
+    return _svg(figure, INK, "white", titled=True)
 
 
 def svg_for_page(figure: Figure) -> str:
     """The figure to be put into HTML: in the page's text colour, on the page's background."""
-    text = _svg(figure, INK_OF_PAGE, "none").replace(INK_OF_PAGE, "currentColor")
+    text = _svg(figure, INK_OF_PAGE, "none", titled=False).replace(INK_OF_PAGE, "currentColor")
     start = text.index("<svg")
     text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text[start:], count=1, flags=re.S)
     text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1, flags=re.S)
     return text.replace("<svg ", f'<svg role="img" aria-label="{figure.title}" ', 1)
 
 
-def _svg(figure: Figure, ink: str, background: str) -> str:
+def _svg(figure: Figure, ink: str, background: str, *, titled: bool) -> str:
     # Ids in one page must differ from figure to figure, and not from one making to the next.
     with mpl.rc_context({"svg.hashsalt": figure.key, "svg.fonttype": "path"}):
-        canvas = _draw(figure, ink, background)
+        canvas = _draw(figure, ink, background, titled=titled)
         FigureCanvasSVG(canvas)
         out = io.StringIO()
         canvas.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
     return out.getvalue()
 
 
-def _draw(figure: Figure, ink: str, background: str) -> Canvas:
+def _draw(figure: Figure, ink: str, background: str, *, titled: bool) -> Canvas:
     with mpl.rc_context({"font.family": "DejaVu Sans", "font.size": 9}):
         canvas = Canvas(figsize=SIZE_INCHES, facecolor=background, layout="constrained")
         axes = canvas.add_subplot(facecolor="none")
         for line in figure.lines:
             _draw_line(axes, line)
         _dress(axes, ink)
-        legend = canvas.legend(
+        canvas.legend(
             loc="outside lower center", ncols=2, frameon=False, fontsize=8.5, labelcolor=ink
         )
-        legend.set_in_layout(True)
+        if titled:
+            canvas.suptitle(figure.title, fontsize=8.5, color=ink)
     return canvas
 
 
 def _draw_line(axes: Axes, line: Line) -> None:
     colour = COLOURS[line.sfu]
+    viewers = [n + BESIDE[line.sfu] * (not line.published) for n in line.viewers]
     label = f"{line.sfu.label}, ours"
     if line.published:
         label = "P4, thesis" if line.sfu.is_p4 else "user space, thesis"
     else:
-        axes.fill_between(line.viewers, line.min_ms, line.max_ms, color=colour, alpha=0.16, lw=0)
+        _draw_band(axes, viewers, line)
     below = [avg - low for avg, low in zip(line.avg_ms, line.lowest_run_ms, strict=True)]
     above = [high - avg for avg, high in zip(line.avg_ms, line.highest_run_ms, strict=True)]
     axes.errorbar(
-        line.viewers,
+        viewers,
         line.avg_ms,
         yerr=[[max(value, 0.0) for value in below], [max(value, 0.0) for value in above]],
         label=label,
@@ -216,6 +220,14 @@ def _draw_line(axes: Axes, line: Line) -> None:
         elinewidth=1,
         capsize=2.5,
     )
+
+
+def _draw_band(axes: Axes, viewers: Sequence[float], line: Line) -> None:
+    colour = COLOURS[line.sfu]
+    if len(viewers) == 1:
+        axes.vlines(viewers, line.min_ms, line.max_ms, color=colour, alpha=0.25, lw=9)
+    else:
+        axes.fill_between(viewers, line.min_ms, line.max_ms, color=colour, alpha=0.16, lw=0)
 
 
 def _dress(axes: Axes, ink: str) -> None:

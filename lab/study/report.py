@@ -13,6 +13,8 @@ from lab.study.results import Results
 from lab.study.tables import Table, faster_pct
 from lab.traffic import FRAME_LEN_BYTES
 
+N_FAILURES_SHOWN = 10
+
 
 @dataclass(frozen=True, slots=True)
 class Content:
@@ -37,7 +39,7 @@ def report(content: Content) -> str:
     parts = [
         _head(study, content.style),
         f"<h1>Selective forwarding by P4 and in user space: study “{escape(study.name)}”</h1>",
-        f'<p class="lead">{_headline(results)}</p>',
+        _headline(results),
         _navigation(),
         _checks(results.checks, study, content.missing),
         '<h2 id="figures">Figures</h2>',
@@ -92,7 +94,10 @@ def _headline(results: Results) -> str:
                 f"{duration(published[1].avg_delay_s)}, {was:.1f} %)"
             )
         sentences.append(f"{sentence}.")
-    return escape(" ".join(sentences)) or "No number of viewers was measured with both SFUs."
+    if not sentences:
+        return '<p class="lead">No number of viewers was measured with both SFUs.</p>'
+    items = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
+    return f'<ul class="lead">{items}</ul>'
 
 
 def _navigation() -> str:
@@ -111,7 +116,7 @@ def _checks(found: Sequence[Check], study: Study, missing: Sequence[RunId]) -> s
         _check(
             f"complete: {n_all - len(missing)} of {n_all} runs",
             not missing,
-            tuple(run.name for run in missing[:20]),
+            tuple(run.name for run in missing),
         )
     )
     return f'<h2 id="checks">Checks</h2><ul>{"".join(items)}</ul>'
@@ -119,7 +124,9 @@ def _checks(found: Sequence[Check], study: Study, missing: Sequence[RunId]) -> s
 
 def _check(name: str, holds: bool, failures: Sequence[str]) -> str:
     verdict = '<span class="holds">holds</span>' if holds else '<span class="fails">fails</span>'
-    shown = "".join(f"<li>{escape(failure)}</li>" for failure in failures)
+    more = len(failures) - N_FAILURES_SHOWN
+    lines = [*failures[:N_FAILURES_SHOWN], *([f"and {more} more"] if more > 0 else [])]
+    shown = "".join(f"<li>{escape(line)}</li>" for line in lines)
     return f"<li>{verdict}: {escape(name)}{f'<ul>{shown}</ul>' if shown else ''}</li>"
 
 

@@ -34,7 +34,9 @@ def as_pcap(records: list[Record]) -> bytes:
     )
 
 
-def measurement(avg_s: float | None, viewers: int, lost: int = 0) -> Measurement:
+def measurement(
+    avg_s: float | None, viewers: int, lost: int = 0, true_kbps: float = 4000
+) -> Measurement:
     known = avg_s or 0.0
     return Measurement(
         packet_size_bytes=1400,
@@ -49,7 +51,7 @@ def measurement(avg_s: float | None, viewers: int, lost: int = 0) -> Measurement
         packets_lost_out=0,
         volume_in_kbit=3360,
         volume_out_kbit=(300 - lost) * viewers * 11.2,
-        true_bitrate_kbps=4000,
+        true_bitrate_kbps=true_kbps,
         copies_missing=lost * viewers,
         min_first_copy_delay_s=avg_s and known / 3,
         avg_first_copy_delay_s=avg_s and known / 2,
@@ -61,6 +63,7 @@ def runs_of(study: Study) -> list[Run]:
     def run(one: RunId) -> Run:
         per_copy_s = 0.02 if one.sfu is Sfu.USERSPACE else 0.0001
         average_s = per_copy_s * one.viewers * (1 + one.run / 100)
-        return Run(one, measurement(average_s, one.viewers), repeats=0, sfu_cpu_s=0.1)
+        found = measurement(average_s, one.viewers, true_kbps=one.bitrate_kbps)
+        return Run(one, found, repeats=0, sfu_cpu_s=0.1)
 
     return [run(one) for one in study.runs()]
