@@ -1,0 +1,1 @@
+"""User-space SFUs, measured beside the P4 ones."""

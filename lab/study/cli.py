@@ -1,0 +1,191 @@
+"""`./reprise-lab`: the command line of the studies."""
+
+import argparse
+import shlex
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from lab import report as text
+from lab.netns import NamespaceError, require_namespaces
+from lab.process import REPOSITORY, ChildError, interrupt_on_termination
+from lab.study.compare import HEADER, compared
+from lab.study.definitions import N_HOSTS_DEFAULT, STUDIES, Sfu, Study, planned_s
+from lab.study.derive import REPORT, derive
+from lab.study.folder import Folder, FolderError, folders
+from lab.study.machine import session
+from lab.study.progress import clock
+from lab.study.reference import load
+from lab.study.results import results_of
+from lab.study.run import Settings, latest_unfinished, run_missing
+from lab.study.stars import STARS
+from lab.study.tables import overview
+from lab.switch import MissingBuildError
+
+RESULTS = REPOSITORY / "results"
+EXIT_FAILED = 1
+EXIT_INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs a command; the exit code."""
+    interrupt_on_termination()
+    arguments = _parser().parse_args(argv)
+    try:
+        match arguments.command:
+            case "list":
+                return _list(arguments.results)
+            case "run":
+                return _run(arguments)
+            case "report":
+                return _report(Folder.open(arguments.folder))
+            case _:
+                return _compare(arguments.a, arguments.b)
+    except (FolderError, NamespaceError, ChildError, MissingBuildError, ValueError) as error:
+        print(f"reprise-lab: {error}", file=sys.stderr)
+        return EXIT_FAILED
+    except KeyboardInterrupt:
+        print("\nreprise-lab: interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="./reprise-lab", description="The thesis' experiment, run here and set beside it."
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    results = argparse.ArgumentParser(add_help=False)
+    results.add_argument("--results", type=Path, default=RESULTS, help="the folder of folders")
+    commands.add_parser("list", parents=[results], help="studies, and the folders there are")
+    run = commands.add_parser("run", parents=[results], help="run a study and make its report")
+    run.add_argument("study", choices=STUDIES)
+    run.add_argument(
+        "--resume",
+        nargs="?",
+        type=Path,
+        const=Path(),
+        metavar="DIR",
+        help="go on with a folder; without DIR with the newest unfinished one of this study",
+    )
+    run.add_argument(
+        "--sfu", action="append", choices=[sfu.value for sfu in Sfu], help="only these"
+    )
+    run.add_argument("--bridge", choices=STARS, default="linux", help="the switch in the middle")
+    run.add_argument(
+        "--hosts",
+        type=int,
+        default=N_HOSTS_DEFAULT,
+        help="hosts with a namespace of their own; further viewers are addresses on the last one",
+    )
+    report = commands.add_parser("report", help="make a folder's tables, figures, report again")
+    report.add_argument("folder", type=Path)
+    compare = commands.add_parser("compare", help="two folders side by side")
+    compare.add_argument("a", type=Path)
+    compare.add_argument("b", type=Path)
+    return parser
+
+
+def _list(results: Path) -> int:
+    rows = [
+        (study.name, str(len(study.runs())), clock(planned_s(study.runs())), study.about)
+        for study in STUDIES.values()
+    ]
+    print(text.table(("study", "runs", "about", "what"), rows))
+    found = folders(results)
+    if found:
+        print()
+        states = [(str(folder.path), folder.study.name, _state(folder)) for folder in found]
+        print(text.table(("folder", "study", "state"), states))
+    return 0
+
+
+def _state(folder: Folder) -> str:
+    n_missing, n_all = len(folder.missing()), len(folder.study.runs())
+    return f"{n_all - n_missing} of {n_all} runs" if n_missing else "complete"
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    require_namespaces()
+    study = STUDIES[arguments.study]
+    if arguments.sfu:
+        study = study.only([Sfu(name) for name in arguments.sfu])
+    folder = _folder(arguments, study)
+    index = folder.add_session(session(["./reprise-lab", *_typed()], arguments.bridge))
+    settings = Settings(n_hosts=arguments.hosts, star_type=STARS[arguments.bridge])
+    show = _Line()
+    try:
+        refused = run_missing(folder, index, show, settings)
+    except BaseException:
+        show.end()
+        resume = shlex.join(["./reprise-lab", "run", study.name, "--resume", str(folder.path)])
+        print(f"{folder.path} keeps {_state(folder)}; go on: {resume}", file=sys.stderr)
+        raise
+    show.end()
+    code = _report(folder, f"{len(refused)} runs refused" if refused else "")
+    return EXIT_FAILED if refused else code
+
+
+def _typed() -> list[str]:
+    return sys.argv[1:]
+
+
+def _folder(arguments: argparse.Namespace, study: Study) -> Folder:
+    if arguments.resume is None:
+        return Folder.create(arguments.results, study, datetime.now().astimezone())
+    if arguments.resume == Path():
+        found = latest_unfinished(folders(arguments.results), study.name)
+        if found is None:
+            raise FolderError(f"no unfinished folder of {study.name} under {arguments.results}")
+        return found
+    folder = Folder.open(arguments.resume)
+    if folder.study.name != study.name:
+        raise FolderError(f"{folder.path} is a folder of {folder.study.name}, not of {study.name}")
+    return folder
+
+
+def _report(folder: Folder, complaint: str = "") -> int:
+    results = derive(folder)
+    header, *rows = overview(results)
+    print(text.table(header, rows))
+    print()
+    holds = not complaint
+    for check in results.checks:
+        if check.n_rows:
+            holds = holds and check.holds
+            print(f"{'holds' if check.holds else 'FAILS'}: {check.name} ({check.n_rows} runs)")
+            for failure in check.failures:
+                print(f"  {failure}")
+    if complaint:
+        print(f"FAILS: {complaint}")
+    print((folder.path / REPORT).resolve())
+    return 0 if holds else EXIT_FAILED
+
+
+def _compare(a: Path, b: Path) -> int:
+    published = load()
+    rows = [results_of(Folder.open(path).runs(), published).summaries for path in (a, b)]
+    print(f"A: {a}\nB: {b}\n")
+    print(text.table(HEADER, compared(*rows)))
+    return 0
+
+
+class _Line:
+    """Shows progress: one line that is rewritten on a terminal, a line each elsewhere."""
+
+    def __init__(self) -> None:
+        self._on_terminal = sys.stderr.isatty()
+
+    def __call__(self, line: str) -> None:
+        if self._on_terminal:
+            print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+        else:
+            print(line, file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        if self._on_terminal:
+            print(file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
