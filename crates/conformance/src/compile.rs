@@ -12,11 +12,32 @@ pub fn root() -> PathBuf {
 /// # Errors
 /// The compiler's diagnostics.
 pub fn bmv2_json(path: &Path, text: &str) -> Result<String, String> {
+    compile(path, text).map(|(_, json)| json)
+}
+
+fn compile(path: &Path, text: &str) -> Result<(p4_compiler::P4Info, String), String> {
     let provider = |path: &str| std::fs::read_to_string(path).ok();
     let options = p4_compiler::Options::default();
     let output = p4_compiler::compile(&path.display().to_string(), text, &provider, &options);
-    let json = output.bmv2_json.ok_or_else(|| format!("{:#?}", output.diagnostics))?;
-    serde_json::to_string(&json).map_err(|error| error.to_string())
+    let (Some(json), Some(p4info)) = (output.bmv2_json, output.p4info) else {
+        return Err(output.diagnostics.iter().map(p4_compiler::Diagnostic::render).collect());
+    };
+    let json = serde_json::to_string(&json).map_err(|error| error.to_string())?;
+    Ok((p4info, json))
+}
+
+/// Compiles the program at a path to what P4Runtime takes: P4Info and BMv2 JSON.
+///
+/// # Panics
+/// If the program cannot be read or compiled.
+#[expect(clippy::panic, reason = "a test's set-up")]
+pub fn pipeline(path: &Path) -> (p4_compiler::P4Info, Vec<u8>) {
+    let compiled = std::fs::read_to_string(path)
+        .map_err(|error| error.to_string())
+        .and_then(|text| compile(path, &text));
+    compiled
+        .map(|(p4info, json)| (p4info, json.into_bytes()))
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// Compiles and loads the program at a path below the repository's root.
