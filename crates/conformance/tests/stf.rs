@@ -22,18 +22,10 @@ fn corpus() -> Vec<PathBuf> {
     tests
 }
 
-/// How `.p4` becomes JSON: to be `p4_compiler::compile` as soon as it gives JSON.
-fn compile(path: &Path, _text: &str) -> Result<String, String> {
-    Err(format!(
-        "{}: the compiler is not connected, expected a .json file",
-        path.display()
-    ))
-}
-
 fn run(path: &Path) -> Result<(), String> {
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
     let commands = stf::parse(&text)?;
-    let program = stf::program_beside(path, &compile)?;
+    let program = stf::program_beside(path)?;
     stf::run(program, &commands)
         .map_err(|failure| format!("line {}: {}", failure.line, failure.message))
 }
@@ -56,7 +48,7 @@ fn every_test_of_the_corpus_passes() {
 #[test]
 fn a_wrong_expectation_fails() {
     let path = corpus().remove(0);
-    let program = || stf::program_beside(&path, &compile).unwrap();
+    let program = || stf::program_beside(&path).unwrap();
     // One pass of the recirculating program: one clone to port 7.
     let with = |line: &str| {
         let commands = format!("mirroring_add 5 7\npacket 2 00000000\n{line}");

@@ -26,14 +26,11 @@ use std::path::Path;
 pub use parse::{Command, parse};
 pub use run::{Failure, run};
 
-/// How a P4 program becomes BMv2 JSON text: the path, its text.
-pub type Compile<'a> = &'a dyn Fn(&Path, &str) -> Result<String, String>;
-
 /// Loads the program beside a test: `.json`, or `.p4` by way of the compiler.
 ///
 /// # Errors
 /// What could not be read, compiled or loaded.
-pub fn program_beside(stf: &Path, compile: Compile<'_>) -> Result<dataplane::Program, String> {
+pub fn program_beside(stf: &Path) -> Result<dataplane::Program, String> {
     let read = |path: &Path| {
         std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
     };
@@ -45,7 +42,7 @@ pub fn program_beside(stf: &Path, compile: Compile<'_>) -> Result<dataplane::Pro
     };
     let text = read(&path)?;
     let json = if path.extension().is_some_and(|extension| extension == "p4") {
-        compile(&path, &text)?
+        crate::compile::bmv2_json(&path, &text)?
     } else {
         text
     };
