@@ -40,7 +40,7 @@ toolchain:
 	@cp $< $@
 
 build: toolchain ## the programs, in release
-	cargo build --release --locked --bins
+	cargo build --release --locked -p reprise -p reprise-switch
 
 demo: packages .venv/stamp build ## a conference through both SFU programs, measured; 2 minutes
 	$(IN_NAMESPACES) .venv/bin/python -m lab.demo
