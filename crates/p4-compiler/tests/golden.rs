@@ -4,6 +4,12 @@
 //! `UPDATE_EXPECT=1 cargo test -p p4-compiler` writes them anew; read the difference before it is
 //! committed.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test says what failed by panicking"
+)]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
