@@ -32,7 +32,7 @@ pub enum Kind {
 /// Names with their ids and aliases.
 #[derive(Default)]
 pub struct Symbols {
-    wanted: BTreeMap<(Kind, String), Option<u32>>,
+    wanted: BTreeMap<(Kind, String), (Option<u32>, Span)>,
     ids: HashMap<(Kind, String), u32>,
     suffixes: HashMap<String, usize>,
     names: HashSet<String>,
@@ -65,7 +65,9 @@ impl Symbols {
             }
             id.map(|id| id | prefix << 24)
         });
-        self.wanted.entry((kind, name.to_owned())).or_insert(id);
+        self.wanted
+            .entry((kind, name.to_owned()))
+            .or_insert((id, span));
         if self.names.insert(name.to_owned()) {
             for suffix in suffixes(name) {
                 *self.suffixes.entry(suffix.to_owned()).or_default() += 1;
@@ -76,12 +78,12 @@ impl Symbols {
     /// Gives every object its id.
     pub fn assign(&mut self, sink: &mut Sink) {
         let mut taken = HashSet::new();
-        for (key, id) in &self.wanted {
+        for (key, (id, span)) in &self.wanted {
             if let Some(id) = id {
                 if !taken.insert(*id) {
                     sink.error(
                         "E0701",
-                        Span::default(),
+                        *span,
                         format!(
                             "@id({id:#x}) is given to more than one object, among them `{}`",
                             key.1
@@ -91,7 +93,7 @@ impl Symbols {
                 self.ids.insert(key.clone(), *id);
             }
         }
-        for (key, id) in &self.wanted {
+        for (key, (id, _)) in &self.wanted {
             if id.is_some() {
                 continue;
             }

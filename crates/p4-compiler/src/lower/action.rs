@@ -32,6 +32,17 @@ impl Lower<'_> {
         }
     }
 
+    /// An action that is called where it stands; the control plane knows it all the same.
+    pub fn called_action(&mut self, id: usize) {
+        let parameters = &self.program.actions[id].parameters;
+        let plain = |id: &usize| self.program.vars[*id].direction == Direction::None;
+        if parameters.iter().all(plain) {
+            self.lower_action(id, &vec![None; parameters.len()], "");
+        } else {
+            self.register_action(id);
+        }
+    }
+
     /// The JSON action for a table's use; what the table binds itself makes an action of its own.
     pub fn lower_action(&mut self, id: usize, arguments: &[Option<Expr>], table: &str) -> u32 {
         self.register_action(id);

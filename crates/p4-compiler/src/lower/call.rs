@@ -570,7 +570,7 @@ impl Lower<'_> {
                 self.inline_function(*id, arguments, result, expr.span);
             }
             Callee::Action(id) => {
-                self.register_action(*id);
+                self.called_action(*id);
                 self.inline_action(*id, arguments, expr.span);
             }
             Callee::ExternFunction(name, types) => {

@@ -294,6 +294,10 @@ impl Lower<'_> {
                 .zip(b)
                 .map(|(a, b)| self.equal_places(a, b))
                 .collect()),
+            (Place::Stack { .. }, Place::Stack { .. }) => {
+                let pairs = self.elements(left).into_iter().zip(self.elements(right));
+                all(pairs.map(|(a, b)| self.equal_places(&a, &b)).collect())
+            }
             (Place::Header { name: a, .. }, Place::Header { name: b, .. }) => {
                 let valid = |name: &str| Value::Field((name.to_owned(), "$valid$".to_owned()));
                 let truth = |value: Value| operation("d2b", None, Some(value));

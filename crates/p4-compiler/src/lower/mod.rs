@@ -29,7 +29,10 @@ use crate::source::{SourceMap, Span};
 use crate::types::Type;
 use control::Node;
 pub use externs::ExternObject;
-use place::{Place, operation, parameter, plain_hex};
+use place::{Place, parameter, plain_hex};
+
+/// A label that is never set: jumps to it go to the end of the code.
+const END: usize = usize::MAX;
 
 /// What a variable or parameter stands for.
 #[derive(Clone, Debug)]
@@ -175,7 +178,7 @@ pub fn lower(
         stage: Stage::Parser,
         straight: false,
         return_to: None,
-        exit_to: 0,
+        exit_to: END,
         path: String::new(),
         actions_done: HashMap::new(),
         field_list_ids: HashMap::new(),
@@ -461,7 +464,7 @@ impl Lower<'_> {
             .push((self.body.primitives.len(), otherwise));
         self.emit(
             "_jump_if_zero",
-            vec![parameter(operation("b2d", None, Some(condition)))],
+            vec![parameter(expression::as_data(condition))],
             span,
         );
         yes(self);

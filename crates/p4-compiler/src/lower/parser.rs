@@ -92,11 +92,15 @@ impl Lower<'_> {
                 self.declare(*id, init.as_ref());
             }
             self.drain(parser.span);
-            self.end_state(
-                Vec::new(),
-                vec![default_transition(Some(start))],
-                parser.span,
-            );
+            if self.parser_ops.is_empty() {
+                first = start;
+            } else {
+                self.end_state(
+                    Vec::new(),
+                    vec![default_transition(Some(start))],
+                    parser.span,
+                );
+            }
         }
         for (state, name) in parser.states.iter().zip(&exits.names) {
             self.current_state.clone_from(name);

@@ -192,9 +192,17 @@ impl Lower<'_> {
                 ),
                 None,
             ),
-            Place::Last { stack, .. }
-            | Place::Next { stack, .. }
-            | Place::NextMember { stack, .. } => (Value::HeaderStack(stack.clone()), None),
+            Place::Last { stack, .. } => {
+                let whole = || Some(Value::HeaderStack(stack.clone()));
+                let last = operation("last_stack_index", None, whole());
+                (
+                    operation("dereference_header_stack", whole(), Some(last)),
+                    None,
+                )
+            }
+            Place::Next { stack, .. } | Place::NextMember { stack, .. } => {
+                (Value::HeaderStack(stack.clone()), None)
+            }
             Place::Members(_) => (Value::Hexstr("0x0".to_owned()), None),
         }
     }
@@ -361,6 +369,20 @@ impl Lower<'_> {
                 .flat_map(|member| self.leaves(member))
                 .collect(),
             other => vec![other.clone()],
+        }
+    }
+
+    /// The elements of a stack.
+    pub fn elements(&self, place: &Place) -> Vec<Place> {
+        match place {
+            Place::Stack {
+                name,
+                element: Type::Struct(id),
+                size,
+            } => (0..*size)
+                .map(|at| self.element_of(name, *id, &at.into()))
+                .collect(),
+            _ => Vec::new(),
         }
     }
 

@@ -450,6 +450,8 @@ impl Checker<'_> {
                 None,
             );
             self.control_types.push(signature);
+            let name = decl.name.name.clone();
+            self.program.control_kind_names.push(name);
             self.declare(
                 &decl.name,
                 Symbol::ControlType(self.control_types.len() - 1),
@@ -565,6 +567,8 @@ impl Checker<'_> {
                 None,
             );
             self.parser_types.push(signature);
+            let name = decl.name.name.clone();
+            self.program.parser_kind_names.push(name);
             self.declare(&decl.name, Symbol::ParserType(self.parser_types.len() - 1));
             return;
         };
