@@ -62,7 +62,11 @@ impl Diagnostic {
             .map(|c| if c == '\t' { '\t' } else { ' ' })
             .collect();
         let under = "^".repeat(self.length as usize);
-        let label = if self.label.is_empty() { String::new() } else { format!(" {}", self.label) };
+        let label = if self.label.is_empty() {
+            String::new()
+        } else {
+            format!(" {}", self.label)
+        };
         // Writing to a string does not fail.
         let _ = write!(
             out,
@@ -108,17 +112,40 @@ pub struct Sink {
 
 impl Sink {
     /// Adds an error.
-    pub fn error(&mut self, code: &'static str, span: Span, message: impl Into<String>) -> &mut Raw {
+    pub fn error(
+        &mut self,
+        code: &'static str,
+        span: Span,
+        message: impl Into<String>,
+    ) -> &mut Raw {
         self.push(Severity::Error, code, span, message.into())
     }
 
     /// Adds a warning.
-    pub fn warning(&mut self, code: &'static str, span: Span, message: impl Into<String>) -> &mut Raw {
+    pub fn warning(
+        &mut self,
+        code: &'static str,
+        span: Span,
+        message: impl Into<String>,
+    ) -> &mut Raw {
         self.push(Severity::Warning, code, span, message.into())
     }
 
-    fn push(&mut self, severity: Severity, code: &'static str, span: Span, message: String) -> &mut Raw {
-        let raw = Raw { severity, code, message, span, label: String::new(), help: None };
+    fn push(
+        &mut self,
+        severity: Severity,
+        code: &'static str,
+        span: Span,
+        message: String,
+    ) -> &mut Raw {
+        let raw = Raw {
+            severity,
+            code,
+            message,
+            span,
+            label: String::new(),
+            help: None,
+        };
         let at = self.raw.len();
         self.raw.push(raw);
         &mut self.raw[at]
@@ -129,16 +156,12 @@ impl Sink {
         self.raw.iter().any(|raw| raw.severity == Severity::Error)
     }
 
-    /// How many errors were pushed.
-    pub fn error_count(&self) -> usize {
-        self.raw.iter().filter(|raw| raw.severity == Severity::Error).count()
-    }
-
     /// Looks the places up; one complaint per place and code, in the order of the source.
     pub fn finish(mut self, sources: &SourceMap) -> Vec<Diagnostic> {
         self.raw.sort_by_key(|raw| raw.span);
         let mut seen = std::collections::HashSet::new();
-        self.raw.retain(|raw| seen.insert((raw.span, raw.code, raw.message.clone())));
+        self.raw
+            .retain(|raw| seen.insert((raw.span, raw.code, raw.message.clone())));
         self.raw.truncate(limits::ERRORS);
         let resolve = |raw: Raw| {
             let at = sources.position(raw.span);

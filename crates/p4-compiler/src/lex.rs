@@ -56,14 +56,24 @@ impl Token {
 
 /// Longest first.
 const PUNCTUATION: &[&str] = &[
-    "|+|=", "|-|=", "&&&", "...", "<<=", "|+|", "|-|", "##", "&&", "||", "==", "!=", "<=", ">=", "<<", "++", "..", "+=", "-=",
-    "*=", "/=", "%=", "&=", "|=", "^=", "(", ")", "[", "]", "{", "}", "<", ">", ",", ";", ":", ".", "=", "+", "-",
-    "*", "/", "%", "&", "|", "^", "~", "!", "?", "@", "#",
+    "|+|=", "|-|=", "&&&", "...", "<<=", "|+|", "|-|", "##", "&&", "||", "==", "!=", "<=", ">=",
+    "<<", "++", "..", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "(", ")", "[", "]", "{", "}",
+    "<", ">", ",", ";", ":", ".", "=", "+", "-", "*", "/", "%", "&", "|", "^", "~", "!", "?", "@",
+    "#",
 ];
 
 /// The tokens of one file, without an end marker.
 pub fn lex(file: u32, text: &str, sink: &mut Sink) -> Vec<Token> {
-    Lexer { text, file, at: 0, first: true, joint: false, out: Vec::new(), sink }.run()
+    Lexer {
+        text,
+        file,
+        at: 0,
+        first: true,
+        joint: false,
+        out: Vec::new(),
+        sink,
+    }
+    .run()
 }
 
 struct Lexer<'a> {
@@ -104,7 +114,11 @@ impl Lexer<'_> {
     }
 
     fn span(&self, len: usize) -> Span {
-        Span { file: self.file, start: self.at as u32, end: (self.at + len) as u32 }
+        Span {
+            file: self.file,
+            start: self.at as u32,
+            end: (self.at + len) as u32,
+        }
     }
 
     fn block_comment(&mut self, rest: &str) {
@@ -112,7 +126,9 @@ impl Lexer<'_> {
         match rest[2..].find("*/") {
             Some(end) => self.at += end + 4,
             None => {
-                self.sink.error("E0101", self.span(2), "comment is not closed").help("add `*/`");
+                self.sink
+                    .error("E0101", self.span(2), "comment is not closed")
+                    .help("add `*/`");
                 self.at = self.text.len();
             }
         }
@@ -120,7 +136,12 @@ impl Lexer<'_> {
 
     fn push(&mut self, tok: Tok, len: usize) {
         let span = self.span(len);
-        self.out.push(Token { tok, span, first: self.first, joint: self.joint });
+        self.out.push(Token {
+            tok,
+            span,
+            first: self.first,
+            joint: self.joint,
+        });
         self.at += len;
         (self.first, self.joint) = (false, true);
     }
@@ -138,7 +159,11 @@ impl Lexer<'_> {
         } else if let Some(punct) = PUNCTUATION.iter().find(|punct| rest.starts_with(**punct)) {
             self.push(Tok::Punct(punct), punct.len());
         } else {
-            self.sink.error("E0102", self.span(c.len_utf8()), format!("unexpected character `{}`", c.escape_debug()));
+            self.sink.error(
+                "E0102",
+                self.span(c.len_utf8()),
+                format!("unexpected character `{}`", c.escape_debug()),
+            );
             self.at += c.len_utf8();
         }
     }
@@ -159,7 +184,9 @@ impl Lexer<'_> {
                 other => value.push(other),
             }
         }
-        self.sink.error("E0103", self.span(1), "string is not closed").help("add `\"`");
+        self.sink
+            .error("E0103", self.span(1), "string is not closed")
+            .help("add `\"`");
         self.at = self.text.len();
     }
 
@@ -168,7 +195,11 @@ impl Lexer<'_> {
         match parse_number(text) {
             Ok((value, width)) => self.push(Tok::Int(value, width), len),
             Err(why) => {
-                self.sink.error("E0104", self.span(len), format!("`{text}` is not a number: {why}"));
+                self.sink.error(
+                    "E0104",
+                    self.span(len),
+                    format!("`{text}` is not a number: {why}"),
+                );
                 self.push(Tok::Int(BigInt::from(0), None), len);
             }
         }
@@ -179,11 +210,15 @@ type Number = (BigInt, Option<(u32, bool)>);
 
 /// `[width (w|s)] [0x|0o|0b|0d] digits`.
 fn parse_number(text: &str) -> Result<Number, String> {
-    let digits_end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let digits_end = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
     let (head, tail) = text.split_at(digits_end);
     let (width, body) = match tail.as_bytes().first() {
         Some(b'w' | b's') if tail.len() > 1 => {
-            let bits: u32 = head.parse().map_err(|_| "the width is too large".to_owned())?;
+            let bits: u32 = head
+                .parse()
+                .map_err(|_| "the width is too large".to_owned())?;
             if bits > limits::WIDTH_BITS {
                 return Err(format!("the width is above {} bits", limits::WIDTH_BITS));
             }
@@ -203,6 +238,7 @@ fn parse_number(text: &str) -> Result<Number, String> {
     if digits.len() as u64 * 4 > limits::CONSTANT_BITS {
         return Err("it has too many digits".to_owned());
     }
-    let value = BigInt::from_str_radix(&digits, radix).map_err(|_| format!("expected digits of base {radix}"))?;
+    let value = BigInt::from_str_radix(&digits, radix)
+        .map_err(|_| format!("expected digits of base {radix}"))?;
     Ok((value, width))
 }

@@ -67,12 +67,26 @@ pub fn preprocess(
     for (name, value) in &options.defines {
         let file = pre.sources.add("<command line>", value);
         let body = lex(file, value, pre.sink);
-        pre.macros.insert(name.as_str().into(), Macro { parameters: None, body });
+        pre.macros.insert(
+            name.as_str().into(),
+            Macro {
+                parameters: None,
+                body,
+            },
+        );
     }
     pre.file(main.0, main.1);
-    let end = pre.out.last().map_or(Span::default(), |last| Span { start: last.span.end, ..last.span });
+    let end = pre.out.last().map_or(Span::default(), |last| Span {
+        start: last.span.end,
+        ..last.span
+    });
     let mut out = pre.out;
-    out.push(Token { tok: Tok::Eof, span: end, first: true, joint: false });
+    out.push(Token {
+        tok: Tok::Eof,
+        span: end,
+        first: true,
+        joint: false,
+    });
     out
 }
 
@@ -91,14 +105,18 @@ impl Preprocessor<'_> {
                 at += 1;
                 continue;
             }
-            let end = (at + 1..tokens.len()).find(|end| tokens[*end].first).unwrap_or(tokens.len());
+            let end = (at + 1..tokens.len())
+                .find(|end| tokens[*end].first)
+                .unwrap_or(tokens.len());
             self.flush(&mut chunk);
             self.directive(name, &tokens[at..end], &mut conditionals);
             at = end;
         }
         self.flush(&mut chunk);
         if let Some(open) = conditionals.last() {
-            self.sink.error("E0111", open.span, "this conditional is not closed").help("add `#endif`");
+            self.sink
+                .error("E0111", open.span, "this conditional is not closed")
+                .help("add `#endif`");
         }
     }
 
@@ -109,21 +127,34 @@ impl Preprocessor<'_> {
         let expanded = self.expand(std::mem::take(chunk), &mut Vec::new());
         if self.out.len() + expanded.len() > limits::TOKENS {
             let span = expanded.first().map_or(Span::default(), |token| token.span);
-            self.sink.error("E0119", span, format!("the program has more than {} tokens", limits::TOKENS));
+            self.sink.error(
+                "E0119",
+                span,
+                format!("the program has more than {} tokens", limits::TOKENS),
+            );
             return;
         }
         self.out.extend(expanded);
     }
 
     fn directive(&mut self, from: &str, line: &[Token], conditionals: &mut Vec<Conditional>) {
-        let span = line.first().map_or(Span::default(), |hash| line.last().map_or(hash.span, |last| hash.span.to(last.span)));
-        let Some(name) = line.get(1).and_then(Token::word) else { return };
+        let span = line.first().map_or(Span::default(), |hash| {
+            line.last()
+                .map_or(hash.span, |last| hash.span.to(last.span))
+        });
+        let Some(name) = line.get(1).and_then(Token::word) else {
+            return;
+        };
         let rest = &line[2..];
         let active = conditionals.iter().all(|open| open.taken);
         match name {
             "if" | "ifdef" | "ifndef" => {
                 let holds = active && self.condition(name, rest, span);
-                conditionals.push(Conditional { taken: holds, any_taken: holds, span });
+                conditionals.push(Conditional {
+                    taken: holds,
+                    any_taken: holds,
+                    span,
+                });
             }
             "elif" | "else" | "endif" => self.branch(name, rest, span, conditionals),
             _ if !active => {}
@@ -131,7 +162,10 @@ impl Preprocessor<'_> {
             "define" => self.define(rest, span),
             "undef" => match rest.first().and_then(Token::word) {
                 Some(word) => drop(self.macros.remove(word)),
-                None => drop(self.sink.error("E0112", span, "expected a name after `#undef`")),
+                None => drop(
+                    self.sink
+                        .error("E0112", span, "expected a name after `#undef`"),
+                ),
             },
             "error" => {
                 let text = self.sources.text(span).trim_start_matches('#').trim();
@@ -147,12 +181,22 @@ impl Preprocessor<'_> {
         }
     }
 
-    fn branch(&mut self, name: &str, rest: &[Token], span: Span, conditionals: &mut Vec<Conditional>) {
-        let outer = conditionals.len().checked_sub(1).is_some_and(|n| conditionals[..n].iter().all(|open| open.taken));
+    fn branch(
+        &mut self,
+        name: &str,
+        rest: &[Token],
+        span: Span,
+        conditionals: &mut Vec<Conditional>,
+    ) {
+        let outer = conditionals
+            .len()
+            .checked_sub(1)
+            .is_some_and(|n| conditionals[..n].iter().all(|open| open.taken));
         let any_taken = match conditionals.last() {
             Some(open) => open.any_taken,
             None => {
-                self.sink.error("E0115", span, format!("`#{name}` without `#if`"));
+                self.sink
+                    .error("E0115", span, format!("`#{name}` without `#if`"));
                 return;
             }
         };
@@ -169,9 +213,13 @@ impl Preprocessor<'_> {
 
     fn condition(&mut self, kind: &str, rest: &[Token], span: Span) -> bool {
         if kind != "if" {
-            let defined = rest.first().and_then(Token::word).is_some_and(|word| self.macros.contains_key(word));
+            let defined = rest
+                .first()
+                .and_then(Token::word)
+                .is_some_and(|word| self.macros.contains_key(word));
             if rest.first().and_then(Token::word).is_none() {
-                self.sink.error("E0112", span, format!("expected a name after `#{kind}`"));
+                self.sink
+                    .error("E0112", span, format!("expected a name after `#{kind}`"));
             }
             return defined == (kind == "ifdef");
         }
@@ -183,7 +231,10 @@ impl Preprocessor<'_> {
                 let name = rest.get(at + 1 + usize::from(paren)).and_then(Token::word);
                 let value = name.is_some_and(|word| self.macros.contains_key(word));
                 let tok = Tok::Int(i32::from(value).into(), None);
-                resolved.push(Token { tok, ..rest[at].clone() });
+                resolved.push(Token {
+                    tok,
+                    ..rest[at].clone()
+                });
                 at += if paren { 4 } else { 2 };
             } else {
                 resolved.push(rest[at].clone());
@@ -191,11 +242,17 @@ impl Preprocessor<'_> {
             }
         }
         let tokens = self.expand(resolved, &mut Vec::new());
-        let mut eval = Evaluator { tokens: &tokens, at: 0, depth: 0 };
+        let mut eval = Evaluator {
+            tokens: &tokens,
+            at: 0,
+            depth: 0,
+        };
         match eval.expression(0) {
             Some(value) if eval.at == tokens.len() => value != 0,
             _ => {
-                self.sink.error("E0116", span, "cannot evaluate this condition").help("use integers, names of macros, `defined(X)` and the operators of C");
+                self.sink
+                    .error("E0116", span, "cannot evaluate this condition")
+                    .help("use integers, names of macros, `defined(X)` and the operators of C");
                 false
             }
         }
@@ -203,12 +260,16 @@ impl Preprocessor<'_> {
 
     fn define(&mut self, rest: &[Token], span: Span) {
         let Some(Tok::Word(name)) = rest.first().map(|token| token.tok.clone()) else {
-            self.sink.error("E0112", span, "expected a name after `#define`");
+            self.sink
+                .error("E0112", span, "expected a name after `#define`");
             return;
         };
         let mut at = 1;
         let mut parameters = None;
-        if rest.get(1).is_some_and(|token| token.is("(") && token.joint) {
+        if rest
+            .get(1)
+            .is_some_and(|token| token.is("(") && token.joint)
+        {
             let mut names = Vec::new();
             at = 2;
             while let Some(token) = rest.get(at) {
@@ -228,7 +289,14 @@ impl Preprocessor<'_> {
     fn include(&mut self, from: &str, rest: &[Token], span: Span) {
         if self.depth >= limits::INCLUDE_DEPTH {
             self.sink
-                .error("E0117", span, format!("includes are nested more than {} deep", limits::INCLUDE_DEPTH))
+                .error(
+                    "E0117",
+                    span,
+                    format!(
+                        "includes are nested more than {} deep",
+                        limits::INCLUDE_DEPTH
+                    ),
+                )
                 .help("guard the file with `#ifndef`");
             return;
         }
@@ -237,10 +305,19 @@ impl Preprocessor<'_> {
             Some(Tok::Punct("<")) => {
                 let last = rest.last().map_or(span, |last| last.span);
                 let text = self.sources.text(rest[0].span.to(last));
-                (text.trim_matches(|c| c == '<' || c == '>').trim().to_owned(), true)
+                (
+                    text.trim_matches(|c| c == '<' || c == '>')
+                        .trim()
+                        .to_owned(),
+                    true,
+                )
             }
             _ => {
-                self.sink.error("E0112", span, "expected `\"file\"` or `<file>` after `#include`");
+                self.sink.error(
+                    "E0112",
+                    span,
+                    "expected `\"file\"` or `<file>` after `#include`",
+                );
                 return;
             }
         };
@@ -268,7 +345,10 @@ impl Preprocessor<'_> {
             None => name.to_owned(),
         };
         let beside = (!system).then_some(beside);
-        let others = self.include_dirs.iter().map(|dir| format!("{}/{name}", dir.trim_end_matches('/')));
+        let others = self
+            .include_dirs
+            .iter()
+            .map(|dir| format!("{}/{name}", dir.trim_end_matches('/')));
         for path in beside.into_iter().chain(others) {
             if let Some(text) = self.provider.load(&path) {
                 return Some((path, text));
@@ -287,7 +367,10 @@ impl Preprocessor<'_> {
             let token = &tokens[at];
             at += 1;
             let found = match &token.tok {
-                Tok::Word(word) if !active.contains(word) => self.macros.get(word).map(|found| (word.clone(), found.clone())),
+                Tok::Word(word) if !active.contains(word) => self
+                    .macros
+                    .get(word)
+                    .map(|found| (word.clone(), found.clone())),
                 _ => None,
             };
             let Some((name, found)) = found else {
@@ -302,15 +385,34 @@ impl Preprocessor<'_> {
                         continue;
                     };
                     at = next;
-                    if parameters.len() != arguments.len() && !(parameters.is_empty() && arguments.len() == 1) {
-                        self.sink.error("E0120", token.span, format!("macro `{name}` takes {} arguments, {} were given", parameters.len(), arguments.len()));
+                    if parameters.len() != arguments.len()
+                        && !(parameters.is_empty() && arguments.len() == 1)
+                    {
+                        self.sink.error(
+                            "E0120",
+                            token.span,
+                            format!(
+                                "macro `{name}` takes {} arguments, {} were given",
+                                parameters.len(),
+                                arguments.len()
+                            ),
+                        );
                     }
-                    let arguments: Vec<_> = arguments.into_iter().map(|argument| self.expand(argument, active)).collect();
+                    let arguments: Vec<_> = arguments
+                        .into_iter()
+                        .map(|argument| self.expand(argument, active))
+                        .collect();
                     substitute(&found.body, parameters, &arguments)
                 }
             };
             active.push(name);
-            let body: Vec<Token> = paste(body).into_iter().map(|inner| Token { span: token.span, ..inner }).collect();
+            let body: Vec<Token> = paste(body)
+                .into_iter()
+                .map(|inner| Token {
+                    span: token.span,
+                    ..inner
+                })
+                .collect();
             out.extend(self.expand(body, active));
             active.pop();
         }
@@ -346,7 +448,9 @@ fn arguments(tokens: &[Token], at: usize) -> Option<(Vec<Vec<Token>>, usize)> {
 fn substitute(body: &[Token], parameters: &[Rc<str>], arguments: &[Vec<Token>]) -> Vec<Token> {
     let mut out = Vec::new();
     for token in body {
-        let position = token.word().and_then(|word| parameters.iter().position(|name| &**name == word));
+        let position = token
+            .word()
+            .and_then(|word| parameters.iter().position(|name| &**name == word));
         match position.and_then(|position| arguments.get(position)) {
             Some(argument) => out.extend(argument.iter().cloned()),
             None => out.push(token.clone()),
@@ -370,7 +474,9 @@ fn paste(body: Vec<Token>) -> Vec<Token> {
             continue;
         }
         let joined = match out.last() {
-            Some(last) if pending => text(last).zip(text(&token)).map(|(left, right)| left + &right),
+            Some(last) if pending => text(last)
+                .zip(text(&token))
+                .map(|(left, right)| left + &right),
             _ => None,
         };
         match (joined, out.last_mut()) {
@@ -390,7 +496,16 @@ struct Evaluator<'a> {
 }
 
 const LEVELS: &[&[&str]] = &[
-    &["||"], &["&&"], &["|"], &["^"], &["&"], &["==", "!="], &["<", "<=", ">", ">="], &["<<", ">>"], &["+", "-"], &["*", "/", "%"],
+    &["||"],
+    &["&&"],
+    &["|"],
+    &["^"],
+    &["&"],
+    &["==", "!="],
+    &["<", "<=", ">", ">="],
+    &["<<", ">>"],
+    &["+", "-"],
+    &["*", "/", "%"],
 ];
 
 impl Evaluator<'_> {

@@ -17,7 +17,10 @@ impl Span {
     /// From the beginning of this to the end of the other, where both are in one file.
     pub fn to(self, other: Self) -> Self {
         if self.file == other.file && other.end >= self.start {
-            Self { end: other.end, ..self }
+            Self {
+                end: other.end,
+                ..self
+            }
         } else {
             self
         }
@@ -57,9 +60,16 @@ impl SourceMap {
     /// Adds a file and gives its number.
     pub fn add(&mut self, name: &str, text: &str) -> u32 {
         let starts = std::iter::once(0).chain(
-            text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at as u32 + 1),
+            text.bytes()
+                .enumerate()
+                .filter(|(_, byte)| *byte == b'\n')
+                .map(|(at, _)| at as u32 + 1),
         );
-        let file = SourceFile { name: name.into(), text: text.into(), line_starts: starts.collect() };
+        let file = SourceFile {
+            name: name.into(),
+            text: text.into(),
+            line_starts: starts.collect(),
+        };
         self.files.push(file);
         (self.files.len() - 1) as u32
     }
@@ -78,22 +88,38 @@ impl SourceMap {
 
     /// Line (from 1) and byte column (from 0).
     pub fn line_column(&self, span: Span) -> (u32, u32) {
-        let Some(file) = self.file(span.file) else { return (1, 0) };
-        let line = file.line_starts.partition_point(|start| *start <= span.start).max(1);
-        (line as u32, span.start.saturating_sub(file.line_starts[line - 1]))
+        let Some(file) = self.file(span.file) else {
+            return (1, 0);
+        };
+        let line = file
+            .line_starts
+            .partition_point(|start| *start <= span.start)
+            .max(1);
+        (
+            line as u32,
+            span.start.saturating_sub(file.line_starts[line - 1]),
+        )
     }
 
     /// The place for people.
     pub fn position(&self, span: Span) -> Position {
         let (line, column) = self.line_column(span);
         let Some(file) = self.file(span.file) else {
-            return Position { file: "".into(), line, column: 1, text: String::new(), length: 1 };
+            return Position {
+                file: "".into(),
+                line,
+                column: 1,
+                text: String::new(),
+                length: 1,
+            };
         };
         let start = file.line_starts[line as usize - 1] as usize;
         let text = file.text[start..].lines().next().unwrap_or("");
         let before = text.get(..column as usize).unwrap_or(text);
         let end = (span.end as usize).saturating_sub(start).min(text.len());
-        let under = text.get(column as usize..end.max(column as usize)).unwrap_or("");
+        let under = text
+            .get(column as usize..end.max(column as usize))
+            .unwrap_or("");
         Position {
             file: file.name.clone(),
             line,

@@ -32,7 +32,7 @@ pub enum Kind {
 /// Names with their ids and aliases.
 #[derive(Default)]
 pub struct Symbols {
-    wanted: BTreeMap<(Kind, String), Option<u32>>,
+    wanted: BTreeMap<(Kind, String), (Option<u32>, Span)>,
     ids: HashMap<(Kind, String), u32>,
     suffixes: HashMap<String, usize>,
     names: HashSet<String>,
@@ -40,17 +40,34 @@ pub struct Symbols {
 
 impl Symbols {
     /// Announces an object; a second one of the same kind and name is the same.
-    pub fn add(&mut self, kind: Kind, name: &str, annotations: &[Annotation], span: Span, sink: &mut Sink) {
+    pub fn add(
+        &mut self,
+        kind: Kind,
+        name: &str,
+        annotations: &[Annotation],
+        span: Span,
+        sink: &mut Sink,
+    ) {
         let own = int_annotation(annotations, "id").and_then(|ids| ids.first().cloned());
         let id = own.and_then(|own| {
             let prefix = kind as u32;
-            let id = own.to_u32().filter(|id| *id != 0 && (id >> 24 == 0 || id >> 24 == prefix));
+            let id = own
+                .to_u32()
+                .filter(|id| *id != 0 && (id >> 24 == 0 || id >> 24 == prefix));
             if id.is_none() {
-                sink.error("E0701", span, format!("@id({own:#x}) does not fit: the upper 8 bits of this id are {prefix:#04x}"));
+                sink.error(
+                    "E0701",
+                    span,
+                    format!(
+                        "@id({own:#x}) does not fit: the upper 8 bits of this id are {prefix:#04x}"
+                    ),
+                );
             }
             id.map(|id| id | prefix << 24)
         });
-        self.wanted.entry((kind, name.to_owned())).or_insert(id);
+        self.wanted
+            .entry((kind, name.to_owned()))
+            .or_insert((id, span));
         if self.names.insert(name.to_owned()) {
             for suffix in suffixes(name) {
                 *self.suffixes.entry(suffix.to_owned()).or_default() += 1;
@@ -61,15 +78,22 @@ impl Symbols {
     /// Gives every object its id.
     pub fn assign(&mut self, sink: &mut Sink) {
         let mut taken = HashSet::new();
-        for (key, id) in &self.wanted {
+        for (key, (id, span)) in &self.wanted {
             if let Some(id) = id {
                 if !taken.insert(*id) {
-                    sink.error("E0701", Span::default(), format!("@id({id:#x}) is given to more than one object, among them `{}`", key.1));
+                    sink.error(
+                        "E0701",
+                        *span,
+                        format!(
+                            "@id({id:#x}) is given to more than one object, among them `{}`",
+                            key.1
+                        ),
+                    );
                 }
                 self.ids.insert(key.clone(), *id);
             }
         }
-        for (key, id) in &self.wanted {
+        for (key, (id, _)) in &self.wanted {
             if id.is_some() {
                 continue;
             }
@@ -87,14 +111,17 @@ impl Symbols {
 
     /// The shortest suffix, by whole components, that no other name ends with.
     pub fn alias(&self, name: &str) -> String {
-        let unique = suffixes(name).find(|suffix| self.suffixes.get(*suffix).is_none_or(|count| *count < 2));
+        let unique =
+            suffixes(name).find(|suffix| self.suffixes.get(*suffix).is_none_or(|count| *count < 2));
         unique.unwrap_or(name).to_owned()
     }
 }
 
 /// Suffixes at component borders, shortest first.
 fn suffixes(name: &str) -> impl Iterator<Item = &str> {
-    name.rmatch_indices('.').map(|(at, _)| &name[at + 1..]).chain([name])
+    name.rmatch_indices('.')
+        .map(|(at, _)| &name[at + 1..])
+        .chain([name])
 }
 
 fn one_at_a_time(key: &[u8]) -> u32 {
@@ -111,7 +138,9 @@ fn one_at_a_time(key: &[u8]) -> u32 {
 
 /// Ids of fields and parameters: those that `@id` gives, the rest counted from 1.
 pub fn member_ids(annotations: &[&[Annotation]]) -> Vec<u32> {
-    let own = |list: &&[Annotation]| int_annotation(list, "id").and_then(|ids| ids.first().and_then(|id| id.to_u32()));
+    let own = |list: &&[Annotation]| {
+        int_annotation(list, "id").and_then(|ids| ids.first().and_then(|id| id.to_u32()))
+    };
     let given: Vec<Option<u32>> = annotations.iter().map(own).collect();
     let mut taken: HashSet<u32> = given.iter().flatten().copied().collect();
     let mut index = 1;

@@ -85,7 +85,6 @@ pub enum StackProperty {
     Next,
     Last,
     LastIndex,
-    Size,
 }
 
 #[derive(Debug, Clone)]
@@ -137,8 +136,8 @@ pub enum Callee {
     Action(ActionId),
     /// Name of the extern function, with what its type parameters stand for.
     ExternFunction(Rc<str>, Vec<Type>),
-    /// Object, extern type, method, type arguments.
-    ExternMethod(Expr, usize, Rc<str>, Vec<Type>),
+    /// Object, method.
+    ExternMethod(Expr, Rc<str>),
     ApplyTable(TableId),
     /// A control's or parser's instance: an expression, since it may be a constructor parameter.
     ApplyBlock(Expr),
@@ -179,7 +178,6 @@ pub enum InstanceKind {
     Control(ControlId),
     Parser(ParserId),
     Package(usize, Vec<Type>),
-    Poison,
 }
 
 #[derive(Debug, Clone)]
@@ -193,11 +191,9 @@ pub struct Instance {
 
 #[derive(Debug, Clone)]
 pub struct Function {
-    pub name: Rc<str>,
     pub parameters: Vec<VarId>,
     pub returns: Type,
     pub body: Vec<Statement>,
-    pub span: Span,
 }
 
 #[derive(Debug, Clone)]
@@ -260,7 +256,9 @@ pub struct Table {
 
 impl Table {
     pub fn property(&self, name: &str) -> Option<&TableProperty> {
-        self.properties.iter().find(|property| &*property.name == name)
+        self.properties
+            .iter()
+            .find(|property| &*property.name == name)
     }
 }
 
@@ -284,7 +282,6 @@ pub struct Control {
     pub actions: Vec<ActionId>,
     pub tables: Vec<TableId>,
     pub apply: Vec<Statement>,
-    pub annotations: Vec<Annotation>,
     pub span: Span,
 }
 
@@ -333,6 +330,8 @@ pub struct Program {
     pub errors: Vec<Rc<str>>,
     pub extern_names: Vec<Rc<str>>,
     pub package_names: Vec<Rc<str>>,
+    pub control_kind_names: Vec<Rc<str>>,
+    pub parser_kind_names: Vec<Rc<str>>,
     pub functions: Vec<Function>,
     pub actions: Vec<Action>,
     pub tables: Vec<Table>,
@@ -349,7 +348,10 @@ impl Program {
     pub fn underlying<'a>(&'a self, ty: &'a Type) -> &'a Type {
         match ty {
             Type::Newtype(id) => self.underlying(&self.newtypes[*id].ty),
-            Type::Enum(id) => self.enums[*id].underlying.as_ref().map_or(ty, |inner| self.underlying(inner)),
+            Type::Enum(id) => self.enums[*id]
+                .underlying
+                .as_ref()
+                .map_or(ty, |inner| self.underlying(inner)),
             _ => ty,
         }
     }
@@ -362,11 +364,13 @@ impl Program {
             Type::Error | Type::Enum(_) => Some(32),
             Type::Struct(id) => {
                 let fields = &self.structs[*id].fields;
-                fields.iter().try_fold(0_u32, |sum, field| sum.checked_add(self.width(&field.ty)?))
+                fields
+                    .iter()
+                    .try_fold(0_u32, |sum, field| sum.checked_add(self.width(&field.ty)?))
             }
-            Type::Tuple(items) | Type::ListOf(items) => {
-                items.iter().try_fold(0_u32, |sum, item| sum.checked_add(self.width(item)?))
-            }
+            Type::Tuple(items) | Type::ListOf(items) => items
+                .iter()
+                .try_fold(0_u32, |sum, item| sum.checked_add(self.width(item)?)),
             Type::Stack(element, size) => self.width(element)?.checked_mul(*size),
             _ => None,
         }
@@ -382,7 +386,13 @@ impl Program {
 
     /// The type as the programmer writes it.
     pub fn type_name(&self, ty: &Type) -> String {
-        let join = |items: &[Type]| items.iter().map(|item| self.type_name(item)).collect::<Vec<_>>().join(", ");
+        let join = |items: &[Type]| {
+            items
+                .iter()
+                .map(|item| self.type_name(item))
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
         match ty {
             Type::Void => "void".to_owned(),
             Type::Bool => "bool".to_owned(),
@@ -390,7 +400,9 @@ impl Program {
             Type::Error => "error".to_owned(),
             Type::MatchKind => "match_kind".to_owned(),
             Type::Int => "int".to_owned(),
-            Type::Bits { width, signed } => format!("{}<{width}>", if *signed { "int" } else { "bit" }),
+            Type::Bits { width, signed } => {
+                format!("{}<{width}>", if *signed { "int" } else { "bit" })
+            }
             Type::Varbit(width) => format!("varbit<{width}>"),
             Type::Enum(id) => self.enums[*id].name.to_string(),
             Type::Newtype(id) => self.newtypes[*id].name.to_string(),
@@ -399,7 +411,10 @@ impl Program {
             Type::Tuple(items) => format!("tuple<{}>", join(items)),
             Type::ListOf(items) => format!("{{{}}}", join(items)),
             Type::RecordOf(items) => {
-                let fields: Vec<_> = items.iter().map(|(name, item)| format!("{name} = {}", self.type_name(item))).collect();
+                let fields: Vec<_> = items
+                    .iter()
+                    .map(|(name, item)| format!("{name} = {}", self.type_name(item)))
+                    .collect();
                 format!("{{{}}}", fields.join(", "))
             }
             Type::InvalidHeader => "{#}".to_owned(),
@@ -407,8 +422,8 @@ impl Program {
             Type::Extern(id, items) => format!("{}<{}>", self.extern_names[*id], join(items)),
             Type::Control(id) => format!("control {}", self.controls[*id].name),
             Type::Parser(id) => format!("parser {}", self.parsers[*id].name),
-            Type::ControlType(..) => "a control".to_owned(),
-            Type::ParserType(..) => "a parser".to_owned(),
+            Type::ControlKind(id, _) => format!("a control like {}", self.control_kind_names[*id]),
+            Type::ParserKind(id, _) => format!("a parser like {}", self.parser_kind_names[*id]),
             Type::Package(id, _) => format!("package {}", self.package_names[*id]),
             Type::ApplyResult(_) => "the result of a table's apply".to_owned(),
             Type::ActionRun(_) => "action_run".to_owned(),
@@ -429,8 +444,12 @@ pub fn name_annotation(annotations: &[Annotation]) -> Option<String> {
 pub fn string_annotation(annotations: &[Annotation], which: &str) -> Option<String> {
     use crate::lex::Tok;
     use crate::syntax::ast::AnnotationBody;
-    let found = annotations.iter().find(|annotation| &*annotation.name == which)?;
-    let AnnotationBody::Tokens(tokens) = &found.body else { return None };
+    let found = annotations
+        .iter()
+        .find(|annotation| &*annotation.name == which)?;
+    let AnnotationBody::Tokens(tokens) = &found.body else {
+        return None;
+    };
     let parts: Option<Vec<&str>> = tokens
         .iter()
         .map(|token| match &token.tok {
@@ -438,15 +457,21 @@ pub fn string_annotation(annotations: &[Annotation], which: &str) -> Option<Stri
             _ => None,
         })
         .collect();
-    parts.filter(|parts| !parts.is_empty()).map(|parts| parts.concat())
+    parts
+        .filter(|parts| !parts.is_empty())
+        .map(|parts| parts.concat())
 }
 
 /// The integers in `@which(1, 2)`.
 pub fn int_annotation(annotations: &[Annotation], which: &str) -> Option<Vec<BigInt>> {
     use crate::lex::Tok;
     use crate::syntax::ast::AnnotationBody;
-    let found = annotations.iter().find(|annotation| &*annotation.name == which)?;
-    let AnnotationBody::Tokens(tokens) = &found.body else { return None };
+    let found = annotations
+        .iter()
+        .find(|annotation| &*annotation.name == which)?;
+    let AnnotationBody::Tokens(tokens) = &found.body else {
+        return None;
+    };
     let ints = tokens.iter().filter_map(|token| match &token.tok {
         Tok::Int(value, _) => Some(value.clone()),
         _ => None,
@@ -455,5 +480,7 @@ pub fn int_annotation(annotations: &[Annotation], which: &str) -> Option<Vec<Big
 }
 
 pub fn has_annotation(annotations: &[Annotation], which: &str) -> bool {
-    annotations.iter().any(|annotation| &*annotation.name == which)
+    annotations
+        .iter()
+        .any(|annotation| &*annotation.name == which)
 }

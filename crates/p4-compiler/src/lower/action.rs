@@ -10,15 +10,36 @@ impl Lower<'_> {
     /// The name for the control plane, in the control instance that is being lowered.
     pub fn action_name(&self, id: usize) -> String {
         let action = &self.program.actions[id];
-        let name = ir::name_annotation(&action.annotations).unwrap_or_else(|| action.name.to_string());
-        if action.is_global { qualify("", &name) } else { qualify(&self.path, &name) }
+        let name =
+            ir::name_annotation(&action.annotations).unwrap_or_else(|| action.name.to_string());
+        if action.is_global {
+            qualify("", &name)
+        } else {
+            qualify(&self.path, &name)
+        }
     }
 
     /// Makes an action known to the control plane though no table has it.
     pub fn register_action(&mut self, id: usize) {
         let name = self.action_name(id);
-        if !self.resources.actions.iter().any(|(known, _)| *known == name) {
+        if !self
+            .resources
+            .actions
+            .iter()
+            .any(|(known, _)| *known == name)
+        {
             self.resources.actions.push((name, id));
+        }
+    }
+
+    /// An action that is called where it stands; the control plane knows it all the same.
+    pub fn called_action(&mut self, id: usize) {
+        let parameters = &self.program.actions[id].parameters;
+        let plain = |id: &usize| self.program.vars[*id].direction == Direction::None;
+        if parameters.iter().all(plain) {
+            self.lower_action(id, &vec![None; parameters.len()], "");
+        } else {
+            self.register_action(id);
         }
     }
 
@@ -27,9 +48,14 @@ impl Lower<'_> {
         self.register_action(id);
         let name = self.action_name(id);
         let action = &self.program.actions[id];
-        let directed = |parameter: &usize| self.program.vars[*parameter].direction != Direction::None;
+        let directed =
+            |parameter: &usize| self.program.vars[*parameter].direction != Direction::None;
         let own = action.parameters.iter().any(directed);
-        let key = if own { format!("{name} in {table}") } else { name.clone() };
+        let key = if own {
+            format!("{name} in {table}")
+        } else {
+            name.clone()
+        };
         if let Some(known) = self.actions_done.get(&key) {
             return *known;
         }
@@ -42,13 +68,19 @@ impl Lower<'_> {
                 continue;
             }
             let Some(bitwidth) = self.program.width(&var.ty) else {
-                let message = format!("an action's parameter cannot have the type {}", self.program.type_name(&var.ty));
-                self.sink.error("E0604", var.span, message).help("use bit<W>, int<W>, bool or an enum");
+                let message = format!(
+                    "an action's parameter cannot have the type {}",
+                    self.program.type_name(&var.ty)
+                );
+                self.sink
+                    .error("E0604", var.span, message)
+                    .help("use bit<W>, int<W>, bool or an enum");
                 continue;
             };
             let place = Place::Data(runtime_data.len() as u32, var.ty.clone());
             self.env.insert(*parameter, Binding::Place(place));
-            let name = ir::name_annotation(&var.annotations).unwrap_or_else(|| var.name.to_string());
+            let name =
+                ir::name_annotation(&var.annotations).unwrap_or_else(|| var.name.to_string());
             runtime_data.push(RuntimeDatum { name, bitwidth });
         }
         let primitives = self.straight_line(|lower| {
@@ -60,7 +92,13 @@ impl Lower<'_> {
         });
         let json_id = self.json.actions.len() as u32;
         let source_info = self.source_info(action.span);
-        self.json.actions.push(bmv2_json::Action { name, id: json_id, runtime_data, primitives, source_info });
+        self.json.actions.push(bmv2_json::Action {
+            name,
+            id: json_id,
+            runtime_data,
+            primitives,
+            source_info,
+        });
         self.actions_done.insert(key, json_id);
         json_id
     }

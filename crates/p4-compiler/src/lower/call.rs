@@ -6,7 +6,10 @@ use num_bigint::BigInt;
 use super::expression::has_call;
 use super::place::{Place, hex, operation, parameter, plain_hex};
 use super::{Binding, Lower};
-use crate::ir::{self, BinaryOp, Builtin, Call, Callee, Direction, Expr, ExprKind, Statement, StatementKind, VarId};
+use crate::ir::{
+    self, BinaryOp, Builtin, Call, Callee, Direction, Expr, ExprKind, Statement, StatementKind,
+    VarId,
+};
 use crate::limits;
 use crate::source::Span;
 use crate::types::Type;
@@ -20,7 +23,11 @@ impl Lower<'_> {
             Some(ty) if self.is_bool(ty) => super::expression::as_data(value),
             _ => value,
         };
-        let op = if matches!(ty, Some(Type::Varbit(_))) { "assign_VL" } else { "assign" };
+        let op = if matches!(ty, Some(Type::Varbit(_))) {
+            "assign_VL"
+        } else {
+            "assign"
+        };
         // A place that is computed is wrapped as a value is; simple fields are not.
         self.emit(op, vec![parameter(target), parameter(value)], span);
     }
@@ -31,7 +38,9 @@ impl Lower<'_> {
         let span = expr.span;
         match place {
             Place::Members(members) => self.assign_members(members, expr),
-            Place::Header { .. } | Place::Element { .. } | Place::Last { .. } => self.assign_header(place, expr),
+            Place::Header { .. } | Place::Element { .. } | Place::Last { .. } => {
+                self.assign_header(place, expr)
+            }
             Place::Union { .. } | Place::Stack { .. } => match self.place(expr) {
                 Some(source) => self.copy(place, &source, span),
                 None => self.assign_elements(place, expr),
@@ -48,11 +57,22 @@ impl Lower<'_> {
     }
 
     fn assign_elements(&mut self, place: &Place, expr: &Expr) {
-        let (Place::Stack { name, element: Type::Struct(id), .. }, ExprKind::List(items)) = (place, &expr.kind) else {
+        let (
+            Place::Stack {
+                name,
+                element: Type::Struct(id),
+                ..
+            },
+            ExprKind::List(items),
+        ) = (place, &expr.kind)
+        else {
             return self.unsupported(expr.span, "this assignment");
         };
         for (at, item) in items.iter().enumerate() {
-            let element = Place::Header { name: format!("{name}[{at}]"), id: *id };
+            let element = Place::Header {
+                name: format!("{name}[{at}]"),
+                id: *id,
+            };
             self.assign(&element, item);
         }
     }
@@ -73,26 +93,46 @@ impl Lower<'_> {
         let whole = Place::Members(members.to_vec());
         let reads_itself = items.len() > 1 && items.iter().any(|item| self.reads(item, &whole));
         if !reads_itself {
-            members.iter().zip(items).for_each(|(member, item)| self.assign(member, item));
+            members
+                .iter()
+                .zip(items)
+                .for_each(|(member, item)| self.assign(member, item));
             return;
         }
-        let temps: Vec<Place> = items.iter().map(|item| {
-            let temp = self.temp("tmp", &item.ty, item.span);
-            self.assign(&temp, item);
-            temp
-        }).collect();
-        members.iter().zip(&temps).for_each(|(member, temp)| self.copy(member, temp, expr.span));
+        let temps: Vec<Place> = items
+            .iter()
+            .map(|item| {
+                let temp = self.temp("tmp", &item.ty, item.span);
+                self.assign(&temp, item);
+                temp
+            })
+            .collect();
+        members
+            .iter()
+            .zip(&temps)
+            .for_each(|(member, temp)| self.copy(member, temp, expr.span));
     }
 
     fn assign_either(&mut self, place: &Place, condition: &Expr, yes: &Expr, no: &Expr) {
         let value = self.value(condition);
-        self.branch(value, condition.span, |lower| lower.assign(place, yes), |lower| lower.assign(place, no));
+        self.branch(
+            value,
+            condition.span,
+            |lower| lower.assign(place, yes),
+            |lower| lower.assign(place, no),
+        );
     }
 
     /// Whether an expression reads a place.
     fn reads(&mut self, expr: &Expr, place: &Place) -> bool {
-        if matches!(expr.kind, ExprKind::Var(_) | ExprKind::Field(..) | ExprKind::Index(..)) && !has_call(expr) {
-            return self.place(expr).is_some_and(|source| self.overlap(&source, place));
+        if matches!(
+            expr.kind,
+            ExprKind::Var(_) | ExprKind::Field(..) | ExprKind::Index(..)
+        ) && !has_call(expr)
+        {
+            return self
+                .place(expr)
+                .is_some_and(|source| self.overlap(&source, place));
         }
         let mut parts = Vec::new();
         super::expression::map_operands(&expr.kind, &mut |inner| {
@@ -105,11 +145,19 @@ impl Lower<'_> {
     fn assign_header(&mut self, place: &Place, expr: &Expr) {
         let (target, _) = self.read_raw(place);
         match &expr.kind {
-            ExprKind::InvalidHeader => self.emit("remove_header", vec![parameter(target)], expr.span),
+            ExprKind::InvalidHeader => {
+                self.emit("remove_header", vec![parameter(target)], expr.span)
+            }
             ExprKind::List(items) => {
                 let fields = self.header_members(place);
                 self.emit("add_header", vec![parameter(target)], expr.span);
-                self.assign_members(&fields, &Expr { kind: ExprKind::List(items.clone()), ..expr.clone() });
+                self.assign_members(
+                    &fields,
+                    &Expr {
+                        kind: ExprKind::List(items.clone()),
+                        ..expr.clone()
+                    },
+                );
             }
             ExprKind::Mux(condition, yes, no) => self.assign_either(place, condition, yes, no),
             _ => match self.place(expr) {
@@ -121,10 +169,14 @@ impl Lower<'_> {
 
     fn header_members(&mut self, place: &Place) -> Vec<Place> {
         let (id, count) = match place {
-            Place::Header { id, .. } | Place::Element { id, .. } | Place::Last { id, .. } => (*id, self.program.structs[*id].fields.len()),
+            Place::Header { id, .. } | Place::Element { id, .. } | Place::Last { id, .. } => {
+                (*id, self.program.structs[*id].fields.len())
+            }
             _ => return Vec::new(),
         };
-        (0..count).filter_map(|index| self.member_of(place.clone(), id, index)).collect()
+        (0..count)
+            .filter_map(|index| self.member_of(place.clone(), id, index))
+            .collect()
     }
 
     fn member_of(&mut self, place: Place, id: usize, index: usize) -> Option<Place> {
@@ -133,19 +185,32 @@ impl Lower<'_> {
         let base = self.hold(place, ty, Span::default());
         let kind = ExprKind::Field(Box::new(base), index);
         let ty = self.program.structs[id].fields[index].ty.clone();
-        self.place(&Expr { kind, ty, span: Span::default() })
+        self.place(&Expr {
+            kind,
+            ty,
+            span: Span::default(),
+        })
     }
 
     /// `target = source`, both places of one type.
     pub fn copy(&mut self, target: &Place, source: &Place, span: Span) {
         match (target, source) {
             (Place::Members(targets), Place::Members(sources)) => {
-                targets.iter().zip(sources).for_each(|(target, source)| self.copy(target, source, span));
+                targets
+                    .iter()
+                    .zip(sources)
+                    .for_each(|(target, source)| self.copy(target, source, span));
             }
             (Place::Union { .. }, _) => self.copy_whole("assign_union", target, source, span),
-            (Place::Stack { element, .. }, _) if self.program.is_union(element) => self.copy_whole("assign_union_stack", target, source, span),
-            (Place::Stack { .. }, _) => self.copy_whole("assign_header_stack", target, source, span),
-            (Place::Header { .. } | Place::Element { .. } | Place::Last { .. }, _) => self.copy_whole("assign_header", target, source, span),
+            (Place::Stack { element, .. }, _) if self.program.is_union(element) => {
+                self.copy_whole("assign_union_stack", target, source, span)
+            }
+            (Place::Stack { .. }, _) => {
+                self.copy_whole("assign_header_stack", target, source, span)
+            }
+            (Place::Header { .. } | Place::Element { .. } | Place::Last { .. }, _) => {
+                self.copy_whole("assign_header", target, source, span)
+            }
             _ => {
                 let value = self.read(source);
                 self.store(target, value, span);
@@ -160,7 +225,10 @@ impl Lower<'_> {
 
     /// `left = right` as it stands in the source; the left side may be a slice.
     pub fn assign_statement(&mut self, left: &Expr, right: &Expr, span: Span) {
-        let right = &Expr { span, ..self.resolve(right) };
+        let right = &Expr {
+            span,
+            ..self.resolve(right)
+        };
         if let ExprKind::Slice(inner, high, low) = &left.kind {
             return self.assign_slice(inner, *high, *low, right, span);
         }
@@ -178,7 +246,11 @@ impl Lower<'_> {
         // A slice of a slice is written through the inner one.
         let old = self.value(inner);
         let kept = operation("&", Some(old), Some(hex(&keep, width)));
-        let shifted = if low == 0 { value } else { operation("<<", Some(value), Some(plain_hex(u64::from(low)))) };
+        let shifted = if low == 0 {
+            value
+        } else {
+            operation("<<", Some(value), Some(plain_hex(u64::from(low))))
+        };
         let new = operation("&", Some(shifted), Some(hex(&bits, width)));
         let merged = operation("|", Some(kept), Some(new));
         let merged = self.clamp_signed(merged, &inner.ty);
@@ -204,11 +276,14 @@ impl Lower<'_> {
 
     /// A call whose result is used as an operand.
     pub fn call_value(&mut self, expr: &Expr) -> Value {
-        let ExprKind::Call(call) = &expr.kind else { return plain_hex(0) };
+        let ExprKind::Call(call) = &expr.kind else {
+            return plain_hex(0);
+        };
         match &call.callee {
             Callee::Builtin(Builtin::IsValid, object) => self.validity(object),
             Callee::Function(id) => self.function_value(*id, &call.arguments, expr.span),
-            Callee::ExternMethod(object, _, method, types) => self.extern_method_value(object, method, types, &call.arguments, expr),
+            Callee::ExternMethod(object, method) => self.extern_method_value(object, method, expr),
+
             _ => {
                 self.unsupported(expr.span, "this call in an expression");
                 plain_hex(0)
@@ -218,8 +293,14 @@ impl Lower<'_> {
 
     fn validity(&mut self, object: &Expr) -> Value {
         match self.place(object) {
-            Some(Place::Header { name, .. }) => operation("d2b", None, Some(Value::Field((name, "$valid$".to_owned())))),
-            Some(Place::Union { name, .. }) => operation("valid_union", None, Some(Value::HeaderUnion(name))),
+            Some(Place::Header { name, .. }) => operation(
+                "d2b",
+                None,
+                Some(Value::Field((name, "$valid$".to_owned()))),
+            ),
+            Some(Place::Union { name, .. }) => {
+                operation("valid_union", None, Some(Value::HeaderUnion(name)))
+            }
             Some(place @ (Place::Element { .. } | Place::Last { .. })) => {
                 let (header, _) = self.read_raw(&place);
                 operation("valid", None, Some(header))
@@ -233,14 +314,22 @@ impl Lower<'_> {
 
     /// A call whose result is a struct, header or the like.
     pub fn call_place(&mut self, expr: &Expr) -> Option<Place> {
-        let ExprKind::Call(call) = &expr.kind else { return None };
+        let ExprKind::Call(call) = &expr.kind else {
+            return None;
+        };
         match &call.callee {
             Callee::Function(id) => {
-                let result = self.temp("ret", &self.program.functions[*id].returns.clone(), expr.span);
+                let result = self.temp(
+                    "ret",
+                    &self.program.functions[*id].returns.clone(),
+                    expr.span,
+                );
                 self.inline_function(*id, &call.arguments, Some(result.clone()), expr.span);
                 Some(result)
             }
-            Callee::ExternMethod(_, _, method, _) if &**method == "lookahead" => self.lookahead(&expr.ty, expr.span),
+            Callee::ExternMethod(_, method) if &**method == "lookahead" => {
+                self.lookahead(&expr.ty, expr.span)
+            }
             _ => None,
         }
     }
@@ -248,9 +337,17 @@ impl Lower<'_> {
     fn function_value(&mut self, id: usize, arguments: &[Option<Expr>], span: Span) -> Value {
         let function = &self.program.functions[id];
         // A body that is one `return` needs no storage for its result.
-        if let Some((StatementKind::Return(Some(result)), rest)) = function.body.split_last().map(|(last, rest)| (&last.kind, rest))
+        if let Some((StatementKind::Return(Some(result)), rest)) = function
+            .body
+            .split_last()
+            .map(|(last, rest)| (&last.kind, rest))
             && !rest.iter().any(contains_return)
-            && function.parameters.iter().all(|id| matches!(self.program.vars[*id].direction, Direction::In | Direction::None))
+            && function.parameters.iter().all(|id| {
+                matches!(
+                    self.program.vars[*id].direction,
+                    Direction::In | Direction::None
+                )
+            })
         {
             let (result, rest) = (result.clone(), rest.to_vec());
             let mut value = plain_hex(0);
@@ -266,7 +363,13 @@ impl Lower<'_> {
         self.read(&result)
     }
 
-    fn inline_function(&mut self, id: usize, arguments: &[Option<Expr>], result: Option<Place>, span: Span) {
+    fn inline_function(
+        &mut self,
+        id: usize,
+        arguments: &[Option<Expr>],
+        result: Option<Place>,
+        span: Span,
+    ) {
         let function = &self.program.functions[id];
         self.with_arguments(&function.parameters, arguments, true, span, |lower| {
             let end = lower.new_label();
@@ -292,19 +395,43 @@ impl Lower<'_> {
     ///
     /// `isolated`: the body reaches nothing of the caller but its parameters (a function, not an
     /// action), so that what it only reads need not be copied.
-    fn with_arguments(&mut self, parameters: &[VarId], arguments: &[Option<Expr>], isolated: bool, span: Span, body: impl FnOnce(&mut Self)) {
+    fn with_arguments(
+        &mut self,
+        parameters: &[VarId],
+        arguments: &[Option<Expr>],
+        isolated: bool,
+        span: Span,
+        body: impl FnOnce(&mut Self),
+    ) {
         if self.depth >= limits::INLINE_DEPTH {
-            self.sink.error("E0603", span, format!("calls are nested more than {} deep", limits::INLINE_DEPTH));
+            self.sink.error(
+                "E0603",
+                span,
+                format!("calls are nested more than {} deep", limits::INLINE_DEPTH),
+            );
             return;
         }
-        let writes = parameters.iter().any(|id| matches!(self.program.vars[*id].direction, Direction::Out | Direction::InOut));
+        let writes = parameters.iter().any(|id| {
+            matches!(
+                self.program.vars[*id].direction,
+                Direction::Out | Direction::InOut
+            )
+        });
         let mut copies: Vec<(Place, Place)> = Vec::new();
         let mut bound = Vec::new();
         for (parameter, argument) in parameters.iter().zip(arguments) {
-            let binding = self.bind_argument(*parameter, argument.as_ref(), isolated && !writes, &mut copies);
+            let binding = self.bind_argument(
+                *parameter,
+                argument.as_ref(),
+                isolated && !writes,
+                &mut copies,
+            );
             bound.push((*parameter, binding));
         }
-        let saved: Vec<(VarId, Option<Binding>)> = bound.into_iter().map(|(id, binding)| (id, self.env.insert(id, binding))).collect();
+        let saved: Vec<(VarId, Option<Binding>)> = bound
+            .into_iter()
+            .map(|(id, binding)| (id, self.env.insert(id, binding)))
+            .collect();
         let straight = std::mem::replace(&mut self.straight, true);
         self.depth += 1;
         body(self);
@@ -320,9 +447,17 @@ impl Lower<'_> {
         }
     }
 
-    fn bind_argument(&mut self, parameter: VarId, argument: Option<&Expr>, by_value: bool, copies: &mut Vec<(Place, Place)>) -> Binding {
+    fn bind_argument(
+        &mut self,
+        parameter: VarId,
+        argument: Option<&Expr>,
+        by_value: bool,
+        copies: &mut Vec<(Place, Place)>,
+    ) -> Binding {
         let var = &self.program.vars[parameter];
-        let Some(argument) = argument else { return Binding::Place(self.temp(&var.name, &var.ty, var.span)) };
+        let Some(argument) = argument else {
+            return Binding::Place(self.temp(&var.name, &var.ty, var.span));
+        };
         let argument = self.resolve(argument);
         if let Some(object) = self.object(&argument) {
             return Binding::Object(object);
@@ -351,11 +486,25 @@ impl Lower<'_> {
     }
 
     fn bind_input(&mut self, var: &ir::Var, argument: &Expr, by_value: bool) -> Binding {
-        let is_constant = matches!(argument.kind, ExprKind::Int(_) | ExprKind::Bool(_) | ExprKind::Str(_) | ExprKind::Error(_) | ExprKind::Member(..));
+        let is_constant = matches!(
+            argument.kind,
+            ExprKind::Int(_)
+                | ExprKind::Bool(_)
+                | ExprKind::Str(_)
+                | ExprKind::Error(_)
+                | ExprKind::Member(..)
+        );
         if is_constant {
             return Binding::Constant(argument.clone());
         }
-        let scalar = !matches!(self.program.underlying(&var.ty), Type::Struct(_) | Type::Tuple(_) | Type::Stack(..) | Type::Varbit(_) | Type::Variable(_));
+        let scalar = !matches!(
+            self.program.underlying(&var.ty),
+            Type::Struct(_)
+                | Type::Tuple(_)
+                | Type::Stack(..)
+                | Type::Varbit(_)
+                | Type::Variable(_)
+        );
         if by_value && scalar {
             let value = self.value(argument);
             if matches!(value, Value::Field(_) | Value::Local(_) | Value::Hexstr(_)) {
@@ -377,15 +526,31 @@ impl Lower<'_> {
     pub fn invalidate(&mut self, place: &Place, span: Span) {
         for leaf in self.leaves(place) {
             match &leaf {
-                Place::Header { name, .. } => self.emit("remove_header", vec![Value::Header(name.clone())], span),
-                Place::Stack { element: Type::Struct(id), size, name } if self.program.is_header(&Type::Struct(*id)) => {
+                Place::Header { name, .. } => {
+                    self.emit("remove_header", vec![Value::Header(name.clone())], span)
+                }
+                Place::Stack {
+                    element: Type::Struct(id),
+                    size,
+                    name,
+                } if self.program.is_header(&Type::Struct(*id)) => {
                     for at in 0..*size {
-                        self.emit("remove_header", vec![Value::Header(format!("{name}[{at}]"))], span);
+                        self.emit(
+                            "remove_header",
+                            vec![Value::Header(format!("{name}[{at}]"))],
+                            span,
+                        );
                     }
                 }
                 Place::Union { name, id } => {
-                    let members: Vec<String> = self.program.structs[*id].fields.iter().map(|field| format!("{name}.{}", field.name)).collect();
-                    members.into_iter().for_each(|member| self.emit("remove_header", vec![Value::Header(member)], span));
+                    let members: Vec<String> = self.program.structs[*id]
+                        .fields
+                        .iter()
+                        .map(|field| format!("{name}.{}", field.name))
+                        .collect();
+                    members.into_iter().for_each(|member| {
+                        self.emit("remove_header", vec![Value::Header(member)], span)
+                    });
                 }
                 _ => {}
             }
@@ -394,7 +559,9 @@ impl Lower<'_> {
 
     /// A call that stands as a statement, in straight-line code.
     pub fn call_statement(&mut self, expr: &Expr) {
-        let ExprKind::Call(call) = &expr.kind else { return };
+        let ExprKind::Call(call) = &expr.kind else {
+            return;
+        };
         let Call { callee, arguments } = &**call;
         match callee {
             Callee::Function(id) => {
@@ -403,18 +570,28 @@ impl Lower<'_> {
                 self.inline_function(*id, arguments, result, expr.span);
             }
             Callee::Action(id) => {
-                self.register_action(*id);
+                self.called_action(*id);
                 self.inline_action(*id, arguments, expr.span);
             }
-            Callee::ExternFunction(name, types) => self.extern_function(name, types, arguments, expr.span),
-            Callee::ExternMethod(object, _, method, _) => self.extern_method(object, method, arguments, expr.span),
-            Callee::Builtin(builtin, object) => self.builtin(*builtin, object, arguments, expr.span),
-            Callee::ApplyTable(_) | Callee::ApplyBlock(_) => self.unsupported(expr.span, "apply() here"),
+            Callee::ExternFunction(name, types) => {
+                self.extern_function(name, types, arguments, expr.span)
+            }
+            Callee::ExternMethod(object, method) => {
+                self.extern_method(object, method, arguments, expr.span)
+            }
+            Callee::Builtin(builtin, object) => {
+                self.builtin(*builtin, object, arguments, expr.span)
+            }
+            Callee::ApplyTable(_) | Callee::ApplyBlock(_) => {
+                self.unsupported(expr.span, "apply() here")
+            }
         }
     }
 
     fn builtin(&mut self, builtin: Builtin, object: &Expr, arguments: &[Option<Expr>], span: Span) {
-        let Some(place) = self.place(object) else { return self.unsupported(span, "a method of this") };
+        let Some(place) = self.place(object) else {
+            return self.unsupported(span, "a method of this");
+        };
         let (target, _) = self.read_raw(&place);
         let mut parameters = vec![parameter(target)];
         let op = match builtin {
@@ -428,7 +605,11 @@ impl Lower<'_> {
             let count = self.resolve(count);
             match &count.kind {
                 ExprKind::Int(value) => parameters.push(hex(value, 8)),
-                _ => drop(self.sink.error("E0502", count.span, "the number of elements must be known at compile time")),
+                _ => drop(self.sink.error(
+                    "E0502",
+                    count.span,
+                    "the number of elements must be known at compile time",
+                )),
             }
         }
         self.emit(op, parameters, span);
@@ -444,10 +625,18 @@ impl Lower<'_> {
     fn statement(&mut self, statement: &Statement) {
         let span = statement.span;
         match &statement.kind {
+            StatementKind::Declare(id, Some(init)) if !self.straight => {
+                let init = self.hoist(init);
+                self.declare(*id, Some(&init));
+            }
             StatementKind::Declare(id, init) => self.declare(*id, init.as_ref()),
             StatementKind::Block(inner) => self.statements(inner),
-            StatementKind::Assign(left, right) if self.straight || !applies_table(right) => self.assign_statement(left, right, span),
-            StatementKind::Call(call) if self.straight || !applies(call) => self.call_statement(call),
+            StatementKind::Assign(left, right) if self.straight || !applies_table(right) => {
+                self.assign_statement(left, right, span)
+            }
+            StatementKind::Call(call) if self.straight || !applies(call) => {
+                self.call_statement(call)
+            }
             _ if !self.straight => self.control_statement(statement),
             StatementKind::If(condition, yes, no) => {
                 let condition = self.resolve(condition);
@@ -456,13 +645,22 @@ impl Lower<'_> {
                     ExprKind::Bool(false) => self.statements(no),
                     _ => {
                         let value = self.value(&condition);
-                        self.branch(value, span, |lower| lower.statements(yes), |lower| lower.statements(no));
+                        self.branch(
+                            value,
+                            span,
+                            |lower| lower.statements(yes),
+                            |lower| lower.statements(no),
+                        );
                     }
                 }
             }
-            StatementKind::SwitchValue(subject, cases) => self.switch_straight(subject, cases, span),
+            StatementKind::SwitchValue(subject, cases) => {
+                self.switch_straight(subject, cases, span)
+            }
             StatementKind::Return(value) => {
-                let Some((label, result)) = self.return_to.clone() else { return };
+                let Some((label, result)) = self.return_to.clone() else {
+                    return;
+                };
                 if let (Some(value), Some(result)) = (value, result) {
                     self.assign(&result, value);
                 }
@@ -472,13 +670,19 @@ impl Lower<'_> {
                 self.emit("exit", Vec::new(), span);
                 self.jump(self.exit_to, span);
             }
-            StatementKind::SwitchAction(..) | StatementKind::Assign(..) | StatementKind::Call(_) => self.unsupported(span, "this statement here"),
+            StatementKind::SwitchAction(..)
+            | StatementKind::Assign(..)
+            | StatementKind::Call(_) => self.unsupported(span, "this statement here"),
         }
     }
 
     pub fn declare(&mut self, id: VarId, init: Option<&Expr>) {
         let var = &self.program.vars[id];
-        let base = if self.path.is_empty() { var.name.to_string() } else { format!("{}.{}", self.path, var.name) };
+        let base = if self.path.is_empty() {
+            var.name.to_string()
+        } else {
+            format!("{}.{}", self.path, var.name)
+        };
         let place = self.temp(&base, &var.ty, var.span);
         self.env.insert(id, Binding::Place(place.clone()));
         match init {
@@ -491,30 +695,63 @@ impl Lower<'_> {
     pub fn case_condition(&mut self, subject: &Expr, labels: &[Option<Expr>]) -> Option<Value> {
         let equal = |lower: &mut Self, label: &Expr| {
             let (left, right) = (Box::new(subject.clone()), Box::new(label.clone()));
-            lower.value(&Expr { kind: ExprKind::Binary(BinaryOp::Eq, left, right), ty: Type::Bool, span: label.span })
+            lower.value(&Expr {
+                kind: ExprKind::Binary(BinaryOp::Eq, left, right),
+                ty: Type::Bool,
+                span: label.span,
+            })
         };
-        let tests: Option<Vec<Value>> = labels.iter().map(|label| label.as_ref().map(|label| equal(self, label))).collect();
-        tests?.into_iter().reduce(|a, b| operation("or", Some(a), Some(b)))
+        let tests: Option<Vec<Value>> = labels
+            .iter()
+            .map(|label| label.as_ref().map(|label| equal(self, label)))
+            .collect();
+        tests?
+            .into_iter()
+            .reduce(|a, b| operation("or", Some(a), Some(b)))
     }
 
     /// Cases with the default last, since it holds only where no label does.
-    pub fn ordered_cases(cases: &[(Vec<Option<Expr>>, Vec<Statement>)]) -> Vec<(Vec<Option<Expr>>, Vec<Statement>)> {
-        let is_default = |case: &(Vec<Option<Expr>>, Vec<Statement>)| case.0.iter().any(Option::is_none);
-        let mut out: Vec<_> = cases.iter().filter(|case| !is_default(case)).cloned().collect();
+    pub fn ordered_cases(
+        cases: &[(Vec<Option<Expr>>, Vec<Statement>)],
+    ) -> Vec<(Vec<Option<Expr>>, Vec<Statement>)> {
+        let is_default =
+            |case: &(Vec<Option<Expr>>, Vec<Statement>)| case.0.iter().any(Option::is_none);
+        let mut out: Vec<_> = cases
+            .iter()
+            .filter(|case| !is_default(case))
+            .cloned()
+            .collect();
         out.extend(cases.iter().filter(|case| is_default(case)).cloned());
         out
     }
 
-    fn switch_straight(&mut self, subject: &Expr, cases: &[(Vec<Option<Expr>>, Vec<Statement>)], span: Span) {
+    fn switch_straight(
+        &mut self,
+        subject: &Expr,
+        cases: &[(Vec<Option<Expr>>, Vec<Statement>)],
+        span: Span,
+    ) {
         let subject = self.stable(subject);
         let ordered = Self::ordered_cases(cases);
         self.switch_rest(&subject, &ordered, span);
     }
 
-    fn switch_rest(&mut self, subject: &Expr, cases: &[(Vec<Option<Expr>>, Vec<Statement>)], span: Span) {
-        let Some(((labels, body), rest)) = cases.split_first() else { return };
+    fn switch_rest(
+        &mut self,
+        subject: &Expr,
+        cases: &[(Vec<Option<Expr>>, Vec<Statement>)],
+        span: Span,
+    ) {
+        let Some(((labels, body), rest)) = cases.split_first() else {
+            return;
+        };
         match self.case_condition(subject, labels) {
-            Some(condition) => self.branch(condition, span, |lower| lower.statements(body), |lower| lower.switch_rest(subject, rest, span)),
+            Some(condition) => self.branch(
+                condition,
+                span,
+                |lower| lower.statements(body),
+                |lower| lower.switch_rest(subject, rest, span),
+            ),
             None => self.statements(body),
         }
     }
@@ -533,8 +770,12 @@ fn contains_return(statement: &Statement) -> bool {
         StatementKind::Return(_) => true,
         StatementKind::Block(inner) => inner.iter().any(contains_return),
         StatementKind::If(_, yes, no) => yes.iter().chain(no).any(contains_return),
-        StatementKind::SwitchValue(_, cases) => cases.iter().flat_map(|(_, body)| body).any(contains_return),
-        StatementKind::SwitchAction(_, cases) => cases.iter().flat_map(|(_, body)| body).any(contains_return),
+        StatementKind::SwitchValue(_, cases) => {
+            cases.iter().flat_map(|(_, body)| body).any(contains_return)
+        }
+        StatementKind::SwitchAction(_, cases) => {
+            cases.iter().flat_map(|(_, body)| body).any(contains_return)
+        }
         _ => false,
     }
 }

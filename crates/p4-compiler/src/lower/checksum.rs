@@ -12,11 +12,22 @@ use crate::source::Span;
 use crate::types::Type;
 
 impl Lower<'_> {
-    pub fn lower_checksums(&mut self, block: &Rc<BlockInstance>, places: &Architecture, stage: Stage) {
+    pub fn lower_checksums(
+        &mut self,
+        block: &Rc<BlockInstance>,
+        places: &Architecture,
+        stage: Stage,
+    ) {
         self.stage = stage;
-        let InstanceKind::Control(id) = block.kind else { return };
+        let InstanceKind::Control(id) = block.kind else {
+            return;
+        };
         let control = &self.program.controls[id];
-        for (parameter, place) in control.parameters.iter().zip([&places.headers, &places.metadata]) {
+        for (parameter, place) in control
+            .parameters
+            .iter()
+            .zip([&places.headers, &places.metadata])
+        {
             self.env.insert(*parameter, Binding::Place(place.clone()));
         }
         for (parameter, binding) in &block.arguments {
@@ -27,7 +38,10 @@ impl Lower<'_> {
         self.checksum_statements(&control.apply, &[]);
         let leftover = self.take_body();
         if let Some(first) = leftover.first().filter(|_| !self.sink.has_errors()) {
-            let message = format!("simple_switch computes nothing here but checksums (`{}`)", first.op);
+            let message = format!(
+                "simple_switch computes nothing here but checksums (`{}`)",
+                first.op
+            );
             self.sink.error("E0611", control.span, message);
         }
         self.path.clear();
@@ -44,17 +58,31 @@ impl Lower<'_> {
                         ExprKind::Bool(false) => self.checksum_statements(no, conditions),
                         _ => {
                             let value = self.value(&condition);
-                            let with = |value: Value| conditions.iter().cloned().chain([value]).collect::<Vec<_>>();
+                            let with = |value: Value| {
+                                conditions
+                                    .iter()
+                                    .cloned()
+                                    .chain([value])
+                                    .collect::<Vec<_>>()
+                            };
                             self.checksum_statements(yes, &with(value.clone()));
-                            self.checksum_statements(no, &with(operation("not", None, Some(value))));
+                            self.checksum_statements(
+                                no,
+                                &with(operation("not", None, Some(value))),
+                            );
                         }
                     }
                 }
-                StatementKind::Call(Expr { kind: ExprKind::Call(call), .. }) => match &call.callee {
+                StatementKind::Call(Expr {
+                    kind: ExprKind::Call(call),
+                    ..
+                }) => match &call.callee {
                     Callee::ExternFunction(name, _) if name.starts_with(self.checksum_prefix()) => {
                         self.checksum(name, &call.arguments, conditions, statement.span);
                     }
-                    Callee::ApplyBlock(object) => self.checksum_block(object, &call.arguments, conditions, statement.span),
+                    Callee::ApplyBlock(object) => {
+                        self.checksum_block(object, &call.arguments, conditions, statement.span)
+                    }
                     _ => self.not_a_checksum(statement.span),
                 },
                 StatementKind::Return(_) => return,
@@ -63,9 +91,19 @@ impl Lower<'_> {
         }
     }
 
-    fn checksum_block(&mut self, object: &Expr, arguments: &[Option<Expr>], conditions: &[Value], span: Span) {
-        let Some(super::Object::Block(block)) = self.object(object) else { return self.not_a_checksum(span) };
-        let InstanceKind::Control(id) = block.kind else { return };
+    fn checksum_block(
+        &mut self,
+        object: &Expr,
+        arguments: &[Option<Expr>],
+        conditions: &[Value],
+        span: Span,
+    ) {
+        let Some(super::Object::Block(block)) = self.object(object) else {
+            return self.not_a_checksum(span);
+        };
+        let InstanceKind::Control(id) = block.kind else {
+            return;
+        };
         let control = &self.program.controls[id];
         let saved = self.env.clone();
         self.bind_block(&control.parameters, arguments, None, span);
@@ -75,25 +113,53 @@ impl Lower<'_> {
     }
 
     fn checksum_prefix(&self) -> &'static str {
-        if self.stage == Stage::Verify { "verify_checksum" } else { "update_checksum" }
+        if self.stage == Stage::Verify {
+            "verify_checksum"
+        } else {
+            "update_checksum"
+        }
     }
 
     fn not_a_checksum(&mut self, span: Span) {
         let name = self.checksum_prefix();
-        self.sink.error("E0611", span, format!("only `{name}` and `{name}_with_payload` can stand here")).help("compute in ingress or egress instead");
+        self.sink
+            .error(
+                "E0611",
+                span,
+                format!("only `{name}` and `{name}_with_payload` can stand here"),
+            )
+            .help("compute in ingress or egress instead");
     }
 
-    fn checksum(&mut self, name: &str, arguments: &[Option<Expr>], conditions: &[Value], span: Span) {
-        let [Some(condition), Some(data), Some(target), Some(algorithm)] = arguments else { return };
-        let algorithm = self.resolve(algorithm);
-        let ExprKind::Member(enumeration, member) = algorithm.kind else {
-            self.sink.error("E0502", algorithm.span, "the algorithm must be known at compile time");
+    fn checksum(
+        &mut self,
+        name: &str,
+        arguments: &[Option<Expr>],
+        conditions: &[Value],
+        span: Span,
+    ) {
+        let [Some(condition), Some(data), Some(target), Some(algorithm)] = arguments else {
             return;
         };
-        let algo = self.program.enums[enumeration].members[member].0.to_string();
+        let algorithm = self.resolve(algorithm);
+        let ExprKind::Member(enumeration, member) = algorithm.kind else {
+            self.sink.error(
+                "E0502",
+                algorithm.span,
+                "the algorithm must be known at compile time",
+            );
+            return;
+        };
+        let algo = self.program.enums[enumeration].members[member]
+            .0
+            .to_string();
         let calculation = self.calculation(&algo, data, name.ends_with("_with_payload"), span);
         let Some(Place::Field { header, field, .. }) = self.place(target) else {
-            self.sink.error("E0611", target.span, "a checksum is a header's or metadata's field");
+            self.sink.error(
+                "E0611",
+                target.span,
+                "a checksum is a header's or metadata's field",
+            );
             return;
         };
         let condition = self.resolve(condition);
@@ -101,7 +167,11 @@ impl Lower<'_> {
             ExprKind::Bool(true) if !conditions.is_empty() => None,
             _ => Some(self.value(&condition)),
         };
-        let if_cond = conditions.iter().cloned().chain(own).reduce(|a, b| operation("and", Some(a), Some(b)));
+        let if_cond = conditions
+            .iter()
+            .cloned()
+            .chain(own)
+            .reduce(|a, b| operation("and", Some(a), Some(b)));
         let checksum = Checksum {
             name: self.fresh("cksum"),
             id: self.json.checksums.len() as u32,

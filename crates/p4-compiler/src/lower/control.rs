@@ -11,7 +11,10 @@ use bmv2_json::{Conditional, DefaultEntry, Pipeline, Primitive, Table, Value};
 use super::headers::Architecture;
 use super::place::Place;
 use super::{Binding, BlockInstance, Lower, Object, Stage};
-use crate::ir::{BinaryOp, Callee, Control, Direction, Expr, ExprKind, InstanceKind, Statement, StatementKind, UnaryOp, VarId};
+use crate::ir::{
+    BinaryOp, Callee, Control, Direction, Expr, ExprKind, InstanceKind, Statement, StatementKind,
+    UnaryOp, VarId,
+};
 use crate::limits;
 use crate::source::Span;
 use crate::types::Type;
@@ -41,11 +44,23 @@ pub enum Next {
 }
 
 impl Lower<'_> {
-    pub fn lower_pipeline(&mut self, block: &Rc<BlockInstance>, places: &Architecture, stage: Stage) {
+    pub fn lower_pipeline(
+        &mut self,
+        block: &Rc<BlockInstance>,
+        places: &Architecture,
+        stage: Stage,
+    ) {
         self.stage = stage;
-        let InstanceKind::Control(id) = block.kind else { return };
+        let InstanceKind::Control(id) = block.kind else {
+            return;
+        };
         let control = &self.program.controls[id];
-        for (parameter, place) in control.parameters.iter().zip([&places.headers, &places.metadata, &places.standard]) {
+        for (parameter, place) in
+            control
+                .parameters
+                .iter()
+                .zip([&places.headers, &places.metadata, &places.standard])
+        {
             self.env.insert(*parameter, Binding::Place(place.clone()));
         }
         self.nodes.clear();
@@ -53,17 +68,38 @@ impl Lower<'_> {
         self.flush(control.span);
         let nodes = std::mem::take(&mut self.nodes);
         let init_table = self.link(&nodes, None, None);
-        let first_table = self.json.pipelines.iter().map(|pipeline| pipeline.tables.len()).sum::<usize>();
+        let first_table = self
+            .json
+            .pipelines
+            .iter()
+            .map(|pipeline| pipeline.tables.len())
+            .sum::<usize>();
         let mut tables = std::mem::take(&mut self.tables);
-        tables.iter_mut().enumerate().for_each(|(at, table)| table.id = (first_table + at) as u32);
+        tables
+            .iter_mut()
+            .enumerate()
+            .for_each(|(at, table)| table.id = (first_table + at) as u32);
         self.tables_linked.clear();
         self.table_index.clear();
-        let first_conditional = self.json.pipelines.iter().map(|pipeline| pipeline.conditionals.len()).sum::<usize>();
+        let first_conditional = self
+            .json
+            .pipelines
+            .iter()
+            .map(|pipeline| pipeline.conditionals.len())
+            .sum::<usize>();
         let mut conditionals = std::mem::take(&mut self.conditionals);
         conditionals.reverse();
-        conditionals.iter_mut().enumerate().for_each(|(at, node)| node.id = (first_conditional + at) as u32);
+        conditionals
+            .iter_mut()
+            .enumerate()
+            .for_each(|(at, node)| node.id = (first_conditional + at) as u32);
         self.json.pipelines.push(Pipeline {
-            name: if stage == Stage::Ingress { "ingress" } else { "egress" }.to_owned(),
+            name: if stage == Stage::Ingress {
+                "ingress"
+            } else {
+                "egress"
+            }
+            .to_owned(),
             id: self.json.pipelines.len() as u32,
             source_info: self.source_info(control.span),
             init_table,
@@ -95,7 +131,10 @@ impl Lower<'_> {
                 None => {
                     self.declare(*id, init.as_ref());
                     if let Some(binding) = self.env.get(id).cloned() {
-                        self.block_storage.entry(block.path.clone()).or_default().insert(*id, binding);
+                        self.block_storage
+                            .entry(block.path.clone())
+                            .or_default()
+                            .insert(*id, binding);
                     }
                 }
             }
@@ -114,7 +153,10 @@ impl Lower<'_> {
         for id in instances {
             self.instantiate_named(*id, path);
         }
-        let made = instances.iter().filter_map(|id| self.instances.get(id).map(|object| (*id, object.clone()))).collect();
+        let made = instances
+            .iter()
+            .filter_map(|id| self.instances.get(id).map(|object| (*id, object.clone())))
+            .collect();
         self.block_instances.insert(path.to_owned(), made);
     }
 
@@ -145,14 +187,23 @@ impl Lower<'_> {
             }
             StatementKind::Call(call) => self.control_call(call, span),
             StatementKind::SwitchAction(subject, cases) => {
-                let Some(table) = applied_table(subject) else { return };
+                let Some(table) = applied_table(subject) else {
+                    return;
+                };
                 let index = self.apply_table(table, span);
                 let mut next = Vec::new();
                 for (labels, body) in cases {
-                    let names = labels.iter().map(|label| label.map(|action| self.action_name(action))).collect();
-                    next.push((names, self.inner_nodes(span, |lower| lower.statements(body))));
+                    let names = labels
+                        .iter()
+                        .map(|label| label.map(|action| self.action_name(action)))
+                        .collect();
+                    next.push((
+                        names,
+                        self.inner_nodes(span, |lower| lower.statements(body)),
+                    ));
                 }
-                self.nodes.push(Node::Apply(index, Next::Actions(next), span));
+                self.nodes
+                    .push(Node::Apply(index, Next::Actions(next), span));
             }
             StatementKind::SwitchValue(subject, cases) => {
                 let subject = self.hoist(subject);
@@ -172,8 +223,15 @@ impl Lower<'_> {
         }
     }
 
-    fn control_cases(&mut self, subject: &Expr, cases: &[(Vec<Option<Expr>>, Vec<Statement>)], span: Span) {
-        let Some(((labels, body), rest)) = cases.split_first() else { return };
+    fn control_cases(
+        &mut self,
+        subject: &Expr,
+        cases: &[(Vec<Option<Expr>>, Vec<Statement>)],
+        span: Span,
+    ) {
+        let Some(((labels, body), rest)) = cases.split_first() else {
+            return;
+        };
         match self.case_condition(subject, labels) {
             None => self.statements(body),
             Some(condition) => {
@@ -190,13 +248,21 @@ impl Lower<'_> {
         match &condition.kind {
             ExprKind::Bool(true) => return self.statements(yes),
             ExprKind::Bool(false) => return self.statements(no),
-            ExprKind::Unary(UnaryOp::Not, inner) if matches!(inner.kind, ExprKind::Hit(..)) => return self.control_if(inner, no, yes, span),
+            ExprKind::Unary(UnaryOp::Not, inner) if matches!(inner.kind, ExprKind::Hit(..)) => {
+                return self.control_if(inner, no, yes, span);
+            }
             ExprKind::Hit(table, hit) => {
-                let Some(table) = applied_table(table) else { return };
+                let Some(table) = applied_table(table) else {
+                    return;
+                };
                 let index = self.apply_table(table, span);
                 let yes = self.inner_nodes(span, |lower| lower.statements(yes));
                 let no = self.inner_nodes(span, |lower| lower.statements(no));
-                let next = if *hit { Next::HitMiss(yes, no) } else { Next::HitMiss(no, yes) };
+                let next = if *hit {
+                    Next::HitMiss(yes, no)
+                } else {
+                    Next::HitMiss(no, yes)
+                };
                 self.nodes.push(Node::Apply(index, next, span));
                 return;
             }
@@ -211,14 +277,16 @@ impl Lower<'_> {
     }
 
     /// Applies the tables inside an expression first; their results are variables then.
-    fn hoist(&mut self, expr: &Expr) -> Expr {
+    pub fn hoist(&mut self, expr: &Expr) -> Expr {
         if !super::call::applies_table(expr) {
             return expr.clone();
         }
         let span = expr.span;
         match &expr.kind {
             ExprKind::Hit(table, hit) => {
-                let Some(table) = applied_table(table) else { return expr.clone() };
+                let Some(table) = applied_table(table) else {
+                    return expr.clone();
+                };
                 let index = self.apply_table(table, span);
                 let result = self.temp("hit", &Type::Bool, span);
                 let set = |lower: &mut Self, truth: bool| {
@@ -226,7 +294,8 @@ impl Lower<'_> {
                     lower.inner_nodes(span, |lower| lower.store(&place, Value::Bool(truth), span))
                 };
                 let (yes, no) = (set(self, *hit), set(self, !*hit));
-                self.nodes.push(Node::Apply(index, Next::HitMiss(yes, no), span));
+                self.nodes
+                    .push(Node::Apply(index, Next::HitMiss(yes, no), span));
                 self.hold(result, Type::Bool, span)
             }
             ExprKind::Binary(op @ (BinaryOp::And | BinaryOp::Or), left, right) => {
@@ -240,19 +309,29 @@ impl Lower<'_> {
                     let right = lower.hoist(right);
                     lower.assign(&place, &right);
                 });
-                let node = if *op == BinaryOp::And { Node::If(condition, then, Vec::new(), span) } else { Node::If(condition, Vec::new(), then, span) };
+                let node = if *op == BinaryOp::And {
+                    Node::If(condition, then, Vec::new(), span)
+                } else {
+                    Node::If(condition, Vec::new(), then, span)
+                };
                 self.nodes.push(node);
                 self.hold(result, Type::Bool, span)
             }
             kind => {
                 let kind = super::expression::map_operands(kind, &mut |inner| self.hoist(inner));
-                Expr { kind, ty: expr.ty.clone(), span }
+                Expr {
+                    kind,
+                    ty: expr.ty.clone(),
+                    span,
+                }
             }
         }
     }
 
     fn control_call(&mut self, expr: &Expr, span: Span) {
-        let ExprKind::Call(call) = &expr.kind else { return };
+        let ExprKind::Call(call) = &expr.kind else {
+            return;
+        };
         match &call.callee {
             Callee::ApplyTable(table) => {
                 let index = self.apply_table(*table, span);
@@ -261,23 +340,46 @@ impl Lower<'_> {
             Callee::ApplyBlock(object) => self.apply_control(object, &call.arguments, span),
             _ => {
                 let mut call = call.clone();
-                call.arguments = call.arguments.iter().map(|argument| argument.as_ref().map(|argument| self.hoist(argument))).collect();
-                self.call_statement(&Expr { kind: ExprKind::Call(call), ..expr.clone() });
+                call.arguments = call
+                    .arguments
+                    .iter()
+                    .map(|argument| argument.as_ref().map(|argument| self.hoist(argument)))
+                    .collect();
+                self.call_statement(&Expr {
+                    kind: ExprKind::Call(call),
+                    ..expr.clone()
+                });
             }
         }
     }
 
     fn apply_control(&mut self, object: &Expr, arguments: &[Option<Expr>], span: Span) {
         let repeated = matches!(object.kind, ExprKind::Instance(id) if self.repeated.contains(&id));
-        let Some(Object::Block(block)) = self.object(object) else { return self.unsupported(span, "apply() of this") };
-        let InstanceKind::Control(id) = block.kind else { return };
+        let Some(Object::Block(block)) = self.object(object) else {
+            return self.unsupported(span, "apply() of this");
+        };
+        let InstanceKind::Control(id) = block.kind else {
+            return;
+        };
         if self.depth >= limits::INLINE_DEPTH {
-            self.sink.error("E0603", span, format!("controls are nested more than {} deep", limits::INLINE_DEPTH));
+            self.sink.error(
+                "E0603",
+                span,
+                format!(
+                    "controls are nested more than {} deep",
+                    limits::INLINE_DEPTH
+                ),
+            );
             return;
         }
         let control = &self.program.controls[id];
         let saved = (self.env.clone(), self.instances.clone());
-        let copies = self.bind_block(&control.parameters, arguments, repeated.then_some(block.path.as_str()), span);
+        let copies = self.bind_block(
+            &control.parameters,
+            arguments,
+            repeated.then_some(block.path.as_str()),
+            span,
+        );
         self.depth += 1;
         self.flush(span);
         let nodes = self.inner_nodes(span, |lower| lower.run_control(&block, control));
@@ -294,20 +396,42 @@ impl Lower<'_> {
     /// An argument's storage is shared where no other argument overlaps it, since a control can
     /// reach nothing but its parameters. With `storage`, parameters have storage of their own,
     /// the same each time the block is applied.
-    pub fn bind_block(&mut self, parameters: &[VarId], arguments: &[Option<Expr>], storage: Option<&str>, span: Span) -> Vec<(Place, Place)> {
-        let resolved: Vec<Option<Expr>> = arguments.iter().map(|argument| argument.as_ref().map(|argument| self.resolve(argument))).collect();
-        let places: Vec<Option<Place>> = resolved.iter().map(|argument| self.shared_place(argument.as_ref())).collect();
+    pub fn bind_block(
+        &mut self,
+        parameters: &[VarId],
+        arguments: &[Option<Expr>],
+        storage: Option<&str>,
+        span: Span,
+    ) -> Vec<(Place, Place)> {
+        let resolved: Vec<Option<Expr>> = arguments
+            .iter()
+            .map(|argument| argument.as_ref().map(|argument| self.resolve(argument)))
+            .collect();
+        let places: Vec<Option<Place>> = resolved
+            .iter()
+            .map(|argument| self.shared_place(argument.as_ref()))
+            .collect();
         let mut bound = Vec::new();
         let mut copies = Vec::new();
         for (at, (parameter, argument)) in parameters.iter().zip(&resolved).enumerate() {
             let var = &self.program.vars[*parameter];
-            let object = argument.as_ref().and_then(|argument| self.object(argument)).or_else(|| self.packet(&var.ty));
+            let object = argument
+                .as_ref()
+                .and_then(|argument| self.object(argument))
+                .or_else(|| self.packet(&var.ty));
             if let Some(object) = object {
                 bound.push((*parameter, Binding::Object(object)));
                 continue;
             }
             let place = places[at].clone();
-            let alone = |place: &Place| places.iter().enumerate().all(|(other, found)| other == at || found.as_ref().is_none_or(|found| !self.overlap(found, place)));
+            let alone = |place: &Place| {
+                places.iter().enumerate().all(|(other, found)| {
+                    other == at
+                        || found
+                            .as_ref()
+                            .is_none_or(|found| !self.overlap(found, place))
+                })
+            };
             let binding = match (place, argument) {
                 (Some(place), _) if storage.is_none() && alone(&place) => {
                     if var.direction == Direction::Out {
@@ -322,10 +446,17 @@ impl Lower<'_> {
                         (_, Some(argument)) => self.assign(&local, argument),
                         _ => {}
                     }
-                    if matches!(var.direction, Direction::Out | Direction::InOut) && argument.is_some() {
-                        match place.or_else(|| argument.as_ref().and_then(|argument| self.place(argument))) {
+                    if matches!(var.direction, Direction::Out | Direction::InOut)
+                        && argument.is_some()
+                    {
+                        match place
+                            .or_else(|| argument.as_ref().and_then(|argument| self.place(argument)))
+                        {
                             Some(place) => copies.push((place, local.clone())),
-                            None => self.unsupported(span, "this argument for an `out` or `inout` parameter"),
+                            None => self.unsupported(
+                                span,
+                                "this argument for an `out` or `inout` parameter",
+                            ),
                         }
                     }
                     Binding::Place(local)
@@ -339,7 +470,11 @@ impl Lower<'_> {
 
     fn packet(&self, ty: &Type) -> Option<Object> {
         match ty {
-            Type::Extern(id, _) if matches!(&*self.program.extern_names[*id], "packet_in" | "packet_out") => Some(Object::Packet),
+            Type::Extern(id, _)
+                if matches!(&*self.program.extern_names[*id], "packet_in" | "packet_out") =>
+            {
+                Some(Object::Packet)
+            }
             _ => None,
         }
     }
@@ -347,23 +482,39 @@ impl Lower<'_> {
     /// The storage of an argument that is a variable, field or constant element.
     fn shared_place(&mut self, argument: Option<&Expr>) -> Option<Place> {
         let argument = argument?;
-        if !matches!(argument.kind, ExprKind::Var(_) | ExprKind::Field(..) | ExprKind::Index(..)) {
+        if !matches!(
+            argument.kind,
+            ExprKind::Var(_) | ExprKind::Field(..) | ExprKind::Index(..)
+        ) {
             return None;
         }
         let place = self.place(argument)?;
-        let fixed = |leaf: &Place| matches!(leaf, Place::Field { .. } | Place::Header { .. } | Place::Union { .. } | Place::Stack { .. });
+        let fixed = |leaf: &Place| {
+            matches!(
+                leaf,
+                Place::Field { .. }
+                    | Place::Header { .. }
+                    | Place::Union { .. }
+                    | Place::Stack { .. }
+            )
+        };
         self.leaves(&place).iter().all(fixed).then_some(place)
     }
 
     fn parameter_storage(&mut self, parameter: VarId, storage: Option<&str>) -> Place {
-        let known = storage.and_then(|path| self.block_storage.get(path)).and_then(|known| known.get(&parameter));
+        let known = storage
+            .and_then(|path| self.block_storage.get(path))
+            .and_then(|known| known.get(&parameter));
         if let Some(Binding::Place(place)) = known {
             return place.clone();
         }
         let var = &self.program.vars[parameter];
         let place = self.temp(&var.name, &var.ty, var.span);
         if let Some(path) = storage {
-            self.block_storage.entry(path.to_owned()).or_default().insert(parameter, Binding::Place(place.clone()));
+            self.block_storage
+                .entry(path.to_owned())
+                .or_default()
+                .insert(parameter, Binding::Place(place.clone()));
         }
         place
     }
@@ -371,7 +522,12 @@ impl Lower<'_> {
     // Nodes to tables and conditionals.
 
     /// Gives the nodes their successors; the name of the first one.
-    fn link(&mut self, nodes: &[Node], next: Option<String>, leave: Option<&Option<String>>) -> Option<String> {
+    fn link(
+        &mut self,
+        nodes: &[Node],
+        next: Option<String>,
+        leave: Option<&Option<String>>,
+    ) -> Option<String> {
         let mut next = next;
         for node in nodes.iter().rev() {
             next = match node {
@@ -392,23 +548,52 @@ impl Lower<'_> {
                     }
                     let name = self.fresh("node");
                     let (expression, source_info) = (condition.clone(), self.source_info(*span));
-                    self.conditionals.push(Conditional { name: name.clone(), id: 0, source_info, expression, true_next, false_next });
+                    self.conditionals.push(Conditional {
+                        name: name.clone(),
+                        id: 0,
+                        source_info,
+                        expression,
+                        true_next,
+                        false_next,
+                    });
                     Some(name)
                 }
-                Node::Apply(index, branches, span) => self.link_table(*index, branches, *span, next, leave),
+                Node::Apply(index, branches, span) => {
+                    self.link_table(*index, branches, *span, next, leave)
+                }
             };
         }
         next
     }
 
     fn link_code(&mut self, primitives: &[Primitive], span: Span, next: Option<String>) -> String {
-        let span_info = primitives.first().and_then(|primitive| primitive.source_info.clone()).or_else(|| self.source_info(span));
-        let (file, line) = span_info.as_ref().map_or(("code", 0), |info| (info.filename.as_str(), info.line));
-        let stem = file.rsplit('/').next().unwrap_or(file).split('.').next().unwrap_or(file);
-        let stem: String = stem.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+        let span_info = primitives
+            .first()
+            .and_then(|primitive| primitive.source_info.clone())
+            .or_else(|| self.source_info(span));
+        let (file, line) = span_info
+            .as_ref()
+            .map_or(("code", 0), |info| (info.filename.as_str(), info.line));
+        let stem = file
+            .rsplit('/')
+            .next()
+            .unwrap_or(file)
+            .split('.')
+            .next()
+            .unwrap_or(file);
+        let stem: String = stem
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
+            .collect();
         let action = self.fresh(&format!("{stem}{line}"));
         let id = self.json.actions.len() as u32;
-        self.json.actions.push(bmv2_json::Action { name: action.clone(), id, runtime_data: Vec::new(), primitives: primitives.to_vec(), source_info: None });
+        self.json.actions.push(bmv2_json::Action {
+            name: action.clone(),
+            id,
+            runtime_data: Vec::new(),
+            primitives: primitives.to_vec(),
+            source_info: None,
+        });
         let name = self.fresh(&format!("tbl_{action}"));
         self.tables_linked.push(true);
         self.tables.push(Table {
@@ -427,13 +612,25 @@ impl Lower<'_> {
             actions: vec![action.clone()],
             base_default_next: next.clone(),
             next_tables: BTreeMap::from([(action, next)]),
-            default_entry: Some(DefaultEntry { action_id: id, action_const: true, action_data: Vec::new(), action_entry_const: true }),
+            default_entry: Some(DefaultEntry {
+                action_id: id,
+                action_const: true,
+                action_data: Vec::new(),
+                action_entry_const: true,
+            }),
             entries: None,
         });
         name
     }
 
-    fn link_table(&mut self, index: usize, branches: &Next, span: Span, next: Option<String>, leave: Option<&Option<String>>) -> Option<String> {
+    fn link_table(
+        &mut self,
+        index: usize,
+        branches: &Next,
+        span: Span,
+        next: Option<String>,
+        leave: Option<&Option<String>>,
+    ) -> Option<String> {
         let mut next_tables = BTreeMap::new();
         let mut base = next.clone();
         match branches {
@@ -463,8 +660,13 @@ impl Lower<'_> {
             }
         }
         let table = &mut self.tables[index];
-        if self.tables_linked[index] && (table.next_tables != next_tables || table.base_default_next != base) {
-            let message = format!("table `{}` is applied in places that go on differently", table.name);
+        if self.tables_linked[index]
+            && (table.next_tables != next_tables || table.base_default_next != base)
+        {
+            let message = format!(
+                "table `{}` is applied in places that go on differently",
+                table.name
+            );
             self.sink.error("E0607", span, message).help("simple_switch knows one successor for each of a table's actions; apply a second table");
         }
         table.next_tables = next_tables;
@@ -478,14 +680,25 @@ impl Lower<'_> {
 fn repeated_instances(statements: &[Statement]) -> std::collections::HashSet<usize> {
     let mut counts: HashMap<usize, usize> = HashMap::new();
     count_applies(statements, &mut counts);
-    counts.into_iter().filter(|(_, count)| *count > 1).map(|(id, _)| id).collect()
+    counts
+        .into_iter()
+        .filter(|(_, count)| *count > 1)
+        .map(|(id, _)| id)
+        .collect()
 }
 
 fn count_applies(statements: &[Statement], counts: &mut HashMap<usize, usize>) {
     for statement in statements {
         match &statement.kind {
-            StatementKind::Call(Expr { kind: ExprKind::Call(call), .. }) => {
-                if let Callee::ApplyBlock(Expr { kind: ExprKind::Instance(id), .. }) = &call.callee {
+            StatementKind::Call(Expr {
+                kind: ExprKind::Call(call),
+                ..
+            }) => {
+                if let Callee::ApplyBlock(Expr {
+                    kind: ExprKind::Instance(id),
+                    ..
+                }) = &call.callee
+                {
                     *counts.entry(*id).or_default() += 1;
                 }
             }
@@ -494,8 +707,12 @@ fn count_applies(statements: &[Statement], counts: &mut HashMap<usize, usize>) {
                 count_applies(yes, counts);
                 count_applies(no, counts);
             }
-            StatementKind::SwitchAction(_, cases) => cases.iter().for_each(|(_, body)| count_applies(body, counts)),
-            StatementKind::SwitchValue(_, cases) => cases.iter().for_each(|(_, body)| count_applies(body, counts)),
+            StatementKind::SwitchAction(_, cases) => cases
+                .iter()
+                .for_each(|(_, body)| count_applies(body, counts)),
+            StatementKind::SwitchValue(_, cases) => cases
+                .iter()
+                .for_each(|(_, body)| count_applies(body, counts)),
             _ => {}
         }
     }

@@ -13,9 +13,14 @@ use crate::types::Type;
 impl Lower<'_> {
     pub fn lower_deparser(&mut self, block: &Rc<BlockInstance>, places: &Architecture) {
         self.stage = Stage::Deparser;
-        let InstanceKind::Control(id) = block.kind else { return };
+        let InstanceKind::Control(id) = block.kind else {
+            return;
+        };
         let control = &self.program.controls[id];
-        let bindings = [Binding::Object(Object::Packet), Binding::Place(places.headers.clone())];
+        let bindings = [
+            Binding::Object(Object::Packet),
+            Binding::Place(places.headers.clone()),
+        ];
         for (parameter, binding) in control.parameters.iter().zip(bindings) {
             self.env.insert(*parameter, binding);
         }
@@ -26,7 +31,13 @@ impl Lower<'_> {
         self.emits(&control.apply, &mut order);
         self.path.clear();
         let source_info = self.source_info(control.span);
-        self.json.deparsers.push(Deparser { name: "deparser".to_owned(), id: 0, source_info, order, primitives: Vec::new() });
+        self.json.deparsers.push(Deparser {
+            name: "deparser".to_owned(),
+            id: 0,
+            source_info,
+            order,
+            primitives: Vec::new(),
+        });
     }
 
     fn emits(&mut self, statements: &[Statement], order: &mut Vec<String>) {
@@ -42,12 +53,21 @@ impl Lower<'_> {
                             .help("make the header invalid in egress instead; an invalid header is not sent");
                     }
                 },
-                StatementKind::Call(Expr { kind: ExprKind::Call(call), .. }) => match (&call.callee, call.arguments.first()) {
-                    (Callee::ExternMethod(_, _, method, _), Some(Some(argument))) if &**method == "emit" => match self.place(argument) {
-                        Some(place) => self.emitted(&place, order),
-                        None => self.unsupported(argument.span, "to emit this"),
-                    },
-                    (Callee::ApplyBlock(object), _) => self.emit_block(object, &call.arguments, order, statement),
+                StatementKind::Call(Expr {
+                    kind: ExprKind::Call(call),
+                    ..
+                }) => match (&call.callee, call.arguments.first()) {
+                    (Callee::ExternMethod(_, method), Some(Some(argument)))
+                        if &**method == "emit" =>
+                    {
+                        match self.place(argument) {
+                            Some(place) => self.emitted(&place, order),
+                            None => self.unsupported(argument.span, "to emit this"),
+                        }
+                    }
+                    (Callee::ApplyBlock(object), _) => {
+                        self.emit_block(object, &call.arguments, order, statement)
+                    }
                     _ => self.only_emit(statement),
                 },
                 StatementKind::Return(_) => return,
@@ -58,13 +78,27 @@ impl Lower<'_> {
 
     fn only_emit(&mut self, statement: &Statement) {
         self.sink
-            .error("E0612", statement.span, "simple_switch's deparser only emits headers")
+            .error(
+                "E0612",
+                statement.span,
+                "simple_switch's deparser only emits headers",
+            )
             .help("do this at the end of egress");
     }
 
-    fn emit_block(&mut self, object: &Expr, arguments: &[Option<Expr>], order: &mut Vec<String>, statement: &Statement) {
-        let Some(Object::Block(block)) = self.object(object) else { return self.only_emit(statement) };
-        let InstanceKind::Control(id) = block.kind else { return };
+    fn emit_block(
+        &mut self,
+        object: &Expr,
+        arguments: &[Option<Expr>],
+        order: &mut Vec<String>,
+        statement: &Statement,
+    ) {
+        let Some(Object::Block(block)) = self.object(object) else {
+            return self.only_emit(statement);
+        };
+        let InstanceKind::Control(id) = block.kind else {
+            return;
+        };
         let control = &self.program.controls[id];
         let saved = self.env.clone();
         self.bind_block(&control.parameters, arguments, None, statement.span);
@@ -75,18 +109,35 @@ impl Lower<'_> {
 
     fn emitted(&self, place: &Place, order: &mut Vec<String>) {
         match place {
-            Place::Members(members) => members.iter().for_each(|member| self.emitted(member, order)),
+            Place::Members(members) => members
+                .iter()
+                .for_each(|member| self.emitted(member, order)),
             Place::Header { name, .. } => order.push(name.clone()),
             Place::Union { name, id } => {
-                order.extend(self.program.structs[*id].fields.iter().map(|field| format!("{name}.{}", field.name)));
+                order.extend(
+                    self.program.structs[*id]
+                        .fields
+                        .iter()
+                        .map(|field| format!("{name}.{}", field.name)),
+                );
             }
-            Place::Stack { name, element: Type::Struct(id), size } => {
+            Place::Stack {
+                name,
+                element: Type::Struct(id),
+                size,
+            } => {
                 for at in 0..*size {
                     let element = format!("{name}[{at}]");
                     let member = if self.program.structs[*id].kind == StructKind::Union {
-                        Place::Union { name: element, id: *id }
+                        Place::Union {
+                            name: element,
+                            id: *id,
+                        }
                     } else {
-                        Place::Header { name: element, id: *id }
+                        Place::Header {
+                            name: element,
+                            id: *id,
+                        }
                     };
                     self.emitted(&member, order);
                 }

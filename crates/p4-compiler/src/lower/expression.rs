@@ -49,12 +49,19 @@ impl Lower<'_> {
     pub fn resolve(&self, expr: &Expr) -> Expr {
         if let ExprKind::Var(id) = &expr.kind {
             return match self.env.get(id) {
-                Some(Binding::Constant(value)) => Expr { span: expr.span, ..value.clone() },
+                Some(Binding::Constant(value)) => Expr {
+                    span: expr.span,
+                    ..value.clone()
+                },
                 _ => expr.clone(),
             };
         }
         let kind = map_operands(&expr.kind, &mut |inner| self.resolve(inner));
-        let rebuilt = Expr { kind, ty: expr.ty.clone(), span: expr.span };
+        let rebuilt = Expr {
+            kind,
+            ty: expr.ty.clone(),
+            span: expr.span,
+        };
         let whole = rebuilt.clone();
         fold(self.program, rebuilt).unwrap_or(whole)
     }
@@ -74,13 +81,17 @@ impl Lower<'_> {
                 _ => self.no_value(expr),
             },
             ExprKind::Stack(inner, StackProperty::LastIndex) => match self.place(inner) {
-                Some(Place::Stack { name, .. }) => operation("last_stack_index", None, Some(Value::HeaderStack(name))),
+                Some(Place::Stack { name, .. }) => {
+                    operation("last_stack_index", None, Some(Value::HeaderStack(name)))
+                }
                 _ => self.no_value(expr),
             },
-            ExprKind::Field(..) | ExprKind::Index(..) | ExprKind::Stack(..) => match self.place(expr) {
-                Some(place) => self.read(&place),
-                None => self.no_value(expr),
-            },
+            ExprKind::Field(..) | ExprKind::Index(..) | ExprKind::Stack(..) => {
+                match self.place(expr) {
+                    Some(place) => self.read(&place),
+                    None => self.no_value(expr),
+                }
+            }
             ExprKind::Slice(inner, high, low) => self.slice(inner, *high, *low),
             ExprKind::Unary(op, inner) => self.unary(*op, inner, &expr.ty),
             ExprKind::Binary(op, left, right) => self.binary(*op, left, right, &expr.ty),
@@ -100,12 +111,20 @@ impl Lower<'_> {
     /// The operand where data, not a truth value, is needed.
     pub fn data(&mut self, expr: &Expr) -> Value {
         let value = self.value(expr);
-        if self.is_bool(&expr.ty) { as_data(value) } else { value }
+        if self.is_bool(&expr.ty) {
+            as_data(value)
+        } else {
+            value
+        }
     }
 
     fn slice(&mut self, inner: &Expr, high: u32, low: u32) -> Value {
         let value = self.value(inner);
-        let shifted = if low == 0 { value } else { operation(">>", Some(value), Some(plain_hex(u64::from(low)))) };
+        let shifted = if low == 0 {
+            value
+        } else {
+            operation(">>", Some(value), Some(plain_hex(u64::from(low))))
+        };
         let width = high - low + 1;
         if self.program.width(&inner.ty) == Some(high + 1) && !self.is_signed(&inner.ty) {
             return shifted;
@@ -181,12 +200,24 @@ impl Lower<'_> {
             _ => return self.saturating(op, a, b, ty),
         };
         let result = operation(name, Some(a), Some(b));
-        if clamped { self.clamp(result, ty) } else { result }
+        if clamped {
+            self.clamp(result, ty)
+        } else {
+            result
+        }
     }
 
     fn saturating(&mut self, op: BinaryOp, left: Value, right: Value, ty: &Type) -> Value {
-        let plain = operation(if op == BinaryOp::AddSat { "+" } else { "-" }, Some(left), Some(right));
-        let name = if self.is_signed(ty) { "sat_cast" } else { "usat_cast" };
+        let plain = operation(
+            if op == BinaryOp::AddSat { "+" } else { "-" },
+            Some(left),
+            Some(right),
+        );
+        let name = if self.is_signed(ty) {
+            "sat_cast"
+        } else {
+            "usat_cast"
+        };
         let width = self.program.width(ty).unwrap_or(0);
         operation(name, Some(plain), Some(plain_hex(u64::from(width))))
     }
@@ -194,10 +225,18 @@ impl Lower<'_> {
     fn concat(&mut self, left: &Expr, right: &Expr, ty: &Type) -> Value {
         let low_bits = self.program.width(&right.ty).unwrap_or(0);
         let (a, b) = self.operands(left, right);
-        let b = if self.is_signed(&right.ty) { operation("&", Some(b), Some(hex(&mask(low_bits), low_bits))) } else { b };
+        let b = if self.is_signed(&right.ty) {
+            operation("&", Some(b), Some(hex(&mask(low_bits), low_bits)))
+        } else {
+            b
+        };
         let high = operation("<<", Some(a), Some(plain_hex(u64::from(low_bits))));
         let joined = operation("|", Some(high), Some(b));
-        if self.is_signed(ty) { self.clamp(joined, ty) } else { joined }
+        if self.is_signed(ty) {
+            self.clamp(joined, ty)
+        } else {
+            joined
+        }
     }
 
     fn logical(&mut self, op: BinaryOp, left: &Expr, right: &Expr) -> Value {
@@ -210,9 +249,18 @@ impl Lower<'_> {
         let temp = self.temp("tmp", &Type::Bool, left.span);
         self.assign(&temp, left);
         let condition = self.read(&temp);
-        let condition = if op == BinaryOp::And { condition } else { operation("not", None, Some(condition)) };
+        let condition = if op == BinaryOp::And {
+            condition
+        } else {
+            operation("not", None, Some(condition))
+        };
         let (place, right) = (temp.clone(), right.clone());
-        self.branch(condition, left.span, |lower| lower.assign(&place, &right), |_| {});
+        self.branch(
+            condition,
+            left.span,
+            |lower| lower.assign(&place, &right),
+            |_| {},
+        );
         self.read(&temp)
     }
 
@@ -222,25 +270,53 @@ impl Lower<'_> {
 
     /// Equality of headers, structs and tuples, field by field; headers also by validity.
     fn compare_aggregates(&mut self, op: BinaryOp, left: &Expr, right: &Expr) -> Value {
-        let (Some(a), Some(b)) = (self.place(left), self.place(right)) else { return self.no_value(left) };
+        let (Some(a), Some(b)) = (self.place(left), self.place(right)) else {
+            return self.no_value(left);
+        };
         let all = self.equal_places(&a, &b);
-        if op == BinaryOp::Eq { all } else { operation("not", None, Some(all)) }
+        if op == BinaryOp::Eq {
+            all
+        } else {
+            operation("not", None, Some(all))
+        }
     }
 
     fn equal_places(&self, left: &Place, right: &Place) -> Value {
-        let all = |parts: Vec<Value>| parts.into_iter().reduce(|a, b| operation("and", Some(a), Some(b))).unwrap_or(Value::Bool(true));
+        let all = |parts: Vec<Value>| {
+            parts
+                .into_iter()
+                .reduce(|a, b| operation("and", Some(a), Some(b)))
+                .unwrap_or(Value::Bool(true))
+        };
         match (left, right) {
-            (Place::Members(a), Place::Members(b)) => all(a.iter().zip(b).map(|(a, b)| self.equal_places(a, b)).collect()),
+            (Place::Members(a), Place::Members(b)) => all(a
+                .iter()
+                .zip(b)
+                .map(|(a, b)| self.equal_places(a, b))
+                .collect()),
+            (Place::Stack { .. }, Place::Stack { .. }) => {
+                let pairs = self.elements(left).into_iter().zip(self.elements(right));
+                all(pairs.map(|(a, b)| self.equal_places(&a, &b)).collect())
+            }
             (Place::Header { name: a, .. }, Place::Header { name: b, .. }) => {
                 let valid = |name: &str| Value::Field((name.to_owned(), "$valid$".to_owned()));
                 let truth = |value: Value| operation("d2b", None, Some(value));
-                let equal = self.fields(left).iter().zip(&self.fields(right)).map(|(a, b)| self.equal_places(a, b)).collect();
+                let equal = self
+                    .fields(left)
+                    .iter()
+                    .zip(&self.fields(right))
+                    .map(|(a, b)| self.equal_places(a, b))
+                    .collect();
                 let both = operation("and", Some(truth(valid(a))), Some(truth(valid(b))));
                 let either = operation("or", Some(truth(valid(a))), Some(truth(valid(b))));
                 let same = operation("and", Some(both), Some(all(equal)));
                 operation("or", Some(operation("not", None, Some(either))), Some(same))
             }
-            _ => operation("==", Some(self.read_raw(left).0), Some(self.read_raw(right).0)),
+            _ => operation(
+                "==",
+                Some(self.read_raw(left).0),
+                Some(self.read_raw(right).0),
+            ),
         }
     }
 
@@ -249,7 +325,12 @@ impl Lower<'_> {
             let temp = self.temp("tmp", &yes.ty, condition.span);
             let condition_value = self.value(condition);
             let (place, other, yes, no) = (temp.clone(), temp.clone(), yes.clone(), no.clone());
-            self.branch(condition_value, condition.span, |lower| lower.assign(&place, &yes), |lower| lower.assign(&other, &no));
+            self.branch(
+                condition_value,
+                condition.span,
+                |lower| lower.assign(&place, &yes),
+                |lower| lower.assign(&other, &no),
+            );
             return self.read(&temp);
         }
         let (c, a, b) = (self.value(condition), self.value(yes), self.value(no));
@@ -269,12 +350,28 @@ impl Lower<'_> {
 
     fn cast(&mut self, inner: &Expr, ty: &Type) -> Value {
         let value = self.value(inner);
-        let (to, from) = (self.program.underlying(ty).clone(), self.program.underlying(&inner.ty).clone());
+        let (to, from) = (
+            self.program.underlying(ty).clone(),
+            self.program.underlying(&inner.ty).clone(),
+        );
         match (&to, &from) {
             (Type::Bits { .. }, Type::Bool) => as_data(value),
             (Type::Bool, Type::Bits { .. }) => operation("d2b", None, Some(value)),
-            (Type::Bits { width: a, signed: x }, Type::Bits { width: b, signed: y }) => {
-                if (x == y && a >= b) || (!y && *x && a > b) { value } else { self.clamp(value, &to) }
+            (
+                Type::Bits {
+                    width: a,
+                    signed: x,
+                },
+                Type::Bits {
+                    width: b,
+                    signed: y,
+                },
+            ) => {
+                if (x == y && a >= b) || (!y && *x && a > b) {
+                    value
+                } else {
+                    self.clamp(value, &to)
+                }
             }
             _ => value,
         }
@@ -286,7 +383,11 @@ pub fn as_data(value: Value) -> Value {
     match value {
         Value::Bool(truth) => Value::Hexstr(if truth { "0x01" } else { "0x00" }.to_owned()),
         Value::Expression(inner) => match *inner {
-            Expression::Op(Operation { ref op, right: Some(Operand::Value(ref raw)), .. }) if op == "d2b" => raw.clone(),
+            Expression::Op(Operation {
+                ref op,
+                right: Some(Operand::Value(ref raw)),
+                ..
+            }) if op == "d2b" => raw.clone(),
             other => operation("b2d", None, Some(Value::Expression(Box::new(other)))),
         },
         other => operation("b2d", None, Some(other)),

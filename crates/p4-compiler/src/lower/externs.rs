@@ -1,6 +1,8 @@
 //! v1model's externs: instances to arrays, calls to primitives.
 
-use bmv2_json::{Calculation, CalculationInput, CounterArray, LearnList, MeterArray, RegisterArray, Value};
+use bmv2_json::{
+    Calculation, CalculationInput, CounterArray, LearnList, MeterArray, RegisterArray, Value,
+};
 use num_traits::ToPrimitive as _;
 
 use super::place::{Place, hex, parameter, plain_hex};
@@ -33,7 +35,13 @@ pub struct ExternObject {
 
 impl Lower<'_> {
     /// Makes an extern's instance and its array.
-    pub fn extern_object(&mut self, instance: &Instance, id: usize, types: &[Type], name: String) -> usize {
+    pub fn extern_object(
+        &mut self,
+        instance: &Instance,
+        id: usize,
+        types: &[Type],
+        name: String,
+    ) -> usize {
         let kind = self.program.extern_names[id].to_string();
         let mut object = ExternObject {
             kind,
@@ -54,14 +62,28 @@ impl Lower<'_> {
             match &argument.kind {
                 ExprKind::Int(value) => match value.to_u32() {
                     Some(value) => numbers.push(value),
-                    None => drop(self.sink.error("E0503", argument.span, format!("{value} is not a size"))),
+                    None => drop(self.sink.error(
+                        "E0503",
+                        argument.span,
+                        format!("{value} is not a size"),
+                    )),
                 },
                 ExprKind::Member(enumeration, member) => {
-                    let name = self.program.enums[*enumeration].members[*member].0.to_string();
-                    if &*self.program.enums[*enumeration].name == "HashAlgorithm" { object.algorithm = name } else { object.unit = name }
+                    let name = self.program.enums[*enumeration].members[*member]
+                        .0
+                        .to_string();
+                    if &*self.program.enums[*enumeration].name == "HashAlgorithm" {
+                        object.algorithm = name
+                    } else {
+                        object.unit = name
+                    }
                 }
                 ExprKind::Poison => {}
-                _ => drop(self.sink.error("E0502", argument.span, "a constructor's argument must be known at compile time")),
+                _ => drop(self.sink.error(
+                    "E0502",
+                    argument.span,
+                    "a constructor's argument must be known at compile time",
+                )),
             }
         }
         object.size = numbers.first().copied().unwrap_or(0);
@@ -72,11 +94,22 @@ impl Lower<'_> {
     }
 
     fn add_array(&mut self, object: &ExternObject) {
-        let (name, source_info, size) = (object.name.clone(), self.source_info(object.span), object.size);
+        let (name, source_info, size) = (
+            object.name.clone(),
+            self.source_info(object.span),
+            object.size,
+        );
         match object.kind.as_str() {
             "counter" => {
                 let id = self.json.counter_arrays.len() as u32;
-                self.json.counter_arrays.push(CounterArray { name, id, source_info, is_direct: false, size: Some(size), binding: None });
+                self.json.counter_arrays.push(CounterArray {
+                    name,
+                    id,
+                    source_info,
+                    is_direct: false,
+                    size: Some(size),
+                    binding: None,
+                });
             }
             "meter" => {
                 let id = self.json.meter_arrays.len() as u32;
@@ -93,41 +126,81 @@ impl Lower<'_> {
                 });
             }
             "register" => {
-                let bitwidth = object.types.first().and_then(|ty| match self.program.underlying(ty) {
-                    Type::Bits { width, .. } => Some(*width),
-                    Type::Bool => Some(1),
-                    _ => None,
-                });
+                let bitwidth =
+                    object
+                        .types
+                        .first()
+                        .and_then(|ty| match self.program.underlying(ty) {
+                            Type::Bits { width, .. } => Some(*width),
+                            Type::Bool => Some(1),
+                            _ => None,
+                        });
                 let Some(bitwidth) = bitwidth.filter(|width| *width > 0) else {
-                    self.sink.error("E0604", object.span, "a register holds bit<W> or int<W>").help("split the struct into several registers");
+                    self.sink
+                        .error("E0604", object.span, "a register holds bit<W> or int<W>")
+                        .help("split the struct into several registers");
                     return;
                 };
                 let id = self.json.register_arrays.len() as u32;
-                self.json.register_arrays.push(RegisterArray { name, id, source_info, size, bitwidth });
+                self.json.register_arrays.push(RegisterArray {
+                    name,
+                    id,
+                    source_info,
+                    size,
+                    bitwidth,
+                });
             }
             "direct_counter" | "direct_meter" | "action_profile" | "action_selector" => {}
-            other => drop(self.sink.error("E0610", object.span, format!("simple_switch has no extern `{other}`"))),
+            other => drop(self.sink.error(
+                "E0610",
+                object.span,
+                format!("simple_switch has no extern `{other}`"),
+            )),
         }
     }
 
     /// The array of a direct counter or meter, now that its table is known.
     pub fn bind_direct(&mut self, at: usize, table: &str) {
         let object = self.externs[at].clone();
-        let (name, source_info, binding) = (object.name, self.source_info(object.span), Some(table.to_owned()));
+        let (name, source_info, binding) = (
+            object.name,
+            self.source_info(object.span),
+            Some(table.to_owned()),
+        );
         if object.kind == "direct_counter" {
             let id = self.json.counter_arrays.len() as u32;
-            self.json.counter_arrays.push(CounterArray { name, id, source_info, is_direct: true, size: None, binding });
+            self.json.counter_arrays.push(CounterArray {
+                name,
+                id,
+                source_info,
+                is_direct: true,
+                size: None,
+                binding,
+            });
             return;
         }
         let id = self.json.meter_arrays.len() as u32;
         let (kind, size) = (object.unit, None);
         let result_target = self.meter_targets().remove(&name);
-        self.json.meter_arrays.push(MeterArray { name, id, source_info, is_direct: true, rate_count: 2, kind, size, binding, result_target });
+        self.json.meter_arrays.push(MeterArray {
+            name,
+            id,
+            source_info,
+            is_direct: true,
+            rate_count: 2,
+            kind,
+            size,
+            binding,
+            result_target,
+        });
     }
 
     /// Where `read` of direct meters was seen before their table was bound.
     fn meter_targets(&self) -> std::collections::HashMap<String, (String, String)> {
-        let known = self.externs.iter().filter(|object| object.kind == "direct_meter" && !object.algorithm.is_empty());
+        let known = self
+            .externs
+            .iter()
+            .filter(|object| object.kind == "direct_meter" && !object.algorithm.is_empty());
         known
             .filter_map(|object| {
                 let (header, field) = object.algorithm.split_once('\0')?;
@@ -136,7 +209,12 @@ impl Lower<'_> {
             .collect()
     }
 
-    fn place_argument(&mut self, arguments: &[Option<Expr>], at: usize, span: Span) -> Option<Place> {
+    fn place_argument(
+        &mut self,
+        arguments: &[Option<Expr>],
+        at: usize,
+        span: Span,
+    ) -> Option<Place> {
         match arguments.get(at) {
             Some(Some(argument)) => {
                 let place = self.place(argument);
@@ -163,17 +241,33 @@ impl Lower<'_> {
     }
 
     fn enum_argument(&mut self, arguments: &[Option<Expr>], at: usize, span: Span) -> String {
-        match arguments.get(at).and_then(Option::as_ref).map(|argument| self.resolve(argument).kind) {
-            Some(ExprKind::Member(id, member)) => self.program.enums[id].members[member].0.to_string(),
+        match arguments
+            .get(at)
+            .and_then(Option::as_ref)
+            .map(|argument| self.resolve(argument).kind)
+        {
+            Some(ExprKind::Member(id, member)) => {
+                self.program.enums[id].members[member].0.to_string()
+            }
             _ => {
-                self.sink.error("E0502", span, "this enum's value must be known at compile time");
+                self.sink.error(
+                    "E0502",
+                    span,
+                    "this enum's value must be known at compile time",
+                );
                 String::new()
             }
         }
     }
 
     /// A method of an extern's instance, as a statement.
-    pub fn extern_method(&mut self, object: &Expr, method: &str, arguments: &[Option<Expr>], span: Span) {
+    pub fn extern_method(
+        &mut self,
+        object: &Expr,
+        method: &str,
+        arguments: &[Option<Expr>],
+        span: Span,
+    ) {
         match self.object(object) {
             Some(Object::Packet) => self.packet_method(method, arguments, span),
             Some(Object::Extern(at)) => self.array_method(at, method, arguments, span),
@@ -190,17 +284,35 @@ impl Lower<'_> {
             }
             ("meter", "execute_meter") => {
                 let index = self.data_argument(arguments, 0);
-                let Some(place) = self.place_argument(arguments, 1, span) else { return };
+                let Some(place) = self.place_argument(arguments, 1, span) else {
+                    return;
+                };
                 let target = parameter(self.read_raw(&place).0);
-                self.emit("execute_meter", vec![Value::MeterArray(name), index, target], span);
+                self.emit(
+                    "execute_meter",
+                    vec![Value::MeterArray(name), index, target],
+                    span,
+                );
             }
             ("register", "read") => {
                 let index = self.data_argument(arguments, 1);
-                self.out_primitive(arguments, 0, span, |target| ("register_read", vec![target, Value::RegisterArray(name), index]));
+                self.out_primitive(arguments, 0, span, |target| {
+                    (
+                        "register_read",
+                        vec![target, Value::RegisterArray(name), index],
+                    )
+                });
             }
             ("register", "write") => {
-                let (index, value) = (self.data_argument(arguments, 0), self.data_argument(arguments, 1));
-                self.emit("register_write", vec![Value::RegisterArray(name), index, value], span);
+                let (index, value) = (
+                    self.data_argument(arguments, 0),
+                    self.data_argument(arguments, 1),
+                );
+                self.emit(
+                    "register_write",
+                    vec![Value::RegisterArray(name), index, value],
+                    span,
+                );
             }
             // The table counts by itself.
             ("direct_counter", "count") => {}
@@ -210,9 +322,17 @@ impl Lower<'_> {
     }
 
     /// A primitive that writes its result into one of the arguments, which may be a slice.
-    fn out_primitive(&mut self, arguments: &[Option<Expr>], at: usize, span: Span, make: impl FnOnce(Value) -> (&'static str, Vec<Value>)) {
+    fn out_primitive(
+        &mut self,
+        arguments: &[Option<Expr>],
+        at: usize,
+        span: Span,
+        make: impl FnOnce(Value) -> (&'static str, Vec<Value>),
+    ) {
         let sliced = match arguments.get(at) {
-            Some(Some(argument)) if matches!(argument.kind, ExprKind::Slice(..)) => Some(argument.clone()),
+            Some(Some(argument)) if matches!(argument.kind, ExprKind::Slice(..)) => {
+                Some(argument.clone())
+            }
             _ => None,
         };
         let place = match &sliced {
@@ -230,14 +350,24 @@ impl Lower<'_> {
 
     /// simple_switch writes a direct meter's colour into one field, before the action runs.
     fn direct_meter(&mut self, at: usize, arguments: &[Option<Expr>], span: Span) {
-        let Some(Place::Field { header, field, .. }) = self.place_argument(arguments, 0, span) else {
+        let Some(Place::Field { header, field, .. }) = self.place_argument(arguments, 0, span)
+        else {
             return self.unsupported(span, "a direct meter's result here");
         };
         let name = self.externs[at].name.clone();
         let target = (header.clone(), field.clone());
-        let known = self.json.meter_arrays.iter_mut().find(|meter| meter.is_direct && meter.name == name);
+        let known = self
+            .json
+            .meter_arrays
+            .iter_mut()
+            .find(|meter| meter.is_direct && meter.name == name);
         let clash = match known {
-            Some(meter) if meter.result_target.as_ref().is_none_or(|other| *other == target) => {
+            Some(meter)
+                if meter
+                    .result_target
+                    .as_ref()
+                    .is_none_or(|other| *other == target) =>
+            {
                 meter.result_target = Some(target);
                 false
             }
@@ -248,12 +378,22 @@ impl Lower<'_> {
             }
         };
         if clash {
-            self.sink.error("E0610", span, format!("the meter `{name}` is read into more than one field"));
+            self.sink.error(
+                "E0610",
+                span,
+                format!("the meter `{name}` is read into more than one field"),
+            );
         }
     }
 
     /// An extern function, as a statement.
-    pub fn extern_function(&mut self, name: &str, types: &[Type], arguments: &[Option<Expr>], span: Span) {
+    pub fn extern_function(
+        &mut self,
+        name: &str,
+        types: &[Type],
+        arguments: &[Option<Expr>],
+        span: Span,
+    ) {
         match name {
             "mark_to_drop" => {
                 let target = match self.place_argument(arguments, 0, span) {
@@ -263,18 +403,31 @@ impl Lower<'_> {
                     }),
                     _ => None,
                 };
-                self.emit("mark_to_drop", vec![target.unwrap_or_else(|| Value::Header("standard_metadata".to_owned()))], span);
+                self.emit(
+                    "mark_to_drop",
+                    vec![target.unwrap_or_else(|| Value::Header("standard_metadata".to_owned()))],
+                    span,
+                );
             }
-            "clone" | "clone_preserving_field_list" | "clone3" => self.clone_packet(name, arguments, span),
-            "resubmit_preserving_field_list" | "recirculate_preserving_field_list" => self.again(name, arguments, span),
+            "clone" | "clone_preserving_field_list" | "clone3" => {
+                self.clone_packet(name, arguments, span)
+            }
+            "resubmit_preserving_field_list" | "recirculate_preserving_field_list" => {
+                self.again(name, arguments, span)
+            }
             "resubmit" | "recirculate" => self.again(name, &[], span),
             "truncate" => {
                 let length = self.data_argument(arguments, 0);
                 self.emit("truncate", vec![length], span);
             }
             "random" => {
-                let (low, high) = (self.data_argument(arguments, 1), self.data_argument(arguments, 2));
-                self.out_primitive(arguments, 0, span, |target| ("modify_field_rng_uniform", vec![target, low, high]));
+                let (low, high) = (
+                    self.data_argument(arguments, 1),
+                    self.data_argument(arguments, 2),
+                );
+                self.out_primitive(arguments, 0, span, |target| {
+                    ("modify_field_rng_uniform", vec![target, low, high])
+                });
             }
             "hash" => self.hash(arguments, span),
             "digest" => self.digest(types, arguments, span),
@@ -284,27 +437,51 @@ impl Lower<'_> {
                 self.emit(name, vec![condition], span);
             }
             "verify" if self.stage == Stage::Parser => self.verify(arguments, span),
-            "verify" => drop(self.sink.error("E0309", span, "`verify` stands only in a parser")),
+            "verify" => drop(
+                self.sink
+                    .error("E0309", span, "`verify` stands only in a parser"),
+            ),
             _ if name.starts_with("verify_checksum") || name.starts_with("update_checksum") => {
-                self.sink.error("E0309", span, format!("`{name}` stands only in the architecture's checksum controls"));
+                self.sink.error(
+                    "E0309",
+                    span,
+                    format!("`{name}` stands only in the architecture's checksum controls"),
+                );
             }
-            other => drop(self.sink.error("E0610", span, format!("simple_switch has no extern function `{other}`"))),
+            other => drop(self.sink.error(
+                "E0610",
+                span,
+                format!("simple_switch has no extern function `{other}`"),
+            )),
         }
     }
 
     fn list_number(&mut self, argument: Option<&Option<Expr>>, span: Span) -> u32 {
-        let value = argument.and_then(Option::as_ref).and_then(|argument| self.constant(argument)).and_then(|value| value.to_u32());
+        let value = argument
+            .and_then(Option::as_ref)
+            .and_then(|argument| self.constant(argument))
+            .and_then(|value| value.to_u32());
         match value {
             Some(index) => {
                 let tagged = self.field_list_ids.contains_key(&index);
                 let at = self.field_list(index);
                 if !tagged {
-                    self.sink.warning("W0606", span, format!("no metadata field has @field_list({index})")).help("nothing is kept of the metadata");
+                    self.sink
+                        .warning(
+                            "W0606",
+                            span,
+                            format!("no metadata field has @field_list({index})"),
+                        )
+                        .help("nothing is kept of the metadata");
                 }
                 self.json.field_lists[at].id
             }
             None => {
-                self.sink.error("E0502", span, "the field list's number must be known at compile time");
+                self.sink.error(
+                    "E0502",
+                    span,
+                    "the field list's number must be known at compile time",
+                );
                 0
             }
         }
@@ -312,44 +489,98 @@ impl Lower<'_> {
 
     /// A list without fields, for the calls that keep nothing.
     fn empty_list(&mut self) -> u32 {
-        let free = (1..=u32::MAX).rev().find(|id| self.json.field_lists.iter().all(|list| list.id != *id)).unwrap_or(0);
+        let free = (1..=u32::MAX)
+            .rev()
+            .find(|id| self.json.field_lists.iter().all(|list| list.id != *id))
+            .unwrap_or(0);
         // Small numbers read better; the program's own come from @field_list.
-        let free = (1_000..free).find(|id| self.json.field_lists.iter().all(|list| list.id != *id)).unwrap_or(free);
-        if let Some(list) = self.json.field_lists.iter().find(|list| list.name == "empty") {
+        let free = (1_000..free)
+            .find(|id| self.json.field_lists.iter().all(|list| list.id != *id))
+            .unwrap_or(free);
+        if let Some(list) = self
+            .json
+            .field_lists
+            .iter()
+            .find(|list| list.name == "empty")
+        {
             return list.id;
         }
-        self.json.field_lists.push(bmv2_json::FieldList { id: free, name: "empty".to_owned(), source_info: None, elements: Vec::new() });
+        self.json.field_lists.push(bmv2_json::FieldList {
+            id: free,
+            name: "empty".to_owned(),
+            source_info: None,
+            elements: Vec::new(),
+        });
         free
     }
 
     fn clone_packet(&mut self, name: &str, arguments: &[Option<Expr>], span: Span) {
         let kind = self.enum_argument(arguments, 0, span);
-        let (op, wanted) = if kind == "I2E" { ("clone_ingress_pkt_to_egress", Stage::Ingress) } else { ("clone_egress_pkt_to_egress", Stage::Egress) };
+        let (op, wanted) = if kind == "I2E" {
+            ("clone_ingress_pkt_to_egress", Stage::Ingress)
+        } else {
+            ("clone_egress_pkt_to_egress", Stage::Egress)
+        };
         if self.stage != wanted {
-            let place = if wanted == Stage::Ingress { "ingress" } else { "egress" };
-            self.sink.error("E0309", span, format!("CloneType.{kind} stands only in {place}"));
+            let place = if wanted == Stage::Ingress {
+                "ingress"
+            } else {
+                "egress"
+            };
+            self.sink.error(
+                "E0309",
+                span,
+                format!("CloneType.{kind} stands only in {place}"),
+            );
         }
         let session = self.data_argument(arguments, 1);
-        let list = if name == "clone_preserving_field_list" { self.list_number(arguments.get(2), span) } else { self.empty_list() };
+        let list = if name == "clone_preserving_field_list" {
+            self.list_number(arguments.get(2), span)
+        } else {
+            self.empty_list()
+        };
         self.emit(op, vec![session, plain_hex(u64::from(list))], span);
     }
 
     fn again(&mut self, name: &str, arguments: &[Option<Expr>], span: Span) {
-        let (op, wanted) = if name.starts_with("resubmit") { ("resubmit", Stage::Ingress) } else { ("recirculate", Stage::Egress) };
+        let (op, wanted) = if name.starts_with("resubmit") {
+            ("resubmit", Stage::Ingress)
+        } else {
+            ("recirculate", Stage::Egress)
+        };
         if self.stage != wanted {
-            let place = if wanted == Stage::Ingress { "ingress" } else { "egress" };
-            self.sink.error("E0309", span, format!("`{name}` stands only in {place}"));
+            let place = if wanted == Stage::Ingress {
+                "ingress"
+            } else {
+                "egress"
+            };
+            self.sink
+                .error("E0309", span, format!("`{name}` stands only in {place}"));
         }
-        let list = if arguments.is_empty() { self.empty_list() } else { self.list_number(arguments.first(), span) };
+        let list = if arguments.is_empty() {
+            self.empty_list()
+        } else {
+            self.list_number(arguments.first(), span)
+        };
         self.emit(op, vec![plain_hex(u64::from(list))], span);
     }
 
     fn hash(&mut self, arguments: &[Option<Expr>], span: Span) {
         let algo = self.enum_argument(arguments, 1, span);
-        let (base, max) = (self.data_argument(arguments, 2), self.data_argument(arguments, 4));
-        let Some(Some(fields)) = arguments.get(3) else { return };
+        let (base, max) = (
+            self.data_argument(arguments, 2),
+            self.data_argument(arguments, 4),
+        );
+        let Some(Some(fields)) = arguments.get(3) else {
+            return;
+        };
         let name = self.calculation(&algo, fields, false, span);
-        self.out_primitive(arguments, 0, span, |target| ("modify_field_with_hash_based_offset", vec![target, base, Value::Calculation(name), max]));
+        self.out_primitive(arguments, 0, span, |target| {
+            (
+                "modify_field_with_hash_based_offset",
+                vec![target, base, Value::Calculation(name), max],
+            )
+        });
     }
 
     /// The scalars of a list, struct or header, as operands with their types.
@@ -358,18 +589,31 @@ impl Lower<'_> {
         if let ExprKind::List(items) = &expr.kind {
             return items.iter().flat_map(|item| self.flatten(item)).collect();
         }
-        let aggregate = matches!(expr.ty, Type::Struct(_) | Type::Tuple(_) | Type::ListOf(_) | Type::Stack(..));
+        let aggregate = matches!(
+            expr.ty,
+            Type::Struct(_) | Type::Tuple(_) | Type::ListOf(_) | Type::Stack(..)
+        );
         if aggregate && let Some(place) = self.place(&expr) {
-            return self.fields(&place).iter().map(|leaf| {
-                let (value, ty) = self.read_raw(leaf);
-                (value, ty.unwrap_or(Type::Bool))
-            }).collect();
+            return self
+                .fields(&place)
+                .iter()
+                .map(|leaf| {
+                    let (value, ty) = self.read_raw(leaf);
+                    (value, ty.unwrap_or(Type::Bool))
+                })
+                .collect();
         }
         vec![(self.data(&expr), expr.ty.clone())]
     }
 
     /// A named computation over fields and constants; what is computed goes through a temporary.
-    pub fn calculation(&mut self, algo: &str, fields: &Expr, with_payload: bool, span: Span) -> String {
+    pub fn calculation(
+        &mut self,
+        algo: &str,
+        fields: &Expr,
+        with_payload: bool,
+        span: Span,
+    ) -> String {
         let mut input = Vec::new();
         for (value, ty) in self.flatten(fields) {
             let width = self.program.width(&ty);
@@ -388,24 +632,41 @@ impl Lower<'_> {
             });
         }
         if with_payload {
-            input.push(CalculationInput { value: Value::Payload(None), bitwidth: None });
+            input.push(CalculationInput {
+                value: Value::Payload(None),
+                bitwidth: None,
+            });
         }
         let name = self.fresh("calc");
         let id = self.json.calculations.len() as u32;
         let source_info = self.source_info(span);
-        self.json.calculations.push(Calculation { name: name.clone(), id, source_info, algo: algo.to_owned(), input });
+        self.json.calculations.push(Calculation {
+            name: name.clone(),
+            id,
+            source_info,
+            algo: algo.to_owned(),
+            input,
+        });
         name
     }
 
     fn digest(&mut self, types: &[Type], arguments: &[Option<Expr>], span: Span) {
         if self.stage != Stage::Ingress {
-            self.sink.error("E0309", span, "`digest` stands only in ingress");
+            self.sink
+                .error("E0309", span, "`digest` stands only in ingress");
         }
         let receiver = self.data_argument(arguments, 0);
-        let Some(Some(data)) = arguments.get(1) else { return };
-        let ty = types.first().cloned().filter(|ty| !crate::types::unify::is_open(ty)).unwrap_or_else(|| self.closed_type(&data.ty));
+        let Some(Some(data)) = arguments.get(1) else {
+            return;
+        };
+        let ty = types
+            .first()
+            .cloned()
+            .filter(|ty| !crate::types::unify::is_open(ty))
+            .unwrap_or_else(|| self.closed_type(&data.ty));
         let name = match &ty {
-            Type::Struct(id) => crate::ir::name_annotation(&self.program.structs[*id].annotations).unwrap_or_else(|| self.program.structs[*id].name.to_string()),
+            Type::Struct(id) => crate::ir::name_annotation(&self.program.structs[*id].annotations)
+                .unwrap_or_else(|| self.program.structs[*id].name.to_string()),
             _ => format!("digest_{}", self.json.learn_lists.len()),
         };
         let mut elements = Vec::new();
@@ -420,31 +681,56 @@ impl Lower<'_> {
                 }
             });
         }
-        if !self.resources.digests.iter().any(|(known, _)| *known == name) {
+        if !self
+            .resources
+            .digests
+            .iter()
+            .any(|(known, _)| *known == name)
+        {
             self.resources.digests.push((name.clone(), ty));
         }
         let id = self.json.learn_lists.len() as u32 + 1;
         let source_info = self.source_info(span);
-        self.json.learn_lists.push(LearnList { id, name, source_info, elements });
-        self.emit("generate_digest", vec![receiver, plain_hex(u64::from(id))], span);
+        self.json.learn_lists.push(LearnList {
+            id,
+            name,
+            source_info,
+            elements,
+        });
+        self.emit(
+            "generate_digest",
+            vec![receiver, plain_hex(u64::from(id))],
+            span,
+        );
     }
 
     fn log_msg(&mut self, arguments: &[Option<Expr>], span: Span) {
-        let text = match arguments.first().and_then(Option::as_ref).map(|argument| self.resolve(argument).kind) {
+        let text = match arguments
+            .first()
+            .and_then(Option::as_ref)
+            .map(|argument| self.resolve(argument).kind)
+        {
             Some(ExprKind::Str(text)) => text.to_string(),
             _ => String::new(),
         };
         let values = match arguments.get(1) {
-            Some(Some(data)) => self.flatten(data).into_iter().map(|(value, _)| parameter(value)).collect(),
+            Some(Some(data)) => self
+                .flatten(data)
+                .into_iter()
+                .map(|(value, _)| parameter(value))
+                .collect(),
             _ => Vec::new(),
         };
-        self.emit("log_msg", vec![Value::String(text), Value::ParametersVector(values)], span);
+        self.emit(
+            "log_msg",
+            vec![Value::String(text), Value::ParametersVector(values)],
+            span,
+        );
     }
 
     /// A method of an extern's instance, as an operand.
-    pub fn extern_method_value(&mut self, object: &Expr, method: &str, types: &[Type], arguments: &[Option<Expr>], expr: &Expr) -> Value {
+    pub fn extern_method_value(&mut self, object: &Expr, method: &str, expr: &Expr) -> Value {
         let is_packet = matches!(self.object(object), Some(Object::Packet));
-        let _ = (types, arguments);
         match method {
             "lookahead" if is_packet => match self.lookahead(&expr.ty, expr.span) {
                 Some(place) => self.read(&place),

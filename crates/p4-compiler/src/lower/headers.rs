@@ -1,7 +1,8 @@
 //! Header types and instances, metadata, temporaries; field lists and aliases.
 
 use bmv2_json::{
-    Field, FieldList, FieldWidth, Header, HeaderStack, HeaderType, HeaderUnion, HeaderUnionStack, HeaderUnionType, Value,
+    Field, FieldList, FieldWidth, Header, HeaderStack, HeaderType, HeaderUnion, HeaderUnionStack,
+    HeaderUnionType, Value,
 };
 
 use super::place::Place;
@@ -25,55 +26,121 @@ impl Lower<'_> {
     /// Lays out headers, user metadata and standard metadata from the parser's parameters.
     pub fn architecture_places(&mut self, parser: &BlockInstance) -> Architecture {
         let json = &mut self.json;
-        json.header_types.push(HeaderType { name: SCALARS_TYPE.to_owned(), id: 0, fields: Vec::new(), max_length: None, length_exp: None });
-        let scalars = Header { name: SCALARS.to_owned(), id: 0, header_type: SCALARS_TYPE.to_owned(), metadata: true, pi_omit: Some(true) };
+        json.header_types.push(HeaderType {
+            name: SCALARS_TYPE.to_owned(),
+            id: 0,
+            fields: Vec::new(),
+            max_length: None,
+            length_exp: None,
+        });
+        let scalars = Header {
+            name: SCALARS.to_owned(),
+            id: 0,
+            header_type: SCALARS_TYPE.to_owned(),
+            metadata: true,
+            pi_omit: Some(true),
+        };
         json.headers.push(scalars);
-        json.errors = self.program.errors.iter().enumerate().map(|(at, name)| (name.to_string(), at as u32)).collect();
-        let plain = self.program.enums.iter().filter(|decl| decl.underlying.is_none() && !decl.from_library);
-        json.enums = plain.map(|decl| bmv2_json::Enum {
-            name: decl.name.to_string(),
-            entries: decl.members.iter().enumerate().map(|(at, (name, _))| (name.to_string(), at as u32)).collect(),
-        }).collect();
+        json.errors = self
+            .program
+            .errors
+            .iter()
+            .enumerate()
+            .map(|(at, name)| (name.to_string(), at as u32))
+            .collect();
+        let plain = self
+            .program
+            .enums
+            .iter()
+            .filter(|decl| decl.underlying.is_none() && !decl.from_library);
+        json.enums = plain
+            .map(|decl| bmv2_json::Enum {
+                name: decl.name.to_string(),
+                entries: decl
+                    .members
+                    .iter()
+                    .enumerate()
+                    .map(|(at, (name, _))| (name.to_string(), at as u32))
+                    .collect(),
+            })
+            .collect();
         for name in [SCALARS, STANDARD_METADATA] {
             self.names.insert(name.to_owned());
         }
         let types: Vec<Type> = match parser.kind {
-            InstanceKind::Parser(id) => self.program.parsers[id].parameters.iter().map(|id| self.program.vars[*id].ty.clone()).collect(),
+            InstanceKind::Parser(id) => self.program.parsers[id]
+                .parameters
+                .iter()
+                .map(|id| self.program.vars[*id].ty.clone())
+                .collect(),
             _ => Vec::new(),
         };
         let span = Span::default();
         let [_, headers, metadata, standard] = types.as_slice() else {
             let nothing = || Place::Members(Vec::new());
-            return Architecture { headers: nothing(), metadata: nothing(), standard: nothing() };
+            return Architecture {
+                headers: nothing(),
+                metadata: nothing(),
+                standard: nothing(),
+            };
         };
         let standard = self.standard_metadata(standard);
         let headers = self.allocate("", headers, span);
         let metadata_place = self.allocate_named(metadata, span);
         self.field_lists(metadata, &metadata_place);
-        Architecture { headers, metadata: metadata_place, standard }
+        Architecture {
+            headers,
+            metadata: metadata_place,
+            standard,
+        }
     }
 
     fn standard_metadata(&mut self, ty: &Type) -> Place {
-        let Type::Struct(id) = ty else { return Place::Members(Vec::new()) };
+        let Type::Struct(id) = ty else {
+            return Place::Members(Vec::new());
+        };
         let decl = &self.program.structs[*id];
-        let name = ir::name_annotation(&decl.annotations).unwrap_or_else(|| STANDARD_METADATA.to_owned());
+        let name =
+            ir::name_annotation(&decl.annotations).unwrap_or_else(|| STANDARD_METADATA.to_owned());
         let mut fields = Vec::new();
         let mut members = Vec::new();
         let mut bits = 0;
         for field in &decl.fields {
             let width = self.program.width(&field.ty).unwrap_or(32);
             bits += width;
-            fields.push(Field { name: field.name.to_string(), width: FieldWidth::Fixed(width), signed: false });
-            members.push(Place::Field { header: name.clone(), field: field.name.to_string(), ty: field.ty.clone() });
+            fields.push(Field {
+                name: field.name.to_string(),
+                width: FieldWidth::Fixed(width),
+                signed: false,
+            });
+            members.push(Place::Field {
+                header: name.clone(),
+                field: field.name.to_string(),
+                ty: field.ty.clone(),
+            });
             if let Some(alias) = ir::string_annotation(&field.annotations, "alias") {
-                self.json.field_aliases.push((alias, (name.clone(), field.name.to_string())));
+                self.json
+                    .field_aliases
+                    .push((alias, (name.clone(), field.name.to_string())));
             }
         }
         pad(&mut fields, bits);
         let id = self.json.header_types.len() as u32;
-        self.json.header_types.push(HeaderType { name: name.clone(), id, fields, max_length: None, length_exp: None });
+        self.json.header_types.push(HeaderType {
+            name: name.clone(),
+            id,
+            fields,
+            max_length: None,
+            length_exp: None,
+        });
         let id = self.json.headers.len() as u32;
-        self.json.headers.push(Header { name: name.clone(), id, header_type: name, metadata: true, pi_omit: Some(true) });
+        self.json.headers.push(Header {
+            name: name.clone(),
+            id,
+            header_type: name,
+            metadata: true,
+            pi_omit: Some(true),
+        });
         Place::Members(members)
     }
 
@@ -97,16 +164,25 @@ impl Lower<'_> {
                 StructKind::Struct => {
                     let fields = &self.program.structs[id].fields;
                     let place = |lower: &mut Self, field: &ir::Field| {
-                        let field_name = ir::name_annotation(&field.annotations).unwrap_or_else(|| field.name.to_string());
+                        let field_name = ir::name_annotation(&field.annotations)
+                            .unwrap_or_else(|| field.name.to_string());
                         let field_name = field_name.trim_start_matches('.');
-                        let below = if name.is_empty() { field_name.to_owned() } else { format!("{name}.{field_name}") };
+                        let below = if name.is_empty() {
+                            field_name.to_owned()
+                        } else {
+                            format!("{name}.{field_name}")
+                        };
                         lower.allocate(&below, &field.ty, span)
                     };
                     Place::Members(fields.iter().map(|field| place(self, field)).collect())
                 }
             },
             Type::Tuple(items) => {
-                let members = items.iter().enumerate().map(|(at, item)| self.allocate(&format!("{name}.f{at}"), item, span)).collect();
+                let members = items
+                    .iter()
+                    .enumerate()
+                    .map(|(at, item)| self.allocate(&format!("{name}.f{at}"), item, span))
+                    .collect();
                 Place::Members(members)
             }
             Type::Stack(element, size) => self.new_stack(name, &element, size),
@@ -117,28 +193,59 @@ impl Lower<'_> {
 
     fn new_scalar(&mut self, name: &str, ty: &Type, below: &Type, span: Span) -> Place {
         let Some(width) = self.program.width(below) else {
-            let message = format!("a variable of type {} cannot be stored by simple_switch", self.program.type_name(ty));
+            let message = format!(
+                "a variable of type {} cannot be stored by simple_switch",
+                self.program.type_name(ty)
+            );
             self.sink.error("E0604", span, message);
             return Place::Members(Vec::new());
         };
         let field = self.fresh(name);
         let signed = matches!(below, Type::Bits { signed: true, .. });
-        self.scalars.push(Field { name: field.clone(), width: FieldWidth::Fixed(width), signed });
-        Place::Field { header: SCALARS.to_owned(), field, ty: ty.clone() }
+        self.scalars.push(Field {
+            name: field.clone(),
+            width: FieldWidth::Fixed(width),
+            signed,
+        });
+        Place::Field {
+            header: SCALARS.to_owned(),
+            field,
+            ty: ty.clone(),
+        }
     }
 
     fn new_varbit(&mut self, name: &str, width: u32) -> Place {
         let type_name = format!("$varbit{width}");
         if !self.json.header_types.iter().any(|ty| ty.name == type_name) {
             let id = self.json.header_types.len() as u32;
-            let fields = vec![Field { name: "field".to_owned(), width: FieldWidth::Variable, signed: false }];
+            let fields = vec![Field {
+                name: "field".to_owned(),
+                width: FieldWidth::Variable,
+                signed: false,
+            }];
             let max_length = Some(width.div_ceil(8));
-            self.json.header_types.push(HeaderType { name: type_name.clone(), id, fields, max_length, length_exp: None });
+            self.json.header_types.push(HeaderType {
+                name: type_name.clone(),
+                id,
+                fields,
+                max_length,
+                length_exp: None,
+            });
         }
         let header = self.fresh(name);
         let id = self.json.headers.len() as u32;
-        self.json.headers.push(Header { name: header.clone(), id, header_type: type_name, metadata: true, pi_omit: Some(true) });
-        Place::Field { header, field: "field".to_owned(), ty: Type::Varbit(width) }
+        self.json.headers.push(Header {
+            name: header.clone(),
+            id,
+            header_type: type_name,
+            metadata: true,
+            pi_omit: Some(true),
+        });
+        Place::Field {
+            header,
+            field: "field".to_owned(),
+            ty: Type::Varbit(width),
+        }
     }
 
     fn header_type(&mut self, id: usize) -> String {
@@ -153,18 +260,46 @@ impl Lower<'_> {
             Type::Varbit(width) => Some(width),
             _ => None,
         });
-        let fixed: u32 = fields.iter().map(|field| if let FieldWidth::Fixed(width) = field.width { width } else { 0 }).sum();
+        let fixed: u32 = fields
+            .iter()
+            .map(|field| {
+                if let FieldWidth::Fixed(width) = field.width {
+                    width
+                } else {
+                    0
+                }
+            })
+            .sum();
         let whole = fixed + variable.unwrap_or(0);
-        if whole % 8 != 0 {
-            let message = format!("header `{name}` has {whole} bits; simple_switch takes whole bytes only");
-            self.sink.error("E0605", decl.span, message).help(format!("add a field of {} bits", 8 - whole % 8));
+        if !whole.is_multiple_of(8) {
+            let message =
+                format!("header `{name}` has {whole} bits; simple_switch takes whole bytes only");
+            self.sink
+                .error("E0605", decl.span, message)
+                .help(format!("add a field of {} bits", 8 - whole % 8));
         }
-        if decl.fields.iter().filter(|field| matches!(field.ty, Type::Varbit(_))).count() > 1 {
-            self.sink.error("E0605", decl.span, format!("header `{name}` has more than one varbit field"));
+        if decl
+            .fields
+            .iter()
+            .filter(|field| matches!(field.ty, Type::Varbit(_)))
+            .count()
+            > 1
+        {
+            self.sink.error(
+                "E0605",
+                decl.span,
+                format!("header `{name}` has more than one varbit field"),
+            );
         }
         let json_id = self.json.header_types.len() as u32;
         let max_length = variable.map(|_| whole.div_ceil(8));
-        self.json.header_types.push(HeaderType { name: name.clone(), id: json_id, fields, max_length, length_exp: None });
+        self.json.header_types.push(HeaderType {
+            name: name.clone(),
+            id: json_id,
+            fields,
+            max_length,
+            length_exp: None,
+        });
         self.header_types.insert(id, name.clone());
         name
     }
@@ -174,10 +309,18 @@ impl Lower<'_> {
             let name = format!("{prefix}{}", field.name);
             match self.program.underlying(&field.ty) {
                 Type::Struct(inner) => self.header_fields(&format!("{name}."), *inner, out),
-                Type::Varbit(_) => out.push(Field { name, width: FieldWidth::Variable, signed: false }),
+                Type::Varbit(_) => out.push(Field {
+                    name,
+                    width: FieldWidth::Variable,
+                    signed: false,
+                }),
                 below => {
                     let signed = matches!(below, Type::Bits { signed: true, .. });
-                    out.push(Field { name, width: FieldWidth::Fixed(self.program.width(below).unwrap_or(0)), signed });
+                    out.push(Field {
+                        name,
+                        width: FieldWidth::Fixed(self.program.width(below).unwrap_or(0)),
+                        signed,
+                    });
                 }
             }
         }
@@ -192,7 +335,13 @@ impl Lower<'_> {
     fn add_header(&mut self, name: &str, id: usize) -> u32 {
         let header_type = self.header_type(id);
         let json_id = self.json.headers.len() as u32;
-        self.json.headers.push(Header { name: name.to_owned(), id: json_id, header_type, metadata: false, pi_omit: Some(true) });
+        self.json.headers.push(Header {
+            name: name.to_owned(),
+            id: json_id,
+            header_type,
+            metadata: false,
+            pi_omit: Some(true),
+        });
         json_id
     }
 
@@ -205,42 +354,88 @@ impl Lower<'_> {
     fn add_union(&mut self, name: &str, id: usize) -> u32 {
         let decl = &self.program.structs[id];
         let type_name = decl.name.to_string();
-        let members: Vec<(String, usize)> = decl.fields.iter().filter_map(|field| match field.ty {
-            Type::Struct(member) => Some((field.name.to_string(), member)),
-            _ => None,
-        }).collect();
-        let header_ids = members.iter().map(|(member, id)| self.add_header(&format!("{name}.{member}"), *id)).collect();
-        if !self.json.header_union_types.iter().any(|ty| ty.name == type_name) {
-            let headers = members.iter().map(|(member, id)| (member.clone(), self.header_type(*id))).collect();
+        let members: Vec<(String, usize)> = decl
+            .fields
+            .iter()
+            .filter_map(|field| match field.ty {
+                Type::Struct(member) => Some((field.name.to_string(), member)),
+                _ => None,
+            })
+            .collect();
+        let header_ids = members
+            .iter()
+            .map(|(member, id)| self.add_header(&format!("{name}.{member}"), *id))
+            .collect();
+        if !self
+            .json
+            .header_union_types
+            .iter()
+            .any(|ty| ty.name == type_name)
+        {
+            let headers = members
+                .iter()
+                .map(|(member, id)| (member.clone(), self.header_type(*id)))
+                .collect();
             let id = self.json.header_union_types.len() as u32;
-            self.json.header_union_types.push(HeaderUnionType { name: type_name.clone(), id, headers });
+            self.json.header_union_types.push(HeaderUnionType {
+                name: type_name.clone(),
+                id,
+                headers,
+            });
         }
         let json_id = self.json.header_unions.len() as u32;
-        self.json.header_unions.push(HeaderUnion { name: name.to_owned(), id: json_id, union_type: type_name, header_ids, pi_omit: Some(true) });
+        self.json.header_unions.push(HeaderUnion {
+            name: name.to_owned(),
+            id: json_id,
+            union_type: type_name,
+            header_ids,
+            pi_omit: Some(true),
+        });
         json_id
     }
 
     fn new_stack(&mut self, name: &str, element: &Type, size: u32) -> Place {
         let name = self.fresh(name);
-        let Type::Struct(id) = element else { return Place::Members(Vec::new()) };
+        let Type::Struct(id) = element else {
+            return Place::Members(Vec::new());
+        };
         let is_union = self.program.structs[*id].kind == StructKind::Union;
         let ids: Vec<u32> = (0..size)
             .map(|at| {
                 let element = format!("{name}[{at}]");
                 self.names.insert(element.clone());
-                if is_union { self.add_union(&element, *id) } else { self.add_header(&element, *id) }
+                if is_union {
+                    self.add_union(&element, *id)
+                } else {
+                    self.add_header(&element, *id)
+                }
             })
             .collect();
         if is_union {
             let union_type = self.program.structs[*id].name.to_string();
             let json_id = self.json.header_union_stacks.len() as u32;
-            self.json.header_union_stacks.push(HeaderUnionStack { name: name.clone(), id: json_id, union_type, header_union_ids: ids });
+            self.json.header_union_stacks.push(HeaderUnionStack {
+                name: name.clone(),
+                id: json_id,
+                union_type,
+                header_union_ids: ids,
+            });
         } else {
             let header_type = self.header_type(*id);
             let json_id = self.json.header_stacks.len() as u32;
-            self.json.header_stacks.push(HeaderStack { name: name.clone(), id: json_id, size: Some(size), header_type, header_ids: ids });
+            self.json.header_stacks.push(HeaderStack {
+                name: name.clone(),
+                id: json_id,
+                size: Some(size),
+                header_type,
+                header_ids: ids,
+            });
         }
-        Place::Stack { name, element: element.clone(), size }
+        Place::Stack {
+            name,
+            element: element.clone(),
+            size,
+        }
     }
 
     /// Storage that no source name has.
@@ -254,7 +449,16 @@ impl Lower<'_> {
     /// The `scalars` header's type is known when everything has been lowered.
     pub fn finish_headers(&mut self) {
         let mut fields = std::mem::take(&mut self.scalars);
-        let bits = fields.iter().map(|field| if let FieldWidth::Fixed(width) = field.width { width } else { 0 }).sum();
+        let bits = fields
+            .iter()
+            .map(|field| {
+                if let FieldWidth::Fixed(width) = field.width {
+                    width
+                } else {
+                    0
+                }
+            })
+            .sum();
         pad(&mut fields, bits);
         if let Some(scalars) = self.json.header_types.first_mut() {
             scalars.fields = fields;
@@ -263,15 +467,25 @@ impl Lower<'_> {
 
     /// `@field_list(n)` on user metadata: lists with the id `n`.
     fn field_lists(&mut self, ty: &Type, place: &Place) {
-        let (Type::Struct(id), Place::Members(members)) = (ty, place) else { return };
+        let (Type::Struct(id), Place::Members(members)) = (ty, place) else {
+            return;
+        };
         let fields = &self.program.structs[*id].fields;
         for (field, member) in fields.iter().zip(members) {
             for index in ir::int_annotation(&field.annotations, "field_list").unwrap_or_default() {
                 let Ok(index) = u32::try_from(&index) else {
-                    self.sink.error("E0606", field.span, format!("{index} is not the number of a field list"));
+                    self.sink.error(
+                        "E0606",
+                        field.span,
+                        format!("{index} is not the number of a field list"),
+                    );
                     continue;
                 };
-                let elements: Vec<Value> = self.fields(member).iter().map(|leaf| self.read_raw(leaf).0).collect();
+                let elements: Vec<Value> = self
+                    .fields(member)
+                    .iter()
+                    .map(|leaf| self.read_raw(leaf).0)
+                    .collect();
                 let at = self.field_list(index);
                 self.json.field_lists[at].elements.extend(elements);
             }
@@ -285,7 +499,12 @@ impl Lower<'_> {
         }
         let at = self.json.field_lists.len();
         let name = format!("field_list{index}");
-        self.json.field_lists.push(FieldList { id: index, name, source_info: None, elements: Vec::new() });
+        self.json.field_lists.push(FieldList {
+            id: index,
+            name,
+            source_info: None,
+            elements: Vec::new(),
+        });
         self.field_list_ids.insert(index, at as u32);
         at
     }
@@ -293,7 +512,11 @@ impl Lower<'_> {
 
 /// Metadata is padded to whole bytes.
 fn pad(fields: &mut Vec<Field>, bits: u32) {
-    if bits % 8 != 0 {
-        fields.push(Field { name: "_padding_0".to_owned(), width: FieldWidth::Fixed(8 - bits % 8), signed: false });
+    if !bits.is_multiple_of(8) {
+        fields.push(Field {
+            name: "_padding_0".to_owned(),
+            width: FieldWidth::Fixed(8 - bits % 8),
+            signed: false,
+        });
     }
 }

@@ -29,7 +29,10 @@ use crate::source::{SourceMap, Span};
 use crate::types::Type;
 use control::Node;
 pub use externs::ExternObject;
-use place::{Place, operation, parameter, plain_hex};
+use place::{Place, parameter, plain_hex};
+
+/// A label that is never set: jumps to it go to the end of the code.
+const END: usize = usize::MAX;
 
 /// What a variable or parameter stands for.
 #[derive(Clone, Debug)]
@@ -147,9 +150,15 @@ pub struct Lower<'a> {
 }
 
 /// Lowers the program; the JSON is complete only where no error was reported.
-pub fn lower(program: &Program, sources: &SourceMap, path: &str, sink: &mut Sink) -> Option<(bmv2_json::Program, Resources)> {
+pub fn lower(
+    program: &Program,
+    sources: &SourceMap,
+    path: &str,
+    sink: &mut Sink,
+) -> Option<(bmv2_json::Program, Resources)> {
     let Some(main) = program.main else {
-        sink.error("E0507", Span::default(), "the program has no `main`").help("end it with `V1Switch(...) main;`");
+        sink.error("E0507", Span::default(), "the program has no `main`")
+            .help("end it with `V1Switch(...) main;`");
         return None;
     };
     let mut lower = Lower {
@@ -169,7 +178,7 @@ pub fn lower(program: &Program, sources: &SourceMap, path: &str, sink: &mut Sink
         stage: Stage::Parser,
         straight: false,
         return_to: None,
-        exit_to: 0,
+        exit_to: END,
         path: String::new(),
         actions_done: HashMap::new(),
         field_list_ids: HashMap::new(),
@@ -190,9 +199,15 @@ pub fn lower(program: &Program, sources: &SourceMap, path: &str, sink: &mut Sink
         next_holder: program.vars.len(),
     };
     lower.json.program = Some(path.to_owned());
-    lower.json.meta.compiler = Some(concat!("reprise p4-compiler ", env!("CARGO_PKG_VERSION")).to_owned());
+    lower.json.meta.compiler =
+        Some(concat!("reprise p4-compiler ", env!("CARGO_PKG_VERSION")).to_owned());
     lower.run(main);
-    let Lower { json, mut resources, externs, .. } = lower;
+    let Lower {
+        json,
+        mut resources,
+        externs,
+        ..
+    } = lower;
     resources.externs = externs;
     Some((json, resources))
 }
@@ -201,12 +216,18 @@ impl Lower<'_> {
     fn run(&mut self, main: usize) {
         let instance = &self.program.instances[main];
         let InstanceKind::Package(package, _) = &instance.kind else {
-            self.sink.error("E0507", instance.span, "`main` is not a package");
+            self.sink
+                .error("E0507", instance.span, "`main` is not a package");
             return;
         };
         if &*self.program.package_names[*package] != "V1Switch" || instance.arguments.len() != 6 {
-            let message = format!("the package {} is not known to this compiler", self.program.package_names[*package]);
-            self.sink.error("E0602", instance.span, message).help("this back end makes programs for `V1Switch` of v1model.p4");
+            let message = format!(
+                "the package {} is not known to this compiler",
+                self.program.package_names[*package]
+            );
+            self.sink
+                .error("E0602", instance.span, message)
+                .help("this back end makes programs for `V1Switch` of v1model.p4");
             return;
         }
         for id in &self.program.globals {
@@ -214,8 +235,22 @@ impl Lower<'_> {
                 self.instantiate_named(*id, "");
             }
         }
-        let blocks: Vec<Option<Rc<BlockInstance>>> = instance.arguments.iter().map(|argument| self.architecture_block(argument.as_ref())).collect();
-        let [Some(parser), Some(verify), Some(ingress), Some(egress), Some(compute), Some(deparser)] = blocks.as_slice() else { return };
+        let blocks: Vec<Option<Rc<BlockInstance>>> = instance
+            .arguments
+            .iter()
+            .map(|argument| self.architecture_block(argument.as_ref()))
+            .collect();
+        let [
+            Some(parser),
+            Some(verify),
+            Some(ingress),
+            Some(egress),
+            Some(compute),
+            Some(deparser),
+        ] = blocks.as_slice()
+        else {
+            return;
+        };
         let places = self.architecture_places(parser);
         self.lower_parser(parser, &places);
         self.lower_checksums(verify, &places, Stage::Verify);
@@ -251,7 +286,8 @@ impl Lower<'_> {
     /// Makes an instance of a declaration in the current path.
     pub fn instantiate_named(&mut self, id: usize, path: &str) {
         let instance = &self.program.instances[id];
-        let name = ir::name_annotation(&instance.annotations).unwrap_or_else(|| instance.name.to_string());
+        let name =
+            ir::name_annotation(&instance.annotations).unwrap_or_else(|| instance.name.to_string());
         let object = self.instantiate(instance, &name, path);
         self.instances.insert(id, object);
     }
@@ -262,8 +298,10 @@ impl Lower<'_> {
         let parameters: &[VarId] = match &instance.kind {
             InstanceKind::Control(id) => &self.program.controls[*id].constructor,
             InstanceKind::Parser(id) => &self.program.parsers[*id].constructor,
-            InstanceKind::Extern(id, types) => return Object::Extern(self.extern_object(instance, *id, types, full)),
-            InstanceKind::Package(..) | InstanceKind::Poison => return Object::Packet,
+            InstanceKind::Extern(id, types) => {
+                return Object::Extern(self.extern_object(instance, *id, types, full));
+            }
+            InstanceKind::Package(..) => return Object::Packet,
         };
         let mut arguments = Vec::new();
         for (parameter, argument) in parameters.iter().zip(&instance.arguments) {
@@ -271,16 +309,29 @@ impl Lower<'_> {
                 arguments.push((*parameter, self.constructor_argument(argument, &full)));
             }
         }
-        Object::Block(Rc::new(BlockInstance { kind: instance.kind.clone(), arguments, path: full }))
+        Object::Block(Rc::new(BlockInstance {
+            kind: instance.kind.clone(),
+            arguments,
+            path: full,
+        }))
     }
 
     fn constructor_argument(&mut self, argument: &Expr, path: &str) -> Binding {
         match &argument.kind {
-            ExprKind::Construct(inner) => Binding::Object(self.instantiate(inner, "argument", path)),
-            ExprKind::Instance(id) => self.instances.get(id).map_or(Binding::Object(Object::Packet), |object| Binding::Object(object.clone())),
-            ExprKind::Var(id) if matches!(self.env.get(id), Some(Binding::Object(_))) => {
-                self.env.get(id).cloned().unwrap_or(Binding::Object(Object::Packet))
+            ExprKind::Construct(inner) => {
+                Binding::Object(self.instantiate(inner, "argument", path))
             }
+            ExprKind::Instance(id) => self
+                .instances
+                .get(id)
+                .map_or(Binding::Object(Object::Packet), |object| {
+                    Binding::Object(object.clone())
+                }),
+            ExprKind::Var(id) if matches!(self.env.get(id), Some(Binding::Object(_))) => self
+                .env
+                .get(id)
+                .cloned()
+                .unwrap_or(Binding::Object(Object::Packet)),
             _ => Binding::Constant(self.resolve(argument)),
         }
     }
@@ -313,11 +364,19 @@ impl Lower<'_> {
         let id = self.next_holder;
         self.next_holder += 1;
         self.env.insert(id, Binding::Place(place));
-        Expr { kind: ExprKind::Var(id), ty, span }
+        Expr {
+            kind: ExprKind::Var(id),
+            ty,
+            span,
+        }
     }
 
     pub fn unsupported(&mut self, span: Span, what: &str) {
-        self.sink.error("E0601", span, format!("{what} is not supported yet by this back end"));
+        self.sink.error(
+            "E0601",
+            span,
+            format!("{what} is not supported yet by this back end"),
+        );
     }
 
     /// A name that nothing else has.
@@ -342,8 +401,17 @@ impl Lower<'_> {
         let text = self.sources.text(span);
         let first = text.lines().next().unwrap_or("");
         let fragment: String = first.chars().take(60).collect();
-        let more = if fragment.len() < text.len() { " ..." } else { "" };
-        Some(SourceInfo { filename: file.name.to_string(), line, column, source_fragment: format!("{fragment}{more}") })
+        let more = if fragment.len() < text.len() {
+            " ..."
+        } else {
+            ""
+        };
+        Some(SourceInfo {
+            filename: file.name.to_string(),
+            line,
+            column,
+            source_fragment: format!("{fragment}{more}"),
+        })
     }
 
     // Straight-line code.
@@ -351,13 +419,20 @@ impl Lower<'_> {
     pub fn emit(&mut self, op: &str, parameters: Vec<Value>, span: Span) {
         self.statements_done += 1;
         if self.statements_done == limits::LOWERED_STATEMENTS {
-            let message = format!("the program becomes more than {} statements when everything is inlined", limits::LOWERED_STATEMENTS);
+            let message = format!(
+                "the program becomes more than {} statements when everything is inlined",
+                limits::LOWERED_STATEMENTS
+            );
             self.sink.error("E0603", span, message);
         }
         if self.statements_done >= limits::LOWERED_STATEMENTS {
             return;
         }
-        let primitive = Primitive { op: op.to_owned(), parameters, source_info: self.source_info(span) };
+        let primitive = Primitive {
+            op: op.to_owned(),
+            parameters,
+            source_info: self.source_info(span),
+        };
         self.body.primitives.push(primitive);
     }
 
@@ -376,10 +451,22 @@ impl Lower<'_> {
     }
 
     /// `if (condition) yes else no`, as jumps.
-    pub fn branch(&mut self, condition: Value, span: Span, yes: impl FnOnce(&mut Self), no: impl FnOnce(&mut Self)) {
+    pub fn branch(
+        &mut self,
+        condition: Value,
+        span: Span,
+        yes: impl FnOnce(&mut Self),
+        no: impl FnOnce(&mut Self),
+    ) {
         let (otherwise, end) = (self.new_label(), self.new_label());
-        self.body.jumps.push((self.body.primitives.len(), otherwise));
-        self.emit("_jump_if_zero", vec![parameter(operation("b2d", None, Some(condition)))], span);
+        self.body
+            .jumps
+            .push((self.body.primitives.len(), otherwise));
+        self.emit(
+            "_jump_if_zero",
+            vec![parameter(expression::as_data(condition))],
+            span,
+        );
         yes(self);
         let before = self.body.primitives.len();
         self.jump(end, span);
@@ -390,7 +477,12 @@ impl Lower<'_> {
             self.body.primitives.pop();
             self.body.jumps.retain(|(at, _)| *at != before);
             self.body.labels[otherwise] = Some(before);
-            self.body.labels.iter_mut().flatten().filter(|at| **at == before + 1).for_each(|at| *at = before);
+            self.body
+                .labels
+                .iter_mut()
+                .flatten()
+                .filter(|at| **at == before + 1)
+                .for_each(|at| *at = before);
         }
         self.set_label(end);
     }

@@ -2,14 +2,19 @@
 
 use std::rc::Rc;
 
-use bmv2_json::{Expression, ParseState, ParseVset, Parser, ParserOp, ParserOpParameter, Transition as JsonTransition, Value};
+use bmv2_json::{
+    Expression, ParseState, ParseVset, Parser, ParserOp, ParserOpParameter,
+    Transition as JsonTransition, Value,
+};
 use num_bigint::BigInt;
 use num_traits::{One as _, ToPrimitive as _, Zero as _};
 
 use super::headers::Architecture;
 use super::place::{Place, hex_text, parameter};
 use super::{Binding, BlockInstance, Lower, Object, Stage, qualify};
-use crate::ir::{self, Callee, Expr, ExprKind, InstanceKind, Statement, StatementKind, Target, Transition};
+use crate::ir::{
+    self, Callee, Expr, ExprKind, InstanceKind, Statement, StatementKind, Target, Transition,
+};
 use crate::limits;
 use crate::source::Span;
 use crate::types::Type;
@@ -27,7 +32,9 @@ type MaskedValue = (BigInt, BigInt);
 impl Lower<'_> {
     pub fn lower_parser(&mut self, block: &Rc<BlockInstance>, places: &Architecture) {
         self.stage = Stage::Parser;
-        let InstanceKind::Parser(id) = block.kind else { return };
+        let InstanceKind::Parser(id) = block.kind else {
+            return;
+        };
         let parser = &self.program.parsers[id];
         let bindings = [
             Binding::Object(Object::Packet),
@@ -41,11 +48,21 @@ impl Lower<'_> {
         self.straight = true;
         let start = self.run_parser(block, parser, None);
         self.straight = false;
-        self.json.parsers.push(Parser { name: "parser".to_owned(), id: 0, init_state: start, parse_states: std::mem::take(&mut self.states) });
+        self.json.parsers.push(Parser {
+            name: "parser".to_owned(),
+            id: 0,
+            init_state: start,
+            parse_states: std::mem::take(&mut self.states),
+        });
     }
 
     /// Lowers all states of a parser whose parameters are bound; the name of the first one.
-    fn run_parser(&mut self, block: &BlockInstance, parser: &ir::Parser, accept: Option<String>) -> String {
+    fn run_parser(
+        &mut self,
+        block: &BlockInstance,
+        parser: &ir::Parser,
+        accept: Option<String>,
+    ) -> String {
         for (parameter, binding) in &block.arguments {
             self.env.insert(*parameter, binding.clone());
         }
@@ -54,8 +71,16 @@ impl Lower<'_> {
         for id in &parser.value_sets {
             self.value_set(*id);
         }
-        let prefix = if accept.is_some() { format!("{}_", block.path) } else { String::new() };
-        let names: Vec<String> = parser.states.iter().map(|state| self.fresh(&format!("{prefix}{}", state.name))).collect();
+        let prefix = if accept.is_some() {
+            format!("{}_", block.path)
+        } else {
+            String::new()
+        };
+        let names: Vec<String> = parser
+            .states
+            .iter()
+            .map(|state| self.fresh(&format!("{prefix}{}", state.name)))
+            .collect();
         let exits = Exits { names, accept };
         let mut first = exits.names.get(parser.start).cloned().unwrap_or_default();
         if !parser.variables.is_empty() {
@@ -67,7 +92,15 @@ impl Lower<'_> {
                 self.declare(*id, init.as_ref());
             }
             self.drain(parser.span);
-            self.end_state(Vec::new(), vec![default_transition(Some(start))], parser.span);
+            if self.parser_ops.is_empty() {
+                first = start;
+            } else {
+                self.end_state(
+                    Vec::new(),
+                    vec![default_transition(Some(start))],
+                    parser.span,
+                );
+            }
         }
         for (state, name) in parser.states.iter().zip(&exits.names) {
             self.current_state.clone_from(name);
@@ -86,18 +119,35 @@ impl Lower<'_> {
         if self.json.parse_vsets.iter().any(|known| known.name == name) {
             return;
         }
-        let size = self.constant(&set.size).and_then(|size| size.to_u64()).unwrap_or(0);
+        let size = self
+            .constant(&set.size)
+            .and_then(|size| size.to_u64())
+            .unwrap_or(0);
         let Some(compressed_bitwidth) = self.program.width(&set.ty) else {
-            self.sink.error("E0604", set.span, "a value set holds values of a fixed width");
+            self.sink.error(
+                "E0604",
+                set.span,
+                "a value set holds values of a fixed width",
+            );
             return;
         };
         let json_id = self.json.parse_vsets.len() as u32;
         let max_size = u32::try_from(size).ok();
-        self.json.parse_vsets.push(ParseVset { name: name.clone(), id: json_id, compressed_bitwidth, max_size });
+        self.json.parse_vsets.push(ParseVset {
+            name: name.clone(),
+            id: json_id,
+            compressed_bitwidth,
+            max_size,
+        });
         self.resources.value_sets.push((name, id, size));
     }
 
-    fn end_state(&mut self, transition_key: Vec<Value>, transitions: Vec<JsonTransition>, span: Span) {
+    fn end_state(
+        &mut self,
+        transition_key: Vec<Value>,
+        transitions: Vec<JsonTransition>,
+        span: Span,
+    ) {
         let state = ParseState {
             name: self.current_state.clone(),
             id: self.states.len() as u32,
@@ -118,10 +168,22 @@ impl Lower<'_> {
             }
             let source_info = primitive.source_info.clone();
             let op = if primitive.op == "assign" {
-                let parameters = primitive.parameters.into_iter().map(ParserOpParameter::Value).collect();
-                ParserOp { parameters, op: "set".to_owned(), source_info }
+                let parameters = primitive
+                    .parameters
+                    .into_iter()
+                    .map(ParserOpParameter::Value)
+                    .collect();
+                ParserOp {
+                    parameters,
+                    op: "set".to_owned(),
+                    source_info,
+                }
             } else {
-                ParserOp { parameters: vec![ParserOpParameter::Primitive(primitive)], op: "primitive".to_owned(), source_info }
+                ParserOp {
+                    parameters: vec![ParserOpParameter::Primitive(primitive)],
+                    op: "primitive".to_owned(),
+                    source_info,
+                }
             };
             self.parser_ops.push(op);
         }
@@ -129,17 +191,29 @@ impl Lower<'_> {
 
     fn operation(&mut self, op: &str, parameters: Vec<Value>, span: Span) {
         self.drain(span);
-        let parameters = parameters.into_iter().map(ParserOpParameter::Value).collect();
+        let parameters = parameters
+            .into_iter()
+            .map(ParserOpParameter::Value)
+            .collect();
         let source_info = self.source_info(span);
-        self.parser_ops.push(ParserOp { parameters, op: op.to_owned(), source_info });
+        self.parser_ops.push(ParserOp {
+            parameters,
+            op: op.to_owned(),
+            source_info,
+        });
     }
 
     fn state_statements(&mut self, statements: &[Statement]) {
         for statement in statements {
             match &statement.kind {
                 StatementKind::Block(inner) => self.state_statements(inner),
-                StatementKind::If(condition, yes, no) => self.state_if(condition, yes, no, statement.span),
-                StatementKind::Call(Expr { kind: ExprKind::Call(call), .. }) if matches!(call.callee, Callee::ApplyBlock(_)) => {
+                StatementKind::If(condition, yes, no) => {
+                    self.state_if(condition, yes, no, statement.span)
+                }
+                StatementKind::Call(Expr {
+                    kind: ExprKind::Call(call),
+                    ..
+                }) if matches!(call.callee, Callee::ApplyBlock(_)) => {
                     if let Callee::ApplyBlock(object) = &call.callee {
                         self.sub_parser(object, &call.arguments, statement.span);
                     }
@@ -162,29 +236,57 @@ impl Lower<'_> {
         self.assign(&flag, &condition);
         self.drain(span);
         let base = self.current_state.clone();
-        let (then, otherwise, behind) = (self.fresh(&format!("{base}_true")), self.fresh(&format!("{base}_false")), self.fresh(&format!("{base}_join")));
-        let taken = JsonTransition { kind: Some("hexstr".to_owned()), value: Some("0x01".to_owned()), mask: None, next_state: Some(then.clone()) };
-        self.end_state(vec![self.read_raw(&flag).0], vec![taken, default_transition(Some(otherwise.clone()))], span);
+        let (then, otherwise, behind) = (
+            self.fresh(&format!("{base}_true")),
+            self.fresh(&format!("{base}_false")),
+            self.fresh(&format!("{base}_join")),
+        );
+        let taken = JsonTransition {
+            kind: Some("hexstr".to_owned()),
+            value: Some("0x01".to_owned()),
+            mask: None,
+            next_state: Some(then.clone()),
+        };
+        self.end_state(
+            vec![self.read_raw(&flag).0],
+            vec![taken, default_transition(Some(otherwise.clone()))],
+            span,
+        );
         for (name, body) in [(then, yes), (otherwise, no)] {
             self.current_state = name;
             self.state_statements(body);
-            self.end_state(Vec::new(), vec![default_transition(Some(behind.clone()))], span);
+            self.end_state(
+                Vec::new(),
+                vec![default_transition(Some(behind.clone()))],
+                span,
+            );
         }
         self.current_state = behind;
     }
 
     fn sub_parser(&mut self, object: &Expr, arguments: &[Option<Expr>], span: Span) {
-        let Some(Object::Block(block)) = self.object(object) else { return self.unsupported(span, "apply() of this") };
-        let InstanceKind::Parser(id) = block.kind else { return };
+        let Some(Object::Block(block)) = self.object(object) else {
+            return self.unsupported(span, "apply() of this");
+        };
+        let InstanceKind::Parser(id) = block.kind else {
+            return;
+        };
         if self.depth >= limits::INLINE_DEPTH {
-            self.sink.error("E0603", span, format!("parsers are nested more than {} deep", limits::INLINE_DEPTH));
+            self.sink.error(
+                "E0603",
+                span,
+                format!("parsers are nested more than {} deep", limits::INLINE_DEPTH),
+            );
             return;
         }
         let parser = &self.program.parsers[id];
         let saved = (self.env.clone(), self.instances.clone());
         let copies = self.bind_block(&parser.parameters, arguments, None, span);
         self.drain(span);
-        let (caller, ops) = (self.current_state.clone(), std::mem::take(&mut self.parser_ops));
+        let (caller, ops) = (
+            self.current_state.clone(),
+            std::mem::take(&mut self.parser_ops),
+        );
         let behind = self.fresh(&format!("{caller}_cont"));
         self.depth += 1;
         let start = self.run_parser(&block, parser, Some(behind.clone()));
@@ -206,7 +308,9 @@ impl Lower<'_> {
                 }
             }
             ("extract", [target, Some(length)]) => {
-                let Some(target) = self.extracted(target.as_ref(), span) else { return };
+                let Some(target) = self.extracted(target.as_ref(), span) else {
+                    return;
+                };
                 let length = self.resolve(length);
                 let length = self.value(&length);
                 let length = Value::Expression(Box::new(Expression::Value(length)));
@@ -230,17 +334,25 @@ impl Lower<'_> {
         };
         match self.place(target) {
             Some(Place::Header { name, .. }) => Some(Value::Regular(name)),
-            Some(Place::Next { stack, element }) if self.program.is_header(&element) => Some(Value::Stack(stack)),
-            Some(Place::NextMember { stack, member, .. }) => Some(Value::UnionStack((stack, member))),
+            Some(Place::Next { stack, element }) if self.program.is_header(&element) => {
+                Some(Value::Stack(stack))
+            }
+            Some(Place::NextMember { stack, member, .. }) => {
+                Some(Value::UnionStack((stack, member)))
+            }
             _ => {
-                self.sink.error("E0421", target.span, "extract takes a header").help("a struct is extracted header by header");
+                self.sink
+                    .error("E0421", target.span, "extract takes a header")
+                    .help("a struct is extracted header by header");
                 None
             }
         }
     }
 
     pub fn verify(&mut self, arguments: &[Option<Expr>], span: Span) {
-        let [Some(condition), Some(error)] = arguments else { return };
+        let [Some(condition), Some(error)] = arguments else {
+            return;
+        };
         let (condition, error) = (self.resolve(condition), self.resolve(error));
         let (condition, error) = (self.value(&condition), self.value(&error));
         self.operation("verify", vec![condition, error], span);
@@ -259,8 +371,14 @@ impl Lower<'_> {
         let mut offset = 0;
         for field in self.fields(&place) {
             let (target, field_type) = self.read_raw(&field);
-            let width = field_type.and_then(|ty| self.program.width(&ty)).unwrap_or(0);
-            self.emit("assign", vec![target, Value::Lookahead((offset, width))], span);
+            let width = field_type
+                .and_then(|ty| self.program.width(&ty))
+                .unwrap_or(0);
+            self.emit(
+                "assign",
+                vec![target, Value::Lookahead((offset, width))],
+                span,
+            );
             offset += width;
         }
         Some(place)
@@ -271,7 +389,11 @@ impl Lower<'_> {
             Target::Accept => exits.accept.clone(),
             Target::Reject => {
                 self.sink
-                    .warning("W0613", span, "simple_switch has no `reject`: the packet goes on to ingress")
+                    .warning(
+                        "W0613",
+                        span,
+                        "simple_switch has no `reject`: the packet goes on to ingress",
+                    )
                     .help("use `verify` to set parser_error, and look at it in ingress");
                 None
             }
@@ -287,9 +409,13 @@ impl Lower<'_> {
             }
             Transition::Select(keys, cases) => {
                 let resolved: Vec<Expr> = keys.iter().map(|key| self.resolve(key)).collect();
-                let operands: Vec<Value> = resolved.iter().map(|key| self.select_key(key)).collect();
+                let operands: Vec<Value> =
+                    resolved.iter().map(|key| self.select_key(key)).collect();
                 self.drain(span);
-                let widths: Vec<u32> = keys.iter().map(|key| self.program.width(&key.ty).unwrap_or(0)).collect();
+                let widths: Vec<u32> = keys
+                    .iter()
+                    .map(|key| self.program.width(&key.ty).unwrap_or(0))
+                    .collect();
                 let mut transitions = Vec::new();
                 for (sets, target, case_span) in cases {
                     let next = self.target(target, exits, *case_span);
@@ -303,7 +429,7 @@ impl Lower<'_> {
     /// A key as simple_switch takes it: a field, or what lies ahead.
     fn select_key(&mut self, key: &Expr) -> Value {
         if let ExprKind::Call(call) = &key.kind
-            && let Callee::ExternMethod(_, _, method, _) = &call.callee
+            && let Callee::ExternMethod(_, method) = &call.callee
             && &**method == "lookahead"
             && let Some(width) = self.program.width(&key.ty)
         {
@@ -315,13 +441,24 @@ impl Lower<'_> {
             computed => {
                 let temp = self.temp("key", &key.ty, key.span);
                 let (target, _) = self.read_raw(&temp);
-                self.emit("assign", vec![target.clone(), parameter(computed)], key.span);
+                self.emit(
+                    "assign",
+                    vec![target.clone(), parameter(computed)],
+                    key.span,
+                );
                 target
             }
         }
     }
 
-    fn case(&mut self, sets: &[Expr], widths: &[u32], next: Option<String>, span: Span, out: &mut Vec<JsonTransition>) {
+    fn case(
+        &mut self,
+        sets: &[Expr],
+        widths: &[u32],
+        next: Option<String>,
+        span: Span,
+        out: &mut Vec<JsonTransition>,
+    ) {
         if let [only] = sets {
             if matches!(only.kind, ExprKind::DontCare) {
                 out.push(default_transition(next));
@@ -329,26 +466,50 @@ impl Lower<'_> {
             }
             if let ExprKind::ValueSet(id) = only.kind {
                 let set = &self.program.value_sets[id];
-                let name = ir::name_annotation(&set.annotations).unwrap_or_else(|| set.name.to_string());
+                let name =
+                    ir::name_annotation(&set.annotations).unwrap_or_else(|| set.name.to_string());
                 let value = Some(qualify(&self.path, &name));
-                out.push(JsonTransition { kind: Some("parse_vset".to_owned()), value, mask: None, next_state: next });
+                out.push(JsonTransition {
+                    kind: Some("parse_vset".to_owned()),
+                    value,
+                    mask: None,
+                    next_state: next,
+                });
                 return;
             }
         }
         let mut combined: Vec<MaskedValue> = vec![(BigInt::zero(), BigInt::zero())];
         let mut bytes = 0;
         for (set, width) in sets.iter().zip(widths) {
-            let Some(parts) = self.masked_values(set, *width) else { return };
+            let Some(parts) = self.masked_values(set, *width) else {
+                return;
+            };
             bytes += width.div_ceil(8);
             if combined.len() * parts.len() > limits::SELECT_CASES {
-                self.sink.error("E0603", span, format!("this case becomes more than {} transitions", limits::SELECT_CASES)).help("use masks instead of ranges");
+                self.sink
+                    .error(
+                        "E0603",
+                        span,
+                        format!(
+                            "this case becomes more than {} transitions",
+                            limits::SELECT_CASES
+                        ),
+                    )
+                    .help("use masks instead of ranges");
                 return;
             }
             let padded = width.div_ceil(8) * 8;
-            let join = |(value, bits): &MaskedValue, part: &MaskedValue| ((value << padded) + &part.0, (bits << padded) + &part.1);
-            combined = combined.iter().flat_map(|left| parts.iter().map(move |part| join(left, part))).collect();
+            let join = |(value, bits): &MaskedValue, part: &MaskedValue| {
+                ((value << padded) + &part.0, (bits << padded) + &part.1)
+            };
+            combined = combined
+                .iter()
+                .flat_map(|left| parts.iter().map(move |part| join(left, part)))
+                .collect();
         }
-        let exact: BigInt = widths.iter().fold(BigInt::zero(), |all, width| (all << (width.div_ceil(8) * 8)) + mask(*width));
+        let exact: BigInt = widths.iter().fold(BigInt::zero(), |all, width| {
+            (all << (width.div_ceil(8) * 8)) + mask(*width)
+        });
         for (value, bits) in combined {
             if bits.is_zero() {
                 out.push(default_transition(next.clone()));
@@ -356,7 +517,12 @@ impl Lower<'_> {
             }
             let width = bytes * 8;
             let mask = (bits != exact).then(|| hex_text(&bits, width));
-            out.push(JsonTransition { kind: Some("hexstr".to_owned()), value: Some(hex_text(&value, width)), mask, next_state: next.clone() });
+            out.push(JsonTransition {
+                kind: Some("hexstr".to_owned()),
+                value: Some(hex_text(&value, width)),
+                mask,
+                next_state: next.clone(),
+            });
         }
     }
 
@@ -366,7 +532,11 @@ impl Lower<'_> {
         let number = |lower: &mut Self, expr: &Expr| match lower.constant(expr) {
             Some(value) => Some(wrap(&value, width, false)),
             None => {
-                lower.sink.error("E0502", expr.span, "what a key is matched with must be known at compile time");
+                lower.sink.error(
+                    "E0502",
+                    expr.span,
+                    "what a key is matched with must be known at compile time",
+                );
                 None
             }
         };
@@ -379,7 +549,11 @@ impl Lower<'_> {
             ExprKind::Range(low, high) => {
                 let (low, high) = (number(self, low)?, number(self, high)?);
                 if low > high {
-                    self.sink.error("E0509", set.span, format!("the range {low}..{high} is empty"));
+                    self.sink.error(
+                        "E0509",
+                        set.span,
+                        format!("the range {low}..{high} is empty"),
+                    );
                     return None;
                 }
                 Some(prefixes(low, &high, width))
@@ -397,7 +571,10 @@ impl Lower<'_> {
 fn prefixes(mut low: BigInt, high: &BigInt, width: u32) -> Vec<MaskedValue> {
     let mut out = Vec::new();
     while low <= *high {
-        let aligned = low.trailing_zeros().unwrap_or(u64::from(width)).min(u64::from(width));
+        let aligned = low
+            .trailing_zeros()
+            .unwrap_or(u64::from(width))
+            .min(u64::from(width));
         let mut free = aligned as u32;
         while free > 0 && &low + (BigInt::one() << free) - 1 > *high {
             free -= 1;
@@ -410,5 +587,10 @@ fn prefixes(mut low: BigInt, high: &BigInt, width: u32) -> Vec<MaskedValue> {
 }
 
 fn default_transition(next_state: Option<String>) -> JsonTransition {
-    JsonTransition { kind: Some("default".to_owned()), value: None, mask: None, next_state }
+    JsonTransition {
+        kind: Some("default".to_owned()),
+        value: None,
+        mask: None,
+        next_state,
+    }
 }

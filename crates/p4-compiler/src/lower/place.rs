@@ -13,31 +13,72 @@ use crate::types::const_eval::mask;
 #[derive(Clone, Debug)]
 pub enum Place {
     /// A field of a header or of metadata.
-    Field { header: String, field: String, ty: Type },
-    Header { name: String, id: StructId },
-    Union { name: String, id: StructId },
-    Stack { name: String, element: Type, size: u32 },
+    Field {
+        header: String,
+        field: String,
+        ty: Type,
+    },
+    Header {
+        name: String,
+        id: StructId,
+    },
+    Union {
+        name: String,
+        id: StructId,
+    },
+    Stack {
+        name: String,
+        element: Type,
+        size: u32,
+    },
     /// A struct's or tuple's members, in order.
     Members(Vec<Place>),
     /// An action's parameter.
     Data(u32, Type),
     /// `stack.last`, in a parser.
-    Last { stack: String, id: StructId },
+    Last {
+        stack: String,
+        id: StructId,
+    },
     /// `stack.next`, in a parser.
-    Next { stack: String, element: Type },
+    Next {
+        stack: String,
+        element: Type,
+    },
     /// A member of `stack.next`, where the elements are unions.
-    NextMember { stack: String, member: String, id: StructId },
+    NextMember {
+        stack: String,
+        member: String,
+    },
     /// An element whose index is known at run time only.
-    Element { stack: String, index: Value, id: StructId },
+    Element {
+        stack: String,
+        index: Value,
+        id: StructId,
+    },
     /// A field of such an element.
-    ElementField { stack: String, index: Value, position: u32, ty: Type },
+    ElementField {
+        stack: String,
+        index: Value,
+        position: u32,
+        ty: Type,
+    },
     /// A field of `stack.last`.
-    LastField { stack: String, field: String, ty: Type },
+    LastField {
+        stack: String,
+        field: String,
+        ty: Type,
+    },
 }
 
 /// An operation as an operand.
 pub fn operation(op: &str, left: Option<Value>, right: Option<Value>) -> Value {
-    let op = Operation { op: op.to_owned(), left: left.map(Operand::Value), right: right.map(Operand::Value), cond: None };
+    let op = Operation {
+        op: op.to_owned(),
+        left: left.map(Operand::Value),
+        right: right.map(Operand::Value),
+        cond: None,
+    };
     Value::Expression(Box::new(Expression::Op(op)))
 }
 
@@ -62,7 +103,9 @@ pub fn plain_hex(value: u64) -> Value {
 /// their other name.
 pub fn parameter(value: Value) -> Value {
     match value {
-        Value::Expression(_) | Value::StackField(_) => Value::Expression(Box::new(Expression::Value(value))),
+        Value::Expression(_) | Value::StackField(_) => {
+            Value::Expression(Box::new(Expression::Value(value)))
+        }
         Value::Local(index) => Value::RuntimeData(index),
         other => other,
     }
@@ -72,8 +115,18 @@ impl Lower<'_> {
     /// Cuts a result to its type, as the language's arithmetic does.
     pub fn clamp(&self, value: Value, ty: &Type) -> Value {
         match self.program.underlying(ty) {
-            Type::Bits { width, signed: false } => operation("&", Some(value), Some(hex(&mask(*width), *width))),
-            Type::Bits { width, signed: true } => operation("two_comp_mod", Some(value), Some(plain_hex(u64::from(*width)))),
+            Type::Bits {
+                width,
+                signed: false,
+            } => operation("&", Some(value), Some(hex(&mask(*width), *width))),
+            Type::Bits {
+                width,
+                signed: true,
+            } => operation(
+                "two_comp_mod",
+                Some(value),
+                Some(plain_hex(u64::from(*width))),
+            ),
             _ => value,
         }
     }
@@ -94,27 +147,62 @@ impl Lower<'_> {
     /// The place's content as it is stored.
     pub fn read_raw(&self, place: &Place) -> (Value, Option<Type>) {
         match place {
-            Place::Field { header, field, ty } => (Value::Field((header.clone(), field.clone())), Some(ty.clone())),
+            Place::Field { header, field, ty } => (
+                Value::Field((header.clone(), field.clone())),
+                Some(ty.clone()),
+            ),
             Place::Data(index, ty) => (Value::Local(*index), Some(ty.clone())),
-            Place::LastField { stack, field, ty } => (Value::StackField((stack.clone(), field.clone())), Some(ty.clone())),
-            Place::ElementField { stack, index, position, ty } => {
-                let element = operation("dereference_header_stack", Some(Value::HeaderStack(stack.clone())), Some(index.clone()));
+            Place::LastField { stack, field, ty } => (
+                Value::StackField((stack.clone(), field.clone())),
+                Some(ty.clone()),
+            ),
+            Place::ElementField {
+                stack,
+                index,
+                position,
+                ty,
+            } => {
+                let element = operation(
+                    "dereference_header_stack",
+                    Some(Value::HeaderStack(stack.clone())),
+                    Some(index.clone()),
+                );
                 let access = Operation {
                     op: "access_field".to_owned(),
                     left: Some(Operand::Value(element)),
                     right: Some(Operand::Index(*position)),
                     cond: None,
                 };
-                (Value::Expression(Box::new(Expression::Op(access))), Some(ty.clone()))
+                (
+                    Value::Expression(Box::new(Expression::Op(access))),
+                    Some(ty.clone()),
+                )
             }
             Place::Header { name, .. } => (Value::Header(name.clone()), None),
             Place::Union { name, .. } => (Value::HeaderUnion(name.clone()), None),
-            Place::Stack { name, element, .. } if self.program.is_union(element) => (Value::HeaderUnionStack(name.clone()), None),
-            Place::Stack { name, .. } => (Value::HeaderStack(name.clone()), None),
-            Place::Element { stack, index, .. } => {
-                (operation("dereference_header_stack", Some(Value::HeaderStack(stack.clone())), Some(index.clone())), None)
+            Place::Stack { name, element, .. } if self.program.is_union(element) => {
+                (Value::HeaderUnionStack(name.clone()), None)
             }
-            Place::Last { stack, .. } | Place::Next { stack, .. } | Place::NextMember { stack, .. } => (Value::HeaderStack(stack.clone()), None),
+            Place::Stack { name, .. } => (Value::HeaderStack(name.clone()), None),
+            Place::Element { stack, index, .. } => (
+                operation(
+                    "dereference_header_stack",
+                    Some(Value::HeaderStack(stack.clone())),
+                    Some(index.clone()),
+                ),
+                None,
+            ),
+            Place::Last { stack, .. } => {
+                let whole = || Some(Value::HeaderStack(stack.clone()));
+                let last = operation("last_stack_index", None, whole());
+                (
+                    operation("dereference_header_stack", whole(), Some(last)),
+                    None,
+                )
+            }
+            Place::Next { stack, .. } | Place::NextMember { stack, .. } => {
+                (Value::HeaderStack(stack.clone()), None)
+            }
             Place::Members(_) => (Value::Hexstr("0x0".to_owned()), None),
         }
     }
@@ -124,9 +212,20 @@ impl Lower<'_> {
         match ty {
             Type::Struct(id) => {
                 let fields = &self.program.structs[*id].fields;
-                Place::Members(fields.iter().map(|field| self.field_place(header, &format!("{prefix}.{}", field.name), &field.ty)).collect())
+                Place::Members(
+                    fields
+                        .iter()
+                        .map(|field| {
+                            self.field_place(header, &format!("{prefix}.{}", field.name), &field.ty)
+                        })
+                        .collect(),
+                )
             }
-            _ => Place::Field { header: header.to_owned(), field: prefix.to_owned(), ty: ty.clone() },
+            _ => Place::Field {
+                header: header.to_owned(),
+                field: prefix.to_owned(),
+                ty: ty.clone(),
+            },
         }
     }
 
@@ -150,12 +249,24 @@ impl Lower<'_> {
                 self.element_place(place, index)
             }
             ExprKind::Stack(inner, property) => match (self.place(inner)?, property) {
-                (Place::Stack { name, element: Type::Struct(id), .. }, StackProperty::Last) => Some(Place::Last { stack: name, id }),
-                (Place::Stack { name, element, .. }, StackProperty::Next) => Some(Place::Next { stack: name, element }),
+                (
+                    Place::Stack {
+                        name,
+                        element: Type::Struct(id),
+                        ..
+                    },
+                    StackProperty::Last,
+                ) => Some(Place::Last { stack: name, id }),
+                (Place::Stack { name, element, .. }, StackProperty::Next) => Some(Place::Next {
+                    stack: name,
+                    element,
+                }),
                 _ => None,
             },
             ExprKind::Call(_) => self.call_place(expr),
-            ExprKind::List(_) if matches!(expr.ty, Type::Struct(_) | Type::Tuple(_) | Type::ListOf(_)) => {
+            ExprKind::List(_)
+                if matches!(expr.ty, Type::Struct(_) | Type::Tuple(_) | Type::ListOf(_)) =>
+            {
                 let ty = self.closed_type(&expr.ty);
                 let temp = self.temp("tmp", &ty, expr.span);
                 self.assign(&temp, expr);
@@ -185,17 +296,32 @@ impl Lower<'_> {
             Place::Members(members) => members.get(index).cloned(),
             Place::Header { name, .. } => Some(self.field_place(&name, &field.name, &field.ty)),
             Place::Union { name, .. } => match field.ty {
-                Type::Struct(member) => Some(Place::Header { name: format!("{name}.{}", field.name), id: member }),
+                Type::Struct(member) => Some(Place::Header {
+                    name: format!("{name}.{}", field.name),
+                    id: member,
+                }),
                 _ => None,
             },
-            Place::Last { stack, .. } => Some(Place::LastField { stack, field: field.name.to_string(), ty: field.ty.clone() }),
+            Place::Last { stack, .. } => Some(Place::LastField {
+                stack,
+                field: field.name.to_string(),
+                ty: field.ty.clone(),
+            }),
             Place::Next { stack, .. } => match field.ty {
-                Type::Struct(member) => Some(Place::NextMember { stack, member: field.name.to_string(), id: member }),
+                Type::Struct(_) => Some(Place::NextMember {
+                    stack,
+                    member: field.name.to_string(),
+                }),
                 _ => None,
             },
-            Place::Element { stack, index: at, .. } => {
-                Some(Place::ElementField { stack, index: at, position: index as u32, ty: field.ty.clone() })
-            }
+            Place::Element {
+                stack, index: at, ..
+            } => Some(Place::ElementField {
+                stack,
+                index: at,
+                position: index as u32,
+                ty: field.ty.clone(),
+            }),
             _ => None,
         }
     }
@@ -207,11 +333,19 @@ impl Lower<'_> {
                 ExprKind::Int(at) => members.get(at.to_usize()?).cloned(),
                 _ => None,
             },
-            Place::Stack { name, element: Type::Struct(id), .. } => match &index.kind {
+            Place::Stack {
+                name,
+                element: Type::Struct(id),
+                ..
+            } => match &index.kind {
                 ExprKind::Int(at) => Some(self.element_of(&name, id, at)),
                 _ => {
                     let index = self.value(&index);
-                    Some(Place::Element { stack: name, index, id })
+                    Some(Place::Element {
+                        stack: name,
+                        index,
+                        id,
+                    })
                 }
             },
             _ => None,
@@ -230,22 +364,49 @@ impl Lower<'_> {
     /// Every scalar, header, union and stack inside a place, with its type.
     pub fn leaves(&self, place: &Place) -> Vec<Place> {
         match place {
-            Place::Members(members) => members.iter().flat_map(|member| self.leaves(member)).collect(),
+            Place::Members(members) => members
+                .iter()
+                .flat_map(|member| self.leaves(member))
+                .collect(),
             other => vec![other.clone()],
+        }
+    }
+
+    /// The elements of a stack.
+    pub fn elements(&self, place: &Place) -> Vec<Place> {
+        match place {
+            Place::Stack {
+                name,
+                element: Type::Struct(id),
+                size,
+            } => (0..*size)
+                .map(|at| self.element_of(name, *id, &at.into()))
+                .collect(),
+            _ => Vec::new(),
         }
     }
 
     /// The scalar fields of a place, headers opened.
     pub fn fields(&self, place: &Place) -> Vec<Place> {
         match place {
-            Place::Members(members) => members.iter().flat_map(|member| self.fields(member)).collect(),
+            Place::Members(members) => members
+                .iter()
+                .flat_map(|member| self.fields(member))
+                .collect(),
             Place::Header { name, id } => {
                 let fields = &self.program.structs[*id].fields;
-                fields.iter().flat_map(|field| self.fields(&self.field_place(name, &field.name, &field.ty))).collect()
+                fields
+                    .iter()
+                    .flat_map(|field| self.fields(&self.field_place(name, &field.name, &field.ty)))
+                    .collect()
             }
-            Place::Stack { name, element: Type::Struct(id), size } => {
-                (0..*size).flat_map(|at| self.fields(&self.element_of(name, *id, &at.into()))).collect()
-            }
+            Place::Stack {
+                name,
+                element: Type::Struct(id),
+                size,
+            } => (0..*size)
+                .flat_map(|at| self.fields(&self.element_of(name, *id, &at.into())))
+                .collect(),
             other => vec![other.clone()],
         }
     }
@@ -258,8 +419,11 @@ impl Lower<'_> {
         let right = roots(right);
         roots(left).iter().any(|(header, field)| {
             right.iter().any(|(other, other_field)| {
-                let near = header == other || header.starts_with(&format!("{other}[")) || other.starts_with(&format!("{header}["))
-                    || header.starts_with(&format!("{other}.")) || other.starts_with(&format!("{header}."));
+                let near = header == other
+                    || header.starts_with(&format!("{other}["))
+                    || other.starts_with(&format!("{header}["))
+                    || header.starts_with(&format!("{other}."))
+                    || other.starts_with(&format!("{header}."));
                 near && (field.is_none() || other_field.is_none() || field == other_field)
             })
         })
@@ -270,9 +434,15 @@ impl Lower<'_> {
 fn root(place: &Place) -> (String, Option<String>) {
     match place {
         Place::Field { header, field, .. } => (header.clone(), Some(field.clone())),
-        Place::Header { name, .. } | Place::Union { name, .. } | Place::Stack { name, .. } => (name.clone(), None),
-        Place::Last { stack, .. } | Place::Next { stack, .. } | Place::NextMember { stack, .. } => (stack.clone(), None),
-        Place::Element { stack, .. } | Place::ElementField { stack, .. } | Place::LastField { stack, .. } => (stack.clone(), None),
+        Place::Header { name, .. } | Place::Union { name, .. } | Place::Stack { name, .. } => {
+            (name.clone(), None)
+        }
+        Place::Last { stack, .. } | Place::Next { stack, .. } | Place::NextMember { stack, .. } => {
+            (stack.clone(), None)
+        }
+        Place::Element { stack, .. }
+        | Place::ElementField { stack, .. }
+        | Place::LastField { stack, .. } => (stack.clone(), None),
         Place::Data(index, _) => ("$data".to_owned(), Some(index.to_string())),
         Place::Members(_) => (String::new(), None),
     }

@@ -1,6 +1,8 @@
 //! Tables: keys, entries, default actions and the externs that tables own.
 
-use bmv2_json::{ActionEntry, ActionProfile, DefaultEntry, Entry, MatchKey, Selector, Table, TableKey, Value};
+use bmv2_json::{
+    ActionEntry, ActionProfile, DefaultEntry, Entry, MatchKey, Selector, Table, TableKey, Value,
+};
 use num_bigint::BigInt;
 use num_traits::{ToPrimitive as _, Zero as _};
 
@@ -18,9 +20,15 @@ impl Lower<'_> {
     /// Prepares a table's keys and gives its position among the pipeline's tables.
     pub fn apply_table(&mut self, id: usize, span: Span) -> usize {
         let table = &self.program.tables[id];
-        let name = ir::name_annotation(&table.annotations).unwrap_or_else(|| table.name.to_string());
+        let name =
+            ir::name_annotation(&table.annotations).unwrap_or_else(|| table.name.to_string());
         let name = qualify(&self.path, &name);
-        let keys: Vec<(TableKey, Option<Value>)> = table.keys.iter().enumerate().map(|(at, key)| self.key(&name, at, key)).collect();
+        let keys: Vec<(TableKey, Option<Value>)> = table
+            .keys
+            .iter()
+            .enumerate()
+            .map(|(at, key)| self.key(&name, at, key))
+            .collect();
         self.flush(span);
         if let Some(index) = self.table_index.get(&name) {
             return *index;
@@ -37,7 +45,11 @@ impl Lower<'_> {
     /// The key's field; what is no field is computed into one first.
     fn key(&mut self, table: &str, at: usize, key: &Key) -> (TableKey, Option<Value>) {
         let expr = self.resolve(&key.expr);
-        let match_type = if &*key.match_kind == "optional" { "ternary" } else { &*key.match_kind };
+        let match_type = if &*key.match_kind == "optional" {
+            "ternary"
+        } else {
+            &*key.match_kind
+        };
         let (target, bits, input) = match self.simple_key(&expr) {
             Some((place, bits)) => place_key(&place, bits, self.read_raw(&place).0),
             None => {
@@ -45,7 +57,8 @@ impl Lower<'_> {
                     Some(place) => place.clone(),
                     None => {
                         let place = self.temp("key", &expr.ty, expr.span);
-                        self.key_places.insert((table.to_owned(), at), place.clone());
+                        self.key_places
+                            .insert((table.to_owned(), at), place.clone());
                         place
                     }
                 };
@@ -53,7 +66,12 @@ impl Lower<'_> {
                 place_key(&place, None, self.read_raw(&place).0)
             }
         };
-        let json = TableKey { match_type: match_type.to_owned(), name: Some(key.name.clone()), target, mask: bits };
+        let json = TableKey {
+            match_type: match_type.to_owned(),
+            name: Some(key.name.clone()),
+            target,
+            mask: bits,
+        };
         (json, Some(input))
     }
 
@@ -62,7 +80,14 @@ impl Lower<'_> {
         match &expr.kind {
             ExprKind::Call(call) => match &call.callee {
                 Callee::Builtin(Builtin::IsValid, object) => match self.place(object)? {
-                    Place::Header { name, .. } => Some((Place::Field { header: name, field: "$valid$".to_owned(), ty: Type::Bool }, None)),
+                    Place::Header { name, .. } => Some((
+                        Place::Field {
+                            header: name,
+                            field: "$valid$".to_owned(),
+                            ty: Type::Bool,
+                        },
+                        None,
+                    )),
                     _ => None,
                 },
                 _ => None,
@@ -73,7 +98,9 @@ impl Lower<'_> {
                     (ExprKind::Int(bits), _) => (right, bits),
                     _ => return None,
                 };
-                let (place, None) = self.simple_key(field)? else { return None };
+                let (place, None) = self.simple_key(field)? else {
+                    return None;
+                };
                 let width = self.program.width(&field.ty)?;
                 Some((place, Some(hex_text(bits, width))))
             }
@@ -81,17 +108,31 @@ impl Lower<'_> {
                 place @ Place::Field { .. } => Some((place, None)),
                 _ => None,
             },
-            ExprKind::Cast(inner) if self.program.width(&inner.ty) == self.program.width(&expr.ty) && self.program.underlying(&inner.ty) == self.program.underlying(&expr.ty) => {
+            ExprKind::Cast(inner)
+                if self.program.width(&inner.ty) == self.program.width(&expr.ty)
+                    && self.program.underlying(&inner.ty) == self.program.underlying(&expr.ty) =>
+            {
                 self.simple_key(inner)
             }
             _ => None,
         }
     }
 
-    fn build_table(&mut self, id: usize, name: String, keys: Vec<(TableKey, Option<Value>)>) -> Table {
+    fn build_table(
+        &mut self,
+        id: usize,
+        name: String,
+        keys: Vec<(TableKey, Option<Value>)>,
+    ) -> Table {
         let table = &self.program.tables[id];
-        let selector: Vec<Value> = keys.iter().filter(|(key, _)| key.match_type == "selector").filter_map(|(_, value)| value.clone()).collect();
-        let keys: Vec<TableKey> = keys.into_iter().map(|(key, _)| key).filter(|key| key.match_type != "selector").collect();
+        let (selector, keys): (Vec<_>, Vec<_>) = keys
+            .into_iter()
+            .partition(|(key, _)| key.match_type == "selector");
+        let selector: Vec<Value> = selector
+            .into_iter()
+            .filter_map(|(_, value)| value)
+            .collect();
+        let keys: Vec<TableKey> = keys.into_iter().map(|(key, _)| key).collect();
         let match_type = self.match_type(&keys, table);
         let (mut action_ids, mut actions) = (Vec::new(), Vec::new());
         let mut listed = Vec::new();
@@ -108,9 +149,15 @@ impl Lower<'_> {
         let supports_timeout = matches!(table.property("support_timeout"), Some(property) if matches!(property.value.kind, ExprKind::Bool(true)));
         let default = self.default_entry(table, &name, &mut action_ids, &mut actions, &mut listed);
         let entries = self.entries(table, &name);
-        let info_default = table.default_action.as_ref().map(|used| self.default_info(used));
+        let info_default = table
+            .default_action
+            .as_ref()
+            .map(|used| self.default_info(used));
         let no_action = || ("NoAction".to_owned(), Vec::new());
-        let entry_count = table.entries.as_ref().map_or(0, |(_, list)| list.len() as u32);
+        let entry_count = table
+            .entries
+            .as_ref()
+            .map_or(0, |(_, list)| list.len() as u32);
         self.resources.tables.push(TableInfo {
             table: id,
             name: name.clone(),
@@ -122,11 +169,7 @@ impl Lower<'_> {
             profile,
             supports_timeout,
         });
-        let (kind, action_profile) = match profile {
-            Some(at) if self.externs[at].kind == "action_selector" => ("indirect_ws", Some(self.externs[at].name.clone())),
-            Some(at) => ("indirect", Some(self.externs[at].name.clone())),
-            None => ("simple", None),
-        };
+        let (kind, action_profile) = self.implementation(profile);
         Table {
             source_info: self.source_info(table.span),
             name,
@@ -135,7 +178,11 @@ impl Lower<'_> {
             match_type,
             kind: kind.to_owned(),
             action_profile,
-            max_size: if entry_count > 0 && table.property("size").is_none() { entry_count } else { u32::try_from(size).unwrap_or(u32::MAX) },
+            max_size: if entry_count > 0 && table.property("size").is_none() {
+                entry_count
+            } else {
+                u32::try_from(size).unwrap_or(u32::MAX)
+            },
             with_counters: counter.is_some(),
             support_timeout: supports_timeout,
             direct_meters: meter.map(|at| self.externs[at].name.clone()),
@@ -148,32 +195,66 @@ impl Lower<'_> {
         }
     }
 
+    /// The table's kind in the JSON, and its action profile.
+    fn implementation(&self, profile: Option<usize>) -> (&'static str, Option<String>) {
+        match profile.map(|at| &self.externs[at]) {
+            Some(object) if object.kind == "action_selector" => {
+                ("indirect_ws", Some(object.name.clone()))
+            }
+            Some(object) => ("indirect", Some(object.name.clone())),
+            None => ("simple", None),
+        }
+    }
+
     fn match_type(&mut self, keys: &[TableKey], table: &ir::Table) -> String {
         let has = |kind: &str| keys.iter().any(|key| key.match_type == kind);
         if keys.iter().filter(|key| key.match_type == "lpm").count() > 1 {
-            self.sink.error("E0608", table.span, format!("table `{}` has more than one lpm key", table.name)).help("make the others ternary");
+            self.sink
+                .error(
+                    "E0608",
+                    table.span,
+                    format!("table `{}` has more than one lpm key", table.name),
+                )
+                .help("make the others ternary");
         }
-        for key in table.keys.iter().filter(|key| !crate::types::table::is_known_match_kind(&key.match_kind)) {
+        for key in table
+            .keys
+            .iter()
+            .filter(|key| !crate::types::table::is_known_match_kind(&key.match_kind))
+        {
             let message = format!("simple_switch does not match with `{}`", key.match_kind);
             self.sink.error("E0608", key.expr.span, message);
         }
-        let kind = ["range", "ternary", "lpm"].into_iter().find(|kind| has(kind)).unwrap_or("exact");
+        let kind = ["range", "ternary", "lpm"]
+            .into_iter()
+            .find(|kind| has(kind))
+            .unwrap_or("exact");
         kind.to_owned()
     }
 
     fn table_size(&mut self, table: &ir::Table) -> u64 {
-        let Some(property) = table.property("size") else { return u64::from(DEFAULT_SIZE) };
+        let Some(property) = table.property("size") else {
+            return u64::from(DEFAULT_SIZE);
+        };
         match self.resolve(&property.value).kind {
             ExprKind::Int(value) => match value.to_u64() {
                 Some(0) => u64::from(DEFAULT_SIZE),
                 Some(size) if size <= u64::from(u32::MAX) => size,
                 _ => {
-                    self.sink.error("E0503", property.span, format!("{value} is not a table's size"));
+                    self.sink.error(
+                        "E0503",
+                        property.span,
+                        format!("{value} is not a table's size"),
+                    );
                     u64::from(DEFAULT_SIZE)
                 }
             },
             _ => {
-                self.sink.error("E0502", property.span, "a table's size must be known at compile time");
+                self.sink.error(
+                    "E0502",
+                    property.span,
+                    "a table's size must be known at compile time",
+                );
                 u64::from(DEFAULT_SIZE)
             }
         }
@@ -184,7 +265,8 @@ impl Lower<'_> {
         let property = table.property(name)?;
         let object = match &property.value.kind {
             ExprKind::Construct(instance) => {
-                let own = ir::name_annotation(&property.annotations).unwrap_or_else(|| format!("{}_{name}", table.name));
+                let own = ir::name_annotation(&property.annotations)
+                    .unwrap_or_else(|| format!("{}_{name}", table.name));
                 let path = self.path.clone();
                 Some(self.instantiate(instance, &own, &path))
             }
@@ -193,7 +275,11 @@ impl Lower<'_> {
         match object {
             Some(Object::Extern(at)) => Some(at),
             _ => {
-                self.sink.error("E0508", property.span, format!("`{name}` needs an extern's instance"));
+                self.sink.error(
+                    "E0508",
+                    property.span,
+                    format!("`{name}` needs an extern's instance"),
+                );
                 None
             }
         }
@@ -201,15 +287,27 @@ impl Lower<'_> {
 
     fn direct(&mut self, table: &ir::Table, property: &str, name: &str) -> Option<usize> {
         let at = self.property_extern(table, property)?;
-        let wanted = if property == "counters" { "direct_counter" } else { "direct_meter" };
+        let wanted = if property == "counters" {
+            "direct_counter"
+        } else {
+            "direct_meter"
+        };
         if self.externs[at].kind != wanted {
-            let span = table.property(property).map_or(table.span, |property| property.span);
-            self.sink.error("E0508", span, format!("`{property}` needs a {wanted}"));
+            let span = table
+                .property(property)
+                .map_or(table.span, |property| property.span);
+            self.sink
+                .error("E0508", span, format!("`{property}` needs a {wanted}"));
             return None;
         }
         if let Some(other) = self.externs[at].bound_to.clone() {
-            let message = format!("`{}` belongs to table `{other}` already", self.externs[at].name);
-            self.sink.error("E0508", table.span, message).help("each table has a direct counter or meter of its own");
+            let message = format!(
+                "`{}` belongs to table `{other}` already",
+                self.externs[at].name
+            );
+            self.sink
+                .error("E0508", table.span, message)
+                .help("each table has a direct counter or meter of its own");
         }
         self.externs[at].bound_to = Some(name.to_owned());
         self.bind_direct(at, name);
@@ -218,17 +316,42 @@ impl Lower<'_> {
 
     fn profile(&mut self, table: &ir::Table, selector: &[Value]) -> Option<usize> {
         let at = self.property_extern(table, "implementation")?;
-        let (name, kind, size) = (self.externs[at].name.clone(), self.externs[at].kind.clone(), self.externs[at].size);
-        if !self.action_profiles.iter().any(|profile| profile.name == name) {
+        let (name, kind, size) = (
+            self.externs[at].name.clone(),
+            self.externs[at].kind.clone(),
+            self.externs[at].size,
+        );
+        if !self
+            .action_profiles
+            .iter()
+            .any(|profile| profile.name == name)
+        {
             let is_selector = kind == "action_selector";
             let algo = self.externs[at].algorithm.clone();
-            let selector = is_selector.then(|| Selector { algo, input: selector.to_vec() });
-            let before: usize = self.json.pipelines.iter().map(|pipeline| pipeline.action_profiles.len()).sum();
+            let selector = is_selector.then(|| Selector {
+                algo,
+                input: selector.to_vec(),
+            });
+            let before: usize = self
+                .json
+                .pipelines
+                .iter()
+                .map(|pipeline| pipeline.action_profiles.len())
+                .sum();
             let id = (before + self.action_profiles.len()) as u32;
             let source_info = self.source_info(self.externs[at].span);
-            self.action_profiles.push(ActionProfile { name, id, source_info, max_size: size, selector });
+            self.action_profiles.push(ActionProfile {
+                name,
+                id,
+                source_info,
+                max_size: size,
+                selector,
+            });
         }
-        self.externs[at].tables.push(qualify(&self.path, &ir::name_annotation(&table.annotations).unwrap_or_else(|| table.name.to_string())));
+        self.externs[at].tables.push(qualify(
+            &self.path,
+            &ir::name_annotation(&table.annotations).unwrap_or_else(|| table.name.to_string()),
+        ));
         Some(at)
     }
 
@@ -241,7 +364,8 @@ impl Lower<'_> {
                 continue;
             }
             number += 1;
-            let id = ir::int_annotation(&self.program.vars[*parameter].annotations, "id").and_then(|ids| ids.first().and_then(|id| id.to_u32()));
+            let id = ir::int_annotation(&self.program.vars[*parameter].annotations, "id")
+                .and_then(|ids| ids.first().and_then(|id| id.to_u32()));
             if let Some(argument) = argument {
                 arguments.push((id.unwrap_or(number), self.resolve(argument)));
             }
@@ -262,11 +386,20 @@ impl Lower<'_> {
                 let action_id = self.lower_action(used.action, &used.arguments, name);
                 let action_data = self.action_data(used);
                 let fixed = table.default_is_const;
-                Some(DefaultEntry { action_id, action_const: fixed, action_data, action_entry_const: fixed })
+                Some(DefaultEntry {
+                    action_id,
+                    action_const: fixed,
+                    action_data,
+                    action_entry_const: fixed,
+                })
             }
             None => {
                 // Without a default action a miss does nothing.
-                let nothing = self.program.actions.iter().position(|action| action.is_global && &*action.name == "NoAction")?;
+                let nothing = self
+                    .program
+                    .actions
+                    .iter()
+                    .position(|action| action.is_global && &*action.name == "NoAction")?;
                 let action_id = self.lower_action(nothing, &[], name);
                 if !action_ids.contains(&action_id) {
                     let action = self.action_name(nothing);
@@ -274,9 +407,21 @@ impl Lower<'_> {
                     actions.push(action.clone());
                     let span = table.span;
                     let body = crate::syntax::ast::AnnotationBody::None;
-                    listed.push((action, vec![ir::Annotation { name: "defaultonly".into(), body, span }]));
+                    listed.push((
+                        action,
+                        vec![ir::Annotation {
+                            name: "defaultonly".into(),
+                            body,
+                            span,
+                        }],
+                    ));
                 }
-                Some(DefaultEntry { action_id, action_const: false, action_data: Vec::new(), action_entry_const: false })
+                Some(DefaultEntry {
+                    action_id,
+                    action_const: false,
+                    action_data: Vec::new(),
+                    action_entry_const: false,
+                })
             }
         }
     }
@@ -288,14 +433,26 @@ impl Lower<'_> {
             if self.program.vars[*parameter].direction != Direction::None {
                 continue;
             }
-            let width = self.program.width(&self.program.vars[*parameter].ty).unwrap_or(0);
-            data.push(match argument.as_ref().and_then(|argument| self.constant(argument)) {
-                Some(value) => hex_text(&unsigned(&value, width), width),
-                None => {
-                    self.sink.error("E0502", used.span, "an action's arguments here must be known at compile time");
-                    String::new()
-                }
-            });
+            let width = self
+                .program
+                .width(&self.program.vars[*parameter].ty)
+                .unwrap_or(0);
+            data.push(
+                match argument
+                    .as_ref()
+                    .and_then(|argument| self.constant(argument))
+                {
+                    Some(value) => hex_text(&unsigned(&value, width), width),
+                    None => {
+                        self.sink.error(
+                            "E0502",
+                            used.span,
+                            "an action's arguments here must be known at compile time",
+                        );
+                        String::new()
+                    }
+                },
+            );
         }
         data
     }
@@ -314,19 +471,44 @@ impl Lower<'_> {
     fn entries(&mut self, table: &ir::Table, name: &str) -> Option<Vec<Entry>> {
         let (is_const, list) = table.entries.as_ref()?;
         if !is_const {
-            self.sink.warning("W0609", table.span, format!("the entries of table `{}` are loaded as constant entries", table.name)).help("write `const entries`");
+            self.sink
+                .warning(
+                    "W0609",
+                    table.span,
+                    format!(
+                        "the entries of table `{}` are loaded as constant entries",
+                        table.name
+                    ),
+                )
+                .help("write `const entries`");
         }
-        let keys: Vec<&Key> = table.keys.iter().filter(|key| &*key.match_kind != "selector").collect();
+        let keys: Vec<&Key> = table
+            .keys
+            .iter()
+            .filter(|key| &*key.match_kind != "selector")
+            .collect();
         let mut out = Vec::new();
         for (position, entry) in list.iter().enumerate() {
-            let match_key = entry.keys.iter().zip(&keys).filter_map(|(set, key)| self.match_key(set, key)).collect();
+            let match_key = entry
+                .keys
+                .iter()
+                .zip(&keys)
+                .filter_map(|(set, key)| self.match_key(set, key))
+                .collect();
             let action_id = self.lower_action(entry.action.action, &entry.action.arguments, name);
             let action_data = self.action_data(&entry.action);
-            let priority = entry.priority.as_ref().and_then(|priority| self.constant(priority)).and_then(|value| value.to_u32());
+            let priority = entry
+                .priority
+                .as_ref()
+                .and_then(|priority| self.constant(priority))
+                .and_then(|value| value.to_u32());
             out.push(Entry {
                 source_info: self.source_info(entry.span),
                 match_key,
-                action_entry: ActionEntry { action_id, action_data },
+                action_entry: ActionEntry {
+                    action_id,
+                    action_data,
+                },
                 priority: priority.unwrap_or(position as u32 + 1),
             });
         }
@@ -350,26 +532,45 @@ impl Lower<'_> {
                 (value.clone(), value, all.clone())
             }
         };
-        let exact_needed = matches!(set.kind, ExprKind::Range(..) | ExprKind::Mask(..) | ExprKind::DontCare);
+        let exact_needed = matches!(
+            set.kind,
+            ExprKind::Range(..) | ExprKind::Mask(..) | ExprKind::DontCare
+        );
         match &*key.match_kind {
             "exact" if exact_needed => {
-                self.sink.error("E0509", set.span, "an exact key is matched with one value").help("make the key ternary");
+                self.sink
+                    .error("E0509", set.span, "an exact key is matched with one value")
+                    .help("make the key ternary");
                 None
             }
             "exact" => Some(MatchKey::Exact { key: text(&low) }),
             "lpm" => match prefix_length(&bits, width) {
-                Some(prefix_length) => Some(MatchKey::Lpm { key: text(&low), prefix_length }),
+                Some(prefix_length) => Some(MatchKey::Lpm {
+                    key: text(&low),
+                    prefix_length,
+                }),
                 None => {
-                    self.sink.error("E0509", set.span, "the mask of an lpm key is ones followed by zeros");
+                    self.sink.error(
+                        "E0509",
+                        set.span,
+                        "the mask of an lpm key is ones followed by zeros",
+                    );
                     None
                 }
             },
-            "range" => Some(MatchKey::Range { start: text(&low), end: text(&high) }),
+            "range" => Some(MatchKey::Range {
+                start: text(&low),
+                end: text(&high),
+            }),
             _ if matches!(set.kind, ExprKind::Range(..)) => {
-                self.sink.error("E0509", set.span, "a range matches only a range key");
+                self.sink
+                    .error("E0509", set.span, "a range matches only a range key");
                 None
             }
-            _ => Some(MatchKey::Ternary { key: text(&low), mask: text(&bits) }),
+            _ => Some(MatchKey::Ternary {
+                key: text(&low),
+                mask: text(&bits),
+            }),
         }
     }
 }
@@ -383,7 +584,11 @@ fn prefix_length(bits: &BigInt, width: u32) -> Option<u32> {
     (0..=width).find(|length| *bits == (mask(*length) << (width - length)))
 }
 
-fn place_key(place: &Place, bits: Option<String>, input: Value) -> ((String, String), Option<String>, Value) {
+fn place_key(
+    place: &Place,
+    bits: Option<String>,
+    input: Value,
+) -> ((String, String), Option<String>, Value) {
     let target = match place {
         Place::Field { header, field, .. } => (header.clone(), field.clone()),
         _ => (String::new(), String::new()),

@@ -1,5 +1,10 @@
 //! The syntax tree: what the grammar of P4_16 gives, with places, nothing resolved.
 
+#![expect(
+    dead_code,
+    reason = "the tree keeps all that the grammar gives, read or not"
+)]
+
 use std::rc::Rc;
 
 use num_bigint::BigInt;
@@ -107,8 +112,6 @@ pub enum ExprKind {
     Struct(Vec<(Ident, Expr)>, bool),
     Range(Expr, Expr),
     Mask(Expr, Expr),
-    /// What could not be read; an error was reported.
-    Error,
 }
 
 #[derive(Clone, Debug)]
@@ -134,7 +137,6 @@ pub enum TypeKind {
     List(Box<Type>),
     Name(Ident, bool, Vec<Type>),
     Stack(Box<Type>, Box<Expr>),
-    Broken,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -266,8 +268,16 @@ pub struct EntrySyntax {
 pub enum Property {
     Key(Vec<KeyElement>),
     Actions(Vec<ActionRef>),
-    Entries { is_const: bool, list: Vec<EntrySyntax> },
-    Other { annotations: Vec<Annotation>, is_const: bool, name: Ident, value: Expr },
+    Entries {
+        is_const: bool,
+        list: Vec<EntrySyntax>,
+    },
+    Other {
+        annotations: Vec<Annotation>,
+        is_const: bool,
+        name: Ident,
+        value: Expr,
+    },
 }
 
 #[derive(Clone, Debug)]

@@ -3,9 +3,10 @@
 use std::rc::Rc;
 
 use super::ast::{
-    Action, ActionRef, Annotation, Control, Declaration, Direction, EntrySyntax, Enum, Expr, Extern, Field, Function, Ident,
-    Instance, KeyElement, Local, Method, Package, Parameter, Parser as ParserDecl, Property, SelectCase, State, Statement,
-    Struct, StructKind, Table, Transition, TypeDef, ValueSet, Variable,
+    Action, ActionRef, Annotation, Control, Declaration, Direction, EntrySyntax, Enum, Expr,
+    Extern, Field, Function, Ident, Instance, KeyElement, Local, Method, Package, Parameter,
+    Parser as ParserDecl, Property, SelectCase, State, Statement, Struct, StructKind, Table,
+    Transition, TypeDef, ValueSet, Variable,
 };
 use super::{Failed, Parsed, Parser};
 use crate::source::Span;
@@ -50,7 +51,9 @@ impl Parser<'_> {
             "header_union" => self.structure(annotations, StructKind::Union),
             "enum" => self.enumeration(annotations),
             "typedef" => self.type_definition(annotations, false),
-            "type" if !self.nth(1).is("=") && !self.nth(1).is(".") => self.type_definition(annotations, true),
+            "type" if !self.nth(1).is("=") && !self.nth(1).is(".") => {
+                self.type_definition(annotations, true)
+            }
             "extern" => self.external(annotations),
             "action" => Ok(Declaration::Action(Rc::new(self.action(annotations)?))),
             "parser" => Ok(Declaration::Parser(Rc::new(self.parser(annotations)?))),
@@ -86,7 +89,13 @@ impl Parser<'_> {
             }
         }
         self.expect("}")?;
-        Ok(Declaration::Struct(Rc::new(Struct { annotations, kind, name, type_parameters, fields })))
+        Ok(Declaration::Struct(Rc::new(Struct {
+            annotations,
+            kind,
+            name,
+            type_parameters,
+            fields,
+        })))
     }
 
     fn field(&mut self) -> Parsed<Field> {
@@ -94,7 +103,11 @@ impl Parser<'_> {
         let ty = self.type_ref()?;
         let name = self.name()?;
         self.semicolon()?;
-        Ok(Field { annotations, ty, name })
+        Ok(Field {
+            annotations,
+            ty,
+            name,
+        })
     }
 
     fn enumeration(&mut self, annotations: Vec<Annotation>) -> Parsed<Declaration> {
@@ -106,13 +119,26 @@ impl Parser<'_> {
         let members = self.list("}", |parser| {
             parser.annotations()?;
             let name = parser.name()?;
-            let value = if parser.eat("=") { Some(parser.expression()?) } else { None };
+            let value = if parser.eat("=") {
+                Some(parser.expression()?)
+            } else {
+                None
+            };
             Ok((name, value))
         })?;
-        Ok(Declaration::Enum(Enum { annotations, underlying, name, members }))
+        Ok(Declaration::Enum(Enum {
+            annotations,
+            underlying,
+            name,
+            members,
+        }))
     }
 
-    fn type_definition(&mut self, annotations: Vec<Annotation>, is_new: bool) -> Parsed<Declaration> {
+    fn type_definition(
+        &mut self,
+        annotations: Vec<Annotation>,
+        is_new: bool,
+    ) -> Parsed<Declaration> {
         self.advance();
         if self.at_word("struct") || self.at_word("header") || self.at_word("enum") {
             return self.unexpected("the name of a type");
@@ -120,7 +146,12 @@ impl Parser<'_> {
         let ty = self.type_ref()?;
         let name = self.name()?;
         self.semicolon()?;
-        Ok(Declaration::TypeDef(TypeDef { annotations, name, ty, is_new }))
+        Ok(Declaration::TypeDef(TypeDef {
+            annotations,
+            name,
+            ty,
+            is_new,
+        }))
     }
 
     fn external(&mut self, annotations: Vec<Annotation>) -> Parsed<Declaration> {
@@ -145,14 +176,20 @@ impl Parser<'_> {
         self.expect("{")?;
         let mut methods = Vec::new();
         while !self.at("}") && !self.at_end() {
-            let result = self.annotations().and_then(|annotations| self.method(annotations, Some(&name)));
+            let result = self
+                .annotations()
+                .and_then(|annotations| self.method(annotations, Some(&name)));
             match result {
                 Ok(method) => methods.push(method),
                 Err(Failed) => self.recover(true),
             }
         }
         self.expect("}")?;
-        Ok(Declaration::Extern(Rc::new(Extern { name, type_parameters, methods })))
+        Ok(Declaration::Extern(Rc::new(Extern {
+            name,
+            type_parameters,
+            methods,
+        })))
     }
 
     fn method(&mut self, annotations: Vec<Annotation>, owner: Option<&Ident>) -> Parsed<Method> {
@@ -164,14 +201,26 @@ impl Parser<'_> {
             let name = self.name()?;
             let parameters = self.parameters()?;
             self.semicolon()?;
-            return Ok(Method { annotations, name, returns: None, type_parameters: Vec::new(), parameters });
+            return Ok(Method {
+                annotations,
+                name,
+                returns: None,
+                type_parameters: Vec::new(),
+                parameters,
+            });
         }
         let returns = Some(self.type_ref()?);
         let name = self.name()?;
         let type_parameters = self.type_parameters()?;
         let parameters = self.parameters()?;
         self.semicolon()?;
-        Ok(Method { annotations, name, returns, type_parameters, parameters })
+        Ok(Method {
+            annotations,
+            name,
+            returns,
+            type_parameters,
+            parameters,
+        })
     }
 
     /// `( parameterList )`.
@@ -190,8 +239,18 @@ impl Parser<'_> {
             }
             let ty = parser.type_ref()?;
             let name = parser.name()?;
-            let default = if parser.eat("=") { Some(parser.expression()?) } else { None };
-            Ok(Parameter { annotations, direction, ty, name, default })
+            let default = if parser.eat("=") {
+                Some(parser.expression()?)
+            } else {
+                None
+            };
+            Ok(Parameter {
+                annotations,
+                direction,
+                ty,
+                name,
+                default,
+            })
         })
     }
 
@@ -200,7 +259,12 @@ impl Parser<'_> {
         let name = self.name()?;
         let parameters = self.parameters()?;
         let body = self.block()?;
-        Ok(Action { annotations, name, parameters, body })
+        Ok(Action {
+            annotations,
+            name,
+            parameters,
+            body,
+        })
     }
 
     fn package(&mut self) -> Parsed<Declaration> {
@@ -209,25 +273,49 @@ impl Parser<'_> {
         let type_parameters = self.type_parameters()?;
         let parameters = self.parameters()?;
         self.semicolon()?;
-        Ok(Declaration::Package(Rc::new(Package { name, type_parameters, parameters })))
+        Ok(Declaration::Package(Rc::new(Package {
+            name,
+            type_parameters,
+            parameters,
+        })))
     }
 
-    fn function_or_instance(&mut self, annotations: Vec<Annotation>, start: Span) -> Parsed<Declaration> {
+    fn function_or_instance(
+        &mut self,
+        annotations: Vec<Annotation>,
+        start: Span,
+    ) -> Parsed<Declaration> {
         let ty = self.type_ref()?;
         if self.at("(") {
-            return Ok(Declaration::Instance(self.instance(annotations, ty, start)?));
+            return Ok(Declaration::Instance(self.instance(
+                annotations,
+                ty,
+                start,
+            )?));
         }
         let name = self.name()?;
         let type_parameters = self.type_parameters()?;
         if !self.at("(") {
-            return self.unexpected("`(`; variables cannot be declared outside of controls and parsers");
+            return self
+                .unexpected("`(`; variables cannot be declared outside of controls and parsers");
         }
         let parameters = self.parameters()?;
         let body = self.block()?;
-        Ok(Declaration::Function(Rc::new(Function { name, returns: ty, type_parameters, parameters, body })))
+        Ok(Declaration::Function(Rc::new(Function {
+            name,
+            returns: ty,
+            type_parameters,
+            parameters,
+            body,
+        })))
     }
 
-    fn instance(&mut self, annotations: Vec<Annotation>, ty: super::ast::Type, start: Span) -> Parsed<Instance> {
+    fn instance(
+        &mut self,
+        annotations: Vec<Annotation>,
+        ty: super::ast::Type,
+        start: Span,
+    ) -> Parsed<Instance> {
         let arguments = self.arguments()?;
         let name = self.name()?;
         if self.eat("=") {
@@ -236,7 +324,13 @@ impl Parser<'_> {
         }
         self.semicolon()?;
         let span = start.to(name.span);
-        Ok(Instance { annotations, ty, arguments, name, span })
+        Ok(Instance {
+            annotations,
+            ty,
+            arguments,
+            name,
+            span,
+        })
     }
 
     fn control(&mut self, annotations: Vec<Annotation>) -> Parsed<Control> {
@@ -245,9 +339,20 @@ impl Parser<'_> {
         let type_parameters = self.type_parameters()?;
         let parameters = self.parameters()?;
         if self.eat(";") {
-            return Ok(Control { annotations, name, type_parameters, parameters, constructor: Vec::new(), body: None });
+            return Ok(Control {
+                annotations,
+                name,
+                type_parameters,
+                parameters,
+                constructor: Vec::new(),
+                body: None,
+            });
         }
-        let constructor = if self.at("(") { self.parameters()? } else { Vec::new() };
+        let constructor = if self.at("(") {
+            self.parameters()?
+        } else {
+            Vec::new()
+        };
         self.expect("{")?;
         let mut locals = Vec::new();
         while !self.at_word("apply") && !self.at("}") && !self.at_end() {
@@ -259,7 +364,14 @@ impl Parser<'_> {
         self.expect_word("apply")?;
         let apply = self.block()?;
         self.expect("}")?;
-        Ok(Control { annotations, name, type_parameters, parameters, constructor, body: Some((locals, apply)) })
+        Ok(Control {
+            annotations,
+            name,
+            type_parameters,
+            parameters,
+            constructor,
+            body: Some((locals, apply)),
+        })
     }
 
     fn local(&mut self) -> Parsed<Local> {
@@ -268,7 +380,9 @@ impl Parser<'_> {
         match self.peek().word().unwrap_or("") {
             "const" => return Ok(Local::Const(self.constant(annotations)?)),
             "action" => return Ok(Local::Action(Rc::new(self.action(annotations)?))),
-            "table" if !self.nth(1).is("=") => return Ok(Local::Table(Rc::new(self.table(annotations)?))),
+            "table" if !self.nth(1).is("=") => {
+                return Ok(Local::Table(Rc::new(self.table(annotations)?)));
+            }
             "valueset" => return self.value_set(annotations),
             _ => {}
         }
@@ -277,7 +391,11 @@ impl Parser<'_> {
             return Ok(Local::Instance(self.instance(annotations, ty, start)?));
         }
         let name = self.name()?;
-        let init = if self.eat("=") { Some(self.expression()?) } else { None };
+        let init = if self.eat("=") {
+            Some(self.expression()?)
+        } else {
+            None
+        };
         self.semicolon()?;
         let span = start.to(name.span);
         Ok(Local::Var(Variable { ty, name, init }, span))
@@ -294,7 +412,12 @@ impl Parser<'_> {
         self.expect(")")?;
         let name = self.name()?;
         self.semicolon()?;
-        Ok(Local::ValueSet(ValueSet { annotations, ty: types.remove(0), size, name }))
+        Ok(Local::ValueSet(ValueSet {
+            annotations,
+            ty: types.remove(0),
+            size,
+            name,
+        }))
     }
 
     fn table(&mut self, annotations: Vec<Annotation>) -> Parsed<Table> {
@@ -309,7 +432,11 @@ impl Parser<'_> {
             }
         }
         self.expect("}")?;
-        Ok(Table { annotations, name, properties })
+        Ok(Table {
+            annotations,
+            name,
+            properties,
+        })
     }
 
     fn property(&mut self) -> Parsed<Property> {
@@ -332,12 +459,20 @@ impl Parser<'_> {
             }
             "entries" => {
                 self.expect("{")?;
-                Ok(Property::Entries { is_const, list: self.braced(Self::entry)? })
+                Ok(Property::Entries {
+                    is_const,
+                    list: self.braced(Self::entry)?,
+                })
             }
             _ => {
                 let value = self.expression()?;
                 self.semicolon()?;
-                Ok(Property::Other { annotations, is_const, name, value })
+                Ok(Property::Other {
+                    annotations,
+                    is_const,
+                    name,
+                    value,
+                })
             }
         }
     }
@@ -360,7 +495,11 @@ impl Parser<'_> {
         let match_kind = self.name()?;
         let annotations = self.annotations()?;
         self.semicolon()?;
-        Ok(KeyElement { annotations, expr, match_kind })
+        Ok(KeyElement {
+            annotations,
+            expr,
+            match_kind,
+        })
     }
 
     fn action_ref(&mut self) -> Parsed<ActionRef> {
@@ -368,8 +507,18 @@ impl Parser<'_> {
         let annotations = self.annotations()?;
         let global = self.eat(".");
         let name = self.name()?;
-        let arguments = if self.at("(") { self.arguments()? } else { Vec::new() };
-        Ok(ActionRef { annotations, name, global, arguments, span: start.to(self.last_span()) })
+        let arguments = if self.at("(") {
+            self.arguments()?
+        } else {
+            Vec::new()
+        };
+        Ok(ActionRef {
+            annotations,
+            name,
+            global,
+            arguments,
+            span: start.to(self.last_span()),
+        })
     }
 
     fn entry(&mut self) -> Parsed<EntrySyntax> {
@@ -388,7 +537,14 @@ impl Parser<'_> {
         let annotations = self.annotations()?;
         let span = start.to(self.last_span());
         self.semicolon()?;
-        Ok(EntrySyntax { annotations, is_const, priority, keys, action, span })
+        Ok(EntrySyntax {
+            annotations,
+            is_const,
+            priority,
+            keys,
+            action,
+            span,
+        })
     }
 
     fn parser(&mut self, annotations: Vec<Annotation>) -> Parsed<ParserDecl> {
@@ -397,9 +553,20 @@ impl Parser<'_> {
         let type_parameters = self.type_parameters()?;
         let parameters = self.parameters()?;
         if self.eat(";") {
-            return Ok(ParserDecl { annotations, name, type_parameters, parameters, constructor: Vec::new(), body: None });
+            return Ok(ParserDecl {
+                annotations,
+                name,
+                type_parameters,
+                parameters,
+                constructor: Vec::new(),
+                body: None,
+            });
         }
-        let constructor = if self.at("(") { self.parameters()? } else { Vec::new() };
+        let constructor = if self.at("(") {
+            self.parameters()?
+        } else {
+            Vec::new()
+        };
         self.expect("{")?;
         let (mut locals, mut states) = (Vec::new(), Vec::new());
         while !self.at("}") && !self.at_end() {
@@ -413,12 +580,24 @@ impl Parser<'_> {
             }
         }
         self.expect("}")?;
-        Ok(ParserDecl { annotations, name, type_parameters, parameters, constructor, body: Some((locals, states)) })
+        Ok(ParserDecl {
+            annotations,
+            name,
+            type_parameters,
+            parameters,
+            constructor,
+            body: Some((locals, states)),
+        })
     }
 
     fn begins_state(&mut self) -> bool {
         let mut scratch = crate::diagnostic::Sink::default();
-        let mut trial = Parser { tokens: self.tokens, at: self.at, depth: self.depth, sink: &mut scratch };
+        let mut trial = Parser {
+            tokens: self.tokens,
+            at: self.at,
+            depth: self.depth,
+            sink: &mut scratch,
+        };
         trial.annotations().is_ok() && trial.at_word("state") && !trial.nth(1).is("=")
     }
 
@@ -435,10 +614,20 @@ impl Parser<'_> {
                 Err(Failed) => self.recover(true),
             }
         }
-        let transition = if self.eat_word("transition") { self.transition()? } else { Transition::None };
+        let transition = if self.eat_word("transition") {
+            self.transition()?
+        } else {
+            Transition::None
+        };
         let span = start.to(name.span);
         self.expect("}")?;
-        Ok(State { annotations, name, statements, transition, span })
+        Ok(State {
+            annotations,
+            name,
+            statements,
+            transition,
+            span,
+        })
     }
 
     fn transition(&mut self) -> Parsed<Transition> {

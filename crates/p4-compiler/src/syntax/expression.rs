@@ -35,11 +35,20 @@ impl Parser<'_> {
     fn make(&mut self, kind: ExprKind, span: Span, below: u16) -> Parsed<Expr> {
         let height = below + 1;
         if height > limits::EXPRESSION_HEIGHT {
-            let message = format!("this expression is more than {} operators high", limits::EXPRESSION_HEIGHT);
-            self.sink.error("E0204", span, message).help("split it with a variable or a constant");
+            let message = format!(
+                "this expression is more than {} operators high",
+                limits::EXPRESSION_HEIGHT
+            );
+            self.sink
+                .error("E0204", span, message)
+                .help("split it with a variable or a constant");
             return Err(Failed);
         }
-        Ok(Expr { kind: Box::new(kind), span, height })
+        Ok(Expr {
+            kind: Box::new(kind),
+            span,
+            height,
+        })
     }
 
     /// `expression`.
@@ -60,14 +69,19 @@ impl Parser<'_> {
 
     /// The operator here, and how many tokens it is made of.
     fn operator(&self) -> Option<(u8, BinaryOp, usize)> {
-        let Tok::Punct(punct) = self.peek().tok else { return None };
+        let Tok::Punct(punct) = self.peek().tok else {
+            return None;
+        };
         if punct == ">" && self.nth(1).is(">") && self.nth(1).joint {
             return Some((8, BinaryOp::Shr, 2));
         }
         if punct == ">" && self.nth(1).is(">=") && self.nth(1).joint {
             return None;
         }
-        BINARY.iter().find(|(text, ..)| *text == punct).map(|(_, strength, op)| (*strength, *op, 1))
+        BINARY
+            .iter()
+            .find(|(text, ..)| *text == punct)
+            .map(|(_, strength, op)| (*strength, *op, 1))
     }
 
     fn binary(&mut self, weakest: u8) -> Parsed<Expr> {
@@ -100,7 +114,9 @@ impl Parser<'_> {
             let (span, height) = (start.to(inner.span), inner.height);
             return self.make(ExprKind::Unary(op, inner), span, height);
         }
-        if self.at("(") && let Some(cast) = self.cast(start)? {
+        if self.at("(")
+            && let Some(cast) = self.cast(start)?
+        {
             return Ok(cast);
         }
         self.postfix()
@@ -136,7 +152,10 @@ impl Parser<'_> {
     fn begins_operand(&self) -> bool {
         match &self.peek().tok {
             Tok::Int(..) | Tok::Str(_) | Tok::Punct("(" | "{" | "!" | "~" | ".") => true,
-            Tok::Word(word) => !RESERVED.contains(&&**word) || matches!(&**word, "true" | "false" | "error" | "bit" | "int" | "this"),
+            Tok::Word(word) => {
+                !RESERVED.contains(&&**word)
+                    || matches!(&**word, "true" | "false" | "error" | "bit" | "int" | "this")
+            }
             _ => false,
         }
     }
@@ -144,7 +163,12 @@ impl Parser<'_> {
     /// Tries a production without messages; on failure nothing is consumed.
     fn speculate<T>(&mut self, inner: impl FnOnce(&mut Parser<'_>) -> Parsed<T>) -> Option<T> {
         let mut scratch = crate::diagnostic::Sink::default();
-        let mut trial = Parser { tokens: self.tokens, at: self.at, depth: self.depth, sink: &mut scratch };
+        let mut trial = Parser {
+            tokens: self.tokens,
+            at: self.at,
+            depth: self.depth,
+            sink: &mut scratch,
+        };
         let result = inner(&mut trial).ok();
         let at = trial.at;
         let result = result.filter(|_| !scratch.has_errors());
@@ -176,10 +200,16 @@ impl Parser<'_> {
                 expr = self.make(kind, start.to(end), height)?;
             } else if self.at("(") {
                 expr = self.call(expr, Vec::new())?;
-            } else if self.at("<") && matches!(*expr.kind, ExprKind::Name(..) | ExprKind::Member(..)) {
+            } else if self.at("<")
+                && matches!(*expr.kind, ExprKind::Name(..) | ExprKind::Member(..))
+            {
                 let Some(types) = self.speculate(|parser| {
                     let types = parser.type_arguments()?;
-                    if parser.at("(") { Ok(types) } else { Err(Failed) }
+                    if parser.at("(") {
+                        Ok(types)
+                    } else {
+                        Err(Failed)
+                    }
                 }) else {
                     return Ok(expr);
                 };
@@ -193,7 +223,13 @@ impl Parser<'_> {
     fn call(&mut self, callee: Expr, types: Vec<Type>) -> Parsed<Expr> {
         let arguments = self.arguments()?;
         let span = callee.span.to(self.last_span());
-        let height = arguments.iter().filter_map(|argument| argument.value.as_ref()).map(|value| value.height).max().unwrap_or(0).max(callee.height);
+        let height = arguments
+            .iter()
+            .filter_map(|argument| argument.value.as_ref())
+            .map(|value| value.height)
+            .max()
+            .unwrap_or(0)
+            .max(callee.height);
         self.make(ExprKind::Call(callee, types, arguments), span, height)
     }
 
@@ -207,8 +243,17 @@ impl Parser<'_> {
             if named {
                 parser.advance();
             }
-            let value = if parser.at_word("_") { parser.advance(); None } else { Some(parser.expression()?) };
-            Ok(Argument { name, value, span: start.to(parser.last_span()) })
+            let value = if parser.at_word("_") {
+                parser.advance();
+                None
+            } else {
+                Some(parser.expression()?)
+            };
+            Ok(Argument {
+                name,
+                value,
+                span: start.to(parser.last_span()),
+            })
         })
     }
 
@@ -227,7 +272,10 @@ impl Parser<'_> {
                 self.advance();
                 let inner = self.expression()?;
                 let end = self.expect(")")?;
-                Ok(Expr { span: span.to(end), ..inner })
+                Ok(Expr {
+                    span: span.to(end),
+                    ..inner
+                })
             }
             Tok::Punct("{") => self.braces(span),
             Tok::Punct(".") => {
@@ -257,7 +305,17 @@ impl Parser<'_> {
             }
             "this" => {
                 self.advance();
-                self.make(ExprKind::Name(Ident { name: "this".into(), span }, false), span, 0)
+                self.make(
+                    ExprKind::Name(
+                        Ident {
+                            name: "this".into(),
+                            span,
+                        },
+                        false,
+                    ),
+                    span,
+                    0,
+                )
             }
             _ if self.begins_base_type() => {
                 let ty = self.type_ref()?;
@@ -313,11 +371,19 @@ impl Parser<'_> {
         let kind = if self.eat("&&&") {
             let second = self.expression()?;
             let span = first.span.to(second.span);
-            (first.height.max(second.height), span, ExprKind::Mask(first, second))
+            (
+                first.height.max(second.height),
+                span,
+                ExprKind::Mask(first, second),
+            )
         } else if self.eat("..") {
             let second = self.expression()?;
             let span = first.span.to(second.span);
-            (first.height.max(second.height), span, ExprKind::Range(first, second))
+            (
+                first.height.max(second.height),
+                span,
+                ExprKind::Range(first, second),
+            )
         } else {
             return Ok(first);
         };
@@ -330,7 +396,11 @@ impl Parser<'_> {
             let tuple = self.speculate(|parser| {
                 parser.expect("(")?;
                 let items = parser.list(")", |inner| inner.keyset_element())?;
-                if parser.at(":") { Ok(items) } else { Err(Failed) }
+                if parser.at(":") {
+                    Ok(items)
+                } else {
+                    Err(Failed)
+                }
             });
             if let Some(items) = tuple {
                 return Ok(items);
@@ -340,8 +410,20 @@ impl Parser<'_> {
     }
 
     fn begins_base_type(&self) -> bool {
-        matches!(self.peek().word(), Some("bool" | "error" | "match_kind" | "string" | "void" | "int" | "bit" | "varbit" | "tuple" | "list"))
-            && !(self.at_word("list") && !self.nth(1).is("<"))
+        matches!(
+            self.peek().word(),
+            Some(
+                "bool"
+                    | "error"
+                    | "match_kind"
+                    | "string"
+                    | "void"
+                    | "int"
+                    | "bit"
+                    | "varbit"
+                    | "tuple"
+            )
+        ) || (self.at_word("list") && self.nth(1).is("<"))
     }
 
     pub(super) fn begins_type(&self) -> bool {
@@ -366,12 +448,18 @@ impl Parser<'_> {
         self.nested(|parser| {
             let start = parser.span();
             let kind = parser.base_type()?;
-            let mut ty = Type { kind, span: start.to(parser.last_span()) };
+            let mut ty = Type {
+                kind,
+                span: start.to(parser.last_span()),
+            };
             while parser.at("[") {
                 parser.advance();
                 let size = parser.expression()?;
                 let end = parser.expect("]")?;
-                ty = Type { kind: TypeKind::Stack(Box::new(ty), Box::new(size)), span: start.to(end) };
+                ty = Type {
+                    kind: TypeKind::Stack(Box::new(ty), Box::new(size)),
+                    span: start.to(end),
+                };
             }
             Ok(ty)
         })
@@ -408,7 +496,11 @@ impl Parser<'_> {
                     };
                 }
                 let width = Box::new(self.width()?);
-                Ok(if word == "varbit" { TypeKind::Varbit(width) } else { TypeKind::Bits(width, word == "int") })
+                Ok(if word == "varbit" {
+                    TypeKind::Varbit(width)
+                } else {
+                    TypeKind::Bits(width, word == "int")
+                })
             }
             "tuple" => {
                 self.advance();
@@ -425,7 +517,11 @@ impl Parser<'_> {
             _ => {
                 let global = self.eat(".");
                 let name = self.name()?;
-                let arguments = if self.at("<") { self.type_arguments()? } else { Vec::new() };
+                let arguments = if self.at("<") {
+                    self.type_arguments()?
+                } else {
+                    Vec::new()
+                };
                 Ok(TypeKind::Name(name, global, arguments))
             }
         }

@@ -20,10 +20,43 @@ use crate::source::Span;
 
 /// Words that cannot name anything (the others of the grammar may).
 const RESERVED: &[&str] = &[
-    "action", "bit", "bool", "const", "control", "default", "else", "enum", "error", "exit", "extern", "false",
-    "for", "header", "header_union", "if", "in", "inout", "int", "match_kind", "out", "package", "parser", "return",
-    "select", "string", "struct", "switch", "this", "transition", "true", "tuple", "typedef", "varbit", "valueset",
-    "void", "_",
+    "action",
+    "bit",
+    "bool",
+    "const",
+    "control",
+    "default",
+    "else",
+    "enum",
+    "error",
+    "exit",
+    "extern",
+    "false",
+    "for",
+    "header",
+    "header_union",
+    "if",
+    "in",
+    "inout",
+    "int",
+    "match_kind",
+    "out",
+    "package",
+    "parser",
+    "return",
+    "select",
+    "string",
+    "struct",
+    "switch",
+    "this",
+    "transition",
+    "true",
+    "tuple",
+    "typedef",
+    "varbit",
+    "valueset",
+    "void",
+    "_",
 ];
 
 /// The production was not there; the error is already in the sink.
@@ -34,7 +67,12 @@ type Parsed<T> = Result<T, Failed>;
 
 /// Reads the whole program.
 pub fn parse(tokens: &[Token], sink: &mut Sink) -> Vec<Declaration> {
-    let mut parser = Parser { tokens, at: 0, depth: 0, sink };
+    let mut parser = Parser {
+        tokens,
+        at: 0,
+        depth: 0,
+        sink,
+    };
     parser.program()
 }
 
@@ -116,15 +154,24 @@ impl Parser<'_> {
 
     fn expect(&mut self, punct: &str) -> Parsed<Span> {
         let span = self.span();
-        if self.eat(punct) { Ok(span) } else { self.unexpected(&format!("`{punct}`")) }
+        if self.eat(punct) {
+            Ok(span)
+        } else {
+            self.unexpected(&format!("`{punct}`"))
+        }
     }
 
     /// A missing `;` is reported behind what came before, and counts as there.
     fn semicolon(&mut self) -> Parsed<Span> {
         if !self.at(";") && self.peek().first {
             let before = self.last_span();
-            let behind = Span { start: before.end.saturating_sub(1), ..before };
-            self.sink.error("E0202", behind, "expected `;`").help("add `;` at the end of this line");
+            let behind = Span {
+                start: before.end.saturating_sub(1),
+                ..before
+            };
+            self.sink
+                .error("E0202", behind, "expected `;`")
+                .help("add `;` at the end of this line");
             return Ok(before);
         }
         self.expect(";")
@@ -132,7 +179,11 @@ impl Parser<'_> {
 
     fn expect_word(&mut self, word: &str) -> Parsed<Span> {
         let span = self.span();
-        if self.eat_word(word) { Ok(span) } else { self.unexpected(&format!("`{word}`")) }
+        if self.eat_word(word) {
+            Ok(span)
+        } else {
+            self.unexpected(&format!("`{word}`"))
+        }
     }
 
     fn name(&mut self) -> Parsed<Ident> {
@@ -169,7 +220,9 @@ impl Parser<'_> {
     fn nested<T>(&mut self, inner: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
         if self.depth >= limits::NESTING {
             let message = format!("this is nested more than {} deep", limits::NESTING);
-            self.sink.error("E0204", self.span(), message).help("take a part out: into a constant, a function or a control");
+            self.sink
+                .error("E0204", self.span(), message)
+                .help("take a part out: into a constant, a function or a control");
             // Whatever follows would only repeat the message.
             self.at = self.tokens.len() - 1;
             return Err(Failed);
@@ -181,7 +234,11 @@ impl Parser<'_> {
     }
 
     /// `a, b, c` up to a closing token, a comma at the end allowed.
-    fn list<T>(&mut self, close: &str, mut item: impl FnMut(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
+    fn list<T>(
+        &mut self,
+        close: &str,
+        mut item: impl FnMut(&mut Self) -> Parsed<T>,
+    ) -> Parsed<Vec<T>> {
         let mut items = Vec::new();
         while !self.at(close) {
             items.push(item(self)?);
@@ -208,7 +265,11 @@ impl Parser<'_> {
             } else {
                 AnnotationBody::None
             };
-            out.push(Annotation { name, body, span: start.to(self.last_span()) });
+            out.push(Annotation {
+                name,
+                body,
+                span: start.to(self.last_span()),
+            });
         }
         Ok(out)
     }
@@ -231,7 +292,8 @@ impl Parser<'_> {
                 return Ok(AnnotationBody::Tokens(tokens));
             }
         }
-        self.sink.error("E0201", open, "this parenthesis is not closed");
+        self.sink
+            .error("E0201", open, "this parenthesis is not closed");
         Err(Failed)
     }
 

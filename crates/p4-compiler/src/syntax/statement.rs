@@ -1,6 +1,8 @@
 //! Statements.
 
-use super::ast::{BinaryOp, Constant, ExprKind, Instance, Statement, StatementKind, SwitchCase, Variable};
+use super::ast::{
+    BinaryOp, Constant, ExprKind, Instance, Statement, StatementKind, SwitchCase, Variable,
+};
 use super::{Parsed, Parser};
 use crate::lex::Tok;
 use crate::source::Span;
@@ -47,7 +49,11 @@ impl Parser<'_> {
             let start = parser.span();
             let annotations = parser.annotations()?;
             let kind = parser.statement_kind(start)?;
-            Ok(Statement { kind, span: start.to(parser.last_span()), annotations })
+            Ok(Statement {
+                kind,
+                span: start.to(parser.last_span()),
+                annotations,
+            })
         })
     }
 
@@ -65,7 +71,11 @@ impl Parser<'_> {
             "const" => Ok(StatementKind::Const(self.constant(Vec::new())?)),
             "return" => {
                 self.advance();
-                let value = if self.at(";") { None } else { Some(self.expression()?) };
+                let value = if self.at(";") {
+                    None
+                } else {
+                    Some(self.expression()?)
+                };
                 self.semicolon()?;
                 Ok(StatementKind::Return(value))
             }
@@ -88,7 +98,12 @@ impl Parser<'_> {
     fn begins_declaration(&mut self) -> bool {
         let back = self.at;
         let mut scratch = crate::diagnostic::Sink::default();
-        let mut trial = Parser { tokens: self.tokens, at: back, depth: self.depth, sink: &mut scratch };
+        let mut trial = Parser {
+            tokens: self.tokens,
+            at: back,
+            depth: self.depth,
+            sink: &mut scratch,
+        };
         if !trial.begins_type() || trial.type_ref().is_err() {
             return false;
         }
@@ -97,7 +112,10 @@ impl Parser<'_> {
             return trial.nth(1).is(";") || trial.nth(1).is("=") || !trial.peek().first;
         }
         // `register<bit<8>>(10) r;`
-        trial.at("(") && trial.arguments().is_ok() && matches!(trial.peek().tok, Tok::Word(_)) && !trial.peek().first
+        trial.at("(")
+            && trial.arguments().is_ok()
+            && matches!(trial.peek().tok, Tok::Word(_))
+            && !trial.peek().first
     }
 
     fn variable_or_instance(&mut self, start: Span) -> Parsed<StatementKind> {
@@ -107,10 +125,20 @@ impl Parser<'_> {
             let name = self.name()?;
             self.semicolon()?;
             let span = start.to(name.span);
-            return Ok(StatementKind::Instance(Instance { annotations: Vec::new(), ty, arguments, name, span }));
+            return Ok(StatementKind::Instance(Instance {
+                annotations: Vec::new(),
+                ty,
+                arguments,
+                name,
+                span,
+            }));
         }
         let name = self.name()?;
-        let init = if self.eat("=") { Some(self.expression()?) } else { None };
+        let init = if self.eat("=") {
+            Some(self.expression()?)
+        } else {
+            None
+        };
         self.semicolon()?;
         Ok(StatementKind::Var(Variable { ty, name, init }))
     }
@@ -122,7 +150,12 @@ impl Parser<'_> {
         self.expect("=")?;
         let value = self.expression()?;
         self.semicolon()?;
-        Ok(Constant { annotations, ty, name, value })
+        Ok(Constant {
+            annotations,
+            ty,
+            name,
+            value,
+        })
     }
 
     fn assignment_or_call(&mut self) -> Parsed<StatementKind> {
@@ -143,7 +176,9 @@ impl Parser<'_> {
         }
         if !matches!(*left.kind, ExprKind::Call(..)) {
             if self.at(";") || self.peek().first {
-                self.sink.error("E0205", left.span, "this expression does nothing").help("assign it, or call something");
+                self.sink
+                    .error("E0205", left.span, "this expression does nothing")
+                    .help("assign it, or call something");
                 self.eat(";");
                 return Ok(StatementKind::Empty);
             }
@@ -159,7 +194,11 @@ impl Parser<'_> {
         let condition = self.expression()?;
         self.expect(")")?;
         let yes = Box::new(self.statement()?);
-        let no = if self.eat_word("else") { Some(Box::new(self.statement()?)) } else { None };
+        let no = if self.eat_word("else") {
+            Some(Box::new(self.statement()?))
+        } else {
+            None
+        };
         Ok(StatementKind::If(condition, yes, no))
     }
 
@@ -172,9 +211,17 @@ impl Parser<'_> {
         let mut cases = Vec::new();
         while !self.at("}") && !self.at_end() {
             let span = self.span();
-            let label = if self.eat_word("default") { None } else { Some(self.expression()?) };
+            let label = if self.eat_word("default") {
+                None
+            } else {
+                Some(self.expression()?)
+            };
             self.expect(":")?;
-            let body = if self.at("{") { Some(self.statement()?) } else { None };
+            let body = if self.at("{") {
+                Some(self.statement()?)
+            } else {
+                None
+            };
             cases.push(SwitchCase { label, body, span });
         }
         self.expect("}")?;

@@ -13,20 +13,43 @@ use crate::syntax::ast;
 type Slots<'a> = Vec<Option<&'a ast::Argument>>;
 
 impl Checker<'_> {
-    pub fn call(&mut self, callee: &ast::Expr, types: &[ast::Type], arguments: &[ast::Argument], span: Span) -> Expr {
+    pub fn call(
+        &mut self,
+        callee: &ast::Expr,
+        types: &[ast::Type],
+        arguments: &[ast::Argument],
+        span: Span,
+    ) -> Expr {
         match &*callee.kind {
-            ast::ExprKind::Member(base, method) => self.method_call(base, method, types, arguments, span),
-            ast::ExprKind::Name(name, global) => match self.scopes.lookup(&name.name, *global).cloned() {
-                Some(Symbol::Functions(overloads)) => self.function_call(name, &overloads, types, arguments, span),
+            ast::ExprKind::Member(base, method) => {
+                self.method_call(base, method, types, arguments, span)
+            }
+            ast::ExprKind::Name(name, global) => match self
+                .scopes
+                .lookup(&name.name, *global)
+                .cloned()
+            {
+                Some(Symbol::Functions(overloads)) => {
+                    self.function_call(name, &overloads, types, arguments, span)
+                }
                 Some(Symbol::Action(id)) => self.action_call(id, arguments, span),
                 Some(Symbol::Broken) => self.poison(span),
-                Some(Symbol::Extern(_) | Symbol::Control(_) | Symbol::Parser(_) | Symbol::Package(_)) => {
+                Some(
+                    Symbol::Extern(_) | Symbol::Control(_) | Symbol::Parser(_) | Symbol::Package(_),
+                ) => {
                     let kind = ast::TypeKind::Name(name.clone(), *global, types.to_vec());
-                    let ty = self.resolve_type(&ast::Type { kind, span: callee.span });
+                    let ty = self.resolve_type(&ast::Type {
+                        kind,
+                        span: callee.span,
+                    });
                     self.construct_expr(&ty, arguments, callee.span, span)
                 }
                 Some(_) => {
-                    self.sink.error("E0310", callee.span, format!("`{}` cannot be called", name.name));
+                    self.sink.error(
+                        "E0310",
+                        callee.span,
+                        format!("`{}` cannot be called", name.name),
+                    );
                     self.poison(span)
                 }
                 None => {
@@ -35,29 +58,49 @@ impl Checker<'_> {
                 }
             },
             _ => {
-                self.sink.error("E0310", callee.span, "this cannot be called");
+                self.sink
+                    .error("E0310", callee.span, "this cannot be called");
                 self.poison(span)
             }
         }
     }
 
-    fn construct_expr(&mut self, ty: &Type, arguments: &[ast::Argument], callee: Span, span: Span) -> Expr {
+    fn construct_expr(
+        &mut self,
+        ty: &Type,
+        arguments: &[ast::Argument],
+        callee: Span,
+        span: Span,
+    ) -> Expr {
         match self.construct(ty, arguments, callee, span) {
             Some(instance) => {
                 let ty = match &instance.kind {
                     InstanceKind::Extern(id, arguments) => Type::Extern(*id, arguments.clone()),
                     _ => ty.clone(),
                 };
-                Expr { kind: ExprKind::Construct(Box::new(instance)), ty, span }
+                Expr {
+                    kind: ExprKind::Construct(Box::new(instance)),
+                    ty,
+                    span,
+                }
             }
             None => self.poison(span),
         }
     }
 
     /// An instance without a name.
-    pub fn construct(&mut self, ty: &Type, arguments: &[ast::Argument], callee: Span, span: Span) -> Option<Instance> {
+    pub fn construct(
+        &mut self,
+        ty: &Type,
+        arguments: &[ast::Argument],
+        callee: Span,
+        span: Span,
+    ) -> Option<Instance> {
         if ty.is_poison() {
-            for argument in arguments.iter().filter_map(|argument| argument.value.as_ref()) {
+            for argument in arguments
+                .iter()
+                .filter_map(|argument| argument.value.as_ref())
+            {
                 self.expr(argument);
             }
             return None;
@@ -67,11 +110,17 @@ impl Checker<'_> {
             Type::Package(id, given) => (vec![self.packages[*id].clone()], given.clone()),
             Type::Control(id) => {
                 let control = &self.program.controls[*id];
-                (vec![self.signature_of(&control.name, &control.constructor)], Vec::new())
+                (
+                    vec![self.signature_of(&control.name, &control.constructor)],
+                    Vec::new(),
+                )
             }
             Type::Parser(id) => {
                 let parser = &self.program.parsers[*id];
-                (vec![self.signature_of(&parser.name, &parser.constructor)], Vec::new())
+                (
+                    vec![self.signature_of(&parser.name, &parser.constructor)],
+                    Vec::new(),
+                )
             }
             other => {
                 let message = format!("{} cannot be instantiated", self.program.type_name(other));
@@ -80,59 +129,116 @@ impl Checker<'_> {
             }
         };
         let signature = self.choose(&self.program.type_name(ty), &signatures, arguments, span)?;
-        let mut bindings: Bindings = signature.type_parameters.iter().cloned().zip(type_arguments).collect();
+        let mut bindings: Bindings = signature
+            .type_parameters
+            .iter()
+            .cloned()
+            .zip(type_arguments)
+            .collect();
         let values = self.bind(&signature, arguments, &mut bindings, span)?;
         for value in values.iter().flatten() {
             let is_object = matches!(value.kind, ExprKind::Instance(_) | ExprKind::Construct(_));
             if !is_object && !self.is_constant(value) {
-                self.sink.error("E0502", value.span, "a constructor's argument must be known at compile time");
+                self.sink.error(
+                    "E0502",
+                    value.span,
+                    "a constructor's argument must be known at compile time",
+                );
             }
         }
-        let arguments: Vec<Type> = signature.type_parameters.iter().map(|name| bindings.get(name).cloned().unwrap_or(Type::DontCare)).collect();
+        let arguments: Vec<Type> = signature
+            .type_parameters
+            .iter()
+            .map(|name| bindings.get(name).cloned().unwrap_or(Type::DontCare))
+            .collect();
         let kind = match ty {
             Type::Extern(id, _) => InstanceKind::Extern(*id, arguments),
             Type::Package(id, _) => InstanceKind::Package(*id, arguments),
             other => instance_kind(other)?,
         };
-        Some(Instance { name: "".into(), kind, arguments: values, annotations: Vec::new(), span })
+        Some(Instance {
+            name: "".into(),
+            kind,
+            arguments: values,
+            annotations: Vec::new(),
+            span,
+        })
     }
 
     /// The overload that takes these arguments, by number and names.
-    fn choose(&mut self, name: &str, overloads: &[Signature], arguments: &[ast::Argument], span: Span) -> Option<Signature> {
+    fn choose(
+        &mut self,
+        name: &str,
+        overloads: &[Signature],
+        arguments: &[ast::Argument],
+        span: Span,
+    ) -> Option<Signature> {
         let fits = |signature: &&Signature| {
-            let named = arguments.iter().filter_map(|argument| argument.name.as_ref());
-            let known = named.clone().all(|name| signature.parameters.iter().any(|parameter| parameter.name == name.name));
-            let optional = |parameter: &&super::check::SignatureParameter| parameter.optional || parameter.default.is_some();
-            let least = signature.parameters.len() - signature.parameters.iter().filter(optional).count();
+            let named = arguments
+                .iter()
+                .filter_map(|argument| argument.name.as_ref());
+            let known = named.clone().all(|name| {
+                signature
+                    .parameters
+                    .iter()
+                    .any(|parameter| parameter.name == name.name)
+            });
+            let optional = |parameter: &&super::check::SignatureParameter| {
+                parameter.optional || parameter.default.is_some()
+            };
+            let least =
+                signature.parameters.len() - signature.parameters.iter().filter(optional).count();
             known && (least..=signature.parameters.len()).contains(&arguments.len())
         };
         if let Some(found) = overloads.iter().find(fits) {
             return Some(found.clone());
         }
-        let counts: Vec<String> = overloads.iter().map(|signature| signature.parameters.len().to_string()).collect();
-        let wanted = if counts.is_empty() { "no".to_owned() } else { counts.join(" or ") };
-        let message = format!("`{name}` takes {wanted} arguments, {} were given", arguments.len());
+        let counts: Vec<String> = overloads
+            .iter()
+            .map(|signature| signature.parameters.len().to_string())
+            .collect();
+        let wanted = if counts.is_empty() {
+            "no".to_owned()
+        } else {
+            counts.join(" or ")
+        };
+        let message = format!(
+            "`{name}` takes {wanted} arguments, {} were given",
+            arguments.len()
+        );
         self.sink.error("E0416", span, message);
         None
     }
 
     /// Puts each argument to its parameter.
-    fn slots<'a>(&mut self, signature: &Signature, arguments: &'a [ast::Argument]) -> Option<Slots<'a>> {
+    fn slots<'a>(
+        &mut self,
+        signature: &Signature,
+        arguments: &'a [ast::Argument],
+    ) -> Option<Slots<'a>> {
         let mut slots: Slots<'a> = vec![None; signature.parameters.len()];
         for (index, argument) in arguments.iter().enumerate() {
             let at = match &argument.name {
-                Some(name) => signature.parameters.iter().position(|parameter| parameter.name == name.name),
+                Some(name) => signature
+                    .parameters
+                    .iter()
+                    .position(|parameter| parameter.name == name.name),
                 None => (index < slots.len()).then_some(index),
             };
             match at {
                 Some(at) if slots[at].is_none() => slots[at] = Some(argument),
                 Some(_) => {
-                    self.sink.error("E0417", argument.span, "this parameter is given twice");
+                    self.sink
+                        .error("E0417", argument.span, "this parameter is given twice");
                     return None;
                 }
                 None => {
                     let name = argument.name.as_ref().map_or("", |name| &name.name);
-                    self.sink.error("E0417", argument.span, format!("`{}` has no parameter `{name}`", signature.name));
+                    self.sink.error(
+                        "E0417",
+                        argument.span,
+                        format!("`{}` has no parameter `{name}`", signature.name),
+                    );
                     return None;
                 }
             }
@@ -141,11 +247,19 @@ impl Checker<'_> {
     }
 
     /// Checks arguments against a signature and infers its type parameters.
-    fn bind(&mut self, signature: &Signature, arguments: &[ast::Argument], bindings: &mut Bindings, span: Span) -> Option<Vec<Option<Expr>>> {
+    fn bind(
+        &mut self,
+        signature: &Signature,
+        arguments: &[ast::Argument],
+        bindings: &mut Bindings,
+        span: Span,
+    ) -> Option<Vec<Option<Expr>>> {
         let slots = self.slots(signature, arguments)?;
         let mut values: Vec<Option<Expr>> = Vec::new();
         for (parameter, slot) in signature.parameters.iter().zip(&slots) {
-            let value = slot.and_then(|argument| argument.value.as_ref()).map(|value| self.expr(value));
+            let value = slot
+                .and_then(|argument| argument.value.as_ref())
+                .map(|value| self.expr(value));
             if let Some(value) = &value {
                 self.unify(&parameter.ty, &value.ty, bindings);
             }
@@ -159,13 +273,24 @@ impl Checker<'_> {
                 Some(value) => Some(self.check_argument(parameter, &wanted, value)),
                 None if slot.is_some() && parameter.direction == Direction::Out => None,
                 None if slot.is_some() => {
-                    self.sink.error("E0417", span, format!("`_` can only stand for an `out` parameter, not for `{}`", parameter.name));
+                    self.sink.error(
+                        "E0417",
+                        span,
+                        format!(
+                            "`_` can only stand for an `out` parameter, not for `{}`",
+                            parameter.name
+                        ),
+                    );
                     None
                 }
                 None if parameter.default.is_some() => parameter.default.clone(),
                 None if parameter.optional => None,
                 None => {
-                    self.sink.error("E0416", span, format!("no argument for `{}`", parameter.name));
+                    self.sink.error(
+                        "E0416",
+                        span,
+                        format!("no argument for `{}`", parameter.name),
+                    );
                     None
                 }
             });
@@ -173,16 +298,29 @@ impl Checker<'_> {
         (!poisoned || !out.is_empty()).then_some(out)
     }
 
-    fn check_argument(&mut self, parameter: &super::check::SignatureParameter, wanted: &Type, value: Expr) -> Expr {
+    fn check_argument(
+        &mut self,
+        parameter: &super::check::SignatureParameter,
+        wanted: &Type,
+        value: Expr,
+    ) -> Expr {
         if matches!(parameter.direction, Direction::Out | Direction::InOut) {
             if !self.check_writable(&value) {
                 return value;
             }
-            let fits = value.ty == *wanted || value.ty.is_poison() || wanted.is_poison() || is_open(wanted);
+            let fits = value.ty == *wanted
+                || value.ty.is_poison()
+                || wanted.is_poison()
+                || is_open(wanted);
             if !fits {
-                let (a, b) = (self.program.type_name(wanted), self.program.type_name(&value.ty));
+                let (a, b) = (
+                    self.program.type_name(wanted),
+                    self.program.type_name(&value.ty),
+                );
                 let message = format!("`{}` needs a place of type {a}, found {b}", parameter.name);
-                self.sink.error("E0401", value.span, message).help("what is written back cannot be cast; use a variable of that type");
+                self.sink
+                    .error("E0401", value.span, message)
+                    .help("what is written back cannot be cast; use a variable of that type");
             }
             return value;
         }
@@ -192,17 +330,31 @@ impl Checker<'_> {
         if let (Type::Tuple(_), Type::ListOf(items)) = (wanted, &value.ty)
             && items.contains(&Type::Int)
         {
-            self.sink.error("E0418", value.span, "the numbers in this list need widths").help("write for example `16w0`");
+            self.sink
+                .error("E0418", value.span, "the numbers in this list need widths")
+                .help("write for example `16w0`");
             return value;
         }
         self.coerce(value, wanted)
     }
 
-    fn call_signature(&mut self, signature: &Signature, types: &[ast::Type], arguments: &[ast::Argument], start: Bindings, span: Span) -> Option<(Vec<Option<Expr>>, Bindings)> {
+    fn call_signature(
+        &mut self,
+        signature: &Signature,
+        types: &[ast::Type],
+        arguments: &[ast::Argument],
+        start: Bindings,
+        span: Span,
+    ) -> Option<(Vec<Option<Expr>>, Bindings)> {
         let mut bindings = start;
         if !types.is_empty() {
             if types.len() != signature.type_parameters.len() {
-                let message = format!("`{}` takes {} type arguments, {} were given", signature.name, signature.type_parameters.len(), types.len());
+                let message = format!(
+                    "`{}` takes {} type arguments, {} were given",
+                    signature.name,
+                    signature.type_parameters.len(),
+                    types.len()
+                );
                 self.sink.error("E0402", span, message);
                 return None;
             }
@@ -219,7 +371,14 @@ impl Checker<'_> {
         Some((values, bindings))
     }
 
-    fn function_call(&mut self, name: &ast::Ident, overloads: &[FunctionSymbol], types: &[ast::Type], arguments: &[ast::Argument], span: Span) -> Expr {
+    fn function_call(
+        &mut self,
+        name: &ast::Ident,
+        overloads: &[FunctionSymbol],
+        types: &[ast::Type],
+        arguments: &[ast::Argument],
+        span: Span,
+    ) -> Expr {
         let mut signatures = Vec::new();
         for overload in overloads {
             signatures.push(match overload {
@@ -227,19 +386,35 @@ impl Checker<'_> {
                 FunctionSymbol::User(id) => {
                     let decl = self.functions[*id].clone();
                     let saved = self.scopes.detach();
-                    let signature = self.signature(&decl.name.name, &decl.type_parameters, &decl.parameters, Some(&decl.returns));
+                    let signature = self.signature(
+                        &decl.name.name,
+                        &decl.type_parameters,
+                        &decl.parameters,
+                        Some(&decl.returns),
+                    );
                     self.scopes.attach(saved);
                     signature
                 }
             });
         }
         let candidates: Vec<Signature> = signatures.clone();
-        let Some(signature) = self.choose(&name.name, &candidates, arguments, span) else { return self.poison(span) };
-        let at = signatures.iter().position(|other| other.parameters.len() == signature.parameters.len()).unwrap_or(0);
-        let Some((values, bindings)) = self.call_signature(&signature, types, arguments, Bindings::new(), span) else {
+        let Some(signature) = self.choose(&name.name, &candidates, arguments, span) else {
             return self.poison(span);
         };
-        let type_arguments: Vec<Type> = signature.type_parameters.iter().map(|name| bindings.get(name).cloned().unwrap_or(Type::DontCare)).collect();
+        let at = signatures
+            .iter()
+            .position(|other| other.parameters.len() == signature.parameters.len())
+            .unwrap_or(0);
+        let Some((values, bindings)) =
+            self.call_signature(&signature, types, arguments, Bindings::new(), span)
+        else {
+            return self.poison(span);
+        };
+        let type_arguments: Vec<Type> = signature
+            .type_parameters
+            .iter()
+            .map(|name| bindings.get(name).cloned().unwrap_or(Type::DontCare))
+            .collect();
         let ty = substitute(&signature.returns, &bindings);
         if &*name.name == "static_assert" {
             return self.static_assert(&values, span);
@@ -248,51 +423,108 @@ impl Checker<'_> {
             FunctionSymbol::Extern(_) => Callee::ExternFunction(name.name.clone(), type_arguments),
             FunctionSymbol::User(id) => {
                 if type_arguments.iter().any(is_open) {
-                    self.sink.error("E0402", span, format!("cannot infer the type arguments of `{}`", name.name)).help("write them: `f<bit<8>>(...)`");
+                    self.sink
+                        .error(
+                            "E0402",
+                            span,
+                            format!("cannot infer the type arguments of `{}`", name.name),
+                        )
+                        .help("write them: `f<bit<8>>(...)`");
                     return self.poison(span);
                 }
                 Callee::Function(self.instantiate_function(*id, &type_arguments))
             }
         };
-        Expr { kind: ExprKind::Call(Box::new(Call { callee, arguments: values })), ty, span }
+        Expr {
+            kind: ExprKind::Call(Box::new(Call {
+                callee,
+                arguments: values,
+            })),
+            ty,
+            span,
+        }
     }
 
     fn static_assert(&mut self, values: &[Option<Expr>], span: Span) -> Expr {
         let text = match values.get(1) {
-            Some(Some(Expr { kind: ExprKind::Str(text), .. })) => format!(": {text}"),
+            Some(Some(Expr {
+                kind: ExprKind::Str(text),
+                ..
+            })) => format!(": {text}"),
             _ => String::new(),
         };
         match values.first() {
-            Some(Some(Expr { kind: ExprKind::Bool(true) | ExprKind::Poison, .. })) => {}
-            Some(Some(Expr { kind: ExprKind::Bool(false), .. })) => {
-                self.sink.error("E0506", span, format!("static_assert failed{text}"));
+            Some(Some(Expr {
+                kind: ExprKind::Bool(true) | ExprKind::Poison,
+                ..
+            })) => {}
+            Some(Some(Expr {
+                kind: ExprKind::Bool(false),
+                ..
+            })) => {
+                self.sink
+                    .error("E0506", span, format!("static_assert failed{text}"));
             }
             _ => {
-                self.sink.error("E0502", span, "static_assert needs a condition that is known at compile time");
+                self.sink.error(
+                    "E0502",
+                    span,
+                    "static_assert needs a condition that is known at compile time",
+                );
             }
         }
-        Expr { kind: ExprKind::Bool(true), ty: Type::Bool, span }
+        Expr {
+            kind: ExprKind::Bool(true),
+            ty: Type::Bool,
+            span,
+        }
     }
 
     fn action_call(&mut self, id: usize, arguments: &[ast::Argument], span: Span) -> Expr {
         if !matches!(self.place, Place::Action | Place::Control) {
-            self.sink.error("E0309", span, "an action can be called only in a control or another action");
+            self.sink.error(
+                "E0309",
+                span,
+                "an action can be called only in a control or another action",
+            );
         }
         let action = &self.program.actions[id];
         let signature = self.signature_of(&action.name, &action.parameters);
-        let Some(signature) = self.choose(&signature.name.clone(), &[signature], arguments, span) else { return self.poison(span) };
-        let Some(values) = self.bind(&signature, arguments, &mut Bindings::new(), span) else { return self.poison(span) };
-        Expr { kind: ExprKind::Call(Box::new(Call { callee: Callee::Action(id), arguments: values })), ty: Type::Void, span }
+        let Some(signature) = self.choose(&signature.name.clone(), &[signature], arguments, span)
+        else {
+            return self.poison(span);
+        };
+        let Some(values) = self.bind(&signature, arguments, &mut Bindings::new(), span) else {
+            return self.poison(span);
+        };
+        Expr {
+            kind: ExprKind::Call(Box::new(Call {
+                callee: Callee::Action(id),
+                arguments: values,
+            })),
+            ty: Type::Void,
+            span,
+        }
     }
 
-    fn method_call(&mut self, base: &ast::Expr, method: &ast::Ident, types: &[ast::Type], arguments: &[ast::Argument], span: Span) -> Expr {
+    fn method_call(
+        &mut self,
+        base: &ast::Expr,
+        method: &ast::Ident,
+        types: &[ast::Type],
+        arguments: &[ast::Argument],
+        span: Span,
+    ) -> Expr {
         if let ast::ExprKind::Name(name, global) = &*base.kind {
             match self.scopes.lookup(&name.name, *global).cloned() {
                 Some(Symbol::Table(id)) => return self.apply_table(id, method, arguments, span),
                 // `C.apply()` is `C() c; c.apply()`.
                 Some(Symbol::Control(_) | Symbol::Parser(_)) if &*method.name == "apply" => {
                     let kind = ast::TypeKind::Name(name.clone(), *global, Vec::new());
-                    let ty = self.resolve_type(&ast::Type { kind, span: base.span });
+                    let ty = self.resolve_type(&ast::Type {
+                        kind,
+                        span: base.span,
+                    });
                     let object = self.construct_expr(&ty, &[], base.span, base.span);
                     return self.apply_block(object, arguments, span);
                 }
@@ -303,13 +535,23 @@ impl Checker<'_> {
         let object = self.expr(base);
         match object.ty.clone() {
             Type::Poison => self.poison(span),
-            Type::Control(_) | Type::Parser(_) if &*method.name == "apply" => self.apply_block(object, arguments, span),
-            Type::Extern(id, given) => self.extern_method(object, id, given, method, types, arguments, span),
+            Type::Control(_) | Type::Parser(_) if &*method.name == "apply" => {
+                self.apply_block(object, arguments, span)
+            }
+            Type::Extern(id, given) => {
+                self.extern_method(object, id, given, method, types, arguments, span)
+            }
             Type::Struct(_) | Type::Stack(..) => self.builtin(object, method, arguments, span),
             ref other => match &*method.name {
-                "minSizeInBits" | "minSizeInBytes" | "maxSizeInBits" | "maxSizeInBytes" => self.size_method(other, method, span),
+                "minSizeInBits" | "minSizeInBytes" | "maxSizeInBits" | "maxSizeInBytes" => {
+                    self.size_method(other, method, span)
+                }
                 _ => {
-                    let message = format!("{} has no method `{}`", self.program.type_name(other), method.name);
+                    let message = format!(
+                        "{} has no method `{}`",
+                        self.program.type_name(other),
+                        method.name
+                    );
                     self.sink.error("E0307", method.span, message);
                     self.poison(span)
                 }
@@ -319,68 +561,153 @@ impl Checker<'_> {
 
     /// `h.minSizeInBits()` and its kin, which are constants.
     fn size_method(&mut self, ty: &Type, method: &ast::Ident, span: Span) -> Expr {
-        let bits = match ty {
-            Type::Struct(id) => self.program.structs[*id].fields.iter().try_fold(0_u32, |sum, field| match field.ty {
-                Type::Varbit(width) => sum.checked_add(if method.name.starts_with("max") { width } else { 0 }),
-                ref other => sum.checked_add(self.program.width(other)?),
-            }),
-            other => self.program.width(other),
-        };
+        let bits =
+            match ty {
+                Type::Struct(id) => self.program.structs[*id].fields.iter().try_fold(
+                    0_u32,
+                    |sum, field| match field.ty {
+                        Type::Varbit(width) => sum.checked_add(if method.name.starts_with("max") {
+                            width
+                        } else {
+                            0
+                        }),
+                        ref other => sum.checked_add(self.program.width(other)?),
+                    },
+                ),
+                other => self.program.width(other),
+            };
         let value = match (&*method.name, bits) {
             ("minSizeInBits" | "maxSizeInBits", Some(bits)) => bits,
             ("minSizeInBytes" | "maxSizeInBytes", Some(bits)) => bits.div_ceil(8),
             _ => {
-                let message = format!("{} has no method `{}`", self.program.type_name(ty), method.name);
+                let message = format!(
+                    "{} has no method `{}`",
+                    self.program.type_name(ty),
+                    method.name
+                );
                 self.sink.error("E0307", method.span, message);
                 return self.poison(span);
             }
         };
-        Expr { kind: ExprKind::Int(value.into()), ty: Type::Int, span }
+        Expr {
+            kind: ExprKind::Int(value.into()),
+            ty: Type::Int,
+            span,
+        }
     }
 
-    fn apply_table(&mut self, id: usize, method: &ast::Ident, arguments: &[ast::Argument], span: Span) -> Expr {
+    fn apply_table(
+        &mut self,
+        id: usize,
+        method: &ast::Ident,
+        arguments: &[ast::Argument],
+        span: Span,
+    ) -> Expr {
         if &*method.name != "apply" {
-            self.sink.error("E0307", method.span, format!("a table has no method `{}`", method.name)).help("it has `apply`");
+            self.sink
+                .error(
+                    "E0307",
+                    method.span,
+                    format!("a table has no method `{}`", method.name),
+                )
+                .help("it has `apply`");
             return self.poison(span);
         }
         if let Some(first) = arguments.first() {
-            self.sink.error("E0416", first.span, "a table's apply takes no arguments");
+            self.sink
+                .error("E0416", first.span, "a table's apply takes no arguments");
         }
         if self.place != Place::Control {
-            self.sink.error("E0309", span, "a table can be applied only in a control's apply block").help("an action or function cannot apply tables");
+            self.sink
+                .error(
+                    "E0309",
+                    span,
+                    "a table can be applied only in a control's apply block",
+                )
+                .help("an action or function cannot apply tables");
         }
-        let call = Call { callee: Callee::ApplyTable(id), arguments: Vec::new() };
-        Expr { kind: ExprKind::Call(Box::new(call)), ty: Type::ApplyResult(id), span }
+        let call = Call {
+            callee: Callee::ApplyTable(id),
+            arguments: Vec::new(),
+        };
+        Expr {
+            kind: ExprKind::Call(Box::new(call)),
+            ty: Type::ApplyResult(id),
+            span,
+        }
     }
 
     fn apply_block(&mut self, object: Expr, arguments: &[ast::Argument], span: Span) -> Expr {
         let (signature, wanted) = match object.ty {
             Type::Control(id) => {
                 let control = &self.program.controls[id];
-                (self.signature_of(&control.name, &control.parameters), Place::Control)
+                (
+                    self.signature_of(&control.name, &control.parameters),
+                    Place::Control,
+                )
             }
             Type::Parser(id) => {
                 let parser = &self.program.parsers[id];
-                (self.signature_of(&parser.name, &parser.parameters), Place::Parser)
+                (
+                    self.signature_of(&parser.name, &parser.parameters),
+                    Place::Parser,
+                )
             }
             _ => return self.poison(span),
         };
         if self.place != wanted {
-            let what = if wanted == Place::Parser { "a parser is applied in a parser" } else { "a control is applied in a control's apply block" };
+            let what = if wanted == Place::Parser {
+                "a parser is applied in a parser"
+            } else {
+                "a control is applied in a control's apply block"
+            };
             self.sink.error("E0309", span, what);
         }
-        let Some(signature) = self.choose(&signature.name.clone(), &[signature], arguments, span) else { return self.poison(span) };
-        let Some(values) = self.bind(&signature, arguments, &mut Bindings::new(), span) else { return self.poison(span) };
-        Expr { kind: ExprKind::Call(Box::new(Call { callee: Callee::ApplyBlock(object), arguments: values })), ty: Type::Void, span }
+        let Some(signature) = self.choose(&signature.name.clone(), &[signature], arguments, span)
+        else {
+            return self.poison(span);
+        };
+        let Some(values) = self.bind(&signature, arguments, &mut Bindings::new(), span) else {
+            return self.poison(span);
+        };
+        Expr {
+            kind: ExprKind::Call(Box::new(Call {
+                callee: Callee::ApplyBlock(object),
+                arguments: values,
+            })),
+            ty: Type::Void,
+            span,
+        }
     }
 
     #[expect(clippy::too_many_arguments, reason = "the parts of one production")]
-    fn extern_method(&mut self, object: Expr, id: usize, given: Vec<Type>, method: &ast::Ident, types: &[ast::Type], arguments: &[ast::Argument], span: Span) -> Expr {
+    fn extern_method(
+        &mut self,
+        object: Expr,
+        id: usize,
+        given: Vec<Type>,
+        method: &ast::Ident,
+        types: &[ast::Type],
+        arguments: &[ast::Argument],
+        span: Span,
+    ) -> Expr {
         let info = &self.externs[id];
-        let overloads: Vec<Signature> = info.methods.iter().filter(|signature| signature.name == method.name).cloned().collect();
+        let overloads: Vec<Signature> = info
+            .methods
+            .iter()
+            .filter(|signature| signature.name == method.name)
+            .cloned()
+            .collect();
         if overloads.is_empty() {
-            let similar = super::scope::nearest(&method.name, info.methods.iter().map(|signature| &*signature.name));
-            let message = format!("{} has no method `{}`", self.program.type_name(&object.ty), method.name);
+            let similar = super::scope::nearest(
+                &method.name,
+                info.methods.iter().map(|signature| &*signature.name),
+            );
+            let message = format!(
+                "{} has no method `{}`",
+                self.program.type_name(&object.ty),
+                method.name
+            );
             let raw = self.sink.error("E0307", method.span, message);
             if let Some(similar) = similar {
                 raw.help(format!("did you mean `{similar}`?"));
@@ -388,21 +715,47 @@ impl Checker<'_> {
             return self.poison(span);
         }
         let start: Bindings = info.type_parameters.iter().cloned().zip(given).collect();
-        let Some(signature) = self.choose(&method.name, &overloads, arguments, span) else { return self.poison(span) };
-        let Some((values, bindings)) = self.call_signature(&signature, types, arguments, start, span) else { return self.poison(span) };
-        let type_arguments = signature.type_parameters.iter().map(|name| bindings.get(name).cloned().unwrap_or(Type::DontCare)).collect();
+        let Some(signature) = self.choose(&method.name, &overloads, arguments, span) else {
+            return self.poison(span);
+        };
+        let Some((values, bindings)) =
+            self.call_signature(&signature, types, arguments, start, span)
+        else {
+            return self.poison(span);
+        };
         let ty = substitute(&signature.returns, &bindings);
         if is_open(&ty) && ty != Type::Void {
-            self.sink.error("E0402", span, format!("cannot infer the type argument of `{}`", method.name)).help(format!("write it: `{}<bit<8>>(...)`", method.name));
+            self.sink
+                .error(
+                    "E0402",
+                    span,
+                    format!("cannot infer the type argument of `{}`", method.name),
+                )
+                .help(format!("write it: `{}<bit<8>>(...)`", method.name));
         }
-        let callee = Callee::ExternMethod(object, id, method.name.clone(), type_arguments);
-        Expr { kind: ExprKind::Call(Box::new(Call { callee, arguments: values })), ty, span }
+        let callee = Callee::ExternMethod(object, method.name.clone());
+        Expr {
+            kind: ExprKind::Call(Box::new(Call {
+                callee,
+                arguments: values,
+            })),
+            ty,
+            span,
+        }
     }
 
-    fn builtin(&mut self, object: Expr, method: &ast::Ident, arguments: &[ast::Argument], span: Span) -> Expr {
+    fn builtin(
+        &mut self,
+        object: Expr,
+        method: &ast::Ident,
+        arguments: &[ast::Argument],
+        span: Span,
+    ) -> Expr {
         let is_header = self.program.is_header(&object.ty);
         let (builtin, wanted, ty) = match (&*method.name, &object.ty) {
-            ("isValid", Type::Struct(_)) if is_header || self.program.is_union(&object.ty) => (Builtin::IsValid, 0, Type::Bool),
+            ("isValid", Type::Struct(_)) if is_header || self.program.is_union(&object.ty) => {
+                (Builtin::IsValid, 0, Type::Bool)
+            }
             ("setValid", _) if is_header => (Builtin::SetValid, 0, Type::Void),
             ("setInvalid", _) if is_header => (Builtin::SetInvalid, 0, Type::Void),
             ("push_front", Type::Stack(..)) => (Builtin::PushFront, 1, Type::Void),
@@ -413,15 +766,29 @@ impl Checker<'_> {
             }
         };
         if arguments.len() != wanted {
-            let message = format!("`{}` takes {wanted} arguments, {} were given", method.name, arguments.len());
+            let message = format!(
+                "`{}` takes {wanted} arguments, {} were given",
+                method.name,
+                arguments.len()
+            );
             self.sink.error("E0416", span, message);
             return self.poison(span);
         }
-        let values = arguments.iter().map(|argument| argument.value.as_ref().map(|value| self.expr(value))).collect();
+        let values = arguments
+            .iter()
+            .map(|argument| argument.value.as_ref().map(|value| self.expr(value)))
+            .collect();
         if builtin != Builtin::IsValid {
             self.check_writable(&object);
         }
-        let call = Call { callee: Callee::Builtin(builtin, object), arguments: values };
-        Expr { kind: ExprKind::Call(Box::new(call)), ty, span }
+        let call = Call {
+            callee: Callee::Builtin(builtin, object),
+            arguments: values,
+        };
+        Expr {
+            kind: ExprKind::Call(Box::new(call)),
+            ty,
+            span,
+        }
     }
 }

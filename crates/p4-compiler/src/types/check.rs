@@ -76,7 +76,11 @@ impl Checker<'_> {
     pub fn declare(&mut self, name: &ast::Ident, symbol: Symbol) {
         if self.scopes.declare(&name.name, symbol, name.span).is_some() {
             self.sink
-                .error("E0302", name.span, format!("`{}` is declared twice in this scope", name.name))
+                .error(
+                    "E0302",
+                    name.span,
+                    format!("`{}` is declared twice in this scope", name.name),
+                )
                 .help("give one of them another name");
         }
     }
@@ -89,7 +93,11 @@ impl Checker<'_> {
     /// Says that a name is not known, with the name that may have been meant.
     pub fn unknown(&mut self, what: &str, name: &ast::Ident) {
         let similar = self.scopes.similar(&name.name);
-        let raw = self.sink.error("E0301", name.span, format!("cannot find {what} `{}`", name.name));
+        let raw = self.sink.error(
+            "E0301",
+            name.span,
+            format!("cannot find {what} `{}`", name.name),
+        );
         if let Some(similar) = similar {
             raw.help(format!("did you mean `{similar}`?"));
         }
@@ -105,7 +113,11 @@ impl Checker<'_> {
             Err(Fault::TooLarge) => "the value has too many bits to compute at compile time",
         };
         self.sink.error("E0501", span, message);
-        Expr { kind: ExprKind::Poison, ty, span }
+        Expr {
+            kind: ExprKind::Poison,
+            ty,
+            span,
+        }
     }
 
     /// A compile-time integer; complains where it is none.
@@ -115,18 +127,34 @@ impl Checker<'_> {
             ExprKind::Int(value) => Some(value),
             ExprKind::Poison => None,
             _ => {
-                self.sink.error("E0502", expr.span, format!("{what} is not known at compile time")).help("use a number or a constant");
+                self.sink
+                    .error(
+                        "E0502",
+                        expr.span,
+                        format!("{what} is not known at compile time"),
+                    )
+                    .help("use a number or a constant");
                 None
             }
         }
     }
 
-    fn constant_width(&mut self, expr: &ast::Expr, what: &str, least: u32, most: u32) -> Option<u32> {
+    fn constant_width(
+        &mut self,
+        expr: &ast::Expr,
+        what: &str,
+        least: u32,
+        most: u32,
+    ) -> Option<u32> {
         let value = self.constant_int(expr, what)?;
         match value.to_u32().filter(|bits| (least..=most).contains(bits)) {
             Some(bits) => Some(bits),
             None => {
-                self.sink.error("E0503", expr.span, format!("{what} is {value}, it must be from {least} to {most}"));
+                self.sink.error(
+                    "E0503",
+                    expr.span,
+                    format!("{what} is {value}, it must be from {least} to {most}"),
+                );
                 None
             }
         }
@@ -144,40 +172,72 @@ impl Checker<'_> {
             ast::TypeKind::Bits(width, signed) => {
                 let least = u32::from(*signed);
                 match self.constant_width(width, "the width", least, limits::WIDTH_BITS) {
-                    Some(width) => Type::Bits { width, signed: *signed },
+                    Some(width) => Type::Bits {
+                        width,
+                        signed: *signed,
+                    },
                     None => Type::Poison,
                 }
             }
-            ast::TypeKind::Varbit(width) => match self.constant_width(width, "the width", 0, limits::WIDTH_BITS) {
-                Some(width) => Type::Varbit(width),
-                None => Type::Poison,
-            },
-            ast::TypeKind::Tuple(items) => Type::Tuple(items.iter().map(|item| self.resolve_type(item)).collect()),
+            ast::TypeKind::Varbit(width) => {
+                match self.constant_width(width, "the width", 0, limits::WIDTH_BITS) {
+                    Some(width) => Type::Varbit(width),
+                    None => Type::Poison,
+                }
+            }
+            ast::TypeKind::Tuple(items) => {
+                Type::Tuple(items.iter().map(|item| self.resolve_type(item)).collect())
+            }
             ast::TypeKind::List(_) => {
-                self.sink.error("E0601", ty.span, "lists are not supported yet by this compiler").help("use a tuple or a struct");
+                self.sink
+                    .error(
+                        "E0601",
+                        ty.span,
+                        "lists are not supported yet by this compiler",
+                    )
+                    .help("use a tuple or a struct");
                 Type::Poison
             }
-            ast::TypeKind::Name(name, global, arguments) => self.named_type(name, *global, arguments, ty.span),
+            ast::TypeKind::Name(name, global, arguments) => {
+                self.named_type(name, *global, arguments, ty.span)
+            }
             ast::TypeKind::Stack(element, size) => self.stack_type(element, size),
-            ast::TypeKind::Broken => Type::Poison,
         }
     }
 
     fn stack_type(&mut self, element: &ast::Type, size: &ast::Expr) -> Type {
         let span = element.span;
         let element = self.resolve_type(element);
-        let Some(size) = self.constant_width(size, "the stack's size", 1, limits::STACK_SIZE) else { return Type::Poison };
-        if !element.is_poison() && !self.program.is_header(&element) && !self.program.is_union(&element) {
-            let message = format!("a stack holds headers or header unions, not {}", self.program.type_name(&element));
+        let Some(size) = self.constant_width(size, "the stack's size", 1, limits::STACK_SIZE)
+        else {
+            return Type::Poison;
+        };
+        if !element.is_poison()
+            && !self.program.is_header(&element)
+            && !self.program.is_union(&element)
+        {
+            let message = format!(
+                "a stack holds headers or header unions, not {}",
+                self.program.type_name(&element)
+            );
             self.sink.error("E0401", span, message);
             return Type::Poison;
         }
         Type::Stack(Box::new(element), size)
     }
 
-    fn named_type(&mut self, name: &ast::Ident, global: bool, arguments: &[ast::Type], span: Span) -> Type {
+    fn named_type(
+        &mut self,
+        name: &ast::Ident,
+        global: bool,
+        arguments: &[ast::Type],
+        span: Span,
+    ) -> Type {
         let symbol = self.scopes.lookup(&name.name, global).cloned();
-        let resolved: Vec<Type> = arguments.iter().map(|argument| self.resolve_type(argument)).collect();
+        let resolved: Vec<Type> = arguments
+            .iter()
+            .map(|argument| self.resolve_type(argument))
+            .collect();
         let (wanted, ty) = match symbol {
             Some(Symbol::Type(ty)) => (0, ty),
             Some(Symbol::GenericStruct(decl)) => {
@@ -188,19 +248,28 @@ impl Checker<'_> {
                     (wanted, self.instantiate_struct(&decl, &resolved))
                 }
             }
-            Some(Symbol::Extern(id)) => (self.externs[id].type_parameters.len(), Type::Extern(id, resolved.clone())),
-            Some(Symbol::Package(id)) => (self.packages[id].type_parameters.len(), Type::Package(id, resolved.clone())),
-            Some(Symbol::ControlType(id)) => {
-                (self.control_types[id].type_parameters.len(), Type::ControlType(id, resolved.clone()))
-            }
-            Some(Symbol::ParserType(id)) => {
-                (self.parser_types[id].type_parameters.len(), Type::ParserType(id, resolved.clone()))
-            }
+            Some(Symbol::Extern(id)) => (
+                self.externs[id].type_parameters.len(),
+                Type::Extern(id, resolved.clone()),
+            ),
+            Some(Symbol::Package(id)) => (
+                self.packages[id].type_parameters.len(),
+                Type::Package(id, resolved.clone()),
+            ),
+            Some(Symbol::ControlType(id)) => (
+                self.control_types[id].type_parameters.len(),
+                Type::ControlKind(id, resolved.clone()),
+            ),
+            Some(Symbol::ParserType(id)) => (
+                self.parser_types[id].type_parameters.len(),
+                Type::ParserKind(id, resolved.clone()),
+            ),
             Some(Symbol::Control(id)) => (0, Type::Control(id)),
             Some(Symbol::Parser(id)) => (0, Type::Parser(id)),
             Some(Symbol::Broken) => return Type::Poison,
             Some(_) => {
-                self.sink.error("E0303", name.span, format!("`{}` is not a type", name.name));
+                self.sink
+                    .error("E0303", name.span, format!("`{}` is not a type", name.name));
                 return Type::Poison;
             }
             None => {
@@ -211,20 +280,32 @@ impl Checker<'_> {
         // Where a package or extern is instantiated, its type arguments may be inferred.
         let inferable = resolved.is_empty() && !matches!(ty, Type::Poison);
         if wanted != resolved.len() && !inferable {
-            self.sink.error("E0402", span, format!("`{}` takes {wanted} type arguments, {} were given", name.name, resolved.len()));
+            self.sink.error(
+                "E0402",
+                span,
+                format!(
+                    "`{}` takes {wanted} type arguments, {} were given",
+                    name.name,
+                    resolved.len()
+                ),
+            );
             return Type::Poison;
         }
         ty
     }
 
     fn instantiate_struct(&mut self, decl: &Rc<ast::Struct>, arguments: &[Type]) -> Type {
-        let names: Vec<String> = arguments.iter().map(|argument| self.program.type_name(argument)).collect();
+        let names: Vec<String> = arguments
+            .iter()
+            .map(|argument| self.program.type_name(argument))
+            .collect();
         let name = format!("{}<{}>", decl.name.name, names.join(","));
         if let Some(id) = self.struct_instances.get(&name) {
             return Type::Struct(*id);
         }
         if self.depth > limits::NESTING {
-            self.sink.error("E0204", decl.name.span, "this generic type contains itself");
+            self.sink
+                .error("E0204", decl.name.span, "this generic type contains itself");
             return Type::Poison;
         }
         let saved = self.scopes.detach();
@@ -246,13 +327,28 @@ impl Checker<'_> {
         for field in &decl.fields {
             let ty = self.resolve_type(&field.ty);
             if fields.iter().any(|other| other.name == field.name.name) {
-                self.sink.error("E0302", field.name.span, format!("field `{}` is declared twice", field.name.name));
+                self.sink.error(
+                    "E0302",
+                    field.name.span,
+                    format!("field `{}` is declared twice", field.name.name),
+                );
             }
             self.check_field(decl, &ty, field.ty.span);
-            fields.push(Field { name: field.name.name.clone(), ty, annotations: field.annotations.clone(), span: field.name.span });
+            fields.push(Field {
+                name: field.name.name.clone(),
+                ty,
+                annotations: field.annotations.clone(),
+                span: field.name.span,
+            });
         }
         let annotations = decl.annotations.clone();
-        self.program.structs.push(Struct { name, kind: decl.kind, fields, annotations, span: decl.name.span });
+        self.program.structs.push(Struct {
+            name,
+            kind: decl.kind,
+            fields,
+            annotations,
+            span: decl.name.span,
+        });
         self.program.structs.len() - 1
     }
 
@@ -261,12 +357,24 @@ impl Checker<'_> {
         let allowed = match decl.kind {
             ast::StructKind::Union => below.is_poison() || self.program.is_header(&below),
             ast::StructKind::Header => {
-                matches!(below, Type::Bits { .. } | Type::Bool | Type::Varbit(_) | Type::Poison | Type::Variable(_))
-                    || matches!(below, Type::Struct(id) if self.program.structs[id].kind == ast::StructKind::Struct)
+                matches!(
+                    below,
+                    Type::Bits { .. }
+                        | Type::Bool
+                        | Type::Varbit(_)
+                        | Type::Poison
+                        | Type::Variable(_)
+                ) || matches!(below, Type::Struct(id) if self.program.structs[id].kind == ast::StructKind::Struct)
             }
             ast::StructKind::Struct => !matches!(
                 below,
-                Type::Void | Type::Extern(..) | Type::Control(_) | Type::Parser(_) | Type::Package(..) | Type::DontCare | Type::Int
+                Type::Void
+                    | Type::Extern(..)
+                    | Type::Control(_)
+                    | Type::Parser(_)
+                    | Type::Package(..)
+                    | Type::DontCare
+                    | Type::Int
             ),
         };
         if !allowed {
@@ -275,7 +383,10 @@ impl Checker<'_> {
                 ast::StructKind::Header => "header",
                 ast::StructKind::Struct => "struct",
             };
-            let message = format!("a {kind} cannot have a field of type {}", self.program.type_name(ty));
+            let message = format!(
+                "a {kind} cannot have a field of type {}",
+                self.program.type_name(ty)
+            );
             self.sink.error("E0403", span, message);
         }
     }
@@ -295,7 +406,10 @@ impl Checker<'_> {
             checker.declare(&parameter.name, Symbol::Var(id));
             id
         };
-        parameters.iter().map(|parameter| declare(parameter, self)).collect()
+        parameters
+            .iter()
+            .map(|parameter| declare(parameter, self))
+            .collect()
     }
 
     /// A signature whose type parameters stay variables.
@@ -308,13 +422,28 @@ impl Checker<'_> {
     ) -> Signature {
         self.scopes.push();
         for parameter in type_parameters {
-            self.declare(parameter, Symbol::Type(Type::Variable(parameter.name.clone())));
+            self.declare(
+                parameter,
+                Symbol::Type(Type::Variable(parameter.name.clone())),
+            );
         }
-        let parameters = parameters.iter().map(|parameter| self.signature_parameter(parameter)).collect();
+        let parameters = parameters
+            .iter()
+            .map(|parameter| self.signature_parameter(parameter))
+            .collect();
         let returns = returns.map_or(Type::Void, |ty| self.resolve_type(ty));
         self.scopes.pop();
-        let type_parameters = type_parameters.iter().map(|parameter| parameter.name.clone()).collect();
-        Signature { name: name.clone(), type_parameters, parameters, returns, deprecated: None }
+        let type_parameters = type_parameters
+            .iter()
+            .map(|parameter| parameter.name.clone())
+            .collect();
+        Signature {
+            name: name.clone(),
+            type_parameters,
+            parameters,
+            returns,
+            deprecated: None,
+        }
     }
 
     fn signature_parameter(&mut self, parameter: &ast::Parameter) -> SignatureParameter {
@@ -323,8 +452,17 @@ impl Checker<'_> {
             let value = self.expr(value);
             self.coerce(value, &ty)
         });
-        let optional = parameter.annotations.iter().any(|annotation| &*annotation.name == "optional");
-        SignatureParameter { name: parameter.name.name.clone(), direction: parameter.direction, ty, default, optional }
+        let optional = parameter
+            .annotations
+            .iter()
+            .any(|annotation| &*annotation.name == "optional");
+        SignatureParameter {
+            name: parameter.name.name.clone(),
+            direction: parameter.direction,
+            ty,
+            default,
+            optional,
+        }
     }
 
     /// The signature of variables that are already declared.
@@ -332,10 +470,22 @@ impl Checker<'_> {
         let parameter = |id: &VarId| {
             let var = &self.program.vars[*id];
             let optional = crate::ir::has_annotation(&var.annotations, "optional");
-            SignatureParameter { name: var.name.clone(), direction: var.direction, ty: var.ty.clone(), default: None, optional }
+            SignatureParameter {
+                name: var.name.clone(),
+                direction: var.direction,
+                ty: var.ty.clone(),
+                default: None,
+                optional,
+            }
         };
         let parameters = parameters.iter().map(parameter).collect();
-        Signature { name: name.clone(), type_parameters: Vec::new(), parameters, returns: Type::Void, deprecated: None }
+        Signature {
+            name: name.clone(),
+            type_parameters: Vec::new(),
+            parameters,
+            returns: Type::Void,
+            deprecated: None,
+        }
     }
 
     /// Adds an overload to a function's name.
@@ -343,12 +493,17 @@ impl Checker<'_> {
         let mut overloads = match self.scopes.lookup(&name.name, true) {
             Some(Symbol::Functions(overloads)) => overloads.clone(),
             Some(_) => {
-                self.sink.error("E0302", name.span, format!("`{}` is declared twice in this scope", name.name));
+                self.sink.error(
+                    "E0302",
+                    name.span,
+                    format!("`{}` is declared twice in this scope", name.name),
+                );
                 return;
             }
             None => Vec::new(),
         };
         overloads.push(function);
-        self.scopes.set_global(&name.name, Symbol::Functions(overloads), name.span);
+        self.scopes
+            .set_global(&name.name, Symbol::Functions(overloads), name.span);
     }
 }

@@ -11,7 +11,11 @@ use crate::types::Type;
 pub fn wrap(value: &BigInt, width: u32, signed: bool) -> BigInt {
     let modulus = BigInt::one() << width;
     let low = ((value % &modulus) + &modulus) % &modulus;
-    if signed && width > 0 && low.bit(u64::from(width) - 1) { low - modulus } else { low }
+    if signed && width > 0 && low.bit(u64::from(width) - 1) {
+        low - modulus
+    } else {
+        low
+    }
 }
 
 /// All ones.
@@ -33,7 +37,10 @@ fn wrap_to(program: &Program, ty: &Type, value: BigInt) -> BigInt {
 
 fn saturate(program: &Program, ty: &Type, value: BigInt) -> BigInt {
     match program.underlying(ty) {
-        Type::Bits { width, signed: true } => {
+        Type::Bits {
+            width,
+            signed: true,
+        } => {
             let top = mask(width.saturating_sub(1));
             value.clamp(-&top - 1, top)
         }
@@ -55,19 +62,31 @@ pub fn integer(op: BinaryOp, left: &BigInt, right: &BigInt) -> Result<Option<Big
         if right.is_negative() {
             return Err(Fault::NegativeShift);
         }
-        right.to_u64().filter(|amount| *amount <= limits::CONSTANT_BITS).ok_or(Fault::TooLarge)
+        right
+            .to_u64()
+            .filter(|amount| *amount <= limits::CONSTANT_BITS)
+            .ok_or(Fault::TooLarge)
     };
     let value = match op {
         BinaryOp::Add | BinaryOp::AddSat => left + right,
         BinaryOp::Sub | BinaryOp::SubSat => left - right,
-        BinaryOp::Mul if left.bits() + right.bits() > limits::CONSTANT_BITS => return Err(Fault::TooLarge),
+        BinaryOp::Mul if left.bits() + right.bits() > limits::CONSTANT_BITS => {
+            return Err(Fault::TooLarge);
+        }
         BinaryOp::Mul => left * right,
         BinaryOp::Div | BinaryOp::Mod if right.is_zero() => return Err(Fault::DivisionByZero),
         BinaryOp::Div => left / right,
         BinaryOp::Mod => left % right,
-        BinaryOp::Shl if left.bits() + shift()? > limits::CONSTANT_BITS => return Err(Fault::TooLarge),
+        BinaryOp::Shl if left.bits() + shift()? > limits::CONSTANT_BITS => {
+            return Err(Fault::TooLarge);
+        }
         BinaryOp::Shl => left << shift()?,
-        BinaryOp::Shr => left >> right.to_u64().unwrap_or(limits::CONSTANT_BITS).min(limits::CONSTANT_BITS),
+        BinaryOp::Shr => {
+            left >> right
+                .to_u64()
+                .unwrap_or(limits::CONSTANT_BITS)
+                .min(limits::CONSTANT_BITS)
+        }
         BinaryOp::BitAnd => left & right,
         BinaryOp::BitOr => left | right,
         BinaryOp::BitXor => left ^ right,
@@ -111,7 +130,9 @@ pub fn fold(program: &Program, expr: Expr) -> Result<Expr, Fault> {
         },
         ExprKind::Slice(inner, high, low) => match &inner.kind {
             ExprKind::Int(value) => {
-                let Type::Bits { width, .. } = program.underlying(&inner.ty) else { return Ok(expr) };
+                let Type::Bits { width, .. } = program.underlying(&inner.ty) else {
+                    return Ok(expr);
+                };
                 let bits = wrap(value, *width, false) >> low;
                 Some(ExprKind::Int(wrap(&bits, high - low + 1, false)))
             }
@@ -122,7 +143,10 @@ pub fn fold(program: &Program, expr: Expr) -> Result<Expr, Fault> {
             _ => None,
         },
         ExprKind::Index(inner, index) => match (&inner.kind, &index.kind) {
-            (ExprKind::List(items), ExprKind::Int(at)) => at.to_usize().and_then(|at| items.get(at)).map(|item| item.kind.clone()),
+            (ExprKind::List(items), ExprKind::Int(at)) => at
+                .to_usize()
+                .and_then(|at| items.get(at))
+                .map(|item| item.kind.clone()),
             _ => None,
         },
         _ => None,
@@ -146,7 +170,13 @@ fn fold_unary(program: &Program, ty: &Type, op: UnaryOp, inner: &Expr) -> Option
     }
 }
 
-fn fold_binary(program: &Program, ty: &Type, op: BinaryOp, left: &Expr, right: &Expr) -> Result<Option<ExprKind>, Fault> {
+fn fold_binary(
+    program: &Program,
+    ty: &Type,
+    op: BinaryOp,
+    left: &Expr,
+    right: &Expr,
+) -> Result<Option<ExprKind>, Fault> {
     if let (ExprKind::Bool(a), ExprKind::Bool(b)) = (&left.kind, &right.kind) {
         return Ok(match op {
             BinaryOp::And => Some(ExprKind::Bool(*a && *b)),
@@ -158,7 +188,9 @@ fn fold_binary(program: &Program, ty: &Type, op: BinaryOp, left: &Expr, right: &
     }
     // Short circuits do not need the right side.
     match (op, &left.kind) {
-        (BinaryOp::And, ExprKind::Bool(true)) | (BinaryOp::Or, ExprKind::Bool(false)) => return Ok(Some(right.kind.clone())),
+        (BinaryOp::And, ExprKind::Bool(true)) | (BinaryOp::Or, ExprKind::Bool(false)) => {
+            return Ok(Some(right.kind.clone()));
+        }
         (BinaryOp::And, ExprKind::Bool(false)) => return Ok(Some(ExprKind::Bool(false))),
         (BinaryOp::Or, ExprKind::Bool(true)) => return Ok(Some(ExprKind::Bool(true))),
         _ => {}
@@ -166,12 +198,16 @@ fn fold_binary(program: &Program, ty: &Type, op: BinaryOp, left: &Expr, right: &
     if let (ExprKind::Str(a), ExprKind::Str(b)) = (&left.kind, &right.kind) {
         return Ok((op == BinaryOp::Concat).then(|| ExprKind::Str(format!("{a}{b}").into())));
     }
-    let (Some(a), Some(b)) = (constant(&left.kind), constant(&right.kind)) else { return Ok(None) };
+    let (Some(a), Some(b)) = (constant(&left.kind), constant(&right.kind)) else {
+        return Ok(None);
+    };
     if let Some(answer) = compare(op, &a, &b) {
         return Ok(Some(ExprKind::Bool(answer)));
     }
     if op == BinaryOp::Concat {
-        let Some(low_bits) = program.width(&right.ty) else { return Ok(None) };
+        let Some(low_bits) = program.width(&right.ty) else {
+            return Ok(None);
+        };
         let joined = (a << low_bits) | wrap(&b, low_bits, false);
         return Ok(Some(ExprKind::Int(wrap_to(program, ty, joined))));
     }
@@ -184,12 +220,18 @@ fn fold_binary(program: &Program, ty: &Type, op: BinaryOp, left: &Expr, right: &
 
 fn fold_cast(program: &Program, ty: &Type, inner: &Expr) -> Option<ExprKind> {
     match (&inner.kind, program.underlying(ty)) {
-        (ExprKind::Int(value), Type::Bits { width, signed }) => Some(ExprKind::Int(wrap(value, *width, *signed))),
+        (ExprKind::Int(value), Type::Bits { width, signed }) => {
+            Some(ExprKind::Int(wrap(value, *width, *signed)))
+        }
         (ExprKind::Int(value), Type::Bool) => Some(ExprKind::Bool(!value.is_zero())),
         (ExprKind::Int(value), Type::Int) => Some(ExprKind::Int(value.clone())),
-        (ExprKind::Bool(value), Type::Bits { .. }) => Some(ExprKind::Int(BigInt::from(u8::from(*value)))),
+        (ExprKind::Bool(value), Type::Bits { .. }) => {
+            Some(ExprKind::Int(BigInt::from(u8::from(*value))))
+        }
         (ExprKind::Bool(value), Type::Bool) => Some(ExprKind::Bool(*value)),
-        (ExprKind::List(items), Type::Struct(_) | Type::Tuple(_)) => Some(ExprKind::List(items.clone())),
+        (ExprKind::List(items), Type::Struct(_) | Type::Tuple(_)) => {
+            Some(ExprKind::List(items.clone()))
+        }
         _ => None,
     }
 }

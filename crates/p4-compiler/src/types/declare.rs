@@ -12,7 +12,8 @@ use super::const_eval::fits;
 use super::scope::{FunctionSymbol, Scopes, Symbol};
 use crate::diagnostic::Sink;
 use crate::ir::{
-    self, Control, Direction, Enum, Expr, ExprKind, Instance, InstanceKind, Newtype, Program, State, Target, Transition, Var,
+    self, Control, Direction, Enum, Expr, ExprKind, Instance, InstanceKind, Newtype, Program,
+    State, Target, Transition, Var,
 };
 use crate::source::SourceMap;
 use crate::syntax::ast::{self, Declaration, Local};
@@ -69,7 +70,9 @@ impl Checker<'_> {
         match declaration {
             Declaration::Const(decl) => self.constant(decl),
             Declaration::Error(names) => self.errors(names),
-            Declaration::MatchKind(names) => self.match_kinds.extend(names.iter().map(|name| name.name.clone())),
+            Declaration::MatchKind(names) => self
+                .match_kinds
+                .extend(names.iter().map(|name| name.name.clone())),
             Declaration::Struct(decl) => self.structure(decl),
             Declaration::Enum(decl) => self.enumeration(decl),
             Declaration::TypeDef(decl) => self.type_definition(decl),
@@ -77,14 +80,22 @@ impl Checker<'_> {
             Declaration::ExternFunction(decl) => {
                 let signature = self.method_signature(decl);
                 self.extern_functions.push(signature);
-                self.declare_function(&decl.name, FunctionSymbol::Extern(self.extern_functions.len() - 1));
+                self.declare_function(
+                    &decl.name,
+                    FunctionSymbol::Extern(self.extern_functions.len() - 1),
+                );
             }
             Declaration::Function(decl) => self.function(decl),
             Declaration::Action(decl) => self.action(decl, true),
             Declaration::Parser(decl) => self.parser(decl),
             Declaration::Control(decl) => self.control(decl),
             Declaration::Package(decl) => {
-                let signature = self.signature(&decl.name.name, &decl.type_parameters, &decl.parameters, None);
+                let signature = self.signature(
+                    &decl.name.name,
+                    &decl.type_parameters,
+                    &decl.parameters,
+                    None,
+                );
                 self.packages.push(signature);
                 self.program.package_names.push(decl.name.name.clone());
                 self.declare(&decl.name, Symbol::Package(self.packages.len() - 1));
@@ -106,7 +117,14 @@ impl Checker<'_> {
         let value = self.coerce(value, &ty);
         if !self.is_constant(&value) {
             self.sink
-                .error("E0502", decl.value.span, format!("the value of `{}` is not known at compile time", decl.name.name))
+                .error(
+                    "E0502",
+                    decl.value.span,
+                    format!(
+                        "the value of `{}` is not known at compile time",
+                        decl.name.name
+                    ),
+                )
                 .help("a constant is made of numbers, other constants and operators");
             self.declare(&decl.name, Symbol::Broken);
             return;
@@ -117,12 +135,21 @@ impl Checker<'_> {
     /// Whether nothing but constants (and constructor parameters) is inside.
     pub fn is_constant(&self, expr: &Expr) -> bool {
         match &expr.kind {
-            ExprKind::Int(_) | ExprKind::Bool(_) | ExprKind::Str(_) | ExprKind::Error(_) | ExprKind::Member(..) => true,
+            ExprKind::Int(_)
+            | ExprKind::Bool(_)
+            | ExprKind::Str(_)
+            | ExprKind::Error(_)
+            | ExprKind::Member(..) => true,
             ExprKind::Poison | ExprKind::InvalidHeader => true,
             ExprKind::List(items) => items.iter().all(|item| self.is_constant(item)),
-            ExprKind::Cast(inner) | ExprKind::Unary(_, inner) | ExprKind::Slice(inner, ..) | ExprKind::Field(inner, _) => self.is_constant(inner),
+            ExprKind::Cast(inner)
+            | ExprKind::Unary(_, inner)
+            | ExprKind::Slice(inner, ..)
+            | ExprKind::Field(inner, _) => self.is_constant(inner),
             ExprKind::Binary(_, left, right) => self.is_constant(left) && self.is_constant(right),
-            ExprKind::Mux(a, b, c) => self.is_constant(a) && self.is_constant(b) && self.is_constant(c),
+            ExprKind::Mux(a, b, c) => {
+                self.is_constant(a) && self.is_constant(b) && self.is_constant(c)
+            }
             ExprKind::Var(id) => {
                 let var = &self.program.vars[*id];
                 var.is_parameter && var.direction == Direction::None && self.place != Place::Action
@@ -134,7 +161,11 @@ impl Checker<'_> {
     fn errors(&mut self, names: &[ast::Ident]) {
         for name in names {
             if self.program.errors.contains(&name.name) {
-                self.sink.error("E0302", name.span, format!("error `{}` is declared twice", name.name));
+                self.sink.error(
+                    "E0302",
+                    name.span,
+                    format!("error `{}` is declared twice", name.name),
+                );
             } else {
                 self.program.errors.push(name.name.clone());
             }
@@ -150,56 +181,108 @@ impl Checker<'_> {
         self.declare(&decl.name, Symbol::Type(Type::Struct(id)));
     }
 
-    fn enumeration(&mut self, decl: &ast::Enum) {
-        let underlying = decl.underlying.as_ref().map(|ty| self.resolve_type(ty));
-        let bits = match underlying.as_ref().map(|ty| self.program.underlying(ty).clone()) {
+    /// The width and sign of a serializable enum's numbers.
+    fn enum_bits(&mut self, decl: &ast::Enum, underlying: Option<&Type>) -> Option<(u32, bool)> {
+        match underlying.map(|ty| self.program.underlying(ty).clone()) {
             Some(Type::Bits { width, signed }) => Some((width, signed)),
             Some(Type::Poison) | None => None,
             Some(other) => {
-                let span = decl.underlying.as_ref().map_or(decl.name.span, |ty| ty.span);
-                let message = format!("an enum is stored in a bit<> or int<>, not in {}", self.program.type_name(&other));
+                let span = decl
+                    .underlying
+                    .as_ref()
+                    .map_or(decl.name.span, |ty| ty.span);
+                let message = format!(
+                    "an enum is stored in a bit<> or int<>, not in {}",
+                    self.program.type_name(&other)
+                );
                 self.sink.error("E0404", span, message);
                 None
             }
-        };
+        }
+    }
+
+    fn enumeration(&mut self, decl: &ast::Enum) {
+        let underlying = decl.underlying.as_ref().map(|ty| self.resolve_type(ty));
+        let bits = self.enum_bits(decl, underlying.as_ref());
         let mut members: Vec<(Rc<str>, BigInt)> = Vec::new();
         let mut next = BigInt::zero();
         for (name, value) in &decl.members {
             match (value, &underlying) {
-                (Some(value), Some(_)) => next = self.constant_int(value, "the enum's value").unwrap_or(next),
+                (Some(value), Some(_)) => {
+                    next = self.constant_int(value, "the enum's value").unwrap_or(next)
+                }
                 (Some(value), None) => {
-                    self.sink.error("E0404", value.span, "values need an enum with a type").help(format!("write `enum bit<8> {}`", decl.name.name));
+                    self.sink
+                        .error("E0404", value.span, "values need an enum with a type")
+                        .help(format!("write `enum bit<8> {}`", decl.name.name));
                 }
                 (None, Some(_)) => {
-                    self.sink.error("E0404", name.span, format!("`{}` has no value", name.name)).help("every member of an enum with a type has one");
+                    self.sink
+                        .error("E0404", name.span, format!("`{}` has no value", name.name))
+                        .help("every member of an enum with a type has one");
                 }
                 (None, None) => {}
             }
-            if let Some((width, signed)) = bits.filter(|(width, signed)| !fits(&next, *width, *signed)) {
+            if let Some((width, signed)) =
+                bits.filter(|(width, signed)| !fits(&next, *width, *signed))
+            {
                 let kind = if signed { "int" } else { "bit" };
-                self.sink.error("E0405", name.span, format!("the value {next} does not fit {kind}<{width}>"));
+                self.sink.error(
+                    "E0405",
+                    name.span,
+                    format!("the value {next} does not fit {kind}<{width}>"),
+                );
             }
             if members.iter().any(|(other, _)| *other == name.name) {
-                self.sink.error("E0302", name.span, format!("member `{}` is declared twice", name.name));
+                self.sink.error(
+                    "E0302",
+                    name.span,
+                    format!("member `{}` is declared twice", name.name),
+                );
             }
             members.push((name.name.clone(), next.clone()));
             next += BigInt::one();
         }
-        let (name, annotations, from_library) = (decl.name.name.clone(), decl.annotations.clone(), self.in_library);
-        self.program.enums.push(Enum { name, underlying, members, annotations, from_library });
-        self.declare(&decl.name, Symbol::Type(Type::Enum(self.program.enums.len() - 1)));
+        let (name, annotations, from_library) = (
+            decl.name.name.clone(),
+            decl.annotations.clone(),
+            self.in_library,
+        );
+        self.program.enums.push(Enum {
+            name,
+            underlying,
+            members,
+            annotations,
+            from_library,
+        });
+        self.declare(
+            &decl.name,
+            Symbol::Type(Type::Enum(self.program.enums.len() - 1)),
+        );
     }
 
     fn type_definition(&mut self, decl: &ast::TypeDef) {
         let ty = self.resolve_type(&decl.ty);
         let symbol = if decl.is_new {
             let below = self.program.underlying(&ty);
-            if !matches!(below, Type::Bits { .. } | Type::Bool | Type::Poison | Type::Enum(_)) {
-                let message = format!("`type` makes a new type of bits or a bool, not of {}", self.program.type_name(&ty));
-                self.sink.error("E0404", decl.ty.span, message).help("use `typedef`");
+            if !matches!(
+                below,
+                Type::Bits { .. } | Type::Bool | Type::Poison | Type::Enum(_)
+            ) {
+                let message = format!(
+                    "`type` makes a new type of bits or a bool, not of {}",
+                    self.program.type_name(&ty)
+                );
+                self.sink
+                    .error("E0404", decl.ty.span, message)
+                    .help("use `typedef`");
             }
             let (name, annotations) = (decl.name.name.clone(), decl.annotations.clone());
-            self.program.newtypes.push(Newtype { name, ty, annotations });
+            self.program.newtypes.push(Newtype {
+                name,
+                ty,
+                annotations,
+            });
             Type::Newtype(self.program.newtypes.len() - 1)
         } else {
             ty
@@ -208,7 +291,12 @@ impl Checker<'_> {
     }
 
     fn method_signature(&mut self, decl: &ast::Method) -> Signature {
-        let mut signature = self.signature(&decl.name.name, &decl.type_parameters, &decl.parameters, decl.returns.as_ref());
+        let mut signature = self.signature(
+            &decl.name.name,
+            &decl.type_parameters,
+            &decl.parameters,
+            decl.returns.as_ref(),
+        );
         if ir::has_annotation(&decl.annotations, "deprecated") {
             signature.deprecated = ir::string_annotation(&decl.annotations, "deprecated");
         }
@@ -217,13 +305,24 @@ impl Checker<'_> {
 
     fn external(&mut self, decl: &ast::Extern) {
         let id = self.externs.len();
-        let names: Vec<Rc<str>> = decl.type_parameters.iter().map(|parameter| parameter.name.clone()).collect();
-        self.externs.push(ExternInfo { type_parameters: names.clone(), constructors: Vec::new(), methods: Vec::new() });
+        let names: Vec<Rc<str>> = decl
+            .type_parameters
+            .iter()
+            .map(|parameter| parameter.name.clone())
+            .collect();
+        self.externs.push(ExternInfo {
+            type_parameters: names.clone(),
+            constructors: Vec::new(),
+            methods: Vec::new(),
+        });
         self.program.extern_names.push(decl.name.name.clone());
         self.declare(&decl.name, Symbol::Extern(id));
         self.scopes.push();
         for parameter in &decl.type_parameters {
-            self.declare(parameter, Symbol::Type(Type::Variable(parameter.name.clone())));
+            self.declare(
+                parameter,
+                Symbol::Type(Type::Variable(parameter.name.clone())),
+            );
         }
         for method in &decl.methods {
             let mut signature = self.method_signature(method);
@@ -250,7 +349,10 @@ impl Checker<'_> {
     /// Checks a function's body with its type parameters replaced, once for each set of types.
     pub fn instantiate_function(&mut self, id: usize, arguments: &[Type]) -> usize {
         let decl = self.functions[id].clone();
-        let names: Vec<String> = arguments.iter().map(|argument| self.program.type_name(argument)).collect();
+        let names: Vec<String> = arguments
+            .iter()
+            .map(|argument| self.program.type_name(argument))
+            .collect();
         let key = format!("{id}<{}>", names.join(","));
         if let Some(known) = self.function_instances.get(&key) {
             return *known;
@@ -267,12 +369,20 @@ impl Checker<'_> {
         let body = self.statements(&decl.body);
         if returns != Type::Void && !returns.is_poison() && !always_returns(&body) {
             self.sink
-                .error("E0406", decl.name.span, format!("function `{}` can end without a value", decl.name.name))
+                .error(
+                    "E0406",
+                    decl.name.span,
+                    format!("function `{}` can end without a value", decl.name.name),
+                )
                 .help("add `return` at its end");
         }
         (self.place, self.returns) = (place, outer_returns);
         self.scopes.attach(saved);
-        let function = ir::Function { name: decl.name.name.clone(), parameters, returns, body, span: decl.name.span };
+        let function = ir::Function {
+            parameters,
+            returns,
+            body,
+        };
         self.program.functions.push(function);
         let result = self.program.functions.len() - 1;
         self.function_instances.insert(key, result);
@@ -287,7 +397,13 @@ impl Checker<'_> {
             if parameter.direction == Direction::None {
                 data_seen = true;
             } else if data_seen {
-                self.sink.error("E0407", parameter.name.span, "parameters with a direction come before those without").help("the control plane gives those without");
+                self.sink
+                    .error(
+                        "E0407",
+                        parameter.name.span,
+                        "parameters with a direction come before those without",
+                    )
+                    .help("the control plane gives those without");
             }
         }
         let place = std::mem::replace(&mut self.place, Place::Action);
@@ -298,7 +414,14 @@ impl Checker<'_> {
         self.scopes.pop();
         (self.place, self.returns) = (place, returns);
         let (name, annotations) = (decl.name.name.clone(), decl.annotations.clone());
-        self.program.actions.push(ir::Action { name, parameters, body, annotations, is_global, span: decl.name.span });
+        self.program.actions.push(ir::Action {
+            name,
+            parameters,
+            body,
+            annotations,
+            is_global,
+            span: decl.name.span,
+        });
         self.declare(&decl.name, Symbol::Action(self.program.actions.len() - 1));
     }
 
@@ -307,7 +430,11 @@ impl Checker<'_> {
         let callee_span = decl.ty.span;
         let ty = self.resolve_type(&decl.ty);
         let instance = self.construct(&ty, &decl.arguments, callee_span, decl.span)?;
-        let instance = Instance { name: decl.name.name.clone(), annotations: decl.annotations.clone(), ..instance };
+        let instance = Instance {
+            name: decl.name.name.clone(),
+            annotations: decl.annotations.clone(),
+            ..instance
+        };
         self.program.instances.push(instance);
         let id = self.program.instances.len() - 1;
         self.declare(&decl.name, Symbol::Instance(id));
@@ -316,9 +443,19 @@ impl Checker<'_> {
 
     fn control(&mut self, decl: &ast::Control) {
         let Some((locals, apply)) = &decl.body else {
-            let signature = self.signature(&decl.name.name, &decl.type_parameters, &decl.parameters, None);
+            let signature = self.signature(
+                &decl.name.name,
+                &decl.type_parameters,
+                &decl.parameters,
+                None,
+            );
             self.control_types.push(signature);
-            self.declare(&decl.name, Symbol::ControlType(self.control_types.len() - 1));
+            let name = decl.name.name.clone();
+            self.program.control_kind_names.push(name);
+            self.declare(
+                &decl.name,
+                Symbol::ControlType(self.control_types.len() - 1),
+            );
             return;
         };
         self.no_type_parameters(&decl.type_parameters);
@@ -330,7 +467,6 @@ impl Checker<'_> {
             name: decl.name.name.clone(),
             parameters,
             constructor,
-            annotations: decl.annotations.clone(),
             span: decl.name.span,
             ..Control::default()
         };
@@ -349,7 +485,11 @@ impl Checker<'_> {
 
     fn no_type_parameters(&mut self, parameters: &[ast::Ident]) {
         if let Some(first) = parameters.first() {
-            self.sink.error("E0402", first.span, "a control or parser with a body has no type parameters");
+            self.sink.error(
+                "E0402",
+                first.span,
+                "a control or parser with a body has no type parameters",
+            );
         }
     }
 
@@ -367,23 +507,52 @@ impl Checker<'_> {
             }
             Local::Table(decl) => control.tables.push(self.table(decl)),
             Local::ValueSet(decl) => {
-                self.sink.error("E0304", decl.name.span, "a value set is declared in a parser");
+                self.sink.error(
+                    "E0304",
+                    decl.name.span,
+                    "a value set is declared in a parser",
+                );
             }
         }
     }
 
-    pub fn variable(&mut self, decl: &ast::Variable, span: crate::source::Span) -> (usize, Option<Expr>) {
+    pub fn variable(
+        &mut self,
+        decl: &ast::Variable,
+        span: crate::source::Span,
+    ) -> (usize, Option<Expr>) {
         let ty = self.resolve_type(&decl.ty);
-        if matches!(ty, Type::Int | Type::String | Type::Void | Type::Extern(..) | Type::Control(_) | Type::Parser(_) | Type::MatchKind) {
-            let message = format!("a variable cannot have the type {}", self.program.type_name(&ty));
-            self.sink.error("E0404", decl.ty.span, message).help("use bit<W> or int<W>, or `const`");
+        if matches!(
+            ty,
+            Type::Int
+                | Type::String
+                | Type::Void
+                | Type::Extern(..)
+                | Type::Control(_)
+                | Type::Parser(_)
+                | Type::MatchKind
+        ) {
+            let message = format!(
+                "a variable cannot have the type {}",
+                self.program.type_name(&ty)
+            );
+            self.sink
+                .error("E0404", decl.ty.span, message)
+                .help("use bit<W> or int<W>, or `const`");
         }
         let init = decl.init.as_ref().map(|init| {
             let value = self.expr(init);
             self.coerce(value, &ty)
         });
         let name = decl.name.name.clone();
-        let var = Var { name, ty, direction: Direction::None, is_parameter: false, annotations: Vec::new(), span };
+        let var = Var {
+            name,
+            ty,
+            direction: Direction::None,
+            is_parameter: false,
+            annotations: Vec::new(),
+            span,
+        };
         let id = self.new_var(var);
         self.declare(&decl.name, Symbol::Var(id));
         (id, init)
@@ -391,8 +560,15 @@ impl Checker<'_> {
 
     fn parser(&mut self, decl: &ast::Parser) {
         let Some((locals, states)) = &decl.body else {
-            let signature = self.signature(&decl.name.name, &decl.type_parameters, &decl.parameters, None);
+            let signature = self.signature(
+                &decl.name.name,
+                &decl.type_parameters,
+                &decl.parameters,
+                None,
+            );
             self.parser_types.push(signature);
+            let name = decl.name.name.clone();
+            self.program.parser_kind_names.push(name);
             self.declare(&decl.name, Symbol::ParserType(self.parser_types.len() - 1));
             return;
         };
@@ -401,13 +577,27 @@ impl Checker<'_> {
         self.scopes.push();
         let constructor = self.declare_parameters(&decl.constructor);
         let parameters = self.declare_parameters(&decl.parameters);
-        let mut parser = ir::Parser { name: decl.name.name.clone(), parameters, constructor, span: decl.name.span, ..ir::Parser::default() };
+        let mut parser = ir::Parser {
+            name: decl.name.name.clone(),
+            parameters,
+            constructor,
+            span: decl.name.span,
+            ..ir::Parser::default()
+        };
         self.scopes.push();
         for local in locals {
             match local {
                 Local::ValueSet(set) => self.value_set(set, &mut parser),
-                Local::Action(action) => drop(self.sink.error("E0304", action.name.span, "an action cannot be declared in a parser")),
-                Local::Table(table) => drop(self.sink.error("E0304", table.name.span, "a table cannot be declared in a parser")),
+                Local::Action(action) => drop(self.sink.error(
+                    "E0304",
+                    action.name.span,
+                    "an action cannot be declared in a parser",
+                )),
+                Local::Table(table) => drop(self.sink.error(
+                    "E0304",
+                    table.name.span,
+                    "a table cannot be declared in a parser",
+                )),
                 other => {
                     let mut holder = Control::default();
                     self.local(other, &mut holder);
@@ -427,7 +617,13 @@ impl Checker<'_> {
         let ty = self.resolve_type(&decl.ty);
         let size = self.expr(&decl.size);
         let (name, annotations) = (decl.name.name.clone(), decl.annotations.clone());
-        self.program.value_sets.push(ir::ValueSet { name, ty, size, annotations, span: decl.name.span });
+        self.program.value_sets.push(ir::ValueSet {
+            name,
+            ty,
+            size,
+            annotations,
+            span: decl.name.span,
+        });
         let id = self.program.value_sets.len() - 1;
         parser.value_sets.push(id);
         self.declare(&decl.name, Symbol::ValueSet(id));
@@ -438,13 +634,23 @@ impl Checker<'_> {
         for (index, state) in states.iter().enumerate() {
             let reserved = matches!(&*state.name.name, "accept" | "reject");
             if reserved || names.insert(state.name.name.clone(), index).is_some() {
-                self.sink.error("E0302", state.name.span, format!("state `{}` is declared twice", state.name.name));
+                self.sink.error(
+                    "E0302",
+                    state.name.span,
+                    format!("state `{}` is declared twice", state.name.name),
+                );
             }
         }
         match names.get("start") {
             Some(start) => parser.start = *start,
             None => {
-                self.sink.error("E0305", decl.name.span, format!("parser `{}` has no state `start`", decl.name.name)).help("every parser begins in `start`");
+                self.sink
+                    .error(
+                        "E0305",
+                        decl.name.span,
+                        format!("parser `{}` has no state `start`", decl.name.name),
+                    )
+                    .help("every parser begins in `start`");
             }
         }
         for state in states {
@@ -452,7 +658,12 @@ impl Checker<'_> {
             let statements = self.statements(&state.statements);
             let transition = self.transition(&state.transition, &names);
             self.scopes.pop();
-            parser.states.push(State { name: state.name.name.clone(), statements, transition, span: state.span });
+            parser.states.push(State {
+                name: state.name.name.clone(),
+                statements,
+                transition,
+                span: state.span,
+            });
         }
     }
 
@@ -462,8 +673,13 @@ impl Checker<'_> {
             ("reject", _) => Target::Reject,
             (_, Some(index)) => Target::State(*index),
             (text, None) => {
-                let similar = super::scope::nearest(text, names.keys().map(|name| &**name).chain(["accept", "reject"]));
-                let raw = self.sink.error("E0306", name.span, format!("cannot find state `{text}`"));
+                let similar = super::scope::nearest(
+                    text,
+                    names.keys().map(|name| &**name).chain(["accept", "reject"]),
+                );
+                let raw =
+                    self.sink
+                        .error("E0306", name.span, format!("cannot find state `{text}`"));
                 if let Some(similar) = similar {
                     raw.help(format!("did you mean `{similar}`?"));
                 }
@@ -472,7 +688,11 @@ impl Checker<'_> {
         }
     }
 
-    fn transition(&mut self, transition: &ast::Transition, names: &HashMap<Rc<str>, usize>) -> Transition {
+    fn transition(
+        &mut self,
+        transition: &ast::Transition,
+        names: &HashMap<Rc<str>, usize>,
+    ) -> Transition {
         match transition {
             ast::Transition::None => Transition::To(Target::Reject),
             ast::Transition::To(name) => Transition::To(self.target(name, names)),
@@ -480,9 +700,15 @@ impl Checker<'_> {
                 let keys: Vec<Expr> = keys.iter().map(|key| self.expr(key)).collect();
                 for key in &keys {
                     let below = self.program.underlying(&key.ty).clone();
-                    if !matches!(below, Type::Bits { .. } | Type::Bool | Type::Enum(_) | Type::Error | Type::Poison) {
-                        let message = format!("cannot select on {}", self.program.type_name(&key.ty));
-                        self.sink.error("E0408", key.span, message).help("give the key a width with a cast");
+                    if !matches!(
+                        below,
+                        Type::Bits { .. } | Type::Bool | Type::Enum(_) | Type::Error | Type::Poison
+                    ) {
+                        let message =
+                            format!("cannot select on {}", self.program.type_name(&key.ty));
+                        self.sink
+                            .error("E0408", key.span, message)
+                            .help("give the key a width with a cast");
                     }
                 }
                 if cases.is_empty() {
@@ -508,7 +734,10 @@ fn always_returns(body: &[ir::Statement]) -> bool {
         ir::StatementKind::Block(inner) => always_returns(inner),
         ir::StatementKind::If(_, yes, no) => always_returns(yes) && always_returns(no),
         ir::StatementKind::SwitchValue(_, cases) => {
-            cases.iter().any(|(labels, _)| labels.iter().any(Option::is_none)) && cases.iter().all(|(_, body)| always_returns(body))
+            cases
+                .iter()
+                .any(|(labels, _)| labels.iter().any(Option::is_none))
+                && cases.iter().all(|(_, body)| always_returns(body))
         }
         _ => false,
     })

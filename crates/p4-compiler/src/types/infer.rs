@@ -12,7 +12,20 @@ use crate::syntax::ast;
 
 impl Checker<'_> {
     pub fn poison(&self, span: Span) -> Expr {
-        Expr { kind: ExprKind::Poison, ty: Type::Poison, span }
+        Expr {
+            kind: ExprKind::Poison,
+            ty: Type::Poison,
+            span,
+        }
+    }
+
+    /// What stands for a value of this type that was reported as wrong.
+    pub fn poison_of(&self, ty: &Type, span: Span) -> Expr {
+        Expr {
+            kind: ExprKind::Poison,
+            ty: ty.clone(),
+            span,
+        }
     }
 
     /// Checks an expression and folds what is constant.
@@ -36,7 +49,9 @@ impl Checker<'_> {
             }
             ast::ExprKind::Mux(condition, yes, no) => self.mux(condition, yes, no, span),
             ast::ExprKind::Cast(ty, inner) => self.cast(ty, inner, span),
-            ast::ExprKind::Call(callee, types, arguments) => self.call(callee, types, arguments, span),
+            ast::ExprKind::Call(callee, types, arguments) => {
+                self.call(callee, types, arguments, span)
+            }
             ast::ExprKind::List(items) => {
                 let items: Vec<Expr> = items.iter().map(|item| self.expr(item)).collect();
                 let types = items.iter().map(|item| item.ty.clone()).collect();
@@ -47,7 +62,11 @@ impl Checker<'_> {
                     self.unsupported(span, "`...` in an initializer");
                 }
                 let items: Vec<Expr> = pairs.iter().map(|(_, value)| self.expr(value)).collect();
-                let types = pairs.iter().zip(&items).map(|((name, _), item)| (name.name.clone(), item.ty.clone())).collect();
+                let types = pairs
+                    .iter()
+                    .zip(&items)
+                    .map(|((name, _), item)| (name.name.clone(), item.ty.clone()))
+                    .collect();
                 make(ExprKind::List(items), Type::RecordOf(types))
             }
             ast::ExprKind::Range(..) | ast::ExprKind::Mask(..) => {
@@ -55,26 +74,40 @@ impl Checker<'_> {
                 self.poison(span)
             }
             ast::ExprKind::Type(_) => {
-                self.sink.error("E0303", span, "a type stands where a value is needed");
+                self.sink
+                    .error("E0303", span, "a type stands where a value is needed");
                 self.poison(span)
             }
             ast::ExprKind::Dots => {
                 self.unsupported(span, "`...`");
                 self.poison(span)
             }
-            ast::ExprKind::Error => self.poison(span),
         }
     }
 
     /// Something of the language that this compiler does not take yet.
     pub fn unsupported(&mut self, span: Span, what: &str) {
-        self.sink.error("E0601", span, format!("{what} is not supported yet by this compiler"));
+        self.sink.error(
+            "E0601",
+            span,
+            format!("{what} is not supported yet by this compiler"),
+        );
     }
 
     fn literal(&mut self, value: &BigInt, width: Option<(u32, bool)>, span: Span) -> Expr {
         let kind = ExprKind::Int(value.clone());
-        let Some((width, signed)) = width else { return Expr { kind, ty: Type::Int, span } };
-        let plain = Expr { kind, ty: Type::Int, span };
+        let Some((width, signed)) = width else {
+            return Expr {
+                kind,
+                ty: Type::Int,
+                span,
+            };
+        };
+        let plain = Expr {
+            kind,
+            ty: Type::Int,
+            span,
+        };
         self.coerce(plain, &Type::Bits { width, signed })
     }
 
@@ -97,7 +130,8 @@ impl Checker<'_> {
             }
             Some(Symbol::Broken) => self.poison(span),
             Some(_) => {
-                self.sink.error("E0308", span, format!("`{}` is not a value", name.name));
+                self.sink
+                    .error("E0308", span, format!("`{}` is not a value", name.name));
                 self.poison(span)
             }
             None => {
@@ -114,7 +148,6 @@ impl Checker<'_> {
             InstanceKind::Control(id) => Type::Control(*id),
             InstanceKind::Parser(id) => Type::Parser(*id),
             InstanceKind::Package(id, arguments) => Type::Package(*id, arguments.clone()),
-            InstanceKind::Poison => Type::Poison,
         }
     }
 
@@ -130,11 +163,18 @@ impl Checker<'_> {
         };
         let found = match &ty {
             Type::Error => {
-                let at = self.program.errors.iter().position(|name| *name == member.name);
+                let at = self
+                    .program
+                    .errors
+                    .iter()
+                    .position(|name| *name == member.name);
                 at.map(|at| ExprKind::Error(at as u32))
             }
             Type::Enum(id) => {
-                let at = self.program.enums[*id].members.iter().position(|(name, _)| *name == member.name);
+                let at = self.program.enums[*id]
+                    .members
+                    .iter()
+                    .position(|(name, _)| *name == member.name);
                 at.map(|at| match self.program.enums[*id].underlying {
                     Some(_) => ExprKind::Int(self.program.enums[*id].members[at].1.clone()),
                     None => ExprKind::Member(*id, at),
@@ -148,11 +188,19 @@ impl Checker<'_> {
         }
         let names: Vec<_> = match &ty {
             Type::Error => self.program.errors.clone(),
-            Type::Enum(id) => self.program.enums[*id].members.iter().map(|(name, _)| name.clone()).collect(),
+            Type::Enum(id) => self.program.enums[*id]
+                .members
+                .iter()
+                .map(|(name, _)| name.clone())
+                .collect(),
             _ => Vec::new(),
         };
         let similar = nearest(&member.name, names.iter().map(|name| &**name));
-        let message = format!("{} has no member `{}`", self.program.type_name(&ty), member.name);
+        let message = format!(
+            "{} has no member `{}`",
+            self.program.type_name(&ty),
+            member.name
+        );
         let raw = self.sink.error("E0307", member.span, message);
         if let Some(similar) = similar {
             raw.help(format!("did you mean `{similar}`?"));
@@ -172,7 +220,11 @@ impl Checker<'_> {
                 let fields = &self.program.structs[id].fields;
                 if let Some(at) = fields.iter().position(|field| &*field.name == name) {
                     let ty = fields[at].ty.clone();
-                    return self.fold(Expr { kind: ExprKind::Field(Box::new(base), at), ty, span });
+                    return self.fold(Expr {
+                        kind: ExprKind::Field(Box::new(base), at),
+                        ty,
+                        span,
+                    });
                 }
                 let similar = nearest(name, fields.iter().map(|field| &*field.name));
                 let message = format!("{} has no field `{name}`", self.program.structs[id].name);
@@ -183,10 +235,16 @@ impl Checker<'_> {
                 self.poison(span)
             }
             Type::Stack(element, size) => self.stack_member(base, &element, size, member, span),
-            Type::ApplyResult(_) if matches!(name, "hit" | "miss") => {
-                Expr { kind: ExprKind::Hit(Box::new(base), name == "hit"), ty: Type::Bool, span }
-            }
-            Type::ApplyResult(table) if name == "action_run" => Expr { ty: Type::ActionRun(table), span, ..base },
+            Type::ApplyResult(_) if matches!(name, "hit" | "miss") => Expr {
+                kind: ExprKind::Hit(Box::new(base), name == "hit"),
+                ty: Type::Bool,
+                span,
+            },
+            Type::ApplyResult(table) if name == "action_run" => Expr {
+                ty: Type::ActionRun(table),
+                span,
+                ..base
+            },
             other => {
                 let message = format!("{} has no member `{name}`", self.program.type_name(&other));
                 self.sink.error("E0307", member.span, message);
@@ -195,24 +253,47 @@ impl Checker<'_> {
         }
     }
 
-    fn stack_member(&mut self, base: Expr, element: &Type, size: u32, member: &ast::Ident, span: Span) -> Expr {
+    fn stack_member(
+        &mut self,
+        base: Expr,
+        element: &Type,
+        size: u32,
+        member: &ast::Ident,
+        span: Span,
+    ) -> Expr {
         let (property, ty) = match &*member.name {
             "next" => (StackProperty::Next, element.clone()),
             "last" => (StackProperty::Last, element.clone()),
             "lastIndex" => (StackProperty::LastIndex, Type::bits(32)),
-            "size" => return Expr { kind: ExprKind::Int(size.into()), ty: Type::bits(32), span },
+            "size" => {
+                return Expr {
+                    kind: ExprKind::Int(size.into()),
+                    ty: Type::bits(32),
+                    span,
+                };
+            }
             other => {
                 self.sink
-                    .error("E0307", member.span, format!("a header stack has no member `{other}`"))
+                    .error(
+                        "E0307",
+                        member.span,
+                        format!("a header stack has no member `{other}`"),
+                    )
                     .help("it has next, last, lastIndex, size, push_front and pop_front");
                 return self.poison(span);
             }
         };
         if self.place != super::check::Place::Parser {
             let message = format!("`{}` stands only in a parser", member.name);
-            self.sink.error("E0309", member.span, message).help("index the stack with a number");
+            self.sink
+                .error("E0309", member.span, message)
+                .help("index the stack with a number");
         }
-        Expr { kind: ExprKind::Stack(Box::new(base), property), ty, span }
+        Expr {
+            kind: ExprKind::Stack(Box::new(base), property),
+            ty,
+            span,
+        }
     }
 
     fn index(&mut self, base: &ast::Expr, index: &ast::Expr, span: Span) -> Expr {
@@ -224,7 +305,11 @@ impl Checker<'_> {
         let (ty, size) = match &base.ty {
             Type::Stack(element, size) => ((**element).clone(), *size as usize),
             Type::Tuple(items) | Type::ListOf(items) => {
-                let found = at.as_ref().and_then(|at| at.to_usize()).and_then(|at| items.get(at)).cloned();
+                let found = at
+                    .as_ref()
+                    .and_then(|at| at.to_usize())
+                    .and_then(|at| items.get(at))
+                    .cloned();
                 (found.unwrap_or(Type::Poison), items.len())
             }
             Type::Poison => return self.poison(span),
@@ -237,14 +322,30 @@ impl Checker<'_> {
         if let Some(at) = at
             && (at.is_negative() || at >= BigInt::from(size))
         {
-            self.sink.error("E0504", index.span, format!("the index {at} is outside of 0 to {}", size.saturating_sub(1)));
+            self.sink.error(
+                "E0504",
+                index.span,
+                format!(
+                    "the index {at} is outside of 0 to {}",
+                    size.saturating_sub(1)
+                ),
+            );
             return self.poison(span);
         }
-        let index = if matches!(index.ty, Type::Int) { self.coerce(index, &Type::bits(32)) } else { index };
-        if !index.ty.is_poison() && !matches!(self.program.underlying(&index.ty), Type::Bits { .. }) {
+        let index = if matches!(index.ty, Type::Int) {
+            self.coerce(index, &Type::bits(32))
+        } else {
+            index
+        };
+        if !index.ty.is_poison() && !matches!(self.program.underlying(&index.ty), Type::Bits { .. })
+        {
             self.mismatch_operand(&index, "an index is a number");
         }
-        self.fold(Expr { kind: ExprKind::Index(Box::new(base), Box::new(index)), ty, span })
+        self.fold(Expr {
+            kind: ExprKind::Index(Box::new(base), Box::new(index)),
+            ty,
+            span,
+        })
     }
 
     fn mismatch_operand(&mut self, found: &Expr, why: &str) {
@@ -264,14 +365,26 @@ impl Checker<'_> {
                 return self.poison(span);
             }
         };
-        let bounds = high_value.zip(low_value).and_then(|(high, low)| high.to_u32().zip(low.to_u32()));
+        let bounds = high_value
+            .zip(low_value)
+            .and_then(|(high, low)| high.to_u32().zip(low.to_u32()));
         match bounds {
             Some((high, low)) if low <= high && high < width => {
                 let kind = ExprKind::Slice(Box::new(base), high, low);
-                self.fold(Expr { kind, ty: Type::bits(high - low + 1), span })
+                self.fold(Expr {
+                    kind,
+                    ty: Type::bits(high - low + 1),
+                    span,
+                })
             }
             Some((high, low)) => {
-                self.sink.error("E0504", span, format!("the slice [{high}:{low}] is not within the {width} bits")).help("the high bit comes first");
+                self.sink
+                    .error(
+                        "E0504",
+                        span,
+                        format!("the slice [{high}:{low}] is not within the {width} bits"),
+                    )
+                    .help("the high bit comes first");
                 self.poison(span)
             }
             None => self.poison(span),
@@ -290,12 +403,24 @@ impl Checker<'_> {
             return self.poison(span);
         }
         if !fits {
-            let wanted = if op == UnaryOp::Not { "`!` needs a bool" } else { "this operator needs a number" };
+            let wanted = if op == UnaryOp::Not {
+                "`!` needs a bool"
+            } else {
+                "this operator needs a number"
+            };
             self.mismatch_operand(&inner, wanted);
             return self.poison(span);
         }
-        let ty = if matches!(inner.ty, Type::Enum(_)) { below } else { inner.ty.clone() };
-        self.fold(Expr { kind: ExprKind::Unary(op, Box::new(inner)), ty, span })
+        let ty = if matches!(inner.ty, Type::Enum(_)) {
+            below
+        } else {
+            inner.ty.clone()
+        };
+        self.fold(Expr {
+            kind: ExprKind::Unary(op, Box::new(inner)),
+            ty,
+            span,
+        })
     }
 
     /// A serializable enum counts as its number in arithmetic.
@@ -311,18 +436,29 @@ impl Checker<'_> {
 
     /// Gives both operands one type, a number without a width taking the other's.
     fn balance(&mut self, left: Expr, right: Expr) -> (Expr, Expr) {
-        let (left, right) = if left.ty == right.ty { (left, right) } else { (self.lower_enum(left), self.lower_enum(right)) };
+        let (left, right) = if left.ty == right.ty {
+            (left, right)
+        } else {
+            (self.lower_enum(left), self.lower_enum(right))
+        };
         match (&left.ty, &right.ty) {
             (Type::Int, Type::Bits { .. }) => {
                 let wanted = right.ty.clone();
                 (self.coerce(left, &wanted), right)
             }
-            (Type::Bits { .. }, Type::Int) | (Type::Struct(_) | Type::Tuple(_), Type::ListOf(_) | Type::RecordOf(_) | Type::InvalidHeader) => {
+            (Type::Bits { .. }, Type::Int)
+            | (
+                Type::Struct(_) | Type::Tuple(_),
+                Type::ListOf(_) | Type::RecordOf(_) | Type::InvalidHeader,
+            ) => {
                 let wanted = left.ty.clone();
                 let right = self.coerce(right, &wanted);
                 (left, right)
             }
-            (Type::ListOf(_) | Type::RecordOf(_) | Type::InvalidHeader, Type::Struct(_) | Type::Tuple(_)) => {
+            (
+                Type::ListOf(_) | Type::RecordOf(_) | Type::InvalidHeader,
+                Type::Struct(_) | Type::Tuple(_),
+            ) => {
                 let wanted = right.ty.clone();
                 (self.coerce(left, &wanted), right)
             }
@@ -336,35 +472,65 @@ impl Checker<'_> {
         }
         let ty = match op {
             BinaryOp::And | BinaryOp::Or => {
-                let (left, right) = (self.coerce(left, &Type::Bool), self.coerce(right, &Type::Bool));
-                return self.fold(Expr { kind: ExprKind::Binary(op, Box::new(left), Box::new(right)), ty: Type::Bool, span });
+                let (left, right) = (
+                    self.coerce(left, &Type::Bool),
+                    self.coerce(right, &Type::Bool),
+                );
+                return self.fold(Expr {
+                    kind: ExprKind::Binary(op, Box::new(left), Box::new(right)),
+                    ty: Type::Bool,
+                    span,
+                });
             }
             BinaryOp::Shl | BinaryOp::Shr => return self.shift(op, left, right, span),
             BinaryOp::Concat => return self.concat(left, right, span),
-            BinaryOp::Eq | BinaryOp::Ne | BinaryOp::Lt | BinaryOp::Le | BinaryOp::Gt | BinaryOp::Ge => Some(Type::Bool),
+            BinaryOp::Eq
+            | BinaryOp::Ne
+            | BinaryOp::Lt
+            | BinaryOp::Le
+            | BinaryOp::Gt
+            | BinaryOp::Ge => Some(Type::Bool),
             _ => None,
         };
         let (left, right) = self.balance(left, right);
         let equality = matches!(op, BinaryOp::Eq | BinaryOp::Ne);
-        let numeric = matches!(self.program.underlying(&left.ty), Type::Bits { .. } | Type::Int);
+        let numeric = matches!(
+            self.program.underlying(&left.ty),
+            Type::Bits { .. } | Type::Int
+        );
         // A new type has equality and order only, unless it is cast.
         let plain = ty.is_some() || matches!(left.ty, Type::Bits { .. } | Type::Int);
         if left.ty != right.ty || !(equality || (numeric && plain)) {
             if left.ty.is_poison() || right.ty.is_poison() {
                 return self.poison(span);
             }
-            let (a, b) = (self.program.type_name(&left.ty), self.program.type_name(&right.ty));
-            let raw = self.sink.error("E0413", span, format!("the operands do not go together: {a} and {b}"));
+            let (a, b) = (
+                self.program.type_name(&left.ty),
+                self.program.type_name(&right.ty),
+            );
+            let raw = self.sink.error(
+                "E0413",
+                span,
+                format!("the operands do not go together: {a} and {b}"),
+            );
             if left.ty != right.ty && numeric {
                 raw.help(format!("convert one of them, for example with `({a})`"));
             }
             return self.poison(span);
         }
         if matches!(op, BinaryOp::AddSat | BinaryOp::SubSat) && matches!(left.ty, Type::Int) {
-            self.sink.error("E0413", span, "saturating arithmetic needs operands with a width");
+            self.sink.error(
+                "E0413",
+                span,
+                "saturating arithmetic needs operands with a width",
+            );
         }
         let ty = ty.unwrap_or_else(|| left.ty.clone());
-        self.fold(Expr { kind: ExprKind::Binary(op, Box::new(left), Box::new(right)), ty, span })
+        self.fold(Expr {
+            kind: ExprKind::Binary(op, Box::new(left), Box::new(right)),
+            ty,
+            span,
+        })
     }
 
     fn shift(&mut self, op: BinaryOp, left: Expr, right: Expr, span: Span) -> Expr {
@@ -379,32 +545,60 @@ impl Checker<'_> {
             _ => false,
         };
         if !amount_fits {
-            self.mismatch_operand(&right, "the shift's amount is a bit<W> or a number that is not negative");
+            self.mismatch_operand(
+                &right,
+                "the shift's amount is a bit<W> or a number that is not negative",
+            );
             return self.poison(span);
         }
         if matches!(left.ty, Type::Int) && !matches!(right.kind, ExprKind::Int(_)) {
-            self.sink.error("E0413", left.span, "the number that is shifted needs a width").help("write for example `8w1 << n`");
+            self.sink
+                .error(
+                    "E0413",
+                    left.span,
+                    "the number that is shifted needs a width",
+                )
+                .help("write for example `8w1 << n`");
             return self.poison(span);
         }
         let ty = left.ty.clone();
-        self.fold(Expr { kind: ExprKind::Binary(op, Box::new(left), Box::new(right)), ty, span })
+        self.fold(Expr {
+            kind: ExprKind::Binary(op, Box::new(left), Box::new(right)),
+            ty,
+            span,
+        })
     }
 
     fn concat(&mut self, left: Expr, right: Expr, span: Span) -> Expr {
         let (left, right) = (self.lower_enum(left), self.lower_enum(right));
         let ty = match (&left.ty, &right.ty) {
             (Type::String, Type::String) => Type::String,
-            (Type::Bits { width: high, signed }, Type::Bits { width: low, .. }) => {
-                Type::Bits { width: high.saturating_add(*low).min(crate::limits::WIDTH_BITS), signed: *signed }
-            }
+            (
+                Type::Bits {
+                    width: high,
+                    signed,
+                },
+                Type::Bits { width: low, .. },
+            ) => Type::Bits {
+                width: high.saturating_add(*low).min(crate::limits::WIDTH_BITS),
+                signed: *signed,
+            },
             _ => {
-                let bad = if matches!(left.ty, Type::Bits { .. }) { &right } else { &left };
+                let bad = if matches!(left.ty, Type::Bits { .. }) {
+                    &right
+                } else {
+                    &left
+                };
                 let bad = bad.clone();
                 self.mismatch_operand(&bad, "`++` needs operands with a width");
                 return self.poison(span);
             }
         };
-        self.fold(Expr { kind: ExprKind::Binary(BinaryOp::Concat, Box::new(left), Box::new(right)), ty, span })
+        self.fold(Expr {
+            kind: ExprKind::Binary(BinaryOp::Concat, Box::new(left), Box::new(right)),
+            ty,
+            span,
+        })
     }
 
     fn mux(&mut self, condition: &ast::Expr, yes: &ast::Expr, no: &ast::Expr, span: Span) -> Expr {
@@ -413,44 +607,68 @@ impl Checker<'_> {
         let (yes, no) = (self.expr(yes), self.expr(no));
         let (yes, no) = self.balance(yes, no);
         if yes.ty != no.ty && !yes.ty.is_poison() && !no.ty.is_poison() {
-            let (a, b) = (self.program.type_name(&yes.ty), self.program.type_name(&no.ty));
-            self.sink.error("E0413", span, format!("both values of `?:` must have one type: {a} and {b}"));
+            let (a, b) = (
+                self.program.type_name(&yes.ty),
+                self.program.type_name(&no.ty),
+            );
+            self.sink.error(
+                "E0413",
+                span,
+                format!("both values of `?:` must have one type: {a} and {b}"),
+            );
             return self.poison(span);
         }
-        let ty = if yes.ty.is_poison() { no.ty.clone() } else { yes.ty.clone() };
-        self.fold(Expr { kind: ExprKind::Mux(Box::new(condition), Box::new(yes), Box::new(no)), ty, span })
+        let ty = if yes.ty.is_poison() {
+            no.ty.clone()
+        } else {
+            yes.ty.clone()
+        };
+        self.fold(Expr {
+            kind: ExprKind::Mux(Box::new(condition), Box::new(yes), Box::new(no)),
+            ty,
+            span,
+        })
     }
 
     fn cast(&mut self, ty: &ast::Type, inner: &ast::Expr, span: Span) -> Expr {
         let wanted = self.resolve_type(ty);
         let inner = self.expr(inner);
         if wanted.is_poison() || inner.ty.is_poison() {
-            return Expr { kind: ExprKind::Poison, ty: wanted, span };
+            return self.poison_of(&wanted, span);
         }
         if inner.ty == wanted {
             return Expr { span, ..inner };
         }
-        if matches!(inner.ty, Type::ListOf(_) | Type::RecordOf(_) | Type::InvalidHeader) {
+        if matches!(
+            inner.ty,
+            Type::ListOf(_) | Type::RecordOf(_) | Type::InvalidHeader
+        ) {
             let inner = self.coerce(inner, &wanted);
             return Expr { span, ..inner };
         }
-        let (to, from) = (self.program.underlying(&wanted).clone(), self.program.underlying(&inner.ty).clone());
-        let allowed = match (&to, &from) {
-            (Type::Bits { width: a, signed: x }, Type::Bits { width: b, signed: y }) => a == b || x == y,
-            (Type::Bits { width, signed: false }, Type::Bool) | (Type::Bool, Type::Bits { width, signed: false }) => *width == 1,
-            (Type::Bits { .. }, Type::Int) | (Type::Int, Type::Bits { .. }) | (Type::Bool, Type::Int) => true,
-            (Type::Int, Type::Int) => true,
-            (a, b) => a == b,
-        };
+        let (to, from) = (
+            self.program.underlying(&wanted).clone(),
+            self.program.underlying(&inner.ty).clone(),
+        );
+        let allowed = can_cast(&to, &from);
         if !allowed {
-            let (a, b) = (self.program.type_name(&inner.ty), self.program.type_name(&wanted));
-            let raw = self.sink.error("E0414", span, format!("cannot cast {a} to {b}"));
+            let (a, b) = (
+                self.program.type_name(&inner.ty),
+                self.program.type_name(&wanted),
+            );
+            let raw = self
+                .sink
+                .error("E0414", span, format!("cannot cast {a} to {b}"));
             if matches!((&to, &from), (Type::Bits { .. }, Type::Bits { .. })) {
                 raw.help("change the width and the sign in two casts");
             }
-            return Expr { kind: ExprKind::Poison, ty: wanted, span };
+            return self.poison_of(&wanted, span);
         }
-        self.fold(Expr { kind: ExprKind::Cast(Box::new(inner)), ty: wanted, span })
+        self.fold(Expr {
+            kind: ExprKind::Cast(Box::new(inner)),
+            ty: wanted,
+            span,
+        })
     }
 
     /// Whether the expression names a place that can be written; the complaint where not.
@@ -461,16 +679,61 @@ impl Checker<'_> {
                 let var = &self.program.vars[*id];
                 match (var.is_parameter, var.direction) {
                     (false, _) | (_, Direction::Out | Direction::InOut) => return true,
-                    (_, Direction::In) => format!("`{}` is an `in` parameter and cannot be written", var.name),
-                    (_, Direction::None) => format!("`{}` is a parameter without direction and cannot be written", var.name),
+                    (_, Direction::In) => {
+                        format!("`{}` is an `in` parameter and cannot be written", var.name)
+                    }
+                    (_, Direction::None) => format!(
+                        "`{}` is a parameter without direction and cannot be written",
+                        var.name
+                    ),
                 }
             }
-            ExprKind::Field(inner, _) | ExprKind::Slice(inner, ..) => return self.check_writable(inner),
-            ExprKind::Index(inner, _) if matches!(inner.ty, Type::Stack(..)) => return self.check_writable(inner),
-            ExprKind::Stack(inner, StackProperty::Next | StackProperty::Last) => return self.check_writable(inner),
+            ExprKind::Field(inner, _) | ExprKind::Slice(inner, ..) => {
+                return self.check_writable(inner);
+            }
+            ExprKind::Index(inner, _) if matches!(inner.ty, Type::Stack(..)) => {
+                return self.check_writable(inner);
+            }
+            ExprKind::Stack(inner, StackProperty::Next | StackProperty::Last) => {
+                return self.check_writable(inner);
+            }
             _ => "this cannot be written".to_owned(),
         };
-        self.sink.error("E0415", expr.span, problem).help("only variables, `out` and `inout` parameters, their fields and slices can");
+        self.sink
+            .error("E0415", expr.span, problem)
+            .help("only variables, `out` and `inout` parameters, their fields and slices can");
         false
+    }
+}
+
+/// Which types an explicit cast converts (P4_16 1.2.5, section 8.11.1); names are looked through.
+fn can_cast(to: &Type, from: &Type) -> bool {
+    match (to, from) {
+        (
+            Type::Bits {
+                width: a,
+                signed: x,
+            },
+            Type::Bits {
+                width: b,
+                signed: y,
+            },
+        ) => a == b || x == y,
+        (
+            Type::Bits {
+                width,
+                signed: false,
+            },
+            Type::Bool,
+        )
+        | (
+            Type::Bool,
+            Type::Bits {
+                width,
+                signed: false,
+            },
+        ) => *width == 1,
+        (Type::Bits { .. } | Type::Bool, Type::Int) | (Type::Int, Type::Bits { .. }) => true,
+        (to, from) => to == from,
     }
 }

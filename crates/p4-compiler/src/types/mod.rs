@@ -24,7 +24,10 @@ pub enum Type {
     MatchKind,
     /// A number of any size, known at compile time.
     Int,
-    Bits { width: u32, signed: bool },
+    Bits {
+        width: u32,
+        signed: bool,
+    },
     Varbit(u32),
     Enum(EnumId),
     Newtype(NewtypeId),
@@ -42,8 +45,9 @@ pub enum Type {
     /// An instance of a control, parser or package, by the type that declares it.
     Control(usize),
     Parser(usize),
-    ControlType(usize, Vec<Type>),
-    ParserType(usize, Vec<Type>),
+    /// `control C(...);`, by which a package asks for a control.
+    ControlKind(usize, Vec<Type>),
+    ParserKind(usize, Vec<Type>),
     Package(usize, Vec<Type>),
     /// What `t.apply()` gives.
     ApplyResult(usize),
@@ -61,7 +65,10 @@ pub enum Type {
 impl Type {
     /// `bit<width>`.
     pub const fn bits(width: u32) -> Self {
-        Self::Bits { width, signed: false }
+        Self::Bits {
+            width,
+            signed: false,
+        }
     }
 
     pub fn is_poison(&self) -> bool {

@@ -52,14 +52,13 @@ impl Scopes {
         self.stack.pop();
     }
 
-    /// How many scopes are open.
-    pub fn depth(&self) -> usize {
-        self.stack.len()
-    }
-
     /// Takes away all scopes above the global one.
     pub fn detach(&mut self) -> Vec<HashMap<Rc<str>, (Symbol, Span)>> {
-        if self.stack.is_empty() { Vec::new() } else { self.stack.split_off(1) }
+        if self.stack.is_empty() {
+            Vec::new()
+        } else {
+            self.stack.split_off(1)
+        }
     }
 
     /// Puts detached scopes back.
@@ -71,7 +70,8 @@ impl Scopes {
     /// Declares; gives the place of what had the name in the same scope.
     pub fn declare(&mut self, name: &Rc<str>, symbol: Symbol, span: Span) -> Option<Span> {
         let top = self.stack.last_mut()?;
-        top.insert(name.clone(), (symbol, span)).map(|(_, before)| before)
+        top.insert(name.clone(), (symbol, span))
+            .map(|(_, before)| before)
     }
 
     /// Replaces or adds without looking for a clash.
@@ -82,8 +82,16 @@ impl Scopes {
     }
 
     pub fn lookup(&self, name: &str, global: bool) -> Option<&Symbol> {
-        let scopes = if global { &self.stack[..self.stack.len().min(1)] } else { &self.stack[..] };
-        scopes.iter().rev().find_map(|scope| scope.get(name)).map(|(symbol, _)| symbol)
+        let scopes = if global {
+            &self.stack[..self.stack.len().min(1)]
+        } else {
+            &self.stack[..]
+        };
+        scopes
+            .iter()
+            .rev()
+            .find_map(|scope| scope.get(name))
+            .map(|(symbol, _)| symbol)
     }
 
     /// The visible name nearest to a misspelt one.
@@ -96,7 +104,9 @@ impl Scopes {
 /// The candidate that differs least, where it is near enough to be meant.
 pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<String> {
     let bound = (name.len() / 3).max(1);
-    let near = candidates.map(|candidate| (distance(name, candidate), candidate)).filter(|(far, _)| *far <= bound);
+    let near = candidates
+        .map(|candidate| (distance(name, candidate), candidate))
+        .filter(|(far, _)| *far <= bound);
     near.min().map(|(_, candidate)| candidate.to_owned())
 }
 

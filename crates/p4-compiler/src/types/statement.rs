@@ -10,7 +10,10 @@ use crate::syntax::ast;
 impl Checker<'_> {
     /// The statements of a block; the caller has opened its scope.
     pub fn statements(&mut self, statements: &[ast::Statement]) -> Vec<Statement> {
-        statements.iter().filter_map(|statement| self.statement(statement)).collect()
+        statements
+            .iter()
+            .filter_map(|statement| self.statement(statement))
+            .collect()
     }
 
     fn block(&mut self, statement: &ast::Statement) -> Vec<Statement> {
@@ -41,7 +44,9 @@ impl Checker<'_> {
             ast::StatementKind::Return(value) => self.return_statement(value.as_ref(), span),
             ast::StatementKind::Exit => {
                 if self.place == Place::Parser {
-                    self.sink.error("E0309", span, "`exit` cannot stand in a parser").help("use `transition`");
+                    self.sink
+                        .error("E0309", span, "`exit` cannot stand in a parser")
+                        .help("use `transition`");
                 }
                 StatementKind::Exit
             }
@@ -65,7 +70,12 @@ impl Checker<'_> {
         Some(Statement { kind, span })
     }
 
-    fn assign(&mut self, left: &ast::Expr, op: Option<ast::BinaryOp>, right: &ast::Expr) -> Option<StatementKind> {
+    fn assign(
+        &mut self,
+        left: &ast::Expr,
+        op: Option<ast::BinaryOp>,
+        right: &ast::Expr,
+    ) -> Option<StatementKind> {
         let place = self.expr(left);
         let value = self.expr(right);
         if !self.check_writable(&place) || place.ty.is_poison() {
@@ -85,7 +95,8 @@ impl Checker<'_> {
             ExprKind::Call(_) => Some(expr),
             ExprKind::Poison | ExprKind::Bool(_) => None,
             _ => {
-                self.sink.error("E0205", call.span, "this call does nothing");
+                self.sink
+                    .error("E0205", call.span, "this call does nothing");
                 None
             }
         }
@@ -93,27 +104,40 @@ impl Checker<'_> {
 
     fn return_statement(&mut self, value: Option<&ast::Expr>, span: Span) -> StatementKind {
         if self.place == Place::Parser {
-            self.sink.error("E0309", span, "`return` cannot stand in a parser").help("use `transition accept`");
+            self.sink
+                .error("E0309", span, "`return` cannot stand in a parser")
+                .help("use `transition accept`");
         }
         let wanted = self.returns.clone();
         let value = value.map(|value| {
             let value = self.expr(value);
             if wanted == Type::Void {
-                self.sink.error("E0406", value.span, "nothing here returns a value");
+                self.sink
+                    .error("E0406", value.span, "nothing here returns a value");
                 return value;
             }
             self.coerce(value, &wanted)
         });
         if value.is_none() && wanted != Type::Void && !wanted.is_poison() {
-            let message = format!("expected a value of type {} after `return`", self.program.type_name(&wanted));
+            let message = format!(
+                "expected a value of type {} after `return`",
+                self.program.type_name(&wanted)
+            );
             self.sink.error("E0406", span, message);
         }
         StatementKind::Return(value)
     }
 
-    fn switch(&mut self, subject: &ast::Expr, cases: &[ast::SwitchCase], span: Span) -> Option<StatementKind> {
+    fn switch(
+        &mut self,
+        subject: &ast::Expr,
+        cases: &[ast::SwitchCase],
+        span: Span,
+    ) -> Option<StatementKind> {
         if self.place == Place::Parser {
-            self.sink.error("E0309", span, "`switch` cannot stand in a parser").help("use `select`");
+            self.sink
+                .error("E0309", span, "`switch` cannot stand in a parser")
+                .help("use `select`");
         }
         let subject = self.expr(subject);
         match subject.ty {
@@ -128,25 +152,43 @@ impl Checker<'_> {
         }
     }
 
-    fn switch_action(&mut self, subject: Expr, table: usize, cases: &[ast::SwitchCase]) -> StatementKind {
+    fn switch_action(
+        &mut self,
+        subject: Expr,
+        table: usize,
+        cases: &[ast::SwitchCase],
+    ) -> StatementKind {
         let mut out = Vec::new();
         let mut labels = Vec::new();
         for case in cases {
             match &case.label {
                 None => labels.push(None),
                 Some(label) => match &*label.kind {
-                    ast::ExprKind::Name(name, global) => match self.scopes.lookup(&name.name, *global) {
-                        Some(Symbol::Action(id)) => {
-                            let id = *id;
-                            if !self.program.tables[table].actions.iter().any(|used| used.action == id) {
-                                let message = format!("`{}` is not an action of table `{}`", name.name, self.program.tables[table].name);
-                                self.sink.error("E0311", label.span, message);
+                    ast::ExprKind::Name(name, global) => {
+                        match self.scopes.lookup(&name.name, *global) {
+                            Some(Symbol::Action(id)) => {
+                                let id = *id;
+                                if !self.program.tables[table]
+                                    .actions
+                                    .iter()
+                                    .any(|used| used.action == id)
+                                {
+                                    let message = format!(
+                                        "`{}` is not an action of table `{}`",
+                                        name.name, self.program.tables[table].name
+                                    );
+                                    self.sink.error("E0311", label.span, message);
+                                }
+                                labels.push(Some(id));
                             }
-                            labels.push(Some(id));
+                            _ => self.unknown("action", name),
                         }
-                        _ => self.unknown("action", name),
-                    },
-                    _ => drop(self.sink.error("E0311", label.span, "expected the name of an action")),
+                    }
+                    _ => drop(self.sink.error(
+                        "E0311",
+                        label.span,
+                        "expected the name of an action",
+                    )),
                 },
             }
             if let Some(body) = &case.body {
@@ -165,7 +207,8 @@ impl Checker<'_> {
                 let value = self.expr(label);
                 let value = self.coerce(value, &subject.ty);
                 if !self.is_constant(&value) {
-                    self.sink.error("E0502", label.span, "a label is known at compile time");
+                    self.sink
+                        .error("E0502", label.span, "a label is known at compile time");
                 }
                 value
             }));

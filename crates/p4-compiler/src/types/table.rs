@@ -26,25 +26,40 @@ impl Checker<'_> {
         let mut has_actions = false;
         for property in &decl.properties {
             match property {
-                Property::Key(elements) => table.keys = elements.iter().map(|element| self.key(element)).collect(),
+                Property::Key(elements) => {
+                    table.keys = elements.iter().map(|element| self.key(element)).collect()
+                }
                 Property::Actions(list) => {
                     has_actions = true;
-                    table.actions = list.iter().filter_map(|action| self.action_use(action, None)).collect();
+                    table.actions = list
+                        .iter()
+                        .filter_map(|action| self.action_use(action, None))
+                        .collect();
                 }
                 _ => {}
             }
         }
         if !has_actions {
             let message = format!("table `{}` has no `actions`", decl.name.name);
-            self.sink.error("E0419", decl.name.span, message).help("add `actions = { NoAction; }`");
+            self.sink
+                .error("E0419", decl.name.span, message)
+                .help("add `actions = { NoAction; }`");
         }
         for property in &decl.properties {
             match property {
                 Property::Entries { is_const, list } => {
-                    let entries = list.iter().filter_map(|entry| self.entry(entry, &table)).collect();
+                    let entries = list
+                        .iter()
+                        .filter_map(|entry| self.entry(entry, &table))
+                        .collect();
                     table.entries = Some((*is_const, entries));
                 }
-                Property::Other { annotations, is_const, name, value } => self.property(&mut table, annotations, *is_const, name, value),
+                Property::Other {
+                    annotations,
+                    is_const,
+                    name,
+                    value,
+                } => self.property(&mut table, annotations, *is_const, name, value),
                 _ => {}
             }
         }
@@ -57,52 +72,87 @@ impl Checker<'_> {
     fn key(&mut self, element: &ast::KeyElement) -> Key {
         let expr = self.expr(&element.expr);
         let below = self.program.underlying(&expr.ty).clone();
-        if !matches!(below, Type::Bits { .. } | Type::Bool | Type::Enum(_) | Type::Error | Type::Poison) {
+        if !matches!(
+            below,
+            Type::Bits { .. } | Type::Bool | Type::Enum(_) | Type::Error | Type::Poison
+        ) {
             let message = format!("{} cannot be a key", self.program.type_name(&expr.ty));
-            self.sink.error("E0408", expr.span, message).help("a key is a bit<W>, int<W>, bool, enum or error");
+            self.sink
+                .error("E0408", expr.span, message)
+                .help("a key is a bit<W>, int<W>, bool, enum or error");
         }
         let kind = &element.match_kind;
         if !self.match_kinds.contains(&kind.name) {
             let similar = nearest(&kind.name, self.match_kinds.iter().map(|name| &**name));
-            let raw = self.sink.error("E0312", kind.span, format!("cannot find match kind `{}`", kind.name));
+            let raw = self.sink.error(
+                "E0312",
+                kind.span,
+                format!("cannot find match kind `{}`", kind.name),
+            );
             if let Some(similar) = similar {
                 raw.help(format!("did you mean `{similar}`?"));
             }
         }
-        let name = crate::ir::name_annotation(&element.annotations).or_else(|| key_name(&element.expr));
+        let name =
+            crate::ir::name_annotation(&element.annotations).or_else(|| key_name(&element.expr));
         let name = match name {
             Some(name) => name,
             None => {
                 self.sink
-                    .error("E0420", element.expr.span, "the control plane has no name for this key")
+                    .error(
+                        "E0420",
+                        element.expr.span,
+                        "the control plane has no name for this key",
+                    )
                     .help("add `@name(\"...\")` behind the match kind");
                 String::new()
             }
         };
-        Key { expr, match_kind: kind.name.clone(), annotations: element.annotations.clone(), name }
+        Key {
+            expr,
+            match_kind: kind.name.clone(),
+            annotations: element.annotations.clone(),
+            name,
+        }
+    }
+
+    fn action_id(&mut self, decl: &ast::ActionRef) -> Option<usize> {
+        match self.scopes.lookup(&decl.name.name, decl.global) {
+            Some(Symbol::Action(id)) => return Some(*id),
+            Some(Symbol::Broken) => {}
+            Some(_) => {
+                let message = format!("`{}` is not an action", decl.name.name);
+                self.sink.error("E0311", decl.name.span, message);
+            }
+            None => self.unknown("action", &decl.name),
+        }
+        None
+    }
+
+    fn wrong_count(&mut self, decl: &ast::ActionRef, wanted: usize) {
+        let message = format!(
+            "`{}` takes {wanted} arguments, {} were given",
+            decl.name.name,
+            decl.arguments.len()
+        );
+        self.sink.error("E0416", decl.span, message);
     }
 
     /// An action in a table: in its list (`bound` is none), or with the values the list leaves out.
     fn action_use(&mut self, decl: &ast::ActionRef, bound: Option<&Table>) -> Option<ActionUse> {
-        let id = match self.scopes.lookup(&decl.name.name, decl.global) {
-            Some(Symbol::Action(id)) => *id,
-            Some(Symbol::Broken) => return None,
-            Some(_) => {
-                self.sink.error("E0311", decl.name.span, format!("`{}` is not an action", decl.name.name));
-                return None;
-            }
-            None => {
-                self.unknown("action", &decl.name);
-                return None;
-            }
-        };
+        let id = self.action_id(decl)?;
         let parameters = self.program.actions[id].parameters.clone();
         let listed = match bound {
             Some(table) => match table.actions.iter().find(|used| used.action == id) {
                 Some(used) => Some(used.clone()),
                 None => {
-                    let message = format!("`{}` is not in the actions of table `{}`", decl.name.name, table.name);
-                    self.sink.error("E0311", decl.name.span, message).help("add it to `actions`");
+                    let message = format!(
+                        "`{}` is not in the actions of table `{}`",
+                        decl.name.name, table.name
+                    );
+                    self.sink
+                        .error("E0311", decl.name.span, message)
+                        .help("add it to `actions`");
                     return None;
                 }
             },
@@ -110,14 +160,17 @@ impl Checker<'_> {
         };
         let mut arguments: Vec<Option<Expr>> = vec![None; parameters.len()];
         for (index, argument) in decl.arguments.iter().enumerate() {
-            let Some(value) = &argument.value else { continue };
+            let Some(value) = &argument.value else {
+                continue;
+            };
             let at = match &argument.name {
-                Some(name) => parameters.iter().position(|id| self.program.vars[*id].name == name.name),
+                Some(name) => parameters
+                    .iter()
+                    .position(|id| self.program.vars[*id].name == name.name),
                 None => self.positional(&parameters, index, decl.arguments.len(), bound.is_some()),
             };
             let Some(at) = at else {
-                let message = format!("`{}` takes {} arguments, {} were given", decl.name.name, parameters.len(), decl.arguments.len());
-                self.sink.error("E0416", decl.span, message);
+                self.wrong_count(decl, parameters.len());
                 return None;
             };
             let value = self.expr(value);
@@ -131,27 +184,54 @@ impl Checker<'_> {
                 }
             }
             if arguments.iter().any(Option::is_none) {
-                let message = format!("`{}` takes {} arguments, {} were given", decl.name.name, parameters.len(), decl.arguments.len());
-                self.sink.error("E0416", decl.span, message);
+                self.wrong_count(decl, parameters.len());
                 return None;
             }
         }
-        Some(ActionUse { action: id, arguments, annotations: decl.annotations.clone(), span: decl.span })
+        Some(ActionUse {
+            action: id,
+            arguments,
+            annotations: decl.annotations.clone(),
+            span: decl.span,
+        })
     }
 
     /// In an entry or default action the arguments may be all, or only those of the control plane.
-    fn positional(&self, parameters: &[usize], index: usize, given: usize, skip: bool) -> Option<usize> {
-        let directed = parameters.iter().filter(|id| self.program.vars[**id].direction != Direction::None).count();
-        let offset = if skip && given + directed == parameters.len() { directed } else { 0 };
+    fn positional(
+        &self,
+        parameters: &[usize],
+        index: usize,
+        given: usize,
+        skip: bool,
+    ) -> Option<usize> {
+        let directed = parameters
+            .iter()
+            .filter(|id| self.program.vars[**id].direction != Direction::None)
+            .count();
+        let offset = if skip && given + directed == parameters.len() {
+            directed
+        } else {
+            0
+        };
         (index + offset < parameters.len()).then_some(index + offset)
     }
 
     fn entry(&mut self, decl: &ast::EntrySyntax, table: &Table) -> Option<Entry> {
-        let types: Vec<Type> = table.keys.iter().filter(|key| &*key.match_kind != "selector").map(|key| key.expr.ty.clone()).collect();
+        let types: Vec<Type> = table
+            .keys
+            .iter()
+            .filter(|key| &*key.match_kind != "selector")
+            .map(|key| key.expr.ty.clone())
+            .collect();
         let keys = flatten_keys(&decl.keys);
         let keys = self.keyset(&keys, &types, decl.span);
         let keys = match keys.as_slice() {
-            [Expr { kind: ExprKind::DontCare, .. }] if types.len() > 1 => vec![keys[0].clone(); types.len()],
+            [
+                Expr {
+                    kind: ExprKind::DontCare,
+                    ..
+                },
+            ] if types.len() > 1 => vec![keys[0].clone(); types.len()],
             _ => keys,
         };
         let priority = decl.priority.as_ref().map(|priority| {
@@ -159,10 +239,22 @@ impl Checker<'_> {
             self.coerce(value, &Type::Int)
         });
         let action = self.action_use(&decl.action, Some(table))?;
-        (keys.len() == types.len()).then_some(Entry { keys, action, priority, span: decl.span })
+        (keys.len() == types.len()).then_some(Entry {
+            keys,
+            action,
+            priority,
+            span: decl.span,
+        })
     }
 
-    fn property(&mut self, table: &mut Table, annotations: &[ast::Annotation], is_const: bool, name: &ast::Ident, value: &ast::Expr) {
+    fn property(
+        &mut self,
+        table: &mut Table,
+        annotations: &[ast::Annotation],
+        is_const: bool,
+        name: &ast::Ident,
+        value: &ast::Expr,
+    ) {
         if &*name.name == "default_action" {
             let (callee, arguments) = match &*value.kind {
                 ast::ExprKind::Call(callee, _, arguments) => (callee, arguments.clone()),
@@ -173,7 +265,13 @@ impl Checker<'_> {
                 return;
             };
             let (name, global, span) = (action.clone(), *global, value.span);
-            let decl = ast::ActionRef { annotations: Vec::new(), name, global, arguments, span };
+            let decl = ast::ActionRef {
+                annotations: Vec::new(),
+                name,
+                global,
+                arguments,
+                span,
+            };
             table.default_action = self.action_use(&decl, Some(table));
             table.default_is_const = is_const;
             return;
@@ -183,53 +281,87 @@ impl Checker<'_> {
         if &*name == "size" && !matches!(expr.ty, Type::Int | Type::Bits { .. } | Type::Poison) {
             self.sink.error("E0401", span, "a table's size is a number");
         }
-        table.properties.push(TableProperty { name, value: expr, annotations, span });
+        table.properties.push(TableProperty {
+            name,
+            value: expr,
+            annotations,
+            span,
+        });
     }
 
     /// The sets of one `select` case or table entry: one for each key, or one `default` for all.
     pub fn keyset(&mut self, sets: &[ast::Expr], types: &[Type], span: Span) -> Vec<Expr> {
         if let [only] = sets {
             if matches!(*only.kind, ast::ExprKind::DontCare) {
-                return vec![Expr { kind: ExprKind::DontCare, ty: Type::DontCare, span: only.span }];
+                return vec![Expr {
+                    kind: ExprKind::DontCare,
+                    ty: Type::DontCare,
+                    span: only.span,
+                }];
             }
             if let ast::ExprKind::Name(name, global) = &*only.kind
                 && let Some(Symbol::ValueSet(id)) = self.scopes.lookup(&name.name, *global)
             {
                 let ty = Type::Set(Box::new(self.program.value_sets[*id].ty.clone()));
-                return vec![Expr { kind: ExprKind::ValueSet(*id), ty, span: only.span }];
+                return vec![Expr {
+                    kind: ExprKind::ValueSet(*id),
+                    ty,
+                    span: only.span,
+                }];
             }
         }
         if sets.len() != types.len() {
-            let message = format!("{} keys are matched, {} sets were given", types.len(), sets.len());
+            let message = format!(
+                "{} keys are matched, {} sets were given",
+                types.len(),
+                sets.len()
+            );
             self.sink.error("E0410", span, message);
             return Vec::new();
         }
-        sets.iter().zip(types).map(|(set, ty)| self.key_element(set, ty)).collect()
+        sets.iter()
+            .zip(types)
+            .map(|(set, ty)| self.key_element(set, ty))
+            .collect()
     }
 
     fn key_element(&mut self, set: &ast::Expr, ty: &Type) -> Expr {
         let span = set.span;
         let kind = match &*set.kind {
             ast::ExprKind::DontCare => ExprKind::DontCare,
-            ast::ExprKind::Mask(value, mask) => {
-                ExprKind::Mask(Box::new(self.key_value(value, ty)), Box::new(self.key_value(mask, ty)))
-            }
-            ast::ExprKind::Range(low, high) => {
-                ExprKind::Range(Box::new(self.key_value(low, ty)), Box::new(self.key_value(high, ty)))
-            }
+            ast::ExprKind::Mask(value, mask) => ExprKind::Mask(
+                Box::new(self.key_value(value, ty)),
+                Box::new(self.key_value(mask, ty)),
+            ),
+            ast::ExprKind::Range(low, high) => ExprKind::Range(
+                Box::new(self.key_value(low, ty)),
+                Box::new(self.key_value(high, ty)),
+            ),
             _ => return self.key_value(set, ty),
         };
-        Expr { kind, ty: Type::Set(Box::new(ty.clone())), span }
+        Expr {
+            kind,
+            ty: Type::Set(Box::new(ty.clone())),
+            span,
+        }
     }
 
     fn key_value(&mut self, value: &ast::Expr, ty: &Type) -> Expr {
         let checked = self.expr(value);
         // A set of a serializable enum may be written with its number.
         let below = self.program.underlying(ty).clone();
-        let wanted = if matches!(checked.ty, Type::Int | Type::Bits { .. }) { below } else { ty.clone() };
+        let wanted = if matches!(checked.ty, Type::Int | Type::Bits { .. }) {
+            below
+        } else {
+            ty.clone()
+        };
         let checked = self.coerce(checked, &wanted);
         if !self.is_constant(&checked) {
-            self.sink.error("E0502", value.span, "what a key is matched with must be known at compile time");
+            self.sink.error(
+                "E0502",
+                value.span,
+                "what a key is matched with must be known at compile time",
+            );
         }
         checked
     }
@@ -245,7 +377,9 @@ fn key_name(expr: &ast::Expr) -> Option<String> {
             _ => None,
         },
         ast::ExprKind::Slice(base, high, low) => match (&*high.kind, &*low.kind) {
-            (ast::ExprKind::Int(high, _), ast::ExprKind::Int(low, _)) => Some(format!("{}[{high}:{low}]", key_name(base)?)),
+            (ast::ExprKind::Int(high, _), ast::ExprKind::Int(low, _)) => {
+                Some(format!("{}[{high}:{low}]", key_name(base)?))
+            }
             _ => None,
         },
         ast::ExprKind::Binary(ast::BinaryOp::BitAnd, base, mask) => match &*mask.kind {
@@ -254,7 +388,9 @@ fn key_name(expr: &ast::Expr) -> Option<String> {
         },
         ast::ExprKind::Int(value, _) => Some(format!("{value:#x}")),
         ast::ExprKind::Call(callee, _, arguments) if arguments.is_empty() => match &*callee.kind {
-            ast::ExprKind::Member(base, method) if &*method.name == "isValid" => Some(format!("{}.$valid$", key_name(base)?)),
+            ast::ExprKind::Member(base, method) if &*method.name == "isValid" => {
+                Some(format!("{}.$valid$", key_name(base)?))
+            }
             _ => None,
         },
         ast::ExprKind::Cast(_, inner) => key_name(inner),
@@ -264,5 +400,8 @@ fn key_name(expr: &ast::Expr) -> Option<String> {
 
 /// The kinds that simple_switch matches with.
 pub fn is_known_match_kind(name: &Rc<str>) -> bool {
-    matches!(&**name, "exact" | "lpm" | "ternary" | "range" | "optional" | "selector")
+    matches!(
+        &**name,
+        "exact" | "lpm" | "ternary" | "range" | "optional" | "selector"
+    )
 }

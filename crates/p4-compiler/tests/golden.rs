@@ -1,0 +1,133 @@
+//! Every program under `testdata/compiler` against what it compiled to last.
+//!
+//! `ok/*.p4` have a `.json` and a `.p4info.txtpb` beside them, `err/*.p4` a `.stderr`.
+//! `UPDATE_EXPECT=1 cargo test -p p4-compiler` writes them anew; read the difference before it is
+//! committed.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test says what failed by panicking"
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use p4_compiler::{Options, Output, Severity, compile, p4info_text};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Compiles with paths as a user at the repository's root sees them.
+fn compile_file(path: &str) -> Output {
+    let load = |path: &str| fs::read_to_string(root().join(path)).ok();
+    let text = load(path).unwrap_or_else(|| panic!("cannot read {path}"));
+    compile(path, &text, &load, &Options::default())
+}
+
+fn programs(folder: &str) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(root().join(folder))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.ends_with(".p4"))
+        .map(|name| format!("{folder}/{name}"))
+        .collect();
+    names.sort();
+    names
+}
+
+/// Compares with a golden file, or writes it; the name of the file where they differ.
+fn check(golden: &str, found: &str) -> Option<String> {
+    let path = root().join(golden);
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        fs::write(path, found).unwrap();
+        return None;
+    }
+    let wanted = fs::read_to_string(path).unwrap_or_default();
+    (wanted != found).then(|| golden.to_owned())
+}
+
+fn rendered(output: &Output) -> String {
+    let texts: Vec<String> = output
+        .diagnostics
+        .iter()
+        .map(p4_compiler::Diagnostic::render)
+        .collect();
+    texts.join("\n")
+}
+
+fn assert_none(differing: &[String]) {
+    assert!(
+        differing.is_empty(),
+        "these differ (UPDATE_EXPECT=1 writes them):\n{}",
+        differing.join("\n")
+    );
+}
+
+#[test]
+fn programs_compile_to_their_golden_json_and_p4info() {
+    let programs = programs("testdata/compiler/ok");
+    assert!(
+        programs.len() >= 40,
+        "only {} programs were found",
+        programs.len()
+    );
+    let mut differing = Vec::new();
+    for path in programs {
+        let output = compile_file(&path);
+        let errors = output
+            .diagnostics
+            .iter()
+            .any(|diagnostic| diagnostic.severity == Severity::Error);
+        assert!(!errors, "{path} does not compile:\n{}", rendered(&output));
+        let stem = path.trim_end_matches(".p4");
+        let json = serde_json::to_string_pretty(&output.bmv2_json.unwrap()).unwrap() + "\n";
+        differing.extend(check(&format!("{stem}.json"), &json));
+        differing.extend(check(
+            &format!("{stem}.p4info.txtpb"),
+            &p4info_text(&output.p4info.unwrap()),
+        ));
+    }
+    assert_none(&differing);
+}
+
+#[test]
+fn mistakes_give_their_golden_messages() {
+    let programs = programs("testdata/compiler/err");
+    assert!(
+        programs.len() >= 25,
+        "only {} programs were found",
+        programs.len()
+    );
+    let mut differing = Vec::new();
+    for path in programs {
+        let output = compile_file(&path);
+        assert!(output.bmv2_json.is_none(), "{path} compiles");
+        let stem = path.trim_end_matches(".p4");
+        differing.extend(check(&format!("{stem}.stderr"), &rendered(&output)));
+    }
+    assert_none(&differing);
+}
+
+#[test]
+fn the_forwarding_programs_compile_without_a_message() {
+    for path in ["p4/sfu.p4", "p4/sfu_recirculation.p4"] {
+        let output = compile_file(path);
+        assert_eq!(rendered(&output), "", "{path}");
+        assert!(output.bmv2_json.is_some() && output.p4info.is_some());
+    }
+}
+
+#[test]
+fn compiling_twice_gives_the_same_bytes() {
+    let once = |path: &str| {
+        let output = compile_file(path);
+        let json = serde_json::to_string(&output.bmv2_json.unwrap()).unwrap();
+        (json, p4_compiler::p4info_binary(&output.p4info.unwrap()))
+    };
+    assert_eq!(
+        once("p4/sfu_recirculation.p4"),
+        once("p4/sfu_recirculation.p4")
+    );
+}

@@ -1,0 +1,148 @@
+//! No input makes the compiler panic or run away: truncated, mutated and deeply nested sources.
+
+#![expect(clippy::unwrap_used, reason = "a test says what failed by panicking")]
+
+use std::fs;
+use std::path::Path;
+
+use p4_compiler::{Options, compile};
+
+const SEED: u64 = 0x5eed_2026;
+const MUTATIONS_PER_PROGRAM: usize = 12;
+
+/// xorshift64: the same bytes each run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % bound.max(1) as u64) as usize
+    }
+}
+
+fn folder() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/compiler")
+}
+
+fn sources() -> Vec<String> {
+    let mut paths: Vec<_> = ["ok", "err"]
+        .iter()
+        .flat_map(|kind| fs::read_dir(folder().join(kind)).unwrap())
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "p4"))
+        .collect();
+    paths.sort();
+    paths
+        .iter()
+        .map(|path| fs::read_to_string(path).unwrap())
+        .collect()
+}
+
+/// Compiles and does not care about the outcome.
+fn survives(text: &str) -> bool {
+    let prelude = fs::read_to_string(folder().join("prelude.p4")).ok();
+    let load = |path: &str| {
+        if path.ends_with("prelude.p4") {
+            prelude.clone()
+        } else {
+            None
+        }
+    };
+    compile("test/test.p4", text, &load, &Options::default())
+        .bmv2_json
+        .is_some()
+}
+
+#[test]
+fn truncated_sources_do_not_panic() {
+    let mut random = Random(SEED);
+    for text in sources() {
+        for _ in 0..MUTATIONS_PER_PROGRAM {
+            let end = random.below(text.len());
+            if let Some(part) = text.get(..end) {
+                survives(part);
+            }
+        }
+    }
+}
+
+#[test]
+fn mutated_sources_do_not_panic() {
+    let pieces = [
+        "{",
+        "}",
+        "(",
+        ")",
+        ";",
+        "<",
+        ">",
+        "=",
+        "+",
+        "0",
+        "8w1",
+        "hdr",
+        "apply",
+        "table",
+        "1 << 99999",
+        "@",
+        "#",
+        "\"",
+        "exit;",
+        "error",
+        "[0]",
+        ".next",
+        "-1",
+    ];
+    let mut random = Random(SEED);
+    let (mut whole, mut tried) = (0, 0);
+    for text in sources() {
+        let words: Vec<&str> = text.split_inclusive(' ').collect();
+        for _ in 0..MUTATIONS_PER_PROGRAM {
+            let mut mutated: Vec<&str> = words.clone();
+            for _ in 0..=random.below(2) {
+                let at = random.below(mutated.len());
+                match random.below(3) {
+                    0 => drop(mutated.remove(at)),
+                    1 => mutated.insert(at, pieces[random.below(pieces.len())]),
+                    _ => {
+                        let other = random.below(mutated.len());
+                        mutated.swap(at, other);
+                    }
+                }
+            }
+            tried += 1;
+            whole += usize::from(survives(&mutated.concat()));
+        }
+    }
+    println!("{whole} of {tried} mutated programs still compiled (seed {SEED:#x})");
+}
+
+#[test]
+fn deep_nesting_is_an_error_not_a_crash() {
+    let deep = 5_000;
+    let shapes = [
+        format!("const int x = {}1{};", "(".repeat(deep), ")".repeat(deep)),
+        format!("const int x = {}1;", "-".repeat(deep)),
+        format!("const int x = {}1;", "1 + ".repeat(deep)),
+        format!("const bool x = {}true;", "true ? true : ".repeat(deep)),
+        format!("control c() {{ apply {{ {} }} }}", "{".repeat(deep)),
+        format!(
+            "control c() {{ apply {{ {} }} }}",
+            "if (true) ".repeat(deep)
+        ),
+        format!(
+            "control c() {{ apply {{ {} }} }}",
+            "if (true) { } else ".repeat(deep)
+        ),
+        format!("{}bit<8>{} x;", "tuple<".repeat(deep), ">".repeat(deep)),
+        format!("const bit<8> x = a{};", ".b".repeat(deep)),
+        format!("const bit<8> x = {}1;", "(bit<8>) ".repeat(deep)),
+        format!("#define A A A\n#define B {}\nB", "A ".repeat(deep)),
+        format!("#if {}1\n#endif", "(".repeat(deep)),
+    ];
+    for shape in shapes {
+        assert!(!survives(&shape));
+    }
+}

@@ -1,0 +1,10 @@
+#include "../prelude.p4"
+
+INGRESS {
+    apply {
+        hdr.word.c = 300;
+        hdr.word.c = undeclared;
+    }
+}
+
+PROGRAM(Tested(), NoEgress());

@@ -1,0 +1,3 @@
+#include "../prelude.p4"
+
+INGRESS { apply { } }
