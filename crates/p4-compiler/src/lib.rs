@@ -10,6 +10,7 @@
 //! built in.
 
 mod diagnostic;
+mod emit;
 mod ir;
 mod lex;
 mod limits;
@@ -20,6 +21,8 @@ mod syntax;
 mod types;
 
 pub use diagnostic::{Diagnostic, Severity};
+/// What a program offers to a controller.
+pub use p4runtime_proto::p4::config::v1::P4Info;
 
 /// Gives the text of an included file.
 pub trait SourceProvider {
@@ -47,8 +50,20 @@ pub struct Options {
 pub struct Output {
     /// The program for the switch; none where there was an error.
     pub bmv2_json: Option<bmv2_json::Program>,
+    /// What it offers to a controller; none where there was an error.
+    pub p4info: Option<P4Info>,
     /// Every error and warning, in the order of the source.
     pub diagnostics: Vec<Diagnostic>,
+}
+
+/// The P4Info in protobuf's text format, as a controller's file.
+pub fn p4info_text(p4info: &P4Info) -> String {
+    p4runtime_proto::text_format::print_p4info(p4info)
+}
+
+/// The P4Info in protobuf's binary format.
+pub fn p4info_binary(p4info: &P4Info) -> Vec<u8> {
+    prost::Message::encode_to_vec(p4info)
 }
 
 /// Compiles the program in `text`, which was read from `path`.
@@ -60,10 +75,13 @@ pub fn compile(path: &str, text: &str, provider: &dyn SourceProvider, options: &
     let program = types::declare::check(&tree, &sources, &mut sink);
     let mut output = Output::default();
     if !sink.has_errors()
-        && let Some((json, _resources)) = lower::lower(&program, &sources, path, &mut sink)
+        && let Some((json, resources)) = lower::lower(&program, &sources, path, &mut sink)
         && !sink.has_errors()
     {
-        output.bmv2_json = Some(json);
+        let p4info = emit::p4info::write(&program, &resources, &sources, &mut sink);
+        if !sink.has_errors() {
+            (output.bmv2_json, output.p4info) = (Some(json), Some(p4info));
+        }
     }
     output.diagnostics = sink.finish(&sources);
     output

@@ -1,0 +1,135 @@
+//! P4Info's ids and aliases.
+//!
+//! An id is a prefix for the kind of object and 24 bits of a hash of its name (Jenkins'
+//! one-at-a-time), so that it stays when other objects come and go; `@id` overrides it. Sources:
+//! P4Runtime 1.4.1, section 6.3 "ID Allocation"; the hash is what p4c uses, so that the ids of
+//! both compilers agree.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use num_traits::ToPrimitive as _;
+
+use crate::diagnostic::Sink;
+use crate::ir::{Annotation, int_annotation};
+use crate::source::Span;
+
+/// Kinds of objects, by the prefix of their ids.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Kind {
+    Action = 0x01,
+    Table = 0x02,
+    ValueSet = 0x03,
+    ControllerHeader = 0x04,
+    ActionProfile = 0x11,
+    Counter = 0x12,
+    DirectCounter = 0x13,
+    Meter = 0x14,
+    DirectMeter = 0x15,
+    Register = 0x16,
+    Digest = 0x17,
+}
+
+/// Names with their ids and aliases.
+#[derive(Default)]
+pub struct Symbols {
+    wanted: BTreeMap<(Kind, String), Option<u32>>,
+    ids: HashMap<(Kind, String), u32>,
+    suffixes: HashMap<String, usize>,
+    names: HashSet<String>,
+}
+
+impl Symbols {
+    /// Announces an object; a second one of the same kind and name is the same.
+    pub fn add(&mut self, kind: Kind, name: &str, annotations: &[Annotation], span: Span, sink: &mut Sink) {
+        let own = int_annotation(annotations, "id").and_then(|ids| ids.first().cloned());
+        let id = own.and_then(|own| {
+            let prefix = kind as u32;
+            let id = own.to_u32().filter(|id| *id != 0 && (id >> 24 == 0 || id >> 24 == prefix));
+            if id.is_none() {
+                sink.error("E0701", span, format!("@id({own:#x}) does not fit: the upper 8 bits of this id are {prefix:#04x}"));
+            }
+            id.map(|id| id | prefix << 24)
+        });
+        self.wanted.entry((kind, name.to_owned())).or_insert(id);
+        if self.names.insert(name.to_owned()) {
+            for suffix in suffixes(name) {
+                *self.suffixes.entry(suffix.to_owned()).or_default() += 1;
+            }
+        }
+    }
+
+    /// Gives every object its id.
+    pub fn assign(&mut self, sink: &mut Sink) {
+        let mut taken = HashSet::new();
+        for (key, id) in &self.wanted {
+            if let Some(id) = id {
+                if !taken.insert(*id) {
+                    sink.error("E0701", Span::default(), format!("@id({id:#x}) is given to more than one object, among them `{}`", key.1));
+                }
+                self.ids.insert(key.clone(), *id);
+            }
+        }
+        for (key, id) in &self.wanted {
+            if id.is_some() {
+                continue;
+            }
+            let mut hash = one_at_a_time(key.1.as_bytes()) & 0x00ff_ffff;
+            while !taken.insert((key.0 as u32) << 24 | hash) {
+                hash = (hash + 1) & 0x00ff_ffff;
+            }
+            self.ids.insert(key.clone(), (key.0 as u32) << 24 | hash);
+        }
+    }
+
+    pub fn id(&self, kind: Kind, name: &str) -> u32 {
+        self.ids.get(&(kind, name.to_owned())).copied().unwrap_or(0)
+    }
+
+    /// The shortest suffix, by whole components, that no other name ends with.
+    pub fn alias(&self, name: &str) -> String {
+        let unique = suffixes(name).find(|suffix| self.suffixes.get(*suffix).is_none_or(|count| *count < 2));
+        unique.unwrap_or(name).to_owned()
+    }
+}
+
+/// Suffixes at component borders, shortest first.
+fn suffixes(name: &str) -> impl Iterator<Item = &str> {
+    name.rmatch_indices('.').map(|(at, _)| &name[at + 1..]).chain([name])
+}
+
+fn one_at_a_time(key: &[u8]) -> u32 {
+    let mut hash = 0_u32;
+    for byte in key {
+        hash = hash.wrapping_add(u32::from(*byte));
+        hash = hash.wrapping_add(hash << 10);
+        hash ^= hash >> 6;
+    }
+    hash = hash.wrapping_add(hash << 3);
+    hash ^= hash >> 11;
+    hash.wrapping_add(hash << 15)
+}
+
+/// Ids of fields and parameters: those that `@id` gives, the rest counted from 1.
+pub fn member_ids(annotations: &[&[Annotation]]) -> Vec<u32> {
+    let own = |list: &&[Annotation]| int_annotation(list, "id").and_then(|ids| ids.first().and_then(|id| id.to_u32()));
+    let given: Vec<Option<u32>> = annotations.iter().map(own).collect();
+    let mut taken: HashSet<u32> = given.iter().flatten().copied().collect();
+    let mut index = 1;
+    let mut out = Vec::new();
+    for id in given {
+        match id {
+            Some(id) => {
+                index += 1;
+                out.push(id);
+            }
+            None => {
+                while taken.contains(&index) {
+                    index += 1;
+                }
+                taken.insert(index);
+                out.push(index);
+            }
+        }
+    }
+    out
+}

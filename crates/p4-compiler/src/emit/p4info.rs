@@ -1,0 +1,453 @@
+//! P4Info: what the program offers to a controller (P4Runtime 1.4.1, section 6).
+
+use num_bigint::BigInt;
+use num_traits::ToPrimitive as _;
+use p4runtime_proto::p4::config::v1 as p4;
+
+use super::ids::{Kind, Symbols, member_ids};
+use crate::diagnostic::Sink;
+use crate::ir::{self, Annotation, ExprKind, Key, Program, has_annotation, int_annotation, string_annotation};
+use crate::lower::{ExternObject, Resources, TableInfo};
+use crate::source::SourceMap;
+use crate::syntax::ast::{AnnotationBody, Expr as SyntaxExpr, ExprKind as SyntaxKind};
+use crate::types::Type;
+use crate::types::const_eval::wrap;
+
+/// A value as P4Runtime writes it: big endian, no leading zero bytes, at least one byte.
+pub fn value_bytes(value: &BigInt, width: u32) -> Vec<u8> {
+    wrap(value, width, false).to_bytes_be().1
+}
+
+pub struct Writer<'a> {
+    pub program: &'a Program,
+    sources: &'a SourceMap,
+    symbols: Symbols,
+    info: p4::P4Info,
+}
+
+/// Describes the lowered program.
+pub fn write(program: &Program, resources: &Resources, sources: &SourceMap, sink: &mut Sink) -> p4::P4Info {
+    let mut writer = Writer { program, sources, symbols: Symbols::default(), info: p4::P4Info::default() };
+    writer.collect(resources, sink);
+    writer.symbols.assign(sink);
+    writer.package();
+    for table in &resources.tables {
+        writer.table(table, resources);
+    }
+    for (name, id) in &resources.actions {
+        writer.action(name, *id);
+    }
+    for object in &resources.externs {
+        writer.object(object);
+    }
+    writer.controller_headers();
+    for (name, id, size) in &resources.value_sets {
+        writer.value_set(name, *id, *size);
+    }
+    for (name, ty) in &resources.digests {
+        let type_spec = Some(writer.type_spec(ty));
+        let annotations = match ty {
+            Type::Struct(id) => program.structs[*id].annotations.as_slice(),
+            _ => &[],
+        };
+        let preamble = Some(writer.preamble(Kind::Digest, name, annotations, &[]));
+        writer.info.digests.push(p4::Digest { preamble, type_spec });
+    }
+    writer.info
+}
+
+fn extern_kind(object: &ExternObject) -> Option<Kind> {
+    Some(match object.kind.as_str() {
+        "counter" => Kind::Counter,
+        "meter" => Kind::Meter,
+        "register" => Kind::Register,
+        "direct_counter" => Kind::DirectCounter,
+        "direct_meter" => Kind::DirectMeter,
+        "action_profile" | "action_selector" => Kind::ActionProfile,
+        _ => return None,
+    })
+}
+
+fn named(name: &str) -> Option<p4::P4NamedType> {
+    Some(p4::P4NamedType { name: name.to_owned() })
+}
+
+impl Writer<'_> {
+    fn collect(&mut self, resources: &Resources, sink: &mut Sink) {
+        let program = self.program;
+        for table in &resources.tables {
+            let decl = &program.tables[table.table];
+            self.symbols.add(Kind::Table, &table.name, &decl.annotations, decl.span, sink);
+        }
+        for (name, id) in &resources.actions {
+            let decl = &program.actions[*id];
+            self.symbols.add(Kind::Action, name, &decl.annotations, decl.span, sink);
+        }
+        for object in &resources.externs {
+            let unbound = matches!(object.kind.as_str(), "direct_counter" | "direct_meter") && object.bound_to.is_none();
+            if let Some(kind) = extern_kind(object).filter(|_| !unbound) {
+                self.symbols.add(kind, &object.name, &object.annotations, object.span, sink);
+            }
+        }
+        for decl in program.structs.iter().filter(|decl| has_annotation(&decl.annotations, "controller_header")) {
+            self.symbols.add(Kind::ControllerHeader, &decl.name, &decl.annotations, decl.span, sink);
+        }
+        for (name, id, _) in &resources.value_sets {
+            let decl = &program.value_sets[*id];
+            self.symbols.add(Kind::ValueSet, name, &decl.annotations, decl.span, sink);
+        }
+        for (name, _) in &resources.digests {
+            self.symbols.add(Kind::Digest, name, &[], crate::source::Span::default(), sink);
+        }
+    }
+
+    pub fn type_info(&mut self) -> &mut p4::P4TypeInfo {
+        self.info.type_info.get_or_insert_default()
+    }
+
+    /// Unstructured annotations as text, structured ones as messages.
+    pub fn annotations(&self, list: &[Annotation], hidden: &[&str]) -> (Vec<String>, Vec<p4::StructuredAnnotation>) {
+        let (mut plain, mut structured) = (Vec::new(), Vec::new());
+        for annotation in list {
+            let name = &*annotation.name;
+            if let Some(message) = structured_annotation(annotation) {
+                structured.push(message);
+            } else if !matches!(name, "name" | "id" | "brief" | "description") && !hidden.contains(&name) {
+                let text = self.sources.text(annotation.span).to_owned();
+                let written = text.starts_with('@');
+                plain.push(if written { text } else { format!("@{name}") });
+            }
+        }
+        (plain, structured)
+    }
+
+    fn documentation(list: &[Annotation]) -> Option<p4::Documentation> {
+        let (brief, description) = (string_annotation(list, "brief"), string_annotation(list, "description"));
+        if brief.is_none() && description.is_none() {
+            return None;
+        }
+        Some(p4::Documentation { brief: brief.unwrap_or_default(), description: description.unwrap_or_default() })
+    }
+
+    fn preamble(&self, kind: Kind, name: &str, list: &[Annotation], hidden: &[&str]) -> p4::Preamble {
+        let (annotations, structured_annotations) = self.annotations(list, hidden);
+        p4::Preamble {
+            id: self.symbols.id(kind, name),
+            name: name.to_owned(),
+            alias: self.symbols.alias(name),
+            annotations,
+            doc: Self::documentation(list),
+            structured_annotations,
+            ..Default::default()
+        }
+    }
+
+    /// `@pkginfo(name = "...", ...)` on `main`, and the architecture.
+    fn package(&mut self) {
+        let mut package = p4::PkgInfo { arch: "v1model".to_owned(), ..Default::default() };
+        let Some(main) = self.program.main else { return };
+        let list = &self.program.instances[main].annotations;
+        for annotation in list.iter().filter(|annotation| &*annotation.name == "pkginfo") {
+            let AnnotationBody::Pairs(pairs) = &annotation.body else { continue };
+            for (key, value) in pairs {
+                let SyntaxKind::Str(text) = &*value.kind else { continue };
+                let field = match &*key.name {
+                    "name" => &mut package.name,
+                    "version" => &mut package.version,
+                    "organization" => &mut package.organization,
+                    "contact" => &mut package.contact,
+                    "url" => &mut package.url,
+                    _ => continue,
+                };
+                *field = text.to_string();
+            }
+        }
+        let others: Vec<Annotation> = list.iter().filter(|annotation| !matches!(&*annotation.name, "pkginfo" | "platform_property")).cloned().collect();
+        (package.annotations, package.structured_annotations) = self.annotations(&others, &[]);
+        package.doc = Self::documentation(list);
+        self.info.pkg_info = Some(package);
+    }
+
+    /// Width and, for a `type`, its name; describes the type in `type_info`.
+    fn described(&mut self, ty: &Type) -> (i32, Option<p4::P4NamedType>) {
+        self.type_info();
+        self.type_spec(ty);
+        let width = match ty {
+            Type::Enum(id) if self.program.enums[*id].underlying.is_none() => 0,
+            Type::Error => 0,
+            _ => self.program.width(ty).unwrap_or(0) as i32,
+        };
+        match ty {
+            Type::Newtype(id) => (self.translated_width(*id).unwrap_or(width), named(&self.program.newtypes[*id].name)),
+            Type::Enum(id) if self.program.enums[*id].underlying.is_none() => (width, named(&self.program.enums[*id].name)),
+            _ => (width, None),
+        }
+    }
+
+    /// The control plane's width of a translated type; 0 for a string.
+    fn translated_width(&mut self, id: usize) -> Option<i32> {
+        if !self.is_translated(id) {
+            return None;
+        }
+        let name = self.program.newtypes[id].name.to_string();
+        let spec = self.type_info().new_types.get(&name)?.representation.clone()?;
+        match spec {
+            p4::p4_new_type_spec::Representation::TranslatedType(translation) => match translation.sdn_type? {
+                p4::p4_new_type_translation::SdnType::SdnBitwidth(width) => Some(width),
+                p4::p4_new_type_translation::SdnType::SdnString(_) => Some(0),
+            },
+            p4::p4_new_type_spec::Representation::OriginalType(_) => None,
+        }
+    }
+
+    fn table(&mut self, table: &TableInfo, resources: &Resources) {
+        let decl = &self.program.tables[table.table];
+        if has_annotation(&decl.annotations, "hidden") {
+            return;
+        }
+        let mut out = p4::Table {
+            preamble: Some(self.preamble(Kind::Table, &table.name, &decl.annotations, &[])),
+            size: table.size as i64,
+            match_fields: self.match_fields(&decl.keys),
+            is_const_table: decl.entries.as_ref().is_some_and(|(is_const, _)| *is_const),
+            has_initial_entries: decl.entries.as_ref().is_some_and(|(_, list)| !list.is_empty()),
+            idle_timeout_behavior: i32::from(table.supports_timeout),
+            ..Default::default()
+        };
+        for (name, annotations) in &table.actions {
+            let scope = match (has_annotation(annotations, "tableonly"), has_annotation(annotations, "defaultonly")) {
+                (true, _) => p4::action_ref::Scope::TableOnly,
+                (_, true) => p4::action_ref::Scope::DefaultOnly,
+                _ => p4::action_ref::Scope::TableAndDefault,
+            };
+            let (annotations, structured_annotations) = self.annotations(annotations, &[]);
+            let id = self.symbols.id(Kind::Action, name);
+            out.action_refs.push(p4::ActionRef { id, scope: scope as i32, annotations, structured_annotations, ..Default::default() });
+        }
+        if let Some((name, arguments)) = &table.default {
+            let action_id = self.symbols.id(Kind::Action, name);
+            if decl.default_is_const {
+                out.const_default_action_id = action_id;
+            }
+            let mut call = p4::TableActionCall { action_id, ..Default::default() };
+            for (param_id, value) in arguments {
+                if let Some(value) = self.argument_bytes(value) {
+                    call.arguments.push(p4::table_action_call::Argument { param_id: *param_id, value });
+                }
+            }
+            out.initial_default_action = Some(call);
+        }
+        let externs = [(table.direct_counter, Kind::DirectCounter), (table.direct_meter, Kind::DirectMeter)];
+        for (at, kind) in externs {
+            out.direct_resource_ids.extend(at.map(|at| self.symbols.id(kind, &resources.externs[at].name)));
+        }
+        if let Some(at) = table.profile {
+            out.implementation_id = self.symbols.id(Kind::ActionProfile, &resources.externs[at].name);
+        }
+        self.info.tables.push(out);
+    }
+
+    fn argument_bytes(&self, value: &ir::Expr) -> Option<Vec<u8>> {
+        let width = self.program.width(&value.ty)?;
+        let number = match &value.kind {
+            ExprKind::Int(value) => value.clone(),
+            ExprKind::Bool(value) => BigInt::from(u8::from(*value)),
+            ExprKind::Member(_, index) => BigInt::from(*index),
+            _ => return None,
+        };
+        Some(value_bytes(&number, width))
+    }
+
+    fn match_fields(&mut self, keys: &[Key]) -> Vec<p4::MatchField> {
+        let lists: Vec<&[Annotation]> = keys.iter().map(|key| key.annotations.as_slice()).collect();
+        let ids = member_ids(&lists);
+        let mut out = Vec::new();
+        for (key, id) in keys.iter().zip(ids) {
+            let match_type = match &*key.match_kind {
+                "exact" => p4::match_field::MatchType::Exact,
+                "lpm" => p4::match_field::MatchType::Lpm,
+                "ternary" => p4::match_field::MatchType::Ternary,
+                "range" => p4::match_field::MatchType::Range,
+                "optional" => p4::match_field::MatchType::Optional,
+                // A selector's inputs are no part of what the controller gives.
+                _ => continue,
+            };
+            let (bitwidth, type_name) = self.described(&key.expr.ty);
+            let (annotations, structured_annotations) = self.annotations(&key.annotations, &[]);
+            out.push(p4::MatchField {
+                id,
+                name: key.name.clone(),
+                bitwidth,
+                r#match: Some(p4::match_field::Match::MatchType(match_type as i32)),
+                type_name,
+                annotations,
+                structured_annotations,
+                doc: Self::documentation(&key.annotations),
+                ..Default::default()
+            });
+        }
+        out
+    }
+
+    fn action(&mut self, name: &str, id: usize) {
+        let decl = &self.program.actions[id];
+        if has_annotation(&decl.annotations, "hidden") {
+            return;
+        }
+        let parameters: Vec<&ir::Var> = decl.parameters.iter().map(|id| &self.program.vars[*id]).filter(|var| var.direction == ir::Direction::None).collect();
+        let lists: Vec<&[Annotation]> = parameters.iter().map(|var| var.annotations.as_slice()).collect();
+        let ids = member_ids(&lists);
+        let mut params = Vec::new();
+        for (var, id) in parameters.iter().zip(ids) {
+            let (bitwidth, type_name) = self.described(&var.ty);
+            let (annotations, structured_annotations) = self.annotations(&var.annotations, &[]);
+            params.push(p4::action::Param {
+                id,
+                name: ir::name_annotation(&var.annotations).unwrap_or_else(|| var.name.to_string()),
+                bitwidth,
+                type_name,
+                annotations,
+                structured_annotations,
+                doc: Self::documentation(&var.annotations),
+                ..Default::default()
+            });
+        }
+        let preamble = Some(self.preamble(Kind::Action, name, &decl.annotations, &[]));
+        self.info.actions.push(p4::Action { preamble, params });
+    }
+
+    fn object(&mut self, object: &ExternObject) {
+        let Some(kind) = extern_kind(object) else { return };
+        self.type_info();
+        let hidden: &[&str] = if kind == Kind::ActionProfile { &["max_group_size", "selector_size_semantics", "max_member_weight"] } else { &[] };
+        let preamble = Some(self.preamble(kind, &object.name, &object.annotations, hidden));
+        let unit = match object.unit.as_str() {
+            "bytes" => 1,
+            "packets" => 2,
+            _ => 3,
+        };
+        let size = i64::from(object.size);
+        let table = object.bound_to.as_ref().map(|table| self.symbols.id(Kind::Table, table));
+        match (kind, table) {
+            (Kind::Counter, _) => {
+                let index_type_name = object.types.first().and_then(|ty| self.index_type(ty));
+                self.info.counters.push(p4::Counter { preamble, spec: Some(p4::CounterSpec { unit }), size, index_type_name });
+            }
+            (Kind::Meter, _) => {
+                let index_type_name = object.types.first().and_then(|ty| self.index_type(ty));
+                let spec = Some(p4::MeterSpec { unit, ..Default::default() });
+                self.info.meters.push(p4::Meter { preamble, spec, size, index_type_name });
+            }
+            (Kind::DirectCounter, Some(direct_table_id)) => {
+                self.info.direct_counters.push(p4::DirectCounter { preamble, spec: Some(p4::CounterSpec { unit }), direct_table_id });
+            }
+            (Kind::DirectMeter, Some(direct_table_id)) => {
+                let spec = Some(p4::MeterSpec { unit, ..Default::default() });
+                self.info.direct_meters.push(p4::DirectMeter { preamble, spec, direct_table_id });
+            }
+            (Kind::Register, _) => {
+                let type_spec = object.types.first().map(|ty| self.type_spec(ty));
+                let index_type_name = object.types.get(1).and_then(|ty| self.index_type(ty));
+                self.info.registers.push(p4::Register { preamble, type_spec, size: object.size as i32, index_type_name });
+            }
+            (Kind::ActionProfile, _) => self.action_profile(object, preamble),
+            _ => {}
+        }
+    }
+
+    fn index_type(&mut self, ty: &Type) -> Option<p4::P4NamedType> {
+        self.type_spec(ty);
+        match ty {
+            Type::Newtype(id) => named(&self.program.newtypes[*id].name),
+            _ => None,
+        }
+    }
+
+    fn action_profile(&mut self, object: &ExternObject, preamble: Option<p4::Preamble>) {
+        let largest = int_annotation(&object.annotations, "max_group_size").and_then(|sizes| sizes.first().and_then(|size| size.to_i32()));
+        let table_ids = object.tables.iter().map(|table| self.symbols.id(Kind::Table, table)).collect();
+        let with_selector = object.kind == "action_selector";
+        let max_group_size = if with_selector { largest.unwrap_or(0) } else { 0 };
+        let size = i64::from(object.size);
+        self.info.action_profiles.push(p4::ActionProfile { preamble, table_ids, with_selector, size, max_group_size, ..Default::default() });
+    }
+
+    fn controller_headers(&mut self) {
+        let program = self.program;
+        for decl in program.structs.iter().filter(|decl| has_annotation(&decl.annotations, "controller_header")) {
+            let shown = string_annotation(&decl.annotations, "controller_header").unwrap_or_else(|| decl.name.to_string());
+            let mut preamble = self.preamble(Kind::ControllerHeader, &decl.name, &decl.annotations, &[]);
+            (preamble.name, preamble.alias) = (shown.clone(), shown);
+            let lists: Vec<&[Annotation]> = decl.fields.iter().map(|field| field.annotations.as_slice()).collect();
+            let ids = member_ids(&lists);
+            let mut metadata = Vec::new();
+            for (field, id) in decl.fields.iter().zip(ids) {
+                let (bitwidth, type_name) = self.described(&field.ty);
+                let (annotations, structured_annotations) = self.annotations(&field.annotations, &[]);
+                metadata.push(p4::controller_packet_metadata::Metadata {
+                    id,
+                    name: ir::name_annotation(&field.annotations).unwrap_or_else(|| field.name.to_string()),
+                    bitwidth,
+                    type_name,
+                    annotations,
+                    structured_annotations,
+                    ..Default::default()
+                });
+            }
+            self.info.controller_packet_metadata.push(p4::ControllerPacketMetadata { preamble: Some(preamble), metadata });
+        }
+    }
+
+    fn value_set(&mut self, name: &str, id: usize, size: u64) {
+        let decl = &self.program.value_sets[id];
+        let exact = Some(p4::match_field::Match::MatchType(p4::match_field::MatchType::Exact as i32));
+        let r#match = match &decl.ty {
+            Type::Struct(id) => {
+                let fields = &self.program.structs[*id].fields;
+                let lists: Vec<&[Annotation]> = fields.iter().map(|field| field.annotations.as_slice()).collect();
+                let ids = member_ids(&lists);
+                let field = |(field, id): (&ir::Field, u32)| p4::MatchField {
+                    id,
+                    name: field.name.to_string(),
+                    bitwidth: self.program.width(&field.ty).unwrap_or(0) as i32,
+                    r#match: exact.clone(),
+                    annotations: self.annotations(&field.annotations, &["match"]).0,
+                    doc: Self::documentation(&field.annotations),
+                    ..Default::default()
+                };
+                fields.iter().zip(ids).map(field).collect()
+            }
+            other => {
+                let bitwidth = self.program.width(other).unwrap_or(0) as i32;
+                vec![p4::MatchField { id: 1, bitwidth, r#match: exact, ..Default::default() }]
+            }
+        };
+        let preamble = Some(self.preamble(Kind::ValueSet, name, &decl.annotations, &[]));
+        self.info.value_sets.push(p4::ValueSet { preamble, r#match, size: size as i32 });
+    }
+}
+
+fn structured_annotation(annotation: &Annotation) -> Option<p4::StructuredAnnotation> {
+    use p4::expression::Value;
+    let literal = |expr: &SyntaxExpr| {
+        let value = match &*expr.kind {
+            SyntaxKind::Str(text) => Value::StringValue(text.to_string()),
+            SyntaxKind::Bool(truth) => Value::BoolValue(*truth),
+            SyntaxKind::Int(value, _) => Value::Int64Value(value.to_i64().unwrap_or(i64::MAX)),
+            _ => return p4::Expression::default(),
+        };
+        p4::Expression { value: Some(value) }
+    };
+    let body = match &annotation.body {
+        AnnotationBody::List(items) => {
+            let expressions = items.iter().map(literal).collect();
+            p4::structured_annotation::Body::ExpressionList(p4::ExpressionList { expressions })
+        }
+        AnnotationBody::Pairs(pairs) => {
+            let kv_pairs = pairs.iter().map(|(key, value)| p4::KeyValuePair { key: key.name.to_string(), value: Some(literal(value)) });
+            p4::structured_annotation::Body::KvPairList(p4::KeyValuePairList { kv_pairs: kv_pairs.collect() })
+        }
+        AnnotationBody::None | AnnotationBody::Tokens(_) => return None,
+    };
+    Some(p4::StructuredAnnotation { name: annotation.name.to_string(), body: Some(body), ..Default::default() })
+}
