@@ -68,7 +68,7 @@ fn compile(path: &Path, options: &Options) -> Result<LoadedProgram, SwitchError>
         .join("\n");
     let is_error = |diagnostic: &&Diagnostic| diagnostic.severity == Severity::Error;
     let n_errors = output.diagnostics.iter().filter(is_error).count();
-    let Some(program) = output.bmv2_json.filter(|_| n_errors == 0) else {
+    let (Some(program), Some(p4info)) = (output.bmv2_json, output.p4info) else {
         return Err(SwitchError::Compile {
             path: path.to_owned(),
             n_errors,
@@ -85,7 +85,7 @@ fn compile(path: &Path, options: &Options) -> Result<LoadedProgram, SwitchError>
     Ok(LoadedProgram {
         path: path.to_owned(),
         json,
-        p4info: None,
+        p4info: Some(p4info),
     })
 }
 

@@ -110,6 +110,41 @@ fn captures_are_forwarded_in_their_own_time() {
 }
 
 #[test]
+fn a_p4_program_is_compiled_and_takes_entries() {
+    let folder = TemporaryFolder::new("compiled");
+    let (one, out) = (folder.path("1.pcap"), folder.path("out.pcap"));
+    write_capture(&one, &[(0, frame(1, 60)), (9, frame(2, 60))]);
+    let path = |name: &str| program(name).display().to_string();
+    let (entries, source) = (path("forward.entries.txtpb"), path("forward.p4"));
+    let (port_1, port_2) = (
+        format!("1@pcap:{}", one.display()),
+        format!("2@pcap:,{}", out.display()),
+    );
+    let output = run(&["-i", &port_1, "-i", &port_2, "--entries", &entries, &source]);
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert_eq!(read_capture(&out), [(0, frame(1, 60)), (9, frame(2, 60))]);
+}
+
+#[test]
+fn the_sfu_programs_start() {
+    for name in ["sfu.p4", "sfu_recirculation.p4"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../p4")
+            .join(name);
+        let output = run(&["-i", "1@pcap:,/dev/null", &path.display().to_string()]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        // Neither a warning nor anything else before it.
+        assert!(said.starts_with("ready: "), "{said}");
+    }
+}
+
+#[test]
 fn a_queues_rate_passes_in_the_captures_time() {
     let folder = TemporaryFolder::new("rate");
     let (one, out) = (folder.path("1.pcap"), folder.path("out.pcap"));
