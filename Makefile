@@ -3,7 +3,7 @@ SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup packages toolchain build demo test lint test-rust test-e2e test-finsy clean
+.PHONY: help setup packages toolchain build demo test lint test-generated test-rust test-e2e test-finsy clean
 
 PYTHON ?= python3
 export PYTHONDONTWRITEBYTECODE := 1
@@ -15,10 +15,13 @@ IN_NAMESPACES := $(CURDIR)/scripts/in-namespaces
 # Rust's tests make network namespaces too.
 CARGO_TEST_RUNNER := target."cfg(unix)".runner=["$(IN_NAMESPACES)"]
 
+# The first run is against a switch in memory, the second against reprise-switch.
+FINSY_TESTS := .venv-finsy/bin/python -m pytest -p no:cacheprovider tests/finsy
+
 help: ## this list
 	@grep -E '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
 
-setup: packages toolchain .venv/stamp .venv-finsy/requirements.txt ## Debian packages, Python environments
+setup: packages toolchain .venv/stamp .venv-finsy/stamp ## Debian packages, Python environments
 
 packages:
 	@scripts/install-packages
@@ -32,12 +35,11 @@ toolchain:
 	@.venv/bin/python $(PIP_INSTALL) -r $<
 	@touch $@
 
-# The copy is what tests/finsy/run looks for, which would install otherwise.
-.venv-finsy/requirements.txt: tests/finsy/requirements.txt | packages
+.venv-finsy/stamp: tests/finsy/requirements.txt | packages
 	@echo "setup: .venv-finsy gets a P4Runtime client of others ($<)"
 	@$(PYTHON) -m venv --clear .venv-finsy
 	@.venv-finsy/bin/python $(PIP_INSTALL) -r $<
-	@cp $< $@
+	@touch $@
 
 build: toolchain ## the programs, in release
 	cargo build --release --locked -p reprise -p reprise-switch
@@ -45,7 +47,7 @@ build: toolchain ## the programs, in release
 demo: packages .venv/stamp build ## a conference through both SFU programs, measured; 2 minutes
 	$(IN_NAMESPACES) .venv/bin/python -m lab.demo
 
-test: setup lint test-rust test-e2e test-finsy ## every test, and lint
+test: setup lint test-generated test-rust test-e2e test-finsy ## every test, and lint
 
 lint: toolchain .venv/stamp ## formatting and lints of Rust and Python
 	cargo fmt --all --check
@@ -54,15 +56,18 @@ lint: toolchain .venv/stamp ## formatting and lints of Rust and Python
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy lab tests
 
+test-generated: toolchain ## the code generated from the P4Runtime protocol is current
+	crates/p4runtime-proto/regenerate.sh --check
+
 test-rust: packages toolchain ## unit and golden tests
 	cargo test --workspace --locked --quiet --config '$(CARGO_TEST_RUNNER)'
 
 test-e2e: packages .venv/stamp build ## the whole in network namespaces: bursts, video, membership
 	$(IN_NAMESPACES) .venv/bin/python -m pytest -p no:cacheprovider tests/lab tests/e2e
 
-test-finsy: packages .venv/stamp .venv-finsy/requirements.txt build ## P4Runtime, by a client of others
-	tests/finsy/run
-	$(IN_NAMESPACES) .venv/bin/python -m lab.beside_switch -- tests/finsy/run
+test-finsy: packages .venv/stamp .venv-finsy/stamp build ## P4Runtime, by a client of others
+	$(FINSY_TESTS)
+	$(IN_NAMESPACES) .venv/bin/python -m lab.beside_switch -- $(FINSY_TESTS)
 
 clean: ## all that was built, set up and measured
 	rm -rf target .venv .venv-finsy results

@@ -20,7 +20,11 @@ fn compile(path: &Path, text: &str) -> Result<(p4_compiler::P4Info, String), Str
     let options = p4_compiler::Options::default();
     let output = p4_compiler::compile(&path.display().to_string(), text, &provider, &options);
     let (Some(json), Some(p4info)) = (output.bmv2_json, output.p4info) else {
-        return Err(output.diagnostics.iter().map(p4_compiler::Diagnostic::render).collect());
+        return Err(output
+            .diagnostics
+            .iter()
+            .map(p4_compiler::Diagnostic::render)
+            .collect());
     };
     let json = serde_json::to_string(&json).map_err(|error| error.to_string())?;
     Ok((p4info, json))

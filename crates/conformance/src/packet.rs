@@ -1,6 +1,8 @@
 //! Frames for tests, built and taken apart by `etherparse`, so that no checksum of ours checks a
 //! checksum of ours.
 
+#![expect(clippy::panic, reason = "a test's assertions and set-up")]
+
 use std::net::Ipv4Addr;
 
 use etherparse::{Ipv4Slice, LinkSlice, NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
@@ -21,7 +23,9 @@ pub fn udp_frame(src: Ipv4Addr, dst_port: u16, ttl: u8, payload: &[u8]) -> Vec<u
         .ipv4(src.octets(), SFU_IP.octets(), ttl)
         .udp(PRESENTER_PORT, dst_port);
     let mut frame = Vec::with_capacity(builder.size(payload.len()));
-    builder.write(&mut frame, payload).expect("a Vec takes everything");
+    builder
+        .write(&mut frame, payload)
+        .expect("a Vec takes everything");
     frame
 }
 
@@ -31,7 +35,9 @@ pub fn echo_request(payload: &[u8]) -> Vec<u8> {
         .ipv4(PRESENTER_IP.octets(), SFU_IP.octets(), 64)
         .icmpv4_echo_request(7, 1);
     let mut frame = Vec::with_capacity(builder.size(payload.len()));
-    builder.write(&mut frame, payload).expect("a Vec takes everything");
+    builder
+        .write(&mut frame, payload)
+        .expect("a Vec takes everything");
     frame
 }
 
@@ -73,9 +79,15 @@ pub struct UdpCopy {
 /// Takes a frame apart; the IPv4 header checksum must be right.
 pub fn udp_copy(frame: &[u8]) -> UdpCopy {
     let sliced = SlicedPacket::from_ethernet(frame).expect("a whole packet");
-    let Some(LinkSlice::Ethernet2(ethernet)) = &sliced.link else { panic!("not Ethernet") };
-    let Some(NetSlice::Ipv4(ipv4)) = &sliced.net else { panic!("not IPv4: {frame:02x?}") };
-    let Some(TransportSlice::Udp(udp)) = &sliced.transport else { panic!("not UDP: {frame:02x?}") };
+    let Some(LinkSlice::Ethernet2(ethernet)) = &sliced.link else {
+        panic!("not Ethernet")
+    };
+    let Some(NetSlice::Ipv4(ipv4)) = &sliced.net else {
+        panic!("not IPv4: {frame:02x?}")
+    };
+    let Some(TransportSlice::Udp(udp)) = &sliced.transport else {
+        panic!("not UDP: {frame:02x?}")
+    };
     assert_header_checksum(ipv4);
     let header = ipv4.header();
     let expected = udp

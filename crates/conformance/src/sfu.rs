@@ -1,11 +1,13 @@
 //! The SFU programs on an in-memory switch: set up by direct control calls, fed with frames, for
 //! tests of what the programs do. The controller is not involved; `tests/one_version.rs` has it.
 
+#![expect(clippy::panic, reason = "a test's assertions and set-up")]
+
 use std::net::Ipv4Addr;
 
 use dataplane::{
-    ActionCall, CloneSession, MatchField, MulticastGroup, PortId, Replica, Switch,
-    SwitchConfig, TableEntry, Transmit,
+    ActionCall, CloneSession, MatchField, MulticastGroup, PortId, Replica, Switch, SwitchConfig,
+    TableEntry, Transmit,
 };
 
 /// The port that the conference uses.
@@ -101,7 +103,10 @@ impl Sfu {
                 sfu.switch
                     .insert_clone_session(CloneSession {
                         id: MIRROR_SESSION,
-                        replicas: vec![Replica { port: SFU_PORT, instance: 0 }],
+                        replicas: vec![Replica {
+                            port: SFU_PORT,
+                            instance: 0,
+                        }],
                         truncate_bytes: None,
                         class_of_service: 0,
                     })
@@ -122,9 +127,17 @@ impl Sfu {
         match self.program {
             SfuProgram::Recirculation => {
                 for (slot, viewer) in (0u64..).zip(viewers) {
-                    self.write_register("SfuIngress.viewer_rewrite.viewer_ips", slot, &viewer.ip.octets());
+                    self.write_register(
+                        "SfuIngress.viewer_rewrite.viewer_ips",
+                        slot,
+                        &viewer.ip.octets(),
+                    );
                     self.write_register("SfuIngress.viewer_rewrite.viewer_macs", slot, &viewer.mac);
-                    self.write_register("SfuIngress.viewer_rewrite.viewer_ids", slot, &slot.to_be_bytes());
+                    self.write_register(
+                        "SfuIngress.viewer_rewrite.viewer_ids",
+                        slot,
+                        &slot.to_be_bytes(),
+                    );
                 }
                 let block = (viewers.len() as u64).to_be_bytes();
                 self.write_register("SfuIngress.group_block.groups", u64::from(GROUP), &block);
@@ -136,12 +149,22 @@ impl Sfu {
                         "viewers",
                         "send_to",
                         &[&GROUP.to_be_bytes(), &rid.to_be_bytes()],
-                        &[&viewer.mac, &viewer.ip.octets(), &viewer.udp_port.to_be_bytes()],
+                        &[
+                            &viewer.mac,
+                            &viewer.ip.octets(),
+                            &viewer.udp_port.to_be_bytes(),
+                        ],
                     );
-                    replicas.push(Replica { port: SFU_PORT, instance: rid });
+                    replicas.push(Replica {
+                        port: SFU_PORT,
+                        instance: rid,
+                    });
                 }
                 self.switch
-                    .insert_multicast_group(MulticastGroup { id: u32::from(GROUP), replicas })
+                    .insert_multicast_group(MulticastGroup {
+                        id: u32::from(GROUP),
+                        replicas,
+                    })
                     .expect("the group is new");
             }
         }
@@ -162,7 +185,11 @@ impl Sfu {
             .entries(table)
             .into_iter()
             .map(|entry| {
-                let name = program.action_info(entry.action.action).expect("an entry's action exists").name.clone();
+                let name = program
+                    .action_info(entry.action.action)
+                    .expect("an entry's action exists")
+                    .name
+                    .clone();
                 (last_part(&name).to_owned(), entry.counter.packets)
             })
             .collect()
@@ -178,30 +205,44 @@ impl Sfu {
 
     fn insert(&mut self, table: &str, action: &str, key: &[&[u8]], args: &[&[u8]]) {
         let program = self.switch.program().expect("a program is set");
-        let table_id = program.table(&self.full_name(table)).expect("the table exists");
+        let table_id = program
+            .table(&self.full_name(table))
+            .expect("the table exists");
         let action = program
             .tables()
             .find(|(id, _)| *id == table_id)
             .and_then(|(_, info)| {
                 info.actions.iter().copied().find(|&id| {
-                    program.action_info(id).is_some_and(|info| last_part(&info.name) == action)
+                    program
+                        .action_info(id)
+                        .is_some_and(|info| last_part(&info.name) == action)
                 })
             })
             .expect("the table has the action");
         let entry = TableEntry {
-            key: key.iter().map(|value| MatchField::Exact(value.to_vec())).collect(),
+            key: key
+                .iter()
+                .map(|value| MatchField::Exact(value.to_vec()))
+                .collect(),
             priority: 0,
-            action: ActionCall { action, args: args.iter().map(|arg| arg.to_vec()).collect() },
+            action: ActionCall {
+                action,
+                args: args.iter().map(|arg| arg.to_vec()).collect(),
+            },
             is_const: false,
             counter: dataplane::CounterValue::default(),
         };
-        self.switch.insert_entry(table_id, entry).expect("the entry is new");
+        self.switch
+            .insert_entry(table_id, entry)
+            .expect("the entry is new");
     }
 
     fn write_register(&mut self, register: &str, index: u64, value: &[u8]) {
         let program = self.switch.program().expect("a program is set");
         let register = program.register(register).expect("the register exists");
-        self.switch.set_register_cell(register, index, value).expect("the index is in range");
+        self.switch
+            .set_register_cell(register, index, value)
+            .expect("the index is in range");
     }
 
     /// The fully qualified name of a table given by its last part.

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use conformance::packet::{arp, echo_request, presenter_frame, udp_copy, udp_frame};
-use conformance::sfu::{SFU_IP, STREAM_PORT, SFU_PORT, Sfu, SfuProgram, Viewer};
+use conformance::sfu::{SFU_IP, SFU_PORT, STREAM_PORT, Sfu, SfuProgram, Viewer};
 use dataplane::SwitchConfig;
 use fastrand::Rng;
 
@@ -19,13 +19,17 @@ const UDP: usize = 34;
 /// Makes the IPv4 header checksum right again after a change.
 fn fix_header_checksum(frame: &mut [u8]) {
     let header_len = usize::from(frame[IPV4] & 0xf) * 4;
-    let Some(header) = frame.get_mut(IPV4..IPV4 + header_len) else { return };
+    let Some(header) = frame.get_mut(IPV4..IPV4 + header_len) else {
+        return;
+    };
     if header.len() < 12 {
         return;
     }
     header[10..12].fill(0);
-    let mut sum: u32 =
-        header.chunks(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]]))).sum();
+    let mut sum: u32 = header
+        .chunks(2)
+        .map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])))
+        .sum();
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
@@ -39,7 +43,12 @@ fn base_frame(rng: &mut Rng) -> Vec<u8> {
         1 => arp(2, SFU_IP),
         2 => arp(1, Ipv4Addr::new(10, 0, 1, 7)),
         3 => echo_request(&payload),
-        4 => udp_frame(Ipv4Addr::new(10, 0, 1, rng.u8(..)), STREAM_PORT, 64, &payload),
+        4 => udp_frame(
+            Ipv4Addr::new(10, 0, 1, rng.u8(..)),
+            STREAM_PORT,
+            64,
+            &payload,
+        ),
         _ => presenter_frame(64, &payload),
     }
 }
@@ -105,8 +114,16 @@ fn every_malformed_packet_gets_one_verdict_and_the_switch_keeps_forwarding() {
             sent += 1;
             if n % 1000 == 0 {
                 let copies = sfu.send(&presenter_frame(64, b"still here"));
-                assert_eq!(copies.len(), usize::from(N_VIEWERS), "{program:?}, packet {n}");
-                assert!(copies.iter().all(|copy| udp_copy(&copy.frame).udp_checksum_right));
+                assert_eq!(
+                    copies.len(),
+                    usize::from(N_VIEWERS),
+                    "{program:?}, packet {n}"
+                );
+                assert!(
+                    copies
+                        .iter()
+                        .all(|copy| udp_copy(&copy.frame).udp_checksum_right)
+                );
                 sent += 1;
                 good += 1;
                 left += copies.len() as u64;
@@ -117,7 +134,11 @@ fn every_malformed_packet_gets_one_verdict_and_the_switch_keeps_forwarding() {
         let counted: u64 = verdicts.iter().map(|(_, packets)| packets).sum();
         assert_eq!(counted, sent, "{program:?}: one verdict a packet");
         for (verdict, packets) in &verdicts {
-            let never = ["drop_wrong_presenter_mac", "drop_empty_group", "drop_ttl_expired"];
+            let never = [
+                "drop_wrong_presenter_mac",
+                "drop_empty_group",
+                "drop_ttl_expired",
+            ];
             assert!(
                 *packets > 0 || never.contains(&verdict.as_str()),
                 "{program:?}: no packet got {verdict}"
@@ -129,7 +150,11 @@ fn every_malformed_packet_gets_one_verdict_and_the_switch_keeps_forwarding() {
         let served = sfu.verdict("serve");
         assert!(served >= good, "{program:?}");
         let answered = sfu.verdict("answer_arp") + sfu.verdict("answer_echo");
-        assert_eq!(left, served * u64::from(N_VIEWERS) + answered, "{program:?}");
+        assert_eq!(
+            left,
+            served * u64::from(N_VIEWERS) + answered,
+            "{program:?}"
+        );
         assert_eq!(counters.to_cpu, sfu.verdict("to_controller"), "{program:?}");
         assert_eq!(
             counters.received + counters.created_by_clone + counters.created_by_replication,

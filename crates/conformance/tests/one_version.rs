@@ -139,7 +139,11 @@ fn viewer(n: usize, program: SfuProgram) -> Viewer {
 /// Version `v`: every version has other first viewers, so that a copy's list tells its version.
 fn version(backend: &Backend, program: SfuProgram, v: usize) -> Conference {
     let mut conference = Conference::new(backend.capabilities());
-    let address = OwnAddress { port: SFU_PORT.0, ip: SFU_IP, mac: Mac(SFU_MAC) };
+    let address = OwnAddress {
+        port: SFU_PORT.0,
+        ip: SFU_IP,
+        mac: Mac(SFU_MAC),
+    };
     conference.set_address(address).unwrap();
     let presenter = Presenter {
         ip: PRESENTER_IP,
@@ -148,13 +152,19 @@ fn version(backend: &Backend, program: SfuProgram, v: usize) -> Conference {
     };
     conference.add_group(GroupId(GROUP), presenter).unwrap();
     for n in v..v + N_VIEWERS {
-        conference.add_viewer(GroupId(GROUP), viewer(n, program)).unwrap();
+        conference
+            .add_viewer(GroupId(GROUP), viewer(n, program))
+            .unwrap();
     }
     conference
 }
 
 fn addresses(conference: &Conference) -> Vec<Ipv4Addr> {
-    conference.groups()[&GroupId(GROUP)].viewers.iter().map(|viewer| viewer.ip).collect()
+    conference.groups()[&GroupId(GROUP)]
+        .viewers
+        .iter()
+        .map(|viewer| viewer.ip)
+        .collect()
 }
 
 /// Every version's list, and how many packets had been sent when it was surely in force.
@@ -164,7 +174,10 @@ async fn change_again_and_again(program: SfuProgram, pump: &Pump) -> Versions {
     let path = conformance::compile::root().join(program.path());
     let (p4info, json) = conformance::compile::pipeline(&path);
     let handle: Arc<dyn SwitchHandle> = Arc::new(Handle(pump.work.clone()));
-    let config = ServerConfig { device_id: DEVICE_ID, cpu_port: None };
+    let config = ServerConfig {
+        device_id: DEVICE_ID,
+        cpu_port: None,
+    };
     let server = Server::new(config, handle);
     server.set_pipeline(p4info.clone(), json).await.unwrap();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -199,17 +212,35 @@ fn check(copies: &Copies, sent: u64, versions: &Versions) -> u64 {
             .position(|(list, _)| list.first() == got.first())
             .unwrap_or_else(|| panic!("packet {sequence}: no version begins so: {:?}", got[0]));
         let (list, _) = &versions[v];
-        assert!(list.starts_with(got), "packet {sequence} saw a mix of versions: {got:?}");
-        let in_force = versions.iter().rposition(|(_, from)| *from <= sequence).unwrap_or(0);
-        assert!(v >= in_force, "packet {sequence} saw version {v}, {in_force} was in force");
-        assert!(v >= oldest_possible, "packet {sequence} saw version {v} after a newer one");
+        assert!(
+            list.starts_with(got),
+            "packet {sequence} saw a mix of versions: {got:?}"
+        );
+        let in_force = versions
+            .iter()
+            .rposition(|(_, from)| *from <= sequence)
+            .unwrap_or(0);
+        assert!(
+            v >= in_force,
+            "packet {sequence} saw version {v}, {in_force} was in force"
+        );
+        assert!(
+            v >= oldest_possible,
+            "packet {sequence} saw version {v} after a newer one"
+        );
         oldest_possible = v;
         seen[v] += 1;
         missing += (list.len() - got.len()) as u64;
     }
     let n_seen = seen.iter().filter(|&&n| n > 0).count();
-    println!("{sent} packets saw {n_seen} of {} versions, {missing} copies missing", seen.len());
-    assert!(n_seen > versions.len() / 3, "the packets saw too few versions: {seen:?}");
+    println!(
+        "{sent} packets saw {n_seen} of {} versions, {missing} copies missing",
+        seen.len()
+    );
+    assert!(
+        n_seen > versions.len() / 3,
+        "the packets saw too few versions: {seen:?}"
+    );
     missing
 }
 
@@ -222,7 +253,10 @@ fn counted(program: SfuProgram, counters: &SwitchCounters) -> u64 {
 
 fn every_packet_sees_one_version(program: SfuProgram) {
     let pump = start(held_back(program));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     let versions = runtime.block_on(change_again_and_again(program, &pump));
     pump.work.send(Message::Stop).unwrap();
     let (copies, sent, switch) = pump.thread.join().unwrap();
@@ -231,7 +265,11 @@ fn every_packet_sees_one_version(program: SfuProgram) {
     let dropped = counted(program, counters);
     println!("{program:?}: dropped by the full queue: {dropped}");
     assert!(dropped > 0, "the queue was never full");
-    assert_eq!(counters.dropped_total(), dropped, "{program:?}: dropped for another reason");
+    assert_eq!(
+        counters.dropped_total(),
+        dropped,
+        "{program:?}: dropped for another reason"
+    );
     match program {
         // A recirculated packet that is dropped takes all the copies it had not made yet along.
         SfuProgram::Recirculation => assert!(missing >= dropped),

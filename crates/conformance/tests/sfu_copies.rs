@@ -3,7 +3,9 @@
 use std::net::Ipv4Addr;
 
 use conformance::packet::{PRESENTER_PORT, UdpCopy, presenter_frame, udp_copy, udp_frame};
-use conformance::sfu::{PRESENTER_IP, SFU_IP, SFU_MAC, SFU_PORT, STREAM_PORT, Sfu, SfuProgram, Viewer};
+use conformance::sfu::{
+    PRESENTER_IP, SFU_IP, SFU_MAC, SFU_PORT, STREAM_PORT, Sfu, SfuProgram, Viewer,
+};
 use dataplane::{DropReason, SwitchConfig};
 
 fn viewers(n: u16) -> Vec<Viewer> {
@@ -17,7 +19,13 @@ fn sfu(program: SfuProgram, n_viewers: u16) -> Sfu {
 }
 
 /// What the copy for a viewer must be.
-fn expected(program: SfuProgram, viewer: &Viewer, ttl: u8, payload: &[u8], sent: &UdpCopy) -> UdpCopy {
+fn expected(
+    program: SfuProgram,
+    viewer: &Viewer,
+    ttl: u8,
+    payload: &[u8],
+    sent: &UdpCopy,
+) -> UdpCopy {
     let (ips, ports) = match program {
         SfuProgram::Recirculation => ((PRESENTER_IP, viewer.ip), (PRESENTER_PORT, STREAM_PORT)),
         SfuProgram::Replication => ((SFU_IP, viewer.ip), (STREAM_PORT, viewer.udp_port)),
@@ -45,7 +53,10 @@ fn every_viewer_gets_one_copy_in_viewer_order_with_right_checksums() {
             for (copy, viewer) in copies.iter().zip(viewers(n_viewers)) {
                 assert_eq!(copy.port, SFU_PORT);
                 let copy = udp_copy(&copy.frame);
-                assert_eq!(copy, expected(program, &viewer, 64, payload.as_bytes(), &copy));
+                assert_eq!(
+                    copy,
+                    expected(program, &viewer, 64, payload.as_bytes(), &copy)
+                );
             }
             assert_eq!(sfu.switch.counters().dropped_total(), 0);
         }
@@ -57,11 +68,16 @@ fn a_group_of_4096_viewers_is_served_whole() {
     for program in SfuProgram::ALL {
         let mut sfu = sfu(program, 4096);
         let copies = sfu.send(&presenter_frame(2, b"payload"));
-        let destinations: Vec<Ipv4Addr> =
-            copies.iter().map(|copy| udp_copy(&copy.frame).ips.1).collect();
+        let destinations: Vec<Ipv4Addr> = copies
+            .iter()
+            .map(|copy| udp_copy(&copy.frame).ips.1)
+            .collect();
         let wanted: Vec<Ipv4Addr> = viewers(4096).iter().map(|viewer| viewer.ip).collect();
         assert_eq!(destinations, wanted, "{program:?}");
-        assert!(copies.iter().all(|copy| udp_copy(&copy.frame).ttl == 1), "{program:?}");
+        assert!(
+            copies.iter().all(|copy| udp_copy(&copy.frame).ttl == 1),
+            "{program:?}"
+        );
     }
 }
 
@@ -91,7 +107,10 @@ fn checksums_stay_right_over_random_packets_and_a_computed_zero_is_sent_as_ffff(
                 sent_as_ffff += u32::from(copy.udp_checksum == 0xffff);
             }
         }
-        assert!(sent_as_ffff > 0, "{program:?}: no copy's checksum computed to 0");
+        assert!(
+            sent_as_ffff > 0,
+            "{program:?}: no copy's checksum computed to 0"
+        );
     }
 }
 
@@ -103,7 +122,12 @@ fn a_udp_checksum_of_zero_stays_zero() {
         frame[40..42].fill(0);
         let copies = sfu.send(&frame);
         assert_eq!(copies.len(), 3);
-        assert!(copies.iter().all(|copy| udp_copy(&copy.frame).udp_checksum == 0), "{program:?}");
+        assert!(
+            copies
+                .iter()
+                .all(|copy| udp_copy(&copy.frame).udp_checksum == 0),
+            "{program:?}"
+        );
     }
 }
 
@@ -115,7 +139,12 @@ fn a_wrong_udp_checksum_stays_wrong_so_that_the_viewer_sees_it() {
         frame[41] ^= 1;
         let copies = sfu.send(&frame);
         assert_eq!(copies.len(), 3);
-        assert!(copies.iter().all(|copy| !udp_copy(&copy.frame).udp_checksum_right), "{program:?}");
+        assert!(
+            copies
+                .iter()
+                .all(|copy| !udp_copy(&copy.frame).udp_checksum_right),
+            "{program:?}"
+        );
     }
 }
 
@@ -139,10 +168,21 @@ fn an_empty_group_and_an_unknown_sender_are_counted_and_get_no_copy() {
         assert!(sfu.send(&presenter_frame(64, b"nobody listens")).is_empty());
         let empty = match program {
             SfuProgram::Recirculation => sfu.verdict("drop_empty_group"),
-            SfuProgram::Replication => sfu.switch.counters().dropped(DropReason::MulticastGroupEmpty),
+            SfuProgram::Replication => sfu
+                .switch
+                .counters()
+                .dropped(DropReason::MulticastGroupEmpty),
         };
         assert_eq!(empty, 1, "{program:?}");
-        assert!(sfu.send(&udp_frame(Ipv4Addr::new(10, 9, 9, 9), STREAM_PORT, 64, b"who")).is_empty());
+        assert!(
+            sfu.send(&udp_frame(
+                Ipv4Addr::new(10, 9, 9, 9),
+                STREAM_PORT,
+                64,
+                b"who"
+            ))
+            .is_empty()
+        );
         assert_eq!(sfu.verdict("drop_unknown_sender"), 1, "{program:?}");
     }
 }
@@ -150,8 +190,15 @@ fn an_empty_group_and_an_unknown_sender_are_counted_and_get_no_copy() {
 #[test]
 fn streams_of_one_host_are_told_apart_by_their_udp_port_in_the_replication_program() {
     let mut sfu = sfu(SfuProgram::Replication, 2);
-    assert_eq!(sfu.send(&udp_frame(PRESENTER_IP, STREAM_PORT, 64, b"video")).len(), 2);
-    assert!(sfu.send(&udp_frame(PRESENTER_IP, STREAM_PORT + 1, 64, b"RTCP")).is_empty());
+    assert_eq!(
+        sfu.send(&udp_frame(PRESENTER_IP, STREAM_PORT, 64, b"video"))
+            .len(),
+        2
+    );
+    assert!(
+        sfu.send(&udp_frame(PRESENTER_IP, STREAM_PORT + 1, 64, b"RTCP"))
+            .is_empty()
+    );
     assert_eq!(sfu.verdict("drop_unknown_sender"), 1);
 }
 
@@ -161,7 +208,8 @@ fn a_packet_from_another_port_is_not_for_the_sfu() {
         let mut sfu = sfu(program, 2);
         let other = dataplane::PortId(2);
         sfu.switch.add_port(other);
-        sfu.switch.handle_frame(0, other, &presenter_frame(64, b"stray"));
+        sfu.switch
+            .handle_frame(0, other, &presenter_frame(64, b"stray"));
         assert!(sfu.switch.poll_transmit(0).is_none());
         assert_eq!(sfu.verdict("drop_not_for_us"), 1, "{program:?}");
     }
