@@ -159,10 +159,14 @@ def deaf_to_signals() -> Iterator[None]:
 
 
 def interrupt_on_termination() -> None:
-    """Makes SIGTERM and SIGHUP unwind the program as Ctrl-C does."""
+    """Makes SIGTERM and SIGHUP unwind the program as Ctrl-C does, and Ctrl-C work.
+
+    A script's background job starts with SIGINT ignored; who sends one means it all the same.
+    """
 
     def interrupt(signal_number: int, frame: object) -> None:
         raise KeyboardInterrupt(signal.Signals(signal_number).name)
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, interrupt)
     signal.signal(signal.SIGHUP, interrupt)

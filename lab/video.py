@@ -167,6 +167,8 @@ def watch(
             watching.append(one)
         for one in watching:
             one.wait_until_listening()
+        # What waits for an ARP reply may overtake or be overtaken inside the sender's own kernel.
+        presenter.run(["ping", "-c", "1", "-W", str(LISTENING_TIMEOUT_S), SFU_IP])
         with send(video, presenter, folder / "presenter-ffmpeg.log", udp_port=udp_port) as sender:
             sender.expect_success(video.duration_s + LISTENING_TIMEOUT_S)
         return [one.finish() for one in watching]
