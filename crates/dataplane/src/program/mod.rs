@@ -151,10 +151,20 @@ impl Program {
     /// # Errors
     /// [`LoadError`] names the object and what is wrong with it.
     pub fn from_json_str(text: &str) -> Result<Self, LoadError> {
-        let json: bmv2_json::Program = serde_json::from_str(text).map_err(|e| LoadError {
+        let fail = |message| LoadError {
             place: "JSON".into(),
-            message: e.to_string(),
-        })?;
+            message,
+        };
+        let json: bmv2_json::Program =
+            serde_json::from_str(text).map_err(|error| match error.is_data() {
+                true => fail(format!("not a program for BMv2: {error}")),
+                false => fail(format!("not well-formed: {error}")),
+            })?;
+        if json.pipelines.is_empty() {
+            return Err(fail(
+                "expected a program for BMv2 with its pipelines, found none".into(),
+            ));
+        }
         Self::from_json(&json)
     }
 

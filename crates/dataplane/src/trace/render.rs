@@ -401,7 +401,7 @@ fn fmt_state(f: &mut fmt::Formatter<'_>, kind: &TraceKind) -> fmt::Result {
         TraceKind::Count { counter, index } => {
             write!(f, "counter {counter}[{}] counts", at(*index))
         }
-        TraceKind::Digest(name) => write!(f, "digest {name} goes to the control plane"),
+        TraceKind::Digest(name) => write!(f, "digest {name}"),
         TraceKind::Log(message) => write!(f, "log: {message}"),
         kind => fmt_traffic(f, kind),
     }
