@@ -445,6 +445,27 @@ fn export_writes_the_entries_for_an_empty_switch_without_one() {
     }
 }
 
+/// The trace that docs/trace.md shows begins with these; `UPDATE_EXPECT=1` writes them anew.
+#[test]
+fn the_exported_conferences_of_the_traces_are_current() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    for name in ["sfu", "sfu_recirculation"] {
+        let golden = format!("{root}/testdata/trace/{name}.txtpb");
+        let words = format!(
+            "apply {root}/testdata/trace/{name}.yaml --program {root}/p4/{name}.p4 --export new.txtpb"
+        );
+        let output = reprise("127.0.0.1:1", &words, &folder);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let exported = fs::read_to_string(folder.path().join("new.txtpb")).expect("written");
+        if std::env::var_os("UPDATE_EXPECT").is_some() {
+            fs::write(&golden, &exported).expect("written");
+        }
+        let current = fs::read_to_string(&golden).expect("the golden file");
+        assert_eq!(current, exported, "{golden}: UPDATE_EXPECT=1 refreshes it");
+    }
+}
+
 #[test]
 fn a_compiled_program_is_loaded_with_the_p4info_beside_it() {
     let bench = Bench::new(None);

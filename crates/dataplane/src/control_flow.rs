@@ -316,6 +316,8 @@ impl Pass<'_> {
         let primitives = &ir.actions[action.index()].primitives;
         let mut position = 0;
         while let Some(primitive) = primitives.get(position) {
+            let lines = &ir.actions[action.index()].lines;
+            self.tracer.set_line(|| lines.get(position)?.clone());
             match self.step(primitive) {
                 Flow::Next => position += 1,
                 Flow::Jump(target) => position = target,
@@ -326,6 +328,8 @@ impl Pass<'_> {
 
     fn trace_action(&mut self, action: ActionId, args: &[Int]) {
         let info = &self.action_infos[action.index()];
+        let line = &self.ir.actions[action.index()].line;
+        self.tracer.set_line(|| line.clone());
         self.tracer.emit(|| TraceKind::Action {
             action: info.name.clone(),
             args: info
@@ -369,10 +373,12 @@ pub(crate) fn run(
             Node::Table(table) => apply(program, tables, pass, *table),
             Node::If {
                 name,
+                line,
                 condition,
                 yes,
                 no,
             } => {
+                pass.tracer.set_line(|| line.clone());
                 let holds = pass.scope().truth(condition);
                 pass.tracer.emit(|| TraceKind::Condition {
                     text: name.clone(),
@@ -399,6 +405,7 @@ fn apply(
     let info = &program.tables[id.index()];
     let node = &program.ir.table_nodes[id.index()];
     let hit = tables.lookup(id, info, node, &pass.scope());
+    pass.tracer.set_line(|| node.line.clone());
     pass.tracer.emit(|| TraceKind::Table {
         table: info.name.clone(),
         key: tables.last_key(info),

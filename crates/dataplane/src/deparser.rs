@@ -1,7 +1,12 @@
 //! The deparser: valid headers to bytes, in the program's order.
 
 use crate::{
-    bits::BitWriter, checksum, control_flow::Pass, externs::hash, packet::Frame, trace::TraceKind,
+    bits::BitWriter,
+    checksum,
+    control_flow::Pass,
+    externs::hash,
+    packet::Frame,
+    trace::{self, TraceKind},
 };
 
 /// Updates the checksums and writes the headers in front of the payload.
@@ -25,7 +30,7 @@ pub(crate) fn deparse(pass: &mut Pass<'_>) -> Frame {
     };
     pass.tracer.emit(|| TraceKind::Deparse {
         headers: valid()
-            .map(|header| ir.headers[header.index()].name.clone())
+            .map(|header| trace::header_values(ir, phv, header))
             .collect(),
         frame_len_bytes: frame.len(),
     });

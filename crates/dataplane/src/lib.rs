@@ -39,7 +39,7 @@ pub use program::{
 pub use switch::{
     DrainToken, PortCounters, Switch, SwitchConfig, SwitchCounters, TableCounters, Transmit,
 };
-pub use trace::{TraceEvent, TraceKind, TraceRenderer, TraceSink};
+pub use trace::{SourceLine, TraceEvent, TraceKind, TraceRenderer, TraceSink};
 
 /// Monotonic nanoseconds, given by the caller.
 pub type Nanos = u64;

@@ -118,8 +118,6 @@ pub(crate) struct Common {
     /// Clones and replicas made of this packet so far, for their labels.
     pub n_clones: u32,
     pub n_replicas: u32,
-    /// Ingress or egress passes so far of the packet and its ancestors.
-    pub pass: u32,
     /// The port the root frame came from.
     pub ingress_port: PortId,
     /// Length when the packet last entered ingress as a frame; counters count it.
@@ -127,6 +125,14 @@ pub(crate) struct Common {
     pub recirculations: u32,
     pub resubmits: u32,
     pub clone_generation: u32,
+}
+
+impl Common {
+    /// The how-manieth way through the pipeline, from 1: a packet that goes back to ingress begins
+    /// another, its clones are in the one in which they were made.
+    pub(crate) fn pass(&self) -> u32 {
+        1 + self.recirculations + self.resubmits
+    }
 }
 
 /// A packet that waits for ingress.

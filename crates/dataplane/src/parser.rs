@@ -275,12 +275,7 @@ fn extract(
     pass.phv.set_valid(ir, id);
     cursor.consumed += n_bytes;
     let phv = &*pass.phv;
-    pass.tracer.emit(|| TraceKind::Extract {
-        header: header.name.clone(),
-        fields: header
-            .field_ids()
-            .map(|field| trace::field_value(ir, phv, field))
-            .collect(),
-    });
+    pass.tracer
+        .emit(|| TraceKind::Extract(trace::header_values(ir, phv, id)));
     Ok(())
 }

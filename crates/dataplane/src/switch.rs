@@ -251,7 +251,7 @@ impl Switch {
             .chain(self.traffic.egress.drain().map(|packet| packet.common));
         for common in commons.collect::<Vec<Common>>() {
             self.tracer
-                .set_packet(0, common.label.as_ref(), common.pass);
+                .set_packet(0, common.label.as_ref(), common.pass());
             self.count_drop(DropReason::PipelineChanged);
             self.traffic.inside.leave(common.epoch);
         }
@@ -275,7 +275,7 @@ impl Switch {
             .tracer
             .is_on()
             .then(|| self.n_frames.to_string().into());
-        self.tracer.set_packet(now, label.as_ref(), 0);
+        self.tracer.set_packet(now, label.as_ref(), 1);
         self.tracer.emit(|| TraceKind::Arrive {
             port,
             frame_len_bytes: frame.len(),
@@ -302,7 +302,6 @@ impl Switch {
                 label,
                 n_clones: 0,
                 n_replicas: 0,
-                pass: 0,
                 ingress_port: port,
                 ingress_bytes: frame.len(),
                 recirculations: 0,

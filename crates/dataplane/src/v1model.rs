@@ -194,6 +194,7 @@ impl Switch {
         let mut pass = self.pass(loaded, &program.ir, work);
         pass.tracer.emit(|| TraceKind::Begin(stage));
         control_flow::run(&program, &mut tables, &mut pass, start);
+        pass.tracer.set_line(|| None);
         let failed = pass.failed;
         loaded.tables = tables;
         failed
@@ -207,7 +208,6 @@ impl Switch {
         mut packet: IngressPacket,
     ) {
         let ir = Arc::clone(&loaded.program.ir);
-        packet.common.pass += 1;
         self.trace_packet(now, &packet.common);
         let mut work = self.start_ingress(loaded, &packet);
         let error = self.run_parser(loaded, &mut work, &packet.frame);
@@ -321,7 +321,9 @@ impl Switch {
         if packet.common.resubmits > limits::RESUBMITS_PER_PACKET_MAX {
             return self.end(loaded, packet.common, work, DropReason::ResubmitLimit);
         }
-        self.tracer.emit(|| TraceKind::Resubmit);
+        self.tracer.emit(|| TraceKind::Resubmit {
+            pass: packet.common.pass(),
+        });
         packet.kept = kept(&loaded.program.ir, &work.phv, list);
         packet.instance_type = InstanceType::Resubmitted;
         packet.arrived = None;
@@ -533,7 +535,6 @@ impl Switch {
             mut work,
             ..
         } = start_egress(&ir, now, departure);
-        common.pass += 1;
         self.trace_packet(now, &common);
         if let Some(reason) = self.run_control(loaded, &mut work, Stage::Egress) {
             return self.end(loaded, common, work, reason);
@@ -599,7 +600,7 @@ impl Switch {
             return self.end(loaded, common, work, DropReason::FrameTooLong);
         }
         self.tracer.emit(|| TraceKind::Recirculate {
-            times: common.recirculations,
+            pass: common.pass(),
         });
         common.ingress_bytes = frame.len();
         let packet = IngressPacket {
@@ -655,7 +656,7 @@ impl Switch {
 
     pub(crate) fn trace_packet(&mut self, now: Nanos, common: &Common) {
         self.tracer
-            .set_packet(now, common.label.as_ref(), common.pass);
+            .set_packet(now, common.label.as_ref(), common.pass());
     }
 
     /// Counts a drop of the packet that is being traced.

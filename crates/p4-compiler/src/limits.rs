@@ -24,3 +24,6 @@ pub const SELECT_CASES: usize = 4_096;
 pub const LOWERED_STATEMENTS: usize = 500_000;
 /// Errors after which the rest is not shown; a broken `#include` can cause thousands.
 pub const ERRORS: usize = 200;
+
+/// Bytes of a condition's text in the JSON, which traces show beside its place.
+pub const CONDITION_TEXT_BYTES: usize = 70;

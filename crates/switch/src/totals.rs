@@ -53,7 +53,8 @@ impl Totals {
         let tables = switch
             .program()
             .into_iter()
-            .flat_map(|program| program.tables());
+            .flat_map(|program| program.tables())
+            .filter(|(_, table)| !table.is_generated());
         let tables = tables.map(|(id, table)| {
             let counted = counters.table(id);
             TableTotals {

@@ -51,11 +51,26 @@ fn a_program_that_is_none_is_named_with_the_reason() {
     let other = folder.file("other.json", "{\"pipelines\": 7}");
     let nothing = folder.file("nothing.json", "{}");
     let c = folder.file("program.c", "int main;");
+    let json = std::fs::read_to_string(program("forward.json")).expect("the program");
+    let first = json.find("\"init_table\"").expect("a first node");
+    let end = first + json[first..].find(',').expect("more");
+    let dangling = format!("{}\"init_table\": \"gone\"{}", &json[..first], &json[end..]);
+    let dangling = folder.file("dangling.json", dangling);
     for (path, reason) in [
         (&missing, "No such file"),
-        (&text, "line 1"),
-        (&other, "expected a sequence at line 1 column 15"),
-        (&nothing, "error: program"),
+        (&text, "JSON: not well-formed: "),
+        (
+            &dangling,
+            "pipeline \"ingress\": unknown next node \"gone\"",
+        ),
+        (
+            &other,
+            "JSON: not a program for BMv2: invalid type: integer `7`, expected a sequence at line 1",
+        ),
+        (
+            &nothing,
+            "expected a program for BMv2 with its pipelines, found none",
+        ),
         (&c, "expected a name that ends in .p4 or .json"),
     ] {
         let said = error(1, &["-i", "1@pcap:,/dev/null", path]);
@@ -80,6 +95,21 @@ fn what_is_wrong_in_a_p4_program_is_shown_where_it_is() {
         said.contains(&format!("--> {path}:4:")) && said.contains("    bit<8 b;"),
         "{said}"
     );
+    for (text, reason) in [
+        ("#include \"gone.p4\"\n", "cannot find `gone.p4`"),
+        ("#include <gone.p4>\n", "cannot find `gone.p4`"),
+        ("const bit<8> a = 16w1;\n", "expected bit<8>, found bit<16>"),
+        ("header h {\n    bit<8> a\n}\n", "expected `;`, found `}`"),
+        ("", "the program has no `main`"),
+    ] {
+        let path = folder.file("mistake.p4", text);
+        let said = error(1, &["-i", "1@pcap:,/dev/null", &path]);
+        assert!(
+            said.starts_with(&format!("error: program {path}: ")) && said.contains(reason),
+            "{said}"
+        );
+        assert!(said.contains(&format!("--> {path}:")), "{said}");
+    }
     let missing = folder.path("missing.p4").display().to_string();
     let said = error(1, &["-i", "1@pcap:,/dev/null", &missing]);
     assert!(
@@ -156,6 +186,8 @@ fn a_capture_that_is_none_is_named_with_the_reason() {
         said.contains(&text) && said.contains("expected the header of a pcap"),
         "{said}"
     );
+    let said = error(1, &["-i", "1@pcap:/dev/null"]);
+    assert!(said.contains("found an empty file"), "{said}");
     let said = error(1, &["-i", "1@pcap:/nonexistent/in.pcap"]);
     assert!(
         said.contains("capture file /nonexistent/in.pcap: cannot open"),

@@ -10,7 +10,7 @@ use crate::{
         ActionInfo, MatchKind, TableInfo,
         ir::{Matcher, TableInit},
     },
-    trace::format_value,
+    trace::{format_mask, format_value},
     value::{self, Int},
 };
 
@@ -143,7 +143,11 @@ impl Table {
                 Matcher::Exact(value) | Matcher::Optional(Some(value)) => text(value),
                 Matcher::Optional(None) => "_".into(),
                 Matcher::Lpm { value, prefix_len } => format!("{}/{prefix_len}", text(value)),
-                Matcher::Ternary { value, mask } => format!("{} &&& {}", text(value), text(mask)),
+                Matcher::Ternary { value, mask } => {
+                    let mask = value::to_be_bytes(mask, field.width_bits);
+                    let mask = format_mask(&field.name, field.width_bits, &mask);
+                    format!("{} &&& {mask}", text(value))
+                }
                 Matcher::Range { low, high } => format!("{}..{}", text(low), text(high)),
             }
         });

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use crate::{
     program::{ActionId, CounterId, RegisterId, TableId},
+    trace::SourceLine,
     value::Int,
 };
 
@@ -383,6 +384,10 @@ pub(crate) struct CoreErrors {
 #[derive(Debug, Clone)]
 pub(crate) struct Action {
     pub primitives: Vec<Primitive>,
+    /// Where each primitive is in the source.
+    pub lines: Vec<Option<SourceLine>>,
+    /// Where the action is.
+    pub line: Option<SourceLine>,
 }
 
 /// A key field as the lookup reads it.
@@ -408,6 +413,7 @@ pub(crate) struct TableNode {
     pub key: Vec<KeySource>,
     pub next: NextNode,
     pub default_next: Option<NodeId>,
+    pub line: Option<SourceLine>,
 }
 
 #[derive(Debug, Clone)]
@@ -415,6 +421,7 @@ pub(crate) enum Node {
     Table(TableId),
     If {
         name: String,
+        line: Option<SourceLine>,
         condition: BoolExpr,
         yes: Option<NodeId>,
         no: Option<NodeId>,

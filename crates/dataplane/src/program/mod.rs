@@ -91,6 +91,12 @@ pub struct TableInfo {
 }
 
 impl TableInfo {
+    /// Whether a compiler made the table, to run statements between tables: it has no key, and a
+    /// name that no P4 table has.
+    pub fn is_generated(&self) -> bool {
+        self.key.is_empty() && is_generated_name(&self.name)
+    }
+
     /// Whether entries have priorities: some field is ternary, range or optional.
     pub fn has_priority(&self) -> bool {
         self.key.iter().any(|field| {
@@ -100,6 +106,11 @@ impl TableInfo {
             )
         })
     }
+}
+
+/// Whether p4c, or ours, names generated tables so; P4 tables have their control in front.
+pub(crate) fn is_generated_name(table: &str) -> bool {
+    table.starts_with("tbl_") && !table.contains('.')
 }
 
 /// What a control plane may know of an action.
@@ -140,10 +151,20 @@ impl Program {
     /// # Errors
     /// [`LoadError`] names the object and what is wrong with it.
     pub fn from_json_str(text: &str) -> Result<Self, LoadError> {
-        let json: bmv2_json::Program = serde_json::from_str(text).map_err(|e| LoadError {
+        let fail = |message| LoadError {
             place: "JSON".into(),
-            message: e.to_string(),
-        })?;
+            message,
+        };
+        let json: bmv2_json::Program =
+            serde_json::from_str(text).map_err(|error| match error.is_data() {
+                true => fail(format!("not a program for BMv2: {error}")),
+                false => fail(format!("not well-formed: {error}")),
+            })?;
+        if json.pipelines.is_empty() {
+            return Err(fail(
+                "expected a program for BMv2 with its pipelines, found none".into(),
+            ));
+        }
         Self::from_json(&json)
     }
 

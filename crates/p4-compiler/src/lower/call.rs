@@ -433,9 +433,15 @@ impl Lower<'_> {
             .map(|(id, binding)| (id, self.env.insert(id, binding)))
             .collect();
         let straight = std::mem::replace(&mut self.straight, true);
+        // A function's variables are nobody's in particular: they have no control in their names.
+        let path = self.path.clone();
+        if isolated {
+            self.path.clear();
+        }
         self.depth += 1;
         body(self);
         self.depth -= 1;
+        self.path = path;
         self.straight = straight;
         for (target, source) in copies {
             self.copy(&target, &source, span);

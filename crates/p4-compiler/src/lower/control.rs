@@ -547,7 +547,8 @@ impl Lower<'_> {
                         continue;
                     }
                     let name = self.fresh("node");
-                    let (expression, source_info) = (condition.clone(), self.source_info(*span));
+                    let (expression, source_info) =
+                        (condition.clone(), self.whole_source_info(*span));
                     self.conditionals.push(Conditional {
                         name: name.clone(),
                         id: 0,

@@ -414,6 +414,24 @@ impl Lower<'_> {
         })
     }
 
+    /// The same with the text of all its lines, as far as a person reads: for conditions.
+    pub fn whole_source_info(&self, span: Span) -> Option<SourceInfo> {
+        let mut info = self.source_info(span)?;
+        let words = self.sources.text(span).split_whitespace();
+        info.source_fragment.clear();
+        for word in words {
+            if info.source_fragment.len() + word.len() > limits::CONDITION_TEXT_BYTES {
+                info.source_fragment.push_str(" ...");
+                break;
+            }
+            if !info.source_fragment.is_empty() {
+                info.source_fragment.push(' ');
+            }
+            info.source_fragment.push_str(word);
+        }
+        Some(info)
+    }
+
     // Straight-line code.
 
     pub fn emit(&mut self, op: &str, parameters: Vec<Value>, span: Span) {

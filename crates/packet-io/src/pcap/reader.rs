@@ -59,10 +59,13 @@ impl FrameReader {
         };
         let format = format.map_err(|_| PortError::CaptureFormat {
             path: path.to_owned(),
-            message: format!(
-                "expected the header of a pcap or pcapng file, found {:02x?}",
-                &magic[..n_read]
-            ),
+            message: match n_read {
+                0 => "expected the header of a pcap or pcapng file, found an empty file".to_owned(),
+                _ => format!(
+                    "expected the header of a pcap or pcapng file, found {:02x?}",
+                    &magic[..n_read]
+                ),
+            },
         })?;
         let reader = FrameReader {
             path: path.to_owned(),

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use bmv2_json::{Primitive as JsonPrimitive, Value};
 
-use super::{Context, Load, Loader, index_u32};
+use super::{Context, Load, Loader, index_u32, source_line};
 use crate::{
     program::{
         ActionId, ActionInfo, ParamInfo,
@@ -55,7 +55,12 @@ impl Loader<'_> {
             let mut context = Context::new("action", &action.name);
             context.params = action.runtime_data.len();
             let primitives = self.primitives(&context, &action.primitives)?;
-            self.ir.actions.push(Action { primitives });
+            let lines = action.primitives.iter().map(|it| &it.source_info);
+            self.ir.actions.push(Action {
+                primitives,
+                lines: lines.map(source_line).collect(),
+                line: source_line(&action.source_info),
+            });
         }
         Ok(())
     }

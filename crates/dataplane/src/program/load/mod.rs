@@ -19,7 +19,7 @@ use super::{
         StackId, UnionId, UnionStackId,
     },
 };
-use crate::v1model::StandardMetadata;
+use crate::{trace::SourceLine, v1model::StandardMetadata};
 
 type Load<T = ()> = Result<T, LoadError>;
 
@@ -91,6 +91,14 @@ pub(super) struct Loader<'a> {
 /// The position as an id; a file with more than 2^32 objects of a kind cannot be.
 fn index_u32(index: usize) -> u32 {
     u32::try_from(index).unwrap_or(u32::MAX)
+}
+
+/// Where an object is in the source, if the JSON says so.
+fn source_line(info: &Option<json::SourceInfo>) -> Option<SourceLine> {
+    info.as_ref().map(|info| SourceLine {
+        file: info.filename.as_str().into(),
+        line: info.line,
+    })
 }
 
 /// Loads a program.

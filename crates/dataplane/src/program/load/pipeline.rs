@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use bmv2_json::{self as json, MatchKey};
 
-use super::{Context, Load, Loader, action, expression::hex, index_u32};
+use super::{Context, Load, Loader, action, expression::hex, index_u32, source_line};
 use crate::{
     match_action,
     program::{
@@ -74,6 +74,7 @@ impl<'a> Loader<'a> {
                     || conditional.name.clone(),
                     |source| source.source_fragment.clone(),
                 ),
+                line: source_line(&conditional.source_info),
                 condition: self.truth(&context, &conditional.expression)?,
                 yes: next(&context, &names, conditional.true_next.as_deref())?,
                 no: next(&context, &names, conditional.false_next.as_deref())?,
@@ -114,6 +115,7 @@ impl<'a> Loader<'a> {
             key: sources,
             next: self.next_map(&context, table, &actions, names)?,
             default_next: next(&context, names, table.base_default_next.as_deref())?,
+            line: source_line(&table.source_info),
         };
         let entries = table.entries.as_deref().unwrap_or_default();
         let default = table.default_entry.as_ref();
