@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from lab.addresses import PRESENTER
 from lab.traffic import FRAME_LEN_BYTES, Burst
 
 N_PACKETS = 300
@@ -14,8 +15,6 @@ N_RUNS = 3
 BITRATE_TOLERANCE = 0.001
 """How far a run's true bitrate may be from the nominal one, as a share of it."""
 N_REPEATS_MAX = 5
-PRESENTER = 1
-"""The host that sends; viewer k is number k + 1."""
 N_HOSTS_DEFAULT = 20
 """The presenter and as many viewers as the thesis has at most."""
 
@@ -99,10 +98,14 @@ class RunId:
         # What the user-space SFU still has in its socket's buffer when the burst ends.
         served_s = N_PACKETS * self.viewers * USERSPACE_COPY_S
         waiting_s = USERSPACE_BUFFER_PACKETS * self.viewers * USERSPACE_COPY_S
-        return self.burst_s + min(waiting_s, max(served_s - self.burst_s, 0.0)) + OVERHEAD_S + 1.0
+        return (
+            self.burst_s + min(waiting_s, max(served_s - self.burst_s, 0.0)) + OVERHEAD_S + QUIET_S
+        )
 
 
 OVERHEAD_S = 1.5
+QUIET_S = 1.0
+"""A run in which copies are missing is over when the SFU has sent nothing for this long."""
 USERSPACE_COPY_S = 0.02
 USERSPACE_BUFFER_PACKETS = 60
 
