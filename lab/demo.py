@@ -165,7 +165,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     results = parser.parse_args(arguments).results
     interrupt_on_termination()
     progress = Progress()
-    final = results.resolve() / f"demo-{datetime.now():%Y%m%d-%H%M%S}"
+    final = results.resolve() / f"conference-{datetime.now():%Y%m%d-%H%M%S}"
     try:
         require_build(SWITCH, REPRISE)
         with results_folder(final) as folder:

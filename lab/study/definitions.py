@@ -39,6 +39,11 @@ class Sfu(StrEnum):
         return self is not Sfu.USERSPACE
 
     @property
+    def full_name(self) -> str:
+        """What it is called in titles."""
+        return _FULL_NAMES[self]
+
+    @property
     def label(self) -> str:
         """What people call it."""
         return _LABELS[self]
@@ -48,6 +53,12 @@ _LABELS = {
     Sfu.P4_RECIRCULATION: "P4, recirculation",
     Sfu.P4_REPLICATION: "P4, replication",
     Sfu.USERSPACE: "user space",
+}
+
+_FULL_NAMES = {
+    Sfu.P4_RECIRCULATION: "recirculating P4 SFU",
+    Sfu.P4_REPLICATION: "replicating P4 SFU",
+    Sfu.USERSPACE: "user-space SFU",
 }
 
 BITRATES_MBPS = (4.0, 2.5, 0.15, 0.076)

@@ -55,7 +55,8 @@ def report(content: Content) -> str:
         _machine(content.sessions),
         "</body></html>\n",
     ]
-    return "\n".join(parts)
+    # No line ends between a number and its unit.
+    return "\n".join(parts).replace(" Mbit/s", "&nbsp;Mbit/s")
 
 
 def _head(study: Study, style: str) -> str:

@@ -98,7 +98,7 @@ def summary_table(results: Results, sfu: Sfu, bitrate_mbps: float) -> Table:
     """The counterpart of one of Tables 1 to 8."""
     rows = [_summary_row(results, row) for row in results.series(sfu, bitrate_mbps)]
     number = in_order_of_thesis(FIRST_SUMMARY_TABLE, sfu, bitrate_mbps)
-    title = f"Summary results for the {sfu.label} SFU at {bitrate_mbps:g} Mbit/s"
+    title = f"Summary results for the {sfu.full_name} at {bitrate_mbps:g} Mbit/s"
     return Table(
         *_named(number, f"summary-{bitrate_mbps:g}", sfu, title),
         SUMMARY_GROUPS,
@@ -178,7 +178,7 @@ def extended_table(results: Results, sfu: Sfu, bitrate_mbps: float) -> Table:
     """The counterpart of one of Tables 11 to 18."""
     rows = [_extended_row(results, row) for row in results.runs(sfu, bitrate_mbps)]
     number = in_order_of_thesis(FIRST_EXTENDED_TABLE, sfu, bitrate_mbps)
-    title = f"Extended results for the {sfu.label} SFU at {bitrate_mbps:g} Mbit/s"
+    title = f"Extended results for the {sfu.full_name} at {bitrate_mbps:g} Mbit/s"
     return Table(
         *_named(number, f"extended-{bitrate_mbps:g}", sfu, title),
         EXTENDED_GROUPS,

@@ -15,6 +15,7 @@ from lab.study.bench import Bench
 from lab.study.definitions import RunId, Sfu
 from lab.study.run import attempt_run
 from lab.study.stars import NEED_PACKAGES, STARS, install_packages_for
+from tests.study.processes import children
 from tests.study.standin import StandIn
 
 PROGRAMS = {"linux": "ip", "openvswitch": "ovs-vswitchd", "mininet": "mn"}
@@ -31,15 +32,6 @@ def star_name(request: pytest.FixtureRequest, namespaces: None) -> str:
     return name
 
 
-def leftovers(pid: int) -> list[str]:
-    """Namespaces of this process, and daemons of Open vSwitch's and Mininet's below it."""
-    named = [path.name for path in netns.NAMESPACES.glob(f"{netns.NAME_PREFIX}-{pid}-*")]
-    running = subprocess.run(
-        ["ps", "--ppid", str(pid), "-o", "comm="], capture_output=True, text=True, check=False
-    )
-    return named + [name for name in running.stdout.split() if name != "ps"]
-
-
 def test_a_burst_goes_round_every_kind_of_star_and_nothing_stays(
     star_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -52,7 +44,8 @@ def test_a_burst_goes_round_every_kind_of_star_and_nothing_stays(
     assert (found.packets_in, found.packets_out, found.copies_missing) == (50, 150, 0)
     # All but one find the socket full that nobody reads.
     assert [one["RcvbufErrors"] for one in received] == [49, 49, 49]
-    assert leftovers(os.getpid()) == []
+    assert not list(netns.NAMESPACES.glob(f"{netns.NAME_PREFIX}-{os.getpid()}-*"))
+    assert children(os.getpid()) == []
 
 
 def test_a_star_whose_packages_cannot_be_had_is_an_error_that_names_them(
