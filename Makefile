@@ -3,7 +3,7 @@ SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup packages toolchain build demo test lint test-generated test-rust test-e2e test-finsy clean
+.PHONY: help setup packages toolchain build demo thesis test lint test-generated test-rust test-e2e test-finsy clean
 
 PYTHON ?= python3
 export PYTHONDONTWRITEBYTECODE := 1
@@ -44,8 +44,12 @@ toolchain:
 build: toolchain ## the programs, in release
 	cargo build --release --locked -p reprise -p reprise-switch
 
-demo: packages .venv/stamp build ## a conference through both SFU programs, measured; 2 minutes
+demo: packages .venv/stamp build ## a conference, then the thesis' experiment in small; 6 minutes
 	$(IN_NAMESPACES) .venv/bin/python -m lab.demo
+	./reprise-lab run demo
+
+thesis: packages .venv/stamp build ## the thesis' experiment whole, beside its figures; 2 hours
+	./reprise-lab run thesis
 
 test: setup lint test-generated test-rust test-e2e test-finsy ## every test, and lint
 
@@ -63,7 +67,9 @@ test-rust: packages toolchain ## unit and golden tests
 	cargo test --workspace --locked --quiet --config '$(CARGO_TEST_RUNNER)'
 
 test-e2e: packages .venv/stamp build ## the whole in network namespaces: bursts, video, membership
-	$(IN_NAMESPACES) .venv/bin/python -m pytest -p no:cacheprovider tests/lab tests/e2e
+	@# Packages of the lab's options: elsewhere their tests say what they lack.
+	@[ "$${CI:-}" != true ] || scripts/install-packages openvswitch mininet
+	$(IN_NAMESPACES) .venv/bin/python -m pytest -p no:cacheprovider tests/lab tests/study tests/e2e
 
 test-finsy: packages .venv/stamp .venv-finsy/stamp build ## P4Runtime, by a client of others
 	$(FINSY_TESTS)

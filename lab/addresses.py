@@ -4,6 +4,8 @@ SUBNET_PREFIX_LEN = 24
 SFU_NUMBER = 100
 """The SFU is 10.0.1.100, hosts are 10.0.1.1 to 10.0.1.99."""
 N_HOSTS_MAX = SFU_NUMBER - 1
+PRESENTER = 1
+"""The host that sends."""
 SFU_UDP_PORT = 5004
 """The RTP port of RFC 3551, section 8."""
 SFU_PORT = 1

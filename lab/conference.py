@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from lab.addresses import SFU_IP, SFU_UDP_PORT, ip_of
+from lab.addresses import PRESENTER, SFU_IP, SFU_UDP_PORT, ip_of
 from lab.capture import read_capture, start_capture
 from lab.controller import Controller
 from lab.delays import Matched, Summary, datagrams, match, summarise
@@ -18,8 +18,7 @@ from lab.switch import start_switch
 from lab.traffic import Burst, Received, digest, read_received, start_receivers, start_sender
 
 GROUP = 1
-PRESENTER = 1
-FIRST_VIEWER = 2
+FIRST_VIEWER = PRESENTER + 1
 SPARE_S = 20.0
 """Time that a step may take beyond what it must take, on a loaded machine."""
 
@@ -64,13 +63,20 @@ def conference(program: Path, folder: Path, n_hosts: int) -> Iterator[Conference
     folder.mkdir(parents=True, exist_ok=True)
     with (
         Star(n_hosts) as star,
-        start_switch(star, folder / "switch.log") as switch,
+        switch_with_group(star, program, folder / "switch.log") as (switch, controller),
     ):
+        yield Conference(star, program, switch, controller, folder, [])
+
+
+@contextlib.contextmanager
+def switch_with_group(star: Star, program: Path, log: Path) -> Iterator[tuple[Child, Controller]]:
+    """A switch running `program`, with its address and a group of the presenter's, no viewers."""
+    with start_switch(star, log) as switch:
         controller = Controller(star)
         controller.set_pipeline(program)
         controller.set_address()
         controller.add_group(GROUP, PRESENTER)
-        yield Conference(star, program, switch, controller, folder, [])
+        yield switch, controller
 
 
 def at_stream_port(hosts: Sequence[int], udp_port: int = SFU_UDP_PORT) -> list[tuple[int, int]]:

@@ -6,7 +6,6 @@ video. Exit code 0 only if every copy arrived once, in order, and every frame wa
 
 import argparse
 import contextlib
-import os
 import shutil
 import sys
 import time
@@ -15,11 +14,11 @@ from datetime import datetime
 from pathlib import Path
 
 from lab import report, video
+from lab.addresses import PRESENTER
 from lab.capture import CaptureError
 from lab.conference import (
     FIRST_VIEWER,
     GROUP,
-    PRESENTER,
     Conference,
     LabError,
     conference,
@@ -34,6 +33,7 @@ from lab.process import (
     deaf_to_signals,
     interrupt_on_termination,
 )
+from lab.sudo import give_to_user
 from lab.switch import (
     RECIRCULATION_PROGRAM,
     REPLICATION_PROGRAM,
@@ -151,20 +151,11 @@ def results_folder(final: Path) -> Iterator[Path]:
                 final.parent.rmdir()
         raise
     except BaseException:
-        _give_to_user(partial)
+        give_to_user(partial)
         print(f"\nthe files up to the failure are in {partial}", file=sys.stderr)
         raise
     partial.rename(final)
-    _give_to_user(final)
-
-
-def _give_to_user(folder: Path) -> None:
-    """Under sudo the results belong to the user who typed it."""
-    user, group = os.environ.get("SUDO_UID"), os.environ.get("SUDO_GID")
-    if user is None or group is None:
-        return
-    for path in (folder.parent, folder, *folder.rglob("*")):
-        os.chown(path, int(user), int(group))
+    give_to_user(final)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -174,7 +165,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     results = parser.parse_args(arguments).results
     interrupt_on_termination()
     progress = Progress()
-    final = results.resolve() / f"demo-{datetime.now():%Y%m%d-%H%M%S}"
+    final = results.resolve() / f"conference-{datetime.now():%Y%m%d-%H%M%S}"
     try:
         require_build(SWITCH, REPRISE)
         with results_folder(final) as folder:

@@ -9,6 +9,7 @@ frame is on a link that the lab did not send.
 """
 
 import atexit
+import ctypes
 import itertools
 import os
 import socket
@@ -33,6 +34,7 @@ HOST_INTERFACE = "eth0"
 SFU_INTERFACE = "sfu0"
 SFU_LINK_AT_BRIDGE = "to-sfu"
 MTU_MAX_BYTES = 9000
+CLONE_NEWNET = 0x40000000
 
 _serial_numbers = itertools.count(1)
 
@@ -128,13 +130,8 @@ class Star:
     def _make(self) -> None:
         for namespace in self.namespaces:
             run(["ip", "netns", "add", namespace.name])
-            namespace.run(["sh", "-c", _DISABLE_IPV6])
-        bridge = self.bridge.name
-        run(
-            ["ip", "-n", bridge, "-batch", "-"],
-            stdin="link add br0 type bridge stp_state 0 forward_delay 0 mcast_snooping 0\n"
-            f"link set br0 mtu {self.mtu_bytes} up\n",
-        )
+            disable_ipv6(namespace)
+        self._make_centre()
         for number, host in self._hosts.items():
             self._link(f"to-h{number}", host, HOST_INTERFACE, mac_of(number))
             address = f"{ip_of(number)}/{SUBNET_PREFIX_LEN}"
@@ -146,12 +143,25 @@ class Star:
             ["ip", "-n", self.bridge.name, "-batch", "-"],
             stdin=f"link add {port} mtu {self.mtu_bytes} type veth peer name {interface} "
             f"address {mac} mtu {self.mtu_bytes} netns {far.name}\n"
-            f"link set {port} master br0 up\n",
+            f"link set {port} up\n",
         )
         run(
             ["ip", "-n", far.name, "-batch", "-"],
             stdin=f"link set lo up\nlink set {interface} addrgenmode none up\n",
         )
+        self._attach(port, mac)
+
+    def _make_centre(self) -> None:
+        """Makes what stands in the middle; other switches than the bridge do it their way."""
+        run(
+            ["ip", "-n", self.bridge.name, "-batch", "-"],
+            stdin="link add br0 type bridge stp_state 0 forward_delay 0 mcast_snooping 0\n"
+            f"link set br0 mtu {self.mtu_bytes} up\n",
+        )
+
+    def _attach(self, port: str, mac: str) -> None:
+        """Connects `port`, behind which `mac` is."""
+        run(["ip", "-n", self.bridge.name, "link", "set", port, "master", "br0"])
         run(["bridge", "-n", self.bridge.name, "fdb", "add", mac, "dev", port, "master", "static"])
 
 
@@ -162,6 +172,20 @@ for switch in /proc/sys/net/ipv6/conf/all/disable_ipv6 \\
     [ ! -e "$switch" ] || echo 1 > "$switch"
 done
 """
+
+
+def disable_ipv6(namespace: Namespace) -> None:
+    """Turns IPv6 off on all interfaces of `namespace`, those to come too."""
+    namespace.run(["sh", "-c", _DISABLE_IPV6])
+
+
+def enter(namespace_path: str) -> None:
+    """Moves the calling thread into the network namespace that a file holds."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    with Path(namespace_path).open() as namespace:
+        if libc.setns(namespace.fileno(), CLONE_NEWNET) != 0:
+            error = ctypes.get_errno()
+            raise OSError(error, os.strerror(error), namespace_path)
 
 
 def require_namespaces() -> None:

@@ -5,10 +5,8 @@ Payloads are the thesis' (section 3.2): name of the sending host, sequence numbe
 
 import argparse
 import csv
-import ctypes
 import hashlib
 import json
-import os
 import re
 import selectors
 import socket
@@ -21,7 +19,7 @@ from pathlib import Path
 
 from lab.addresses import SFU_IP, SFU_UDP_PORT, ip_of
 from lab.frames import HEADERS_LEN_BYTES
-from lab.netns import HOST_INTERFACE, Namespace
+from lab.netns import HOST_INTERFACE, Namespace, enter
 from lab.pcap import NS_PER_S
 from lab.process import Child
 
@@ -37,7 +35,6 @@ READY = "ready:"
 RECEIVE_BUFFER_BYTES = 8 << 20
 SO_TIMESTAMPNS = 35
 SO_RCVBUFFORCE = 33
-CLONE_NEWNET = 0x40000000
 MTU_BUFFER_BYTES = 16384
 
 
@@ -170,17 +167,9 @@ def _wait_until(deadline_ns: int) -> None:
         pass
 
 
-def _enter(namespace_path: str) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    with Path(namespace_path).open() as namespace:
-        if libc.setns(namespace.fileno(), CLONE_NEWNET) != 0:
-            error = ctypes.get_errno()
-            raise OSError(error, os.strerror(error), namespace_path)
-
-
 def _open_receiver(specification: str) -> tuple[int, int, socket.socket]:
     host, udp_port, namespace_path = specification.split(":", 2)
-    _enter(namespace_path)
+    enter(namespace_path)
     receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     receiver.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
     try:

@@ -7,10 +7,10 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from lab.addresses import SFU_IP, SFU_MAC, SFU_UDP_PORT, SUBNET_PREFIX_LEN, ip_of, mac_of
+from lab.addresses import PRESENTER, SFU_IP, SFU_MAC, SFU_UDP_PORT, SUBNET_PREFIX_LEN, ip_of, mac_of
 from lab.netns import HOST_INTERFACE, SFU_LINK_AT_BRIDGE, Star
 from lab.process import Child, ChildError, run
-from lab.study.definitions import N_HOSTS_DEFAULT, PRESENTER
+from lab.study.definitions import N_HOSTS_DEFAULT
 from lab.traffic import READY, Burst
 
 POLL_S = 0.02

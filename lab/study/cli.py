@@ -1,6 +1,7 @@
 """`./reprise-lab`: the command line of the studies."""
 
 import argparse
+import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -8,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from lab import report as text
+from lab.controller import REPRISE
 from lab.netns import NamespaceError, require_namespaces
 from lab.process import REPOSITORY, ChildError, interrupt_on_termination
 from lab.study.compare import HEADER, compared
@@ -19,11 +21,18 @@ from lab.study.progress import clock
 from lab.study.reference import load
 from lab.study.results import results_of
 from lab.study.run import Settings, latest_unfinished, run_missing
-from lab.study.stars import STARS
+from lab.study.stars import STARS, install_packages_for
 from lab.study.tables import overview
-from lab.switch import MissingBuildError
+from lab.sudo import give_to_user
+from lab.switch import SWITCH, MissingBuildError, require_build
 
 RESULTS = REPOSITORY / "results"
+THIS = REPOSITORY / "reprise-lab"
+IN_NAMESPACES = REPOSITORY / "scripts" / "in-namespaces"
+_BRIDGE_HELP = (
+    "the switch in the middle: Linux' bridge, Open vSwitch with its datapath in user space, or "
+    "Mininet (lxbr); the latter two install Debian packages where they are missing, and say so"
+)
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
 
@@ -31,13 +40,14 @@ EXIT_INTERRUPTED = 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command; the exit code."""
     interrupt_on_termination()
-    arguments = _parser().parse_args(argv)
+    typed = list(sys.argv[1:] if argv is None else argv)
+    arguments = _parser().parse_args(typed)
     try:
         match arguments.command:
             case "list":
                 return _list(arguments.results)
             case "run":
-                return _run(arguments)
+                return _run(arguments, typed)
             case "report":
                 return _report(Folder.open(arguments.folder))
             case _:
@@ -71,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--sfu", action="append", choices=[sfu.value for sfu in Sfu], help="only these"
     )
-    run.add_argument("--bridge", choices=STARS, default="linux", help="the switch in the middle")
+    run.add_argument("--bridge", choices=STARS, default="linux", help=_BRIDGE_HELP)
     run.add_argument(
         "--hosts",
         type=int,
@@ -91,7 +101,7 @@ def _list(results: Path) -> int:
         (study.name, str(len(study.runs())), clock(planned_s(study.runs())), study.about)
         for study in STUDIES.values()
     ]
-    print(text.table(("study", "runs", "about", "what"), rows))
+    print(text.table(("study", "runs", "takes about", "what"), rows))
     found = folders(results)
     if found:
         print()
@@ -105,29 +115,31 @@ def _state(folder: Folder) -> str:
     return f"{n_all - n_missing} of {n_all} runs" if n_missing else "complete"
 
 
-def _run(arguments: argparse.Namespace) -> int:
+def _run(arguments: argparse.Namespace, typed: Sequence[str]) -> int:
+    install_packages_for(arguments.bridge)
+    if os.geteuid() != 0:
+        os.execv(IN_NAMESPACES, [str(IN_NAMESPACES), str(THIS), *typed])
     require_namespaces()
+    require_build(SWITCH, REPRISE)
     study = STUDIES[arguments.study]
     if arguments.sfu:
         study = study.only([Sfu(name) for name in arguments.sfu])
     folder = _folder(arguments, study)
-    index = folder.add_session(session(["./reprise-lab", *_typed()], arguments.bridge))
+    index = folder.add_session(session(["./reprise-lab", *typed], arguments.bridge))
     settings = Settings(n_hosts=arguments.hosts, star_type=STARS[arguments.bridge])
     show = _Line()
     try:
         refused = run_missing(folder, index, show, settings)
+        show.end()
+        code = _report(folder, f"{len(refused)} runs refused" if refused else "")
     except BaseException:
         show.end()
         resume = shlex.join(["./reprise-lab", "run", study.name, "--resume", str(folder.path)])
         print(f"{folder.path} keeps {_state(folder)}; go on: {resume}", file=sys.stderr)
         raise
-    show.end()
-    code = _report(folder, f"{len(refused)} runs refused" if refused else "")
-    return EXIT_FAILED if refused else code
-
-
-def _typed() -> list[str]:
-    return sys.argv[1:]
+    finally:
+        give_to_user(folder.path)
+    return code
 
 
 def _folder(arguments: argparse.Namespace, study: Study) -> Folder:

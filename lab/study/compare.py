@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from lab.study.analysis import SummaryRow
 from lab.study.statistics import ratio
-from lab.study.tables import few, times
+from lab.study.tables import few, milliseconds, times
 
 HEADER = (
     "sfu",
@@ -40,11 +40,11 @@ def _row(a: SummaryRow | None, b: SummaryRow | None) -> tuple[str, ...]:
         one.sfu.value,
         f"{one.bitrate_mbps:g}",
         str(one.viewers),
-        _milliseconds(ours[0][0]),
-        _milliseconds(ours[1][0]),
+        milliseconds(ours[0][0]),
+        milliseconds(ours[1][0]),
         times(ratio(ours[1][0], ours[0][0])),
-        _milliseconds(ours[0][1]),
-        _milliseconds(ours[1][1]),
+        milliseconds(ours[0][1]),
+        milliseconds(ours[1][1]),
         few(ours[0][2]),
         few(ours[1][2]),
     )
@@ -54,7 +54,3 @@ def _values(row: SummaryRow | None) -> tuple[float | None, float | None, float |
     if row is None:
         return None, None, None
     return row.avg_delay_s, row.max_delay_s, row.avg_packets_lost_in
-
-
-def _milliseconds(seconds: float | None) -> str:
-    return "" if seconds is None else f"{seconds * 1000:.3f}"

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from lab.addresses import PRESENTER
 from lab.traffic import FRAME_LEN_BYTES, Burst
 
 N_PACKETS = 300
@@ -14,8 +15,6 @@ N_RUNS = 3
 BITRATE_TOLERANCE = 0.001
 """How far a run's true bitrate may be from the nominal one, as a share of it."""
 N_REPEATS_MAX = 5
-PRESENTER = 1
-"""The host that sends; viewer k is number k + 1."""
 N_HOSTS_DEFAULT = 20
 """The presenter and as many viewers as the thesis has at most."""
 
@@ -40,6 +39,11 @@ class Sfu(StrEnum):
         return self is not Sfu.USERSPACE
 
     @property
+    def full_name(self) -> str:
+        """What it is called in titles."""
+        return _FULL_NAMES[self]
+
+    @property
     def label(self) -> str:
         """What people call it."""
         return _LABELS[self]
@@ -49,6 +53,12 @@ _LABELS = {
     Sfu.P4_RECIRCULATION: "P4, recirculation",
     Sfu.P4_REPLICATION: "P4, replication",
     Sfu.USERSPACE: "user space",
+}
+
+_FULL_NAMES = {
+    Sfu.P4_RECIRCULATION: "recirculating P4 SFU",
+    Sfu.P4_REPLICATION: "replicating P4 SFU",
+    Sfu.USERSPACE: "user-space SFU",
 }
 
 BITRATES_MBPS = (4.0, 2.5, 0.15, 0.076)
@@ -99,10 +109,14 @@ class RunId:
         # What the user-space SFU still has in its socket's buffer when the burst ends.
         served_s = N_PACKETS * self.viewers * USERSPACE_COPY_S
         waiting_s = USERSPACE_BUFFER_PACKETS * self.viewers * USERSPACE_COPY_S
-        return self.burst_s + min(waiting_s, max(served_s - self.burst_s, 0.0)) + OVERHEAD_S + 1.0
+        return (
+            self.burst_s + min(waiting_s, max(served_s - self.burst_s, 0.0)) + OVERHEAD_S + QUIET_S
+        )
 
 
 OVERHEAD_S = 1.5
+QUIET_S = 1.0
+"""A run in which copies are missing is over when the SFU has sent nothing for this long."""
 USERSPACE_COPY_S = 0.02
 USERSPACE_BUFFER_PACKETS = 60
 

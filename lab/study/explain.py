@@ -23,6 +23,11 @@ def duration(seconds: float) -> str:
     return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1000:.3g} ms"
 
 
+def times(value: float) -> str:
+    """A ratio, to three digits where it has no more before the point."""
+    return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
+
+
 @dataclass(frozen=True, slots=True)
 class Point:
     """The delays at one number of viewers."""
@@ -69,7 +74,7 @@ def _why_p4(results: Results, sfu: Sfu, bitrate_mbps: float) -> str:
     sentences = [
         f"The thesis ran BMv2 in a VirtualBox machine: {_queueing(published, bitrate_mbps)}.",
         f"Ours: {_queueing(ours, bitrate_mbps)}; the largest average is "
-        f"{duration(largest.avg_s)}, at {_viewers(largest.viewers)}.",
+        f"{duration(largest.avg_s)}, at {count_viewers(largest.viewers)}.",
     ]
     if sfu is Sfu.P4_REPLICATION:
         sentences.append(
@@ -83,12 +88,13 @@ def _queueing(points: Sequence[Point], bitrate_mbps: float) -> str:
     if start is None:
         return "at no number of viewers do packets wait for earlier ones"
     return (
-        f"from {_viewers(start)} on ({start * bitrate_mbps:.3g} Mbit/s out) packets wait for "
+        f"from {count_viewers(start)} on ({start * bitrate_mbps:.3g} Mbit/s out) packets wait for "
         "earlier ones, so the delay grows through the burst"
     )
 
 
-def _viewers(n: int) -> str:
+def count_viewers(n: int) -> str:
+    """`n` and the noun in its number."""
     return f"{n} viewer{'s' if n > 1 else ''}"
 
 
@@ -161,16 +167,16 @@ def why_comparison(results: Results, bitrate_mbps: float) -> str:
         return "No number of viewers was measured with both SFUs."
     viewers, p4_s, userspace_s = both[-1]
     text = (
-        f"At {_viewers(viewers)} the user-space SFU takes {duration(userspace_s)} where the "
-        f"recirculating P4 SFU takes {duration(p4_s)}, {userspace_s / p4_s:.3g} times as long"
+        f"At {count_viewers(viewers)} the user-space SFU takes {duration(userspace_s)} where the "
+        f"recirculating P4 SFU takes {duration(p4_s)}, {times(userspace_s / p4_s)} times as long"
     )
     published = [
         results.published.summary(sfu, bitrate_mbps, viewers)
         for sfu in (Sfu.P4_RECIRCULATION, Sfu.USERSPACE)
     ]
     if published[0] and published[1]:
-        times = published[1].avg_delay_s / published[0].avg_delay_s
-        text += f" (in the thesis {times:.3g} times)"
+        published_ratio = published[1].avg_delay_s / published[0].avg_delay_s
+        text += f" (in the thesis {times(published_ratio)} times)"
     return (
         f"{text}. The P4 SFU's delay is work, which the machine of today does faster than BMv2 in "
         "the thesis' virtual machine; the user-space SFU's is mostly waiting for the kernel, which "

@@ -27,9 +27,10 @@ COLOURS = {
     Sfu.USERSPACE: "#d55e00",
 }
 MARKERS = {Sfu.P4_RECIRCULATION: "o", Sfu.P4_REPLICATION: "s", Sfu.USERSPACE: "^"}
-BESIDE = {Sfu.P4_RECIRCULATION: -0.07, Sfu.P4_REPLICATION: 0.07, Sfu.USERSPACE: 0.0}
-"""Points of SFUs that are equally fast stand beside each other, not one behind the other."""
-SIZE_INCHES = (5.0, 3.7)
+BESIDE = {Sfu.P4_RECIRCULATION: -0.07, Sfu.P4_REPLICATION: 0.07, Sfu.USERSPACE: -0.04}
+PUBLISHED_BESIDE = {Sfu.P4_RECIRCULATION: 0.0, Sfu.USERSPACE: 0.04}
+"""Points that are equally high stand beside each other, not one behind the other."""
+SIZE_INCHES = (5.0, 3.9)
 PNG_DOTS_PER_INCH = 160
 INK = "#1a1b1e"
 INK_OF_PAGE = "#010203"
@@ -182,14 +183,14 @@ def _svg(figure: Figure, ink: str, background: str, *, titled: bool) -> str:
 
 
 def _draw(figure: Figure, ink: str, background: str, *, titled: bool) -> Canvas:
-    with mpl.rc_context({"font.family": "DejaVu Sans", "font.size": 9}):
+    with mpl.rc_context({"font.family": "DejaVu Sans", "font.size": 10.5}):
         canvas = Canvas(figsize=SIZE_INCHES, facecolor=background, layout="constrained")
         axes = canvas.add_subplot(facecolor="none")
         for line in figure.lines:
             _draw_line(axes, line)
         _dress(axes, ink)
         canvas.legend(
-            loc="outside lower center", ncols=2, frameon=False, fontsize=8.5, labelcolor=ink
+            loc="outside lower center", ncols=2, frameon=False, fontsize=9.5, labelcolor=ink
         )
         if titled:
             canvas.suptitle(figure.title, fontsize=8.5, color=ink)
@@ -198,7 +199,8 @@ def _draw(figure: Figure, ink: str, background: str, *, titled: bool) -> Canvas:
 
 def _draw_line(axes: Axes, line: Line) -> None:
     colour = COLOURS[line.sfu]
-    viewers = [n + BESIDE[line.sfu] * (not line.published) for n in line.viewers]
+    shift = (PUBLISHED_BESIDE if line.published else BESIDE)[line.sfu]
+    viewers = [n + shift for n in line.viewers]
     label = f"{line.sfu.label}, ours"
     if line.published:
         label = "P4, thesis" if line.sfu.is_p4 else "user space, thesis"

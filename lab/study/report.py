@@ -7,13 +7,14 @@ from string import Template
 
 from lab.study.analysis import Check
 from lab.study.definitions import N_PACKETS, N_REPEATS_MAX, RunId, Sfu, Study
-from lab.study.explain import duration
+from lab.study.explain import count_viewers, duration, times
 from lab.study.figures import Figure, svg_for_page
 from lab.study.results import Results
-from lab.study.tables import Table, faster_pct
+from lab.study.tables import Table
 from lab.traffic import FRAME_LEN_BYTES
 
 N_FAILURES_SHOWN = 10
+COMPARED = (Sfu.P4_RECIRCULATION, Sfu.USERSPACE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,8 @@ def report(content: Content) -> str:
         _machine(content.sessions),
         "</body></html>\n",
     ]
-    return "\n".join(parts)
+    # No line ends between a number and its unit.
+    return "\n".join(parts).replace(" Mbit/s", "&nbsp;Mbit/s")
 
 
 def _head(study: Study, style: str) -> str:
@@ -66,38 +68,45 @@ def _head(study: Study, style: str) -> str:
 
 
 def _headline(results: Results) -> str:
-    sentences: list[str] = []
-    for bitrate in results.bitrates_mbps:
-        p4 = {row.viewers: row.avg_delay_s for row in results.series(Sfu.P4_RECIRCULATION, bitrate)}
-        other = {row.viewers: row.avg_delay_s for row in results.series(Sfu.USERSPACE, bitrate)}
-        common = [n for n in sorted(p4.keys() & other.keys()) if p4[n] and other[n]]
-        if not common:
-            continue
-        n = common[-1]
-        p4_s, userspace_s = p4[n], other[n]
-        faster = faster_pct(p4_s, userspace_s)
-        if p4_s is None or userspace_s is None or faster is None:
-            continue
-        sentence = (
-            f"At {bitrate:g} Mbit/s and {n} viewer{'s' if n > 1 else ''} the last copy leaves the "
-            f"recirculating P4 SFU after {duration(p4_s)} on average, the user-space SFU after "
-            f"{duration(userspace_s)}: {faster:.1f} % faster"
-        )
-        published = [
-            results.published.summary(sfu, bitrate, n)
-            for sfu in (Sfu.P4_RECIRCULATION, Sfu.USERSPACE)
-        ]
-        if published[0] and published[1]:
-            was = faster_pct(published[0].avg_delay_s, published[1].avg_delay_s)
-            sentence += (
-                f" (thesis: {duration(published[0].avg_delay_s)} and "
-                f"{duration(published[1].avg_delay_s)}, {was:.1f} %)"
-            )
-        sentences.append(f"{sentence}.")
-    if not sentences:
+    sentences = [_comparison(results, bitrate) for bitrate in results.bitrates_mbps]
+    items = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences if sentence)
+    if not items:
         return '<p class="lead">No number of viewers was measured with both SFUs.</p>'
-    items = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
     return f'<ul class="lead">{items}</ul>'
+
+
+def _comparison(results: Results, bitrate_mbps: float) -> str:
+    """Both SFUs at the most viewers that the thesis, too, had for both, or else at the most."""
+    delays = [
+        {
+            row.viewers: row.avg_delay_s
+            for row in results.series(sfu, bitrate_mbps)
+            if row.avg_delay_s is not None
+        }
+        for sfu in COMPARED
+    ]
+    common = delays[0].keys() & delays[1].keys()
+    if not common:
+        return ""
+    published = {
+        row.viewers: (row.avg_delay_s, other.avg_delay_s)
+        for row in results.published.series(COMPARED[0], bitrate_mbps)
+        if (other := results.published.summary(COMPARED[1], bitrate_mbps, row.viewers))
+    }
+    n = max(common & published.keys() or common)
+    p4_s, userspace_s = delays[0][n], delays[1][n]
+    sentence = (
+        f"At {bitrate_mbps:g} Mbit/s and {count_viewers(n)} the last copy leaves the recirculating "
+        f"P4 SFU after {duration(p4_s)} on average, the user-space SFU after "
+        f"{duration(userspace_s)}: {times(userspace_s / p4_s)} times as long"
+    )
+    if n in published:
+        was_p4_s, was_userspace_s = published[n]
+        sentence += (
+            f" (thesis: {duration(was_p4_s)} and {duration(was_userspace_s)}, "
+            f"{times(was_userspace_s / was_p4_s)} times)"
+        )
+    return f"{sentence}."
 
 
 def _navigation() -> str:

@@ -14,14 +14,12 @@ from lab.capture import CaptureError, read_capture, start_capture
 from lab.netns import Star
 from lab.study.analysis import Measurement, measure
 from lab.study.bench import Bench, cpu_s, frames_from_sfu, start_paced_sender, wait_until_served
-from lab.study.definitions import N_HOSTS_DEFAULT, N_REPEATS_MAX, RunId, Sfu, planned_s
+from lab.study.definitions import N_HOSTS_DEFAULT, N_REPEATS_MAX, QUIET_S, RunId, Sfu, planned_s
 from lab.study.folder import Folder, RunFacts
 from lab.study.progress import Estimate, bar
 from lab.study.sfus import SfuUnderTest, sfu_on
 
 SENDER_TIMEOUT_S = 30.0
-QUIET_S = 2.0
-"""A run in which copies are missing is over when the SFU has sent nothing for this long."""
 DRAIN_TIMEOUT_S = 300.0
 CAPTURE_TIMEOUT_S = 30.0
 

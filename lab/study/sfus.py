@@ -2,19 +2,19 @@
 
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Protocol
 
-from lab.addresses import SFU_IP, SFU_MAC, SFU_UDP_PORT, SUBNET_PREFIX_LEN, ip_of
+from lab.addresses import PRESENTER, SFU_IP, SFU_MAC, SFU_UDP_PORT, SUBNET_PREFIX_LEN, ip_of
 from lab.baselines.scapy_sfu import READY
-from lab.controller import Controller
+from lab.conference import GROUP, switch_with_group
 from lab.netns import SFU_INTERFACE
 from lab.process import Child
 from lab.study.bench import Bench, Station
-from lab.study.definitions import PRESENTER, Sfu
-from lab.switch import RECIRCULATION_PROGRAM, REPLICATION_PROGRAM, start_switch
+from lab.study.definitions import Sfu
+from lab.switch import RECIRCULATION_PROGRAM, REPLICATION_PROGRAM
 
-GROUP = 1
 START_TIMEOUT_S = 30.0
 
 
@@ -41,24 +41,17 @@ class P4Sfu:
     def __init__(self, bench: Bench, program: Path) -> None:
         self._bench = bench
         self._program = program
-        self._switch: Child | None = None
         self._served: list[Station] = []
+        self._stack = ExitStack()
 
     def __enter__(self) -> "P4Sfu":
-        switch = start_switch(self._bench.star, self._bench.logs / "switch.log")
-        try:
-            self._controller = Controller(self._bench.star)
-            self._controller.set_pipeline(self._program)
-            self._controller.set_address()
-            self._controller.add_group(GROUP, PRESENTER)
-        except BaseException:
-            switch.stop()
-            raise
-        self._switch = switch
+        log = self._bench.logs / "switch.log"
+        started = switch_with_group(self._bench.star, self._program, log)
+        self._switch, self._controller = self._stack.enter_context(started)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.process.stop()
+        self._stack.close()
 
     def serve(self, viewers: Sequence[Station]) -> None:
         """Adds and removes viewers; `viewers` are the former ones and more, or fewer of them."""
@@ -71,8 +64,6 @@ class P4Sfu:
     @property
     def process(self) -> Child:
         """The switch."""
-        if self._switch is None:
-            raise RuntimeError("the switch is not started")
         return self._switch
 
 

