@@ -233,7 +233,10 @@ fn a_trace_tells_each_packets_way() {
     let stdout = String::from_utf8_lossy(&output.stdout);
     assert_eq!(totals(&stdout)["packets"]["received"], 2);
     let printed = &stdout[..stdout.trim_end().rfind('\n').expect("more lines") + 1];
-    assert!(printed.starts_with("packet 1, "), "{printed}");
+    assert!(
+        printed.starts_with("packet 1 arrives on port 1, 60 bytes"),
+        "{printed}"
+    );
     assert!(
         printed.contains("packet 2, ") && printed.contains("ingress.forward"),
         "{printed}"

@@ -450,7 +450,7 @@ fn fmt_traffic(f: &mut fmt::Formatter<'_>, kind: &TraceKind) -> fmt::Result {
                 header_bits += widths.sum::<usize>();
             }
             let payload_bytes = frame_len_bytes.saturating_sub(header_bits / 8);
-            write!(f, "and the payload, {payload_bytes} bytes")
+            write!(f, "emit payload: {payload_bytes} bytes")
         }
         TraceKind::Transmit {
             port,
