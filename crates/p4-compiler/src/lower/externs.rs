@@ -723,17 +723,36 @@ impl Lower<'_> {
             Some(ExprKind::Str(text)) => text.to_string(),
             _ => String::new(),
         };
-        let values = match arguments.get(1) {
-            Some(Some(data)) => self
-                .flatten(data)
-                .into_iter()
-                .map(|(value, _)| parameter(value))
-                .collect(),
-            _ => Vec::new(),
-        };
+        // A `{}` may stand for a whole header; simple_switch wants one for each number, and ends
+        // where there are fewer.
+        let mut values = Vec::new();
+        let mut whole = String::new();
+        let mut rest = text.as_str();
+        if let Some(Some(data)) = arguments.get(1) {
+            let data = self.resolve(data);
+            if let ExprKind::List(items) = &data.kind {
+                for item in items {
+                    let fields = self.flatten(item);
+                    if let Some((before, behind)) = rest.split_once("{}") {
+                        let marks = vec!["{}"; fields.len()].join(", ");
+                        whole += before;
+                        whole += &marks;
+                        rest = behind;
+                    }
+                    values.extend(fields);
+                }
+            } else {
+                values = self.flatten(&data);
+            }
+        }
+        whole += rest;
+        let values = values
+            .into_iter()
+            .map(|(value, _)| parameter(value))
+            .collect();
         self.emit(
             "log_msg",
-            vec![Value::String(text), Value::ParametersVector(values)],
+            vec![Value::String(whole), Value::ParametersVector(values)],
             span,
         );
     }
