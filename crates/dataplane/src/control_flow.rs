@@ -295,8 +295,8 @@ impl Pass<'_> {
                 let session = u32::try_from(session).unwrap_or_default();
                 self.requests.clone = Some((session, *list));
             }
-            Primitive::Resubmit(list) => self.requests.resubmit = Some(*list),
-            Primitive::Recirculate(list) => self.requests.recirculate = Some(*list),
+            Primitive::Resubmit(list) => self.requests.resubmit = *list,
+            Primitive::Recirculate(list) => self.requests.recirculate = *list,
             _ => {}
         }
     }

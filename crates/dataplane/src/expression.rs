@@ -1,8 +1,9 @@
 //! Evaluation of expressions; infinite precision, no width.
 //!
 //! What P4 leaves undefined is fixed here, so that every engine can agree: an element beyond the
-//! end of a stack reads as zero and invalid, a register cell beyond the end reads as zero,
-//! division by zero gives zero, a shift by more than [`limits::FIELD_BITS_MAX`] bits leaves nothing.
+//! end of a stack reads as zero and invalid, a register cell beyond the end reads as zero, a field
+//! of an invalid header reads as what this packet wrote last, or zero, division by zero gives zero,
+//! a shift by more than [`limits::FIELD_BITS_MAX`] bits leaves nothing.
 
 use crate::{
     externs::register::Registers,

@@ -102,8 +102,8 @@ pub(crate) enum InstanceType {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Requests {
     pub clone: Option<(u32, Option<FieldListId>)>,
-    pub resubmit: Option<Option<FieldListId>>,
-    pub recirculate: Option<Option<FieldListId>>,
+    pub resubmit: Option<FieldListId>,
+    pub recirculate: Option<FieldListId>,
     pub digest: Option<DigestId>,
     pub truncate_bytes: Option<usize>,
 }

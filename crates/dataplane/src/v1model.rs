@@ -230,7 +230,7 @@ impl Switch {
             self.send_digest(loaded, &work, list);
         }
         if let Some(list) = work.requests.resubmit.take() {
-            return self.resubmit(loaded, now, packet, work, list);
+            return self.resubmit(loaded, now, packet, work, Some(list));
         }
         let group = metadata
             .mcast_grp
@@ -551,7 +551,7 @@ impl Switch {
             deparser::deparse(&mut pass)
         };
         if let Some(list) = work.requests.recirculate.take() {
-            return self.recirculate(loaded, now, common, work, frame, list);
+            return self.recirculate(loaded, now, common, work, frame, Some(list));
         }
         let frame = frame.into_bytes(work.requests.truncate_bytes);
         self.send(loaded, port, common, work, frame);

@@ -124,7 +124,8 @@ fn a_clone_to_an_unknown_session_is_a_counted_drop() {
 #[test]
 fn a_packet_that_recirculates_for_ever_is_stopped() {
     let mut b = Builder::new();
-    b.call(EGRESS, "again", &[prim("recirculate", &[hex(0)])], None);
+    b.field_list(1, &[]);
+    b.call(EGRESS, "again", &[prim("recirculate", &[hex(1)])], None);
     b.start(EGRESS, "again");
     let mut switch = b.switch(SwitchConfig::default());
     assert_eq!(exchange(&mut switch, 0, 0, &[0; 4]), []);
@@ -135,7 +136,8 @@ fn a_packet_that_recirculates_for_ever_is_stopped() {
 #[test]
 fn a_packet_that_is_resubmitted_for_ever_is_stopped() {
     let mut b = Builder::new();
-    b.call(INGRESS, "again", &[prim("resubmit", &[hex(0)])], None);
+    b.field_list(1, &[]);
+    b.call(INGRESS, "again", &[prim("resubmit", &[hex(1)])], None);
     b.start(INGRESS, "again");
     let mut switch = b.switch(SwitchConfig::default());
     assert_eq!(exchange(&mut switch, 0, 0, &[0; 4]), []);

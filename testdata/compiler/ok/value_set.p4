@@ -3,7 +3,7 @@
 
 parser OwnParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
                  inout standard_metadata_t standard_metadata) {
-    @id(9) valueset<bit<16>>(4) trunks;
+    @id(9) value_set<bit<16>>(4) trunks;
     state start {
         packet.extract(hdr.ethernet);
         transition select(hdr.ethernet.ether_type) {

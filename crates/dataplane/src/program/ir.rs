@@ -297,7 +297,9 @@ pub(crate) enum Primitive {
         session: Expr,
         list: Option<FieldListId>,
     },
+    /// None takes the request back.
     Resubmit(Option<FieldListId>),
+    /// None takes the request back.
     Recirculate(Option<FieldListId>),
 }
 

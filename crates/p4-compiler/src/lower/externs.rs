@@ -1,15 +1,23 @@
 //! v1model's externs: instances to arrays, calls to primitives.
 
+use std::rc::Rc;
+
 use bmv2_json::{
     Calculation, CalculationInput, CounterArray, LearnList, MeterArray, RegisterArray, Value,
 };
 use num_traits::ToPrimitive as _;
 
+use super::headers::STANDARD_METADATA;
 use super::place::{Place, hex, parameter, plain_hex};
 use super::{Lower, Object, Stage};
 use crate::ir::{Annotation, Expr, ExprKind, Instance};
 use crate::source::Span;
 use crate::types::Type;
+
+/// simple_switch's port of the packets that it drops.
+const DROP_PORT: u64 = 511;
+const EGRESS_SPEC: &str = "egress_spec";
+const MCAST_GRP: &str = "mcast_grp";
 
 /// An instance of an extern.
 #[derive(Clone, Debug)]
@@ -395,20 +403,7 @@ impl Lower<'_> {
         span: Span,
     ) {
         match name {
-            "mark_to_drop" => {
-                let target = match self.place_argument(arguments, 0, span) {
-                    Some(Place::Members(members)) => members.first().map(|first| match first {
-                        Place::Field { header, .. } => Value::Header(header.clone()),
-                        _ => plain_hex(0),
-                    }),
-                    _ => None,
-                };
-                self.emit(
-                    "mark_to_drop",
-                    vec![target.unwrap_or_else(|| Value::Header("standard_metadata".to_owned()))],
-                    span,
-                );
-            }
+            "mark_to_drop" => self.mark_to_drop(arguments, span),
             "clone" | "clone_preserving_field_list" | "clone3" => {
                 self.clone_packet(name, arguments, span)
             }
@@ -456,6 +451,37 @@ impl Lower<'_> {
         }
     }
 
+    /// simple_switch's primitive writes two fields of the header that it is given, which must be
+    /// the metadata itself: a copy of the struct is a part of another header.
+    fn mark_to_drop(&mut self, arguments: &[Option<Expr>], span: Span) {
+        let Some(Some(argument)) = arguments.first() else {
+            let metadata = Value::Header(STANDARD_METADATA.to_owned());
+            return self.emit("mark_to_drop", vec![metadata], span);
+        };
+        let ty = self.closed_type(&argument.ty);
+        let place = self.place_argument(arguments, 0, span);
+        let (Some(Place::Members(members)), Type::Struct(id)) = (place, ty) else {
+            return self.unsupported(argument.span, "this argument");
+        };
+        let names: Vec<Rc<str>> = (self.program.structs[id].fields.iter())
+            .map(|field| field.name.clone())
+            .collect();
+        for (name, member) in names.iter().zip(&members) {
+            let value = match &**name {
+                EGRESS_SPEC => DROP_PORT,
+                MCAST_GRP => 0,
+                _ => continue,
+            };
+            match member {
+                Place::Field { header, field, .. } if field == EGRESS_SPEC => {
+                    let metadata = Value::Header(header.clone());
+                    return self.emit("mark_to_drop", vec![metadata], span);
+                }
+                _ => self.store(member, plain_hex(value), span),
+            }
+        }
+    }
+
     fn list_number(&mut self, argument: Option<&Option<Expr>>, span: Span) -> u32 {
         let value = argument
             .and_then(Option::as_ref)
@@ -489,29 +515,13 @@ impl Lower<'_> {
 
     /// A list without fields, for the calls that keep nothing.
     fn empty_list(&mut self) -> u32 {
-        let free = (1..=u32::MAX)
-            .rev()
-            .find(|id| self.json.field_lists.iter().all(|list| list.id != *id))
-            .unwrap_or(0);
-        // Small numbers read better; the program's own come from @field_list.
-        let free = (1_000..free)
-            .find(|id| self.json.field_lists.iter().all(|list| list.id != *id))
-            .unwrap_or(free);
-        if let Some(list) = self
-            .json
-            .field_lists
-            .iter()
-            .find(|list| list.name == "empty")
-        {
+        const NAME: &str = "empty";
+        let lists = &self.json.field_lists;
+        if let Some(list) = lists.iter().find(|list| list.name == NAME) {
             return list.id;
         }
-        self.json.field_lists.push(bmv2_json::FieldList {
-            id: free,
-            name: "empty".to_owned(),
-            source_info: None,
-            elements: Vec::new(),
-        });
-        free
+        let at = self.new_field_list(NAME.to_owned());
+        self.json.field_lists[at].id
     }
 
     fn clone_packet(&mut self, name: &str, arguments: &[Option<Expr>], span: Span) {
@@ -713,17 +723,36 @@ impl Lower<'_> {
             Some(ExprKind::Str(text)) => text.to_string(),
             _ => String::new(),
         };
-        let values = match arguments.get(1) {
-            Some(Some(data)) => self
-                .flatten(data)
-                .into_iter()
-                .map(|(value, _)| parameter(value))
-                .collect(),
-            _ => Vec::new(),
-        };
+        // A `{}` may stand for a whole header; simple_switch wants one for each number, and ends
+        // where there are fewer.
+        let mut values = Vec::new();
+        let mut whole = String::new();
+        let mut rest = text.as_str();
+        if let Some(Some(data)) = arguments.get(1) {
+            let data = self.resolve(data);
+            if let ExprKind::List(items) = &data.kind {
+                for item in items {
+                    let fields = self.flatten(item);
+                    if let Some((before, behind)) = rest.split_once("{}") {
+                        let marks = vec!["{}"; fields.len()].join(", ");
+                        whole += before;
+                        whole += &marks;
+                        rest = behind;
+                    }
+                    values.extend(fields);
+                }
+            } else {
+                values = self.flatten(&data);
+            }
+        }
+        whole += rest;
+        let values = values
+            .into_iter()
+            .map(|(value, _)| parameter(value))
+            .collect();
         self.emit(
             "log_msg",
-            vec![Value::String(text), Value::ParametersVector(values)],
+            vec![Value::String(whole), Value::ParametersVector(values)],
             span,
         );
     }

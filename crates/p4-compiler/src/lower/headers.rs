@@ -13,7 +13,7 @@ use crate::types::Type;
 
 const SCALARS: &str = "scalars";
 const SCALARS_TYPE: &str = "scalars_0";
-const STANDARD_METADATA: &str = "standard_metadata";
+pub const STANDARD_METADATA: &str = "standard_metadata";
 
 /// The storage of the architecture's three parameters.
 pub struct Architecture {
@@ -465,7 +465,7 @@ impl Lower<'_> {
         }
     }
 
-    /// `@field_list(n)` on user metadata: lists with the id `n`.
+    /// `@field_list(n)` on user metadata: the list with the number `n`.
     fn field_lists(&mut self, ty: &Type, place: &Place) {
         let (Type::Struct(id), Place::Members(members)) = (ty, place) else {
             return;
@@ -497,15 +497,22 @@ impl Lower<'_> {
         if let Some(at) = self.field_list_ids.get(&index) {
             return *at as usize;
         }
+        let at = self.new_field_list(format!("field_list{index}"));
+        self.field_list_ids.insert(index, at as u32);
+        at
+    }
+
+    /// Makes a field list without fields and gives its position. Its id is not the program's number
+    /// but counts from 1: to simple_switch's `resubmit` and `recirculate` 0 means none, and only 16
+    /// bits of an id count.
+    pub fn new_field_list(&mut self, name: String) -> usize {
         let at = self.json.field_lists.len();
-        let name = format!("field_list{index}");
         self.json.field_lists.push(FieldList {
-            id: index,
+            id: at as u32 + 1,
             name,
             source_info: None,
             elements: Vec::new(),
         });
-        self.field_list_ids.insert(index, at as u32);
         at
     }
 }

@@ -318,7 +318,7 @@ impl Lower<'_> {
             }
             ("advance", [Some(bits)]) => {
                 let bits = self.resolve(bits);
-                let bits = self.value(&bits);
+                let bits = parameter(self.value(&bits));
                 self.operation("advance", vec![bits], span);
             }
             // A look whose result nobody takes.

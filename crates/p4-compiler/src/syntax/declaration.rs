@@ -383,7 +383,7 @@ impl Parser<'_> {
             "table" if !self.nth(1).is("=") => {
                 return Ok(Local::Table(Rc::new(self.table(annotations)?)));
             }
-            "valueset" => return self.value_set(annotations),
+            "value_set" => return self.value_set(annotations),
             _ => {}
         }
         let ty = self.type_ref()?;

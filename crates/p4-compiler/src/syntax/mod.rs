@@ -54,7 +54,7 @@ const RESERVED: &[&str] = &[
     "tuple",
     "typedef",
     "varbit",
-    "valueset",
+    "value_set",
     "void",
     "_",
 ];

@@ -149,7 +149,7 @@ impl Call<'_, '_> {
             "no_op" | "exit" | "drop" => &[0],
             "mark_to_drop" => &[0, 1],
             "clone_ingress_pkt_to_egress" | "clone_egress_pkt_to_egress" => &[1, 2],
-            "resubmit" | "recirculate" => &[0, 1],
+            "resubmit" | "recirculate" => &[1],
             "add_header" | "remove_header" | "add_header_fast" | "_jump" | "truncate"
             | "assert" | "assume" => &[1],
             "register_read"
@@ -379,8 +379,8 @@ impl Call<'_, '_> {
                 session: self.number(0)?,
                 list: self.list(1)?,
             },
-            "resubmit" => Primitive::Resubmit(self.list(0)?),
-            "recirculate" => Primitive::Recirculate(self.list(0)?),
+            "resubmit" => Primitive::Resubmit(self.request(0)?),
+            "recirculate" => Primitive::Recirculate(self.request(0)?),
             _ => return context.fail("unknown primitive"),
         })
     }
@@ -389,6 +389,15 @@ impl Call<'_, '_> {
         match self.json.parameters.get(index) {
             Some(value) => self.loader.field_list(self.context, value),
             None => Ok(None),
+        }
+    }
+
+    /// The list of a resubmission or recirculation. The id is simple_switch's flag as well: 0 asks
+    /// for nothing, whether or not a list has it.
+    fn request(&self, index: usize) -> Load<Option<FieldListId>> {
+        match constant_u32(self.context, self.param(index)?)? {
+            0 => Ok(None),
+            _ => self.list(index),
         }
     }
 
