@@ -6,10 +6,11 @@ Open vSwitch of the system is neither used nor disturbed.
 
 import shutil
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from lab.netns import NAME_PREFIX, Star
-from lab.process import Child, deaf_to_signals
+from lab.process import Child, deaf_to_signals, real_time_prefix
 
 SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 TIMEOUT_S = 20.0
@@ -32,7 +33,8 @@ class OpenVSwitchStar(Star):
         self._run("ovsdb-tool", "create", database, str(SCHEMA))
         self._start(files, "ovsdb-server", database, f"--remote=p{self._socket}")
         self._vsctl("--retry", "--no-wait", "init")
-        self._start(files, "ovs-vswitchd", self._socket)
+        # It lies between the sender and the capture; unlike the bridge it may wait for a processor.
+        self._start(files, "ovs-vswitchd", self._socket, prefix=real_time_prefix())
         # Without --no-wait a command returns when the daemon has done it.
         in_user_space = ("datapath_type=netdev", "fail_mode=secure")
         self._vsctl("add-br", "br0", "--", "set", "bridge", "br0", *in_user_space)
@@ -70,6 +72,6 @@ class OpenVSwitchStar(Star):
     def _add_flow(self, flow: str) -> None:
         self._run("ovs-ofctl", "add-flow", "br0", flow)
 
-    def _start(self, files: Path, *argv: str) -> None:
+    def _start(self, files: Path, *argv: str, prefix: Sequence[str] = ()) -> None:
         log = files / f"{argv[0]}.log"
-        self._daemons.append(self.bridge.start(self._command(argv), log))
+        self._daemons.append(self.bridge.start([*prefix, *self._command(argv)], log))

@@ -147,6 +147,16 @@ def run(argv: Sequence[str], *, timeout_s: float = 30.0, stdin: str = "") -> str
     return done.stdout
 
 
+def real_time_prefix() -> list[str]:
+    """Puts a command before other processes, where the system lets us; else nothing."""
+    prefix = ["chrt", "--fifo", "1"]
+    try:
+        run([*prefix, "true"])
+    except (ChildError, FileNotFoundError):
+        return []
+    return prefix
+
+
 @contextlib.contextmanager
 def deaf_to_signals() -> Iterator[None]:
     """Holds back Ctrl-C and its like while what must be whole is done, such as cleaning up."""

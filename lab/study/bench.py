@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lab.addresses import PRESENTER, SFU_IP, SFU_MAC, SFU_UDP_PORT, SUBNET_PREFIX_LEN, ip_of, mac_of
 from lab.netns import HOST_INTERFACE, SFU_LINK_AT_BRIDGE, Star
-from lab.process import Child, ChildError, run
+from lab.process import Child, ChildError, real_time_prefix
 from lab.study.definitions import N_HOSTS_DEFAULT
 from lab.traffic import READY, Burst
 
@@ -97,21 +97,11 @@ class Bench:
         return sink
 
 
-def real_time_prefix() -> list[str]:
-    """Puts a command before other processes, where the system lets us; else nothing.
-
-    The sender's first and last packet make the true bitrate: neither may wait for a processor.
-    """
-    prefix = ["chrt", "--fifo", "1"]
-    try:
-        run([*prefix, "true"])
-    except (ChildError, FileNotFoundError):
-        return []
-    return prefix
-
-
 def start_paced_sender(bench: Bench, burst: Burst) -> Child:
-    """Starts `burst` at the presenter; the child ends with exit code 0 when all is sent."""
+    """Starts `burst` at the presenter; the child ends with exit code 0 when all is sent.
+
+    The first and last packet make the true bitrate: neither may wait for a processor.
+    """
     argv = [*real_time_prefix(), sys.executable, "-m", "lab.traffic", "send"]
     argv.append(json.dumps(asdict(burst)))
     return bench.star.host(PRESENTER).start(argv, bench.logs / "sender.log")

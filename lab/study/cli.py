@@ -131,7 +131,7 @@ def _run(arguments: argparse.Namespace, typed: Sequence[str]) -> int:
     try:
         refused = run_missing(folder, index, show, settings)
         show.end()
-        code = _report(folder, f"{len(refused)} runs refused" if refused else "")
+        code = _report(folder, [f"{run.name} refused: {why[-1]}" for run, why in refused.items()])
     except BaseException:
         show.end()
         resume = shlex.join(["./reprise-lab", "run", study.name, "--resume", str(folder.path)])
@@ -156,19 +156,19 @@ def _folder(arguments: argparse.Namespace, study: Study) -> Folder:
     return folder
 
 
-def _report(folder: Folder, complaint: str = "") -> int:
+def _report(folder: Folder, complaints: Sequence[str] = ()) -> int:
     results = derive(folder)
     header, *rows = overview(results)
     print(text.table(header, rows))
     print()
-    holds = not complaint
+    holds = not complaints
     for check in results.checks:
         if check.n_rows:
             holds = holds and check.holds
             print(f"{'holds' if check.holds else 'FAILS'}: {check.name} ({check.n_rows} runs)")
             for failure in check.failures:
                 print(f"  {failure}")
-    if complaint:
+    for complaint in complaints:
         print(f"FAILS: {complaint}")
     print((folder.path / REPORT).resolve())
     return 0 if holds else EXIT_FAILED

@@ -49,8 +49,8 @@ class Attempt:
 
 def run_missing(
     folder: Folder, session: int, show: Report, settings: Settings | None = None
-) -> list[RunId]:
-    """Does the runs that `folder` lacks; returns those that could not be had.
+) -> dict[RunId, list[str]]:
+    """Does the runs that `folder` lacks; returns those that could not be had, with the reasons.
 
     Raises `ChildError` when a process that takes part ends; then and at Ctrl-C everything that was
     started is ended and removed, and the folder holds whole runs only.
@@ -66,9 +66,9 @@ class _Session:
         self._session = session
         self._progress = _Progress(folder, show)
         self._settings = settings
-        self._refused: list[RunId] = []
+        self._refused: dict[RunId, list[str]] = {}
 
-    def run(self) -> list[RunId]:
+    def run(self) -> dict[RunId, list[str]]:
         logs = self._folder.path / "logs"
         shutil.rmtree(logs, ignore_errors=True)
         missing = self._folder.missing()
@@ -118,7 +118,7 @@ class _Session:
             )
             self._folder.keep(run, attempt.capture, facts)
             return
-        self._refused.append(run)
+        self._refused[run] = because
 
 
 def attempt_run(run: RunId, bench: Bench, under_test: SfuUnderTest, work: Path) -> Attempt:

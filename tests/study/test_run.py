@@ -82,7 +82,7 @@ def test_the_user_space_sfu_copies_to_each_viewer_even_those_on_the_sink(
 
 def test_a_study_runs_whole_and_its_bitrates_are_right(place: Path) -> None:
     folder = new_folder(place)
-    assert run_missing(folder, 0, quiet, settings()) == []
+    assert run_missing(folder, 0, quiet, settings()) == {}
     assert folder.missing() == []
     for run in folder.runs():
         assert run.measurement.is_paced(4000)
@@ -113,7 +113,7 @@ def test_a_run_that_is_not_paced_is_repeated_five_times_then_refused(
             )
 
         session._repeat(run, lambda one: attempt_at(one, 7))
-        assert (len(tried), session._refused) == (6, [run])
+        assert (len(tried), session._refused) == (6, {run: ["true bitrate 3990.0 kbit/s"] * 6})
         assert not folder.is_done(run)
         tried.clear()
         session._repeat(run, lambda one: attempt_at(one, 3))
@@ -160,7 +160,7 @@ def test_an_interrupted_study_leaves_nothing_half_and_is_gone_on_with(
     folder = Folder.open(path)
     assert len(folder.missing()) == 5
     kept = (path / "captures" / f"{STUDY.runs()[0].name}.pcap.xz").read_bytes()
-    assert run_missing(folder, 0, quiet, settings()) == []
+    assert run_missing(folder, 0, quiet, settings()) == {}
     assert folder.missing() == []
     assert (path / "captures" / f"{STUDY.runs()[0].name}.pcap.xz").read_bytes() == kept
     assert len(folder.runs()) == 6
