@@ -162,7 +162,9 @@ class Star:
     def _attach(self, port: str, mac: str) -> None:
         """Connects `port`, behind which `mac` is."""
         run(["ip", "-n", self.bridge.name, "link", "set", port, "master", "br0"])
-        run(["bridge", "-n", self.bridge.name, "fdb", "add", mac, "dev", port, "master", "static"])
+        # Not "add": the bridge may have learnt the address already.
+        entry = [mac, "dev", port, "master", "static"]
+        run(["bridge", "-n", self.bridge.name, "fdb", "replace", *entry])
 
 
 # By hand, for sysctl(8) is in no bare system; a kernel without IPv6 has nothing to turn off.
