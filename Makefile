@@ -64,7 +64,7 @@ test-generated: toolchain ## the code generated from the P4Runtime protocol is c
 	crates/p4runtime-proto/regenerate.sh --check
 
 test-rust: packages toolchain ## unit and golden tests
-	cargo test --workspace --locked --quiet --config '$(CARGO_TEST_RUNNER)'
+	cargo test --workspace --locked --quiet --no-fail-fast --config '$(CARGO_TEST_RUNNER)'
 
 test-e2e: packages .venv/stamp build ## the whole in network namespaces: bursts, video, membership
 	@# Packages of the lab's options: elsewhere their tests say what they lack.

@@ -191,7 +191,7 @@ fn what_is_wrong_with_a_capture_is_said() {
     assert!(open_error(file.path()).contains("expected the header of a pcap or pcapng file"));
     let empty = TemporaryFile::new("empty.pcap", b"");
     assert!(
-        open_error(empty.path()).contains("found []"),
+        open_error(empty.path()).contains("found an empty file"),
         "{}",
         open_error(empty.path())
     );
