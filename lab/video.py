@@ -167,11 +167,24 @@ def watch(
             watching.append(one)
         for one in watching:
             one.wait_until_listening()
-        # What waits for an ARP reply may overtake or be overtaken inside the sender's own kernel.
-        presenter.run(["ping", "-c", "1", "-W", str(LISTENING_TIMEOUT_S), SFU_IP])
+        _resolve_sfu(presenter, folder / "presenter-ping.log")
         with send(video, presenter, folder / "presenter-ffmpeg.log", udp_port=udp_port) as sender:
             sender.expect_success(video.duration_s + LISTENING_TIMEOUT_S)
         return [one.finish() for one in watching]
+
+
+def _resolve_sfu(presenter: Namespace, log: Path) -> None:
+    """Has `presenter` learn the SFU's MAC.
+
+    What waits for an ARP reply may overtake or be overtaken inside the sender's own kernel, and a
+    key frame is many packets at once.
+    """
+    deadline_s = time.monotonic() + LISTENING_TIMEOUT_S
+    with presenter.start(["ping", "-c", "1", SFU_IP], log) as ping:
+        while "lladdr" not in presenter.run(["ip", "neighbour", "show", SFU_IP]):
+            if time.monotonic() > deadline_s:
+                raise ping.fail("finds no MAC for the SFU")
+            time.sleep(POLL_INTERVAL_S)
 
 
 def read_frame_hashes(file: Path) -> list[str]:
