@@ -119,6 +119,24 @@ impl Session {
         }
     }
 
+    /// Refuses an own address on a port that the switch does not have: nothing would ever come in.
+    pub async fn expect_port(&mut self, port: u16) -> Result<(), Failure> {
+        let counters = self.client.counters().await?;
+        let ports: Vec<u32> = counters.ports.iter().map(|port| port.port).collect();
+        if ports.contains(&u32::from(port)) {
+            return Ok(());
+        }
+        let ports: Vec<String> = ports.iter().map(u32::to_string).collect();
+        Err(Failure::new(format!(
+            "the switch has no port {port}, it has {}: start it with `-i {port}@INTERFACE`, or name another port",
+            if ports.is_empty() {
+                "none".to_owned()
+            } else {
+                ports.join(", ")
+            },
+        )))
+    }
+
     /// MAC addresses by ARP, from the own address that is in force.
     pub async fn look_up(
         &mut self,

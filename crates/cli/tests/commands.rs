@@ -358,6 +358,60 @@ fn apply_brings_the_switch_to_the_file_and_a_second_time_changes_nothing() {
 }
 
 #[test]
+fn an_apply_that_fails_leaves_the_own_address_as_it_was() {
+    let bench = recirculation();
+    let unanswered = CONFERENCE.replace("ip: 10.0.1.6, mac: '02:00:00:00:00:06'", "ip: 10.0.1.6");
+    // Refused for what the file says: nothing was written, not even for a moment.
+    bench.file(
+        "ports.yaml",
+        &unanswered.replace("10.0.1.6}", "10.0.1.6, udp_port: 7000}"),
+    );
+    let error = bench.fails("apply ports.yaml");
+    assert!(error.contains("no place for UDP ports"), "{error}");
+    assert_eq!(bench.server.switch().log.len(), 0);
+    // Nobody answers: the address that was put in force for the question is taken back.
+    bench.file("c.yaml", &unanswered);
+    let error = bench.fails("apply c.yaml");
+    assert!(
+        error.starts_with("c.yaml: nobody answers to ARP for 10.0.1.6"),
+        "{error}"
+    );
+    assert_eq!(bench.json("address show")["address"], Value::Null);
+    // With one in force, the question comes from it, and a live conference is not disturbed.
+    bench.ok(ADDRESS);
+    bench.file("c.yaml", &unanswered.replace("10.0.1.100", "10.0.1.200"));
+    let n = bench.server.switch().log.len();
+    bench.fails("apply c.yaml");
+    assert_eq!(bench.server.switch().log.len(), n, "nothing was written");
+    assert_eq!(bench.json("address show")["address"]["ip"], "10.0.1.100");
+}
+
+#[test]
+fn an_own_address_on_a_port_that_the_switch_lacks_is_refused() {
+    let bench = replication();
+    let error = bench.fails("address set --port 7 --ip 10.0.1.100 --mac 02:00:00:00:01:64");
+    assert!(
+        error.starts_with("the switch has no port 7, it has 1:"),
+        "{error}"
+    );
+    bench.file("c.yaml", &CONFERENCE.replace("port: 1", "port: 7"));
+    for words in ["apply c.yaml", "apply c.yaml --dry-run"] {
+        assert!(bench.fails(words).contains("no port 7"), "{words}");
+    }
+    assert_eq!(bench.server.switch().log.len(), 0);
+}
+
+#[test]
+fn a_listener_that_never_answers_is_given_up() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = silent.local_addr().expect("an address").to_string();
+    let output = reprise(&address, "show", &tempfile::tempdir().expect("a folder"));
+    assert_eq!(output.status.code(), Some(1));
+    let error = text(&output.stderr);
+    assert!(error.contains("an answer in P4Runtime"), "{error}");
+}
+
+#[test]
 fn apply_looks_macs_up_and_takes_them_from_the_switch_the_next_time() {
     let bench = replication();
     bench.file(
@@ -525,7 +579,8 @@ fn show_has_totals_rates_verdicts_ports_and_drops() {
             json!({"verdict": "serve", "packets": 5, "bytes": 500})
         );
         assert_eq!(shown["verdicts"][1]["verdict"], "drop_unknown_sender");
-        assert_eq!(shown["ports"][0]["rx_packets"], 20);
+        // The third reading: `address set` has looked at the ports, and rates take two.
+        assert_eq!(shown["ports"][0]["rx_packets"], 30);
         assert_eq!(
             shown["drops"],
             json!([{"reason": "egress_queue_full", "packets": 3}])

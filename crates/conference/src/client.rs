@@ -252,7 +252,9 @@ impl Client {
             device_id: self.device_id,
             response_type: ResponseType::P4infoAndCookie.into(),
         };
-        let response = self.p4runtime.get_forwarding_pipeline_config(request).await;
+        // The first call of every session: whoever else listens on that port may never answer.
+        let call = self.p4runtime.get_forwarding_pipeline_config(request);
+        let response = in_time("an answer in P4Runtime", CONNECT_TIMEOUT_MS, call).await?;
         let response = response.map_err(|status| match status.code() {
             Code::FailedPrecondition => ClientError::NoPipeline,
             _ => self.error("the pipeline", &status),

@@ -1,6 +1,6 @@
 //! `reprise address`: the SFU's own address.
 
-use conference::model::OwnAddress;
+use conference::model::{Conference, OwnAddress};
 use serde_json::json;
 
 use crate::args::{Address, Global};
@@ -12,8 +12,12 @@ pub async fn run(global: &Global, command: Address) -> Result<(), Failure> {
     match command {
         Address::Set { port, ip, mac } => {
             let mut session = Session::open_primary(global).await?;
+            let own = OwnAddress { port, ip, mac };
+            // What is no address at all is refused as such, before the switch's ports are looked at.
+            Conference::new(session.program.capabilities()).set_address(own)?;
+            session.expect_port(port).await?;
             session
-                .change(|conference| conference.set_address(OwnAddress { port, ip, mac }))
+                .change(|conference| conference.set_address(own))
                 .await
         }
         Address::Show => show(global).await,

@@ -1,12 +1,15 @@
 //! `reprise apply`: the state of a file, no more and no less.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::net::Ipv4Addr;
 use std::path::Path;
 
+use conference::address::Mac;
 use conference::backend::{SfuProgram, Snapshot};
 use conference::difference::difference;
 use conference::file::File;
+use conference::model::OwnAddress;
 use p4runtime_proto::p4::v1::WriteRequest;
 use p4runtime_proto::text_format;
 use serde_json::json;
@@ -17,6 +20,9 @@ use crate::failure::Failure;
 use crate::output;
 use crate::session::Session;
 
+/// Stands for a MAC that is not looked up yet, while the file is checked.
+const STAND_IN_MAC: Mac = Mac([2, 0, 0, 0, 0, 1]);
+
 pub async fn run(global: &Global, path: &Path, dry_run: bool) -> Result<(), Failure> {
     let file = read_file(path)?;
     if dry_run {
@@ -25,38 +31,64 @@ pub async fn run(global: &Global, path: &Path, dry_run: bool) -> Result<(), Fail
     let mut session = Session::open_primary(global).await?;
     let snapshot = session.read().await?;
     let unknown = file.unknown_macs(&snapshot.conference);
-    let mut looked_up = BTreeMap::new();
-    if !unknown.is_empty() {
-        let own = file.address();
-        if snapshot.conference.address() != Some(&own) {
-            // Replies come to the own address, so it must be in force before the question.
-            let mut with_address = snapshot.conference.clone();
-            with_address
-                .set_address(own)
-                .map_err(|e| Failure::in_file(path, &e))?;
-            let change = session.plan(&snapshot, &with_address)?;
-            session.carry_out(change).await?;
-        }
-        looked_up = session.look_up(Some(&own), &unknown).await?;
+    // Everything that can be refused is refused before anything is written.
+    let stand_ins = unknown.iter().map(|ip| (*ip, STAND_IN_MAC)).collect();
+    let conference = |macs: &BTreeMap<Ipv4Addr, Mac>| {
+        file.conference(session.program.capabilities(), &snapshot.conference, macs)
+            .map_err(|error| Failure::in_file(path, &error))
+    };
+    let mut desired = conference(&stand_ins)?;
+    session.expect_port(file.address().port).await?;
+    session.plan(&snapshot, &desired)?;
+    if unknown.is_empty() {
+        let change = session.plan(&snapshot, &desired)?;
+        session.print(&change, false);
+        return session.carry_out(change).await;
     }
-    let desired = file.conference(
-        session.program.capabilities(),
-        &snapshot.conference,
-        &looked_up,
-    );
-    let desired = desired.map_err(|error| Failure::in_file(path, &error))?;
+    let looked_up = look_up(&mut session, &snapshot, file.address(), &unknown).await;
+    let looked_up = looked_up.map_err(|error| Failure::in_file(path, &error))?;
+    desired = file
+        .conference(
+            session.program.capabilities(),
+            &snapshot.conference,
+            &looked_up,
+        )
+        .map_err(|error| Failure::in_file(path, &error))?;
     let printed = session.plan(&snapshot, &desired)?;
     session.print(&printed, false);
-    if looked_up.is_empty() {
-        return session.carry_out(printed).await;
-    }
     let snapshot = session.read().await?;
     let change = session.plan(&snapshot, &desired)?;
     session.carry_out(change).await
 }
 
+/// Asks from the own address in force. Where there is none on that port, the file's is put in
+/// force for the question, since replies come to it, and taken back if nobody answers.
+async fn look_up(
+    session: &mut Session,
+    snapshot: &Snapshot,
+    own: OwnAddress,
+    ips: &BTreeSet<Ipv4Addr>,
+) -> Result<BTreeMap<Ipv4Addr, Mac>, Failure> {
+    let in_force = snapshot.conference.address().copied();
+    if let Some(in_force) = in_force.filter(|in_force| in_force.port == own.port) {
+        return session.look_up(Some(&in_force), ips).await;
+    }
+    let mut with_address = snapshot.conference.clone();
+    with_address.set_address(own)?;
+    let change = session.plan(snapshot, &with_address)?;
+    session.carry_out(change).await?;
+    let looked_up = session.look_up(Some(&own), ips).await;
+    if looked_up.is_err() {
+        let now = session.read().await?;
+        let back = session.plan(&now, &snapshot.conference)?;
+        session.carry_out(back).await?;
+    }
+    looked_up
+}
+
 async fn show_difference(global: &Global, path: &Path, file: &File) -> Result<(), Failure> {
     let mut session = Session::open(global).await?;
+    session.expect_port(file.address().port).await?;
     let snapshot = session.read().await?;
     let unknown = file.unknown_macs(&snapshot.conference);
     if let Some(ip) = unknown.first() {
