@@ -39,9 +39,8 @@ pub async fn run(global: &Global, path: &Path, dry_run: bool) -> Result<(), Fail
     };
     let mut desired = conference(&stand_ins)?;
     session.expect_port(file.address().port).await?;
-    session.plan(&snapshot, &desired)?;
+    let change = session.plan(&snapshot, &desired)?;
     if unknown.is_empty() {
-        let change = session.plan(&snapshot, &desired)?;
         session.print(&change, false);
         return session.carry_out(change).await;
     }
