@@ -278,7 +278,7 @@ impl Lower<'_> {
 
     /// Applies the tables inside an expression first; their results are variables then.
     pub fn hoist(&mut self, expr: &Expr) -> Expr {
-        if !super::call::applies_table(expr) {
+        if !super::statement::applies_table(expr) {
             return expr.clone();
         }
         let span = expr.span;

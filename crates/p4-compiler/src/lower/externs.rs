@@ -1,16 +1,14 @@
-//! v1model's externs: instances to arrays, calls to primitives.
+//! v1model's externs: calls to primitives.
 
 use std::rc::Rc;
 
-use bmv2_json::{
-    Calculation, CalculationInput, CounterArray, LearnList, MeterArray, RegisterArray, Value,
-};
+use bmv2_json::{Calculation, CalculationInput, LearnList, Value};
 use num_traits::ToPrimitive as _;
 
 use super::headers::STANDARD_METADATA;
 use super::place::{Place, hex, parameter, plain_hex};
 use super::{Lower, Object, Stage};
-use crate::ir::{Annotation, Expr, ExprKind, Instance};
+use crate::ir::{Expr, ExprKind};
 use crate::source::Span;
 use crate::types::Type;
 
@@ -19,204 +17,7 @@ const DROP_PORT: u64 = 511;
 const EGRESS_SPEC: &str = "egress_spec";
 const MCAST_GRP: &str = "mcast_grp";
 
-/// An instance of an extern.
-#[derive(Clone, Debug)]
-pub struct ExternObject {
-    /// The extern's name.
-    pub kind: String,
-    pub name: String,
-    pub types: Vec<Type>,
-    /// Cells or members.
-    pub size: u32,
-    /// `packets`, `bytes` or `packets_and_bytes`.
-    pub unit: String,
-    /// Of an action selector.
-    pub algorithm: String,
-    pub width: u32,
-    /// The table of a direct counter or meter.
-    pub bound_to: Option<String>,
-    /// The tables of an action profile.
-    pub tables: Vec<String>,
-    pub annotations: Vec<Annotation>,
-    pub span: Span,
-}
-
 impl Lower<'_> {
-    /// Makes an extern's instance and its array.
-    pub fn extern_object(
-        &mut self,
-        instance: &Instance,
-        id: usize,
-        types: &[Type],
-        name: String,
-    ) -> usize {
-        let kind = self.program.extern_names[id].to_string();
-        let mut object = ExternObject {
-            kind,
-            name,
-            types: types.to_vec(),
-            size: 0,
-            unit: String::new(),
-            algorithm: String::new(),
-            width: 0,
-            bound_to: None,
-            tables: Vec::new(),
-            annotations: instance.annotations.clone(),
-            span: instance.span,
-        };
-        let mut numbers = Vec::new();
-        for argument in instance.arguments.iter().flatten() {
-            let argument = self.resolve(argument);
-            match &argument.kind {
-                ExprKind::Int(value) => match value.to_u32() {
-                    Some(value) => numbers.push(value),
-                    None => drop(self.sink.error(
-                        "E0503",
-                        argument.span,
-                        format!("{value} is not a size"),
-                    )),
-                },
-                ExprKind::Member(enumeration, member) => {
-                    let name = self.program.enums[*enumeration].members[*member]
-                        .0
-                        .to_string();
-                    if &*self.program.enums[*enumeration].name == "HashAlgorithm" {
-                        object.algorithm = name
-                    } else {
-                        object.unit = name
-                    }
-                }
-                ExprKind::Poison => {}
-                _ => drop(self.sink.error(
-                    "E0502",
-                    argument.span,
-                    "a constructor's argument must be known at compile time",
-                )),
-            }
-        }
-        object.size = numbers.first().copied().unwrap_or(0);
-        object.width = numbers.get(1).copied().unwrap_or(0);
-        self.add_array(&object);
-        self.externs.push(object);
-        self.externs.len() - 1
-    }
-
-    fn add_array(&mut self, object: &ExternObject) {
-        let (name, source_info, size) = (
-            object.name.clone(),
-            self.source_info(object.span),
-            object.size,
-        );
-        match object.kind.as_str() {
-            "counter" => {
-                let id = self.json.counter_arrays.len() as u32;
-                self.json.counter_arrays.push(CounterArray {
-                    name,
-                    id,
-                    source_info,
-                    is_direct: false,
-                    size: Some(size),
-                    binding: None,
-                });
-            }
-            "meter" => {
-                let id = self.json.meter_arrays.len() as u32;
-                self.json.meter_arrays.push(MeterArray {
-                    name,
-                    id,
-                    source_info,
-                    is_direct: false,
-                    rate_count: 2,
-                    kind: object.unit.clone(),
-                    size: Some(size),
-                    binding: None,
-                    result_target: None,
-                });
-            }
-            "register" => {
-                let bitwidth =
-                    object
-                        .types
-                        .first()
-                        .and_then(|ty| match self.program.underlying(ty) {
-                            Type::Bits { width, .. } => Some(*width),
-                            Type::Bool => Some(1),
-                            _ => None,
-                        });
-                let Some(bitwidth) = bitwidth.filter(|width| *width > 0) else {
-                    self.sink
-                        .error("E0604", object.span, "a register holds bit<W> or int<W>")
-                        .help("split the struct into several registers");
-                    return;
-                };
-                let id = self.json.register_arrays.len() as u32;
-                self.json.register_arrays.push(RegisterArray {
-                    name,
-                    id,
-                    source_info,
-                    size,
-                    bitwidth,
-                });
-            }
-            "direct_counter" | "direct_meter" | "action_profile" | "action_selector" => {}
-            other => drop(self.sink.error(
-                "E0610",
-                object.span,
-                format!("simple_switch has no extern `{other}`"),
-            )),
-        }
-    }
-
-    /// The array of a direct counter or meter, now that its table is known.
-    pub fn bind_direct(&mut self, at: usize, table: &str) {
-        let object = self.externs[at].clone();
-        let (name, source_info, binding) = (
-            object.name,
-            self.source_info(object.span),
-            Some(table.to_owned()),
-        );
-        if object.kind == "direct_counter" {
-            let id = self.json.counter_arrays.len() as u32;
-            self.json.counter_arrays.push(CounterArray {
-                name,
-                id,
-                source_info,
-                is_direct: true,
-                size: None,
-                binding,
-            });
-            return;
-        }
-        let id = self.json.meter_arrays.len() as u32;
-        let (kind, size) = (object.unit, None);
-        let result_target = self.meter_targets().remove(&name);
-        self.json.meter_arrays.push(MeterArray {
-            name,
-            id,
-            source_info,
-            is_direct: true,
-            rate_count: 2,
-            kind,
-            size,
-            binding,
-            result_target,
-        });
-    }
-
-    /// Where `read` of direct meters was seen before their table was bound.
-    fn meter_targets(&self) -> std::collections::HashMap<String, (String, String)> {
-        let known = self
-            .externs
-            .iter()
-            .filter(|object| object.kind == "direct_meter" && !object.algorithm.is_empty());
-        known
-            .filter_map(|object| {
-                let (header, field) = object.algorithm.split_once('\0')?;
-                Some((object.name.clone(), (header.to_owned(), field.to_owned())))
-            })
-            .collect()
-    }
-
     fn place_argument(
         &mut self,
         arguments: &[Option<Expr>],

@@ -6,15 +6,18 @@
 //! cannot express is reported as E06xx.
 
 mod action;
+mod assign;
 mod call;
 mod checksum;
 mod control;
 mod deparser;
 mod expression;
+mod extern_object;
 mod externs;
 mod headers;
 mod parser;
 mod place;
+mod statement;
 mod table;
 
 use std::collections::{HashMap, HashSet};
@@ -28,7 +31,7 @@ use crate::limits;
 use crate::source::{SourceMap, Span};
 use crate::types::Type;
 use control::Node;
-pub use externs::ExternObject;
+pub use extern_object::ExternObject;
 use place::{Place, parameter, plain_hex};
 
 /// A label that is never set: jumps to it go to the end of the code.

@@ -4,8 +4,9 @@
 //! run reports every independent mistake.
 
 pub mod ast;
+mod block;
 mod declaration;
-pub use declaration::flatten_keys;
+pub use block::flatten_keys;
 mod expression;
 mod statement;
 

@@ -5,7 +5,7 @@ use super::check::{Checker, Place, Signature};
 use super::declare::instance_kind;
 use super::scope::{FunctionSymbol, Symbol};
 use super::unify::{Bindings, is_open, substitute};
-use crate::ir::{Builtin, Call, Callee, Direction, Expr, ExprKind, Instance, InstanceKind};
+use crate::ir::{Call, Callee, Direction, Expr, ExprKind, Instance, InstanceKind};
 use crate::source::Span;
 use crate::syntax::ast;
 
@@ -65,7 +65,7 @@ impl Checker<'_> {
         }
     }
 
-    fn construct_expr(
+    pub fn construct_expr(
         &mut self,
         ty: &Type,
         arguments: &[ast::Argument],
@@ -166,7 +166,7 @@ impl Checker<'_> {
     }
 
     /// The overload that takes these arguments, by number and names.
-    fn choose(
+    pub fn choose(
         &mut self,
         name: &str,
         overloads: &[Signature],
@@ -247,7 +247,7 @@ impl Checker<'_> {
     }
 
     /// Checks arguments against a signature and infers its type parameters.
-    fn bind(
+    pub fn bind(
         &mut self,
         signature: &Signature,
         arguments: &[ast::Argument],
@@ -338,7 +338,7 @@ impl Checker<'_> {
         self.coerce(value, wanted)
     }
 
-    fn call_signature(
+    pub fn call_signature(
         &mut self,
         signature: &Signature,
         types: &[ast::Type],
@@ -503,291 +503,6 @@ impl Checker<'_> {
                 arguments: values,
             })),
             ty: Type::Void,
-            span,
-        }
-    }
-
-    fn method_call(
-        &mut self,
-        base: &ast::Expr,
-        method: &ast::Ident,
-        types: &[ast::Type],
-        arguments: &[ast::Argument],
-        span: Span,
-    ) -> Expr {
-        if let ast::ExprKind::Name(name, global) = &*base.kind {
-            match self.scopes.lookup(&name.name, *global).cloned() {
-                Some(Symbol::Table(id)) => return self.apply_table(id, method, arguments, span),
-                // `C.apply()` is `C() c; c.apply()`.
-                Some(Symbol::Control(_) | Symbol::Parser(_)) if &*method.name == "apply" => {
-                    let kind = ast::TypeKind::Name(name.clone(), *global, Vec::new());
-                    let ty = self.resolve_type(&ast::Type {
-                        kind,
-                        span: base.span,
-                    });
-                    let object = self.construct_expr(&ty, &[], base.span, base.span);
-                    return self.apply_block(object, arguments, span);
-                }
-                Some(Symbol::Type(ty)) => return self.size_method(&ty, method, span),
-                _ => {}
-            }
-        }
-        let object = self.expr(base);
-        match object.ty.clone() {
-            Type::Poison => self.poison(span),
-            Type::Control(_) | Type::Parser(_) if &*method.name == "apply" => {
-                self.apply_block(object, arguments, span)
-            }
-            Type::Extern(id, given) => {
-                self.extern_method(object, id, given, method, types, arguments, span)
-            }
-            Type::Struct(_) | Type::Stack(..) => self.builtin(object, method, arguments, span),
-            ref other => match &*method.name {
-                "minSizeInBits" | "minSizeInBytes" | "maxSizeInBits" | "maxSizeInBytes" => {
-                    self.size_method(other, method, span)
-                }
-                _ => {
-                    let message = format!(
-                        "{} has no method `{}`",
-                        self.program.type_name(other),
-                        method.name
-                    );
-                    self.sink.error("E0307", method.span, message);
-                    self.poison(span)
-                }
-            },
-        }
-    }
-
-    /// `h.minSizeInBits()` and its kin, which are constants.
-    fn size_method(&mut self, ty: &Type, method: &ast::Ident, span: Span) -> Expr {
-        let bits =
-            match ty {
-                Type::Struct(id) => self.program.structs[*id].fields.iter().try_fold(
-                    0_u32,
-                    |sum, field| match field.ty {
-                        Type::Varbit(width) => sum.checked_add(if method.name.starts_with("max") {
-                            width
-                        } else {
-                            0
-                        }),
-                        ref other => sum.checked_add(self.program.width(other)?),
-                    },
-                ),
-                other => self.program.width(other),
-            };
-        let value = match (&*method.name, bits) {
-            ("minSizeInBits" | "maxSizeInBits", Some(bits)) => bits,
-            ("minSizeInBytes" | "maxSizeInBytes", Some(bits)) => bits.div_ceil(8),
-            _ => {
-                let message = format!(
-                    "{} has no method `{}`",
-                    self.program.type_name(ty),
-                    method.name
-                );
-                self.sink.error("E0307", method.span, message);
-                return self.poison(span);
-            }
-        };
-        Expr {
-            kind: ExprKind::Int(value.into()),
-            ty: Type::Int,
-            span,
-        }
-    }
-
-    fn apply_table(
-        &mut self,
-        id: usize,
-        method: &ast::Ident,
-        arguments: &[ast::Argument],
-        span: Span,
-    ) -> Expr {
-        if &*method.name != "apply" {
-            self.sink
-                .error(
-                    "E0307",
-                    method.span,
-                    format!("a table has no method `{}`", method.name),
-                )
-                .help("it has `apply`");
-            return self.poison(span);
-        }
-        if let Some(first) = arguments.first() {
-            self.sink
-                .error("E0416", first.span, "a table's apply takes no arguments");
-        }
-        if self.place != Place::Control {
-            self.sink
-                .error(
-                    "E0309",
-                    span,
-                    "a table can be applied only in a control's apply block",
-                )
-                .help("an action or function cannot apply tables");
-        }
-        let call = Call {
-            callee: Callee::ApplyTable(id),
-            arguments: Vec::new(),
-        };
-        Expr {
-            kind: ExprKind::Call(Box::new(call)),
-            ty: Type::ApplyResult(id),
-            span,
-        }
-    }
-
-    fn apply_block(&mut self, object: Expr, arguments: &[ast::Argument], span: Span) -> Expr {
-        let (signature, wanted) = match object.ty {
-            Type::Control(id) => {
-                let control = &self.program.controls[id];
-                (
-                    self.signature_of(&control.name, &control.parameters),
-                    Place::Control,
-                )
-            }
-            Type::Parser(id) => {
-                let parser = &self.program.parsers[id];
-                (
-                    self.signature_of(&parser.name, &parser.parameters),
-                    Place::Parser,
-                )
-            }
-            _ => return self.poison(span),
-        };
-        if self.place != wanted {
-            let what = if wanted == Place::Parser {
-                "a parser is applied in a parser"
-            } else {
-                "a control is applied in a control's apply block"
-            };
-            self.sink.error("E0309", span, what);
-        }
-        let Some(signature) = self.choose(&signature.name.clone(), &[signature], arguments, span)
-        else {
-            return self.poison(span);
-        };
-        let Some(values) = self.bind(&signature, arguments, &mut Bindings::new(), span) else {
-            return self.poison(span);
-        };
-        Expr {
-            kind: ExprKind::Call(Box::new(Call {
-                callee: Callee::ApplyBlock(object),
-                arguments: values,
-            })),
-            ty: Type::Void,
-            span,
-        }
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "the parts of one production")]
-    fn extern_method(
-        &mut self,
-        object: Expr,
-        id: usize,
-        given: Vec<Type>,
-        method: &ast::Ident,
-        types: &[ast::Type],
-        arguments: &[ast::Argument],
-        span: Span,
-    ) -> Expr {
-        let info = &self.externs[id];
-        let overloads: Vec<Signature> = info
-            .methods
-            .iter()
-            .filter(|signature| signature.name == method.name)
-            .cloned()
-            .collect();
-        if overloads.is_empty() {
-            let similar = super::scope::nearest(
-                &method.name,
-                info.methods.iter().map(|signature| &*signature.name),
-            );
-            let message = format!(
-                "{} has no method `{}`",
-                self.program.type_name(&object.ty),
-                method.name
-            );
-            let raw = self.sink.error("E0307", method.span, message);
-            if let Some(similar) = similar {
-                raw.help(format!("did you mean `{similar}`?"));
-            }
-            return self.poison(span);
-        }
-        let start: Bindings = info.type_parameters.iter().cloned().zip(given).collect();
-        let Some(signature) = self.choose(&method.name, &overloads, arguments, span) else {
-            return self.poison(span);
-        };
-        let Some((values, bindings)) =
-            self.call_signature(&signature, types, arguments, start, span)
-        else {
-            return self.poison(span);
-        };
-        let ty = substitute(&signature.returns, &bindings);
-        if is_open(&ty) && ty != Type::Void {
-            self.sink
-                .error(
-                    "E0402",
-                    span,
-                    format!("cannot infer the type argument of `{}`", method.name),
-                )
-                .help(format!("write it: `{}<bit<8>>(...)`", method.name));
-        }
-        let callee = Callee::ExternMethod(object, method.name.clone());
-        Expr {
-            kind: ExprKind::Call(Box::new(Call {
-                callee,
-                arguments: values,
-            })),
-            ty,
-            span,
-        }
-    }
-
-    fn builtin(
-        &mut self,
-        object: Expr,
-        method: &ast::Ident,
-        arguments: &[ast::Argument],
-        span: Span,
-    ) -> Expr {
-        let is_header = self.program.is_header(&object.ty);
-        let (builtin, wanted, ty) = match (&*method.name, &object.ty) {
-            ("isValid", Type::Struct(_)) if is_header || self.program.is_union(&object.ty) => {
-                (Builtin::IsValid, 0, Type::Bool)
-            }
-            ("setValid", _) if is_header => (Builtin::SetValid, 0, Type::Void),
-            ("setInvalid", _) if is_header => (Builtin::SetInvalid, 0, Type::Void),
-            ("push_front", Type::Stack(..)) => (Builtin::PushFront, 1, Type::Void),
-            ("pop_front", Type::Stack(..)) => (Builtin::PopFront, 1, Type::Void),
-            (_, ty) => {
-                let ty = ty.clone();
-                return self.size_method(&ty, method, span);
-            }
-        };
-        if arguments.len() != wanted {
-            let message = format!(
-                "`{}` takes {wanted} arguments, {} were given",
-                method.name,
-                arguments.len()
-            );
-            self.sink.error("E0416", span, message);
-            return self.poison(span);
-        }
-        let values = arguments
-            .iter()
-            .map(|argument| argument.value.as_ref().map(|value| self.expr(value)))
-            .collect();
-        if builtin != Builtin::IsValid {
-            self.check_writable(&object);
-        }
-        let call = Call {
-            callee: Callee::Builtin(builtin, object),
-            arguments: values,
-        };
-        Expr {
-            kind: ExprKind::Call(Box::new(call)),
-            ty,
             span,
         }
     }

@@ -1,10 +1,13 @@
 //! Types and the checker: syntax tree in, checked program ([`crate::ir`]) out.
 
+pub mod block;
 pub mod call;
 pub mod check;
 pub mod const_eval;
 pub mod declare;
 pub mod infer;
+pub mod method;
+pub mod operator;
 pub mod scope;
 pub mod statement;
 pub mod table;

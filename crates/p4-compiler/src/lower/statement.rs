@@ -1,0 +1,183 @@
+//! Statements as straight-line code; what an apply block does with nodes goes to `control`.
+
+use bmv2_json::Value;
+
+use super::place::operation;
+use super::{Binding, Lower};
+use crate::ir::{BinaryOp, Callee, Expr, ExprKind, Statement, StatementKind, VarId};
+use crate::source::Span;
+use crate::types::Type;
+
+impl Lower<'_> {
+    /// Statements as straight-line code or, in a control's apply block, as nodes.
+    pub fn statements(&mut self, statements: &[Statement]) {
+        for statement in statements {
+            self.statement(statement);
+        }
+    }
+
+    fn statement(&mut self, statement: &Statement) {
+        let span = statement.span;
+        match &statement.kind {
+            StatementKind::Declare(id, Some(init)) if !self.straight => {
+                let init = self.hoist(init);
+                self.declare(*id, Some(&init));
+            }
+            StatementKind::Declare(id, init) => self.declare(*id, init.as_ref()),
+            StatementKind::Block(inner) => self.statements(inner),
+            StatementKind::Assign(left, right) if self.straight || !applies_table(right) => {
+                self.assign_statement(left, right, span)
+            }
+            StatementKind::Call(call) if self.straight || !applies(call) => {
+                self.call_statement(call)
+            }
+            _ if !self.straight => self.control_statement(statement),
+            StatementKind::If(condition, yes, no) => {
+                let condition = self.resolve(condition);
+                match condition.kind {
+                    ExprKind::Bool(true) => self.statements(yes),
+                    ExprKind::Bool(false) => self.statements(no),
+                    _ => {
+                        let value = self.value(&condition);
+                        self.branch(
+                            value,
+                            span,
+                            |lower| lower.statements(yes),
+                            |lower| lower.statements(no),
+                        );
+                    }
+                }
+            }
+            StatementKind::SwitchValue(subject, cases) => {
+                self.switch_straight(subject, cases, span)
+            }
+            StatementKind::Return(value) => {
+                let Some((label, result)) = self.return_to.clone() else {
+                    return;
+                };
+                if let (Some(value), Some(result)) = (value, result) {
+                    self.assign(&result, value);
+                }
+                self.jump(label, span);
+            }
+            StatementKind::Exit => {
+                self.emit("exit", Vec::new(), span);
+                self.jump(self.exit_to, span);
+            }
+            StatementKind::SwitchAction(..)
+            | StatementKind::Assign(..)
+            | StatementKind::Call(_) => self.unsupported(span, "this statement here"),
+        }
+    }
+
+    pub fn declare(&mut self, id: VarId, init: Option<&Expr>) {
+        let var = &self.program.vars[id];
+        let base = if self.path.is_empty() {
+            var.name.to_string()
+        } else {
+            format!("{}.{}", self.path, var.name)
+        };
+        let place = self.temp(&base, &var.ty, var.span);
+        self.env.insert(id, Binding::Place(place.clone()));
+        match init {
+            Some(init) => self.assign(&place, init),
+            None => self.invalidate(&place, var.span),
+        }
+    }
+
+    /// `subject == label` for any of a case's labels.
+    pub fn case_condition(&mut self, subject: &Expr, labels: &[Option<Expr>]) -> Option<Value> {
+        let equal = |lower: &mut Self, label: &Expr| {
+            let (left, right) = (Box::new(subject.clone()), Box::new(label.clone()));
+            lower.value(&Expr {
+                kind: ExprKind::Binary(BinaryOp::Eq, left, right),
+                ty: Type::Bool,
+                span: label.span,
+            })
+        };
+        let tests: Option<Vec<Value>> = labels
+            .iter()
+            .map(|label| label.as_ref().map(|label| equal(self, label)))
+            .collect();
+        tests?
+            .into_iter()
+            .reduce(|a, b| operation("or", Some(a), Some(b)))
+    }
+
+    /// Cases with the default last, since it holds only where no label does.
+    pub fn ordered_cases(
+        cases: &[(Vec<Option<Expr>>, Vec<Statement>)],
+    ) -> Vec<(Vec<Option<Expr>>, Vec<Statement>)> {
+        let is_default =
+            |case: &(Vec<Option<Expr>>, Vec<Statement>)| case.0.iter().any(Option::is_none);
+        let mut out: Vec<_> = cases
+            .iter()
+            .filter(|case| !is_default(case))
+            .cloned()
+            .collect();
+        out.extend(cases.iter().filter(|case| is_default(case)).cloned());
+        out
+    }
+
+    fn switch_straight(
+        &mut self,
+        subject: &Expr,
+        cases: &[(Vec<Option<Expr>>, Vec<Statement>)],
+        span: Span,
+    ) {
+        let subject = self.stable(subject);
+        let ordered = Self::ordered_cases(cases);
+        self.switch_rest(&subject, &ordered, span);
+    }
+
+    fn switch_rest(
+        &mut self,
+        subject: &Expr,
+        cases: &[(Vec<Option<Expr>>, Vec<Statement>)],
+        span: Span,
+    ) {
+        let Some(((labels, body), rest)) = cases.split_first() else {
+            return;
+        };
+        match self.case_condition(subject, labels) {
+            Some(condition) => self.branch(
+                condition,
+                span,
+                |lower| lower.statements(body),
+                |lower| lower.switch_rest(subject, rest, span),
+            ),
+            None => self.statements(body),
+        }
+    }
+
+    /// An expression that keeps its value: a variable that holds it.
+    pub fn stable(&mut self, expr: &Expr) -> Expr {
+        let expr = self.resolve(expr);
+        let temp = self.temp("switch", &expr.ty, expr.span);
+        self.assign(&temp, &expr);
+        self.hold(temp, expr.ty, expr.span)
+    }
+}
+
+/// Whether a table's application stands inside an expression.
+pub fn applies_table(expr: &Expr) -> bool {
+    if let ExprKind::Hit(..) = expr.kind {
+        return true;
+    }
+    let mut found = false;
+    super::expression::map_operands(&expr.kind, &mut |inner| {
+        found |= applies_table(inner);
+        inner.clone()
+    });
+    found
+}
+
+fn applies(call: &Expr) -> bool {
+    match &call.kind {
+        ExprKind::Call(call) => {
+            matches!(call.callee, Callee::ApplyTable(_) | Callee::ApplyBlock(_))
+                || call.arguments.iter().flatten().any(applies_table)
+        }
+        other => matches!(other, ExprKind::Hit(..)),
+    }
+}

@@ -1,0 +1,342 @@
+//! Controls, parsers and tables.
+
+use std::rc::Rc;
+
+use super::ast::{
+    ActionRef, Annotation, Control, EntrySyntax, Expr, KeyElement, Local, Parser as ParserDecl,
+    Property, SelectCase, State, Statement, Table, Transition, ValueSet, Variable,
+};
+use super::{Failed, Parsed, Parser};
+
+impl Parser<'_> {
+    pub(super) fn control(&mut self, annotations: Vec<Annotation>) -> Parsed<Control> {
+        self.advance();
+        let name = self.name()?;
+        let type_parameters = self.type_parameters()?;
+        let parameters = self.parameters()?;
+        if self.eat(";") {
+            return Ok(Control {
+                annotations,
+                name,
+                type_parameters,
+                parameters,
+                constructor: Vec::new(),
+                body: None,
+            });
+        }
+        let constructor = if self.at("(") {
+            self.parameters()?
+        } else {
+            Vec::new()
+        };
+        self.expect("{")?;
+        let mut locals = Vec::new();
+        while !self.at_word("apply") && !self.at("}") && !self.at_end() {
+            match self.local() {
+                Ok(local) => locals.push(local),
+                Err(Failed) => self.recover(true),
+            }
+        }
+        self.expect_word("apply")?;
+        let apply = self.block()?;
+        self.expect("}")?;
+        Ok(Control {
+            annotations,
+            name,
+            type_parameters,
+            parameters,
+            constructor,
+            body: Some((locals, apply)),
+        })
+    }
+
+    fn local(&mut self) -> Parsed<Local> {
+        let start = self.span();
+        let annotations = self.annotations()?;
+        match self.peek().word().unwrap_or("") {
+            "const" => return Ok(Local::Const(self.constant(annotations)?)),
+            "action" => return Ok(Local::Action(Rc::new(self.action(annotations)?))),
+            "table" if !self.nth(1).is("=") => {
+                return Ok(Local::Table(Rc::new(self.table(annotations)?)));
+            }
+            "value_set" => return self.value_set(annotations),
+            _ => {}
+        }
+        let ty = self.type_ref()?;
+        if self.at("(") {
+            return Ok(Local::Instance(self.instance(annotations, ty, start)?));
+        }
+        let name = self.name()?;
+        let init = if self.eat("=") {
+            Some(self.expression()?)
+        } else {
+            None
+        };
+        self.semicolon()?;
+        let span = start.to(name.span);
+        Ok(Local::Var(Variable { ty, name, init }, span))
+    }
+
+    fn value_set(&mut self, annotations: Vec<Annotation>) -> Parsed<Local> {
+        self.advance();
+        let mut types = self.type_arguments()?;
+        if types.len() != 1 {
+            return self.unexpected("one type argument");
+        }
+        self.expect("(")?;
+        let size = self.expression()?;
+        self.expect(")")?;
+        let name = self.name()?;
+        self.semicolon()?;
+        Ok(Local::ValueSet(ValueSet {
+            annotations,
+            ty: types.remove(0),
+            size,
+            name,
+        }))
+    }
+
+    fn table(&mut self, annotations: Vec<Annotation>) -> Parsed<Table> {
+        self.advance();
+        let name = self.name()?;
+        self.expect("{")?;
+        let mut properties = Vec::new();
+        while !self.at("}") && !self.at_end() {
+            match self.property() {
+                Ok(property) => properties.push(property),
+                Err(Failed) => self.recover(true),
+            }
+        }
+        self.expect("}")?;
+        Ok(Table {
+            annotations,
+            name,
+            properties,
+        })
+    }
+
+    fn property(&mut self) -> Parsed<Property> {
+        let annotations = self.annotations()?;
+        let is_const = self.eat_word("const");
+        let name = self.word()?;
+        self.expect("=")?;
+        match &*name.name {
+            "key" => {
+                self.expect("{")?;
+                Ok(Property::Key(self.braced(Self::key_element)?))
+            }
+            "actions" => {
+                self.expect("{")?;
+                Ok(Property::Actions(self.braced(|parser| {
+                    let action = parser.action_ref()?;
+                    parser.semicolon()?;
+                    Ok(action)
+                })?))
+            }
+            "entries" => {
+                self.expect("{")?;
+                Ok(Property::Entries {
+                    is_const,
+                    list: self.braced(Self::entry)?,
+                })
+            }
+            _ => {
+                let value = self.expression()?;
+                self.semicolon()?;
+                Ok(Property::Other {
+                    annotations,
+                    is_const,
+                    name,
+                    value,
+                })
+            }
+        }
+    }
+
+    fn braced<T>(&mut self, mut item: impl FnMut(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
+        let mut out = Vec::new();
+        while !self.at("}") && !self.at_end() {
+            match item(self) {
+                Ok(found) => out.push(found),
+                Err(Failed) => self.recover(true),
+            }
+        }
+        self.expect("}")?;
+        Ok(out)
+    }
+
+    fn key_element(&mut self) -> Parsed<KeyElement> {
+        let expr = self.expression()?;
+        self.expect(":")?;
+        let match_kind = self.name()?;
+        let annotations = self.annotations()?;
+        self.semicolon()?;
+        Ok(KeyElement {
+            annotations,
+            expr,
+            match_kind,
+        })
+    }
+
+    fn action_ref(&mut self) -> Parsed<ActionRef> {
+        let start = self.span();
+        let annotations = self.annotations()?;
+        let global = self.eat(".");
+        let name = self.name()?;
+        let arguments = if self.at("(") {
+            self.arguments()?
+        } else {
+            Vec::new()
+        };
+        Ok(ActionRef {
+            annotations,
+            name,
+            global,
+            arguments,
+            span: start.to(self.last_span()),
+        })
+    }
+
+    fn entry(&mut self) -> Parsed<EntrySyntax> {
+        let start = self.span();
+        let is_const = self.eat_word("const");
+        let mut priority = None;
+        if self.at_word("priority") && self.nth(1).is("=") {
+            self.advance();
+            self.advance();
+            priority = Some(self.expression()?);
+            self.expect(":")?;
+        }
+        let keys = self.keyset()?;
+        self.expect(":")?;
+        let action = self.action_ref()?;
+        let annotations = self.annotations()?;
+        let span = start.to(self.last_span());
+        self.semicolon()?;
+        Ok(EntrySyntax {
+            annotations,
+            is_const,
+            priority,
+            keys,
+            action,
+            span,
+        })
+    }
+
+    pub(super) fn parser(&mut self, annotations: Vec<Annotation>) -> Parsed<ParserDecl> {
+        self.advance();
+        let name = self.name()?;
+        let type_parameters = self.type_parameters()?;
+        let parameters = self.parameters()?;
+        if self.eat(";") {
+            return Ok(ParserDecl {
+                annotations,
+                name,
+                type_parameters,
+                parameters,
+                constructor: Vec::new(),
+                body: None,
+            });
+        }
+        let constructor = if self.at("(") {
+            self.parameters()?
+        } else {
+            Vec::new()
+        };
+        self.expect("{")?;
+        let (mut locals, mut states) = (Vec::new(), Vec::new());
+        while !self.at("}") && !self.at_end() {
+            let result = if self.begins_state() {
+                self.state().map(|state| states.push(state))
+            } else {
+                self.local().map(|local| locals.push(local))
+            };
+            if result.is_err() {
+                self.recover(true);
+            }
+        }
+        self.expect("}")?;
+        Ok(ParserDecl {
+            annotations,
+            name,
+            type_parameters,
+            parameters,
+            constructor,
+            body: Some((locals, states)),
+        })
+    }
+
+    fn begins_state(&mut self) -> bool {
+        let mut scratch = crate::diagnostic::Sink::default();
+        let mut trial = Parser {
+            tokens: self.tokens,
+            at: self.at,
+            depth: self.depth,
+            sink: &mut scratch,
+        };
+        trial.annotations().is_ok() && trial.at_word("state") && !trial.nth(1).is("=")
+    }
+
+    fn state(&mut self) -> Parsed<State> {
+        let start = self.span();
+        let annotations = self.annotations()?;
+        self.expect_word("state")?;
+        let name = self.name()?;
+        self.expect("{")?;
+        let mut statements: Vec<Statement> = Vec::new();
+        while !self.at("}") && !self.at_word("transition") && !self.at_end() {
+            match self.statement() {
+                Ok(statement) => statements.push(statement),
+                Err(Failed) => self.recover(true),
+            }
+        }
+        let transition = if self.eat_word("transition") {
+            self.transition()?
+        } else {
+            Transition::None
+        };
+        let span = start.to(name.span);
+        self.expect("}")?;
+        Ok(State {
+            annotations,
+            name,
+            statements,
+            transition,
+            span,
+        })
+    }
+
+    fn transition(&mut self) -> Parsed<Transition> {
+        if !self.at_word("select") {
+            let to = self.name()?;
+            self.semicolon()?;
+            return Ok(Transition::To(to));
+        }
+        let span = self.span();
+        self.advance();
+        self.expect("(")?;
+        let keys = self.list(")", Self::expression)?;
+        self.expect("{")?;
+        let cases = self.braced(|parser| {
+            let start = parser.span();
+            let keys = parser.keyset()?;
+            parser.expect(":")?;
+            let next = parser.name()?;
+            let span = start.to(next.span);
+            parser.semicolon()?;
+            Ok(SelectCase { keys, next, span })
+        })?;
+        Ok(Transition::Select(keys, cases, span))
+    }
+}
+
+/// The expressions of a keyset that is one list.
+pub fn flatten_keys(keys: &[Expr]) -> Vec<Expr> {
+    match keys {
+        [only] => match &*only.kind {
+            super::ast::ExprKind::List(items) => items.clone(),
+            _ => keys.to_vec(),
+        },
+        _ => keys.to_vec(),
+    }
+}

@@ -1,0 +1,329 @@
+//! The types of operators and casts (P4_16 1.2.5, sections 8.5 to 8.11).
+
+use num_traits::Signed as _;
+
+use super::Type;
+use super::check::Checker;
+use crate::ir::{BinaryOp, Expr, ExprKind, UnaryOp};
+use crate::source::Span;
+use crate::syntax::ast;
+
+impl Checker<'_> {
+    pub fn unary(&mut self, op: UnaryOp, inner: &ast::Expr, span: Span) -> Expr {
+        let inner = self.expr(inner);
+        let below = self.program.underlying(&inner.ty).clone();
+        let fits = match op {
+            UnaryOp::Not => matches!(below, Type::Bool),
+            UnaryOp::Complement => matches!(below, Type::Bits { .. } | Type::Int),
+            UnaryOp::Minus | UnaryOp::Plus => matches!(below, Type::Bits { .. } | Type::Int),
+        };
+        if below.is_poison() {
+            return self.poison(span);
+        }
+        if !fits {
+            let wanted = if op == UnaryOp::Not {
+                "`!` needs a bool"
+            } else {
+                "this operator needs a number"
+            };
+            self.mismatch_operand(&inner, wanted);
+            return self.poison(span);
+        }
+        let ty = if matches!(inner.ty, Type::Enum(_)) {
+            below
+        } else {
+            inner.ty.clone()
+        };
+        self.fold(Expr {
+            kind: ExprKind::Unary(op, Box::new(inner)),
+            ty,
+            span,
+        })
+    }
+
+    /// A serializable enum counts as its number in arithmetic.
+    fn lower_enum(&mut self, expr: Expr) -> Expr {
+        match &expr.ty {
+            Type::Enum(id) => match self.program.enums[*id].underlying.clone() {
+                Some(below) => self.coerce(expr, &below),
+                None => expr,
+            },
+            _ => expr,
+        }
+    }
+
+    /// Gives both operands one type, a number without a width taking the other's.
+    fn balance(&mut self, left: Expr, right: Expr) -> (Expr, Expr) {
+        let (left, right) = if left.ty == right.ty {
+            (left, right)
+        } else {
+            (self.lower_enum(left), self.lower_enum(right))
+        };
+        match (&left.ty, &right.ty) {
+            (Type::Int, Type::Bits { .. }) => {
+                let wanted = right.ty.clone();
+                (self.coerce(left, &wanted), right)
+            }
+            (Type::Bits { .. }, Type::Int)
+            | (
+                Type::Struct(_) | Type::Tuple(_),
+                Type::ListOf(_) | Type::RecordOf(_) | Type::InvalidHeader,
+            ) => {
+                let wanted = left.ty.clone();
+                let right = self.coerce(right, &wanted);
+                (left, right)
+            }
+            (
+                Type::ListOf(_) | Type::RecordOf(_) | Type::InvalidHeader,
+                Type::Struct(_) | Type::Tuple(_),
+            ) => {
+                let wanted = right.ty.clone();
+                (self.coerce(left, &wanted), right)
+            }
+            _ => (left, right),
+        }
+    }
+
+    pub fn binary(&mut self, op: BinaryOp, left: Expr, right: Expr, span: Span) -> Expr {
+        if left.ty.is_poison() || right.ty.is_poison() {
+            return self.poison(span);
+        }
+        let ty = match op {
+            BinaryOp::And | BinaryOp::Or => {
+                let (left, right) = (
+                    self.coerce(left, &Type::Bool),
+                    self.coerce(right, &Type::Bool),
+                );
+                return self.fold(Expr {
+                    kind: ExprKind::Binary(op, Box::new(left), Box::new(right)),
+                    ty: Type::Bool,
+                    span,
+                });
+            }
+            BinaryOp::Shl | BinaryOp::Shr => return self.shift(op, left, right, span),
+            BinaryOp::Concat => return self.concat(left, right, span),
+            BinaryOp::Eq
+            | BinaryOp::Ne
+            | BinaryOp::Lt
+            | BinaryOp::Le
+            | BinaryOp::Gt
+            | BinaryOp::Ge => Some(Type::Bool),
+            _ => None,
+        };
+        let (left, right) = self.balance(left, right);
+        let equality = matches!(op, BinaryOp::Eq | BinaryOp::Ne);
+        let numeric = matches!(
+            self.program.underlying(&left.ty),
+            Type::Bits { .. } | Type::Int
+        );
+        // A new type has equality and order only, unless it is cast.
+        let plain = ty.is_some() || matches!(left.ty, Type::Bits { .. } | Type::Int);
+        if left.ty != right.ty || !(equality || (numeric && plain)) {
+            if left.ty.is_poison() || right.ty.is_poison() {
+                return self.poison(span);
+            }
+            let (a, b) = (
+                self.program.type_name(&left.ty),
+                self.program.type_name(&right.ty),
+            );
+            let raw = self.sink.error(
+                "E0413",
+                span,
+                format!("the operands do not go together: {a} and {b}"),
+            );
+            if left.ty != right.ty && numeric {
+                raw.help(format!("convert one of them, for example with `({a})`"));
+            }
+            return self.poison(span);
+        }
+        if matches!(op, BinaryOp::AddSat | BinaryOp::SubSat) && matches!(left.ty, Type::Int) {
+            self.sink.error(
+                "E0413",
+                span,
+                "saturating arithmetic needs operands with a width",
+            );
+        }
+        let ty = ty.unwrap_or_else(|| left.ty.clone());
+        self.fold(Expr {
+            kind: ExprKind::Binary(op, Box::new(left), Box::new(right)),
+            ty,
+            span,
+        })
+    }
+
+    fn shift(&mut self, op: BinaryOp, left: Expr, right: Expr, span: Span) -> Expr {
+        let (left, right) = (self.lower_enum(left), self.lower_enum(right));
+        if !matches!(left.ty, Type::Bits { .. } | Type::Int) {
+            self.mismatch_operand(&left, "only numbers are shifted");
+            return self.poison(span);
+        }
+        let amount_fits = match &right.ty {
+            Type::Bits { signed, .. } => !signed,
+            Type::Int => matches!(&right.kind, ExprKind::Int(value) if !value.is_negative()),
+            _ => false,
+        };
+        if !amount_fits {
+            self.mismatch_operand(
+                &right,
+                "the shift's amount is a bit<W> or a number that is not negative",
+            );
+            return self.poison(span);
+        }
+        if matches!(left.ty, Type::Int) && !matches!(right.kind, ExprKind::Int(_)) {
+            self.sink
+                .error(
+                    "E0413",
+                    left.span,
+                    "the number that is shifted needs a width",
+                )
+                .help("write for example `8w1 << n`");
+            return self.poison(span);
+        }
+        let ty = left.ty.clone();
+        self.fold(Expr {
+            kind: ExprKind::Binary(op, Box::new(left), Box::new(right)),
+            ty,
+            span,
+        })
+    }
+
+    fn concat(&mut self, left: Expr, right: Expr, span: Span) -> Expr {
+        let (left, right) = (self.lower_enum(left), self.lower_enum(right));
+        let ty = match (&left.ty, &right.ty) {
+            (Type::String, Type::String) => Type::String,
+            (
+                Type::Bits {
+                    width: high,
+                    signed,
+                },
+                Type::Bits { width: low, .. },
+            ) => Type::Bits {
+                width: high.saturating_add(*low).min(crate::limits::WIDTH_BITS),
+                signed: *signed,
+            },
+            _ => {
+                let bad = if matches!(left.ty, Type::Bits { .. }) {
+                    &right
+                } else {
+                    &left
+                };
+                let bad = bad.clone();
+                self.mismatch_operand(&bad, "`++` needs operands with a width");
+                return self.poison(span);
+            }
+        };
+        self.fold(Expr {
+            kind: ExprKind::Binary(BinaryOp::Concat, Box::new(left), Box::new(right)),
+            ty,
+            span,
+        })
+    }
+
+    pub fn mux(
+        &mut self,
+        condition: &ast::Expr,
+        yes: &ast::Expr,
+        no: &ast::Expr,
+        span: Span,
+    ) -> Expr {
+        let condition = self.expr(condition);
+        let condition = self.coerce(condition, &Type::Bool);
+        let (yes, no) = (self.expr(yes), self.expr(no));
+        let (yes, no) = self.balance(yes, no);
+        if yes.ty != no.ty && !yes.ty.is_poison() && !no.ty.is_poison() {
+            let (a, b) = (
+                self.program.type_name(&yes.ty),
+                self.program.type_name(&no.ty),
+            );
+            self.sink.error(
+                "E0413",
+                span,
+                format!("both values of `?:` must have one type: {a} and {b}"),
+            );
+            return self.poison(span);
+        }
+        let ty = if yes.ty.is_poison() {
+            no.ty.clone()
+        } else {
+            yes.ty.clone()
+        };
+        self.fold(Expr {
+            kind: ExprKind::Mux(Box::new(condition), Box::new(yes), Box::new(no)),
+            ty,
+            span,
+        })
+    }
+
+    pub fn cast(&mut self, ty: &ast::Type, inner: &ast::Expr, span: Span) -> Expr {
+        let wanted = self.resolve_type(ty);
+        let inner = self.expr(inner);
+        if wanted.is_poison() || inner.ty.is_poison() {
+            return self.poison_of(&wanted, span);
+        }
+        if inner.ty == wanted {
+            return Expr { span, ..inner };
+        }
+        if matches!(
+            inner.ty,
+            Type::ListOf(_) | Type::RecordOf(_) | Type::InvalidHeader
+        ) {
+            let inner = self.coerce(inner, &wanted);
+            return Expr { span, ..inner };
+        }
+        let (to, from) = (
+            self.program.underlying(&wanted).clone(),
+            self.program.underlying(&inner.ty).clone(),
+        );
+        let allowed = can_cast(&to, &from);
+        if !allowed {
+            let (a, b) = (
+                self.program.type_name(&inner.ty),
+                self.program.type_name(&wanted),
+            );
+            let raw = self
+                .sink
+                .error("E0414", span, format!("cannot cast {a} to {b}"));
+            if matches!((&to, &from), (Type::Bits { .. }, Type::Bits { .. })) {
+                raw.help("change the width and the sign in two casts");
+            }
+            return self.poison_of(&wanted, span);
+        }
+        self.fold(Expr {
+            kind: ExprKind::Cast(Box::new(inner)),
+            ty: wanted,
+            span,
+        })
+    }
+}
+
+/// Which types an explicit cast converts (P4_16 1.2.5, section 8.11.1); names are looked through.
+fn can_cast(to: &Type, from: &Type) -> bool {
+    match (to, from) {
+        (
+            Type::Bits {
+                width: a,
+                signed: x,
+            },
+            Type::Bits {
+                width: b,
+                signed: y,
+            },
+        ) => a == b || x == y,
+        (
+            Type::Bits {
+                width,
+                signed: false,
+            },
+            Type::Bool,
+        )
+        | (
+            Type::Bool,
+            Type::Bits {
+                width,
+                signed: false,
+            },
+        ) => *width == 1,
+        (Type::Bits { .. } | Type::Bool, Type::Int) | (Type::Int, Type::Bits { .. }) => true,
+        (to, from) => to == from,
+    }
+}
