@@ -11,6 +11,7 @@
 
 mod diagnostic;
 mod emit;
+pub mod explain;
 mod ir;
 mod lex;
 mod limits;
@@ -20,7 +21,8 @@ mod source;
 mod syntax;
 mod types;
 
-pub use diagnostic::{Diagnostic, Severity};
+pub use diagnostic::{Diagnostic, Note, Place, Severity, Suggestion};
+pub use explain::explain;
 /// What a program offers to a controller.
 pub use p4runtime_proto::p4::config::v1::P4Info;
 

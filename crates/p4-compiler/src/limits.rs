@@ -22,8 +22,9 @@ pub const STACK_SIZE: u32 = 1_024;
 pub const SELECT_CASES: usize = 4_096;
 /// Primitives, nodes and parser operations of one program; more is inlining that explodes.
 pub const LOWERED_STATEMENTS: usize = 500_000;
-/// Errors after which the rest is not shown; a broken `#include` can cause thousands.
-pub const ERRORS: usize = 200;
+/// Errors (and as many warnings) after which the rest is only counted; a broken `#include` can
+/// cause thousands.
+pub const ERRORS: usize = 100;
 
 /// Bytes of a condition's text in the JSON, which traces show beside its place.
 pub const CONDITION_TEXT_BYTES: usize = 70;

@@ -75,7 +75,7 @@ pub fn preprocess(
             },
         );
     }
-    pre.file(main.0, main.1);
+    pre.file(main.0, main.1, None);
     let end = pre.out.last().map_or(Span::default(), |last| Span {
         start: last.span.end,
         ..last.span
@@ -91,8 +91,9 @@ pub fn preprocess(
 }
 
 impl Preprocessor<'_> {
-    fn file(&mut self, name: &str, text: &str) {
+    fn file(&mut self, name: &str, text: &str, included_at: Option<Span>) {
         let file = self.sources.add(name, text);
+        self.sources.set_included_at(file, included_at);
         let tokens = lex(file, text, self.sink);
         let mut conditionals: Vec<Conditional> = Vec::new();
         let mut chunk: Vec<Token> = Vec::new();
@@ -324,7 +325,7 @@ impl Preprocessor<'_> {
         match self.find(from, &name, system) {
             Some((path, text)) => {
                 self.depth += 1;
-                self.file(&path, &text);
+                self.file(&path, &text, Some(span));
                 self.depth -= 1;
             }
             None => {

@@ -34,6 +34,8 @@ pub struct SourceFile {
     /// The text.
     pub text: Rc<str>,
     line_starts: Vec<u32>,
+    /// The `#include` that asked for it.
+    included_at: Option<Span>,
 }
 
 /// Every file of one compilation.
@@ -50,9 +52,13 @@ pub struct Position {
     pub line: u32,
     /// From 1, in characters.
     pub column: u32,
+    /// Line of the end, from 1.
+    pub end_line: u32,
+    /// One behind the last character, in characters.
+    pub end_column: u32,
     /// The whole line.
     pub text: String,
-    /// Characters to underline in that line, at least 1.
+    /// Characters to underline in that line; 0: a place between two.
     pub length: u32,
 }
 
@@ -69,9 +75,22 @@ impl SourceMap {
             name: name.into(),
             text: text.into(),
             line_starts: starts.collect(),
+            included_at: None,
         };
         self.files.push(file);
         (self.files.len() - 1) as u32
+    }
+
+    /// Remembers which `#include` asked for a file; none: the main one.
+    pub fn set_included_at(&mut self, file: u32, span: Option<Span>) {
+        if let Some(file) = self.files.get_mut(file as usize) {
+            file.included_at = span;
+        }
+    }
+
+    /// The `#include` by which the span's file came in.
+    pub fn included_at(&self, span: Span) -> Option<Span> {
+        self.file(span.file)?.included_at
     }
 
     /// The file with this number, where there is one.
@@ -109,8 +128,10 @@ impl SourceMap {
                 file: "".into(),
                 line,
                 column: 1,
+                end_line: line,
+                end_column: 1,
                 text: String::new(),
-                length: 1,
+                length: 0,
             };
         };
         let start = file.line_starts[line as usize - 1] as usize;
@@ -120,12 +141,28 @@ impl SourceMap {
         let under = text
             .get(column as usize..end.max(column as usize))
             .unwrap_or("");
+        let column = before.chars().count() as u32 + 1;
+        let length = under.chars().count() as u32;
+        let (end_line, end_column) = self.end(file, span).unwrap_or((line, column + length));
         Position {
             file: file.name.clone(),
             line,
-            column: before.chars().count() as u32 + 1,
+            column,
+            end_line,
+            end_column,
             text: text.to_owned(),
-            length: (under.chars().count() as u32).max(1),
+            length,
         }
+    }
+
+    /// Line and column of a span's end, where it is within the text.
+    fn end(&self, file: &SourceFile, span: Span) -> Option<(u32, u32)> {
+        let line = file
+            .line_starts
+            .partition_point(|start| *start <= span.end)
+            .max(1);
+        let start = file.line_starts[line - 1] as usize;
+        let before = file.text.get(start..(span.end as usize).max(start))?;
+        Some((line as u32, before.chars().count() as u32 + 1))
     }
 }

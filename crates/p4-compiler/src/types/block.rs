@@ -246,12 +246,9 @@ impl Checker<'_> {
                     text,
                     names.keys().map(|name| &**name).chain(["accept", "reject"]),
                 );
-                let raw =
-                    self.sink
-                        .error("E0306", name.span, format!("cannot find state `{text}`"));
-                if let Some(similar) = similar {
-                    raw.help(format!("did you mean `{similar}`?"));
-                }
+                self.sink
+                    .error("E0306", name.span, format!("cannot find state `{text}`"))
+                    .did_you_mean(name.span, similar);
                 Target::Reject
             }
         }

@@ -74,15 +74,19 @@ pub struct Checker<'a> {
 impl Checker<'_> {
     /// Declares and complains about a second declaration in the same scope.
     pub fn declare(&mut self, name: &ast::Ident, symbol: Symbol) {
-        if self.scopes.declare(&name.name, symbol, name.span).is_some() {
-            self.sink
-                .error(
-                    "E0302",
-                    name.span,
-                    format!("`{}` is declared twice in this scope", name.name),
-                )
-                .help("give one of them another name");
+        if let Some(before) = self.scopes.declare(&name.name, symbol, name.span) {
+            self.declared_twice(name, before);
         }
+    }
+
+    /// The complaint about a second declaration in one scope.
+    pub fn declared_twice(&mut self, name: &ast::Ident, before: Span) {
+        let message = format!("`{}` is declared twice in this scope", name.name);
+        self.sink
+            .error("E0302", name.span, message)
+            .label("declared again")
+            .note_at(before, "first declared here")
+            .help("give one of them another name");
     }
 
     pub fn new_var(&mut self, var: Var) -> VarId {
@@ -93,14 +97,13 @@ impl Checker<'_> {
     /// Says that a name is not known, with the name that may have been meant.
     pub fn unknown(&mut self, what: &str, name: &ast::Ident) {
         let similar = self.scopes.similar(&name.name);
-        let raw = self.sink.error(
-            "E0301",
-            name.span,
-            format!("cannot find {what} `{}`", name.name),
-        );
-        if let Some(similar) = similar {
-            raw.help(format!("did you mean `{similar}`?"));
-        }
+        self.sink
+            .error(
+                "E0301",
+                name.span,
+                format!("cannot find {what} `{}`", name.name),
+            )
+            .did_you_mean(name.span, similar);
     }
 
     /// Folds one node and reports what cannot be computed.

@@ -201,10 +201,9 @@ impl Checker<'_> {
             self.program.type_name(&ty),
             member.name
         );
-        let raw = self.sink.error("E0307", member.span, message);
-        if let Some(similar) = similar {
-            raw.help(format!("did you mean `{similar}`?"));
-        }
+        self.sink
+            .error("E0307", member.span, message)
+            .did_you_mean(member.span, similar);
         Some(self.poison(span))
     }
 
@@ -228,10 +227,9 @@ impl Checker<'_> {
                 }
                 let similar = nearest(name, fields.iter().map(|field| &*field.name));
                 let message = format!("{} has no field `{name}`", self.program.structs[id].name);
-                let raw = self.sink.error("E0307", member.span, message);
-                if let Some(similar) = similar {
-                    raw.help(format!("did you mean `{similar}`?"));
-                }
+                self.sink
+                    .error("E0307", member.span, message)
+                    .did_you_mean(member.span, similar);
                 self.poison(span)
             }
             Type::Stack(element, size) => self.stack_member(base, &element, size, member, span),

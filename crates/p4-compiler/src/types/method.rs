@@ -210,10 +210,9 @@ impl Checker<'_> {
                 self.program.type_name(&object.ty),
                 method.name
             );
-            let raw = self.sink.error("E0307", method.span, message);
-            if let Some(similar) = similar {
-                raw.help(format!("did you mean `{similar}`?"));
-            }
+            self.sink
+                .error("E0307", method.span, message)
+                .did_you_mean(method.span, similar);
             return self.poison(span);
         }
         let start: Bindings = info.type_parameters.iter().cloned().zip(given).collect();

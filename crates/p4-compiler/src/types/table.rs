@@ -84,14 +84,13 @@ impl Checker<'_> {
         let kind = &element.match_kind;
         if !self.match_kinds.contains(&kind.name) {
             let similar = nearest(&kind.name, self.match_kinds.iter().map(|name| &**name));
-            let raw = self.sink.error(
-                "E0312",
-                kind.span,
-                format!("cannot find match kind `{}`", kind.name),
-            );
-            if let Some(similar) = similar {
-                raw.help(format!("did you mean `{similar}`?"));
-            }
+            self.sink
+                .error(
+                    "E0312",
+                    kind.span,
+                    format!("cannot find match kind `{}`", kind.name),
+                )
+                .did_you_mean(kind.span, similar);
         }
         let name =
             crate::ir::name_annotation(&element.annotations).or_else(|| key_name(&element.expr));

@@ -1,0 +1,305 @@
+//! Errors and warnings as data.
+//!
+//! A pass pushes into a [`Sink`] and goes on; nothing stops at the first error. Codes are stable:
+//! E01xx preprocessor and lexer, E02xx syntax, E03xx names, E04xx types, E05xx constants and
+//! instances, E06xx what the BMv2 back end cannot express, E07xx P4Info. W is a warning. What a
+//! code means is said in [`crate::explain`], how a diagnostic is shown in `render`.
+
+mod render;
+
+use std::collections::HashSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::limits;
+use crate::source::{SourceMap, Span};
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// No output is made.
+    Error,
+    /// Output is made.
+    Warning,
+}
+
+/// A range in a source text, for people and editors.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The file as the compiler was given it.
+    pub file: String,
+    /// Line, from 1.
+    pub line: u32,
+    /// Column, from 1, in characters.
+    pub column: u32,
+    /// Line of the end, from 1.
+    pub end_line: u32,
+    /// One behind the last character.
+    pub end_column: u32,
+    /// Characters to underline in the first line.
+    pub length: u32,
+    /// The text of the first line.
+    pub source_line: String,
+}
+
+/// What else belongs to it: another place that is involved, or a remark.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    /// What to say.
+    pub message: String,
+    /// Where; none: about the whole.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
+}
+
+/// A change of the source that an editor can apply.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Suggestion {
+    /// What it does.
+    pub message: String,
+    /// What stands in place of the text there; where `length` is 0 it is inserted.
+    pub replacement: String,
+    /// Where.
+    #[serde(flatten)]
+    pub place: Place,
+}
+
+/// Something to tell the programmer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Diagnostic {
+    /// Error or warning.
+    pub severity: Severity,
+    /// The stable code, for example `E0401`.
+    pub code: String,
+    /// What is wrong: lower case, no final dot.
+    pub message: String,
+    /// The file as the compiler was given it.
+    pub file: String,
+    /// Line, from 1.
+    pub line: u32,
+    /// Column, from 1, in characters.
+    pub column: u32,
+    /// Line of the end, from 1.
+    pub end_line: u32,
+    /// One behind the last character.
+    pub end_column: u32,
+    /// Characters to underline.
+    pub length: u32,
+    /// The text of that line.
+    pub source_line: String,
+    /// What to say under the line; empty where the message says it.
+    pub label: String,
+    /// Other places and remarks.
+    pub notes: Vec<Note>,
+    /// What to do about it.
+    pub help: Option<String>,
+    /// A change that would mend it.
+    pub suggestion: Option<Suggestion>,
+}
+
+impl Diagnostic {
+    /// One line of JSON, for editors, without a newline: `severity`, `code`, `message`, `file`,
+    /// `line`, `column`, `end_line`, `end_column`, `length`, `source_line`, `label`, `notes` (each
+    /// with a `message` and, where it has a place, the same names), `help`, `suggestion`.
+    pub fn json_line(&self) -> String {
+        // Strings and numbers only: nothing in it can fail.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+/// A diagnostic before its places are looked up.
+pub struct Raw {
+    severity: Severity,
+    code: &'static str,
+    message: String,
+    span: Span,
+    label: String,
+    notes: Vec<(String, Option<Span>)>,
+    help: Option<String>,
+    suggestion: Option<(String, String, Span)>,
+}
+
+impl Raw {
+    /// What to say under the source line.
+    pub fn label(&mut self, text: impl Into<String>) -> &mut Self {
+        self.label = text.into();
+        self
+    }
+
+    /// What to do about it.
+    pub fn help(&mut self, text: impl Into<String>) -> &mut Self {
+        self.help = Some(text.into());
+        self
+    }
+
+    /// A remark without a place.
+    pub fn note(&mut self, text: impl Into<String>) -> &mut Self {
+        self.notes.push((text.into(), None));
+        self
+    }
+
+    /// Another place that is involved, and why. A place that the compiler brought itself, without
+    /// a source, is left out.
+    pub fn note_at(&mut self, span: Span, text: impl Into<String>) -> &mut Self {
+        if span != Span::default() {
+            self.notes.push((text.into(), Some(span)));
+        }
+        self
+    }
+
+    /// Text to put in place of what stands at `span`, or in front of it where it is empty.
+    pub fn suggest(
+        &mut self,
+        span: Span,
+        replacement: impl Into<String>,
+        message: impl Into<String>,
+    ) -> &mut Self {
+        self.suggestion = Some((message.into(), replacement.into(), span));
+        self
+    }
+
+    /// The name that may have been meant, where there is one.
+    pub fn did_you_mean(&mut self, span: Span, name: Option<String>) -> &mut Self {
+        if let Some(name) = name {
+            let message = format!("did you mean `{name}`?");
+            self.suggest(span, name, message);
+        }
+        self
+    }
+
+    fn resolve(self, sources: &SourceMap) -> Diagnostic {
+        let at = place(sources, self.span);
+        let note = |(message, span): (String, Option<Span>)| Note {
+            message,
+            place: span.map(|span| place(sources, span)),
+        };
+        let mut notes: Vec<Note> = self.notes.into_iter().map(note).collect();
+        if let Some(included) = sources.included_at(self.span) {
+            notes.push(Note {
+                message: "included here".to_owned(),
+                place: Some(place(sources, included)),
+            });
+        }
+        Diagnostic {
+            severity: self.severity,
+            code: self.code.to_owned(),
+            message: self.message,
+            file: at.file,
+            line: at.line,
+            column: at.column,
+            end_line: at.end_line,
+            end_column: at.end_column,
+            length: at.length,
+            source_line: at.source_line,
+            label: self.label,
+            notes,
+            help: self.help,
+            suggestion: self
+                .suggestion
+                .map(|(message, replacement, span)| Suggestion {
+                    message,
+                    replacement,
+                    place: place(sources, span),
+                }),
+        }
+    }
+}
+
+fn place(sources: &SourceMap, span: Span) -> Place {
+    let at = sources.position(span);
+    Place {
+        file: at.file.to_string(),
+        line: at.line,
+        column: at.column,
+        end_line: at.end_line,
+        end_column: at.end_column,
+        length: at.length,
+        source_line: at.text,
+    }
+}
+
+/// Where passes push.
+#[derive(Default)]
+pub struct Sink {
+    raw: Vec<Raw>,
+}
+
+impl Sink {
+    /// Adds an error.
+    pub fn error(
+        &mut self,
+        code: &'static str,
+        span: Span,
+        message: impl Into<String>,
+    ) -> &mut Raw {
+        self.push(Severity::Error, code, span, message.into())
+    }
+
+    /// Adds a warning.
+    pub fn warning(
+        &mut self,
+        code: &'static str,
+        span: Span,
+        message: impl Into<String>,
+    ) -> &mut Raw {
+        self.push(Severity::Warning, code, span, message.into())
+    }
+
+    fn push(
+        &mut self,
+        severity: Severity,
+        code: &'static str,
+        span: Span,
+        message: String,
+    ) -> &mut Raw {
+        let raw = Raw {
+            severity,
+            code,
+            message,
+            span,
+            label: String::new(),
+            notes: Vec::new(),
+            help: None,
+            suggestion: None,
+        };
+        let at = self.raw.len();
+        self.raw.push(raw);
+        &mut self.raw[at]
+    }
+
+    /// Whether any error was pushed.
+    pub fn has_errors(&self) -> bool {
+        self.raw.iter().any(|raw| raw.severity == Severity::Error)
+    }
+
+    /// Looks the places up; one complaint per place and code, in the order of the source, as many
+    /// of each severity as [`limits::ERRORS`] says.
+    pub fn finish(mut self, sources: &SourceMap) -> Vec<Diagnostic> {
+        self.raw.sort_by_key(|raw| raw.span);
+        let mut seen = HashSet::new();
+        self.raw
+            .retain(|raw| seen.insert((raw.span, raw.code, raw.message.clone())));
+        let (mut shown, mut cut) = ([0_usize; 2], Vec::new());
+        let mut kept = Vec::new();
+        for raw in self.raw {
+            let of_kind = &mut shown[usize::from(raw.severity == Severity::Warning)];
+            *of_kind += 1;
+            if *of_kind <= limits::ERRORS {
+                kept.push(raw);
+            } else {
+                cut.push(raw);
+            }
+        }
+        if let Some(last) = kept.last_mut()
+            && !cut.is_empty()
+        {
+            last.note(format!(
+                "{} more are not shown, the next of them in line {}",
+                cut.len(),
+                sources.line_column(cut[0].span).0
+            ));
+        }
+        kept.into_iter().map(|raw| raw.resolve(sources)).collect()
+    }
+}
