@@ -3,8 +3,10 @@
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use conference::address::Mac;
+
+use crate::compiler::CompilerArgs;
 
 const EXAMPLES: &str = "\
 A conference by hand, on a switch that runs with `reprise-switch -i 1@veth1`:
@@ -46,6 +48,19 @@ Examples:
   reprise show --watch          # the same every second until interrupted
   reprise show --json | jq '.groups[] | {group, packets}'";
 
+const COMPILE_EXAMPLES: &str = "\
+Examples:
+  reprise compile p4/sfu.p4 -o build
+  reprise compile fabric.p4 -I include -DWITH_INT -Werror -o build
+  reprise compile -E p4/sfu.p4 | less";
+
+const CHECK_EXAMPLES: &str = "\
+Examples:
+  reprise check p4/*.p4
+  reprise check --message-format json program.p4
+
+Exit code 0: no error in any of them; 1: errors; 2: not a command.";
+
 /// Controller of the Reprise selective forwarding unit, and its P4 compiler.
 #[derive(Parser, Debug)]
 #[command(name = "reprise", version, after_long_help = EXAMPLES, max_term_width = 100)]
@@ -54,6 +69,29 @@ pub struct Args {
     pub global: Global,
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// Commands that work on files alone: the options that name a switch are not in their help.
+const OFFLINE: &[&str] = &["compile", "check"];
+
+impl Args {
+    /// The command line that this process was started with; exits where it is none.
+    pub fn from_command_line() -> Args {
+        let matches = Args::offline_without_switch().get_matches();
+        Args::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+
+    fn offline_without_switch() -> clap::Command {
+        let command = Args::command();
+        let of_a_switch: Vec<clap::Arg> = command
+            .get_arguments()
+            .filter(|arg| matches!(arg.get_id().as_str(), "switch" | "device_id"))
+            .map(|arg| arg.clone().hide(true))
+            .collect();
+        OFFLINE.iter().fold(command, |command, name| {
+            command.mut_subcommand(name, |offline| offline.args(of_a_switch.clone()))
+        })
+    }
 }
 
 #[derive(clap::Args, Clone, Debug)]
@@ -78,19 +116,27 @@ pub struct Global {
 #[derive(Subcommand, Debug)]
 pub enum Command {
     /// Compile a P4 program to NAME.json, NAME.p4info.txtpb and NAME.p4info.bin.
-    #[command(after_help = "Example:\n  reprise compile p4/sfu.p4 -o build")]
+    #[command(after_help = COMPILE_EXAMPLES)]
     Compile {
         /// The P4_16 program, for v1model.
         program: PathBuf,
         /// Directory to write to; made if it is not there.
         #[arg(short, long, value_name = "DIR", default_value = ".")]
         output: PathBuf,
+        /// Only preprocess: the program after includes and macros goes to standard output.
+        #[arg(short = 'E', conflicts_with = "output")]
+        preprocess: bool,
+        #[command(flatten)]
+        compiler: CompilerArgs,
     },
-    /// Check a P4 program and write nothing.
-    #[command(after_help = "Example:\n  reprise check p4/sfu.p4")]
+    /// Check P4 programs and write nothing.
+    #[command(after_help = CHECK_EXAMPLES)]
     Check {
-        /// The P4_16 program, for v1model.
-        program: PathBuf,
+        /// The P4_16 programs, for v1model; `-` is standard input.
+        #[arg(required = true, value_name = "PROGRAM")]
+        programs: Vec<PathBuf>,
+        #[command(flatten)]
+        compiler: CompilerArgs,
     },
     /// Load a program into the switch, or show which one it has.
     #[command(subcommand)]
@@ -233,4 +279,26 @@ pub enum Viewer {
         #[arg(long)]
         udp_port: Option<u16>,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Args;
+
+    #[test]
+    fn an_offline_commands_help_names_no_switch() {
+        let mut command = Args::offline_without_switch();
+        command.build();
+        let mut help = |name: &str| {
+            let found = command.find_subcommand_mut(name);
+            found.map(|found| found.render_long_help().to_string())
+        };
+        for name in super::OFFLINE {
+            let help = help(name).unwrap_or_default();
+            assert!(help.contains("--json"), "{name}: {help}");
+            assert!(!help.contains("--switch"), "{name}: {help}");
+            assert!(!help.contains("--device-id"), "{name}: {help}");
+        }
+        assert!(help("show").unwrap_or_default().contains("--device-id"));
+    }
 }

@@ -12,6 +12,18 @@ impl Failure {
         Failure(line.into())
     }
 
+    /// All was said already, in a form that a line more would break.
+    pub fn reported() -> Failure {
+        Failure(String::new())
+    }
+
+    /// Says it on standard error, after the program's name.
+    pub fn report(&self, program: &str) {
+        if !self.0.is_empty() {
+            eprintln!("{program}: {self}");
+        }
+    }
+
     pub fn in_file(path: &Path, error: &dyn fmt::Display) -> Failure {
         Failure(format!("{}: {error}", path.display()))
     }

@@ -2,22 +2,21 @@
 
 mod args;
 mod commands;
+mod compiler;
 mod failure;
 mod output;
 mod session;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use args::{Args, Command};
 use failure::Failure;
 
 fn main() -> ExitCode {
-    match run(Args::parse()) {
+    match run(Args::from_command_line()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("reprise: {failure}");
+            failure.report("reprise");
             ExitCode::FAILURE
         }
     }
@@ -29,10 +28,21 @@ fn run(args: Args) -> Result<(), Failure> {
         .build()?;
     let global = &args.global;
     match args.command {
-        Command::Compile { program, output } => {
-            commands::program::compile(global, &program, &output)
+        Command::Compile {
+            program,
+            preprocess: true,
+            compiler,
+            ..
+        } => commands::program::preprocess(&program, &compiler),
+        Command::Compile {
+            program,
+            output,
+            compiler,
+            ..
+        } => commands::program::compile(global, &program, &output, &compiler),
+        Command::Check { programs, compiler } => {
+            commands::program::check(global, &programs, &compiler)
         }
-        Command::Check { program } => commands::program::check(global, &program),
         Command::Pipeline(command) => runtime.block_on(commands::pipeline::run(global, command)),
         Command::Address(command) => runtime.block_on(commands::address::run(global, command)),
         Command::Group(command) => runtime.block_on(commands::group::run(global, command)),

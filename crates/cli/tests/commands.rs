@@ -666,6 +666,6 @@ fn p4_source_with_a_mistake_is_refused_with_its_place() {
     assert!(
         bench
             .fails("check none.p4")
-            .starts_with("none.p4: No such file")
+            .starts_with("none.p4: there is no such file")
     );
 }

@@ -21,6 +21,8 @@ mod source;
 mod syntax;
 mod types;
 
+/// The JSON's types.
+pub use bmv2_json;
 pub use diagnostic::{Diagnostic, Note, Place, Severity, Suggestion};
 pub use explain::explain;
 /// What a program offers to a controller.
@@ -30,6 +32,11 @@ pub use p4runtime_proto::p4::config::v1::P4Info;
 pub trait SourceProvider {
     /// The text of the file with this path, or none where there is no such file.
     fn load(&self, path: &str) -> Option<String>;
+
+    /// Why a file that is there cannot be used, for example because it is not UTF-8.
+    fn unusable(&self, _path: &str) -> Option<String> {
+        None
+    }
 }
 
 impl<F: Fn(&str) -> Option<String>> SourceProvider for F {
@@ -39,12 +46,43 @@ impl<F: Fn(&str) -> Option<String>> SourceProvider for F {
 }
 
 /// What to compile and how.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Options {
     /// Where `#include <...>` (and, after the including file's own folder, `#include "..."`) looks.
     pub include_dirs: Vec<String>,
     /// Macros, as by `-D name=value`.
     pub defines: Vec<(String, String)>,
+    /// Macros that are not defined after all, as by `-U name`.
+    pub undefines: Vec<String>,
+    /// Every warning fails the compilation.
+    pub warnings_as_errors: bool,
+    /// Warnings that fail the compilation, by code (`W0301`) or p4c's name (`unused`).
+    pub denied_warnings: Vec<String>,
+    /// No warning is shown.
+    pub all_warnings_disabled: bool,
+    /// Warnings that are not shown, by code or p4c's name.
+    pub disabled_warnings: Vec<String>,
+    /// Extern functions and objects that are not v1model's go into the JSON, for a switch that
+    /// has them.
+    pub emit_externs: bool,
+    /// Make the JSON smaller and faster.
+    pub optimise: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            include_dirs: Vec::new(),
+            defines: Vec::new(),
+            undefines: Vec::new(),
+            warnings_as_errors: false,
+            denied_warnings: Vec::new(),
+            all_warnings_disabled: false,
+            disabled_warnings: Vec::new(),
+            emit_externs: false,
+            optimise: true,
+        }
+    }
 }
 
 /// What came out.
@@ -66,6 +104,31 @@ pub fn p4info_text(p4info: &P4Info) -> String {
 /// The P4Info in protobuf's binary format.
 pub fn p4info_binary(p4info: &P4Info) -> Vec<u8> {
     prost::Message::encode_to_vec(p4info)
+}
+
+/// A preprocessed program.
+#[derive(Debug)]
+pub struct Preprocessed {
+    /// The program after includes, macros and conditions, with line markers; comments are gone.
+    pub text: String,
+    /// Every error and warning of the preprocessor.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Only preprocesses the program in `text`, which was read from `path`.
+pub fn preprocess(
+    path: &str,
+    text: &str,
+    provider: &dyn SourceProvider,
+    options: &Options,
+) -> Preprocessed {
+    let mut sources = source::SourceMap::default();
+    let mut sink = diagnostic::Sink::default();
+    let tokens = preprocess::preprocess((path, text), options, provider, &mut sources, &mut sink);
+    Preprocessed {
+        text: preprocess::print::print(&tokens, &sources),
+        diagnostics: sink.finish(&sources),
+    }
 }
 
 /// Compiles the program in `text`, which was read from `path`.

@@ -3,6 +3,8 @@
 //! The C preprocessor as far as P4_16 asks for it (1.2.5, section 6.1), and function-like macros,
 //! `#` and `##` besides. A token that comes out of a macro has the place of the macro's use.
 
+pub mod print;
+
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -64,7 +66,11 @@ pub fn preprocess(
         out: Vec::new(),
         depth: 0,
     };
-    for (name, value) in &options.defines {
+    // The program is file 0: messages without a place of their own are about it.
+    let program = pre.sources.add(main.0, main.1);
+    // What programs written for several targets ask for when they are compiled for BMv2.
+    let target = ("__TARGET_BMV2__".to_owned(), "1".to_owned());
+    for (name, value) in std::iter::once(&target).chain(&options.defines) {
         let file = pre.sources.add("<command line>", value);
         let body = lex(file, value, pre.sink);
         pre.macros.insert(
@@ -75,7 +81,10 @@ pub fn preprocess(
             },
         );
     }
-    pre.file(main.0, main.1, None);
+    for name in &options.undefines {
+        pre.macros.remove(name.as_str());
+    }
+    pre.numbered_file(program, main.0, main.1);
     let end = pre.out.last().map_or(Span::default(), |last| Span {
         start: last.span.end,
         ..last.span
@@ -94,6 +103,10 @@ impl Preprocessor<'_> {
     fn file(&mut self, name: &str, text: &str, included_at: Option<Span>) {
         let file = self.sources.add(name, text);
         self.sources.set_included_at(file, included_at);
+        self.numbered_file(file, name, text);
+    }
+
+    fn numbered_file(&mut self, file: u32, name: &str, text: &str) {
         let tokens = lex(file, text, self.sink);
         let mut conditionals: Vec<Conditional> = Vec::new();
         let mut chunk: Vec<Token> = Vec::new();
@@ -328,20 +341,39 @@ impl Preprocessor<'_> {
                 self.file(&path, &text, Some(span));
                 self.depth -= 1;
             }
-            None => {
-                self.sink
-                    .error("E0118", span, format!("cannot find `{name}`"))
-                    .help("looked beside the including file and in the include directories");
-            }
+            None => self.not_found(from, &name, system, span),
         }
     }
 
-    fn find(&self, from: &str, name: &str, system: bool) -> Option<(String, String)> {
-        let embedded = EMBEDDED.iter().find(|(known, _)| *known == name);
-        if let Some((known, text)) = embedded.filter(|_| system || is_embedded(from)) {
-            return Some((format!("<{known}>"), (*text).to_owned()));
+    /// Says where was looked, or why what is there cannot be used.
+    fn not_found(&mut self, from: &str, name: &str, system: bool, span: Span) {
+        let places = self.places(from, name, system);
+        let unusable = places.iter().find_map(|path| {
+            let why = self.provider.unusable(path)?;
+            Some(format!("cannot use `{path}`: {why}"))
+        });
+        if let Some(message) = unusable {
+            self.sink.error("E0118", span, message);
+            return;
         }
+        let help = if places.is_empty() {
+            "no folder to look in: give one with `-I DIR`".to_owned()
+        } else {
+            let places: Vec<String> = places.iter().map(|path| format!("`{path}`")).collect();
+            format!(
+                "looked for {}; `-I DIR` adds a folder",
+                places.join(" and ")
+            )
+        };
+        self.sink
+            .error("E0118", span, format!("cannot find `{name}`"))
+            .help(help);
+    }
+
+    /// The paths at which an included file may be, in the order of the search.
+    fn places(&self, from: &str, name: &str, system: bool) -> Vec<String> {
         let beside = match from.rsplit_once('/') {
+            _ if name.starts_with('/') => return vec![name.to_owned()],
             Some((dir, _)) => format!("{dir}/{name}"),
             None => name.to_owned(),
         };
@@ -350,7 +382,15 @@ impl Preprocessor<'_> {
             .include_dirs
             .iter()
             .map(|dir| format!("{}/{name}", dir.trim_end_matches('/')));
-        for path in beside.into_iter().chain(others) {
+        beside.into_iter().chain(others).collect()
+    }
+
+    fn find(&self, from: &str, name: &str, system: bool) -> Option<(String, String)> {
+        let embedded = EMBEDDED.iter().find(|(known, _)| *known == name);
+        if let Some((known, text)) = embedded.filter(|_| system || is_embedded(from)) {
+            return Some((format!("<{known}>"), (*text).to_owned()));
+        }
+        for path in self.places(from, name, system) {
             if let Some(text) = self.provider.load(&path) {
                 return Some((path, text));
             }

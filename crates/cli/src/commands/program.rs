@@ -3,12 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use p4_compiler::{Diagnostic, Severity};
+use p4_compiler::{Diagnostic, Options, Severity};
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::text_format;
 use prost::Message;
 
 use crate::args::Global;
+use crate::compiler::{self, CompilerArgs, MessageFormat};
 use crate::failure::Failure;
 use crate::output;
 
@@ -37,8 +38,18 @@ pub fn load(path: &Path, p4info: Option<&Path>) -> Result<Program, Failure> {
     compile_source(path)
 }
 
-pub fn compile(global: &Global, path: &Path, output: &Path) -> Result<(), Failure> {
-    let program = compile_source(path)?;
+pub fn compile(
+    global: &Global,
+    path: &Path,
+    output: &Path,
+    args: &CompilerArgs,
+) -> Result<(), Failure> {
+    expect_folder(output)?;
+    let compiled = compiler::compile(path, &args.options()?)?;
+    compiler::show(&compiled.diagnostics, args.message_format())?;
+    let Some(program) = compiled.program else {
+        return Err(last_line(path, &compiled.diagnostics, args));
+    };
     fs::create_dir_all(output).map_err(|error| Failure::in_file(output, &error))?;
     let stem = path
         .file_stem()
@@ -46,12 +57,12 @@ pub fn compile(global: &Global, path: &Path, output: &Path) -> Result<(), Failur
     let to = |suffix: &str| output.join(format!("{}.{suffix}", stem.to_string_lossy()));
     let text = text_format::print_p4info(&program.p4info);
     let files = [
-        (to("json"), program.json),
+        (to("json"), compiler::json_bytes(&program.json)?),
         (to("p4info.txtpb"), text.into_bytes()),
         (to("p4info.bin"), program.p4info.encode_to_vec()),
     ];
     for (to, bytes) in &files {
-        fs::write(to, bytes).map_err(|error| Failure::in_file(to, &error))?;
+        compiler::write_file(to, bytes)?;
     }
     let names: Vec<String> = files
         .iter()
@@ -65,24 +76,87 @@ pub fn compile(global: &Global, path: &Path, output: &Path) -> Result<(), Failur
     Ok(())
 }
 
-pub fn check(global: &Global, path: &Path) -> Result<(), Failure> {
-    let (program, diagnostics) = compile_with_diagnostics(path)?;
-    if global.json {
-        output::json(&serde_json::json!({
-            "program": path.display().to_string(),
-            "ok": program.is_some(),
-            "diagnostics": diagnostics,
-        }));
-    } else {
-        show(&diagnostics);
-    }
-    if program.is_none() {
-        return Err(refused(path, &diagnostics));
-    }
-    if !global.json {
-        output::text(format!("{}: ok", path.display()));
+/// `-o` names a folder; the files in it are named after the program.
+fn expect_folder(output: &Path) -> Result<(), Failure> {
+    let looks_like_a_file = output.extension().is_some_and(|ext| ext == "json");
+    if output.is_file() || (looks_like_a_file && !output.exists()) {
+        let why = if output.is_file() {
+            "is a file"
+        } else {
+            "looks like a file"
+        };
+        return Err(Failure::in_file(
+            output,
+            &format!("{why}, -o names a folder: NAME.json and NAME.p4info.* are written into it"),
+        ));
     }
     Ok(())
+}
+
+/// The program after includes and macros, on standard output.
+pub fn preprocess(path: &Path, args: &CompilerArgs) -> Result<(), Failure> {
+    let text = compiler::read_source(path)?;
+    let name = compiler::source_name(path);
+    let done = p4_compiler::preprocess(&name, &text, &compiler::Files, &args.options()?);
+    compiler::show(&done.diagnostics, args.message_format())?;
+    if done
+        .diagnostics
+        .iter()
+        .any(|found| found.severity == Severity::Error)
+    {
+        return Err(last_line(path, &done.diagnostics, args));
+    }
+    output::text(done.text.trim_end());
+    Ok(())
+}
+
+pub fn check(global: &Global, paths: &[PathBuf], args: &CompilerArgs) -> Result<(), Failure> {
+    let options = args.options()?;
+    let mut failures = Vec::new();
+    for path in paths {
+        if let Err(failure) = check_one(global, path, args, &options) {
+            failures.push(failure);
+        }
+    }
+    let last = failures.pop();
+    failures
+        .iter()
+        .for_each(|failure| failure.report("reprise"));
+    last.map_or(Ok(()), Err)
+}
+
+fn check_one(
+    global: &Global,
+    path: &Path,
+    args: &CompilerArgs,
+    options: &Options,
+) -> Result<(), Failure> {
+    let compiled = compiler::compile(path, options)?;
+    let name = compiler::source_name(path);
+    if global.json {
+        output::json(&serde_json::json!({
+            "program": name,
+            "ok": compiled.program.is_some(),
+            "diagnostics": compiled.diagnostics,
+        }));
+    } else {
+        compiler::show(&compiled.diagnostics, args.message_format())?;
+    }
+    if compiled.program.is_none() {
+        return Err(last_line(path, &compiled.diagnostics, args));
+    }
+    if !global.json {
+        output::text(format!("{name}: ok"));
+    }
+    Ok(())
+}
+
+/// What is said at the end about a program with errors; nothing among lines of JSON.
+fn last_line(path: &Path, diagnostics: &[Diagnostic], args: &CompilerArgs) -> Failure {
+    match args.message_format() {
+        MessageFormat::Human => compiler::refused(path, diagnostics),
+        MessageFormat::Json => Failure::reported(),
+    }
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {
@@ -115,42 +189,13 @@ fn read_p4info(path: &Path) -> Result<P4Info, Failure> {
 
 /// Compiles and shows errors and warnings on standard error.
 fn compile_source(path: &Path) -> Result<Program, Failure> {
-    let (program, diagnostics) = compile_with_diagnostics(path)?;
-    show(&diagnostics);
-    program.ok_or_else(|| refused(path, &diagnostics))
-}
-
-fn compile_with_diagnostics(path: &Path) -> Result<(Option<Program>, Vec<Diagnostic>), Failure> {
-    let text = fs::read_to_string(path).map_err(|error| Failure::in_file(path, &error))?;
-    let source = |path: &str| fs::read_to_string(path).ok();
-    let name = path.display().to_string();
-    let output = p4_compiler::compile(&name, &text, &source, &p4_compiler::Options::default());
-    let program = match (output.bmv2_json, output.p4info) {
-        (Some(json), Some(p4info)) => Some(Program {
-            json: serde_json::to_vec(&json)?,
-            p4info,
-        }),
-        _ => None,
-    };
-    Ok((program, output.diagnostics))
-}
-
-fn show(diagnostics: &[Diagnostic]) {
-    diagnostics
-        .iter()
-        .for_each(|diagnostic| eprint!("{}", diagnostic.render()));
-}
-
-fn refused(path: &Path, diagnostics: &[Diagnostic]) -> Failure {
-    let n = diagnostics
-        .iter()
-        .filter(|d| d.severity == Severity::Error)
-        .count();
-    Failure::in_file(
-        path,
-        &format!(
-            "not compiled, {n} {}",
-            if n == 1 { "error" } else { "errors" }
-        ),
-    )
+    let compiled = compiler::compile(path, &Options::default())?;
+    compiler::show(&compiled.diagnostics, MessageFormat::Human)?;
+    let program = compiled
+        .program
+        .ok_or_else(|| compiler::refused(path, &compiled.diagnostics))?;
+    Ok(Program {
+        json: compiler::json_bytes(&program.json)?,
+        p4info: program.p4info,
+    })
 }

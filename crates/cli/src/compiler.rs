@@ -1,0 +1,258 @@
+//! The compiler as commands use it: its options, files in, files out, diagnostics shown.
+
+use std::fs;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use p4_compiler::{Diagnostic, Options, Severity, SourceProvider};
+use p4runtime_proto::p4::config::v1::P4Info;
+
+use crate::failure::Failure;
+
+/// A compiled program.
+pub struct Program {
+    pub json: p4_compiler::bmv2_json::Program,
+    pub p4info: P4Info,
+}
+
+/// How diagnostics are shown on standard error.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MessageFormat {
+    /// Several lines each, with the source underlined.
+    Human,
+    /// One JSON object a line.
+    Json,
+}
+
+/// The options of `reprise compile` and `reprise check`.
+#[derive(clap::Args, Clone, Debug)]
+pub struct CompilerArgs {
+    /// Look for included files here too, after the including file's own folder; in this order.
+    #[arg(short = 'I', value_name = "DIR")]
+    include: Vec<PathBuf>,
+    /// Define a macro; without a value it is 1.
+    #[arg(short = 'D', value_name = "NAME[=VALUE]")]
+    define: Vec<String>,
+    /// Undefine a macro, after all -D.
+    #[arg(short = 'U', value_name = "NAME")]
+    undefine: Vec<String>,
+    /// `-Werror`: every warning fails the compilation; `-Werror=NAME`: this warning does.
+    #[arg(short = 'W', value_name = "error[=NAME]", value_parser = warning_flag)]
+    warnings: Vec<Denied>,
+    /// Do not show this warning (its code or its name); without a name: no warning at all.
+    #[arg(
+        long = "Wdisable",
+        value_name = "NAME",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = ""
+    )]
+    disabled_warnings: Vec<String>,
+    /// 1: make the JSON smaller and faster; 0: leave it as the program is written.
+    #[arg(short = 'O', value_name = "LEVEL", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=1))]
+    optimise: u8,
+    /// Write extern functions and objects that v1model has not into the JSON, for a switch that
+    /// has them.
+    #[arg(long)]
+    emit_externs: bool,
+    /// How errors and warnings are shown on standard error.
+    #[arg(long, value_enum, value_name = "FORMAT", default_value = "human")]
+    message_format: MessageFormat,
+}
+
+/// Which warnings fail the compilation.
+#[derive(Clone, Debug)]
+enum Denied {
+    All,
+    One(String),
+}
+
+fn warning_flag(text: &str) -> Result<Denied, String> {
+    match text.split_once('=') {
+        Some(("error", name)) if !name.is_empty() => Ok(Denied::One(name.to_owned())),
+        None if text == "error" => Ok(Denied::All),
+        _ => Err("expected -Werror or -Werror=NAME; --Wdisable hides warnings".to_owned()),
+    }
+}
+
+impl CompilerArgs {
+    pub fn message_format(&self) -> MessageFormat {
+        self.message_format
+    }
+
+    pub fn options(&self) -> Result<Options, Failure> {
+        let defines = self.define.iter().map(|text| parse_define(text));
+        let denied = |denied: &Denied| match denied {
+            Denied::All => None,
+            Denied::One(name) => Some(name.clone()),
+        };
+        let disabled = self
+            .disabled_warnings
+            .iter()
+            .filter(|name| !name.is_empty());
+        Ok(Options {
+            include_dirs: self.include.iter().map(|dir| lossy(dir)).collect(),
+            defines: defines.collect::<Result<_, _>>()?,
+            undefines: self.undefine.clone(),
+            warnings_as_errors: self.warnings.iter().any(|flag| denied(flag).is_none()),
+            denied_warnings: self.warnings.iter().filter_map(denied).collect(),
+            all_warnings_disabled: self.disabled_warnings.iter().any(String::is_empty),
+            disabled_warnings: disabled.cloned().collect(),
+            emit_externs: self.emit_externs,
+            optimise: self.optimise > 0,
+        })
+    }
+}
+
+/// `NAME` or `NAME=VALUE`, as after `-D`.
+pub fn parse_define(text: &str) -> Result<(String, String), Failure> {
+    let (name, value) = text.split_once('=').unwrap_or((text, "1"));
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let starts_well = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    if starts_well && name.chars().all(is_word) {
+        return Ok((name.to_owned(), value.to_owned()));
+    }
+    Err(Failure::new(format!(
+        "-D {text}: expected NAME or NAME=VALUE; a macro with arguments goes into the source"
+    )))
+}
+
+/// A path as messages and markers write it.
+pub fn lossy(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+/// Files for `#include`.
+pub struct Files;
+
+impl SourceProvider for Files {
+    fn load(&self, path: &str) -> Option<String> {
+        fs::read_to_string(path).ok()
+    }
+
+    fn unusable(&self, path: &str) -> Option<String> {
+        match read_text(Path::new(path)) {
+            Err(Unreadable::Missing) | Ok(_) => None,
+            Err(other) => Some(other.to_string()),
+        }
+    }
+}
+
+/// Why a file is no source text.
+enum Unreadable {
+    Missing,
+    Directory,
+    /// The line of the first byte that is no UTF-8, from 1.
+    NotText(usize),
+    Other(io::Error),
+}
+
+impl std::fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Unreadable::Missing => write!(f, "there is no such file"),
+            Unreadable::Directory => write!(f, "it is a folder, expected a P4 source file"),
+            Unreadable::NotText(line) => write!(
+                f,
+                "line {line} is not UTF-8: P4 source is text; `iconv -t UTF-8` converts it"
+            ),
+            Unreadable::Other(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+fn read_text(path: &Path) -> Result<String, Unreadable> {
+    let bytes = if path == Path::new("-") {
+        let mut bytes = Vec::new();
+        io::stdin().read_to_end(&mut bytes).map(|_| bytes)
+    } else {
+        fs::read(path)
+    };
+    let bytes = bytes.map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Unreadable::Missing,
+        io::ErrorKind::IsADirectory => Unreadable::Directory,
+        _ => Unreadable::Other(error),
+    })?;
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        Unreadable::NotText(valid.iter().filter(|byte| **byte == b'\n').count() + 1)
+    })
+}
+
+/// The text of a program; `-` is standard input.
+pub fn read_source(path: &Path) -> Result<String, Failure> {
+    read_text(path).map_err(|why| Failure::in_file(path, &why))
+}
+
+/// The name under which messages speak of a program.
+pub fn source_name(path: &Path) -> String {
+    if path == Path::new("-") {
+        "standard input".to_owned()
+    } else {
+        lossy(path)
+    }
+}
+
+/// What compiling one program gave.
+pub struct Compiled {
+    /// None where there was an error.
+    pub program: Option<Program>,
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Reads and compiles a program; what is wrong with the program is in the diagnostics.
+pub fn compile(path: &Path, options: &Options) -> Result<Compiled, Failure> {
+    let text = read_source(path)?;
+    let output = p4_compiler::compile(&source_name(path), &text, &Files, options);
+    let program = match (output.bmv2_json, output.p4info) {
+        (Some(json), Some(p4info)) => Some(Program { json, p4info }),
+        _ => None,
+    };
+    Ok(Compiled {
+        program,
+        diagnostics: output.diagnostics,
+    })
+}
+
+/// Writes diagnostics to standard error.
+pub fn show(diagnostics: &[Diagnostic], format: MessageFormat) -> Result<(), Failure> {
+    for diagnostic in diagnostics {
+        match format {
+            MessageFormat::Human => eprint!("{}", diagnostic.render()),
+            MessageFormat::Json => eprintln!("{}", serde_json::to_string(diagnostic)?),
+        }
+    }
+    Ok(())
+}
+
+/// The last line about a program that did not compile.
+pub fn refused(path: &Path, diagnostics: &[Diagnostic]) -> Failure {
+    let is_error = |diagnostic: &&Diagnostic| diagnostic.severity == Severity::Error;
+    let n = diagnostics.iter().filter(is_error).count();
+    let errors = if n == 1 { "error" } else { "errors" };
+    Failure::new(format!("{}: not compiled, {n} {errors}", source_name(path)))
+}
+
+/// Writes one output file.
+pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    fs::write(path, bytes).map_err(|error| {
+        let folder = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+        match folder {
+            Some(folder) if !folder.exists() => Failure::in_file(
+                path,
+                &format!("there is no folder {}: make it first", folder.display()),
+            ),
+            _ if path.is_dir() => {
+                Failure::in_file(path, &"is a folder, expected the name of a file to write")
+            }
+            _ => Failure::in_file(path, &error),
+        }
+    })
+}
+
+/// BMv2 JSON as people and switches read it.
+pub fn json_bytes(program: &p4_compiler::bmv2_json::Program) -> Result<Vec<u8>, Failure> {
+    let mut bytes = serde_json::to_vec_pretty(program)?;
+    bytes.push(b'\n');
+    Ok(bytes)
+}
