@@ -215,14 +215,13 @@ pub fn compile(path: &Path, options: &Options) -> Result<Compiled, Failure> {
 }
 
 /// Writes diagnostics to standard error.
-pub fn show(diagnostics: &[Diagnostic], format: MessageFormat) -> Result<(), Failure> {
+pub fn show(diagnostics: &[Diagnostic], format: MessageFormat) {
     for diagnostic in diagnostics {
         match format {
             MessageFormat::Human => eprint!("{}", diagnostic.render()),
-            MessageFormat::Json => eprintln!("{}", serde_json::to_string(diagnostic)?),
+            MessageFormat::Json => eprintln!("{}", diagnostic.json_line()),
         }
     }
-    Ok(())
 }
 
 /// The last line about a program that did not compile.

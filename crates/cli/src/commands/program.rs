@@ -46,7 +46,7 @@ pub fn compile(
 ) -> Result<(), Failure> {
     expect_folder(output)?;
     let compiled = compiler::compile(path, &args.options()?)?;
-    compiler::show(&compiled.diagnostics, args.message_format())?;
+    compiler::show(&compiled.diagnostics, args.message_format());
     let Some(program) = compiled.program else {
         return Err(last_line(path, &compiled.diagnostics, args));
     };
@@ -98,7 +98,7 @@ pub fn preprocess(path: &Path, args: &CompilerArgs) -> Result<(), Failure> {
     let text = compiler::read_source(path)?;
     let name = compiler::source_name(path);
     let done = p4_compiler::preprocess(&name, &text, &compiler::Files, &args.options()?);
-    compiler::show(&done.diagnostics, args.message_format())?;
+    compiler::show(&done.diagnostics, args.message_format());
     if done
         .diagnostics
         .iter()
@@ -140,7 +140,7 @@ fn check_one(
             "diagnostics": compiled.diagnostics,
         }));
     } else {
-        compiler::show(&compiled.diagnostics, args.message_format())?;
+        compiler::show(&compiled.diagnostics, args.message_format());
     }
     if compiled.program.is_none() {
         return Err(last_line(path, &compiled.diagnostics, args));
@@ -190,7 +190,7 @@ fn read_p4info(path: &Path) -> Result<P4Info, Failure> {
 /// Compiles and shows errors and warnings on standard error.
 fn compile_source(path: &Path) -> Result<Program, Failure> {
     let compiled = compiler::compile(path, &Options::default())?;
-    compiler::show(&compiled.diagnostics, MessageFormat::Human)?;
+    compiler::show(&compiled.diagnostics, MessageFormat::Human);
     let program = compiled
         .program
         .ok_or_else(|| compiler::refused(path, &compiled.diagnostics))?;
