@@ -1,12 +1,14 @@
 //! The command line: what can be typed, and what `--help` teaches.
 
 use std::net::Ipv4Addr;
+use std::num::NonZero;
 use std::path::PathBuf;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use conference::address::Mac;
 
 use crate::compiler::CompilerArgs;
+use crate::conformance::Kind;
 
 const EXAMPLES: &str = "\
 A conference by hand, on a switch that runs with `reprise-switch -i 1@veth1`:
@@ -72,7 +74,7 @@ pub struct Args {
 }
 
 /// Commands that work on files alone: the options that name a switch are not in their help.
-const OFFLINE: &[&str] = &["compile", "check"];
+const OFFLINE: &[&str] = &["compile", "check", "stf", "conformance"];
 
 impl Args {
     /// The command line that this process was started with; exits where it is none.
@@ -138,6 +140,29 @@ pub enum Command {
         #[command(flatten)]
         compiler: CompilerArgs,
     },
+    /// Run a packet test (STF, p4c's format) on a switch in this process.
+    #[command(
+        after_help = "Example:\n  reprise stf testdata/stf/header_stack.p4 testdata/stf/header_stack.stf --trace"
+    )]
+    Stf {
+        /// The P4_16 program, for v1model, or BMv2 JSON (.json).
+        program: PathBuf,
+        /// The test; docs/conformance.md has the format.
+        test: PathBuf,
+        #[command(flatten)]
+        compiler: CompilerArgs,
+        /// Tell on standard error what happens to each packet.
+        #[arg(long)]
+        trace: bool,
+    },
+    /// Run p4c's own samples: what it accepts compiles, what it refuses is refused, packet tests pass.
+    #[command(
+        after_help = "Example:\n  reprise conformance --p4c ../p4c --only stf --filter arith"
+    )]
+    Conformance(Conformance),
+    /// Judge samples that come on standard input.
+    #[command(hide = true)]
+    ConformanceWorker,
     /// Load a program into the switch, or show which one it has.
     #[command(subcommand)]
     Pipeline(Pipeline),
@@ -178,6 +203,28 @@ pub enum Command {
         #[arg(long, value_name = "PROGRAM", requires = "export")]
         program: Option<PathBuf>,
     },
+}
+
+#[derive(clap::Args, Debug)]
+pub struct Conformance {
+    /// A checkout of p4lang/p4c.
+    #[arg(long, value_name = "PATH")]
+    pub p4c: PathBuf,
+    /// One of the three checks only.
+    #[arg(long)]
+    pub only: Option<Kind>,
+    /// Only samples whose path below testdata contains this.
+    #[arg(long, value_name = "SUBSTRING")]
+    pub filter: Option<String>,
+    /// Processes; left out: as many as there are processors.
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<NonZero<usize>>,
+    /// How long one sample may take, in seconds.
+    #[arg(long = "time-limit", value_name = "SECONDS", default_value_t = 60)]
+    pub time_limit_s: u64,
+    /// A document with a table of known failures, in place of docs/conformance.md.
+    #[arg(long, value_name = "FILE")]
+    pub known: Option<PathBuf>,
 }
 
 #[derive(Subcommand, Debug)]

@@ -3,6 +3,7 @@
 mod args;
 mod commands;
 mod compiler;
+mod conformance;
 mod failure;
 mod output;
 mod session;
@@ -43,6 +44,14 @@ fn run(args: Args) -> Result<(), Failure> {
         Command::Check { programs, compiler } => {
             commands::program::check(global, &programs, &compiler)
         }
+        Command::Stf {
+            program,
+            test,
+            trace,
+            compiler,
+        } => commands::stf::run(global, (&program, &test), &compiler, trace),
+        Command::Conformance(args) => commands::conformance::run(global, &args),
+        Command::ConformanceWorker => conformance::work(),
         Command::Pipeline(command) => runtime.block_on(commands::pipeline::run(global, command)),
         Command::Address(command) => runtime.block_on(commands::address::run(global, command)),
         Command::Group(command) => runtime.block_on(commands::group::run(global, command)),

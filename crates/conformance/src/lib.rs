@@ -4,4 +4,3 @@
 pub mod compile;
 pub mod packet;
 pub mod sfu;
-pub mod stf;

@@ -33,10 +33,26 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "packet-io",
         ],
     ),
-    ("reprise", &["conference", "p4-compiler", "p4runtime-proto"]),
+    ("stf", &["dataplane", "p4-compiler"]),
+    (
+        "reprise",
+        &[
+            "conference",
+            "dataplane",
+            "p4-compiler",
+            "p4runtime-proto",
+            "stf",
+        ],
+    ),
     (
         "conformance",
-        &["bmv2-json", "dataplane", "dataplane-jit", "p4-compiler"],
+        &[
+            "bmv2-json",
+            "dataplane",
+            "dataplane-jit",
+            "p4-compiler",
+            "stf",
+        ],
     ),
 ];
 

@@ -2,8 +2,10 @@
 
 pub mod address;
 pub mod apply;
+pub mod conformance;
 pub mod group;
 pub mod pipeline;
 pub mod program;
 pub mod show;
+pub mod stf;
 pub mod viewer;

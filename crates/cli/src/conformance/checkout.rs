@@ -1,0 +1,294 @@
+//! A checkout of p4c: which of its samples are for v1model, by its own lists.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::cmake::{self, Argument, Variables};
+use super::{Check, Sample, golden};
+use crate::failure::Failure;
+
+/// Where the BMv2 back end lists its tests.
+const LISTS: &str = "backends/bmv2/CMakeLists.txt";
+/// How that file names the checkout's root.
+const ROOT: &str = "${P4C_SOURCE_DIR}/";
+/// How it names the driver of tests on simple_switch without PTF.
+const DRIVER: &str = "run-bmv2-test.py";
+/// Folders of samples that are to be refused.
+const ERRORS: [&str; 2] = ["testdata/p4_16_errors", "testdata/p4_16_bmv_errors"];
+/// Architectures that are not ours, as their headers are named.
+const OTHER_ARCHITECTURES: [&str; 9] = [
+    "psa.p4",
+    "pna.p4",
+    "dpdk",
+    "ebpf_model.p4",
+    "ubpf_model.p4",
+    "xdp_model.p4",
+    "tc/",
+    "tofino",
+    "tna.p4",
+];
+
+/// What is to be done, and what is left out.
+#[derive(Debug)]
+pub struct Checkout {
+    /// In the order in which they are told of.
+    pub samples: Vec<Sample>,
+    /// Why samples of the error folders are left out: reason and number.
+    pub skipped: BTreeMap<&'static str, usize>,
+}
+
+/// Reads the lists and folders of a checkout.
+pub fn read(root: &Path) -> Result<Checkout, Failure> {
+    let path = root.join(LISTS);
+    let text = fs::read_to_string(&path).map_err(|error| {
+        Failure::new(format!(
+            "{}: {error}; expected the root of a checkout of p4c",
+            path.display()
+        ))
+    })?;
+    let mut lists = Lists::new(root);
+    cmake::evaluate(&text, |call, variables| lists.call(call, variables));
+    if lists.accepted.is_empty() {
+        return Err(Failure::in_file(
+            &path,
+            &"no test of v1model found: expected lists of tests with p4c_add_tests",
+        ));
+    }
+    let expected_failures = std::mem::take(&mut lists.expected_failures);
+    let mut samples: Vec<Sample> = lists
+        .accepted
+        .iter()
+        .filter(|program| !expected_failures.contains(*program) && !is_to_be_refused(program))
+        .map(|program| Sample::new(root, program, Check::Accepted))
+        .collect();
+    let mut skipped = BTreeMap::new();
+    for folder in ERRORS {
+        for program in files(root, folder, "p4")? {
+            match to_be_refused(root, &program)? {
+                Ok(check) => samples.push(Sample::new(root, &program, check)),
+                Err(reason) => *skipped.entry(reason).or_default() += 1,
+            }
+        }
+    }
+    samples.extend(packet_tests(root, &lists.accepted)?);
+    Ok(Checkout { samples, skipped })
+}
+
+/// Tests of v1model as they are listed.
+struct Lists<'r> {
+    root: &'r Path,
+    /// Programs by their path below the root.
+    accepted: BTreeSet<String>,
+    expected_failures: BTreeSet<String>,
+}
+
+impl<'r> Lists<'r> {
+    fn new(root: &'r Path) -> Self {
+        Self {
+            root,
+            accepted: BTreeSet::new(),
+            expected_failures: BTreeSet::new(),
+        }
+    }
+
+    fn call(&mut self, call: &cmake::Call, variables: &mut Variables) {
+        match (call.name.as_str(), call.args.as_slice()) {
+            ("p4c_find_tests", [patterns, out, filters @ ..]) => {
+                let found = self.find(patterns, filters);
+                variables.set(&out.concat(), found.into_iter().collect());
+            }
+            ("p4c_add_tests", [_, driver, suites, expected_failures, flags @ ..]) => {
+                let is_driver = driver.concat().ends_with(DRIVER);
+                let flags = flags.concat().concat();
+                let is_ours = !flags.contains("--arch") || flags.contains("--arch v1model");
+                if is_driver && is_ours {
+                    let programs = self.find(suites, &[]);
+                    self.accepted.extend(programs);
+                    let failures = self.find(expected_failures, &[]);
+                    self.expected_failures.extend(failures);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The P4_16 programs that some pattern names and whose text every filter lets through.
+    fn find(&self, patterns: &Argument, filters: &[Argument]) -> BTreeSet<String> {
+        let wanted: Vec<(bool, String)> = filters
+            .chunks(2)
+            .filter_map(|pair| Some((pair[0].concat() == "INCLUDE", pair.get(1)?.concat())))
+            .collect();
+        // A variable of other variables may hold several patterns in one item.
+        let patterns = patterns.iter().flat_map(|item| item.split(';'));
+        patterns
+            .flat_map(|pattern| expand(self.root, pattern.strip_prefix(ROOT).unwrap_or(pattern)))
+            .filter(|program| !program.contains("p4_14"))
+            .filter(|program| {
+                wanted.is_empty()
+                    || fs::read_to_string(self.root.join(program)).is_ok_and(|text| {
+                        let lets_through = |(is_include, pattern): &(bool, String)| {
+                            has_line(&text, pattern) == *is_include
+                        };
+                        wanted.iter().all(lets_through)
+                    })
+            })
+            .collect()
+    }
+}
+
+/// Whether a line has the pieces of a pattern `a.*b` in this order. These are all the regular
+/// expressions that the lists use; a dot for itself matches itself.
+fn has_line(text: &str, pattern: &str) -> bool {
+    text.lines().any(|line| {
+        let mut rest = Some(line);
+        for piece in pattern.split(".*") {
+            rest = rest.and_then(|rest| Some(rest.split_once(piece)?.1));
+        }
+        rest.is_some()
+    })
+}
+
+/// The files below the root that a path with `*` in its parts names, sorted.
+fn expand(root: &Path, pattern: &str) -> Vec<String> {
+    let mut found = vec![String::new()];
+    for part in pattern.split('/') {
+        let below = |folder: &String| -> Vec<String> {
+            let path = |name: &str| match folder.is_empty() {
+                true => name.to_owned(),
+                false => format!("{folder}/{name}"),
+            };
+            if !part.contains('*') {
+                return vec![path(part)];
+            }
+            let names = names(&root.join(folder)).into_iter();
+            let fitting = names.filter(|name| fits(part, name));
+            fitting.map(|name| path(&name)).collect()
+        };
+        found = found.iter().flat_map(below).collect();
+    }
+    found.retain(|path| root.join(path).is_file());
+    found
+}
+
+/// Names in a folder, sorted; none where it is not there.
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    names.sort();
+    names
+}
+
+/// Whether a name is what a pattern with `*` says.
+fn fits(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((before, rest)) => name.strip_prefix(before).is_some_and(|behind| {
+            let mut ends = (0..=behind.len()).filter(|at| behind.is_char_boundary(*at));
+            ends.any(|at| fits(rest, &behind[at..]))
+        }),
+    }
+}
+
+/// Files of an extension in a folder, by their path below the root, sorted.
+fn files(root: &Path, folder: &str, extension: &str) -> Result<Vec<String>, Failure> {
+    let path = root.join(folder);
+    if !path.is_dir() {
+        return Err(Failure::in_file(&path, &"no such folder in the checkout"));
+    }
+    Ok(expand(root, &format!("{folder}/*.{extension}")))
+}
+
+fn is_to_be_refused(program: &str) -> bool {
+    ERRORS.iter().any(|folder| program.starts_with(folder))
+}
+
+fn read_text(path: &Path) -> Result<String, Failure> {
+    let bytes = fs::read(path).map_err(|error| Failure::in_file(path, &error))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// What is expected of a sample in an error folder, or why it is left out.
+fn to_be_refused(root: &Path, program: &str) -> Result<Result<Check, &'static str>, Failure> {
+    let path = root.join(program);
+    let includes_other = read_text(&path)?
+        .lines()
+        .filter(|line| line.trim_start().starts_with("#include") || line.contains("include"))
+        .filter(|line| line.trim_start().starts_with('#'))
+        .any(|line| OTHER_ARCHITECTURES.iter().any(|name| line.contains(name)));
+    if includes_other {
+        return Ok(Err("another architecture"));
+    }
+    let golden = golden_path(&path);
+    if !golden.exists() {
+        return Ok(Ok(Check::Refused { errors: None }));
+    }
+    let errors = golden::errors(&read_text(&golden)?);
+    Ok(match errors.is_empty() {
+        true => Err("p4c accepts it: its golden message has no error"),
+        false => Ok(Check::Refused {
+            errors: Some(errors),
+        }),
+    })
+}
+
+/// `folder/name.p4` has its message in `folder_outputs/name.p4-stderr`.
+fn golden_path(program: &Path) -> PathBuf {
+    let mut folder = program
+        .parent()
+        .unwrap_or(Path::new(""))
+        .as_os_str()
+        .to_owned();
+    folder.push("_outputs");
+    let mut name = program.file_name().unwrap_or_default().to_owned();
+    name.push("-stderr");
+    PathBuf::from(folder).join(name)
+}
+
+/// Tests beside the samples that are listed, and beside every other v1model program of their
+/// folders.
+fn packet_tests(root: &Path, listed: &BTreeSet<String>) -> Result<Vec<Sample>, Failure> {
+    let folders: BTreeSet<&str> = listed
+        .iter()
+        .filter(|program| !is_to_be_refused(program))
+        .filter_map(|program| Some(program.rsplit_once('/')?.0))
+        .collect();
+    let mut tests = Vec::new();
+    for folder in folders {
+        for test in files(root, folder, "stf")? {
+            let program = format!("{}.p4", test.trim_end_matches(".stf"));
+            let path = root.join(&program);
+            let is_ours = listed.contains(&program)
+                || (path.is_file() && has_line(&read_text(&path)?, "include.*v1model.p4"));
+            if is_ours {
+                tests.push(Sample::new(root, &test, Check::Packets { program: path }));
+            }
+        }
+    }
+    Ok(tests)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_any_part_of_a_name() {
+        assert!(fits("*-bmv2.p4", "a-bmv2.p4"));
+        assert!(fits("fabric_*", "fabric_"));
+        assert!(fits("a*b*c", "a1b2b3c"));
+        assert!(!fits("*.p4", "a.p4i"));
+        assert!(!fits("a*", "ba"));
+    }
+
+    #[test]
+    fn a_pattern_is_looked_for_in_one_line() {
+        assert!(has_line(
+            "x\n#include <v1model.p4>\n",
+            "include.*v1model.p4"
+        ));
+        assert!(!has_line("include\nv1model.p4", "include.*v1model.p4"));
+    }
+}

@@ -1,0 +1,91 @@
+//! The known failures: the table of docs/conformance.md, which has no other home.
+
+use std::collections::BTreeMap;
+
+use super::Kind;
+
+/// The document that this binary was built with.
+const DOCUMENT: &str = include_str!("../../../../docs/conformance.md");
+/// The heading over the table.
+const HEADING: &str = "## Known failures";
+
+/// Samples that are known to fail, each with its reason.
+#[derive(Debug, Default)]
+pub struct Known(BTreeMap<(Kind, String), String>);
+
+impl Known {
+    /// The table that this binary was built with.
+    ///
+    /// # Errors
+    /// A row that is not understood.
+    pub fn built_in() -> Result<Self, String> {
+        Self::read(DOCUMENT)
+    }
+
+    /// Reads `| check | sample | reason |` under the heading.
+    ///
+    /// # Errors
+    /// A row that is not understood.
+    pub fn read(document: &str) -> Result<Self, String> {
+        let mut known = BTreeMap::new();
+        let lines = document
+            .lines()
+            .skip_while(|line| line.trim() != HEADING)
+            .skip(1)
+            .take_while(|line| !line.starts_with("## "));
+        // A table begins with its titles and a rule.
+        for row in lines.filter(|line| line.starts_with('|')).skip(2) {
+            let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+            let [check, sample, reason] = cells[..] else {
+                return Err(format!(
+                    "expected three columns (check, sample, reason), found \"{row}\""
+                ));
+            };
+            let kind = Kind::ALL.into_iter().find(|kind| kind.name() == check);
+            let kind = kind.ok_or_else(|| {
+                format!("expected accepted, errors or stf, found \"{check}\" in \"{row}\"")
+            })?;
+            if reason.is_empty() {
+                return Err(format!("expected a reason in \"{row}\""));
+            }
+            let sample = sample.trim_matches('`').to_owned();
+            known.insert((kind, sample), reason.to_owned());
+        }
+        Ok(Self(known))
+    }
+
+    /// Why a sample is known to fail.
+    pub fn reason(&self, kind: Kind, sample: &str) -> Option<&str> {
+        let reason = self.0.get(&(kind, sample.to_owned()));
+        reason.map(String::as_str)
+    }
+
+    /// Every entry.
+    pub fn entries(&self) -> impl Iterator<Item = (Kind, &str)> {
+        self.0.keys().map(|(kind, sample)| (*kind, sample.as_str()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_document_is_understood() {
+        Known::built_in().unwrap();
+    }
+
+    #[test]
+    fn a_row_is_a_check_a_sample_and_a_reason() {
+        let table = "| check | sample | reason |\n|---|---|---|\n";
+        let text =
+            |rows: &str| format!("| a | b |\n\n{HEADING}\n\ntext\n\n{table}{rows}\n## more\n|x|\n");
+        let known = Known::read(&text("| stf | `a/b.stf` | because |\n")).unwrap();
+        assert_eq!(known.reason(Kind::Stf, "a/b.stf"), Some("because"));
+        assert_eq!(known.reason(Kind::Errors, "a/b.stf"), None);
+        assert_eq!(known.entries().count(), 1);
+        assert!(Known::read(&text("| stf | a |\n")).is_err());
+        assert!(Known::read(&text("| other | a | b |\n")).is_err());
+        assert!(Known::read(&text("| stf | a | |\n")).is_err());
+    }
+}

@@ -1,0 +1,165 @@
+//! The corpus of a p4c checkout, run through our compiler and switch: `reprise conformance`.
+//!
+//! `checkout` says what there is to do, `pool` has it done by processes of their own (`worker`),
+//! `known` is the table of docs/conformance.md, `report` counts. docs/conformance.md says what
+//! each check asks for.
+
+mod checkout;
+mod cmake;
+mod golden;
+mod known;
+mod pool;
+mod report;
+mod worker;
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+pub use checkout::Checkout;
+pub use known::Known;
+pub use pool::{Pool, run};
+pub use report::Report;
+pub use worker::work;
+
+use crate::failure::Failure;
+use golden::{Place, Places};
+
+/// Reads a checkout's lists.
+///
+/// # Errors
+/// A file or folder that is not there.
+pub fn checkout(root: &Path) -> Result<Checkout, Failure> {
+    checkout::read(root)
+}
+
+/// A sample and what is expected of it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Sample {
+    /// Its path below `testdata`.
+    pub name: String,
+    pub path: PathBuf,
+    pub check: Check,
+}
+
+impl Sample {
+    fn new(root: &Path, below_root: &str, check: Check) -> Self {
+        let name = below_root.strip_prefix("testdata/").unwrap_or(below_root);
+        Self {
+            name: name.to_owned(),
+            path: root.join(below_root),
+            check,
+        }
+    }
+}
+
+/// What is expected.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Check {
+    /// The program compiles.
+    Accepted,
+    /// The program is refused, where p4c has an error; `None`: p4c's message is not kept.
+    Refused { errors: Option<Vec<Places>> },
+    /// The packet test passes on our switch with our compiler's output.
+    Packets { program: PathBuf },
+}
+
+/// The checks by the name that `--only` and the table of known failures have for them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Programs that p4c's BMv2 back end accepts.
+    Accepted,
+    /// Programs that p4c refuses.
+    Errors,
+    /// Packet tests.
+    Stf,
+}
+
+impl Kind {
+    pub const ALL: [Self; 3] = [Self::Accepted, Self::Errors, Self::Stf];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Accepted => "accepted",
+            Self::Errors => "errors",
+            Self::Stf => "stf",
+        }
+    }
+}
+
+impl Check {
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Accepted => Kind::Accepted,
+            Self::Refused { .. } => Kind::Errors,
+            Self::Packets { .. } => Kind::Stf,
+        }
+    }
+}
+
+/// What a sample came to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Verdict {
+    /// As expected.
+    Passed,
+    /// Refused, and where: on p4c's first place, on its line, or elsewhere.
+    Refused { place: Hit, ours: String },
+    /// Not as expected: why.
+    Failed(String),
+}
+
+/// Where our errors are, against p4c's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Hit {
+    /// Our first error is where one of p4c's begins, or p4c names no place.
+    First,
+    /// One of our errors is where one of p4c's begins, or our first one at a further place of
+    /// one.
+    Line,
+    /// Neither.
+    Elsewhere,
+    /// p4c's message is not kept.
+    Unknown,
+}
+
+/// Compares the places of our errors, in their order, with p4c's.
+fn hit(ours: &[Place], theirs: &[Places]) -> Hit {
+    let begins = |place: &Place| theirs.iter().any(|error| error.first() == Some(place));
+    let Some(first) = ours.first() else {
+        return Hit::Elsewhere;
+    };
+    let has_no_place = theirs.iter().any(Vec::is_empty);
+    if begins(first) || has_no_place && theirs.len() == 1 {
+        Hit::First
+    } else if ours.iter().any(begins) || theirs.iter().any(|error| error.contains(first)) {
+        Hit::Line
+    } else {
+        Hit::Elsewhere
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(lines: &[u32]) -> Places {
+        let place = |line: &u32| Place {
+            file: "a.p4".into(),
+            line: *line,
+        };
+        lines.iter().map(place).collect()
+    }
+
+    #[test]
+    fn our_errors_are_held_against_the_places_of_theirs() {
+        let theirs = [places(&[3, 1]), places(&[8])];
+        assert_eq!(hit(&places(&[8, 9]), &theirs), Hit::First);
+        assert_eq!(hit(&places(&[2, 3]), &theirs), Hit::Line);
+        assert_eq!(hit(&places(&[1]), &theirs), Hit::Line);
+        assert_eq!(hit(&places(&[2, 1]), &theirs), Hit::Elsewhere);
+        assert_eq!(hit(&places(&[5]), &[places(&[])]), Hit::First);
+        assert_eq!(hit(&[], &theirs), Hit::Elsewhere);
+    }
+}

@@ -1,0 +1,185 @@
+//! A line a sample, totals at the end.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{Hit, Kind, Known, Sample, Verdict};
+
+/// What all samples came to.
+pub struct Report<'k> {
+    known: &'k Known,
+    totals: BTreeMap<Kind, Total>,
+    /// Entries of the table that passed.
+    stale: Vec<String>,
+    lines: Vec<Value>,
+}
+
+/// Numbers of one check.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Total {
+    /// Samples.
+    pub n: usize,
+    /// Those that are as expected.
+    pub passed: usize,
+    /// Those that are not, and are in the table.
+    pub known: usize,
+    /// Refused ones with an error of p4c's to compare with.
+    pub with_place: usize,
+    /// Those refused on p4c's line.
+    pub on_line: usize,
+    /// Those whose first error is where one of p4c's begins.
+    pub on_first: usize,
+}
+
+impl Total {
+    /// Failed and not in the table.
+    pub fn unexpected(&self) -> usize {
+        self.n - self.passed - self.known
+    }
+}
+
+impl<'k> Report<'k> {
+    pub fn new(known: &'k Known) -> Self {
+        Self {
+            known,
+            totals: BTreeMap::new(),
+            stale: Vec::new(),
+            lines: Vec::new(),
+        }
+    }
+
+    /// Counts a sample and gives its line.
+    pub fn add(&mut self, sample: &Sample, verdict: &Verdict, took: Duration) -> String {
+        let kind = sample.check.kind();
+        let total = self.totals.entry(kind).or_default();
+        total.n += 1;
+        let reason = self.known.reason(kind, &sample.name);
+        let (word, text) = match verdict {
+            Verdict::Passed => {
+                total.passed += 1;
+                ("pass", String::new())
+            }
+            Verdict::Refused { place, ours } => {
+                total.passed += 1;
+                total.with_place += usize::from(*place != Hit::Unknown);
+                total.on_line += usize::from(matches!(place, Hit::First | Hit::Line));
+                total.on_first += usize::from(*place == Hit::First);
+                match place {
+                    Hit::Elsewhere => ("elsewhere", ours.clone()),
+                    _ => ("pass", String::new()),
+                }
+            }
+            Verdict::Failed(message) => match reason {
+                Some(reason) => {
+                    total.known += 1;
+                    ("known", format!("{message} [{reason}]"))
+                }
+                None => ("FAIL", message.clone()),
+            },
+        };
+        let is_stale = reason.is_some() && !matches!(verdict, Verdict::Failed(_));
+        if is_stale {
+            self.stale.push(format!("{} {}", kind.name(), sample.name));
+        }
+        self.lines.push(json!({
+            "check": kind,
+            "sample": sample.name,
+            "result": word.to_ascii_lowercase(),
+            "message": text,
+            "known": reason,
+            "took_ms": u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+        }));
+        let line = format!("{word:9} {:8} {}", kind.name(), sample.name);
+        match text.is_empty() {
+            true => line,
+            false => format!("{line}: {text}"),
+        }
+    }
+
+    /// Entries that name a sample of the checks that were done, and passed or is not there.
+    pub fn stale(&self, samples: &[Sample], is_whole: bool) -> Vec<String> {
+        let mut stale = self.stale.clone();
+        if is_whole {
+            let has = |kind: Kind, name: &str| {
+                samples
+                    .iter()
+                    .any(|sample| sample.check.kind() == kind && sample.name == name)
+            };
+            let entries = self.known.entries();
+            let done = entries.filter(|(kind, _)| self.totals.contains_key(kind));
+            let missing = done.filter(|(kind, name)| !has(*kind, name));
+            stale.extend(
+                missing.map(|(kind, name)| format!("{} {name} (no such sample)", kind.name())),
+            );
+        }
+        stale
+    }
+
+    /// Samples that failed and are not in the table.
+    pub fn unexpected(&self) -> usize {
+        self.totals.values().map(Total::unexpected).sum()
+    }
+
+    /// The totals as lines.
+    pub fn totals(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for (kind, total) in &self.totals {
+            let what = match kind {
+                Kind::Accepted => "programs compile",
+                Kind::Errors => "wrong programs are refused",
+                Kind::Stf => "packet tests pass",
+            };
+            lines.push(format!(
+                "{:8} {} {what}; {} known failures, {} unexpected",
+                kind.name(),
+                share(total.passed, total.n),
+                total.known,
+                total.unexpected()
+            ));
+            if total.with_place > 0 {
+                lines.push(format!(
+                    "         {} on p4c's line, {} with the first error there",
+                    share(total.on_line, total.with_place),
+                    share(total.on_first, total.with_place)
+                ));
+            }
+        }
+        lines
+    }
+
+    /// Everything as one document.
+    pub fn json(&self, stale: &[String]) -> Value {
+        let total = |total: &Total| {
+            json!({
+                "samples": total.n,
+                "passed": total.passed,
+                "known": total.known,
+                "unexpected": total.unexpected(),
+                "with_place": total.with_place,
+                "on_line": total.on_line,
+                "on_first": total.on_first,
+            })
+        };
+        let totals = self
+            .totals
+            .iter()
+            .map(|(kind, t)| (kind.name().to_owned(), total(t)));
+        json!({
+            "samples": self.lines,
+            "totals": totals.collect::<serde_json::Map<_, _>>(),
+            "stale": stale,
+        })
+    }
+}
+
+/// `3 of 4 (75.0 %)`, rounded down: 100 % is all.
+fn share(part: usize, whole: usize) -> String {
+    let per_mille = (part * 1_000).checked_div(whole).unwrap_or(1_000);
+    format!(
+        "{part} of {whole} ({}.{} %)",
+        per_mille / 10,
+        per_mille % 10
+    )
+}

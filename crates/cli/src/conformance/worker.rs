@@ -1,0 +1,135 @@
+//! What a worker does: a sample on a line of standard input, its verdict on a line of standard
+//! output. A process of its own, so that a sample that crashes, hangs or fills the memory takes
+//! nothing else with it.
+
+use std::io::{BufRead, Write, stdin, stdout};
+use std::panic::catch_unwind;
+use std::path::Path;
+
+use p4_compiler::{Diagnostic, Options, Severity};
+
+use super::golden::Place;
+use super::{Check, Hit, Sample, Verdict, hit};
+use crate::failure::Failure;
+
+/// Serves samples until the input ends.
+pub fn work() -> Result<(), Failure> {
+    for line in stdin().lock().lines() {
+        let sample: Sample = serde_json::from_str(&line?)?;
+        let verdict = catch_unwind(|| judge(&sample))
+            .unwrap_or_else(|panic| Verdict::Failed(format!("panic: {}", message(&*panic))));
+        let mut out = stdout().lock();
+        serde_json::to_writer(&mut out, &verdict)?;
+        out.write_all(b"\n")?;
+        out.flush()?;
+    }
+    Ok(())
+}
+
+/// What a panic says.
+fn message(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "without a message".to_owned())
+}
+
+fn judge(sample: &Sample) -> Verdict {
+    match &sample.check {
+        Check::Accepted => match compile(&sample.path) {
+            Ok(_) => Verdict::Passed,
+            Err(message) => Verdict::Failed(message),
+        },
+        Check::Refused { errors } => match diagnostics(&sample.path) {
+            Ok((true, _)) => Verdict::Failed("accepted".to_owned()),
+            Ok((false, ours)) => Verdict::Refused {
+                place: errors
+                    .as_ref()
+                    .map_or(Hit::Unknown, |theirs| hit(&places(&ours), theirs)),
+                ours: first_error(&ours),
+            },
+            Err(message) => Verdict::Failed(message),
+        },
+        Check::Packets { program } => packets(program, &sample.path),
+    }
+}
+
+fn packets(program: &Path, test: &Path) -> Verdict {
+    let commands = std::fs::read_to_string(test)
+        .map_err(|error| error.to_string())
+        .and_then(|text| stf::parse(&text).map_err(|error| error.to_string()));
+    let loaded = stf::load(program, &Options::default()).map_err(|error| error.to_string());
+    let outcome = match (commands, loaded) {
+        (Ok(commands), Ok(program)) => stf::run(program, &commands, None),
+        (Err(error), _) | (_, Err(error)) => return Verdict::Failed(error),
+    };
+    match outcome.failures.split_first() {
+        None => Verdict::Passed,
+        Some((first, others)) => {
+            let first = first.to_string();
+            let mut lines = first.lines();
+            let mut message = lines.next().unwrap_or_default().to_owned();
+            if !others.is_empty() {
+                message.push_str(&format!(" (and {} more)", others.len()));
+            }
+            Verdict::Failed(message)
+        }
+    }
+}
+
+/// Whether the program compiles, and what the compiler says.
+fn diagnostics(path: &Path) -> Result<(bool, Vec<Diagnostic>), String> {
+    let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
+    let text = String::from_utf8(bytes).map_err(|error| error.to_string())?;
+    let provider = |path: &str| std::fs::read_to_string(path).ok();
+    let name = path.display().to_string();
+    let output = p4_compiler::compile(&name, &text, &provider, &Options::default());
+    Ok((output.bmv2_json.is_some(), output.diagnostics))
+}
+
+fn compile(path: &Path) -> Result<(), String> {
+    match diagnostics(path)? {
+        (true, _) => Ok(()),
+        (false, ours) => Err(first_error(&ours)),
+    }
+}
+
+fn errors(diagnostics: &[Diagnostic]) -> impl Iterator<Item = &Diagnostic> {
+    diagnostics
+        .iter()
+        .filter(|diagnostic| diagnostic.severity == Severity::Error)
+}
+
+fn first_error(diagnostics: &[Diagnostic]) -> String {
+    errors(diagnostics).next().map_or_else(
+        || "refused without an error".to_owned(),
+        |first| {
+            format!(
+                "{}:{}: {}: {}",
+                first.file_name(),
+                first.line,
+                first.code,
+                first.message
+            )
+        },
+    )
+}
+
+/// A file's name without its folder, as p4c's messages have it.
+trait FileName {
+    fn file_name(&self) -> &str;
+}
+
+impl FileName for Diagnostic {
+    fn file_name(&self) -> &str {
+        self.file.rsplit('/').next().unwrap_or(&self.file)
+    }
+}
+
+fn places(diagnostics: &[Diagnostic]) -> Vec<Place> {
+    errors(diagnostics)
+        .map(|diagnostic| Place {
+            file: diagnostic.file_name().to_owned(),
+            line: diagnostic.line,
+        })
+        .collect()
+}

@@ -1,0 +1,32 @@
+//! STF, the "simple test format" of p4c's corpus: a program's tables, frames in, frames expected.
+//!
+//! One command a line, `#` begins a comment. What p4c's driver for simple_switch understands is
+//! understood here; [`Command`] lists it with what is ours beyond it. docs/conformance.md is the
+//! reader's version.
+//!
+//! ```text
+//! add TABLE [PRIORITY] KEY:MATCH ... ACTION(PARAM:VALUE, ...) [= ID]    a higher priority wins
+//! setdefault TABLE ACTION(PARAM:VALUE, ...)      remove all
+//! packet PORT HEX                                expect PORT [HEX]
+//! no_packet                                      wait [MILLISECONDS]
+//! ```
+//!
+//! A test has no sockets and no clock: [`run`] gives each frame to a new switch of its own and
+//! takes what leaves before the next command; `wait` moves virtual time.
+
+mod command;
+mod difference;
+mod frames;
+mod lex;
+mod names;
+mod number;
+mod parse;
+mod program;
+mod run;
+
+pub use command::{Command, Comparison, Counted, Expected, Match, Named};
+pub use difference::Difference;
+pub use frames::Failure;
+pub use parse::{ParseError, parse};
+pub use program::{ProgramError, load, program_beside};
+pub use run::{Outcome, run};

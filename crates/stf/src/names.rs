@@ -1,0 +1,123 @@
+//! Which table, action or key field a test means. Names may leave out leading parts where the
+//! rest is unique.
+
+use dataplane::KeyField;
+
+/// What is not found, or not the only one.
+pub(crate) type Found<T> = Result<T, String>;
+
+/// The one name that is wanted; else the only one that ends with it after a dot; else, as p4c's
+/// driver has it, the only one that ends with it anywhere.
+pub(crate) fn find<'n, T: Copy>(
+    kind: &str,
+    wanted: &str,
+    names: impl Iterator<Item = (T, &'n str)>,
+) -> Found<T> {
+    let names: Vec<(T, &str)> = names.collect();
+    let suffix = format!(".{wanted}");
+    let tests: [&dyn Fn(&str) -> bool; 3] = [
+        &|name| name == wanted,
+        &|name| name.ends_with(&suffix),
+        &|name| name.ends_with(wanted),
+    ];
+    for is_it in tests {
+        let mut found = names.iter().filter(|(_, name)| is_it(name));
+        match (found.next(), found.next()) {
+            (None, _) => {}
+            (Some((id, _)), None) => return Ok(*id),
+            (Some((_, one)), Some((_, other))) => {
+                return Err(format!(
+                    "{kind} \"{wanted}\" may be \"{one}\" or \"{other}\""
+                ));
+            }
+        }
+    }
+    let known: Vec<String> = names
+        .iter()
+        .map(|(_, name)| format!("\"{name}\""))
+        .collect();
+    Err(match known.is_empty() {
+        true => format!("no {kind} \"{wanted}\", there is none at all"),
+        false => format!("no {kind} \"{wanted}\", there is {}", known.join(", ")),
+    })
+}
+
+/// Where in a key a field is. Beyond names as they are: `h$0.f` is `h[0].f`, and the validity of
+/// a header is `h`, `h.valid`, `h.$valid$` or `h.isValid()`.
+pub(crate) fn key_field(wanted: &str, fields: &[KeyField]) -> Found<usize> {
+    let wanted = with_brackets(wanted);
+    let plain: Vec<String> = fields.iter().map(|field| bare(&field.name)).collect();
+    let names = || plain.iter().map(String::as_str).enumerate();
+    find("key field", &bare(&wanted), names())
+}
+
+/// `h$0.f` as `h[0].f`.
+fn with_brackets(name: &str) -> String {
+    for (at, _) in name.rmatch_indices('$') {
+        let rest = &name[at + 1..];
+        let n_digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        if n_digits > 0 {
+            let (index, behind) = rest.split_at(n_digits);
+            return format!("{}[{index}]{behind}", &name[..at]);
+        }
+    }
+    name.to_owned()
+}
+
+/// The name of a field as it is compared; every way to name a header's validity is one.
+fn bare(name: &str) -> String {
+    let endings = [".$valid$", ".isValid()", ".valid"];
+    if let Some(header) = endings.iter().find_map(|ending| name.strip_suffix(ending)) {
+        return header.to_owned();
+    }
+    name.strip_suffix('$').unwrap_or(name).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dataplane::MatchKind;
+
+    fn key(names: &[&str]) -> Vec<KeyField> {
+        let field = |name: &&str| KeyField {
+            name: (*name).to_owned(),
+            kind: MatchKind::Exact,
+            width_bits: 8,
+        };
+        names.iter().map(field).collect()
+    }
+
+    #[test]
+    fn the_shortest_name_that_is_unique_will_do() {
+        let names = ["c.t", "d.t", "d.xt", "e.u"];
+        let wanted = |name| find("table", name, names.into_iter().enumerate());
+        assert_eq!(wanted("d.t"), Ok(1));
+        assert_eq!(wanted("xt"), Ok(2));
+        assert_eq!(wanted("u"), Ok(3));
+        assert_eq!(wanted(".u"), Ok(3));
+        assert_eq!(
+            wanted("t").unwrap_err(),
+            "table \"t\" may be \"c.t\" or \"d.t\""
+        );
+        assert!(
+            wanted("v")
+                .unwrap_err()
+                .contains("no table \"v\", there is")
+        );
+    }
+
+    #[test]
+    fn a_stack_element_and_a_validity_have_several_names() {
+        let fields = key(&["extra[0].h", "hdr.ipv4.$valid$", "hdr.ipv6.isValid()"]);
+        assert_eq!(key_field("extra$0.h", &fields), Ok(0));
+        for name in [
+            "hdr.ipv4.valid",
+            "ipv4.$valid$",
+            "hdr.ipv4",
+            "ipv4.isValid()",
+        ] {
+            assert_eq!(key_field(name, &fields), Ok(1), "{name}");
+        }
+        assert_eq!(key_field("ipv6.valid", &fields), Ok(2));
+    }
+}

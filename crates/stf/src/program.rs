@@ -1,0 +1,103 @@
+//! The program that a test is for.
+
+use std::path::{Path, PathBuf};
+
+use dataplane::{LoadError, Program};
+use p4_compiler::{Diagnostic, Options, Severity};
+use thiserror::Error;
+
+/// Why there is no program.
+#[derive(Debug, Error)]
+pub enum ProgramError {
+    /// Not read.
+    #[error("{path}: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// Not compiled.
+    #[error("{path}: not compiled, {}", summary(.diagnostics))]
+    Compile {
+        /// The P4 source.
+        path: PathBuf,
+        /// Errors and warnings.
+        diagnostics: Vec<Diagnostic>,
+    },
+    /// Not taken by the switch.
+    #[error("{path}: {source}")]
+    Load {
+        /// The P4 source or JSON.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: LoadError,
+    },
+}
+
+/// The first error of several.
+fn summary(diagnostics: &[Diagnostic]) -> String {
+    let mut errors = diagnostics
+        .iter()
+        .filter(|diagnostic| diagnostic.severity == Severity::Error);
+    errors.next().map_or_else(String::new, |first| {
+        let Diagnostic {
+            line,
+            column,
+            code,
+            message,
+            ..
+        } = first;
+        format!("{line}:{column}: {code}: {message}")
+    })
+}
+
+/// Reads and loads BMv2 JSON (`.json`), or compiles and loads P4 source.
+///
+/// # Errors
+/// What could not be read, compiled or loaded.
+pub fn load(path: &Path, options: &Options) -> Result<Program, ProgramError> {
+    let text = std::fs::read_to_string(path).map_err(|source| ProgramError::Read {
+        path: path.into(),
+        source,
+    })?;
+    let loaded = if path
+        .extension()
+        .is_some_and(|extension| extension == "json")
+    {
+        Program::from_json_str(&text)
+    } else {
+        Program::from_json_str(&compile(path, &text, options)?)
+    };
+    loaded.map_err(|source| ProgramError::Load {
+        path: path.into(),
+        source,
+    })
+}
+
+/// The JSON as text: what is loaded has gone the way that it goes to a switch.
+fn compile(path: &Path, text: &str, options: &Options) -> Result<String, ProgramError> {
+    let provider = |path: &str| std::fs::read_to_string(path).ok();
+    let output = p4_compiler::compile(&path.display().to_string(), text, &provider, options);
+    let json = output
+        .bmv2_json
+        .and_then(|json| serde_json::to_string(&json).ok());
+    json.ok_or_else(|| ProgramError::Compile {
+        path: path.into(),
+        diagnostics: output.diagnostics,
+    })
+}
+
+/// Loads the program beside a test: `.p4` by way of the compiler, else `.json`.
+///
+/// # Errors
+/// As [`load`].
+pub fn program_beside(stf: &Path) -> Result<Program, ProgramError> {
+    let p4 = stf.with_extension("p4");
+    let path = if p4.exists() {
+        p4
+    } else {
+        stf.with_extension("json")
+    };
+    load(&path, &Options::default())
+}

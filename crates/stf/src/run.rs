@@ -1,0 +1,566 @@
+//! Commands to a switch.
+
+use std::collections::HashMap;
+
+use dataplane::{
+    ActionCall, CloneSession, CounterId, CounterValue, KeyField, MatchField, MatchKind,
+    MulticastGroup, Nanos, PortId, Program, RegisterId, Replica, Switch, SwitchConfig, TableEntry,
+    TableId, TraceSink,
+};
+
+use crate::{
+    command::{Command, Comparison, Counted, Match, Named},
+    frames::{Failure, Frames},
+    names::{find, key_field},
+};
+
+/// Ports 0 to so many are there in every test, and those that it names.
+const N_PORTS: u16 = 64;
+/// Nanoseconds of a millisecond.
+const MS: Nanos = 1_000_000;
+
+type Done<T = ()> = Result<T, String>;
+
+/// A multicast node: its instance and ports.
+type McNode = (u16, Vec<u16>);
+
+/// An entry that has a name.
+type EntryOf = (TableId, Vec<MatchField>, i32);
+
+/// What a test came to.
+#[derive(Debug)]
+pub struct Outcome {
+    /// None: the test passed.
+    pub failures: Vec<Failure>,
+    /// Packets that were given.
+    pub n_packets: usize,
+    /// Frames that were expected.
+    pub n_expected: usize,
+}
+
+struct Runner {
+    switch: Switch,
+    now: Nanos,
+    frames: Frames,
+    nodes: Vec<McNode>,
+    entries: HashMap<String, EntryOf>,
+}
+
+/// Runs a test on a new switch. Every frame that leaves must be expected. A command that cannot
+/// be done ends the test.
+pub fn run(
+    program: Program,
+    commands: &[(usize, Command)],
+    trace: Option<Box<dyn TraceSink>>,
+) -> Outcome {
+    let mut switch = Switch::new(SwitchConfig::default());
+    let named = commands.iter().filter_map(|(_, command)| match command {
+        Command::Packet(port, _) | Command::Expect(port, _) => Some(*port),
+        _ => None,
+    });
+    for port in (0..N_PORTS).chain(named) {
+        switch.add_port(PortId(port));
+    }
+    switch.set_program(program);
+    switch.set_trace(trace);
+    let mut runner = Runner {
+        switch,
+        now: 0,
+        frames: Frames::default(),
+        nodes: Vec::new(),
+        entries: HashMap::new(),
+    };
+    let count = |is_it: fn(&Command) -> bool| commands.iter().filter(|(_, c)| is_it(c)).count();
+    let mut broken = None;
+    for (line, command) in commands {
+        if let Err(message) = runner.command(*line, command) {
+            broken = Some(Failure::new(*line, message));
+            break;
+        }
+    }
+    runner.switch.set_trace(None);
+    let is_broken = broken.is_some();
+    let mut failures = match is_broken {
+        true => runner.frames.failures,
+        false => {
+            let drops = drops(&runner.switch);
+            runner.frames.finish(|_| drops.clone())
+        }
+    };
+    failures.extend(broken);
+    Outcome {
+        failures,
+        n_packets: count(|command| matches!(command, Command::Packet(..))),
+        n_expected: count(|command| matches!(command, Command::Expect(..))),
+    }
+}
+
+/// Why packets did not leave, to say where one is missing.
+fn drops(switch: &Switch) -> String {
+    let drops: Vec<String> = switch
+        .counters()
+        .drops()
+        .filter(|(_, n)| *n > 0)
+        .map(|(reason, n)| format!("{reason} {n}"))
+        .collect();
+    match drops.is_empty() {
+        true => String::new(),
+        false => format!(" (dropped in the whole test: {})", drops.join(", ")),
+    }
+}
+
+impl Runner {
+    fn command(&mut self, line: usize, command: &Command) -> Done {
+        match command {
+            Command::Add { id, .. } => {
+                let (table, entry) = self.entry(command)?;
+                if let Some(id) = id {
+                    let named = (table, entry.key.clone(), entry.priority);
+                    self.entries.insert(id.clone(), named);
+                }
+                self.switch.insert_entry(table, entry).map_err(text)
+            }
+            Command::SetDefault {
+                table,
+                action,
+                args,
+            } => {
+                let table = self.table(table)?;
+                let call = self.call(table, action, args)?;
+                let set = self.switch.set_default_action(table, Some(call));
+                set.map_err(text)
+            }
+            Command::RemoveAll => self.remove_all(),
+            Command::Packet(port, frame) => {
+                self.packet(line, *port, frame);
+                Ok(())
+            }
+            Command::Expect(port, expected) => {
+                self.frames.expect(line, *port, expected.clone());
+                Ok(())
+            }
+            Command::NoPacket => {
+                self.frames.expect_none(line);
+                Ok(())
+            }
+            Command::Wait(ms) => {
+                self.now += ms * MS;
+                self.switch.handle_timeout(self.now);
+                self.collect(line);
+                Ok(())
+            }
+            other => self.state(other),
+        }
+    }
+
+    fn program(&self) -> Done<&Program> {
+        self.switch.program().ok_or_else(|| "no program".into())
+    }
+
+    fn table(&self, name: &str) -> Done<TableId> {
+        let tables = self.program()?.tables();
+        find(
+            "table",
+            name,
+            tables.map(|(id, info)| (id, info.name.as_str())),
+        )
+    }
+
+    fn call(&self, table: TableId, name: &str, args: &[Named<Vec<u8>>]) -> Done<ActionCall> {
+        let program = self.program()?;
+        let ids = program
+            .table_info(table)
+            .map_or(&[][..], |info| &info.actions);
+        let names = ids
+            .iter()
+            .filter_map(|id| Some((*id, program.action_info(*id)?.name.as_str())));
+        let action = find("action", name, names)?;
+        let info = program.action_info(action).ok_or("no such action")?;
+        let is_param = |name: &str| info.params.iter().any(|param| param.name == name);
+        if let Some((unknown, _)) = args.iter().find(|(name, _)| !is_param(name)) {
+            return Err(format!(
+                "action \"{}\" has no parameter \"{unknown}\"",
+                info.name
+            ));
+        }
+        let value = |param: &str| {
+            let found = args.iter().find(|(name, _)| name == param);
+            found
+                .map(|(_, value)| value.clone())
+                .ok_or_else(|| format!("no argument \"{param}\""))
+        };
+        let args: Done<Vec<_>> = info.params.iter().map(|param| value(&param.name)).collect();
+        Ok(ActionCall {
+            action,
+            args: args?,
+        })
+    }
+
+    fn entry(&self, command: &Command) -> Done<(TableId, TableEntry)> {
+        let Command::Add {
+            table,
+            priority,
+            key,
+            action,
+            args,
+            ..
+        } = command
+        else {
+            return Err("not an entry".into());
+        };
+        let table = self.table(table)?;
+        let action = self.call(table, action, args)?;
+        let info = self.program()?.table_info(table).ok_or("no such table")?;
+        let mut given: Vec<Option<&Match>> = vec![None; info.key.len()];
+        for (name, value) in key {
+            given[key_field(name, &info.key)?] = Some(value);
+        }
+        let fields = info.key.iter().zip(given);
+        let key: Done<Vec<_>> = fields
+            .map(|(field, value)| match_field(field, value))
+            .collect();
+        // A test counts priorities from 0, the switch from 1.
+        let priority = match info.has_priority() {
+            true => priority.unwrap_or(0) + 1,
+            false => 0,
+        };
+        let entry = TableEntry {
+            key: key?,
+            priority,
+            action,
+            is_const: false,
+            counter: CounterValue::default(),
+        };
+        Ok((table, entry))
+    }
+
+    fn remove_all(&mut self) -> Done {
+        let tables: Vec<TableId> = self.program()?.tables().map(|(id, _)| id).collect();
+        for table in tables {
+            for entry in self.switch.entries(table) {
+                if !entry.is_const {
+                    let deleted = self.switch.delete_entry(table, &entry.key, entry.priority);
+                    deleted.map_err(text)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn packet(&mut self, line: usize, port: u16, frame: &[u8]) {
+        self.switch.handle_frame(self.now, PortId(port), frame);
+        self.collect(line);
+    }
+
+    /// Takes what leaves.
+    fn collect(&mut self, line: usize) {
+        while let Some(transmit) = self.switch.poll_transmit(self.now) {
+            self.frames.left(line, transmit.port.0, transmit.frame);
+        }
+        while let Some(frame) = self.switch.poll_packet_in() {
+            let cpu_port = self.switch.config().cpu_port;
+            let port = cpu_port.map_or(u16::MAX, |port| port.0);
+            self.frames.left(line, port, frame);
+        }
+    }
+
+    fn register(&self, name: &str) -> Done<RegisterId> {
+        let register = self.program()?.register(name);
+        register.ok_or_else(|| format!("no register \"{name}\""))
+    }
+
+    fn counter(&self, name: &str) -> Done<CounterId> {
+        let counter = self.program()?.counter(name);
+        counter.ok_or_else(|| format!("no counter \"{name}\""))
+    }
+
+    /// Registers and counters.
+    fn state(&mut self, command: &Command) -> Done {
+        match command {
+            Command::RegisterWrite(name, index, value) => {
+                let register = self.register(name)?;
+                let written = self.switch.set_register_cell(register, *index, value);
+                written.map_err(text)
+            }
+            Command::RegisterReset(name) => {
+                let register = self.register(name)?;
+                for index in 0..self.switch.register_size(register) {
+                    let written = self.switch.set_register_cell(register, index, &[0]);
+                    written.map_err(text)?;
+                }
+                Ok(())
+            }
+            Command::RegisterRead(name, index) => {
+                let cell = self.switch.register_cell(self.register(name)?, *index);
+                cell.map(|_| ()).map_err(text)
+            }
+            Command::RegisterCheck(name, index, value) => self.register_check(name, *index, value),
+            Command::CounterWrite(name, index, packets, bytes) => {
+                let counter = self.counter(name)?;
+                let (packets, bytes) = (*packets, *bytes);
+                let value = CounterValue { packets, bytes };
+                let written = self.switch.set_counter_cell(counter, *index, value);
+                written.map_err(text)
+            }
+            Command::CounterRead(name, index) => {
+                let cell = self.switch.counter_cell(self.counter(name)?, *index);
+                cell.map(|_| ()).map_err(text)
+            }
+            Command::CheckCounter {
+                counter,
+                index,
+                counted,
+                comparison,
+                value,
+            } => {
+                let found = self.counted(counter, index)?;
+                check_count(counter, index, (*counted, *comparison, *value), found)
+            }
+            other => self.traffic(other),
+        }
+    }
+
+    fn register_check(&self, name: &str, index: u64, value: &[u8]) -> Done {
+        let cell = self.switch.register_cell(self.register(name)?, index);
+        let found = cell.map_err(text)?;
+        let zeros = value.iter().take_while(|byte| **byte == 0).count();
+        let wanted = match zeros == value.len() {
+            true => &[0][..],
+            false => &value[zeros..],
+        };
+        if found == wanted {
+            return Ok(());
+        }
+        Err(format!(
+            "register \"{name}\"[{index}]: expected {wanted:02x?}, found {found:02x?}"
+        ))
+    }
+
+    /// A counter's cell, or the direct counter of an entry with a name.
+    fn counted(&self, name: &str, index: &str) -> Done<CounterValue> {
+        let found = match self.entries.get(index) {
+            Some((table, key, priority)) => self.switch.direct_counter(*table, key, *priority),
+            None => {
+                let index = crate::number::int(index)?;
+                self.switch.counter_cell(self.counter(name)?, index)
+            }
+        };
+        found.map_err(text)
+    }
+
+    /// Groups and sessions.
+    fn traffic(&mut self, command: &Command) -> Done {
+        let done = match command {
+            Command::Group(id, replicas) => {
+                let replicas = replicas.iter();
+                let replicas = replicas.map(|(port, rid)| replica(*port, *rid)).collect();
+                let group = MulticastGroup { id: *id, replicas };
+                self.switch.insert_multicast_group(group)
+            }
+            Command::GroupCreate(id) => self.switch.insert_multicast_group(MulticastGroup {
+                id: *id,
+                replicas: Vec::new(),
+            }),
+            Command::NodeCreate(rid, ports) => {
+                self.nodes.push((*rid, ports.clone()));
+                Ok(())
+            }
+            Command::NodeUpdate(node, ports) => return self.node_update(*node, ports),
+            Command::NodeAssociate(id, node) => {
+                let (rid, ports) = self.node(*node)?.clone();
+                let mut group = self.group(*id)?;
+                let replicas = ports.iter().map(|port| replica(*port, rid));
+                group.replicas.extend(replicas);
+                self.switch.modify_multicast_group(group)
+            }
+            Command::Mirror(id, port) => self.mirror(*id, vec![replica(*port, 0)]),
+            Command::MirrorGroup(id, group) => {
+                let replicas = self.group(*group)?.replicas;
+                self.mirror(*id, replicas)
+            }
+            Command::MirrorDelete(id) => self.switch.delete_clone_session(*id),
+            Command::MirrorGet(id) => {
+                let sessions = self.switch.clone_sessions();
+                let found = sessions.iter().any(|session| session.id == *id);
+                return found.then_some(()).ok_or(format!("no session {id}"));
+            }
+            other => return Err(format!("cannot run {other:?}")),
+        };
+        done.map_err(text)
+    }
+
+    fn node(&self, node: usize) -> Done<&McNode> {
+        let n_nodes = self.nodes.len();
+        let known = self.nodes.get(node);
+        known.ok_or_else(|| format!("no node {node}, there are {n_nodes}, counted from 0"))
+    }
+
+    /// A node's replicas in every group become the new ones.
+    fn node_update(&mut self, node: usize, ports: &[u16]) -> Done {
+        let (rid, before) = self.node(node)?.clone();
+        for mut group in self.switch.multicast_groups() {
+            let is_old = |at: &Replica| at.instance == rid && before.contains(&at.port.0);
+            if group.replicas.iter().any(is_old) {
+                group.replicas.retain(|at| !is_old(at));
+                let new = ports.iter().map(|port| replica(*port, rid));
+                group.replicas.extend(new);
+                self.switch.modify_multicast_group(group).map_err(text)?;
+            }
+        }
+        self.nodes[node].1 = ports.to_vec();
+        Ok(())
+    }
+
+    fn group(&self, id: u32) -> Done<MulticastGroup> {
+        let groups = self.switch.multicast_groups();
+        groups
+            .into_iter()
+            .find(|group| group.id == id)
+            .ok_or_else(|| format!("no group {id}"))
+    }
+
+    fn mirror(&mut self, id: u32, replicas: Vec<Replica>) -> Result<(), dataplane::ControlError> {
+        self.switch.insert_clone_session(CloneSession {
+            id,
+            replicas,
+            truncate_bytes: None,
+            class_of_service: 0,
+        })
+    }
+}
+
+fn text(error: dataplane::ControlError) -> String {
+    error.message
+}
+
+fn replica(port: u16, instance: u16) -> Replica {
+    Replica {
+        port: PortId(port),
+        instance,
+    }
+}
+
+fn check_count(
+    counter: &str,
+    index: &str,
+    (counted, comparison, value): (Option<Counted>, Comparison, u64),
+    found: CounterValue,
+) -> Done {
+    let counts = match counted {
+        Some(Counted::Packets) => vec![("packets", found.packets)],
+        Some(Counted::Bytes) => vec![("bytes", found.bytes)],
+        None => vec![("packets", found.packets), ("bytes", found.bytes)],
+    };
+    for (what, found) in counts {
+        if !comparison.holds(found, value) {
+            return Err(format!(
+                "counter \"{counter}\"({index}): expected {what} {comparison} {value}, found {found}"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// All bits of a field.
+fn ones(width_bits: u32) -> Vec<u8> {
+    let mut bytes = vec![0xff; width_bits.div_ceil(8) as usize];
+    if let (Some(first), rest @ 1..) = (bytes.first_mut(), width_bits % 8) {
+        *first = (1 << rest) - 1;
+    }
+    bytes
+}
+
+/// A key field of the table's kind. One that is left out matches everything; an exact one, as in
+/// p4c's driver, zero.
+fn match_field(field: &KeyField, given: Option<&Match>) -> Done<MatchField> {
+    let width_bits = field.width_bits;
+    let any = Match::Mask(vec![0], vec![0]);
+    let zero = Match::Value(vec![0]);
+    let given = given.unwrap_or(match field.kind {
+        MatchKind::Exact => &zero,
+        _ => &any,
+    });
+    let wrong = || {
+        format!(
+            "key field \"{}\" of kind {:?}: found {given:?}",
+            field.name, field.kind
+        )
+    };
+    let is_any = |mask: &[u8]| mask.iter().all(|byte| *byte == 0);
+    Ok(match (field.kind, given.clone()) {
+        (MatchKind::Exact, Match::Value(value)) => MatchField::Exact(value),
+        (MatchKind::Lpm, Match::Value(value)) => MatchField::Lpm {
+            value,
+            prefix_len: width_bits,
+        },
+        (MatchKind::Lpm, Match::Prefix(value, prefix_len)) => MatchField::Lpm { value, prefix_len },
+        (MatchKind::Lpm, Match::Mask(value, mask)) => MatchField::Lpm {
+            value,
+            prefix_len: prefix_len(&mask, width_bits).ok_or_else(wrong)?,
+        },
+        (MatchKind::Ternary, Match::Value(value)) => MatchField::Ternary {
+            value,
+            mask: ones(width_bits),
+        },
+        (MatchKind::Ternary, Match::Prefix(value, prefix_len)) => {
+            let mask = prefix_mask(prefix_len, width_bits).ok_or_else(wrong)?;
+            MatchField::Ternary { value, mask }
+        }
+        (MatchKind::Ternary, Match::Mask(value, mask)) => MatchField::Ternary { value, mask },
+        (MatchKind::Range, Match::Range(low, high)) => MatchField::Range { low, high },
+        (MatchKind::Range, Match::Value(value)) => MatchField::Range {
+            low: value.clone(),
+            high: value,
+        },
+        (MatchKind::Range, Match::Mask(_, mask)) if is_any(&mask) => MatchField::Range {
+            low: vec![0],
+            high: ones(width_bits),
+        },
+        (MatchKind::Optional, Match::Value(value)) => MatchField::Optional(Some(value)),
+        (MatchKind::Optional, Match::Mask(_, mask)) if is_any(&mask) => MatchField::Optional(None),
+        _ => return Err(wrong()),
+    })
+}
+
+/// Bits of a number, the highest first, as many as the field has.
+fn bits(number: &[u8], width_bits: u32) -> Vec<bool> {
+    let bit = |at: u32| {
+        let byte = number.len().checked_sub(1 + at as usize / 8);
+        byte.is_some_and(|byte| number[byte] >> (at % 8) & 1 == 1)
+    };
+    (0..width_bits).rev().map(bit).collect()
+}
+
+/// How many leading bits a mask has, where it has no others.
+fn prefix_len(mask: &[u8], width_bits: u32) -> Option<u32> {
+    let bits = bits(mask, width_bits);
+    let n_ones = bits.iter().take_while(|bit| **bit).count();
+    let is_prefix = bits[n_ones..].iter().all(|bit| !bit);
+    is_prefix.then(|| u32::try_from(n_ones).ok()).flatten()
+}
+
+/// So many leading ones.
+fn prefix_mask(prefix_len: u32, width_bits: u32) -> Option<Vec<u8>> {
+    let rest = width_bits.checked_sub(prefix_len)?;
+    let mut mask = ones(width_bits);
+    for at in 0..rest as usize {
+        let byte = mask.len() - 1 - at / 8;
+        mask[byte] &= !(1 << (at % 8));
+    }
+    Some(mask)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_and_prefixes_are_two_words_for_one_thing() {
+        assert_eq!(prefix_len(&[0xff, 0xf0], 16), Some(12));
+        assert_eq!(prefix_len(&[0xf0], 16), None);
+        assert_eq!(prefix_len(&[0], 16), Some(0));
+        assert_eq!(prefix_mask(12, 16), Some(vec![0xff, 0xf0]));
+        assert_eq!(prefix_mask(3, 9), Some(vec![1, 0xc0]));
+        assert_eq!(prefix_mask(10, 9), None);
+    }
+}
