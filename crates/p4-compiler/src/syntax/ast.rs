@@ -285,6 +285,8 @@ pub struct Table {
     pub annotations: Vec<Annotation>,
     pub name: Ident,
     pub properties: Vec<Property>,
+    /// Where each property begins.
+    pub property_spans: Vec<Span>,
 }
 
 #[derive(Clone, Debug)]

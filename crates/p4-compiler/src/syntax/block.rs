@@ -100,10 +100,14 @@ impl Parser<'_> {
         self.advance();
         let name = self.name()?;
         self.expect("{")?;
-        let mut properties = Vec::new();
+        let (mut properties, mut property_spans) = (Vec::new(), Vec::new());
         while !self.at("}") && !self.at_end() {
+            let span = self.span();
             match self.property() {
-                Ok(property) => properties.push(property),
+                Ok(property) => {
+                    properties.push(property);
+                    property_spans.push(span);
+                }
                 Err(Failed) => self.recover(true),
             }
         }
@@ -112,6 +116,7 @@ impl Parser<'_> {
             annotations,
             name,
             properties,
+            property_spans,
         })
     }
 

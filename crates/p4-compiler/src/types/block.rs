@@ -32,6 +32,7 @@ impl Checker<'_> {
         self.scopes.push();
         let constructor = self.declare_parameters(&decl.constructor);
         let parameters = self.declare_parameters(&decl.parameters);
+        self.legal_block_parameters(&parameters, &constructor);
         let mut control = Control {
             name: decl.name.name.clone(),
             parameters,
@@ -91,16 +92,7 @@ impl Checker<'_> {
         span: crate::source::Span,
     ) -> (usize, Option<Expr>) {
         let ty = self.resolve_type(&decl.ty);
-        if matches!(
-            ty,
-            Type::Int
-                | Type::String
-                | Type::Void
-                | Type::Extern(..)
-                | Type::Control(_)
-                | Type::Parser(_)
-                | Type::MatchKind
-        ) {
+        if !self.legal_variable(&ty) {
             let message = format!(
                 "a variable cannot have the type {}",
                 self.program.type_name(&ty)
@@ -146,6 +138,7 @@ impl Checker<'_> {
         self.scopes.push();
         let constructor = self.declare_parameters(&decl.constructor);
         let parameters = self.declare_parameters(&decl.parameters);
+        self.legal_block_parameters(&parameters, &constructor);
         let mut parser = ir::Parser {
             name: decl.name.name.clone(),
             parameters,
@@ -178,6 +171,7 @@ impl Checker<'_> {
         self.states(decl, states, &mut parser);
         (0..2).for_each(|_| self.scopes.pop());
         self.place = Place::Top;
+        self.reaches_end(&parser);
         self.program.parsers.push(parser);
         self.declare(&decl.name, Symbol::Parser(self.program.parsers.len() - 1));
     }

@@ -422,6 +422,9 @@ impl Checker<'_> {
         let callee = match &overloads[at] {
             FunctionSymbol::Extern(_) => Callee::ExternFunction(name.name.clone(), type_arguments),
             FunctionSymbol::User(id) => {
+                if !self.inferred(&type_arguments, span) {
+                    return self.poison(span);
+                }
                 if type_arguments.iter().any(is_open) {
                     self.sink
                         .error(

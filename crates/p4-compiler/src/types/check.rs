@@ -398,6 +398,7 @@ impl Checker<'_> {
     pub fn declare_parameters(&mut self, parameters: &[ast::Parameter]) -> Vec<VarId> {
         let declare = |parameter: &ast::Parameter, checker: &mut Self| {
             let ty = checker.resolve_type(&parameter.ty);
+            checker.legal_parameter(parameter, &ty);
             let id = checker.new_var(Var {
                 name: parameter.name.name.clone(),
                 ty,
@@ -451,6 +452,7 @@ impl Checker<'_> {
 
     fn signature_parameter(&mut self, parameter: &ast::Parameter) -> SignatureParameter {
         let ty = self.resolve_type(&parameter.ty);
+        self.legal_parameter(parameter, &ty);
         let default = parameter.default.as_ref().map(|value| {
             let value = self.expr(value);
             self.coerce(value, &ty)

@@ -35,6 +35,7 @@ pub fn check(declarations: &[Declaration], sources: &SourceMap, sink: &mut Sink)
         in_library: false,
         depth: 0,
     };
+    super::rules::check(declarations, checker.sink);
     checker.scopes.push();
     for declaration in declarations {
         let file = declaration_name(declaration).and_then(|name| sources.file(name.span.file));
@@ -99,6 +100,7 @@ impl Checker<'_> {
             }
             Declaration::Instance(decl) => {
                 if let Some(id) = self.instance(decl) {
+                    self.legal_at_top(id, &decl.name);
                     self.program.globals.push(id);
                     if &*decl.name.name == "main" {
                         self.program.main = Some(id);
@@ -180,7 +182,7 @@ impl Checker<'_> {
 
     /// The width and sign of a serializable enum's numbers.
     fn enum_bits(&mut self, decl: &ast::Enum, underlying: Option<&Type>) -> Option<(u32, bool)> {
-        match underlying.map(|ty| self.program.underlying(ty).clone()) {
+        match underlying.cloned() {
             Some(Type::Bits { width, signed }) => Some((width, signed)),
             Some(Type::Poison) | None => None,
             Some(other) => {
@@ -389,6 +391,7 @@ impl Checker<'_> {
     pub fn action(&mut self, decl: &ast::Action, is_global: bool) {
         self.scopes.push();
         let parameters = self.declare_parameters(&decl.parameters);
+        self.legal_action_parameters(&parameters);
         let mut data_seen = false;
         for parameter in &decl.parameters {
             if parameter.direction == Direction::None {

@@ -50,7 +50,8 @@ impl Checker<'_> {
             ast::ExprKind::Mux(condition, yes, no) => self.mux(condition, yes, no, span),
             ast::ExprKind::Cast(ty, inner) => self.cast(ty, inner, span),
             ast::ExprKind::Call(callee, types, arguments) => {
-                self.call(callee, types, arguments, span)
+                let call = self.call(callee, types, arguments, span);
+                self.legal_call(call)
             }
             ast::ExprKind::List(items) => {
                 let items: Vec<Expr> = items.iter().map(|item| self.expr(item)).collect();

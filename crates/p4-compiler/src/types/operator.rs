@@ -112,6 +112,10 @@ impl Checker<'_> {
         };
         let (left, right) = self.balance(left, right);
         let equality = matches!(op, BinaryOp::Eq | BinaryOp::Ne);
+        if equality && !self.legal_comparison(&left, &right, span) {
+            return self.poison(span);
+        }
+        self.legal_division(op, &left, &right, span);
         let numeric = matches!(
             self.program.underlying(&left.ty),
             Type::Bits { .. } | Type::Int

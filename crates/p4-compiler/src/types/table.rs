@@ -48,10 +48,13 @@ impl Checker<'_> {
         for property in &decl.properties {
             match property {
                 Property::Entries { is_const, list } => {
-                    let entries = list
-                        .iter()
-                        .filter_map(|entry| self.entry(entry, &table))
-                        .collect();
+                    let mut entries = Vec::new();
+                    for entry in list {
+                        if let Some(entry) = self.entry(entry, &table) {
+                            self.legal_entry(&entry, &entries, &table);
+                            entries.push(entry);
+                        }
+                    }
                     table.entries = Some((*is_const, entries));
                 }
                 Property::Other {
@@ -62,6 +65,9 @@ impl Checker<'_> {
                 } => self.property(&mut table, annotations, *is_const, name, value),
                 _ => {}
             }
+        }
+        if table.default_action.is_none() && !has_default(decl) {
+            self.legal_no_action(decl);
         }
         self.program.tables.push(table);
         let id = self.program.tables.len() - 1;
@@ -128,6 +134,18 @@ impl Checker<'_> {
         None
     }
 
+    /// The action in the table's list.
+    fn listed(&self, decl: &ast::ActionRef, table: &Table) -> Option<ActionUse> {
+        let Some(Symbol::Action(id)) = self.scopes.lookup(&decl.name.name, decl.global) else {
+            return None;
+        };
+        table
+            .actions
+            .iter()
+            .find(|used| used.action == *id)
+            .cloned()
+    }
+
     fn wrong_count(&mut self, decl: &ast::ActionRef, wanted: usize) {
         let message = format!(
             "`{}` takes {wanted} arguments, {} were given",
@@ -176,6 +194,7 @@ impl Checker<'_> {
             let wanted = self.program.vars[parameters[at]].ty.clone();
             arguments[at] = Some(self.coerce(value, &wanted));
         }
+        self.legal_action_use(decl, listed.as_ref(), &arguments);
         if let Some(listed) = listed {
             for (slot, given) in arguments.iter_mut().zip(listed.arguments) {
                 if slot.is_none() {
@@ -238,6 +257,9 @@ impl Checker<'_> {
             self.coerce(value, &Type::Int)
         });
         let action = self.action_use(&decl.action, Some(table))?;
+        if let Some(listed) = self.listed(&decl.action, table) {
+            self.legal_role(&listed, false, decl.span);
+        }
         (keys.len() == types.len()).then_some(Entry {
             keys,
             action,
@@ -271,6 +293,9 @@ impl Checker<'_> {
                 arguments,
                 span,
             };
+            if let Some(listed) = self.listed(&decl, table) {
+                self.legal_role(&listed, true, span);
+            }
             table.default_action = self.action_use(&decl, Some(table));
             table.default_is_const = is_const;
             return;
@@ -364,6 +389,11 @@ impl Checker<'_> {
         }
         checked
     }
+}
+
+fn has_default(decl: &ast::Table) -> bool {
+    let is_default = |property: &Property| matches!(property, Property::Other { name, .. } if &*name.name == "default_action");
+    decl.properties.iter().any(is_default)
 }
 
 /// The control plane's name of a key: the expression's text, where it is simple.

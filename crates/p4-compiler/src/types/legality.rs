@@ -1,0 +1,589 @@
+//! Rules about types that stand beside the typing of expressions: which types parameters,
+//! variables and arguments may have, what can be compared and divided, how a parser ends
+//! (P4_16 1.2.5, sections 6.8, 7.2, 8, 12, 13, 14).
+
+use num_traits::{Signed as _, Zero as _};
+
+use super::Type;
+use super::check::{Checker, Place};
+use crate::ir::{
+    ActionUse, BinaryOp, Builtin, Callee, Direction, Entry, Expr, ExprKind, InstanceKind, Parser,
+    StructKind, Table, Target, Transition,
+};
+use crate::source::Span;
+use crate::syntax::ast;
+
+impl Checker<'_> {
+    /// A parameter's type: what has no value cannot be copied in or out.
+    pub fn legal_parameter(&mut self, parameter: &ast::Parameter, ty: &Type) {
+        if parameter.direction == Direction::None {
+            return;
+        }
+        let copied = !matches!(
+            ty,
+            Type::Extern(..)
+                | Type::String
+                | Type::Int
+                | Type::MatchKind
+                | Type::Control(_)
+                | Type::Parser(_)
+                | Type::ControlKind(..)
+                | Type::ParserKind(..)
+                | Type::Package(..)
+        );
+        if !copied {
+            let message = format!(
+                "a parameter of type {} cannot have a direction",
+                self.program.type_name(ty)
+            );
+            self.sink
+                .error("E0422", parameter.name.span, message)
+                .help("leave `in`, `out` or `inout` out: it is known at compile time");
+        }
+    }
+
+    /// An action's parameters are data.
+    pub fn legal_action_parameters(&mut self, parameters: &[usize]) {
+        for id in parameters {
+            let var = &self.program.vars[*id];
+            let is_data = !matches!(
+                var.ty,
+                Type::Extern(..)
+                    | Type::String
+                    | Type::Int
+                    | Type::Control(_)
+                    | Type::Parser(_)
+                    | Type::ControlKind(..)
+                    | Type::ParserKind(..)
+                    | Type::Package(..)
+            );
+            if is_data || var.direction != Direction::None {
+                continue;
+            }
+            let message = format!(
+                "an action's parameter cannot have the type {}",
+                self.program.type_name(&var.ty)
+            );
+            self.sink
+                .error("E0422", var.span, message)
+                .help("an action reaches instances of its control by their names");
+        }
+    }
+
+    /// A control or parser is not a value: it is a constructor's argument, by its declared type.
+    pub fn legal_block_parameters(&mut self, apply: &[usize], constructor: &[usize]) {
+        for (id, is_constructor) in apply
+            .iter()
+            .map(|id| (id, false))
+            .chain(constructor.iter().map(|id| (id, true)))
+        {
+            let var = &self.program.vars[*id];
+            let problem = match var.ty {
+                Type::Control(_) | Type::Parser(_) => true,
+                Type::Package(..) => true,
+                Type::ControlKind(..) | Type::ParserKind(..) => !is_constructor,
+                _ => false,
+            };
+            if problem && var.direction == Direction::None {
+                let message = format!("a parameter cannot be {}", self.program.type_name(&var.ty));
+                self.sink.error("E0436", var.span, message).help(
+                    "give it to the constructor, by a type without a body: `control C(...);`",
+                );
+            }
+        }
+    }
+
+    /// Types that no variable has.
+    pub fn legal_variable(&self, ty: &Type) -> bool {
+        !matches!(
+            ty,
+            Type::Int
+                | Type::String
+                | Type::Void
+                | Type::Extern(..)
+                | Type::Control(_)
+                | Type::Parser(_)
+                | Type::ControlKind(..)
+                | Type::ParserKind(..)
+                | Type::Package(..)
+                | Type::MatchKind
+        )
+    }
+
+    /// Controls and parsers are instantiated inside of others, and by a package.
+    pub fn legal_at_top(&mut self, id: usize, name: &ast::Ident) {
+        let what = match self.program.instances[id].kind {
+            InstanceKind::Control(_) => "control",
+            InstanceKind::Parser(_) => "parser",
+            _ => return,
+        };
+        let message = format!("a {what} cannot be instantiated outside of controls and parsers");
+        self.sink
+            .error("E0304", name.span, message)
+            .help("write it as an argument of the package, or in the control that applies it");
+    }
+
+    /// What a call's callee asks for beyond its signature.
+    pub fn legal_call(&mut self, call: Expr) -> Expr {
+        let ExprKind::Call(inner) = &call.kind else {
+            return call;
+        };
+        match &inner.callee {
+            Callee::ExternFunction(name, types) => {
+                if &**name == "verify" && !matches!(self.place, Place::Parser | Place::Top) {
+                    self.sink
+                        .error(
+                            "E0309",
+                            call.span,
+                            "`verify` can be called only in a parser",
+                        )
+                        .help("use `if` and `exit`, or `assert`");
+                }
+                self.inferred(types, call.span);
+                let objects = inner.arguments.iter().flatten().find(|argument| {
+                    matches!(
+                        argument.ty,
+                        Type::Control(_) | Type::Parser(_) | Type::Package(..)
+                    )
+                });
+                if let Some(object) = objects {
+                    let message = format!(
+                        "an argument cannot be {}",
+                        self.program.type_name(&object.ty)
+                    );
+                    self.sink.error("E0436", object.span, message);
+                }
+            }
+            Callee::ExternMethod(object, name) => {
+                if let Type::Extern(id, _) = object.ty {
+                    let extern_name = self.program.extern_names[id].clone();
+                    let arguments = inner.arguments.clone();
+                    let (name, ty) = (name.clone(), call.ty.clone());
+                    self.packet_call(&extern_name, &name, &arguments, &ty, call.span);
+                }
+            }
+            Callee::Builtin(Builtin::PushFront | Builtin::PopFront, _) => {
+                if let Some(Some(count)) = inner.arguments.first()
+                    && !matches!(count.kind, ExprKind::Int(_) | ExprKind::Poison)
+                {
+                    self.sink
+                        .error(
+                            "E0502",
+                            count.span,
+                            "how far a stack is pushed or popped must be known at compile time",
+                        )
+                        .help("use a number or a constant");
+                }
+            }
+            _ => {}
+        }
+        call
+    }
+
+    /// Whether type parameters became types that values have.
+    pub fn inferred(&mut self, types: &[Type], span: Span) -> bool {
+        for ty in types {
+            let why = match ty {
+                Type::Int => "the number has no width, and nothing else says one",
+                Type::RecordOf(_) => "nothing says which struct `{...}` makes",
+                _ => continue,
+            };
+            self.sink
+                .error(
+                    "E0429",
+                    span,
+                    format!("cannot infer a type argument: {why}"),
+                )
+                .help("write a width (`8w5`), a cast, or the type: `f<bit<8>>(...)`");
+            return false;
+        }
+        true
+    }
+
+    fn packet_call(
+        &mut self,
+        extern_name: &str,
+        method: &str,
+        arguments: &[Option<Expr>],
+        ty: &Type,
+        span: Span,
+    ) {
+        match (extern_name, method, arguments) {
+            ("packet_in", "extract", [Some(header), rest @ ..]) => {
+                self.extract_argument(header, !rest.is_empty());
+            }
+            ("packet_in", "lookahead", _) => {
+                let fixed = match ty {
+                    Type::Poison | Type::Variable(_) | Type::DontCare => true,
+                    ty => self.program.width(ty).is_some(),
+                };
+                if !fixed {
+                    let message = format!(
+                        "lookahead needs a type of fixed size, not {}",
+                        self.program.type_name(ty)
+                    );
+                    self.sink.error("E0428", span, message);
+                }
+            }
+            ("packet_out", "emit", [Some(value)]) => {
+                let below = self.program.underlying(&value.ty);
+                let emitted = matches!(
+                    below,
+                    Type::Struct(_) | Type::Stack(..) | Type::Poison | Type::Variable(_)
+                ) || matches!(below, Type::ListOf(_) | Type::Tuple(_));
+                if !emitted {
+                    let message = format!(
+                        "emit takes headers, found {}",
+                        self.program.type_name(&value.ty)
+                    );
+                    self.sink
+                        .error("E0428", value.span, message)
+                        .help("make it a field of a header");
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn extract_argument(&mut self, header: &Expr, has_size: bool) {
+        let id = match header.ty {
+            Type::Struct(id) if self.program.structs[id].kind == StructKind::Header => id,
+            Type::Poison | Type::DontCare | Type::Variable(_) => return,
+            _ => {
+                let name = self.program.type_name(&header.ty);
+                let help = if matches!(header.ty, Type::Stack(..)) {
+                    "extract one element: `stack.next`"
+                } else {
+                    "a struct is extracted header by header"
+                };
+                self.sink
+                    .error(
+                        "E0421",
+                        header.span,
+                        format!("extract takes a header, found {name}"),
+                    )
+                    .help(help);
+                return;
+            }
+        };
+        let decl = &self.program.structs[id];
+        let varbit = decl
+            .fields
+            .iter()
+            .find(|field| matches!(field.ty, Type::Varbit(_)))
+            .map(|field| field.span);
+        let name = decl.name.clone();
+        let second = decl
+            .fields
+            .iter()
+            .filter(|field| matches!(field.ty, Type::Varbit(_)))
+            .nth(1)
+            .map(|field| field.span);
+        if let (Some(first), Some(second)) = (varbit, second) {
+            self.sink
+                .error(
+                    "E0434",
+                    header.span,
+                    format!("header {name} has more than one varbit field"),
+                )
+                .note_at(first, "the first one")
+                .note_at(second, "another one: where it begins cannot be known")
+                .help("split the header in two");
+            return;
+        }
+        match (varbit, has_size) {
+            (Some(field), false) => {
+                self.sink
+                    .error(
+                        "E0421",
+                        header.span,
+                        format!("header {name} has a varbit field: its size is needed"),
+                    )
+                    .note_at(field, "this field")
+                    .help("give its bits as second argument: `extract(h, size)`");
+            }
+            (None, true) => {
+                self.sink
+                    .error(
+                        "E0421",
+                        header.span,
+                        format!("header {name} has no varbit field that could have this size"),
+                    )
+                    .help("leave the second argument out");
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether `==` and `!=` mean something for these operands; the complaint where not.
+    pub fn legal_comparison(&mut self, left: &Expr, right: &Expr, span: Span) -> bool {
+        let problem = match &left.ty {
+            Type::Extern(..) | Type::Control(_) | Type::Parser(_) | Type::Package(..) => {
+                "instances have no value".to_owned()
+            }
+            Type::ControlKind(..) | Type::ParserKind(..) => "instances have no value".to_owned(),
+            Type::Void => "nothing is returned here".to_owned(),
+            Type::ApplyResult(_) => "the result of `apply` has no value".to_owned(),
+            Type::ActionRun(_) => "`action_run` stands only in a `switch`".to_owned(),
+            Type::ListOf(_) | Type::RecordOf(_)
+                if matches!(right.ty, Type::ListOf(_) | Type::RecordOf(_)) =>
+            {
+                "these lists have no type".to_owned()
+            }
+            _ => return true,
+        };
+        self.sink
+            .error(
+                "E0430",
+                span,
+                format!("these cannot be compared: {problem}"),
+            )
+            .note_at(left.span, format!("a {}", self.program.type_name(&left.ty)));
+        false
+    }
+
+    /// `/` and `%` are defined for numbers that are not negative.
+    pub fn legal_division(&mut self, op: BinaryOp, left: &Expr, right: &Expr, span: Span) {
+        if !matches!(op, BinaryOp::Div | BinaryOp::Mod) {
+            return;
+        }
+        let what = if op == BinaryOp::Div {
+            "division"
+        } else {
+            "modulo"
+        };
+        let signed = matches!(
+            self.program.underlying(&left.ty),
+            Type::Bits { signed: true, .. }
+        );
+        let negative =
+            |expr: &Expr| matches!(&expr.kind, ExprKind::Int(value) if value.is_negative());
+        if signed {
+            let message = format!(
+                "{what} is not defined for {}",
+                self.program.type_name(&left.ty)
+            );
+            self.sink
+                .error("E0431", span, message)
+                .help("cast the operands to bit<W> where they are not negative");
+        } else if negative(left) || negative(right) {
+            self.sink.error(
+                "E0431",
+                span,
+                format!("{what} is not defined for negative numbers"),
+            );
+        } else if matches!(&right.kind, ExprKind::Int(value) if value.is_zero())
+            && !matches!(left.kind, ExprKind::Int(_))
+        {
+            self.sink.error("E0501", span, format!("{what} by zero"));
+        }
+    }
+
+    /// A parser that can never end would drop every packet.
+    pub fn reaches_end(&mut self, parser: &Parser) {
+        let mut seen = vec![false; parser.states.len()];
+        let mut open = vec![parser.start];
+        while let Some(at) = open.pop() {
+            let Some(state) = parser.states.get(at) else {
+                return;
+            };
+            if std::mem::replace(&mut seen[at], true) {
+                continue;
+            }
+            let targets: Vec<&Target> = match &state.transition {
+                Transition::To(target) => vec![target],
+                Transition::Select(_, cases) => {
+                    let all = |keys: &[Expr]| {
+                        keys.iter()
+                            .all(|key| matches!(key.kind, ExprKind::DontCare))
+                    };
+                    if !cases.iter().any(|(keys, ..)| all(keys)) {
+                        // What no case matches is rejected.
+                        return;
+                    }
+                    cases.iter().map(|(_, target, _)| target).collect()
+                }
+            };
+            for target in targets {
+                match target {
+                    Target::State(next) => open.push(*next),
+                    _ => return,
+                }
+            }
+        }
+        let message = format!(
+            "parser `{}` never reaches `accept` or `reject`",
+            parser.name
+        );
+        self.sink
+            .error("E0314", parser.span, message)
+            .help("let one of its states go to `accept`");
+    }
+
+    /// What a table's list of actions, its default action and its entries must agree in.
+    pub fn legal_action_use(
+        &mut self,
+        decl: &ast::ActionRef,
+        listed: Option<&ActionUse>,
+        given: &[Option<Expr>],
+    ) {
+        let Some(listed) = listed else {
+            let id = match self.scopes.lookup(&decl.name.name, decl.global) {
+                Some(super::scope::Symbol::Action(id)) => *id,
+                _ => return,
+            };
+            let parameters = self.program.actions[id].parameters.clone();
+            for (value, id) in given.iter().zip(parameters) {
+                let var = &self.program.vars[id];
+                if let (Some(value), Direction::None) = (value, var.direction) {
+                    let message = format!("`{}` is given by the control plane", var.name);
+                    self.sink
+                        .error("E0432", value.span, message)
+                        .note_at(var.span, "a parameter without direction")
+                        .help("in a table's `actions` only parameters with a direction have arguments");
+                }
+            }
+            return;
+        };
+        for (value, before) in given.iter().zip(&listed.arguments) {
+            if let (Some(value), Some(before)) = (value, before)
+                && !same(value, before)
+            {
+                self.sink
+                    .error(
+                        "E0432",
+                        value.span,
+                        format!("`{}` has another argument in `actions`", decl.name.name),
+                    )
+                    .note_at(before.span, "it is bound to this");
+                return;
+            }
+        }
+    }
+
+    /// `@tableonly` and `@defaultonly` of a table's list of actions.
+    pub fn legal_role(&mut self, used: &ActionUse, is_default: bool, span: Span) {
+        let (forbidden, role) = if is_default {
+            ("tableonly", "the default action")
+        } else {
+            ("defaultonly", "an entry's action")
+        };
+        let annotation = used
+            .annotations
+            .iter()
+            .find(|annotation| &*annotation.name == forbidden);
+        if let Some(annotation) = annotation {
+            let at = annotation.span;
+            self.sink
+                .error(
+                    "E0433",
+                    span,
+                    format!("an action with @{forbidden} cannot be {role}"),
+                )
+                .note_at(at, "because of this annotation");
+        }
+    }
+
+    /// An entry that an earlier one with the same keys hides.
+    pub fn legal_entry(&mut self, entry: &Entry, before: &[Entry], table: &Table) {
+        for (key, set) in table.keys.iter().zip(&entry.keys) {
+            if &*key.match_kind == "optional"
+                && matches!(set.kind, ExprKind::Mask(..) | ExprKind::Range(..))
+            {
+                self.sink
+                    .error(
+                        "E0509",
+                        set.span,
+                        "an optional key is matched with one value or with all",
+                    )
+                    .help("write a value, or `_`");
+            }
+        }
+        if table.keys.iter().any(|key| &*key.match_kind != "exact") {
+            return;
+        }
+        let twin = before.iter().find(|other| {
+            other.keys.len() == entry.keys.len()
+                && other.keys.iter().zip(&entry.keys).all(|(a, b)| same(a, b))
+        });
+        if let Some(twin) = twin {
+            self.sink
+                .error(
+                    "E0425",
+                    entry.span,
+                    "an entry with these keys is there already",
+                )
+                .note_at(twin.span, "first here");
+        }
+    }
+
+    /// A table without a default action has `NoAction`, which `core.p4` declares.
+    pub fn legal_no_action(&mut self, decl: &ast::Table) {
+        use super::scope::Symbol;
+        let problem = match self.scopes.lookup("NoAction", true) {
+            Some(Symbol::Action(id)) if self.program.actions[*id].parameters.is_empty() => return,
+            Some(Symbol::Broken) => return,
+            Some(_) => "`NoAction` is not an action without parameters",
+            None => "there is no `NoAction`",
+        };
+        let message = format!(
+            "table `{}` has no default action, and {problem}",
+            decl.name.name
+        );
+        self.sink
+            .error("E0437", decl.name.span, message)
+            .help("include core.p4, or write `default_action = ...`");
+    }
+}
+
+/// Whether two checked expressions are written the same way.
+fn same(left: &Expr, right: &Expr) -> bool {
+    match (&left.kind, &right.kind) {
+        (ExprKind::Int(a), ExprKind::Int(b)) => a == b,
+        (ExprKind::Bool(a), ExprKind::Bool(b)) => a == b,
+        (ExprKind::Str(a), ExprKind::Str(b)) => a == b,
+        (ExprKind::Error(a), ExprKind::Error(b)) => a == b,
+        (ExprKind::Member(a, x), ExprKind::Member(b, y)) => a == b && x == y,
+        (ExprKind::Var(a), ExprKind::Var(b)) => a == b,
+        (ExprKind::Instance(a), ExprKind::Instance(b)) => a == b,
+        (ExprKind::Field(a, x), ExprKind::Field(b, y)) => x == y && same(a, b),
+        (ExprKind::Stack(a, x), ExprKind::Stack(b, y)) => x == y && same(a, b),
+        (ExprKind::Slice(a, high, low), ExprKind::Slice(b, top, bottom)) => {
+            high == top && low == bottom && same(a, b)
+        }
+        (ExprKind::Cast(a), ExprKind::Cast(b)) => left.ty == right.ty && same(a, b),
+        (ExprKind::Unary(x, a), ExprKind::Unary(y, b)) => x == y && same(a, b),
+        (ExprKind::Index(a, x), ExprKind::Index(b, y)) => same(a, b) && same(x, y),
+        (ExprKind::Binary(p, a, b), ExprKind::Binary(q, c, d)) => {
+            p == q && same(a, c) && same(b, d)
+        }
+        (ExprKind::List(a), ExprKind::List(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
+        }
+        (ExprKind::Call(a), ExprKind::Call(b)) => {
+            a.arguments.len() == b.arguments.len()
+                && a.arguments.iter().zip(&b.arguments).all(|pair| match pair {
+                    (Some(a), Some(b)) => same(a, b),
+                    (a, b) => a.is_none() && b.is_none(),
+                })
+                && callee_name(&a.callee) == callee_name(&b.callee)
+        }
+        (ExprKind::DontCare, ExprKind::DontCare)
+        | (ExprKind::Poison, _)
+        | (_, ExprKind::Poison) => true,
+        _ => false,
+    }
+}
+
+/// What is called, for functions that are known by their name.
+fn callee_name(callee: &Callee) -> String {
+    match callee {
+        Callee::Function(id) => format!("function {id}"),
+        Callee::Action(id) => format!("action {id}"),
+        Callee::ExternFunction(name, _) => name.to_string(),
+        Callee::ExternMethod(_, name) => format!(".{name}"),
+        Callee::ApplyTable(id) => format!("table {id}"),
+        Callee::ApplyBlock(_) => "apply".to_owned(),
+        Callee::Builtin(builtin, _) => format!("{builtin:?}"),
+    }
+}
