@@ -3,7 +3,7 @@ SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup packages toolchain build demo thesis test lint test-generated test-rust test-e2e test-finsy clean
+.PHONY: help setup packages toolchain build compat demo thesis test lint test-generated test-rust test-e2e test-finsy clean
 
 PYTHON ?= python3
 export PYTHONDONTWRITEBYTECODE := 1
@@ -44,6 +44,13 @@ toolchain:
 build: toolchain ## the programs, in release
 	cargo build --release --locked -p reprise -p reprise-switch
 
+# The binary looks at the name under which it is started.
+compat: toolchain ## compat/bin: the compiler under the names p4c and p4c-bm2-ss, for PATH
+	cargo build --release --locked -p reprise
+	@mkdir -p compat/bin
+	@for name in p4c p4c-bm2-ss; do ln -sfn ../../target/release/reprise compat/bin/$$name; done
+	@echo "compat: PATH=$(CURDIR)/compat/bin:\$$PATH make ..."
+
 demo: packages .venv/stamp build ## a conference, then the thesis' experiment in small; 6 minutes
 	$(IN_NAMESPACES) .venv/bin/python -m lab.demo
 	./reprise-lab run demo
@@ -76,6 +83,6 @@ test-finsy: packages .venv/stamp .venv-finsy/stamp build ## P4Runtime, by a clie
 	$(IN_NAMESPACES) .venv/bin/python -m lab.beside_switch -- $(FINSY_TESTS)
 
 clean: ## all that was built, set up and measured
-	rm -rf target .venv .venv-finsy results
+	rm -rf target compat .venv .venv-finsy results
 	find lab tests -name __pycache__ -prune -exec rm -rf {} +
 	rm -rf .pytest_cache .mypy_cache .ruff_cache

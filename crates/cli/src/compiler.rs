@@ -202,8 +202,17 @@ pub struct Compiled {
 
 /// Reads and compiles a program; what is wrong with the program is in the diagnostics.
 pub fn compile(path: &Path, options: &Options) -> Result<Compiled, Failure> {
+    compile_with(path, options, &Files)
+}
+
+/// The same, with included files from elsewhere.
+pub fn compile_with(
+    path: &Path,
+    options: &Options,
+    files: &dyn SourceProvider,
+) -> Result<Compiled, Failure> {
     let text = read_source(path)?;
-    let output = p4_compiler::compile(&source_name(path), &text, &Files, options);
+    let output = p4_compiler::compile(&source_name(path), &text, files, options);
     let program = match (output.bmv2_json, output.p4info) {
         (Some(json), Some(p4info)) => Some(Program { json, p4info }),
         _ => None,

@@ -2,6 +2,7 @@
 
 mod args;
 mod commands;
+mod compat;
 mod compiler;
 mod conformance;
 mod failure;
@@ -14,6 +15,10 @@ use args::{Args, Command};
 use failure::Failure;
 
 fn main() -> ExitCode {
+    let mut words = std::env::args_os();
+    if let Some(name) = words.next().and_then(|first| compat::Name::of(&first)) {
+        return compat::run(name, words);
+    }
     match run(Args::from_command_line()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

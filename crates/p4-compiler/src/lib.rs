@@ -101,6 +101,11 @@ pub fn p4info_text(p4info: &P4Info) -> String {
     p4runtime_proto::text_format::print_p4info(p4info)
 }
 
+/// The P4Info in protobuf's JSON mapping.
+pub fn p4info_json(p4info: &P4Info) -> String {
+    p4runtime_proto::json_format::print(p4info)
+}
+
 /// The P4Info in protobuf's binary format.
 pub fn p4info_binary(p4info: &P4Info) -> Vec<u8> {
     prost::Message::encode_to_vec(p4info)

@@ -1,11 +1,13 @@
 //! Generated P4Runtime, P4Info and Reprise control messages, clients and servers,
-//! and the one way to read and write them as protobuf text ([`text_format`]).
+//! and the one way to read and write them as protobuf text ([`text_format`]) and to write them
+//! as JSON ([`json_format`]).
 //!
 //! The code in `src/generated` comes from `regenerate.sh`, never from an editor. The modules are
 //! nested as the protobuf packages are. P4Runtime 1.5.0 as finsy 0.30.0 carries it.
 
 #![forbid(unsafe_code)]
 
+pub mod json_format;
 pub mod text_format;
 
 /// The P4Runtime version that [`p4::v1`] was generated from, as `Capabilities` reports it.

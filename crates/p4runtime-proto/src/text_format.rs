@@ -72,13 +72,18 @@ pub fn parse<M: Message + Name + Default>(text: &str) -> Result<M, TextFormatErr
 
 /// Writes any message of this crate, one field a line, two spaces of indent, unset fields left out.
 pub fn print<M: Message + Name>(message: &M) -> String {
+    let mut text = String::new();
+    print::print_fields(&mut text, 0, &dynamic(message));
+    text
+}
+
+/// The message with names and numbers of its fields.
+pub(crate) fn dynamic<M: Message + Name>(message: &M) -> DynamicMessage {
     let mut dynamic = DynamicMessage::new(descriptor::<M>());
     dynamic
         .transcode_from(message)
         .expect("code and descriptors are generated from the same files");
-    let mut text = String::new();
-    print::print_fields(&mut text, 0, &dynamic);
-    text
+    dynamic
 }
 
 fn descriptor<M: Name>() -> MessageDescriptor {

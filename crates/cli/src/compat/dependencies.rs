@@ -1,0 +1,84 @@
+//! `-M` and its kin: the files that a program is made of, as a rule for make.
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+
+use p4_compiler::SourceProvider;
+
+use crate::compiler::Files;
+
+/// Gives files and keeps which they were.
+#[derive(Default)]
+pub struct Recorder {
+    read: RefCell<Vec<String>>,
+}
+
+impl SourceProvider for Recorder {
+    fn load(&self, path: &str) -> Option<String> {
+        let text = Files.load(path)?;
+        let mut read = self.read.borrow_mut();
+        if !read.iter().any(|known| known == path) {
+            read.push(path.to_owned());
+        }
+        Some(text)
+    }
+
+    fn unusable(&self, path: &str) -> Option<String> {
+        Files.unusable(path)
+    }
+}
+
+/// What the `-M` options ask for.
+#[derive(Default)]
+pub struct Dependencies {
+    /// `-M`: the rule in place of the preprocessed program.
+    pub in_place_of_output: bool,
+    /// `-MD`: the rule besides what is made anyway.
+    pub beside_output: bool,
+    /// `-MF`: where to write it.
+    pub file: Option<PathBuf>,
+    /// `-MT`, `-MQ`: what the rule makes.
+    pub targets: Vec<String>,
+    /// `-MP`: an empty rule for each included file, so that a deleted one stops nothing.
+    pub phony: bool,
+}
+
+impl Dependencies {
+    /// `TARGET: PROGRAM INCLUDED...`
+    pub fn rule(&self, program: &Path, recorder: &Recorder) -> String {
+        let default = program
+            .file_stem()
+            .map(|stem| format!("{}.o", quoted(&stem.to_string_lossy())));
+        let targets = if self.targets.is_empty() {
+            default.unwrap_or_default()
+        } else {
+            self.targets.join(" ")
+        };
+        let read = recorder.read.borrow();
+        let mut rule = format!("{targets}: {}", quoted(&program.to_string_lossy()));
+        for path in read.iter() {
+            rule.push_str(" \\\n ");
+            rule.push_str(&quoted(path));
+        }
+        rule.push('\n');
+        if self.phony {
+            read.iter()
+                .for_each(|path| rule.push_str(&format!("{}:\n", quoted(path))));
+        }
+        rule
+    }
+}
+
+/// A name with what make would take for its own escaped.
+pub fn quoted(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    for c in name.chars() {
+        match c {
+            '$' => out.push('$'),
+            ' ' | '#' => out.push('\\'),
+            _ => {}
+        }
+        out.push(c);
+    }
+    out
+}
