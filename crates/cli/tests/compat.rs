@@ -86,7 +86,7 @@ impl Bench {
     }
 
     fn json(&self, name: &str) -> serde_json::Value {
-        serde_json::from_str(&self.read(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+        serde_json::from_str(&self.read(name)).expect(name)
     }
 
     fn p4info(&self, name: &str) -> P4Info {
