@@ -1,0 +1,4 @@
+// Every operator of int<63> (section 8.8; shifts: 8.10.2).
+#define WIDTH 63
+#define PADDED 64
+#include "include/signed_operators.p4"
