@@ -1,4 +1,4 @@
-//! Every `testdata/stf/*.stf` with the program beside it.
+//! Every `testdata/{stf,realistic}/*.stf` with the program beside it.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -7,17 +7,20 @@
 )]
 
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
-/// The corpus.
-fn corpus() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/stf");
-    let mut tests: Vec<PathBuf> = std::fs::read_dir(folder)
+/// The files of a folder below `testdata` with an extension, in order.
+fn files(folder: &str, extension: &str) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../testdata")
+        .join(folder);
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "stf"))
+        .filter(|path| path.extension().is_some_and(|found| found == extension))
         .collect();
-    tests.sort();
-    tests
+    files.sort();
+    files
 }
 
 fn run(path: &Path) -> Result<(), String> {
@@ -29,25 +32,43 @@ fn run(path: &Path) -> Result<(), String> {
     failures.is_empty().then_some(()).ok_or(failures)
 }
 
+/// Runs the tests of a folder on every core; all failures, in the order of the files.
+fn failures(folder: &str) -> Vec<String> {
+    let tests = files(folder, "stf");
+    assert!(!tests.is_empty(), "no test found in {folder}");
+    let n_threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let queue = Mutex::new(tests.iter());
+    let failures = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..n_threads {
+            scope.spawn(|| {
+                loop {
+                    let Some(path) = queue.lock().unwrap().next() else {
+                        return;
+                    };
+                    if let Err(error) = run(path) {
+                        let failure = format!("{}: {error}", path.display());
+                        failures.lock().unwrap().push(failure);
+                    }
+                }
+            });
+        }
+    });
+    let mut failures = failures.into_inner().unwrap();
+    failures.sort();
+    failures
+}
+
 #[test]
 fn every_test_of_the_corpus_passes() {
-    let tests = corpus();
-    assert!(!tests.is_empty(), "no test found");
-    let failures: Vec<String> = tests
-        .iter()
-        .filter_map(|path| {
-            run(path)
-                .err()
-                .map(|error| format!("{}: {error}", path.display()))
-        })
-        .collect();
+    let failures = failures("stf");
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
 #[test]
 fn a_wrong_expectation_fails() {
     let is_wanted = |path: &PathBuf| path.ends_with("recirculation.stf");
-    let path = corpus().into_iter().find(is_wanted).unwrap();
+    let path = files("stf", "stf").into_iter().find(is_wanted).unwrap();
     let program = || stf::program_beside(&path).unwrap();
     // One pass of the recirculating program: one clone to port 7.
     let passes = |line: &str| {
