@@ -145,7 +145,7 @@ pub fn compile(path: &str, text: &str, provider: &dyn SourceProvider, options: &
     let program = types::declare::check(&tree, &sources, &mut sink);
     let mut output = Output::default();
     if !sink.has_errors()
-        && let Some((json, resources)) = lower::lower(&program, &sources, path, &mut sink)
+        && let Some((json, resources)) = lower::lower(&program, &sources, path, options, &mut sink)
         && !sink.has_errors()
     {
         let p4info = emit::p4info::write(&program, &resources, &sources, &mut sink);

@@ -16,6 +16,10 @@ pub const WIDTH_BITS: u32 = 65_536;
 pub const CONSTANT_BITS: u64 = 1 << 20;
 /// Functions, controls and parsers inlined into one another, deep; more is recursion.
 pub const INLINE_DEPTH: usize = 32;
+/// Rounds of a loop that are counted to know whether they are few.
+pub const KNOWN_ROUNDS: usize = 4_096;
+/// Rounds of a loop that become code each; more jump back.
+pub const UNROLLED_ROUNDS: usize = 32;
 /// Elements of a header stack.
 pub const STACK_SIZE: u32 = 1_024;
 /// Transitions into which one `select` with ranges may unfold.

@@ -35,6 +35,8 @@ pub struct Var {
     pub ty: Type,
     pub direction: Direction,
     pub is_parameter: bool,
+    /// What a parameter is where a call gives nothing for it.
+    pub default: Option<Expr>,
     pub annotations: Vec<Annotation>,
     pub span: Span,
 }
@@ -170,6 +172,26 @@ pub enum StatementKind {
     Declare(VarId, Option<Expr>),
     Return(Option<Expr>),
     Exit,
+    For(Box<Loop>),
+    Break,
+    Continue,
+}
+
+/// A loop.
+#[derive(Debug, Clone)]
+pub struct Loop {
+    pub head: LoopHead,
+    pub body: Vec<Statement>,
+}
+
+#[derive(Debug, Clone)]
+pub enum LoopHead {
+    /// Initial statements, condition, updates.
+    While(Vec<Statement>, Expr, Vec<Statement>),
+    /// Each number from the lower bound to the upper one.
+    Range(VarId, Expr, Expr),
+    /// Each of these values.
+    Each(VarId, Vec<Expr>),
 }
 
 #[derive(Debug, Clone)]
@@ -418,6 +440,9 @@ impl Program {
                 format!("{{{}}}", fields.join(", "))
             }
             Type::InvalidHeader => "{#}".to_owned(),
+            Type::Default => "...".to_owned(),
+            Type::List(element) => format!("list<{}>", self.type_name(element)),
+            Type::OpenBlock(_) => "a control or parser with type parameters".to_owned(),
             Type::Extern(id, items) if items.is_empty() => self.extern_names[*id].to_string(),
             Type::Extern(id, items) => format!("{}<{}>", self.extern_names[*id], join(items)),
             Type::Control(id) => format!("control {}", self.controls[*id].name),

@@ -2,6 +2,7 @@
 
 use bmv2_json::RuntimeDatum;
 
+use super::copy::CopyOut;
 use super::place::Place;
 use super::{Binding, Lower, qualify};
 use crate::ir::{self, Direction, Expr};
@@ -83,13 +84,23 @@ impl Lower<'_> {
                 ir::name_annotation(&var.annotations).unwrap_or_else(|| var.name.to_string());
             runtime_data.push(RuntimeDatum { name, bitwidth });
         }
+        // The action stands alone; what controls around its own write back, `exit` must see to.
+        let mut outer = (
+            std::mem::take(&mut self.pending),
+            self.pending_blocks.clone(),
+        );
+        if action.is_global {
+            outer.1 = std::mem::take(&mut self.pending_blocks);
+        }
         let primitives = self.straight_line(|lower| {
             let copies = lower.bind_action(&bound);
+            lower.pending.push(copies.clone());
             lower.statements(&action.body);
-            for (target, source) in copies {
-                lower.copy(&target, &source, action.span);
+            for copy in &copies {
+                lower.copy_out(copy, action.span);
             }
         });
+        (self.pending, self.pending_blocks) = outer;
         let json_id = self.json.actions.len() as u32;
         let source_info = self.source_info(action.span);
         self.json.actions.push(bmv2_json::Action {
@@ -103,7 +114,7 @@ impl Lower<'_> {
         json_id
     }
 
-    fn bind_action(&mut self, bound: &[(usize, Option<Expr>)]) -> Vec<(Place, Place)> {
+    fn bind_action(&mut self, bound: &[(usize, Option<Expr>)]) -> Vec<CopyOut> {
         let mut copies = Vec::new();
         for (parameter, argument) in bound {
             let var = &self.program.vars[*parameter];
@@ -113,9 +124,12 @@ impl Lower<'_> {
                 self.assign(&local, argument);
             }
             if var.direction != Direction::In
-                && let Some(place) = self.place(argument)
+                && let Some(target) = self.write_target(argument)
             {
-                copies.push((place, local.clone()));
+                copies.push(CopyOut {
+                    target,
+                    source: local.clone(),
+                });
             }
             self.env.insert(*parameter, Binding::Place(local));
         }

@@ -229,12 +229,17 @@ impl Lower<'_> {
             return self.assign_slice(inner, *high, *low, right, span);
         }
         match self.place(left) {
+            // The index is read before the right side's calls can change it.
+            Some(place) if has_call(right) => {
+                let place = self.freeze(place, span);
+                self.assign(&place, right);
+            }
             Some(place) => self.assign(&place, right),
             None => self.unsupported(left.span, "an assignment to this"),
         }
     }
 
-    fn assign_slice(&mut self, inner: &Expr, high: u32, low: u32, right: &Expr, span: Span) {
+    pub fn assign_slice(&mut self, inner: &Expr, high: u32, low: u32, right: &Expr, span: Span) {
         let width = self.program.width(&inner.ty).unwrap_or(high + 1);
         let bits = (mask(high - low + 1)) << low;
         let keep: BigInt = mask(width) ^ &bits;

@@ -2,11 +2,11 @@
 
 use bmv2_json::Value;
 
+use super::copy::CopyOut;
+use super::expression::has_call;
 use super::place::{Place, hex, operation, parameter, plain_hex};
 use super::{Binding, Lower};
-use crate::ir::{
-    self, Builtin, Call, Callee, Direction, Expr, ExprKind, Statement, StatementKind, VarId,
-};
+use crate::ir::{self, Builtin, Call, Callee, Direction, Expr, ExprKind, StatementKind, VarId};
 use crate::limits;
 use crate::source::Span;
 use crate::types::Type;
@@ -79,7 +79,7 @@ impl Lower<'_> {
             .body
             .split_last()
             .map(|(last, rest)| (&last.kind, rest))
-            && !rest.iter().any(contains_return)
+            && !super::statement::contains_return(rest)
             && function.parameters.iter().all(|id| {
                 matches!(
                     self.program.vars[*id].direction,
@@ -155,13 +155,15 @@ impl Lower<'_> {
                 Direction::Out | Direction::InOut
             )
         });
-        let mut copies: Vec<(Place, Place)> = Vec::new();
+        let mut copies: Vec<CopyOut> = Vec::new();
         let mut bound = Vec::new();
+        // An argument that calls something may change what another one reads.
+        let calls = arguments.iter().flatten().any(has_call);
         for (parameter, argument) in parameters.iter().zip(arguments) {
             let binding = self.bind_argument(
                 *parameter,
                 argument.as_ref(),
-                isolated && !writes,
+                isolated && !writes && !calls,
                 &mut copies,
             );
             bound.push((*parameter, binding));
@@ -177,12 +179,14 @@ impl Lower<'_> {
             self.path.clear();
         }
         self.depth += 1;
+        self.pending.push(copies.clone());
         body(self);
+        self.pending.pop();
         self.depth -= 1;
         self.path = path;
         self.straight = straight;
-        for (target, source) in copies {
-            self.copy(&target, &source, span);
+        for copy in &copies {
+            self.copy_out(copy, span);
         }
         for (id, before) in saved {
             if let Some(before) = before {
@@ -196,7 +200,7 @@ impl Lower<'_> {
         parameter: VarId,
         argument: Option<&Expr>,
         by_value: bool,
-        copies: &mut Vec<(Place, Place)>,
+        copies: &mut Vec<CopyOut>,
     ) -> Binding {
         let var = &self.program.vars[parameter];
         let Some(argument) = argument else {
@@ -210,20 +214,19 @@ impl Lower<'_> {
             Direction::In | Direction::None => self.bind_input(var, &argument, by_value),
             Direction::Out | Direction::InOut => {
                 let local = self.temp(&var.name, &var.ty, var.span);
-                if let ExprKind::Slice(..) = argument.kind {
-                    self.unsupported(argument.span, "a slice as an `out` or `inout` argument");
-                    return Binding::Place(local);
-                }
-                let Some(place) = self.place(&argument) else {
+                let Some(target) = self.write_target(&argument) else {
                     self.unsupported(argument.span, "this argument");
                     return Binding::Place(local);
                 };
                 if var.direction == Direction::InOut {
-                    self.copy(&local, &place, argument.span);
+                    self.copy_in(&local, &target, &argument);
                 } else {
                     self.invalidate(&local, argument.span);
                 }
-                copies.push((place, local.clone()));
+                copies.push(CopyOut {
+                    target,
+                    source: local.clone(),
+                });
                 Binding::Place(local)
             }
         }
@@ -357,20 +360,5 @@ impl Lower<'_> {
             }
         }
         self.emit(op, parameters, span);
-    }
-}
-
-fn contains_return(statement: &Statement) -> bool {
-    match &statement.kind {
-        StatementKind::Return(_) => true,
-        StatementKind::Block(inner) => inner.iter().any(contains_return),
-        StatementKind::If(_, yes, no) => yes.iter().chain(no).any(contains_return),
-        StatementKind::SwitchValue(_, cases) => {
-            cases.iter().flat_map(|(_, body)| body).any(contains_return)
-        }
-        StatementKind::SwitchAction(_, cases) => {
-            cases.iter().flat_map(|(_, body)| body).any(contains_return)
-        }
-        _ => false,
     }
 }

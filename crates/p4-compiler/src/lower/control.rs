@@ -8,6 +8,7 @@ use std::rc::Rc;
 
 use bmv2_json::{Conditional, DefaultEntry, Pipeline, Primitive, Table, Value};
 
+use super::copy::CopyOut;
 use super::headers::Architecture;
 use super::place::Place;
 use super::{Binding, BlockInstance, Lower, Object, Stage};
@@ -28,10 +29,31 @@ pub enum Node {
     If(Value, Vec<Node>, Vec<Node>, Span),
     /// A table and what follows by its result.
     Apply(usize, Next, Span),
-    /// An inlined block: `Return` inside goes behind it.
-    Block(Vec<Node>),
+    /// What is left by one of the following goes behind it.
+    Scope(Vec<Node>, Scope),
     Return,
+    Break,
+    Continue,
     Exit,
+}
+
+/// What a stretch of nodes is, for what leaves it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scope {
+    /// An inlined control: `return`.
+    Control,
+    /// A loop: `break`.
+    Loop,
+    /// A round of a loop: `continue`.
+    Round,
+}
+
+/// The nodes behind the scopes that are open.
+#[derive(Clone, Default)]
+struct Leave {
+    control: Option<String>,
+    behind_loop: Option<String>,
+    next_round: Option<String>,
 }
 
 /// What a table's result decides.
@@ -67,7 +89,7 @@ impl Lower<'_> {
         self.run_control(block, control);
         self.flush(control.span);
         let nodes = std::mem::take(&mut self.nodes);
-        let init_table = self.link(&nodes, None, None);
+        let init_table = self.link(&nodes, None, &Leave::default());
         let first_table = self
             .json
             .pipelines
@@ -169,7 +191,7 @@ impl Lower<'_> {
     }
 
     /// Nodes of a branch.
-    fn inner_nodes(&mut self, span: Span, inner: impl FnOnce(&mut Self)) -> Vec<Node> {
+    pub fn inner_nodes(&mut self, span: Span, inner: impl FnOnce(&mut Self)) -> Vec<Node> {
         let outer = std::mem::take(&mut self.nodes);
         inner(self);
         self.flush(span);
@@ -215,7 +237,17 @@ impl Lower<'_> {
                 self.flush(span);
                 self.nodes.push(Node::Return);
             }
+            StatementKind::For(whole) => self.control_loop(whole, span),
+            StatementKind::Break => {
+                self.flush(span);
+                self.nodes.push(Node::Break);
+            }
+            StatementKind::Continue => {
+                self.flush(span);
+                self.nodes.push(Node::Continue);
+            }
             StatementKind::Exit => {
+                self.copy_out_all(span);
                 self.flush(span);
                 self.nodes.push(Node::Exit);
             }
@@ -317,8 +349,13 @@ impl Lower<'_> {
                 self.nodes.push(node);
                 self.hold(result, Type::Bool, span)
             }
+            ExprKind::Mux(condition, yes, no)
+                if super::statement::applies_table(yes) || super::statement::applies_table(no) =>
+            {
+                self.hoist_choice(condition, yes, no)
+            }
             kind => {
-                let kind = super::expression::map_operands(kind, &mut |inner| self.hoist(inner));
+                let kind = self.hoist_operands(kind);
                 Expr {
                     kind,
                     ty: expr.ty.clone(),
@@ -326,6 +363,51 @@ impl Lower<'_> {
                 }
             }
         }
+    }
+
+    /// `condition ? yes : no` where only one of the two may apply its table.
+    fn hoist_choice(&mut self, condition: &Expr, yes: &Expr, no: &Expr) -> Expr {
+        let span = condition.span;
+        let result = self.temp("tmp", &yes.ty, span);
+        let condition = self.hoist(condition);
+        let condition = self.value(&condition);
+        self.flush(span);
+        let set = |lower: &mut Self, value: &Expr| {
+            let place = result.clone();
+            lower.inner_nodes(span, |lower| {
+                let value = lower.hoist(value);
+                lower.assign(&place, &value);
+            })
+        };
+        let (then, otherwise) = (set(self, yes), set(self, no));
+        self.nodes.push(Node::If(condition, then, otherwise, span));
+        self.hold(result, yes.ty.clone(), span)
+    }
+
+    /// Applies the tables inside operands; what is read before keeps its value.
+    fn hoist_operands(&mut self, kind: &ExprKind) -> ExprKind {
+        let (mut count, mut last) = (0, 0);
+        super::expression::map_operands(kind, &mut |inner| {
+            count += 1;
+            if super::statement::applies_table(inner) {
+                last = count;
+            }
+            inner.clone()
+        });
+        let keeps = matches!(kind, ExprKind::Binary(..) | ExprKind::List(_));
+        let mut at = 0;
+        super::expression::map_operands(kind, &mut |inner| {
+            at += 1;
+            let inner = self.hoist(inner);
+            let fixed = matches!(inner.kind, ExprKind::Int(_) | ExprKind::Bool(_));
+            if at >= last || fixed || !keeps {
+                return inner;
+            }
+            let ty = self.closed_type(&inner.ty);
+            let temp = self.temp("tmp", &ty, inner.span);
+            self.assign(&temp, &inner);
+            self.hold(temp, ty, inner.span)
+        })
     }
 
     fn control_call(&mut self, expr: &Expr, span: Span) {
@@ -374,19 +456,28 @@ impl Lower<'_> {
         }
         let control = &self.program.controls[id];
         let saved = (self.env.clone(), self.instances.clone());
+        let arguments: Vec<Option<Expr>> = arguments
+            .iter()
+            .map(|argument| argument.as_ref().map(|argument| self.hoist(argument)))
+            .collect();
         let copies = self.bind_block(
             &control.parameters,
-            arguments,
+            &arguments,
             repeated.then_some(block.path.as_str()),
             span,
         );
+        let outer = self.pending_blocks.clone();
+        if !repeated {
+            self.pending_blocks.extend(copies.iter().cloned());
+        }
         self.depth += 1;
         self.flush(span);
         let nodes = self.inner_nodes(span, |lower| lower.run_control(&block, control));
         self.depth -= 1;
-        self.nodes.push(Node::Block(nodes));
-        for (target, source) in copies {
-            self.copy(&target, &source, span);
+        self.pending_blocks = outer;
+        self.nodes.push(Node::Scope(nodes, Scope::Control));
+        for copy in &copies {
+            self.copy_out(copy, span);
         }
         (self.env, self.instances) = saved;
     }
@@ -402,7 +493,7 @@ impl Lower<'_> {
         arguments: &[Option<Expr>],
         storage: Option<&str>,
         span: Span,
-    ) -> Vec<(Place, Place)> {
+    ) -> Vec<CopyOut> {
         let resolved: Vec<Option<Expr>> = arguments
             .iter()
             .map(|argument| argument.as_ref().map(|argument| self.resolve(argument)))
@@ -439,26 +530,9 @@ impl Lower<'_> {
                     }
                     Binding::Place(place)
                 }
-                (place, argument) => {
+                (_, argument) => {
                     let local = self.parameter_storage(*parameter, storage);
-                    match (var.direction, argument) {
-                        (Direction::Out, _) => self.invalidate(&local, span),
-                        (_, Some(argument)) => self.assign(&local, argument),
-                        _ => {}
-                    }
-                    if matches!(var.direction, Direction::Out | Direction::InOut)
-                        && argument.is_some()
-                    {
-                        match place
-                            .or_else(|| argument.as_ref().and_then(|argument| self.place(argument)))
-                        {
-                            Some(place) => copies.push((place, local.clone())),
-                            None => self.unsupported(
-                                span,
-                                "this argument for an `out` or `inout` parameter",
-                            ),
-                        }
-                    }
+                    self.bind_copy(var.direction, argument.as_ref(), &local, span, &mut copies);
                     Binding::Place(local)
                 }
             };
@@ -466,6 +540,35 @@ impl Lower<'_> {
         }
         self.env.extend(bound);
         copies
+    }
+
+    /// Copies an argument in, and remembers where it goes.
+    fn bind_copy(
+        &mut self,
+        direction: Direction,
+        argument: Option<&Expr>,
+        local: &Place,
+        span: Span,
+        copies: &mut Vec<CopyOut>,
+    ) {
+        let writes = matches!(direction, Direction::Out | Direction::InOut);
+        let target = argument
+            .filter(|_| writes)
+            .map(|argument| self.write_target(argument));
+        match (direction, argument, &target) {
+            (Direction::Out, ..) => self.invalidate(local, span),
+            (_, Some(argument), Some(Some(target))) => self.copy_in(local, target, argument),
+            (_, Some(argument), _) => self.assign(local, argument),
+            _ => {}
+        }
+        match target {
+            Some(Some(target)) => copies.push(CopyOut {
+                target,
+                source: local.clone(),
+            }),
+            Some(None) => self.unsupported(span, "this argument for an `out` or `inout` parameter"),
+            None => {}
+        }
     }
 
     fn packet(&self, ty: &Type) -> Option<Object> {
@@ -522,20 +625,25 @@ impl Lower<'_> {
     // Nodes to tables and conditionals.
 
     /// Gives the nodes their successors; the name of the first one.
-    fn link(
-        &mut self,
-        nodes: &[Node],
-        next: Option<String>,
-        leave: Option<&Option<String>>,
-    ) -> Option<String> {
+    fn link(&mut self, nodes: &[Node], next: Option<String>, leave: &Leave) -> Option<String> {
         let mut next = next;
         for node in nodes.iter().rev() {
             next = match node {
                 Node::Exit => None,
-                Node::Return => leave.cloned().flatten(),
-                Node::Block(inner) => {
-                    let behind = next.clone();
-                    self.link(inner, next, Some(&behind))
+                Node::Return => leave.control.clone(),
+                Node::Break => leave.behind_loop.clone(),
+                Node::Continue => leave.next_round.clone(),
+                Node::Scope(inner, scope) => {
+                    let mut leave = leave.clone();
+                    match scope {
+                        Scope::Control => leave = Leave::default(),
+                        Scope::Loop => leave.behind_loop.clone_from(&next),
+                        Scope::Round => leave.next_round.clone_from(&next),
+                    }
+                    if *scope == Scope::Control {
+                        leave.control.clone_from(&next);
+                    }
+                    self.link(inner, next, &leave)
                 }
                 Node::Do(primitives, span) => Some(self.link_code(primitives, *span, next)),
                 Node::If(condition, yes, no, span) => {
@@ -630,7 +738,7 @@ impl Lower<'_> {
         branches: &Next,
         span: Span,
         next: Option<String>,
-        leave: Option<&Option<String>>,
+        leave: &Leave,
     ) -> Option<String> {
         let mut next_tables = BTreeMap::new();
         let mut base = next.clone();
@@ -708,6 +816,8 @@ fn count_applies(statements: &[Statement], counts: &mut HashMap<usize, usize>) {
                 count_applies(yes, counts);
                 count_applies(no, counts);
             }
+            // Once more for each round.
+            StatementKind::For(whole) => (0..2).for_each(|_| count_applies(&whole.body, counts)),
             StatementKind::SwitchAction(_, cases) => cases
                 .iter()
                 .for_each(|(_, body)| count_applies(body, counts)),

@@ -5,7 +5,7 @@ use num_bigint::BigInt;
 
 use super::place::{Place, hex, operation, plain_hex};
 use super::{Binding, Lower};
-use crate::ir::{BinaryOp, Builtin, Callee, Expr, ExprKind, StackProperty, UnaryOp};
+use crate::ir::{BinaryOp, Builtin, Call, Callee, Expr, ExprKind, StackProperty, UnaryOp};
 use crate::types::Type;
 use crate::types::const_eval::{fold, mask};
 
@@ -25,6 +25,12 @@ pub fn map_operands(kind: &ExprKind, f: &mut dyn FnMut(&Expr) -> Expr) -> ExprKi
         ExprKind::Hit(inner, hit) => ExprKind::Hit(boxed(inner), *hit),
         ExprKind::Range(low, high) => ExprKind::Range(boxed(low), boxed(high)),
         ExprKind::Mask(value, bits) => ExprKind::Mask(boxed(value), boxed(bits)),
+        ExprKind::Call(call) => ExprKind::Call(Box::new(Call {
+            callee: call.callee.clone(),
+            arguments: (call.arguments.iter())
+                .map(|argument| argument.as_ref().map(&mut *f))
+                .collect(),
+        })),
         other => other.clone(),
     }
 }

@@ -126,6 +126,11 @@ impl Lower<'_> {
             // The table counts by itself.
             ("direct_counter", "count") => {}
             ("direct_meter", "read") => self.direct_meter(at, arguments, span),
+            _ if self.emit_externs => {
+                let mut parameters = vec![Value::Extern(name)];
+                parameters.extend(self.foreign_arguments(arguments));
+                self.emit(&format!("_{kind}_{method}"), parameters, span);
+            }
             _ => self.unsupported(span, &format!("`{method}` of {kind}")),
         }
     }
@@ -244,12 +249,40 @@ impl Lower<'_> {
                     format!("`{name}` stands only in the architecture's checksum controls"),
                 );
             }
-            other => drop(self.sink.error(
-                "E0610",
-                span,
-                format!("simple_switch has no extern function `{other}`"),
-            )),
+            other if self.emit_externs => {
+                let parameters = self.foreign_arguments(arguments);
+                self.emit(other, parameters, span);
+            }
+            other => drop(
+                self.sink
+                    .error(
+                        "E0610",
+                        span,
+                        format!("simple_switch has no extern function `{other}`"),
+                    )
+                    .help("`--emit-externs` writes it out for a switch that was built with it"),
+            ),
         }
+    }
+
+    /// The arguments of an extern that is not the architecture's: places and values as they are.
+    fn foreign_arguments(&mut self, arguments: &[Option<Expr>]) -> Vec<Value> {
+        let mut out = Vec::new();
+        for argument in arguments.iter().flatten() {
+            let argument = self.resolve(argument);
+            let place = match argument.kind {
+                ExprKind::Var(_) | ExprKind::Field(..) | ExprKind::Index(..) => {
+                    self.place(&argument)
+                }
+                _ => None,
+            };
+            let value = match place {
+                Some(place) => self.read_raw(&place).0,
+                None => self.data(&argument),
+            };
+            out.push(parameter(value));
+        }
+        out
     }
 
     /// simple_switch's primitive writes two fields of the header that it is given, which must be
@@ -413,6 +446,11 @@ impl Lower<'_> {
                     (value, ty.unwrap_or(Type::Bool))
                 })
                 .collect();
+        }
+        if expr.ty == Type::Int {
+            self.sink
+                .error("E0418", expr.span, "the numbers in this list need widths")
+                .help("write for example `16w0`");
         }
         vec![(self.data(&expr), expr.ty.clone())]
     }

@@ -185,7 +185,18 @@ impl Lower<'_> {
                     .collect();
                 Place::Members(members)
             }
-            Type::Stack(element, size) => self.new_stack(name, &element, size),
+            Type::Stack(element, size)
+                if self.program.is_header(&element) || self.program.is_union(&element) =>
+            {
+                self.new_stack(name, &element, size)
+            }
+            // An array of anything else is as many variables.
+            Type::Stack(element, size) => {
+                let members = (0..size)
+                    .map(|at| self.allocate(&format!("{name}[{at}]"), &element, span))
+                    .collect();
+                Place::Members(members)
+            }
             Type::Varbit(width) => self.new_varbit(name, width),
             below => self.new_scalar(name, ty, &below, span),
         }

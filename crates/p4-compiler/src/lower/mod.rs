@@ -10,12 +10,15 @@ mod assign;
 mod call;
 mod checksum;
 mod control;
+mod copy;
 mod deparser;
 mod expression;
 mod extern_object;
 mod externs;
 mod headers;
+mod loops;
 mod parser;
+mod parser_branch;
 mod place;
 mod statement;
 mod table;
@@ -25,12 +28,14 @@ use std::rc::Rc;
 
 use bmv2_json::{Primitive, SourceInfo, Value};
 
+use crate::Options;
 use crate::diagnostic::Sink;
 use crate::ir::{self, Annotation, Expr, ExprKind, InstanceKind, Program, VarId};
 use crate::limits;
 use crate::source::{SourceMap, Span};
 use crate::types::Type;
 use control::Node;
+use copy::CopyOut;
 pub use extern_object::ExternObject;
 use place::{Place, parameter, plain_hex};
 
@@ -135,6 +140,14 @@ pub struct Lower<'a> {
     path: String,
     actions_done: HashMap<String, u32>,
     field_list_ids: HashMap<u32, u32>,
+    /// What the calls around the code, and the controls around those, still have to write back.
+    pending: Vec<Vec<CopyOut>>,
+    pending_blocks: Vec<CopyOut>,
+    /// Behind each loop of the straight-line code, and at its next round.
+    loop_labels: Vec<(usize, usize)>,
+    /// The same for a parser's states.
+    state_loops: Vec<(String, String)>,
+    emit_externs: bool,
     depth: usize,
     statements_done: usize,
     parser_ops: Vec<bmv2_json::ParserOp>,
@@ -157,6 +170,7 @@ pub fn lower(
     program: &Program,
     sources: &SourceMap,
     path: &str,
+    options: &Options,
     sink: &mut Sink,
 ) -> Option<(bmv2_json::Program, Resources)> {
     let Some(main) = program.main else {
@@ -185,6 +199,11 @@ pub fn lower(
         path: String::new(),
         actions_done: HashMap::new(),
         field_list_ids: HashMap::new(),
+        pending: Vec::new(),
+        pending_blocks: Vec::new(),
+        loop_labels: Vec::new(),
+        state_loops: Vec::new(),
+        emit_externs: options.emit_externs,
         depth: 0,
         statements_done: 0,
         parser_ops: Vec::new(),
@@ -457,16 +476,16 @@ impl Lower<'_> {
         self.body.primitives.push(primitive);
     }
 
-    fn new_label(&mut self) -> usize {
+    pub fn new_label(&mut self) -> usize {
         self.body.labels.push(None);
         self.body.labels.len() - 1
     }
 
-    fn set_label(&mut self, label: usize) {
+    pub fn set_label(&mut self, label: usize) {
         self.body.labels[label] = Some(self.body.primitives.len());
     }
 
-    fn jump(&mut self, label: usize, span: Span) {
+    pub fn jump(&mut self, label: usize, span: Span) {
         self.body.jumps.push((self.body.primitives.len(), label));
         self.emit("_jump", Vec::new(), span);
     }
@@ -526,11 +545,13 @@ impl Lower<'_> {
     pub fn straight_line(&mut self, inner: impl FnOnce(&mut Self)) -> Vec<Primitive> {
         let outer = std::mem::take(&mut self.body);
         let end = self.new_label();
+        let loops = std::mem::take(&mut self.loop_labels);
         let saved = (self.straight, self.return_to.take(), self.exit_to);
         (self.straight, self.return_to, self.exit_to) = (true, Some((end, None)), end);
         inner(self);
         self.set_label(end);
         (self.straight, self.return_to, self.exit_to) = saved;
+        self.loop_labels = loops;
         let primitives = self.take_body();
         self.body = outer;
         primitives

@@ -1,9 +1,10 @@
 //! Parsers: states, their operations and transitions; sub-parsers become states of their caller.
 
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use bmv2_json::{
-    Expression, ParseState, ParseVset, Parser, ParserOp, ParserOpParameter,
+    Expression, ParseState, ParseVset, Parser, ParserOp, ParserOpParameter, Primitive,
     Transition as JsonTransition, Value,
 };
 use num_bigint::BigInt;
@@ -25,6 +26,9 @@ struct Exits {
     names: Vec<String>,
     accept: Option<String>,
 }
+
+/// How the states behind `break` and `continue` are called.
+pub const UNREACHABLE: &str = "$unreachable";
 
 /// One key's part of a case.
 type MaskedValue = (BigInt, BigInt);
@@ -48,6 +52,7 @@ impl Lower<'_> {
         self.straight = true;
         let start = self.run_parser(block, parser, None);
         self.straight = false;
+        self.drop_unreachable_states(&start);
         self.json.parsers.push(Parser {
             name: "parser".to_owned(),
             id: 0,
@@ -142,7 +147,7 @@ impl Lower<'_> {
         self.resources.value_sets.push((name, id, size));
     }
 
-    fn end_state(
+    pub fn end_state(
         &mut self,
         transition_key: Vec<Value>,
         transitions: Vec<JsonTransition>,
@@ -160,33 +165,44 @@ impl Lower<'_> {
     }
 
     /// Moves straight-line code into the state's operations.
-    fn drain(&mut self, span: Span) {
-        for primitive in self.take_body() {
-            if primitive.op.starts_with("_jump") || primitive.op == "exit" {
-                self.unsupported(span, "a function or expression with branches in a parser");
-                return;
+    pub fn drain(&mut self, span: Span) {
+        let primitives = self.take_body();
+        if let Some(exit) = primitives.iter().find(|primitive| primitive.op == "exit") {
+            self.unsupported(span, &format!("`{}` in a parser", exit.op));
+        } else if primitives
+            .iter()
+            .any(|primitive| primitive.op.starts_with("_jump"))
+        {
+            self.drain_branches(&primitives, span);
+        } else {
+            for primitive in primitives {
+                self.push_operation(primitive);
             }
-            let source_info = primitive.source_info.clone();
-            let op = if primitive.op == "assign" {
-                let parameters = primitive
-                    .parameters
-                    .into_iter()
-                    .map(ParserOpParameter::Value)
-                    .collect();
-                ParserOp {
-                    parameters,
-                    op: "set".to_owned(),
-                    source_info,
-                }
-            } else {
-                ParserOp {
-                    parameters: vec![ParserOpParameter::Primitive(primitive)],
-                    op: "primitive".to_owned(),
-                    source_info,
-                }
-            };
-            self.parser_ops.push(op);
         }
+    }
+
+    /// A primitive as an operation of the state.
+    pub fn push_operation(&mut self, primitive: Primitive) {
+        let source_info = primitive.source_info.clone();
+        let op = if primitive.op == "assign" {
+            let parameters = primitive
+                .parameters
+                .into_iter()
+                .map(ParserOpParameter::Value)
+                .collect();
+            ParserOp {
+                parameters,
+                op: "set".to_owned(),
+                source_info,
+            }
+        } else {
+            ParserOp {
+                parameters: vec![ParserOpParameter::Primitive(primitive)],
+                op: "primitive".to_owned(),
+                source_info,
+            }
+        };
+        self.parser_ops.push(op);
     }
 
     fn operation(&mut self, op: &str, parameters: Vec<Value>, span: Span) {
@@ -203,13 +219,16 @@ impl Lower<'_> {
         });
     }
 
-    fn state_statements(&mut self, statements: &[Statement]) {
+    pub fn state_statements(&mut self, statements: &[Statement]) {
         for statement in statements {
             match &statement.kind {
                 StatementKind::Block(inner) => self.state_statements(inner),
                 StatementKind::If(condition, yes, no) => {
                     self.state_if(condition, yes, no, statement.span)
                 }
+                StatementKind::For(whole) => self.state_loop(whole, statement.span),
+                StatementKind::Break => self.leave_state_loop(true, statement.span),
+                StatementKind::Continue => self.leave_state_loop(false, statement.span),
                 StatementKind::Call(Expr {
                     kind: ExprKind::Call(call),
                     ..
@@ -232,26 +251,13 @@ impl Lower<'_> {
             ExprKind::Bool(false) => return self.state_statements(no),
             _ => {}
         }
-        let flag = self.temp("tmp", &Type::Bool, span);
-        self.assign(&flag, &condition);
-        self.drain(span);
         let base = self.current_state.clone();
         let (then, otherwise, behind) = (
             self.fresh(&format!("{base}_true")),
             self.fresh(&format!("{base}_false")),
             self.fresh(&format!("{base}_join")),
         );
-        let taken = JsonTransition {
-            kind: Some("hexstr".to_owned()),
-            value: Some("0x01".to_owned()),
-            mask: None,
-            next_state: Some(then.clone()),
-        };
-        self.end_state(
-            vec![self.read_raw(&flag).0],
-            vec![taken, default_transition(Some(otherwise.clone()))],
-            span,
-        );
+        self.state_branch(&condition, &then, &otherwise, span);
         for (name, body) in [(then, yes), (otherwise, no)] {
             self.current_state = name;
             self.state_statements(body);
@@ -262,6 +268,27 @@ impl Lower<'_> {
             );
         }
         self.current_state = behind;
+    }
+
+    /// Takes out what stands behind `break` and `continue`.
+    fn drop_unreachable_states(&mut self, start: &str) {
+        let mut reached: HashSet<String> = HashSet::from([start.to_owned()]);
+        let mut open = vec![start.to_owned()];
+        while let Some(name) = open.pop() {
+            let state = self.states.iter().find(|state| state.name == name);
+            let nexts = state.iter().flat_map(|state| &state.transitions);
+            for next in nexts.filter_map(|transition| transition.next_state.clone()) {
+                if reached.insert(next.clone()) {
+                    open.push(next);
+                }
+            }
+        }
+        let made = |name: &str| name.starts_with(UNREACHABLE);
+        self.states
+            .retain(|state| reached.contains(&state.name) || !made(&state.name));
+        for (at, state) in self.states.iter_mut().enumerate() {
+            state.id = at as u32;
+        }
     }
 
     fn sub_parser(&mut self, object: &Expr, arguments: &[Option<Expr>], span: Span) {
@@ -294,8 +321,8 @@ impl Lower<'_> {
         (self.current_state, self.parser_ops) = (caller, ops);
         self.end_state(Vec::new(), vec![default_transition(Some(start))], span);
         self.current_state = behind;
-        for (target, source) in copies {
-            self.copy(&target, &source, span);
+        for copy in &copies {
+            self.copy_out(copy, span);
         }
         (self.env, self.instances) = saved;
     }
@@ -586,7 +613,7 @@ fn prefixes(mut low: BigInt, high: &BigInt, width: u32) -> Vec<MaskedValue> {
     out
 }
 
-fn default_transition(next_state: Option<String>) -> JsonTransition {
+pub fn default_transition(next_state: Option<String>) -> JsonTransition {
     JsonTransition {
         kind: Some("default".to_owned()),
         value: None,

@@ -264,6 +264,9 @@ impl Lower<'_> {
                 _ => None,
             },
             ExprKind::Call(_) => self.call_place(expr),
+            // `_` for an `out` parameter: storage that nothing reads.
+            ExprKind::DontCare if crate::types::unify::is_open(&expr.ty) => None,
+            ExprKind::DontCare => Some(self.temp("unused", &expr.ty, expr.span)),
             ExprKind::List(_)
                 if matches!(expr.ty, Type::Struct(_) | Type::Tuple(_) | Type::ListOf(_)) =>
             {

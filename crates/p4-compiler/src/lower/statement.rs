@@ -60,7 +60,15 @@ impl Lower<'_> {
                 }
                 self.jump(label, span);
             }
+            StatementKind::For(whole) => self.straight_loop(whole, span),
+            StatementKind::Break | StatementKind::Continue => {
+                if let Some((behind, next)) = self.loop_labels.last() {
+                    let breaks = matches!(statement.kind, StatementKind::Break);
+                    self.jump(if breaks { *behind } else { *next }, span);
+                }
+            }
             StatementKind::Exit => {
+                self.copy_out_all(span);
                 self.emit("exit", Vec::new(), span);
                 self.jump(self.exit_to, span);
             }
@@ -172,7 +180,7 @@ pub fn applies_table(expr: &Expr) -> bool {
     found
 }
 
-fn applies(call: &Expr) -> bool {
+pub fn applies(call: &Expr) -> bool {
     match &call.kind {
         ExprKind::Call(call) => {
             matches!(call.callee, Callee::ApplyTable(_) | Callee::ApplyBlock(_))
@@ -180,4 +188,19 @@ fn applies(call: &Expr) -> bool {
         }
         other => matches!(other, ExprKind::Hit(..)),
     }
+}
+
+/// Whether a `return` stands anywhere inside.
+pub fn contains_return(statements: &[Statement]) -> bool {
+    statements.iter().any(|statement| match &statement.kind {
+        StatementKind::Return(_) => true,
+        StatementKind::Block(inner) => contains_return(inner),
+        StatementKind::If(_, yes, no) => contains_return(yes) || contains_return(no),
+        StatementKind::SwitchValue(_, cases) => cases.iter().any(|(_, body)| contains_return(body)),
+        StatementKind::SwitchAction(_, cases) => {
+            cases.iter().any(|(_, body)| contains_return(body))
+        }
+        StatementKind::For(whole) => contains_return(&whole.body),
+        _ => false,
+    })
 }

@@ -27,7 +27,10 @@ impl Lower<'_> {
             .keys
             .iter()
             .enumerate()
-            .map(|(at, key)| self.key(&name, at, key))
+            .map(|(at, key)| {
+                let expr = self.hoist(&key.expr);
+                self.key(&name, at, key, &expr)
+            })
             .collect();
         self.flush(span);
         if let Some(index) = self.table_index.get(&name) {
@@ -43,8 +46,8 @@ impl Lower<'_> {
     }
 
     /// The key's field; what is no field is computed into one first.
-    fn key(&mut self, table: &str, at: usize, key: &Key) -> (TableKey, Option<Value>) {
-        let expr = self.resolve(&key.expr);
+    fn key(&mut self, table: &str, at: usize, key: &Key, expr: &Expr) -> (TableKey, Option<Value>) {
+        let expr = self.resolve(expr);
         let match_type = if &*key.match_kind == "optional" {
             "ternary"
         } else {

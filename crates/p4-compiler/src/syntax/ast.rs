@@ -103,6 +103,8 @@ pub enum ExprKind {
     Member(Expr, Ident),
     Index(Expr, Expr),
     Slice(Expr, Expr, Expr),
+    /// `a[start +: width]`.
+    PartSlice(Expr, Expr, Expr),
     Unary(UnaryOp, Expr),
     Binary(BinaryOp, Expr, Expr),
     Mux(Expr, Expr, Expr),
@@ -182,7 +184,10 @@ pub enum StatementKind {
     Exit,
     Break,
     Continue,
-    For,
+    /// Initial statements, condition, updates, body.
+    For(Vec<Statement>, Expr, Vec<Statement>, Box<Statement>),
+    /// Type and name of the variable, what it runs through (a range or an expression), body.
+    ForIn(Type, Ident, Expr, Box<Statement>),
     Var(Variable),
     Const(Constant),
     Instance(Instance),
@@ -218,6 +223,8 @@ pub struct Instance {
     pub ty: Type,
     pub arguments: Vec<Argument>,
     pub name: Ident,
+    /// What implements the abstract methods of an extern; none where there is no `= { ... }`.
+    pub methods: Option<Vec<Rc<Function>>>,
     pub span: Span,
 }
 
@@ -385,6 +392,8 @@ pub struct Method {
     pub returns: Option<Type>,
     pub type_parameters: Vec<Ident>,
     pub parameters: Vec<Parameter>,
+    /// To be implemented where the extern is instantiated.
+    pub is_abstract: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -406,6 +415,8 @@ pub struct TypeDef {
     pub annotations: Vec<Annotation>,
     pub name: Ident,
     pub ty: Type,
+    /// A struct or enum that is declared where it is named.
+    pub inner: Option<Box<Declaration>>,
     /// `type`, not `typedef`.
     pub is_new: bool,
 }

@@ -38,6 +38,7 @@ impl Parser<'_> {
             }
         }
         self.expect_word("apply")?;
+        self.annotations()?;
         let apply = self.block()?;
         self.expect("}")?;
         Ok(Control {
@@ -277,6 +278,7 @@ impl Parser<'_> {
             tokens: self.tokens,
             at: self.at,
             depth: self.depth,
+            in_angles: false,
             sink: &mut scratch,
         };
         trial.annotations().is_ok() && trial.at_word("state") && !trial.nth(1).is("=")

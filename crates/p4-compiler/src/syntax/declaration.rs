@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::ast::{
     Action, Annotation, Declaration, Direction, Enum, Extern, Field, Function, Ident, Instance,
-    Method, Package, Parameter, Struct, StructKind, TypeDef,
+    Method, Package, Parameter, Struct, StructKind, Type, TypeDef, TypeKind,
 };
 use super::{Failed, Parsed, Parser};
 use crate::source::Span;
@@ -138,16 +138,25 @@ impl Parser<'_> {
         is_new: bool,
     ) -> Parsed<Declaration> {
         self.advance();
-        if self.at_word("struct") || self.at_word("header") || self.at_word("enum") {
-            return self.unexpected("the name of a type");
-        }
-        let ty = self.type_ref()?;
+        let derived = matches!(
+            self.peek().word(),
+            Some("struct" | "header" | "header_union" | "enum")
+        );
+        let (inner, ty) = if derived {
+            let inner = self.declaration()?;
+            let ty = declared_type(&inner).map(Ok);
+            let ty = ty.unwrap_or_else(|| self.unexpected("the name of a type"))?;
+            (Some(Box::new(inner)), ty)
+        } else {
+            (None, self.type_ref()?)
+        };
         let name = self.name()?;
         self.semicolon()?;
         Ok(Declaration::TypeDef(TypeDef {
             annotations,
             name,
             ty,
+            inner,
             is_new,
         }))
     }
@@ -191,7 +200,7 @@ impl Parser<'_> {
     }
 
     fn method(&mut self, annotations: Vec<Annotation>, owner: Option<&Ident>) -> Parsed<Method> {
-        self.eat_word("abstract");
+        let is_abstract = self.eat_word("abstract");
         if let Some(owner) = owner
             && self.at_word(&owner.name)
             && self.nth(1).is("(")
@@ -205,6 +214,7 @@ impl Parser<'_> {
                 returns: None,
                 type_parameters: Vec::new(),
                 parameters,
+                is_abstract,
             });
         }
         let returns = Some(self.type_ref()?);
@@ -218,6 +228,7 @@ impl Parser<'_> {
             returns,
             type_parameters,
             parameters,
+            is_abstract,
         })
     }
 
@@ -316,10 +327,11 @@ impl Parser<'_> {
     ) -> Parsed<Instance> {
         let arguments = self.arguments()?;
         let name = self.name()?;
-        if self.eat("=") {
-            // An abstract method's implementation; no architecture here has one.
-            return self.unexpected("`;`");
-        }
+        let methods = if self.eat("=") {
+            Some(self.implementation()?)
+        } else {
+            None
+        };
         self.semicolon()?;
         let span = start.to(name.span);
         Ok(Instance {
@@ -327,7 +339,40 @@ impl Parser<'_> {
             ty,
             arguments,
             name,
+            methods,
             span,
         })
     }
+
+    /// `objInitializer`: what implements abstract methods.
+    fn implementation(&mut self) -> Parsed<Vec<Rc<Function>>> {
+        self.expect("{")?;
+        let mut methods = Vec::new();
+        while !self.at("}") && !self.at_end() {
+            let start = self.span();
+            let annotations = self.annotations()?;
+            match self.function_or_instance(annotations, start)? {
+                Declaration::Function(function) => methods.push(function),
+                _ => {
+                    self.sink
+                        .error("E0201", start, "expected a method's implementation");
+                }
+            }
+        }
+        self.expect("}")?;
+        Ok(methods)
+    }
+}
+
+/// The type that a struct's or enum's declaration names.
+fn declared_type(declaration: &Declaration) -> Option<Type> {
+    let name = match declaration {
+        Declaration::Struct(decl) => &decl.name,
+        Declaration::Enum(decl) => &decl.name,
+        _ => return None,
+    };
+    Some(Type {
+        kind: TypeKind::Name(name.clone(), false, Vec::new()),
+        span: name.span,
+    })
 }

@@ -72,6 +72,9 @@ impl Parser<'_> {
         let Tok::Punct(punct) = self.peek().tok else {
             return None;
         };
+        if self.in_angles && matches!(punct, ">" | ">=") {
+            return None;
+        }
         if punct == ">" && self.nth(1).is(">") && self.nth(1).joint {
             return Some((8, BinaryOp::Shr, 2));
         }
@@ -161,12 +164,16 @@ impl Parser<'_> {
     }
 
     /// Tries a production without messages; on failure nothing is consumed.
-    fn speculate<T>(&mut self, inner: impl FnOnce(&mut Parser<'_>) -> Parsed<T>) -> Option<T> {
+    pub(super) fn speculate<T>(
+        &mut self,
+        inner: impl FnOnce(&mut Parser<'_>) -> Parsed<T>,
+    ) -> Option<T> {
         let mut scratch = crate::diagnostic::Sink::default();
         let mut trial = Parser {
             tokens: self.tokens,
             at: self.at,
             depth: self.depth,
+            in_angles: self.in_angles,
             sink: &mut scratch,
         };
         let result = inner(&mut trial).ok();
@@ -193,6 +200,9 @@ impl Parser<'_> {
                 let kind = if self.eat(":") {
                     let low = self.expression()?;
                     ExprKind::Slice(expr, first, low)
+                } else if self.eat("+:") {
+                    let width = self.expression()?;
+                    ExprKind::PartSlice(expr, first, width)
                 } else {
                     ExprKind::Index(expr, first)
                 };
@@ -270,7 +280,10 @@ impl Parser<'_> {
             }
             Tok::Punct("(") => {
                 self.advance();
-                let inner = self.expression()?;
+                let angles = std::mem::take(&mut self.in_angles);
+                let inner = self.expression();
+                self.in_angles = angles;
+                let inner = inner?;
                 let end = self.expect(")")?;
                 Ok(Expr {
                     span: span.to(end),
@@ -531,7 +544,18 @@ impl Parser<'_> {
     fn width(&mut self) -> Parsed<Expr> {
         self.expect("<")?;
         // Stronger than `>`, which ends the width.
-        let width = self.nested(|parser| parser.binary(9))?;
+        let strong = self.speculate(|parser| {
+            let width = parser.nested(|parser| parser.binary(9))?;
+            parser.expect(">")?;
+            Ok(width)
+        });
+        if let Some(width) = strong {
+            return Ok(width);
+        }
+        let outer = std::mem::replace(&mut self.in_angles, true);
+        let width = self.expression();
+        self.in_angles = outer;
+        let width = width?;
         self.expect(">")?;
         Ok(width)
     }

@@ -72,6 +72,7 @@ pub fn parse(tokens: &[Token], sink: &mut Sink) -> Vec<Declaration> {
         tokens,
         at: 0,
         depth: 0,
+        in_angles: false,
         sink,
     };
     parser.program()
@@ -81,6 +82,8 @@ pub struct Parser<'a> {
     tokens: &'a [Token],
     at: usize,
     depth: usize,
+    /// In a width without parentheses, where `>` ends the expression.
+    in_angles: bool,
     sink: &'a mut Sink,
 }
 
@@ -258,6 +261,10 @@ impl Parser<'_> {
             let start = self.span();
             self.advance();
             let name = self.word()?.name;
+            if &*name == "pragma" {
+                out.push(self.pragma(start)?);
+                continue;
+            }
             let body = if self.at("(") {
                 self.annotation_tokens()?
             } else if self.at("[") {
@@ -273,6 +280,26 @@ impl Parser<'_> {
             });
         }
         Ok(out)
+    }
+
+    /// `@pragma name tokens`: an annotation that ends with its line.
+    fn pragma(&mut self, start: Span) -> Parsed<Annotation> {
+        let name = self.word()?.name;
+        let mut tokens = Vec::new();
+        while !self.at_end() && !self.peek().first {
+            tokens.push(self.peek().clone());
+            self.advance();
+        }
+        let body = if tokens.is_empty() {
+            AnnotationBody::None
+        } else {
+            AnnotationBody::Tokens(tokens)
+        };
+        Ok(Annotation {
+            name,
+            body,
+            span: start.to(self.last_span()),
+        })
     }
 
     fn annotation_tokens(&mut self) -> Parsed<AnnotationBody> {

@@ -1,7 +1,7 @@
 //! Statements.
 
 use super::ast::{
-    BinaryOp, Constant, ExprKind, Instance, Statement, StatementKind, SwitchCase, Variable,
+    BinaryOp, Constant, ExprKind, Instance, Statement, StatementKind, SwitchCase, Type, Variable,
 };
 use super::{Parsed, Parser};
 use crate::lex::Tok;
@@ -102,6 +102,7 @@ impl Parser<'_> {
             tokens: self.tokens,
             at: back,
             depth: self.depth,
+            in_angles: false,
             sink: &mut scratch,
         };
         if !trial.begins_type() || trial.type_ref().is_err() {
@@ -130,17 +131,24 @@ impl Parser<'_> {
                 ty,
                 arguments,
                 name,
+                methods: None,
                 span,
             }));
         }
+        let variable = self.variable(ty)?;
+        self.semicolon()?;
+        Ok(StatementKind::Var(variable))
+    }
+
+    /// `name [= value]`.
+    fn variable(&mut self, ty: Type) -> Parsed<Variable> {
         let name = self.name()?;
         let init = if self.eat("=") {
             Some(self.expression()?)
         } else {
             None
         };
-        self.semicolon()?;
-        Ok(StatementKind::Var(Variable { ty, name, init }))
+        Ok(Variable { ty, name, init })
     }
 
     pub(super) fn constant(&mut self, annotations: Vec<super::Annotation>) -> Parsed<Constant> {
@@ -159,11 +167,19 @@ impl Parser<'_> {
     }
 
     fn assignment_or_call(&mut self) -> Parsed<StatementKind> {
+        let kind = self.open_assignment()?;
+        if !matches!(kind, StatementKind::Empty) {
+            self.semicolon()?;
+        }
+        Ok(kind)
+    }
+
+    /// `assignmentOrMethodCallStatementWithoutSemicolon`.
+    fn open_assignment(&mut self) -> Parsed<StatementKind> {
         let left = self.expression()?;
         for (text, op) in ASSIGNMENTS {
             if self.eat(text) {
                 let right = self.expression()?;
-                self.semicolon()?;
                 return Ok(StatementKind::Assign(left, *op, right));
             }
         }
@@ -171,7 +187,6 @@ impl Parser<'_> {
             self.advance();
             self.advance();
             let right = self.expression()?;
-            self.semicolon()?;
             return Ok(StatementKind::Assign(left, Some(BinaryOp::Shr), right));
         }
         if !matches!(*left.kind, ExprKind::Call(..)) {
@@ -184,7 +199,6 @@ impl Parser<'_> {
             }
             return self.unexpected("`=` or a call");
         }
-        self.semicolon()?;
         Ok(StatementKind::Call(left))
     }
 
@@ -228,20 +242,47 @@ impl Parser<'_> {
         Ok(StatementKind::Switch(subject, cases))
     }
 
-    /// Loops are read, so that what follows is checked; no back end takes them yet.
+    /// `for (init; condition; update) body` or `for (type name in collection) body`.
     fn for_statement(&mut self) -> Parsed<StatementKind> {
         self.advance();
         self.expect("(")?;
-        let mut depth = 1_usize;
-        while depth > 0 && !self.at_end() {
-            if self.at("(") {
-                depth += 1;
-            } else if self.at(")") {
-                depth -= 1;
-            }
-            self.advance();
+        let each = self.speculate(|parser| {
+            parser.annotations()?;
+            let ty = parser.type_ref()?;
+            let name = parser.name()?;
+            parser.expect_word("in")?;
+            Ok((ty, name))
+        });
+        if let Some((ty, name)) = each {
+            let collection = self.keyset_element()?;
+            self.expect(")")?;
+            let body = Box::new(self.statement()?);
+            return Ok(StatementKind::ForIn(ty, name, collection, body));
         }
-        self.statement()?;
-        Ok(StatementKind::For)
+        let init = self.clause(";")?;
+        let condition = self.expression()?;
+        self.expect(";")?;
+        let update = self.clause(")")?;
+        let body = Box::new(self.statement()?);
+        Ok(StatementKind::For(init, condition, update, body))
+    }
+
+    /// Declarations, assignments and calls with commas between them.
+    fn clause(&mut self, close: &str) -> Parsed<Vec<Statement>> {
+        self.list(close, |parser| {
+            let start = parser.span();
+            let annotations = parser.annotations()?;
+            let kind = if parser.begins_declaration() {
+                let ty = parser.type_ref()?;
+                StatementKind::Var(parser.variable(ty)?)
+            } else {
+                parser.open_assignment()?
+            };
+            Ok(Statement {
+                kind,
+                span: start.to(parser.last_span()),
+                annotations,
+            })
+        })
     }
 }

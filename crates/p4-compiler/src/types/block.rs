@@ -5,13 +5,14 @@ use std::rc::Rc;
 
 use super::Type;
 use super::check::{Checker, Place};
+use super::generic::GenericBlock;
 use super::scope::Symbol;
 use crate::ir::{self, Control, Direction, Expr, State, Target, Transition, Var};
 use crate::syntax::ast::{self, Local};
 
 impl Checker<'_> {
-    pub fn control(&mut self, decl: &ast::Control) {
-        let Some((locals, apply)) = &decl.body else {
+    pub fn control(&mut self, decl: &Rc<ast::Control>) {
+        if decl.body.is_none() {
             let signature = self.signature(
                 &decl.name.name,
                 &decl.type_parameters,
@@ -26,9 +27,28 @@ impl Checker<'_> {
                 Symbol::ControlType(self.control_types.len() - 1),
             );
             return;
+        }
+        if !decl.type_parameters.is_empty() {
+            return self.generic_block(GenericBlock::Control(decl.clone()));
+        }
+        self.control_body(decl);
+        self.declare(&decl.name, Symbol::Control(self.program.controls.len() - 1));
+    }
+
+    fn generic_block(&mut self, block: GenericBlock) {
+        let name = block.name().clone();
+        self.generic_blocks.push(block);
+        let id = self.generic_blocks.len() - 1;
+        self.declare(&name, Symbol::GenericBlock(id));
+    }
+
+    /// Adds a control whose type parameters, if any, are declared.
+    pub fn control_body(&mut self, decl: &ast::Control) {
+        let Some((locals, apply)) = &decl.body else {
+            return;
         };
-        self.no_type_parameters(&decl.type_parameters);
         self.place = Place::Control;
+        self.loops = 0;
         self.scopes.push();
         let constructor = self.declare_parameters(&decl.constructor);
         let parameters = self.declare_parameters(&decl.parameters);
@@ -50,17 +70,6 @@ impl Checker<'_> {
         (0..3).for_each(|_| self.scopes.pop());
         self.place = Place::Top;
         self.program.controls.push(control);
-        self.declare(&decl.name, Symbol::Control(self.program.controls.len() - 1));
-    }
-
-    fn no_type_parameters(&mut self, parameters: &[ast::Ident]) {
-        if let Some(first) = parameters.first() {
-            self.sink.error(
-                "E0402",
-                first.span,
-                "a control or parser with a body has no type parameters",
-            );
-        }
     }
 
     fn local(&mut self, local: &Local, control: &mut Control) {
@@ -111,6 +120,7 @@ impl Checker<'_> {
             ty,
             direction: Direction::None,
             is_parameter: false,
+            default: None,
             annotations: Vec::new(),
             span,
         };
@@ -119,8 +129,8 @@ impl Checker<'_> {
         (id, init)
     }
 
-    pub fn parser(&mut self, decl: &ast::Parser) {
-        let Some((locals, states)) = &decl.body else {
+    pub fn parser(&mut self, decl: &Rc<ast::Parser>) {
+        if decl.body.is_none() {
             let signature = self.signature(
                 &decl.name.name,
                 &decl.type_parameters,
@@ -132,9 +142,21 @@ impl Checker<'_> {
             self.program.parser_kind_names.push(name);
             self.declare(&decl.name, Symbol::ParserType(self.parser_types.len() - 1));
             return;
+        }
+        if !decl.type_parameters.is_empty() {
+            return self.generic_block(GenericBlock::Parser(decl.clone()));
+        }
+        self.parser_body(decl);
+        self.declare(&decl.name, Symbol::Parser(self.program.parsers.len() - 1));
+    }
+
+    /// Adds a parser whose type parameters, if any, are declared.
+    pub fn parser_body(&mut self, decl: &ast::Parser) {
+        let Some((locals, states)) = &decl.body else {
+            return;
         };
-        self.no_type_parameters(&decl.type_parameters);
         self.place = Place::Parser;
+        self.loops = 0;
         self.scopes.push();
         let constructor = self.declare_parameters(&decl.constructor);
         let parameters = self.declare_parameters(&decl.parameters);
@@ -173,7 +195,6 @@ impl Checker<'_> {
         self.place = Place::Top;
         self.reaches_end(&parser);
         self.program.parsers.push(parser);
-        self.declare(&decl.name, Symbol::Parser(self.program.parsers.len() - 1));
     }
 
     fn value_set(&mut self, decl: &ast::ValueSet, parser: &mut ir::Parser) {
@@ -258,6 +279,8 @@ impl Checker<'_> {
             ast::Transition::To(name) => Transition::To(self.target(name, names)),
             ast::Transition::Select(keys, cases, span) => {
                 let keys: Vec<Expr> = keys.iter().map(|key| self.expr(key)).collect();
+                let shapes: Vec<Type> = keys.iter().map(|key| key.ty.clone()).collect();
+                let keys: Vec<Expr> = keys.iter().flat_map(|key| self.key_parts(key)).collect();
                 for key in &keys {
                     let below = self.program.underlying(&key.ty).clone();
                     if !matches!(
@@ -274,10 +297,9 @@ impl Checker<'_> {
                 if cases.is_empty() {
                     self.sink.error("E0409", *span, "this `select` has no case");
                 }
-                let types: Vec<Type> = keys.iter().map(|key| key.ty.clone()).collect();
                 let mut checked = Vec::new();
                 for case in cases {
-                    let sets = self.keyset(&case.keys, &types, case.span);
+                    let sets = self.keyset(&case.keys, &shapes, case.span);
                     let target = self.target(&case.next, names);
                     checked.push((sets, target, case.span));
                 }

@@ -4,7 +4,7 @@ use super::Type;
 use super::check::{Checker, Place, Signature};
 use super::declare::instance_kind;
 use super::scope::{FunctionSymbol, Symbol};
-use super::unify::{Bindings, is_open, substitute};
+use super::unify::{Bindings, is_open};
 use crate::ir::{Call, Callee, Direction, Expr, ExprKind, Instance, InstanceKind};
 use crate::source::Span;
 use crate::syntax::ast;
@@ -24,39 +24,41 @@ impl Checker<'_> {
             ast::ExprKind::Member(base, method) => {
                 self.method_call(base, method, types, arguments, span)
             }
-            ast::ExprKind::Name(name, global) => match self
-                .scopes
-                .lookup(&name.name, *global)
-                .cloned()
-            {
-                Some(Symbol::Functions(overloads)) => {
-                    self.function_call(name, &overloads, types, arguments, span)
+            ast::ExprKind::Name(name, global) => {
+                match self.scopes.lookup(&name.name, *global).cloned() {
+                    Some(Symbol::Functions(overloads)) => {
+                        self.function_call(name, &overloads, types, arguments, span)
+                    }
+                    Some(Symbol::Action(id)) => self.action_call(id, arguments, span),
+                    Some(Symbol::Broken) => self.poison(span),
+                    Some(
+                        Symbol::Extern(_)
+                        | Symbol::Control(_)
+                        | Symbol::Parser(_)
+                        | Symbol::GenericBlock(_)
+                        | Symbol::Package(_),
+                    ) => {
+                        let kind = ast::TypeKind::Name(name.clone(), *global, types.to_vec());
+                        let ty = self.resolve_type(&ast::Type {
+                            kind,
+                            span: callee.span,
+                        });
+                        self.construct_expr(&ty, arguments, callee.span, span)
+                    }
+                    Some(_) => {
+                        self.sink.error(
+                            "E0310",
+                            callee.span,
+                            format!("`{}` cannot be called", name.name),
+                        );
+                        self.poison(span)
+                    }
+                    None => {
+                        self.unknown("function or action", name);
+                        self.poison(span)
+                    }
                 }
-                Some(Symbol::Action(id)) => self.action_call(id, arguments, span),
-                Some(Symbol::Broken) => self.poison(span),
-                Some(
-                    Symbol::Extern(_) | Symbol::Control(_) | Symbol::Parser(_) | Symbol::Package(_),
-                ) => {
-                    let kind = ast::TypeKind::Name(name.clone(), *global, types.to_vec());
-                    let ty = self.resolve_type(&ast::Type {
-                        kind,
-                        span: callee.span,
-                    });
-                    self.construct_expr(&ty, arguments, callee.span, span)
-                }
-                Some(_) => {
-                    self.sink.error(
-                        "E0310",
-                        callee.span,
-                        format!("`{}` cannot be called", name.name),
-                    );
-                    self.poison(span)
-                }
-                None => {
-                    self.unknown("function or action", name);
-                    self.poison(span)
-                }
-            },
+            }
             _ => {
                 self.sink
                     .error("E0310", callee.span, "this cannot be called");
@@ -76,7 +78,9 @@ impl Checker<'_> {
             Some(instance) => {
                 let ty = match &instance.kind {
                     InstanceKind::Extern(id, arguments) => Type::Extern(*id, arguments.clone()),
-                    _ => ty.clone(),
+                    InstanceKind::Package(id, arguments) => Type::Package(*id, arguments.clone()),
+                    InstanceKind::Control(id) => Type::Control(*id),
+                    InstanceKind::Parser(id) => Type::Parser(*id),
                 };
                 Expr {
                     kind: ExprKind::Construct(Box::new(instance)),
@@ -96,6 +100,15 @@ impl Checker<'_> {
         callee: Span,
         span: Span,
     ) -> Option<Instance> {
+        let inferred;
+        let ty = match ty {
+            Type::OpenBlock(id) => {
+                let block = self.generic_blocks[*id].clone();
+                inferred = self.infer_block(&block, arguments, callee);
+                &inferred
+            }
+            _ => ty,
+        };
         if ty.is_poison() {
             for argument in arguments
                 .iter()
@@ -173,7 +186,18 @@ impl Checker<'_> {
         arguments: &[ast::Argument],
         span: Span,
     ) -> Option<Signature> {
-        let fits = |signature: &&Signature| {
+        let at = self.choose_at(name, overloads, arguments, span)?;
+        Some(overloads[at].clone())
+    }
+
+    fn choose_at(
+        &mut self,
+        name: &str,
+        overloads: &[Signature],
+        arguments: &[ast::Argument],
+        span: Span,
+    ) -> Option<usize> {
+        let fits = |signature: &Signature| {
             let named = arguments
                 .iter()
                 .filter_map(|argument| argument.name.as_ref());
@@ -190,8 +214,8 @@ impl Checker<'_> {
                 signature.parameters.len() - signature.parameters.iter().filter(optional).count();
             known && (least..=signature.parameters.len()).contains(&arguments.len())
         };
-        if let Some(found) = overloads.iter().find(fits) {
-            return Some(found.clone());
+        if let Some(found) = overloads.iter().position(fits) {
+            return Some(found);
         }
         let counts: Vec<String> = overloads
             .iter()
@@ -268,10 +292,15 @@ impl Checker<'_> {
         let poisoned = values.iter().flatten().any(|value| value.ty.is_poison());
         let mut out = Vec::new();
         for ((parameter, slot), value) in signature.parameters.iter().zip(slots).zip(values) {
-            let wanted = substitute(&parameter.ty, bindings);
+            let wanted = self.replace(&parameter.ty, bindings);
             out.push(match value {
                 Some(value) => Some(self.check_argument(parameter, &wanted, value)),
-                None if slot.is_some() && parameter.direction == Direction::Out => None,
+                // The result that nobody takes has its parameter's type.
+                None if slot.is_some() && parameter.direction == Direction::Out => Some(Expr {
+                    kind: ExprKind::DontCare,
+                    ty: wanted,
+                    span: slot.map_or(span, |argument| argument.span),
+                }),
                 None if slot.is_some() => {
                     self.sink.error(
                         "E0417",
@@ -327,12 +356,10 @@ impl Checker<'_> {
         if is_open(wanted) && matches!(value.ty, Type::ListOf(_)) {
             return value;
         }
-        if let (Type::Tuple(_), Type::ListOf(items)) = (wanted, &value.ty)
-            && items.contains(&Type::Int)
+        // Whoever needs the bits of the list says where a number has no width.
+        if let (Type::Tuple(wanted), Type::ListOf(_)) = (wanted, &value.ty)
+            && wanted.contains(&Type::Int)
         {
-            self.sink
-                .error("E0418", value.span, "the numbers in this list need widths")
-                .help("write for example `16w0`");
             return value;
         }
         self.coerce(value, wanted)
@@ -397,14 +424,10 @@ impl Checker<'_> {
                 }
             });
         }
-        let candidates: Vec<Signature> = signatures.clone();
-        let Some(signature) = self.choose(&name.name, &candidates, arguments, span) else {
+        let Some(at) = self.choose_at(&name.name, &signatures, arguments, span) else {
             return self.poison(span);
         };
-        let at = signatures
-            .iter()
-            .position(|other| other.parameters.len() == signature.parameters.len())
-            .unwrap_or(0);
+        let signature = signatures.swap_remove(at);
         let Some((values, bindings)) =
             self.call_signature(&signature, types, arguments, Bindings::new(), span)
         else {
@@ -415,7 +438,7 @@ impl Checker<'_> {
             .iter()
             .map(|name| bindings.get(name).cloned().unwrap_or(Type::DontCare))
             .collect();
-        let ty = substitute(&signature.returns, &bindings);
+        let ty = self.replace(&signature.returns, &bindings);
         if &*name.name == "static_assert" {
             return self.static_assert(&values, span);
         }

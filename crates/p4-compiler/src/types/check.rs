@@ -63,12 +63,18 @@ pub struct Checker<'a> {
     pub functions: Vec<Rc<ast::Function>>,
     pub function_instances: HashMap<String, usize>,
     pub struct_instances: HashMap<String, usize>,
+    /// What each instance of a generic struct was made from.
+    pub struct_origins: HashMap<usize, (Rc<ast::Struct>, Vec<Type>)>,
+    pub generic_blocks: Vec<super::generic::GenericBlock>,
+    pub block_instances: HashMap<String, Type>,
     pub match_kinds: Vec<Rc<str>>,
     pub place: Place,
     pub returns: Type,
     /// What is being declared comes from an embedded file.
     pub in_library: bool,
     pub depth: usize,
+    /// Loops around the statement that is checked.
+    pub loops: usize,
 }
 
 impl Checker<'_> {
@@ -191,16 +197,7 @@ impl Checker<'_> {
             ast::TypeKind::Tuple(items) => {
                 Type::Tuple(items.iter().map(|item| self.resolve_type(item)).collect())
             }
-            ast::TypeKind::List(_) => {
-                self.sink
-                    .error(
-                        "E0601",
-                        ty.span,
-                        "lists are not supported yet by this compiler",
-                    )
-                    .help("use a tuple or a struct");
-                Type::Poison
-            }
+            ast::TypeKind::List(element) => Type::List(Box::new(self.resolve_type(element))),
             ast::TypeKind::Name(name, global, arguments) => {
                 self.named_type(name, *global, arguments, ty.span)
             }
@@ -211,14 +208,14 @@ impl Checker<'_> {
     fn stack_type(&mut self, element: &ast::Type, size: &ast::Expr) -> Type {
         let span = element.span;
         let element = self.resolve_type(element);
-        let Some(size) = self.constant_width(size, "the stack's size", 1, limits::STACK_SIZE)
+        let Some(size) = self.constant_width(size, "the stack's size", 0, limits::STACK_SIZE)
         else {
             return Type::Poison;
         };
-        if !element.is_poison()
-            && !self.program.is_header(&element)
-            && !self.program.is_union(&element)
-        {
+        if matches!(
+            element,
+            Type::Void | Type::Extern(..) | Type::Control(_) | Type::Parser(_) | Type::Package(..)
+        ) {
             let message = format!(
                 "a stack holds headers or header unions, not {}",
                 self.program.type_name(&element)
@@ -269,6 +266,15 @@ impl Checker<'_> {
             ),
             Some(Symbol::Control(id)) => (0, Type::Control(id)),
             Some(Symbol::Parser(id)) => (0, Type::Parser(id)),
+            Some(Symbol::GenericBlock(id)) => {
+                let block = self.generic_blocks[id].clone();
+                let wanted = block.type_parameters().len();
+                if wanted == resolved.len() {
+                    (wanted, self.instantiate_block(&block, &resolved))
+                } else {
+                    (wanted, Type::OpenBlock(id))
+                }
+            }
             Some(Symbol::Broken) => return Type::Poison,
             Some(_) => {
                 self.sink
@@ -297,7 +303,7 @@ impl Checker<'_> {
         ty
     }
 
-    fn instantiate_struct(&mut self, decl: &Rc<ast::Struct>, arguments: &[Type]) -> Type {
+    pub fn instantiate_struct(&mut self, decl: &Rc<ast::Struct>, arguments: &[Type]) -> Type {
         let names: Vec<String> = arguments
             .iter()
             .map(|argument| self.program.type_name(argument))
@@ -321,6 +327,8 @@ impl Checker<'_> {
         self.depth -= 1;
         self.scopes.attach(saved);
         self.struct_instances.insert(name, id);
+        self.struct_origins
+            .insert(id, (decl.clone(), arguments.to_vec()));
         Type::Struct(id)
     }
 
@@ -399,11 +407,16 @@ impl Checker<'_> {
         let declare = |parameter: &ast::Parameter, checker: &mut Self| {
             let ty = checker.resolve_type(&parameter.ty);
             checker.legal_parameter(parameter, &ty);
+            let default = parameter.default.as_ref().map(|value| {
+                let value = checker.expr(value);
+                checker.coerce(value, &ty)
+            });
             let id = checker.new_var(Var {
                 name: parameter.name.name.clone(),
                 ty,
                 direction: parameter.direction,
                 is_parameter: true,
+                default,
                 annotations: parameter.annotations.clone(),
                 span: parameter.name.span,
             });
@@ -479,7 +492,7 @@ impl Checker<'_> {
                 name: var.name.clone(),
                 direction: var.direction,
                 ty: var.ty.clone(),
-                default: None,
+                default: var.default.clone(),
                 optional,
             }
         };

@@ -29,11 +29,15 @@ pub fn check(declarations: &[Declaration], sources: &SourceMap, sink: &mut Sink)
         functions: Vec::new(),
         function_instances: HashMap::new(),
         struct_instances: HashMap::new(),
+        struct_origins: HashMap::new(),
+        generic_blocks: Vec::new(),
+        block_instances: HashMap::new(),
         match_kinds: Vec::new(),
         place: Place::Top,
         returns: Type::Void,
         in_library: false,
         depth: 0,
+        loops: 0,
     };
     super::rules::check(declarations, checker.sink);
     checker.scopes.push();
@@ -205,6 +209,8 @@ impl Checker<'_> {
         let bits = self.enum_bits(decl, underlying.as_ref());
         let mut members: Vec<(Rc<str>, BigInt)> = Vec::new();
         let mut next = BigInt::zero();
+        // A member's value may be made of those before it.
+        self.scopes.push();
         for (name, value) in &decl.members {
             match (value, &underlying) {
                 (Some(value), Some(_)) => {
@@ -240,8 +246,18 @@ impl Checker<'_> {
                 );
             }
             members.push((name.name.clone(), next.clone()));
+            if let Some(ty) = &underlying {
+                let value = Expr {
+                    kind: ExprKind::Int(next.clone()),
+                    ty: ty.clone(),
+                    span: name.span,
+                };
+                self.scopes
+                    .declare(&name.name, Symbol::Const(value), name.span);
+            }
             next += BigInt::one();
         }
+        self.scopes.pop();
         let (name, annotations, from_library) = (
             decl.name.name.clone(),
             decl.annotations.clone(),
@@ -261,6 +277,9 @@ impl Checker<'_> {
     }
 
     fn type_definition(&mut self, decl: &ast::TypeDef) {
+        if let Some(inner) = &decl.inner {
+            self.declaration(inner);
+        }
         let ty = self.resolve_type(&decl.ty);
         let symbol = if decl.is_new {
             let below = self.program.underlying(&ty);
@@ -358,6 +377,7 @@ impl Checker<'_> {
         }
         let saved = self.scopes.detach();
         let (place, outer_returns) = (self.place, std::mem::replace(&mut self.returns, Type::Void));
+        let loops = std::mem::take(&mut self.loops);
         self.scopes.push();
         for (parameter, argument) in decl.type_parameters.iter().zip(arguments) {
             self.declare(parameter, Symbol::Type(argument.clone()));
@@ -375,7 +395,7 @@ impl Checker<'_> {
                 )
                 .help("add `return` at its end");
         }
-        (self.place, self.returns) = (place, outer_returns);
+        (self.place, self.returns, self.loops) = (place, outer_returns, loops);
         self.scopes.attach(saved);
         let function = ir::Function {
             parameters,
@@ -386,6 +406,21 @@ impl Checker<'_> {
         let result = self.program.functions.len() - 1;
         self.function_instances.insert(key, result);
         result
+    }
+
+    /// The methods that an instance gives for an extern's abstract ones; no extern of v1model has
+    /// any, so they are checked and not kept.
+    fn implementation(&mut self, methods: &[Rc<ast::Function>]) {
+        for method in methods {
+            self.scopes.push();
+            let returns = self.resolve_type(&method.returns);
+            self.declare_parameters(&method.parameters);
+            let place = std::mem::replace(&mut self.place, Place::Function);
+            let returns = std::mem::replace(&mut self.returns, returns);
+            self.statements(&method.body);
+            (self.place, self.returns) = (place, returns);
+            self.scopes.pop();
+        }
     }
 
     pub fn action(&mut self, decl: &ast::Action, is_global: bool) {
@@ -430,6 +465,9 @@ impl Checker<'_> {
         let callee_span = decl.ty.span;
         let ty = self.resolve_type(&decl.ty);
         let instance = self.construct(&ty, &decl.arguments, callee_span, decl.span)?;
+        if let Some(methods) = &decl.methods {
+            self.implementation(methods);
+        }
         let instance = Instance {
             name: decl.name.name.clone(),
             annotations: decl.annotations.clone(),

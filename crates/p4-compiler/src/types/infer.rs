@@ -42,6 +42,9 @@ impl Checker<'_> {
             ast::ExprKind::Member(base, member) => self.member(base, member, span),
             ast::ExprKind::Index(base, index) => self.index(base, index, span),
             ast::ExprKind::Slice(base, high, low) => self.slice(base, high, low, span),
+            ast::ExprKind::PartSlice(base, start, width) => {
+                self.part_slice(base, start, width, span)
+            }
             ast::ExprKind::Unary(op, inner) => self.unary(*op, inner, span),
             ast::ExprKind::Binary(op, left, right) => {
                 let (left, right) = (self.expr(left), self.expr(right));
@@ -59,15 +62,17 @@ impl Checker<'_> {
                 make(ExprKind::List(items), Type::ListOf(types))
             }
             ast::ExprKind::Struct(pairs, dots) => {
-                if *dots {
-                    self.unsupported(span, "`...` in an initializer");
-                }
-                let items: Vec<Expr> = pairs.iter().map(|(_, value)| self.expr(value)).collect();
-                let types = pairs
+                let mut items: Vec<Expr> =
+                    pairs.iter().map(|(_, value)| self.expr(value)).collect();
+                let mut types: Vec<_> = pairs
                     .iter()
                     .zip(&items)
                     .map(|((name, _), item)| (name.name.clone(), item.ty.clone()))
                     .collect();
+                if *dots {
+                    types.push(("...".into(), Type::Default));
+                    items.push(make(ExprKind::DontCare, Type::Default));
+                }
                 make(ExprKind::List(items), Type::RecordOf(types))
             }
             ast::ExprKind::Range(..) | ast::ExprKind::Mask(..) => {
@@ -79,20 +84,8 @@ impl Checker<'_> {
                     .error("E0303", span, "a type stands where a value is needed");
                 self.poison(span)
             }
-            ast::ExprKind::Dots => {
-                self.unsupported(span, "`...`");
-                self.poison(span)
-            }
+            ast::ExprKind::Dots => make(ExprKind::DontCare, Type::Default),
         }
-    }
-
-    /// Something of the language that this compiler does not take yet.
-    pub fn unsupported(&mut self, span: Span, what: &str) {
-        self.sink.error(
-            "E0601",
-            span,
-            format!("{what} is not supported yet by this compiler"),
-        );
     }
 
     fn literal(&mut self, value: &BigInt, width: Option<(u32, bool)>, span: Span) -> Expr {
@@ -136,6 +129,10 @@ impl Checker<'_> {
                 self.poison(span)
             }
             None => {
+                let kinds = &self.match_kinds;
+                if let Some(at) = kinds.iter().position(|kind| *kind == name.name) {
+                    return make(ExprKind::Int(at.into()), Type::MatchKind);
+                }
                 self.unknown("value", name);
                 self.poison(span)
             }
@@ -311,6 +308,10 @@ impl Checker<'_> {
                     .cloned();
                 (found.unwrap_or(Type::Poison), items.len())
             }
+            Type::List(element) => match &base.kind {
+                ExprKind::List(items) => ((**element).clone(), items.len()),
+                _ => ((**element).clone(), usize::MAX),
+            },
             Type::Poison => return self.poison(span),
             other => {
                 let message = format!("{} cannot be indexed", self.program.type_name(other));
@@ -410,7 +411,7 @@ impl Checker<'_> {
             ExprKind::Field(inner, _) | ExprKind::Slice(inner, ..) => {
                 return self.check_writable(inner);
             }
-            ExprKind::Index(inner, _) if matches!(inner.ty, Type::Stack(..)) => {
+            ExprKind::Index(inner, _) if matches!(inner.ty, Type::Stack(..) | Type::Tuple(_)) => {
                 return self.check_writable(inner);
             }
             ExprKind::Stack(inner, StackProperty::Next | StackProperty::Last) => {

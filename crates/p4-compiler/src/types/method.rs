@@ -3,7 +3,7 @@
 use super::Type;
 use super::check::{Checker, Place, Signature};
 use super::scope::Symbol;
-use super::unify::{Bindings, is_open, substitute};
+use super::unify::{Bindings, is_open};
 use crate::ir::{Builtin, Call, Callee, Expr, ExprKind};
 use crate::source::Span;
 use crate::syntax::ast;
@@ -21,8 +21,10 @@ impl Checker<'_> {
             match self.scopes.lookup(&name.name, *global).cloned() {
                 Some(Symbol::Table(id)) => return self.apply_table(id, method, arguments, span),
                 // `C.apply()` is `C() c; c.apply()`.
-                Some(Symbol::Control(_) | Symbol::Parser(_)) if &*method.name == "apply" => {
-                    let kind = ast::TypeKind::Name(name.clone(), *global, Vec::new());
+                Some(Symbol::Control(_) | Symbol::Parser(_) | Symbol::GenericBlock(_))
+                    if &*method.name == "apply" =>
+                {
+                    let kind = ast::TypeKind::Name(name.clone(), *global, types.to_vec());
                     let ty = self.resolve_type(&ast::Type {
                         kind,
                         span: base.span,
@@ -37,7 +39,9 @@ impl Checker<'_> {
         let object = self.expr(base);
         match object.ty.clone() {
             Type::Poison => self.poison(span),
-            Type::Control(_) | Type::Parser(_) if &*method.name == "apply" => {
+            Type::Control(_) | Type::Parser(_) | Type::ControlKind(..) | Type::ParserKind(..)
+                if &*method.name == "apply" =>
+            {
                 self.apply_block(object, arguments, span)
             }
             Type::Extern(id, given) => {
@@ -155,6 +159,15 @@ impl Checker<'_> {
                     Place::Parser,
                 )
             }
+            // A constructor parameter: what stands behind it has the parameters that its type says.
+            Type::ControlKind(id, ref given) => {
+                let kind = self.control_types[id].clone();
+                (self.kind_signature(kind, given), Place::Control)
+            }
+            Type::ParserKind(id, ref given) => {
+                let kind = self.parser_types[id].clone();
+                (self.kind_signature(kind, given), Place::Parser)
+            }
             _ => return self.poison(span),
         };
         if self.place != wanted {
@@ -180,6 +193,18 @@ impl Checker<'_> {
             ty: Type::Void,
             span,
         }
+    }
+
+    /// A declared type's parameters with its type parameters replaced.
+    fn kind_signature(&mut self, mut kind: Signature, given: &[Type]) -> Signature {
+        let bindings: Bindings = (kind.type_parameters.iter().cloned())
+            .zip(given.iter().cloned())
+            .collect();
+        for parameter in &mut kind.parameters {
+            parameter.ty = self.replace(&parameter.ty, &bindings);
+        }
+        kind.type_parameters.clear();
+        kind
     }
 
     #[expect(clippy::too_many_arguments, reason = "the parts of one production")]
@@ -224,7 +249,7 @@ impl Checker<'_> {
         else {
             return self.poison(span);
         };
-        let ty = substitute(&signature.returns, &bindings);
+        let ty = self.replace(&signature.returns, &bindings);
         if is_open(&ty) && ty != Type::Void {
             self.sink
                 .error(

@@ -5,10 +5,14 @@ pub mod call;
 pub mod check;
 pub mod const_eval;
 pub mod declare;
+pub mod generic;
 pub mod infer;
+pub mod initial;
 pub mod legality;
+pub mod loops;
 pub mod method;
 pub mod operator;
+pub mod part_slice;
 pub mod rules;
 pub mod scope;
 pub mod statement;
@@ -46,10 +50,16 @@ pub enum Type {
     RecordOf(Vec<(Rc<str>, Type)>),
     /// `{#}` before it is known what it makes.
     InvalidHeader,
+    /// `...` before it is known what it stands for.
+    Default,
+    /// `list<T>`: any number of values, at compile time only.
+    List(Box<Type>),
     Extern(usize, Vec<Type>),
     /// An instance of a control, parser or package, by the type that declares it.
     Control(usize),
     Parser(usize),
+    /// A control or parser whose type arguments its constructor's arguments tell.
+    OpenBlock(usize),
     /// `control C(...);`, by which a package asks for a control.
     ControlKind(usize, Vec<Type>),
     ParserKind(usize, Vec<Type>),

@@ -110,7 +110,12 @@ impl Checker<'_> {
             | BinaryOp::Ge => Some(Type::Bool),
             _ => None,
         };
-        let (left, right) = self.balance(left, right);
+        let arithmetic = ty.is_none() && matches!(left.ty, Type::Enum(_)) && left.ty == right.ty;
+        let (left, right) = if arithmetic {
+            (self.lower_enum(left), self.lower_enum(right))
+        } else {
+            self.balance(left, right)
+        };
         let equality = matches!(op, BinaryOp::Eq | BinaryOp::Ne);
         if equality && !self.legal_comparison(&left, &right, span) {
             return self.poison(span);
@@ -162,8 +167,10 @@ impl Checker<'_> {
             return self.poison(span);
         }
         let amount_fits = match &right.ty {
-            Type::Bits { signed, .. } => !signed,
-            Type::Int => matches!(&right.kind, ExprKind::Int(value) if !value.is_negative()),
+            Type::Bits { signed: false, .. } => true,
+            Type::Bits { .. } | Type::Int => {
+                matches!(&right.kind, ExprKind::Int(value) if !value.is_negative())
+            }
             _ => false,
         };
         if !amount_fits {

@@ -16,6 +16,8 @@ pub enum Symbol {
     Type(Type),
     /// A struct, header or union with type parameters, resolved at each use.
     GenericStruct(Rc<ast::Struct>),
+    /// A control or parser with type parameters: index into the checker's.
+    GenericBlock(usize),
     Extern(usize),
     Package(usize),
     Control(usize),

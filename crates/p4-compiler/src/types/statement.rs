@@ -16,7 +16,7 @@ impl Checker<'_> {
             .collect()
     }
 
-    fn block(&mut self, statement: &ast::Statement) -> Vec<Statement> {
+    pub fn block(&mut self, statement: &ast::Statement) -> Vec<Statement> {
         self.scopes.push();
         let out = match &statement.kind {
             ast::StatementKind::Block(inner) => self.statements(inner),
@@ -50,10 +50,14 @@ impl Checker<'_> {
                 }
                 StatementKind::Exit
             }
-            ast::StatementKind::Break | ast::StatementKind::Continue | ast::StatementKind::For => {
-                self.unsupported(span, "a loop");
-                return None;
+            ast::StatementKind::For(init, condition, update, body) => {
+                self.for_loop((init, condition, update), body)
             }
+            ast::StatementKind::ForIn(ty, name, collection, body) => {
+                self.for_in((ty, name), collection, body)
+            }
+            ast::StatementKind::Break => self.leave_loop(StatementKind::Break, span),
+            ast::StatementKind::Continue => self.leave_loop(StatementKind::Continue, span),
             ast::StatementKind::Var(decl) => {
                 let (id, init) = self.variable(decl, span);
                 StatementKind::Declare(id, init)
@@ -76,6 +80,12 @@ impl Checker<'_> {
         op: Option<ast::BinaryOp>,
         right: &ast::Expr,
     ) -> Option<StatementKind> {
+        if let ast::ExprKind::PartSlice(base, start, width) = &*left.kind
+            && !matches!(self.expr(start).kind, ExprKind::Int(_))
+        {
+            let span = left.span.to(right.span);
+            return self.assign_part((base, start, width), op, right, span);
+        }
         let place = self.expr(left);
         let value = self.expr(right);
         if !self.check_writable(&place) || place.ty.is_poison() {
@@ -93,7 +103,8 @@ impl Checker<'_> {
         let expr = self.expr(call);
         match &expr.kind {
             ExprKind::Call(_) => Some(expr),
-            ExprKind::Poison | ExprKind::Bool(_) => None,
+            // `static_assert(...)` and `h.minSizeInBits()` are constants.
+            ExprKind::Poison | ExprKind::Bool(_) | ExprKind::Int(_) => None,
             _ => {
                 self.sink
                     .error("E0205", call.span, "this call does nothing");

@@ -195,6 +195,13 @@ impl Checker<'_> {
             arguments[at] = Some(self.coerce(value, &wanted));
         }
         self.legal_action_use(decl, listed.as_ref(), &arguments);
+        for (slot, parameter) in arguments.iter_mut().zip(&parameters) {
+            let var = &self.program.vars[*parameter];
+            let fixed = bound.is_some() || var.direction != Direction::None;
+            if slot.is_none() && fixed {
+                slot.clone_from(&var.default);
+            }
+        }
         if let Some(listed) = listed {
             for (slot, given) in arguments.iter_mut().zip(listed.arguments) {
                 if slot.is_none() {
@@ -345,7 +352,92 @@ impl Checker<'_> {
         }
         sets.iter()
             .zip(types)
-            .map(|(set, ty)| self.key_element(set, ty))
+            .flat_map(|(set, ty)| self.key_elements(set, ty))
+            .collect()
+    }
+
+    /// The scalars that a key of a struct or tuple is made of.
+    pub fn key_parts(&self, key: &Expr) -> Vec<Expr> {
+        if let ExprKind::List(items) = &key.kind {
+            return items.iter().flat_map(|item| self.key_parts(item)).collect();
+        }
+        let Some(types) = self.member_types(&key.ty) else {
+            return vec![key.clone()];
+        };
+        let member = |(at, ty): (usize, &Type)| {
+            let whole = Box::new(key.clone());
+            let kind = match key.ty {
+                Type::Struct(_) => ExprKind::Field(whole, at),
+                _ => {
+                    let index = Expr {
+                        kind: ExprKind::Int(at.into()),
+                        ty: Type::bits(32),
+                        span: key.span,
+                    };
+                    ExprKind::Index(whole, Box::new(index))
+                }
+            };
+            self.key_parts(&Expr {
+                kind,
+                ty: ty.clone(),
+                span: key.span,
+            })
+        };
+        types.iter().enumerate().flat_map(member).collect()
+    }
+
+    fn member_types(&self, ty: &Type) -> Option<Vec<Type>> {
+        match ty {
+            Type::Struct(id) if self.program.structs[*id].kind == ast::StructKind::Struct => {
+                let fields = &self.program.structs[*id].fields;
+                Some(fields.iter().map(|field| field.ty.clone()).collect())
+            }
+            Type::Tuple(items) | Type::ListOf(items) => Some(items.clone()),
+            _ => None,
+        }
+    }
+
+    /// The sets for one key, which may be a struct or tuple: one set for each scalar.
+    fn key_elements(&mut self, set: &ast::Expr, ty: &Type) -> Vec<Expr> {
+        let Some(types) = self.member_types(ty) else {
+            return vec![self.key_element(set, ty)];
+        };
+        let parts = match &*set.kind {
+            ast::ExprKind::List(items) => items.clone(),
+            ast::ExprKind::Struct(pairs, false) => {
+                pairs.iter().map(|(_, value)| value.clone()).collect()
+            }
+            ast::ExprKind::DontCare => vec![set.clone(); types.len()],
+            ast::ExprKind::Mask(value, mask) => match (&*value.kind, &*mask.kind) {
+                (ast::ExprKind::List(values), ast::ExprKind::List(masks)) => {
+                    let join = |(value, mask): (&ast::Expr, &ast::Expr)| ast::Expr {
+                        kind: Box::new(ast::ExprKind::Mask(value.clone(), mask.clone())),
+                        ..set.clone()
+                    };
+                    values.iter().zip(masks).map(join).collect()
+                }
+                _ => Vec::new(),
+            },
+            _ => {
+                let value = self.expr(set);
+                let value = self.coerce(value, ty);
+                return self.key_parts(&value);
+            }
+        };
+        if parts.len() != types.len() {
+            let message = format!(
+                "{} has {} elements, {} were given",
+                self.program.type_name(ty),
+                types.len(),
+                parts.len()
+            );
+            self.sink.error("E0410", set.span, message);
+            return Vec::new();
+        }
+        parts
+            .iter()
+            .zip(&types)
+            .flat_map(|(part, ty)| self.key_elements(part, ty))
             .collect()
     }
 
@@ -403,7 +495,7 @@ fn key_name(expr: &ast::Expr) -> Option<String> {
         ast::ExprKind::Member(base, member) => Some(format!("{}.{}", key_name(base)?, member.name)),
         ast::ExprKind::Index(base, index) => match &*index.kind {
             ast::ExprKind::Int(value, _) => Some(format!("{}[{value}]", key_name(base)?)),
-            _ => None,
+            _ => Some(format!("{}[{}]", key_name(base)?, key_name(index)?)),
         },
         ast::ExprKind::Slice(base, high, low) => match (&*high.kind, &*low.kind) {
             (ast::ExprKind::Int(high, _), ast::ExprKind::Int(low, _)) => {

@@ -23,6 +23,7 @@ pub fn substitute(ty: &Type, bindings: &Bindings) -> Type {
         Type::Variable(name) => bindings.get(name).cloned().unwrap_or_else(|| ty.clone()),
         Type::Stack(element, size) => Type::Stack(Box::new(substitute(element, bindings)), *size),
         Type::Set(inner) => Type::Set(Box::new(substitute(inner, bindings))),
+        Type::List(inner) => Type::List(Box::new(substitute(inner, bindings))),
         Type::Tuple(items) => Type::Tuple(all(items)),
         Type::Extern(id, items) => Type::Extern(*id, all(items)),
         Type::ControlKind(id, items) => Type::ControlKind(*id, all(items)),
@@ -36,7 +37,7 @@ pub fn substitute(ty: &Type, bindings: &Bindings) -> Type {
 pub fn is_open(ty: &Type) -> bool {
     match ty {
         Type::Variable(_) | Type::DontCare => true,
-        Type::Stack(inner, _) | Type::Set(inner) => is_open(inner),
+        Type::Stack(inner, _) | Type::Set(inner) | Type::List(inner) => is_open(inner),
         Type::Tuple(items)
         | Type::Extern(_, items)
         | Type::ControlKind(_, items)
@@ -46,7 +47,63 @@ pub fn is_open(ty: &Type) -> bool {
     }
 }
 
+/// Whether two types are one, a type that is left open on either side fitting every other.
+fn agree(left: &Type, right: &Type) -> bool {
+    let all = |left: &[Type], right: &[Type]| {
+        left.is_empty()
+            || right.is_empty()
+            || (left.len() == right.len()
+                && left
+                    .iter()
+                    .zip(right)
+                    .all(|(left, right)| agree(left, right)))
+    };
+    match (left, right) {
+        (Type::Variable(_) | Type::DontCare | Type::Poison, _)
+        | (_, Type::Variable(_) | Type::DontCare | Type::Poison) => true,
+        (Type::Package(a, left), Type::Package(b, right))
+        | (Type::Extern(a, left), Type::Extern(b, right))
+        | (Type::ControlKind(a, left), Type::ControlKind(b, right))
+        | (Type::ParserKind(a, left), Type::ParserKind(b, right)) => a == b && all(left, right),
+        (Type::Tuple(left), Type::Tuple(right)) => left.len() == right.len() && all(left, right),
+        (Type::Stack(left, a), Type::Stack(right, b)) => a == b && agree(left, right),
+        (Type::List(left), Type::List(right)) => agree(left, right),
+        _ => left == right,
+    }
+}
+
 impl Checker<'_> {
+    /// Replaces the bound type parameters, also those of generic structs.
+    pub fn replace(&mut self, ty: &Type, bindings: &Bindings) -> Type {
+        match ty {
+            Type::Struct(id) => {
+                let Some((decl, arguments)) = self.struct_origins.get(id).cloned() else {
+                    return ty.clone();
+                };
+                let replaced: Vec<Type> = arguments
+                    .iter()
+                    .map(|argument| self.replace(argument, bindings))
+                    .collect();
+                if replaced == arguments {
+                    ty.clone()
+                } else {
+                    self.instantiate_struct(&decl, &replaced)
+                }
+            }
+            Type::Stack(element, size) => {
+                Type::Stack(Box::new(self.replace(element, bindings)), *size)
+            }
+            Type::List(element) => Type::List(Box::new(self.replace(element, bindings))),
+            Type::Tuple(items) => Type::Tuple(
+                items
+                    .iter()
+                    .map(|item| self.replace(item, bindings))
+                    .collect(),
+            ),
+            other => substitute(other, bindings),
+        }
+    }
+
     /// Learns what the parameter's type variables stand for from an argument's type.
     pub fn unify(&self, parameter: &Type, argument: &Type, bindings: &mut Bindings) {
         match (parameter, argument) {
@@ -67,8 +124,41 @@ impl Checker<'_> {
             (Type::Tuple(left), Type::Tuple(right) | Type::ListOf(right)) => {
                 self.unify_all(left, right, bindings)
             }
-            (Type::Extern(a, left), Type::Extern(b, right)) if a == b => {
+            (Type::Extern(a, left), Type::Extern(b, right))
+            | (Type::Package(a, left), Type::Package(b, right))
+            | (Type::ControlKind(a, left), Type::ControlKind(b, right))
+            | (Type::ParserKind(a, left), Type::ParserKind(b, right))
+                if a == b =>
+            {
                 self.unify_all(left, right, bindings)
+            }
+            (Type::List(left), Type::List(right)) => self.unify(left, right, bindings),
+            (Type::List(left), Type::ListOf(right)) => {
+                right
+                    .iter()
+                    .for_each(|right| self.unify(left, right, bindings));
+            }
+            (Type::Struct(left), Type::Struct(right)) => {
+                let origins = (self.struct_origins.get(left)).zip(self.struct_origins.get(right));
+                if let Some(((a, left), (b, right))) = origins
+                    && Rc::ptr_eq(a, b)
+                {
+                    self.unify_all(left, right, bindings);
+                }
+            }
+            (Type::Struct(left), Type::ListOf(right)) => {
+                let fields = &self.program.structs[*left].fields;
+                for (field, found) in fields.iter().zip(right) {
+                    self.unify(&field.ty, found, bindings);
+                }
+            }
+            (Type::Struct(left), Type::RecordOf(right)) => {
+                let fields = &self.program.structs[*left].fields;
+                for (name, found) in right {
+                    if let Some(field) = fields.iter().find(|field| field.name == *name) {
+                        self.unify(&field.ty, found, bindings);
+                    }
+                }
             }
             (Type::Stack(left, _), Type::Stack(right, _)) => self.unify(left, right, bindings),
             (Type::ControlKind(id, arguments), Type::Control(control)) => {
@@ -136,7 +226,14 @@ impl Checker<'_> {
             .cloned()
             .zip(arguments.iter().cloned())
             .collect();
-        signature.parameters.len() == parameters.len()
+        // What the architecture gives a default for may be left out.
+        let (given, rest) = signature
+            .parameters
+            .split_at(parameters.len().min(signature.parameters.len()));
+        given.len() == parameters.len()
+            && rest
+                .iter()
+                .all(|wanted| wanted.default.is_some() || wanted.optional)
             && signature
                 .parameters
                 .iter()
@@ -161,8 +258,31 @@ impl Checker<'_> {
             };
         }
         match (&expr.ty, wanted) {
+            (Type::Default, _) => return self.default_value(wanted, expr.span),
             (Type::Int, Type::Bits { width, signed }) => {
                 return self.fit_literal(expr, *width, *signed, wanted);
+            }
+            // As p4c does: a number without a width fits a new type of bits.
+            (Type::Int, Type::Newtype(_)) => {
+                if let Type::Bits { width, signed } = *self.program.underlying(wanted) {
+                    return self.fit_literal(expr, width, signed, wanted);
+                }
+            }
+            (Type::Bits { .. }, Type::Int) => {
+                let cast = Expr {
+                    span: expr.span,
+                    ty: Type::Int,
+                    kind: ExprKind::Cast(Box::new(expr)),
+                };
+                return self.fold(cast);
+            }
+            (Type::Package(..), Type::Package(..))
+            | (Type::Extern(..), Type::Extern(..))
+            | (Type::ControlKind(..), Type::ControlKind(..))
+            | (Type::ParserKind(..), Type::ParserKind(..))
+                if agree(&expr.ty, wanted) =>
+            {
+                return expr;
             }
             (Type::Enum(id), _) if self.program.enums[*id].underlying.as_ref() == Some(wanted) => {
                 let cast = Expr {
@@ -258,9 +378,13 @@ impl Checker<'_> {
             Type::RecordOf(fields) => Some(fields.iter().map(|(name, _)| name.clone()).collect()),
             _ => None,
         };
-        let ExprKind::List(items) = expr.kind else {
+        let ExprKind::List(mut items) = expr.kind else {
             return self.poison_of(wanted, span);
         };
+        let open = matches!(items.last(), Some(last) if last.ty == Type::Default);
+        if open && names.is_none() {
+            items.pop();
+        }
         let types: Vec<Type> = match wanted {
             Type::Struct(id) => self.program.structs[*id]
                 .fields
@@ -269,8 +393,10 @@ impl Checker<'_> {
                 .collect(),
             Type::Tuple(types) => types.clone(),
             Type::Stack(element, size) => {
-                vec![(**element).clone(); (*size as usize).min(items.len())]
+                let count = *size as usize;
+                vec![(**element).clone(); if open { count } else { count.min(items.len()) }]
             }
+            Type::List(element) => vec![(**element).clone(); items.len()],
             _ => {
                 let whole = Expr {
                     kind: ExprKind::List(Vec::new()),
@@ -281,7 +407,7 @@ impl Checker<'_> {
                 return self.poison_of(wanted, span);
             }
         };
-        let items = match (names, wanted) {
+        let mut items = match (names, wanted) {
             (Some(names), Type::Struct(id)) => match self.order_fields(*id, &names, items, span) {
                 Some(items) => items,
                 None => {
@@ -290,6 +416,11 @@ impl Checker<'_> {
             },
             _ => items,
         };
+        if open && items.len() < types.len() {
+            for ty in &types[items.len()..] {
+                items.push(self.default_value(ty, span));
+            }
+        }
         if items.len() != types.len() {
             let message = format!(
                 "{} has {} elements, {} were given",
@@ -327,7 +458,12 @@ impl Checker<'_> {
             .collect();
         let mut slots: Vec<Option<Expr>> = vec![None; fields.len()];
         let mut fine = true;
+        let mut open = false;
         for (name, item) in names.iter().zip(items) {
+            if item.ty == Type::Default && &**name == "..." {
+                open = true;
+                continue;
+            }
             match fields.iter().position(|field| field == name) {
                 Some(at) => slots[at] = Some(item),
                 None => {
@@ -336,6 +472,12 @@ impl Checker<'_> {
                     self.sink.error("E0307", item.span, message);
                     fine = false;
                 }
+            }
+        }
+        if open {
+            let defaults = self.default_fields(id, span);
+            for (slot, default) in slots.iter_mut().zip(defaults) {
+                slot.get_or_insert(default);
             }
         }
         let missing: Vec<&str> = fields

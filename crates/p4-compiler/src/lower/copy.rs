@@ -1,0 +1,86 @@
+//! Copy-in and copy-out (P4_16 1.2.5, section 6.8): what an `out` or `inout` argument is written
+//! back to.
+
+use super::Lower;
+use super::place::{Place, parameter};
+use crate::ir::{Expr, ExprKind};
+use crate::source::Span;
+use crate::types::Type;
+
+/// An argument's l-value; an index that only the run knows keeps the value of the call's moment.
+#[derive(Clone, Debug)]
+pub enum Target {
+    Place(Place),
+    /// Some bits of a place: its type, high and low bit.
+    Slice(Place, Type, u32, u32),
+}
+
+/// A parameter's storage and where it goes when the call ends.
+#[derive(Clone, Debug)]
+pub struct CopyOut {
+    pub target: Target,
+    pub source: Place,
+}
+
+impl Lower<'_> {
+    /// The l-value that an argument names; none where it is none.
+    pub fn write_target(&mut self, argument: &Expr) -> Option<Target> {
+        let ExprKind::Slice(inner, high, low) = &argument.kind else {
+            let place = self.place(argument)?;
+            return Some(Target::Place(self.freeze(place, argument.span)));
+        };
+        match self.write_target(inner)? {
+            Target::Place(place) => Some(Target::Slice(place, inner.ty.clone(), *high, *low)),
+            // A slice of a slice is one of what is below.
+            Target::Slice(place, ty, _, below) => {
+                Some(Target::Slice(place, ty, high + below, low + below))
+            }
+        }
+    }
+
+    /// A place whose index no later write changes.
+    pub fn freeze(&mut self, mut place: Place, span: Span) -> Place {
+        if let Place::Element { index, .. } | Place::ElementField { index, .. } = &mut place
+            && !matches!(index, bmv2_json::Value::Hexstr(_))
+        {
+            let temp = self.temp("index", &Type::bits(32), span);
+            let (target, _) = self.read_raw(&temp);
+            self.emit(
+                "assign",
+                vec![target.clone(), parameter(index.clone())],
+                span,
+            );
+            *index = target;
+        }
+        place
+    }
+
+    /// `parameter = argument` before the call.
+    pub fn copy_in(&mut self, parameter: &Place, target: &Target, argument: &Expr) {
+        match target {
+            Target::Place(place) => self.copy(parameter, place, argument.span),
+            Target::Slice(..) => self.assign(parameter, argument),
+        }
+    }
+
+    /// `argument = parameter` behind the call.
+    pub fn copy_out(&mut self, copy: &CopyOut, span: Span) {
+        match &copy.target {
+            Target::Place(place) => self.copy(place, &copy.source, span),
+            Target::Slice(place, ty, high, low) => {
+                let inner = self.hold(place.clone(), ty.clone(), span);
+                let bits = Type::bits(high - low + 1);
+                let value = self.hold(copy.source.clone(), bits, span);
+                self.assign_slice(&inner, *high, *low, &value, span);
+            }
+        }
+    }
+
+    /// What `exit` writes back on its way out: the calls that it leaves, innermost first.
+    pub fn copy_out_all(&mut self, span: Span) {
+        let frames = self.pending.clone();
+        for copy in frames.iter().rev().flatten() {
+            self.copy_out(copy, span);
+        }
+    }
+}
