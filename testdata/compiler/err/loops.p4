@@ -3,7 +3,8 @@
 INGRESS {
     apply {
         for (bit<8> i in 0 .. 3) { meta.x = meta.x + 1; }
-        meta.y = missing;
+        for (bit<8> i in hdr.word) { continue; }
+        break;
     }
 }
 

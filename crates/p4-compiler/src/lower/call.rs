@@ -158,7 +158,7 @@ impl Lower<'_> {
         let mut copies: Vec<CopyOut> = Vec::new();
         let mut bound = Vec::new();
         // An argument that calls something may change what another one reads.
-        let calls = arguments.iter().flatten().any(has_call);
+        let calls = (arguments.iter().flatten()).any(|argument| self.has_changing_call(argument));
         for (parameter, argument) in parameters.iter().zip(arguments) {
             let binding = self.bind_argument(
                 *parameter,
@@ -193,6 +193,24 @@ impl Lower<'_> {
                 self.env.insert(id, before);
             }
         }
+    }
+
+    /// Whether a call stands inside that may change a place: a function with nothing but `in`
+    /// parameters cannot.
+    fn has_changing_call(&self, expr: &Expr) -> bool {
+        if let ExprKind::Call(call) = &expr.kind
+            && let Callee::Function(id) = &call.callee
+            && self.program.functions[*id].parameters.iter().all(|id| {
+                matches!(
+                    self.program.vars[*id].direction,
+                    Direction::In | Direction::None
+                )
+            })
+        {
+            return (call.arguments.iter().flatten())
+                .any(|argument| self.has_changing_call(argument));
+        }
+        has_call(expr)
     }
 
     fn bind_argument(
