@@ -63,15 +63,21 @@ pub fn run(
     Ok(())
 }
 
-/// Each failure under the line that it is of.
+/// Each failure with the line that it is of and the bytes that differ.
 fn show_failures(test: &Path, text: &str, failures: &[stf::Failure]) {
+    let test = test.display();
     for failure in failures {
         let line = failure.line.checked_sub(1);
-        if let Some(line) = line.and_then(|line| text.lines().nth(line)) {
-            let at = format!("{}:{}", test.display(), failure.line);
-            eprintln!("{at}: {}", line.trim());
+        match line.and_then(|line| text.lines().nth(line)) {
+            Some(line) => {
+                eprintln!("{test}:{}: {}", failure.line, failure.message);
+                eprintln!("  {}", line.trim());
+            }
+            None => eprintln!("{test}: at the end: {}", failure.message),
         }
-        eprint!("{failure}");
+        if let Some(difference) = &failure.difference {
+            eprint!("{difference}");
+        }
     }
 }
 

@@ -1,0 +1,350 @@
+//! `reprise conformance` and `reprise stf` as they are typed, on a checkout like p4c's that the
+//! tests make themselves.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// The lists, in the words that p4c's file has for them.
+const LISTS: &str = r#"
+# Lists of tests.
+set (V1_INCLUDE_PATTERNS "include.*v1model.p4")
+set (P4TESTS_FOR_V1MODEL "${P4C_SOURCE_DIR}/testdata/p4_16_samples/*-bmv2.p4")
+p4c_find_tests("${P4TESTS_FOR_V1MODEL}" v1tests INCLUDE "${V1_INCLUDE_PATTERNS}")
+set (V1MODEL_SUITES
+  "${P4C_SOURCE_DIR}/testdata/p4_16_bmv_errors/*-bmv2.p4"
+  "${P4C_SOURCE_DIR}/testdata/p4_16_samples/deep_*/deep.p4" # of any depth
+  ${v1tests}
+  )
+if (SUPPORT_P4_14)
+  list(APPEND V1MODEL_SUITES "${P4C_SOURCE_DIR}/testdata/p4_14_samples/*.p4")
+endif()
+set(flagsOther "${extra} -a='--target bmv2 --arch psa'")
+set (XFAIL_TESTS
+  # says (why)
+  testdata/p4_16_samples/expected-bmv2.p4
+)
+set(BMV2_DRIVER ${CMAKE_CURRENT_SOURCE_DIR}/run-bmv2-test.py)
+p4c_add_tests("bmv2" ${BMV2_DRIVER} "${V1MODEL_SUITES}" "${XFAIL_TESTS}")
+p4c_add_tests("bmv2" ${BMV2_DRIVER} "${OTHERS}" "${XFAIL_TESTS}" ${flagsOther})
+"#;
+
+/// A program that sends each packet back with its first byte counted up by a step.
+fn program(step: &str) -> String {
+    format!(
+        "#include <core.p4>
+#include <v1model.p4>
+header first_t {{ bit<8> value; }}
+struct headers_t {{ first_t first; }}
+struct metadata_t {{}}
+parser Read(packet_in packet, out headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {{
+    state start {{ packet.extract(hdr.first); transition accept; }}
+}}
+control Nothing(inout headers_t hdr, inout metadata_t meta) {{ apply {{}} }}
+control Count(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {{
+    apply {{
+        hdr.first.value = hdr.first.value + {step};
+        standard.egress_spec = standard.ingress_port;
+    }}
+}}
+control Idle(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {{ apply {{}} }}
+control Write(packet_out packet, in headers_t hdr) {{ apply {{ packet.emit(hdr); }} }}
+V1Switch(Read(), Nothing(), Count(), Idle(), Nothing(), Write()) main;
+"
+    )
+}
+
+/// The line of the step.
+const LINE: usize = 12;
+
+struct Checkout(tempfile::TempDir);
+
+impl Checkout {
+    fn new() -> Self {
+        let checkout = Self(tempfile::tempdir().expect("a folder"));
+        checkout.file("backends/bmv2/CMakeLists.txt", LISTS);
+        for folder in ["p4_16_errors", "p4_16_bmv_errors", "p4_16_samples"] {
+            fs::create_dir_all(checkout.0.path().join("testdata").join(folder)).expect("made");
+        }
+        checkout
+    }
+
+    fn file(&self, path: &str, text: &str) {
+        let path = self.0.path().join(path);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        fs::write(path, text).expect("written");
+    }
+
+    fn sample(&self, name: &str, text: &str) {
+        self.file(&format!("testdata/{name}"), text);
+    }
+
+    fn golden(&self, name: &str, text: &str) {
+        self.file(
+            &format!("testdata/p4_16_errors_outputs/{name}.p4-stderr"),
+            text,
+        );
+    }
+
+    /// Runs the command; `known` are rows of the table of known failures.
+    fn run(&self, words: &[&str], known: &str) -> Output {
+        let table =
+            format!("## Known failures\n\n| check | sample | reason |\n|---|---|---|\n{known}");
+        self.file("known.md", &table);
+        let path = |name: &str| self.0.path().join(name).display().to_string();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_reprise"));
+        command.args([
+            "conformance",
+            "--p4c",
+            &path(""),
+            "--known",
+            &path("known.md"),
+        ]);
+        command.args(words).output().expect("it runs")
+    }
+
+    /// What the samples came to, by their name.
+    fn results(&self, words: &[&str], known: &str) -> (Value, Vec<(String, String)>) {
+        let output = self.run(&[words, &["--json"]].concat(), known);
+        let text = String::from_utf8(output.stdout).expect("text");
+        let report: Value = serde_json::from_str(&text).expect("JSON");
+        let word = |sample: &Value, key: &str| sample[key].as_str().expect("a word").to_owned();
+        let samples = report["samples"].as_array().expect("a list").iter();
+        let results = samples.map(|sample| (word(sample, "sample"), word(sample, "result")));
+        let results = results.collect();
+        (report, results)
+    }
+}
+
+fn pairs(results: &[(&str, &str)]) -> Vec<(String, String)> {
+    let pair = |(name, result): &(&str, &str)| ((*name).to_owned(), (*result).to_owned());
+    results.iter().map(pair).collect()
+}
+
+#[test]
+fn programs_that_p4c_lists_are_compiled_and_expected_failures_are_left_out() {
+    let checkout = Checkout::new();
+    checkout.sample("p4_16_samples/right-bmv2.p4", &program("1"));
+    checkout.sample("p4_16_samples/wrong-bmv2.p4", &program("nothing"));
+    checkout.sample("p4_16_samples/expected-bmv2.p4", &program("nothing"));
+    checkout.sample("p4_16_samples/other-bmv2.p4", "#include <psa.p4>\n");
+    checkout.sample("p4_16_samples/unlisted.p4", &program("nothing"));
+    checkout.sample("p4_16_samples/deep_1/deep.p4", &program("1"));
+    let (report, results) = checkout.results(&["--only", "accepted"], "");
+    assert_eq!(
+        results,
+        pairs(&[
+            ("p4_16_samples/deep_1/deep.p4", "pass"),
+            ("p4_16_samples/right-bmv2.p4", "pass"),
+            ("p4_16_samples/wrong-bmv2.p4", "fail"),
+        ])
+    );
+    assert_eq!(report["totals"]["accepted"]["unexpected"], 1);
+    let output = checkout.run(&["--only", "accepted"], "");
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        text.contains(&format!(
+            "FAIL      accepted p4_16_samples/wrong-bmv2.p4: wrong-bmv2.p4:{LINE}: "
+        )),
+        "{text}"
+    );
+    assert!(
+        text.contains("accepted 2 of 3 (66.6 %) programs compile"),
+        "{text}"
+    );
+}
+
+#[test]
+fn wrong_programs_are_held_against_the_lines_of_p4cs_messages() {
+    let checkout = Checkout::new();
+    let error = |name: &str, line: usize| {
+        format!(
+            "{name}.p4({line}): [--Werror=not-found] error: nothing: no such name\n    source\n    ^^^^\n\
+             [--Werror=overlimit] error: 1 errors encountered, aborting compilation\n"
+        )
+    };
+    for (name, text, golden) in [
+        ("there", program("nothing"), error("there", LINE)),
+        ("elsewhere", program("nothing"), error("elsewhere", 1)),
+        ("accepted", program("1"), error("accepted", LINE)),
+        (
+            "nowhere",
+            program("nothing"),
+            "error: something\n".to_owned(),
+        ),
+        (
+            "warned",
+            program("1"),
+            "warned.p4(3): [--Wwarn=x] warning: y\n".to_owned(),
+        ),
+        (
+            "psa",
+            format!("#include <psa.p4>\n{}", program("1")),
+            error("psa", 1),
+        ),
+    ] {
+        checkout.sample(&format!("p4_16_errors/{name}.p4"), &text);
+        checkout.golden(name, &golden);
+    }
+    checkout.sample("p4_16_bmv_errors/target-bmv2.p4", &program("nothing"));
+    checkout.sample("p4_16_samples/right-bmv2.p4", &program("1"));
+    let (report, results) = checkout.results(&["--only", "errors"], "");
+    assert_eq!(
+        results,
+        pairs(&[
+            ("p4_16_errors/accepted.p4", "fail"),
+            ("p4_16_errors/elsewhere.p4", "elsewhere"),
+            ("p4_16_errors/nowhere.p4", "pass"),
+            ("p4_16_errors/there.p4", "pass"),
+            ("p4_16_bmv_errors/target-bmv2.p4", "pass"),
+        ])
+    );
+    let totals = &report["totals"]["errors"];
+    for (key, n) in [
+        ("samples", 5),
+        ("passed", 4),
+        ("with_place", 3),
+        ("on_line", 2),
+        ("on_first", 2),
+    ] {
+        assert_eq!(totals[key], n, "{key}");
+    }
+}
+
+#[test]
+fn packet_tests_run_and_the_table_of_known_failures_is_held_against_them() {
+    let checkout = Checkout::new();
+    let passes = "packet 1 07ff\nexpect 1 08ff $\n";
+    checkout.sample("p4_16_samples/right-bmv2.p4", &program("1"));
+    checkout.sample("p4_16_samples/right-bmv2.stf", passes);
+    checkout.sample("p4_16_samples/plain.p4", &program("1"));
+    checkout.sample("p4_16_samples/plain.stf", passes);
+    checkout.sample("p4_16_samples/differs-bmv2.p4", &program("2"));
+    checkout.sample("p4_16_samples/differs-bmv2.stf", passes);
+    checkout.sample("p4_16_samples/alone.stf", passes);
+    let known = "| stf | `p4_16_samples/differs-bmv2.stf` | a reason |\n\
+                 | stf | `p4_16_samples/plain.stf` | a reason |\n\
+                 | stf | `p4_16_samples/gone.stf` | a reason |\n";
+    let (report, results) = checkout.results(&["--only", "stf"], known);
+    assert_eq!(
+        results,
+        pairs(&[
+            ("p4_16_samples/differs-bmv2.stf", "known"),
+            ("p4_16_samples/plain.stf", "pass"),
+            ("p4_16_samples/right-bmv2.stf", "pass"),
+        ])
+    );
+    let stale = [
+        "stf p4_16_samples/plain.stf",
+        "stf p4_16_samples/gone.stf (no such sample)",
+    ];
+    assert_eq!(report["stale"], Value::from(stale.to_vec()));
+    let output = checkout.run(&["--only", "stf"], known);
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&output.stdout)
+    );
+    assert_eq!(checkout.run(&["--only", "stf"], "").status.code(), Some(1));
+    let (report, results) = checkout.results(&["--filter", "plain"], known);
+    assert_eq!(results, pairs(&[("p4_16_samples/plain.stf", "pass")]));
+    assert_eq!(report["stale"], Value::from(vec![stale[0]]));
+}
+
+#[test]
+fn a_sample_that_takes_too_long_fails_and_the_next_one_is_run() {
+    let checkout = Checkout::new();
+    checkout.sample("p4_16_samples/a-bmv2.p4", &program("1"));
+    checkout.sample("p4_16_samples/b-bmv2.p4", &program("1"));
+    let (report, results) = checkout.results(&["--time-limit", "0", "--jobs", "1"], "");
+    assert_eq!(results.len(), 2);
+    for sample in report["samples"].as_array().expect("a list") {
+        assert_eq!(sample["message"], "not done after 0 s");
+    }
+}
+
+#[test]
+fn what_is_no_checkout_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = Command::new(env!("CARGO_BIN_EXE_reprise"))
+        .args(["conformance", "--p4c"])
+        .arg(folder.path())
+        .output()
+        .expect("it runs");
+    assert_eq!(output.status.code(), Some(1));
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        error.contains("expected the root of a checkout of p4c"),
+        "{error}"
+    );
+}
+
+/// Runs `reprise stf` on a program and a test.
+fn stf(folder: &Path, test: &str, words: &[&str]) -> (Option<i32>, String, String) {
+    fs::write(folder.join("prog.p4"), program("STEP")).expect("written");
+    fs::write(folder.join("test.stf"), test).expect("written");
+    let output = Command::new(env!("CARGO_BIN_EXE_reprise"))
+        .current_dir(folder)
+        .args(["stf", "prog.p4", "test.stf"])
+        .args(words)
+        .output()
+        .expect("it runs");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    (
+        output.status.code(),
+        text(output.stdout),
+        text(output.stderr),
+    )
+}
+
+#[test]
+fn a_packet_test_shows_the_bytes_that_differ() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let test = "packet 1 07ff\nexpect 1 08ff $\npacket 2 01\nexpect 2 02\n";
+    let (code, out, _) = stf(folder.path(), test, &["-DSTEP=1"]);
+    assert_eq!(
+        (code, out.as_str()),
+        (Some(0), "test.stf: ok, packets 2, expected 2\n")
+    );
+    let (code, out, error) = stf(folder.path(), test, &["-DSTEP=2"]);
+    assert_eq!((code, out.as_str()), (Some(1), ""));
+    assert_eq!(
+        error,
+        "\
+test.stf:2: port 1: the frame differs from the expected one
+  expect 1 08ff $
+  byte    0  expected  08 ff
+                found  09 ff
+                       ^^
+test.stf:4: port 2: the frame differs from the expected one
+  expect 2 02
+  byte    0  expected  02
+                found  03
+                       ^^
+reprise: test.stf: 2 expectations failed
+"
+    );
+    let (code, out, _) = stf(folder.path(), test, &["-DSTEP=2", "--json"]);
+    assert_eq!(code, Some(1));
+    let report: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(report["ok"], false);
+    assert_eq!(report["failures"][0]["difference"]["bytes"][0], 0);
+    let (_, _, trace) = stf(folder.path(), test, &["-DSTEP=1", "--trace"]);
+    assert!(trace.contains("prog.p4:12"), "{trace}");
+    let (code, _, error) = stf(folder.path(), "fly 1\n", &["-DSTEP=1"]);
+    assert_eq!(code, Some(1));
+    assert_eq!(
+        error,
+        "reprise: test.stf: line 1: unknown command \"fly\"\n"
+    );
+    let (code, _, error) = stf(folder.path(), test, &[]);
+    assert_eq!(code, Some(1));
+    assert!(
+        error.ends_with("reprise: prog.p4: not compiled, 1 error\n"),
+        "{error}"
+    );
+}
