@@ -17,6 +17,7 @@
 mod command;
 mod difference;
 mod frames;
+mod key;
 mod lex;
 mod names;
 mod number;

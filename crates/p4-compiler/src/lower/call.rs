@@ -341,6 +341,10 @@ impl Lower<'_> {
             Callee::ExternFunction(name, types) => {
                 self.extern_function(name, types, arguments, expr.span)
             }
+            // Nobody reads the value, but the packet may be too short for it.
+            Callee::ExternMethod(_, method) if &**method == "lookahead" => {
+                self.lookahead(&expr.ty, expr.span);
+            }
             Callee::ExternMethod(object, method) => {
                 self.extern_method(object, method, arguments, expr.span)
             }
