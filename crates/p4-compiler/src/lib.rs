@@ -141,7 +141,7 @@ pub fn compile(path: &str, text: &str, provider: &dyn SourceProvider, options: &
     let mut sources = source::SourceMap::default();
     let mut sink = diagnostic::Sink::default();
     let tokens = preprocess::preprocess((path, text), options, provider, &mut sources, &mut sink);
-    let tree = syntax::parse(&tokens, &mut sink);
+    let tree = syntax::parse(&tokens, &sources, &mut sink);
     let program = types::declare::check(&tree, &sources, &mut sink);
     let mut output = Output::default();
     if !sink.has_errors()

@@ -26,6 +26,44 @@ pub fn is_embedded(name: &str) -> bool {
     name.starts_with('<')
 }
 
+/// Whether a file is known to declare another architecture than v1model.
+fn other_architecture(name: &str) -> bool {
+    let file = name.rsplit('/').next().unwrap_or(name);
+    matches!(
+        file,
+        "psa.p4"
+            | "pna.p4"
+            | "tna.p4"
+            | "t2na.p4"
+            | "ebpf_model.p4"
+            | "ubpf_model.p4"
+            | "xdp_model.p4"
+            | "SimpleSumeSwitch.p4"
+            | "sume_switch.p4"
+    )
+}
+
+/// The embedded file that declares a name.
+pub fn embedded_file_with(name: &str) -> Option<&'static str> {
+    const KEYWORDS: &[&str] = &[
+        "extern", "struct", "action", "package", "enum", "void", "header", "typedef",
+    ];
+    let declares = |text: &str| {
+        text.match_indices(name).any(|(at, _)| {
+            let behind = text[at + name.len()..].chars().next();
+            let before = text[..at]
+                .trim_end()
+                .rsplit(|c: char| !c.is_alphanumeric())
+                .next();
+            let is_word = !behind.is_some_and(|c| c.is_alphanumeric() || c == '_')
+                && !text[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
+            is_word && before.is_some_and(|word| KEYWORDS.contains(&word))
+        })
+    };
+    let found = EMBEDDED.iter().find(|(_, text)| declares(text));
+    found.map(|(file, _)| *file)
+}
+
 #[derive(Clone)]
 struct Macro {
     parameters: Option<Vec<Rc<str>>>,
@@ -365,9 +403,16 @@ impl Preprocessor<'_> {
                 places.join(" and ")
             )
         };
-        self.sink
-            .error("E0118", span, format!("cannot find `{name}`"))
-            .help(help);
+        let raw = self
+            .sink
+            .error("E0118", span, format!("cannot find `{name}`"));
+        if other_architecture(name) {
+            raw.help(format!(
+                "{name} declares an architecture that this compiler does not have; it compiles for v1model.p4"
+            ));
+        } else {
+            raw.help(help);
+        }
     }
 
     /// The paths at which an included file may be, in the order of the search.

@@ -8,6 +8,7 @@
 mod render;
 
 use std::collections::HashSet;
+use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
 
@@ -223,6 +224,8 @@ fn place(sources: &SourceMap, span: Span) -> Place {
 #[derive(Default)]
 pub struct Sink {
     raw: Vec<Raw>,
+    /// Names of declarations that could not be read: that they are missing says nothing.
+    unreliable: HashSet<Rc<str>>,
 }
 
 impl Sink {
@@ -266,6 +269,31 @@ impl Sink {
         let at = self.raw.len();
         self.raw.push(raw);
         &mut self.raw[at]
+    }
+
+    /// What was pushed last, to add to it.
+    pub fn last(&mut self) -> Option<&mut Raw> {
+        self.raw.last_mut()
+    }
+
+    /// How many errors and warnings were pushed.
+    pub fn len(&self) -> usize {
+        self.raw.len()
+    }
+
+    /// Whether an error with this code was pushed.
+    pub fn has_code(&self, code: &str) -> bool {
+        self.raw.iter().any(|raw| raw.code == code)
+    }
+
+    /// Remembers a name whose declaration may be among what could not be read.
+    pub fn set_unreliable(&mut self, name: &Rc<str>) {
+        self.unreliable.insert(name.clone());
+    }
+
+    /// Whether a missing name would only be the consequence of another error.
+    pub fn is_unreliable(&self, name: &str) -> bool {
+        self.unreliable.contains(name) || self.has_code("E0118")
     }
 
     /// Whether any error was pushed.

@@ -39,7 +39,7 @@ pub struct Symbols {
 }
 
 impl Symbols {
-    /// Announces an object; a second one of the same kind and name is the same.
+    /// Announces an object; another one of the same kind and name is an error.
     pub fn add(
         &mut self,
         kind: Kind,
@@ -65,9 +65,16 @@ impl Symbols {
             }
             id.map(|id| id | prefix << 24)
         });
-        self.wanted
+        let (_, first) = self
+            .wanted
             .entry((kind, name.to_owned()))
             .or_insert((id, span));
+        if *first != span && span != Span::default() {
+            let message = format!("two objects have the control plane's name `{name}`");
+            sink.error("E0702", span, message)
+                .note_at(*first, "the other one")
+                .help("give one of them another @name");
+        }
         if self.names.insert(name.to_owned()) {
             for suffix in suffixes(name) {
                 *self.suffixes.entry(suffix.to_owned()).or_default() += 1;

@@ -18,6 +18,10 @@ impl Parser<'_> {
             if self.eat(";") {
                 continue;
             }
+            if self.at("}") {
+                self.stray_brace();
+                continue;
+            }
             match self.declaration() {
                 Ok(declaration) => out.push(declaration),
                 Err(Failed) => {
@@ -25,10 +29,40 @@ impl Parser<'_> {
                     if self.at == before {
                         self.advance();
                     }
+                    while !self.at_end() && !self.at("}") && !self.may_begin_declaration() {
+                        self.recover(false);
+                    }
                 }
             }
         }
         out
+    }
+
+    /// Whether this looks like a declaration's beginning and not like the rest of one.
+    fn may_begin_declaration(&self) -> bool {
+        let Some(word) = self.peek().word() else {
+            return self.at("@") || self.at(";");
+        };
+        const BEGINNINGS: &[&str] = &[
+            "const",
+            "error",
+            "match_kind",
+            "struct",
+            "header",
+            "header_union",
+            "enum",
+            "typedef",
+            "type",
+            "extern",
+            "action",
+            "parser",
+            "control",
+            "package",
+        ];
+        BEGINNINGS.contains(&word)
+            || (self.peek().first
+                && (self.nth(1).word().is_some() || self.nth(1).is("(") || self.nth(1).is("<"))
+                && !super::RESERVED.contains(&word))
     }
 
     fn declaration(&mut self) -> Parsed<Declaration> {

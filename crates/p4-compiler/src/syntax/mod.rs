@@ -8,6 +8,8 @@ mod block;
 mod declaration;
 pub use block::flatten_keys;
 mod expression;
+pub mod hint;
+mod repair;
 mod statement;
 
 use std::rc::Rc;
@@ -17,7 +19,7 @@ use ast::{Annotation, AnnotationBody, Declaration, Ident};
 use crate::diagnostic::Sink;
 use crate::lex::{Tok, Token};
 use crate::limits;
-use crate::source::Span;
+use crate::source::{SourceMap, Span};
 
 /// Words that cannot name anything (the others of the grammar may).
 const RESERVED: &[&str] = &[
@@ -67,9 +69,10 @@ pub struct Failed;
 type Parsed<T> = Result<T, Failed>;
 
 /// Reads the whole program.
-pub fn parse(tokens: &[Token], sink: &mut Sink) -> Vec<Declaration> {
+pub fn parse(tokens: &[Token], sources: &SourceMap, sink: &mut Sink) -> Vec<Declaration> {
+    let tokens = repair::repair(tokens, sources, sink);
     let mut parser = Parser {
-        tokens,
+        tokens: &tokens,
         at: 0,
         depth: 0,
         in_angles: false,
@@ -152,30 +155,101 @@ impl Parser<'_> {
 
     fn unexpected<T>(&mut self, wanted: &str) -> Parsed<T> {
         let message = format!("expected {wanted}, found {}", self.found());
-        self.sink.error("E0201", self.span(), message);
+        let hint = hint::hint(self.tokens, self.at, wanted);
+        let raw = self.sink.error("E0201", self.span(), message);
+        if let Some(hint) = hint {
+            raw.help(hint);
+        }
         Err(Failed)
     }
 
     fn expect(&mut self, punct: &str) -> Parsed<Span> {
         let span = self.span();
         if self.eat(punct) {
-            Ok(span)
-        } else {
-            self.unexpected(&format!("`{punct}`"))
+            return Ok(span);
         }
+        if punct == "{" {
+            return self.missing_brace();
+        }
+        let opener = match punct {
+            ")" => self.opener("(", ")"),
+            "]" => self.opener("[", "]"),
+            _ => None,
+        };
+        let result = self.unexpected(&format!("`{punct}`"));
+        if let (Some(opener), Some(raw)) = (opener, self.sink.last()) {
+            raw.note_at(opener, "this is not closed");
+        }
+        result
+    }
+
+    /// What is open here and waits for this `close`.
+    fn opener(&self, open: &str, close: &str) -> Option<Span> {
+        let mut depth = 0_usize;
+        for token in self.tokens[..self.at].iter().rev() {
+            if token.is(close) {
+                depth += 1;
+            } else if token.is(open) {
+                if depth == 0 {
+                    return Some(token.span);
+                }
+                depth -= 1;
+            } else if matches!(token.tok, Tok::Punct(";" | "{" | "}")) {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// A missing `{` is reported behind what came before; where what stands here can be the
+    /// beginning of a body, it counts as there.
+    fn missing_brace(&mut self) -> Parsed<Span> {
+        let before = self.last_span();
+        let behind = Span {
+            start: before.end,
+            ..before
+        };
+        let is_body = self.peek().first && matches!(self.peek().tok, Tok::Word(_));
+        let message = format!("expected `{{`, found {}", self.found());
+        if !is_body {
+            let hint = hint::hint(self.tokens, self.at, "`{`");
+            let raw = self.sink.error("E0201", self.span(), message);
+            if let Some(hint) = hint {
+                raw.help(hint);
+            }
+            return Err(Failed);
+        }
+        self.sink
+            .error("E0209", self.span(), message)
+            .suggest(behind, " {", "add `{` here");
+        Ok(before)
+    }
+
+    /// A `}` that nothing is open for. Where a `{` was missed before, this is its other half.
+    fn stray_brace(&mut self) {
+        if !self.sink.has_code("E0209") {
+            self.sink
+                .error("E0208", self.span(), "this `}` closes nothing")
+                .help("remove it, or look for a `}` too many above");
+        }
+        self.advance();
     }
 
     /// A missing `;` is reported behind what came before, and counts as there.
     fn semicolon(&mut self) -> Parsed<Span> {
-        if !self.at(";") && self.peek().first {
+        if !self.at(";") && (self.peek().first || self.at_end()) {
             let before = self.last_span();
             let behind = Span {
                 start: before.end.saturating_sub(1),
                 ..before
             };
+            let at = Span {
+                start: before.end,
+                ..before
+            };
             self.sink
                 .error("E0202", behind, "expected `;`")
-                .help("add `;` at the end of this line");
+                .suggest(at, ";", "add `;` here");
             return Ok(before);
         }
         self.expect(";")
@@ -340,6 +414,20 @@ impl Parser<'_> {
     /// Skips to where a declaration or member can begin again: behind `;`, or behind the `}` that
     /// closes what is open.
     fn recover(&mut self, stop_at_close: bool) {
+        let begin = self.tokens[..self.at]
+            .iter()
+            .rposition(|token| matches!(token.tok, Tok::Punct(";" | "{" | "}")))
+            .map_or(0, |before| before + 1);
+        self.skip(stop_at_close);
+        // Whatever was declared there is not known, and not to be missed.
+        for token in &self.tokens[begin..self.at] {
+            if let Tok::Word(word) = &token.tok {
+                self.sink.set_unreliable(word);
+            }
+        }
+    }
+
+    fn skip(&mut self, stop_at_close: bool) {
         let mut depth = 0_usize;
         while !self.at_end() {
             if self.at("{") {

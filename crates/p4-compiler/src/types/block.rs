@@ -200,6 +200,7 @@ impl Checker<'_> {
     fn value_set(&mut self, decl: &ast::ValueSet, parser: &mut ir::Parser) {
         let ty = self.resolve_type(&decl.ty);
         let size = self.expr(&decl.size);
+        self.legal_value_set(decl, &ty, &size);
         let (name, annotations) = (decl.name.name.clone(), decl.annotations.clone());
         self.program.value_sets.push(ir::ValueSet {
             name,
@@ -227,6 +228,7 @@ impl Checker<'_> {
         }
         match names.get("start") {
             Some(start) => parser.start = *start,
+            None if self.sink.is_unreliable("start") => {}
             None => {
                 self.sink
                     .error(
@@ -256,6 +258,7 @@ impl Checker<'_> {
             ("accept", _) => Target::Accept,
             ("reject", _) => Target::Reject,
             (_, Some(index)) => Target::State(*index),
+            (text, None) if self.sink.is_unreliable(text) => Target::Reject,
             (text, None) => {
                 let similar = super::scope::nearest(
                     text,

@@ -29,7 +29,10 @@ impl Checker<'_> {
                     Some(Symbol::Functions(overloads)) => {
                         self.function_call(name, &overloads, types, arguments, span)
                     }
-                    Some(Symbol::Action(id)) => self.action_call(id, arguments, span),
+                    Some(Symbol::Action(id)) => {
+                        self.no_type_arguments(types, "an action");
+                        self.action_call(id, arguments, span)
+                    }
                     Some(Symbol::Broken) => self.poison(span),
                     Some(
                         Symbol::Extern(_)
@@ -164,6 +167,9 @@ impl Checker<'_> {
             .iter()
             .map(|name| bindings.get(name).cloned().unwrap_or(Type::DontCare))
             .collect();
+        if matches!(ty, Type::Extern(..)) && !self.inferred(&arguments, true, span) {
+            return None;
+        }
         let kind = match ty {
             Type::Extern(id, _) => InstanceKind::Extern(*id, arguments),
             Type::Package(id, _) => InstanceKind::Package(*id, arguments),
@@ -214,7 +220,15 @@ impl Checker<'_> {
                 signature.parameters.len() - signature.parameters.iter().filter(optional).count();
             known && (least..=signature.parameters.len()).contains(&arguments.len())
         };
-        if let Some(found) = overloads.iter().position(fits) {
+        if let Some(found) = overloads.iter().position(&fits) {
+            let as_long = overloads[found].parameters.len();
+            let mut others = overloads[found + 1..].iter().filter(|other| fits(other));
+            if others.any(|other| other.parameters.len() == as_long) {
+                let message = format!("`{name}` is ambiguous: more than one declaration fits");
+                self.sink
+                    .error("E0416", span, message)
+                    .help("name the arguments: `f(x = 1)`");
+            }
             return Some(found);
         }
         let counts: Vec<String> = overloads
@@ -445,7 +459,7 @@ impl Checker<'_> {
         let callee = match &overloads[at] {
             FunctionSymbol::Extern(_) => Callee::ExternFunction(name.name.clone(), type_arguments),
             FunctionSymbol::User(id) => {
-                if !self.inferred(&type_arguments, span) {
+                if !self.inferred(&type_arguments, false, span) {
                     return self.poison(span);
                 }
                 if type_arguments.iter().any(is_open) {

@@ -75,6 +75,7 @@ pub struct Checker<'a> {
     pub depth: usize,
     /// Loops around the statement that is checked.
     pub loops: usize,
+    pub unknowns: super::unknown::Unknowns,
 }
 
 impl Checker<'_> {
@@ -98,18 +99,6 @@ impl Checker<'_> {
     pub fn new_var(&mut self, var: Var) -> VarId {
         self.program.vars.push(var);
         self.program.vars.len() - 1
-    }
-
-    /// Says that a name is not known, with the name that may have been meant.
-    pub fn unknown(&mut self, what: &str, name: &ast::Ident) {
-        let similar = self.scopes.similar(&name.name);
-        self.sink
-            .error(
-                "E0301",
-                name.span,
-                format!("cannot find {what} `{}`", name.name),
-            )
-            .did_you_mean(name.span, similar);
     }
 
     /// Folds one node and reports what cannot be computed.
@@ -195,7 +184,12 @@ impl Checker<'_> {
                 }
             }
             ast::TypeKind::Tuple(items) => {
-                Type::Tuple(items.iter().map(|item| self.resolve_type(item)).collect())
+                let element = |item: &ast::Type| {
+                    let ty = self.resolve_type(item);
+                    self.legal_element(&ty, item.span);
+                    ty
+                };
+                Type::Tuple(items.iter().map(element).collect())
             }
             ast::TypeKind::List(element) => Type::List(Box::new(self.resolve_type(element))),
             ast::TypeKind::Name(name, global, arguments) => {
@@ -248,10 +242,13 @@ impl Checker<'_> {
                     (wanted, self.instantiate_struct(&decl, &resolved))
                 }
             }
-            Some(Symbol::Extern(id)) => (
-                self.externs[id].type_parameters.len(),
-                Type::Extern(id, resolved.clone()),
-            ),
+            Some(Symbol::Extern(id)) => {
+                if self.contains_itself(&name.name, &resolved, span) {
+                    return Type::Poison;
+                }
+                let wanted = self.externs[id].type_parameters.len();
+                (wanted, Type::Extern(id, resolved.clone()))
+            }
             Some(Symbol::Package(id)) => (
                 self.packages[id].type_parameters.len(),
                 Type::Package(id, resolved.clone()),
@@ -304,6 +301,9 @@ impl Checker<'_> {
     }
 
     pub fn instantiate_struct(&mut self, decl: &Rc<ast::Struct>, arguments: &[Type]) -> Type {
+        if self.contains_itself(&decl.name.name, arguments, decl.name.span) {
+            return Type::Poison;
+        }
         let names: Vec<String> = arguments
             .iter()
             .map(|argument| self.program.type_name(argument))

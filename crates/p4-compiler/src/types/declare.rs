@@ -38,18 +38,20 @@ pub fn check(declarations: &[Declaration], sources: &SourceMap, sink: &mut Sink)
         in_library: false,
         depth: 0,
         loops: 0,
+        unknowns: super::unknown::Unknowns::new(declarations),
     };
     super::rules::check(declarations, checker.sink);
     checker.scopes.push();
     for declaration in declarations {
         let file = declaration_name(declaration).and_then(|name| sources.file(name.span.file));
         checker.in_library = file.is_some_and(|file| crate::preprocess::is_embedded(&file.name));
+        checker.unknowns.next_declaration();
         checker.declaration(declaration);
     }
     checker.program
 }
 
-fn declaration_name(declaration: &Declaration) -> Option<&ast::Ident> {
+pub fn declaration_name(declaration: &Declaration) -> Option<&ast::Ident> {
     match declaration {
         Declaration::Const(decl) => Some(&decl.name),
         Declaration::Error(names) | Declaration::MatchKind(names) => names.first(),
@@ -385,8 +387,13 @@ impl Checker<'_> {
         let parameters = self.declare_parameters(&decl.parameters);
         let returns = self.resolve_type(&decl.returns);
         (self.place, self.returns) = (Place::Function, returns.clone());
+        let n_errors = self.sink.len();
         let body = self.statements(&decl.body);
-        if returns != Type::Void && !returns.is_poison() && !always_returns(&body) {
+        if n_errors == self.sink.len()
+            && returns != Type::Void
+            && !returns.is_poison()
+            && !always_returns(&body)
+        {
             self.sink
                 .error(
                     "E0406",

@@ -223,6 +223,9 @@ impl Checker<'_> {
                         span,
                     });
                 }
+                if self.sink.is_unreliable(name) {
+                    return self.poison(span);
+                }
                 let similar = nearest(name, fields.iter().map(|field| &*field.name));
                 let message = format!("{} has no field `{name}`", self.program.structs[id].name);
                 self.sink
@@ -301,6 +304,13 @@ impl Checker<'_> {
         let (ty, size) = match &base.ty {
             Type::Stack(element, size) => ((**element).clone(), *size as usize),
             Type::Tuple(items) | Type::ListOf(items) => {
+                if at.is_none() {
+                    self.sink.error(
+                        "E0412",
+                        index.span,
+                        "a tuple's index must be known at compile time",
+                    );
+                }
                 let found = at
                     .as_ref()
                     .and_then(|at| at.to_usize())
@@ -366,7 +376,8 @@ impl Checker<'_> {
             }
         };
         let bounds = high_value
-            .zip(low_value)
+            .as_ref()
+            .zip(low_value.as_ref())
             .and_then(|(high, low)| high.to_u32().zip(low.to_u32()));
         match bounds {
             Some((high, low)) if low <= high && high < width => {
@@ -387,7 +398,16 @@ impl Checker<'_> {
                     .help("the high bit comes first");
                 self.poison(span)
             }
-            None => self.poison(span),
+            None => {
+                if high_value.is_some() && low_value.is_some() {
+                    self.sink.error(
+                        "E0504",
+                        span,
+                        "a slice's bounds are not negative and not beyond the number's bits",
+                    );
+                }
+                self.poison(span)
+            }
         }
     }
 

@@ -139,21 +139,10 @@ impl Checker<'_> {
                         )
                         .help("use `if` and `exit`, or `assert`");
                 }
-                self.inferred(types, call.span);
-                let objects = inner.arguments.iter().flatten().find(|argument| {
-                    matches!(
-                        argument.ty,
-                        Type::Control(_) | Type::Parser(_) | Type::Package(..)
-                    )
-                });
-                if let Some(object) = objects {
-                    let message = format!(
-                        "an argument cannot be {}",
-                        self.program.type_name(&object.ty)
-                    );
-                    self.sink.error("E0436", object.span, message);
-                }
+                self.inferred(types, false, call.span);
+                self.no_objects(&inner.arguments.clone());
             }
+            Callee::Function(_) => self.no_objects(&inner.arguments.clone()),
             Callee::ExternMethod(object, name) => {
                 if let Type::Extern(id, _) = object.ty {
                     let extern_name = self.program.extern_names[id].clone();
@@ -180,12 +169,127 @@ impl Checker<'_> {
         call
     }
 
+    /// Controls, parsers and packages are not values.
+    fn no_objects(&mut self, arguments: &[Option<Expr>]) {
+        let object = arguments.iter().flatten().find(|argument| {
+            matches!(
+                argument.ty,
+                Type::Control(_) | Type::Parser(_) | Type::Package(..)
+            )
+        });
+        if let Some(object) = object {
+            let message = format!(
+                "an argument cannot be {}",
+                self.program.type_name(&object.ty)
+            );
+            self.sink.error("E0436", object.span, message);
+        }
+    }
+
+    /// Whether a cast to or from a `type` is to or from the type that it is made of.
+    pub fn legal_newtype_cast(&self, to: &Type, from: &Type) -> bool {
+        let below = |ty: &Type| match ty {
+            Type::Newtype(id) => Some(self.program.newtypes[*id].ty.clone()),
+            _ => None,
+        };
+        match (below(to), below(from)) {
+            (None, None) => true,
+            (to_below, from_below) => {
+                to_below.as_ref() == Some(from)
+                    || from_below.as_ref() == Some(to)
+                    || matches!(from, Type::Int)
+            }
+        }
+    }
+
+    /// Type arguments where nothing is generic.
+    pub fn no_type_arguments(&mut self, types: &[ast::Type], whose: &str) {
+        if let Some(first) = types.first() {
+            self.sink
+                .error(
+                    "E0402",
+                    first.span,
+                    format!("{whose} has no type parameters"),
+                )
+                .help("leave `<...>` out");
+        }
+    }
+
+    /// Arguments of a method that has none.
+    pub fn no_arguments(
+        &mut self,
+        types: &[ast::Type],
+        arguments: &[ast::Argument],
+        method: &ast::Ident,
+    ) {
+        self.no_type_arguments(types, &format!("`{}`", method.name));
+        if let Some(first) = arguments.first() {
+            let message = format!("`{}` takes no arguments", method.name);
+            self.sink.error("E0416", first.span, message);
+        }
+    }
+
+    /// A set's elements are data of a known width, and their number is known.
+    pub fn legal_value_set(&mut self, decl: &ast::ValueSet, ty: &Type, size: &Expr) {
+        let is_data = !matches!(
+            ty,
+            Type::Int | Type::String | Type::Void | Type::Extern(..) | Type::Varbit(_)
+        );
+        if !is_data {
+            let message = format!("a value set cannot hold {}", self.program.type_name(ty));
+            self.sink
+                .error("E0404", decl.ty.span, message)
+                .help("it holds bit<W>, int<W>, bool, an enum, or a struct of these");
+        }
+        if !self.is_constant(size) {
+            self.sink
+                .error(
+                    "E0502",
+                    size.span,
+                    "a value set's size is known at compile time",
+                )
+                .help("use a number or a constant");
+        }
+    }
+
+    /// What is inside of a tuple is data.
+    pub fn legal_element(&mut self, ty: &Type, span: Span) {
+        let is_data = !matches!(
+            ty,
+            Type::Extern(..)
+                | Type::Control(_)
+                | Type::Parser(_)
+                | Type::ControlKind(..)
+                | Type::ParserKind(..)
+                | Type::Package(..)
+                | Type::Void
+        );
+        if !is_data {
+            let message = format!("a tuple cannot hold {}", self.program.type_name(ty));
+            self.sink.error("E0404", span, message);
+        }
+    }
+
+    /// A type argument that contains the generic type itself would have no size.
+    pub fn contains_itself(&mut self, name: &str, arguments: &[Type], span: Span) -> bool {
+        let generic = format!("{name}<");
+        let inside = arguments
+            .iter()
+            .any(|argument| self.program.type_name(argument).contains(&generic));
+        if inside {
+            let message = format!("`{name}` is given itself as a type argument");
+            self.sink.error("E0435", span, message);
+        }
+        inside
+    }
+
     /// Whether type parameters became types that values have.
-    pub fn inferred(&mut self, types: &[Type], span: Span) -> bool {
+    pub fn inferred(&mut self, types: &[Type], is_constructor: bool, span: Span) -> bool {
         for ty in types {
             let why = match ty {
                 Type::Int => "the number has no width, and nothing else says one",
                 Type::RecordOf(_) => "nothing says which struct `{...}` makes",
+                Type::DontCare if is_constructor => "no argument says what it is",
                 _ => continue,
             };
             self.sink
@@ -520,6 +624,10 @@ impl Checker<'_> {
     /// A table without a default action has `NoAction`, which `core.p4` declares.
     pub fn legal_no_action(&mut self, decl: &ast::Table) {
         use super::scope::Symbol;
+        if self.sink.has_errors() {
+            // Perhaps core.p4 is missing as a whole; say that first.
+            return;
+        }
         let problem = match self.scopes.lookup("NoAction", true) {
             Some(Symbol::Action(id)) if self.program.actions[*id].parameters.is_empty() => return,
             Some(Symbol::Broken) => return,

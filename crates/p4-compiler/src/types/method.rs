@@ -32,7 +32,10 @@ impl Checker<'_> {
                     let object = self.construct_expr(&ty, &[], base.span, base.span);
                     return self.apply_block(object, arguments, span);
                 }
-                Some(Symbol::Type(ty)) => return self.size_method(&ty, method, span),
+                Some(Symbol::Type(ty)) => {
+                    self.no_arguments(types, arguments, method);
+                    return self.size_method(&ty, method, span);
+                }
                 _ => {}
             }
         }
@@ -50,6 +53,7 @@ impl Checker<'_> {
             Type::Struct(_) | Type::Stack(..) => self.builtin(object, method, arguments, span),
             ref other => match &*method.name {
                 "minSizeInBits" | "minSizeInBytes" | "maxSizeInBits" | "maxSizeInBytes" => {
+                    self.no_arguments(types, arguments, method);
                     self.size_method(other, method, span)
                 }
                 _ => {

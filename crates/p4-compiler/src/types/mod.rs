@@ -18,6 +18,7 @@ pub mod scope;
 pub mod statement;
 pub mod table;
 pub mod unify;
+pub mod unknown;
 
 use std::rc::Rc;
 

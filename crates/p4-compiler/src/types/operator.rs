@@ -110,6 +110,7 @@ impl Checker<'_> {
             | BinaryOp::Ge => Some(Type::Bool),
             _ => None,
         };
+        self.legal_division(op, &left, &right, span);
         let arithmetic = ty.is_none() && matches!(left.ty, Type::Enum(_)) && left.ty == right.ty;
         let (left, right) = if arithmetic {
             (self.lower_enum(left), self.lower_enum(right))
@@ -120,7 +121,6 @@ impl Checker<'_> {
         if equality && !self.legal_comparison(&left, &right, span) {
             return self.poison(span);
         }
-        self.legal_division(op, &left, &right, span);
         let numeric = matches!(
             self.program.underlying(&left.ty),
             Type::Bits { .. } | Type::Int
@@ -140,7 +140,9 @@ impl Checker<'_> {
                 span,
                 format!("the operands do not go together: {a} and {b}"),
             );
-            if left.ty != right.ty && numeric {
+            if is_comparison(&left) && ty.is_some() {
+                raw.help("comparisons do not chain: write `a == b && b == c`");
+            } else if left.ty != right.ty && numeric {
                 raw.help(format!("convert one of them, for example with `({a})`"));
             }
             return self.poison(span);
@@ -285,7 +287,7 @@ impl Checker<'_> {
             self.program.underlying(&wanted).clone(),
             self.program.underlying(&inner.ty).clone(),
         );
-        let allowed = can_cast(&to, &from);
+        let allowed = can_cast(&to, &from) && self.legal_newtype_cast(&wanted, &inner.ty);
         if !allowed {
             let (a, b) = (
                 self.program.type_name(&inner.ty),
@@ -294,7 +296,14 @@ impl Checker<'_> {
             let raw = self
                 .sink
                 .error("E0414", span, format!("cannot cast {a} to {b}"));
-            if matches!((&to, &from), (Type::Bits { .. }, Type::Bits { .. })) {
+            if matches!(
+                (&wanted, &inner.ty),
+                (Type::Newtype(_), _) | (_, Type::Newtype(_))
+            ) {
+                raw.help(
+                    "a `type` is cast only to and from the type that it is made of; use two casts",
+                );
+            } else if matches!((&to, &from), (Type::Bits { .. }, Type::Bits { .. })) {
                 raw.help("change the width and the sign in two casts");
             }
             return self.poison_of(&wanted, span);
@@ -337,4 +346,9 @@ fn can_cast(to: &Type, from: &Type) -> bool {
         (Type::Bits { .. } | Type::Bool, Type::Int) | (Type::Int, Type::Bits { .. }) => true,
         (to, from) => to == from,
     }
+}
+
+fn is_comparison(expr: &Expr) -> bool {
+    use BinaryOp::{Eq, Ge, Gt, Le, Lt, Ne};
+    matches!(expr.kind, ExprKind::Binary(Eq | Ne | Lt | Le | Gt | Ge, ..))
 }

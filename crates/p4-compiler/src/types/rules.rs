@@ -9,8 +9,8 @@ use crate::lex::Tok;
 use crate::source::Span;
 use crate::syntax::ast::{
     Action, Annotation, AnnotationBody, Control, Declaration, Direction, Expr, ExprKind, Extern,
-    Ident, Local, Method, Parameter, Parser, Property, Statement, StatementKind, SwitchCase, Table,
-    Type, TypeKind,
+    Ident, Local, Method, Parameter, Parser, Property, Statement, StatementKind, StructKind,
+    SwitchCase, Table, Type, TypeKind,
 };
 
 /// Reports every breach.
@@ -60,6 +60,15 @@ impl Rules<'_> {
                 self.names(decl.type_parameters.iter(), "type parameter");
                 for field in &decl.fields {
                     self.annotations(&field.annotations);
+                    if decl.kind == StructKind::Union
+                        && !matches!(field.ty.kind, TypeKind::Name(..))
+                    {
+                        self.sink.error(
+                            "E0403",
+                            field.ty.span,
+                            "a header union has fields of header types only",
+                        );
+                    }
                 }
             }
             Declaration::Extern(decl) => self.external(decl),
@@ -327,7 +336,7 @@ impl Rules<'_> {
         let has_key = decl
             .properties
             .iter()
-            .any(|property| matches!(property, Property::Key(_)));
+            .any(|property| matches!(property, Property::Key(elements) if !elements.is_empty()));
         for (property, span) in decl.properties.iter().zip(&decl.property_spans) {
             let name = match property {
                 Property::Key(_) => "key",
@@ -342,6 +351,17 @@ impl Rules<'_> {
                     .note_at(*before, "first given here");
             }
             match property {
+                Property::Other { name, .. }
+                    if &*name.name == "default_action" && !seen.contains_key("actions") =>
+                {
+                    let message = format!(
+                        "`default_action` comes after `actions`, which table `{}` does not have yet",
+                        decl.name.name
+                    );
+                    self.sink
+                        .error("E0425", *span, message)
+                        .help("put `actions = { ... }` in front of it");
+                }
                 Property::Entries { list, .. } if !has_key && !list.is_empty() => {
                     let message = format!(
                         "table `{}` has entries but no key that they could match",

@@ -39,7 +39,7 @@ impl Checker<'_> {
                 _ => {}
             }
         }
-        if !has_actions {
+        if !has_actions && !self.sink.is_unreliable("actions") {
             let message = format!("table `{}` has no `actions`", decl.name.name);
             self.sink
                 .error("E0419", decl.name.span, message)
@@ -88,7 +88,7 @@ impl Checker<'_> {
                 .help("a key is a bit<W>, int<W>, bool, enum or error");
         }
         let kind = &element.match_kind;
-        if !self.match_kinds.contains(&kind.name) {
+        if !self.match_kinds.contains(&kind.name) && !self.sink.is_unreliable(&kind.name) {
             let similar = nearest(&kind.name, self.match_kinds.iter().map(|name| &**name));
             self.sink
                 .error(

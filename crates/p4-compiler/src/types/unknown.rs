@@ -1,0 +1,78 @@
+//! Names that nothing has: said once, with what was probably meant.
+
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+
+use super::check::Checker;
+use crate::preprocess;
+use crate::source::Span;
+use crate::syntax::ast::{self, Declaration};
+use crate::syntax::hint::foreign_type;
+
+/// What is needed to say it well.
+#[derive(Default)]
+pub struct Unknowns {
+    /// Every name that is declared outside of blocks, with its place.
+    declared: HashMap<Rc<str>, Span>,
+    /// Names that were reported, each once a declaration.
+    reported: HashSet<(Rc<str>, usize)>,
+    declaration: usize,
+}
+
+impl Unknowns {
+    pub fn new(declarations: &[Declaration]) -> Self {
+        let name = |declaration| {
+            let name: &ast::Ident = super::declare::declaration_name(declaration)?;
+            Some((name.name.clone(), name.span))
+        };
+        Self {
+            declared: declarations.iter().filter_map(name).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// From here on another declaration is checked.
+    pub fn next_declaration(&mut self) {
+        self.declaration += 1;
+    }
+}
+
+impl Checker<'_> {
+    /// Says that a name is not known, with the name that may have been meant.
+    pub fn unknown(&mut self, what: &str, name: &ast::Ident) {
+        let text = &*name.name;
+        if self.sink.is_unreliable(text) {
+            return;
+        }
+        // A type is missing everywhere or nowhere.
+        let scope = if what == "type" {
+            0
+        } else {
+            self.unknowns.declaration
+        };
+        if !self.unknowns.reported.insert((name.name.clone(), scope)) {
+            return;
+        }
+        let similar = self.scopes.similar(text);
+        let below = self.unknowns.declared.get(text).copied();
+        let raw = self
+            .sink
+            .error("E0301", name.span, format!("cannot find {what} `{text}`"));
+        if let Some((meant, why)) = foreign_type(text) {
+            match meant {
+                Some(meant) => raw.suggest(name.span, meant, why),
+                None => raw.help(why),
+            };
+        } else if let Some(below) = below {
+            raw.note_at(below, "it is declared here, below its use")
+                .help("a program is read from top to bottom: move the declaration up");
+        } else if let Some(file) = preprocess::embedded_file_with(text) {
+            raw.help(format!("it is declared in {file}: add `#include <{file}>`"));
+        } else if matches!(text, "True" | "TRUE" | "False" | "FALSE") {
+            let lower = text.to_ascii_lowercase();
+            raw.did_you_mean(name.span, Some(lower));
+        } else {
+            raw.did_you_mean(name.span, similar);
+        }
+    }
+}
