@@ -88,11 +88,14 @@ pub struct Table {
     /// The action profile of an indirect table.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action_profile: Option<String>,
-    /// Entries at most.
+    /// Entries at most; where it is left out, as many as the program gives.
+    #[serde(default)]
     pub max_size: u32,
     /// Whether each entry has a counter.
+    #[serde(default)]
     pub with_counters: bool,
     /// Whether entries age.
+    #[serde(default)]
     pub support_timeout: bool,
     /// The direct meter.
     pub direct_meters: Option<String>,
@@ -109,9 +112,12 @@ pub struct Table {
     /// The default entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_entry: Option<DefaultEntry>,
-    /// Entries that the program fixes.
+    /// Entries that the program gives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entries: Option<Vec<Entry>>,
+    /// False where a control plane may change the entries. Not BMv2's, which fixes them always.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub const_entries: Option<bool>,
 }
 
 /// A field of a table's key.
@@ -158,7 +164,7 @@ pub struct DefaultEntry {
     pub action_entry_const: bool,
 }
 
-/// A table entry that the program fixes.
+/// A table entry that the program gives.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     /// Where in the source.
@@ -169,7 +175,15 @@ pub struct Entry {
     /// What to do on a hit.
     pub action_entry: ActionEntry,
     /// Lower is looked at first; used by ternary and range tables only.
+    #[serde(default)]
     pub priority: u32,
+    /// The control plane's priority, of which the higher wins. Not BMv2's, which has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control_priority: Option<i32>,
+    /// True where a control plane may not change the entry though it may others of the table. Not
+    /// BMv2's, which fixes all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub is_const: Option<bool>,
 }
 
 /// An action with its arguments.
@@ -292,6 +306,7 @@ pub struct MeterArray {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_info: Option<SourceInfo>,
     /// Bound to a table.
+    #[serde(default)]
     pub is_direct: bool,
     /// Rates: 2 is the trTCM.
     pub rate_count: u32,
@@ -320,6 +335,7 @@ pub struct CounterArray {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_info: Option<SourceInfo>,
     /// Bound to a table.
+    #[serde(default)]
     pub is_direct: bool,
     /// Cells; none in a direct counter.
     #[serde(default, skip_serializing_if = "Option::is_none")]

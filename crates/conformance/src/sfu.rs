@@ -185,8 +185,9 @@ impl Sfu {
             .entries(table)
             .into_iter()
             .map(|entry| {
+                let call = entry.action.call().expect("an action");
                 let name = program
-                    .action_info(entry.action.action)
+                    .action_info(call.action)
                     .expect("an entry's action exists")
                     .name
                     .clone();
@@ -219,19 +220,12 @@ impl Sfu {
                 })
             })
             .expect("the table has the action");
-        let entry = TableEntry {
-            key: key
-                .iter()
-                .map(|value| MatchField::Exact(value.to_vec()))
-                .collect(),
-            priority: 0,
-            action: ActionCall {
-                action,
-                args: args.iter().map(|arg| arg.to_vec()).collect(),
-            },
-            is_const: false,
-            counter: dataplane::CounterValue::default(),
+        let key = key.iter().map(|value| MatchField::Exact(value.to_vec()));
+        let call = ActionCall {
+            action,
+            args: args.iter().map(|arg| arg.to_vec()).collect(),
         };
+        let entry = TableEntry::new(key.collect(), 0, call);
         self.switch
             .insert_entry(table_id, entry)
             .expect("the entry is new");

@@ -50,14 +50,6 @@ impl BitWriter {
         self.partial = low & low_mask(self.partial_bits);
     }
 
-    pub(crate) fn push_bytes(&mut self, bytes: &[u8]) {
-        if self.partial_bits == 0 {
-            self.bytes.extend_from_slice(bytes);
-        } else {
-            bytes.iter().for_each(|byte| self.push_small(*byte, 8));
-        }
-    }
-
     /// The bytes; the last one padded with zero bits.
     pub(crate) fn finish(mut self) -> Vec<u8> {
         if self.partial_bits > 0 {

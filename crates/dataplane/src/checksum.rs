@@ -2,7 +2,6 @@
 
 use crate::{
     control_flow::Pass,
-    externs::hash,
     program::ir::Checksum,
     trace::TraceKind,
     value::{self, Int},
@@ -15,11 +14,6 @@ fn is_wanted(pass: &Pass<'_>, checksum: &Checksum) -> bool {
         .is_none_or(|condition| pass.scope().truth(condition))
 }
 
-fn compute(pass: &Pass<'_>, checksum: &Checksum) -> u64 {
-    let calculation = &pass.ir.calculations[checksum.calculation.index()];
-    hash::calculate(pass.ir, pass.phv, pass.payload, calculation)
-}
-
 /// Whether every checksum that is to be verified is right. One whose header is not there is.
 pub(crate) fn verify(pass: &mut Pass<'_>) -> bool {
     let ir = pass.ir;
@@ -29,7 +23,7 @@ pub(crate) fn verify(pass: &mut Pass<'_>) -> bool {
         if !pass.phv.is_valid(field.header) || !is_wanted(pass, checksum) {
             continue;
         }
-        let computed = compute(pass, checksum);
+        let computed = pass.calculate(checksum.calculation);
         let found = value::low_u64(pass.phv.get(checksum.target));
         all_right &= found == computed;
         pass.tracer.emit(|| TraceKind::ChecksumVerified {
@@ -48,7 +42,7 @@ pub(crate) fn update(pass: &mut Pass<'_>) {
         if !is_wanted(pass, checksum) {
             continue;
         }
-        let computed = compute(pass, checksum);
+        let computed = pass.calculate(checksum.calculation);
         pass.phv.set(ir, checksum.target, Int::from(computed));
         pass.tracer.emit(|| TraceKind::ChecksumUpdated {
             field: ir.fields[checksum.target.index()].name.clone(),

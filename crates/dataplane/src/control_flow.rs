@@ -4,14 +4,14 @@
 use std::sync::Arc;
 
 use crate::{
-    DropReason,
+    DropReason, Nanos,
     expression::Scope,
     externs::{Externs, counter, hash},
-    match_action::Tables,
+    match_action::{EntryIndex, Tables},
     packet::{Payload, Requests},
     phv::Phv,
     program::{
-        ActionId, ActionInfo, Program, TableId,
+        ActionId, ActionInfo, MeterId, Program, TableId, TableInfo,
         ir::{
             AnyStack, BoolExpr, CalculationId, Expr, FieldId, HeaderExpr, HeaderId, Ir, NextNode,
             Node, NodeId, Place, Primitive,
@@ -33,8 +33,9 @@ pub(crate) struct Pass<'a> {
     pub payload: &'a Payload,
     pub requests: &'a mut Requests,
     pub packet_length: &'a mut i64,
-    /// What counters count as the packet's length.
+    /// What counters and meters count as the packet's length.
     pub ingress_bytes: usize,
+    pub now: Nanos,
     /// The arguments of the running action.
     pub args: Arc<[Int]>,
     /// The control is over.
@@ -246,6 +247,9 @@ impl Pass<'_> {
                     counter::count(cell, self.ingress_bytes);
                 }
             }
+            Primitive::ExecuteMeter { to, meter, index } => {
+                self.execute_meter(to, *meter, index);
+            }
             Primitive::Hash {
                 to,
                 base,
@@ -271,9 +275,45 @@ impl Pass<'_> {
         }
     }
 
+    /// The result of a calculation over the packet as it is now.
+    pub(crate) fn calculate(&mut self, calculation: CalculationId) -> u64 {
+        hash::calculate(self.ir, self.phv, self.payload, calculation, self.externs)
+    }
+
+    /// Beyond the end of the array the destination stays as it was.
+    fn execute_meter(&mut self, to: &Place, meter: MeterId, index: &Expr) {
+        let index = self.index(index);
+        let meters = &mut self.externs.meters;
+        let color =
+            index.and_then(|index| meters.execute(meter, index, self.now, self.ingress_bytes));
+        self.tracer.emit(|| TraceKind::Meter {
+            meter: self.ir.meters[meter.index()].name.clone(),
+            index,
+            color,
+        });
+        if let Some(color) = color {
+            self.assign(to, Int::from(color));
+        }
+    }
+
+    /// A direct meter runs on a hit, before the action.
+    fn execute_direct_meter(&mut self, tables: &mut Tables, table: TableId, entry: EntryIndex) {
+        let ir = self.ir;
+        let Some(meter) = &ir.table_nodes[table.index()].meter else {
+            return;
+        };
+        let micros = self.externs.meters.micros(self.now);
+        let color = tables.color(table, entry, meter.kind, micros, self.ingress_bytes);
+        self.tracer.emit(|| TraceKind::Meter {
+            meter: meter.name.clone(),
+            index: None,
+            color: Some(color),
+        });
+        self.assign(&Place::Field(meter.result), Int::from(color));
+    }
+
     fn hash(&mut self, to: &Place, base: &Expr, calculation: CalculationId, size: &Expr) {
-        let calculation = &self.ir.calculations[calculation.index()];
-        let hash = hash::calculate(self.ir, self.phv, self.payload, calculation);
+        let hash = self.calculate(calculation);
         // A size of 0 counts as 1, as in BMv2: the result is the base.
         let size = value::low_u64(&self.number(size)).max(1);
         let base = value::low_u64(&self.number(base));
@@ -419,7 +459,30 @@ fn apply(
         };
         *count += 1;
     }
-    let call = tables.account(id, hit, pass.ingress_bytes);
+    if let Some(entry) = hit {
+        pass.execute_direct_meter(tables, id, entry);
+    }
+    let load = (pass.ingress_bytes, pass.now);
+    let call = {
+        let Pass {
+            ir,
+            phv,
+            payload,
+            externs,
+            ..
+        } = &mut *pass;
+        // A group's choice: the selector looks at the packet as it is after the direct meter.
+        let selector = node
+            .profile
+            .and_then(|profile| ir.action_profiles[profile.index()].selector.as_ref());
+        let hash = || {
+            selector.map_or(0, |selector| {
+                let bytes = hash::input_bytes(ir, phv, payload, selector);
+                selector.algorithm.compute(&bytes, &mut externs.random)
+            })
+        };
+        tables.account(id, node.profile, hit, load, hash)
+    };
     if let Some(call) = &call {
         pass.trace_action(call.action, &call.args);
         pass.args = call.args.clone();
@@ -434,16 +497,22 @@ fn apply(
             }
         }
         NextNode::PerAction(next) => match call {
-            Some(call) => {
-                let position = info
-                    .actions
-                    .iter()
-                    .position(|action| *action == call.action);
-                position.and_then(|position| next[position])
-            }
+            Some(call) => position_of(program, info, call.action)
+                .and_then(|position| next.get(position).copied().flatten()),
             None => node.default_next,
         },
     }
+}
+
+/// The position of an action in a table's list. A member of a profile that tables share may be
+/// another table's copy of the action.
+fn position_of(program: &Program, info: &TableInfo, action: ActionId) -> Option<usize> {
+    let position = info.actions.iter().position(|other| *other == action);
+    let name = |action: ActionId| &program.actions[action.index()].name;
+    position.or_else(|| {
+        let mut names = info.actions.iter().map(|other| name(*other));
+        names.position(|other| other == name(action))
+    })
 }
 
 #[cfg(test)]

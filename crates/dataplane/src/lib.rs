@@ -27,14 +27,15 @@ mod v1model;
 mod value;
 
 pub use control::{
-    ActionCall, CloneSession, ControlError, ControlErrorKind, CounterValue, MatchField,
-    MulticastGroup, Replica, TableEntry,
+    ActionCall, CloneSession, ControlError, ControlErrorKind, CounterValue, IdleTimeout,
+    MatchField, MeterConfig, MulticastGroup, ProfileGroup, ProfileMember, Replica, TableAction,
+    TableEntry, WeightedCall,
 };
 pub use drop_reason::DropReason;
-pub use externs::digest::Digest;
+pub use externs::{digest::Digest, hash::CrcParameters};
 pub use program::{
-    ActionId, ActionInfo, CounterId, KeyField, LoadError, MatchKind, ParamInfo, Program,
-    RegisterId, TableId, TableInfo,
+    ActionId, ActionInfo, ActionProfileId, ActionProfileInfo, CounterId, KeyField, LoadError,
+    MatchKind, MeterId, MeterUnit, ParamInfo, Program, RegisterId, TableId, TableInfo, ValueSetId,
 };
 pub use switch::{
     DrainToken, PortCounters, Switch, SwitchConfig, SwitchCounters, TableCounters, Transmit,

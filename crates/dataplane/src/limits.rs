@@ -54,6 +54,9 @@ pub const CPU_PORT: u16 = 510;
 /// Digests waiting for the control plane; further ones are counted as lost.
 pub const DIGEST_QUEUE_MAX: usize = 4_096;
 
+/// Idle timeouts waiting for the control plane; further ones are counted as lost.
+pub const IDLE_TIMEOUT_QUEUE_MAX: usize = 65_536;
+
 /// Packet-ins waiting for the control plane; further ones are dropped and counted.
 pub const PACKET_IN_QUEUE_MAX: usize = 4_096;
 

@@ -29,6 +29,11 @@ impl Payload {
     pub(crate) fn len(&self) -> usize {
         self.range.len()
     }
+
+    pub(crate) fn truncate(&mut self, len: usize) {
+        let len = self.range.len().min(len);
+        self.range.end = self.range.start + len;
+    }
 }
 
 /// A whole frame: the deparsed headers, then the payload.
@@ -76,13 +81,17 @@ impl Frame {
         Payload::new(self.bytes(consumed..self.len()).into_owned().into())
     }
 
-    /// The frame in one piece, at most so many bytes of it.
-    pub(crate) fn into_bytes(self, truncate_bytes: Option<usize>) -> Vec<u8> {
+    /// Cuts the frame to so many bytes.
+    pub(crate) fn truncate(&mut self, len: Option<usize>) {
+        let Some(len) = len else { return };
+        self.payload.truncate(len.saturating_sub(self.head.len()));
+        self.head.truncate(len);
+    }
+
+    /// The frame in one piece.
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
         let mut bytes = self.head;
         bytes.extend_from_slice(self.payload.as_slice());
-        if let Some(len) = truncate_bytes {
-            bytes.truncate(len);
-        }
         bytes
     }
 }
@@ -157,6 +166,16 @@ pub(crate) struct Work {
     pub packet_length: i64,
     /// What counters count as the packet's length.
     pub ingress_bytes: usize,
+}
+
+impl Work {
+    /// A copy is cut as BMv2 cuts it when it is made: what the packet carries then is the payload,
+    /// so the length counts from behind the headers.
+    pub(crate) fn truncate_payload(&mut self) {
+        if let Some(len) = self.requests.truncate_bytes.take() {
+            self.payload.truncate(len);
+        }
+    }
 }
 
 /// A packet that waits for egress.

@@ -105,7 +105,7 @@ fn run_state(
                 .ok_or(ir.core_errors.packet_too_short)?,
         });
     }
-    let next = choose(state, &key);
+    let next = choose(pass, state, &key);
     pass.tracer.emit(|| TraceKind::Transition {
         key: state
             .key
@@ -126,7 +126,7 @@ fn key_value(part: &KeyPart, value: &Int) -> trace::TraceValue {
 }
 
 /// The first arrow whose case holds.
-fn choose(state: &State, key: &[Int]) -> Option<StateId> {
+fn choose(pass: &Pass<'_>, state: &State, key: &[Int]) -> Option<StateId> {
     let found = state
         .transitions
         .iter()
@@ -140,7 +140,14 @@ fn choose(state: &State, key: &[Int]) -> Option<StateId> {
                         None => key == value,
                     })
             }
-            TransitionCase::ValueSet => false,
+            TransitionCase::ValueSet { set, mask } => {
+                let parts = state.key.iter().zip(key);
+                let whole = parts.fold(Int::ZERO, |whole, (part, value)| {
+                    (whole << part.bits() as usize) | value
+                });
+                let sets = &pass.externs.value_sets;
+                sets.contains(*set, &whole, mask.as_ref())
+            }
         });
     match found {
         Some(transition) => transition.next,

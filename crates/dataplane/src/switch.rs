@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::{
-    Digest, DropReason, Nanos, PortId, Program, TableId, TraceSink,
+    Digest, DropReason, IdleTimeout, Nanos, PortId, Program, TableId, TraceSink,
     externs::Externs,
     limits,
     match_action::Tables,
@@ -101,6 +101,8 @@ pub struct SwitchCounters {
     pub digests: u64,
     /// Digests lost because nobody took them.
     pub digests_lost: u64,
+    /// Idle timeouts lost because nobody took them.
+    pub idle_timeouts_lost: u64,
     pub(crate) ports: BTreeMap<PortId, PortCounters>,
     /// In the order of [`DropReason::ALL`].
     drops: Vec<u64>,
@@ -158,9 +160,9 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
-    fn new(program: Program, config: &SwitchConfig) -> Self {
-        let tables = Tables::new(&program);
-        let externs = Externs::new(&program.ir, config.random_seed);
+    fn new(program: Program, config: &SwitchConfig, now: Nanos) -> Self {
+        let tables = Tables::new(&program, now);
+        let externs = Externs::new(&program.ir, config.random_seed, now);
         Self {
             program,
             tables,
@@ -207,6 +209,9 @@ pub struct Switch {
     pub(crate) transmits: VecDeque<Transmit>,
     pub(crate) packet_ins: VecDeque<Vec<u8>>,
     pub(crate) digests: VecDeque<Digest>,
+    pub(crate) idle_timeouts: VecDeque<IdleTimeout>,
+    /// The latest time that anyone has given.
+    pub(crate) now: Nanos,
     epoch: u64,
     n_frames: u64,
 }
@@ -223,6 +228,8 @@ impl Switch {
             transmits: VecDeque::new(),
             packet_ins: VecDeque::new(),
             digests: VecDeque::new(),
+            idle_timeouts: VecDeque::new(),
+            now: 0,
             epoch: 0,
             n_frames: 0,
         }
@@ -257,8 +264,9 @@ impl Switch {
         }
         self.traffic = TrafficManager::new(&self.config);
         self.digests.clear();
+        self.idle_timeouts.clear();
         self.counters.tables = vec![TableCounters::default(); program.tables.len()];
-        self.loaded = Some(Box::new(Loaded::new(program, &self.config)));
+        self.loaded = Some(Box::new(Loaded::new(program, &self.config, self.now)));
     }
 
     /// The loaded program.
@@ -269,6 +277,7 @@ impl Switch {
     /// Takes a frame in. Cheap: the work is done by [`Switch::poll_transmit`], to be called
     /// afterwards until it gives none. A packet-out is a frame from the CPU port.
     pub fn handle_frame(&mut self, now: Nanos, port: PortId, frame: &[u8]) {
+        self.now = self.now.max(now);
         self.n_frames += 1;
         self.counters.received += 1;
         let label = self
@@ -318,6 +327,7 @@ impl Switch {
     /// Runs passes until a frame leaves, or nothing can run at `now`. To be called until it gives
     /// none, after every `handle_frame` and `handle_timeout`.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Transmit> {
+        self.now = self.now.max(now);
         loop {
             if let Some(transmit) = self.transmits.pop_front() {
                 return Some(transmit);
@@ -362,18 +372,23 @@ impl Switch {
     }
 
     /// When to call [`Switch::handle_timeout`] and [`Switch::poll_transmit`] again though no frame
-    /// comes: the time at which a queue may let its next packet go.
+    /// comes: the time at which a queue may let its next packet go, or an entry may be idle.
     pub fn poll_timeout(&self) -> Option<Nanos> {
         let departures = [
             self.traffic.egress.next_departure(),
             self.traffic.recirculation.next_departure(),
         ];
-        departures.into_iter().flatten().min()
+        let loaded = self.loaded.as_ref();
+        let idle = loaded.and_then(|loaded| loaded.tables.next_idle());
+        departures.into_iter().flatten().chain(idle).min()
     }
 
-    /// Tells that time has come to what [`Switch::poll_timeout`] said. The queues look at the
-    /// time given to [`Switch::poll_transmit`], so there is nothing to do yet.
-    pub fn handle_timeout(&mut self, _now: Nanos) {}
+    /// Tells that time has come to what [`Switch::poll_timeout`] said: looks for idle entries. The
+    /// queues look at the time given to [`Switch::poll_transmit`].
+    pub fn handle_timeout(&mut self, now: Nanos) {
+        self.now = self.now.max(now);
+        self.sweep_idle_entries();
+    }
 
     /// Starts a new epoch. Every packet carries the epoch in which its root frame arrived;
     /// clones, replicas and recirculated packets inherit it.

@@ -173,6 +173,15 @@ pub enum TraceKind {
         /// Index; none where it is no index.
         index: Option<usize>,
     },
+    /// A meter marked the packet.
+    Meter {
+        /// Meter.
+        meter: String,
+        /// Index; none where it is no index, or the meter is an entry's.
+        index: Option<usize>,
+        /// 0 green, 1 yellow, 2 red; none where there is no such cell.
+        color: Option<u8>,
+    },
     /// A copy was made by a clone session.
     Clone {
         /// The session.

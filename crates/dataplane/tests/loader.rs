@@ -105,7 +105,7 @@ fn names_that_mean_nothing_are_named() {
     );
     refused(
         &change(op, json!("execute_meter")),
-        &["meters are not supported yet"],
+        &["\"execute_meter\"", "expected [3] parameters, found 2"],
     );
     let value = "/actions/0/primitives/0/parameters/1/value";
     refused(
@@ -114,7 +114,7 @@ fn names_that_mean_nothing_are_named() {
     );
     refused(
         &change(&format!("{table}/type"), json!("indirect")),
-        &["action profiles"],
+        &["table \"t\"", "expected \"action_profile\""],
     );
     refused(
         &change("/__meta__/version", json!([3, 0])),

@@ -42,17 +42,7 @@ fn entry(switch: &Switch, key: Vec<MatchField>, priority: i32, left: u8) -> (Tab
         action,
         args: vec![vec![left]],
     };
-    let counter = CounterValue::default();
-    (
-        table,
-        TableEntry {
-            key,
-            priority,
-            action,
-            is_const: false,
-            counter,
-        },
-    )
+    (table, TableEntry::new(key, priority, action))
 }
 
 fn insert(switch: &mut Switch, key: Vec<MatchField>, priority: i32, left: u8) {
@@ -207,9 +197,9 @@ fn the_default_action_can_be_changed_and_comes_back() {
         args: vec![vec![0x42]],
     };
     switch
-        .set_default_action(table, Some(call.clone()))
+        .set_default_action(table, Some(call.clone().into()))
         .unwrap();
-    assert_eq!(switch.default_action(table), Some(call));
+    assert_eq!(switch.default_action(table), Some(call.into()));
     assert_eq!(left_of(&mut switch, &[0; 4]), 0x42);
     switch.set_default_action(table, None).unwrap();
     assert_eq!(switch.default_action(table), before);
@@ -239,16 +229,14 @@ fn hit_and_miss_choose_the_next_node() {
     switch
         .insert_entry(
             table,
-            TableEntry {
-                key: vec![MatchField::Exact(vec![3])],
-                priority: 0,
-                action: ActionCall {
+            TableEntry::new(
+                vec![MatchField::Exact(vec![3])],
+                0,
+                ActionCall {
                     action,
                     args: vec![],
                 },
-                is_const: false,
-                counter: CounterValue::default(),
-            },
+            ),
         )
         .unwrap();
     assert_eq!(exchange(&mut switch, 0, 0, &[3, 0, 0, 0])[0].port.0, 1);
@@ -291,12 +279,14 @@ fn wrong_calls_are_refused_and_change_nothing() {
         switch.insert_entry(table, good.clone()).unwrap_err().kind,
         AlreadyExists
     );
-    good.action.args = vec![vec![1, 0]];
+    let action = good.action.call().unwrap().action;
+    let with_args = |args| ActionCall { action, args }.into();
+    good.action = with_args(vec![vec![1, 0]]);
     assert_eq!(
         switch.modify_entry(table, good.clone()).unwrap_err().kind,
         InvalidArgument
     );
-    good.action.args = vec![];
+    good.action = with_args(vec![]);
     assert_eq!(
         switch.modify_entry(table, good).unwrap_err().kind,
         InvalidArgument

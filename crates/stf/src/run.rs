@@ -127,7 +127,7 @@ impl Runner {
             } => {
                 let table = self.table(table)?;
                 let call = self.call(table, action, args)?;
-                let set = self.switch.set_default_action(table, Some(call));
+                let set = self.switch.set_default_action(table, Some(call.into()));
                 set.map_err(text)
             }
             Command::RemoveAll => self.remove_all(),
@@ -224,14 +224,7 @@ impl Runner {
             true => priority.unwrap_or(0) + 1,
             false => 0,
         };
-        let entry = TableEntry {
-            key: key?,
-            priority,
-            action,
-            is_const: false,
-            counter: CounterValue::default(),
-        };
-        Ok((table, entry))
+        Ok((table, TableEntry::new(key?, priority, action)))
     }
 
     fn remove_all(&mut self) -> Done {

@@ -327,7 +327,7 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
-    use dataplane::{ActionCall, CounterValue, MatchField, Program, SwitchConfig, TableEntry};
+    use dataplane::{ActionCall, MatchField, Program, SwitchConfig, TableEntry};
     use p4runtime_server::SwitchHandle;
     use packet_io::{MemoryPort, memory_pair};
 
@@ -364,16 +364,11 @@ mod tests {
         let action = program
             .action_of(table, "ingress.send")
             .expect("the action");
-        let entry = TableEntry {
-            key: vec![MatchField::Exact(vec![from])],
-            action: ActionCall {
-                action,
-                args: vec![vec![to]],
-            },
-            priority: 0,
-            is_const: false,
-            counter: CounterValue::default(),
+        let call = ActionCall {
+            action,
+            args: vec![vec![to]],
         };
+        let entry = TableEntry::new(vec![MatchField::Exact(vec![from])], 0, call);
         switch.insert_entry(table, entry).expect("a new entry");
     }
 

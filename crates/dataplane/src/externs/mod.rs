@@ -3,24 +3,33 @@
 pub(crate) mod counter;
 pub(crate) mod digest;
 pub(crate) mod hash;
+pub(crate) mod meter;
 pub(crate) mod random;
 pub(crate) mod register;
+pub(crate) mod value_set;
 
-use crate::program::ir::Ir;
+use crate::{Nanos, program::ir::Ir};
 
 /// The state of every extern of a program.
 #[derive(Debug)]
 pub(crate) struct Externs {
     pub registers: register::Registers,
     pub counters: counter::Counters,
+    pub meters: meter::Meters,
+    pub value_sets: value_set::ValueSets,
+    pub crcs: hash::CustomCrcs,
     pub random: random::Random,
 }
 
 impl Externs {
-    pub(crate) fn new(ir: &Ir, random_seed: u64) -> Self {
+    /// All as the program declares it; time begins now.
+    pub(crate) fn new(ir: &Ir, random_seed: u64, now: Nanos) -> Self {
         Self {
             registers: register::Registers::new(&ir.registers),
             counters: counter::Counters::new(&ir.counters),
+            meters: meter::Meters::new(&ir.meters, now),
+            value_sets: value_set::ValueSets::new(&ir.value_sets),
+            crcs: hash::CustomCrcs::new(&ir.calculations),
             random: random::Random::new(random_seed),
         }
     }

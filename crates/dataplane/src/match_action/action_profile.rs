@@ -1,12 +1,355 @@
-//! Action profiles and selectors: not supported yet. A program that binds a table to one is
-//! refused when it is loaded, so that it never runs wrongly.
+//! Action profiles and selectors: members that entries share, groups of which a hash chooses one.
+//!
+//! The choice is BMv2's: the hash of the selector's fields modulo the group's size (the sum of its
+//! weights), counted along the members by their handle. A handle is the lowest number that was
+//! free when the member was made, so it is the order of making as long as none was deleted.
 
-/// Why a table of this `type` in the BMv2 JSON cannot be loaded; none for a simple table.
-pub(crate) fn check_supported(kind: &str) -> Option<String> {
-    match kind {
-        "simple" => None,
-        "indirect" => Some("action profiles are not supported yet".into()),
-        "indirect_ws" => Some("action selectors are not supported yet".into()),
-        other => Some(format!("unknown type \"{other}\"")),
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use super::Call;
+use crate::control::{ControlError, ControlErrorKind};
+
+type Checked<T = ()> = Result<T, ControlError>;
+
+fn error<T>(kind: ControlErrorKind, message: String) -> Checked<T> {
+    Err(ControlError::new(kind, message))
+}
+
+/// Number of a member inside; free numbers are used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct MemberHandle(usize);
+
+/// What an entry or a default action runs.
+#[derive(Debug, Clone)]
+pub(crate) enum EntryAction {
+    Call(Call),
+    Member(MemberHandle),
+    Group(u32),
+    OneShot(Arc<Choices<Call>>),
+}
+
+/// Things with weights, one of which a number chooses.
+#[derive(Debug, Clone)]
+pub(crate) struct Choices<T> {
+    /// The sum of the weights up to each.
+    items: Vec<(u64, T)>,
+}
+
+impl<T> Choices<T> {
+    pub(crate) fn new(items: impl IntoIterator<Item = (u32, T)>) -> Self {
+        let mut sum = 0;
+        let items = items.into_iter().map(|(weight, item)| {
+            sum += u64::from(weight);
+            (sum, item)
+        });
+        Self {
+            items: items.collect(),
+        }
+    }
+
+    /// None where there is nothing to choose from.
+    pub(crate) fn choose(&self, number: u64) -> Option<&T> {
+        let (total, _) = self.items.last()?;
+        let chosen = number % total;
+        let position = self.items.partition_point(|(sum, _)| *sum <= chosen);
+        self.items.get(position).map(|(_, item)| item)
+    }
+
+    /// Each with its own weight.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        let before = [0]
+            .into_iter()
+            .chain(self.items.iter().map(|(sum, _)| *sum));
+        self.items
+            .iter()
+            .zip(before)
+            .map(|((sum, item), before)| (u32::try_from(sum - before).unwrap_or(u32::MAX), item))
+    }
+}
+
+#[derive(Debug)]
+struct Member {
+    id: u32,
+    call: Call,
+    /// Entries and groups that name it.
+    uses: usize,
+}
+
+#[derive(Debug)]
+struct Group {
+    /// Weight by member.
+    members: BTreeMap<MemberHandle, u32>,
+    choices: Choices<MemberHandle>,
+    max_size: u32,
+    /// Entries that name it.
+    uses: usize,
+}
+
+/// The members and groups of an action profile.
+#[derive(Debug)]
+pub(crate) struct Profile {
+    name: String,
+    max_size: usize,
+    members: Vec<Option<Member>>,
+    handles: HashMap<u32, MemberHandle>,
+    groups: BTreeMap<u32, Group>,
+}
+
+impl Profile {
+    pub(crate) fn new(name: &str, max_size: usize) -> Self {
+        Self {
+            name: name.to_owned(),
+            max_size,
+            members: Vec::new(),
+            handles: HashMap::new(),
+            groups: BTreeMap::new(),
+        }
+    }
+
+    /// What an entry's action comes down to for a packet; none of an empty group.
+    pub(crate) fn resolve(&self, action: &EntryAction, hash: impl FnOnce() -> u64) -> Option<Call> {
+        match action {
+            EntryAction::Call(call) => Some(call.clone()),
+            EntryAction::OneShot(choices) => choices.choose(hash()).cloned(),
+            EntryAction::Member(handle) => self.call_of(*handle),
+            EntryAction::Group(id) => {
+                let handle = self.groups.get(id)?.choices.choose(hash())?;
+                self.call_of(*handle)
+            }
+        }
+    }
+
+    fn member(&self, handle: MemberHandle) -> Option<&Member> {
+        self.members.get(handle.0)?.as_ref()
+    }
+
+    fn call_of(&self, handle: MemberHandle) -> Option<Call> {
+        self.member(handle).map(|member| member.call.clone())
+    }
+
+    pub(crate) fn id_of(&self, handle: MemberHandle) -> Option<u32> {
+        self.member(handle).map(|member| member.id)
+    }
+
+    /// The handle of a member's id.
+    pub(crate) fn handle(&self, id: u32) -> Checked<MemberHandle> {
+        match self.handles.get(&id) {
+            Some(handle) => Ok(*handle),
+            None => error(
+                ControlErrorKind::NotFound,
+                format!("action profile \"{}\" has no member {id}", self.name),
+            ),
+        }
+    }
+
+    pub(crate) fn check_group(&self, id: u32) -> Checked {
+        match self.groups.contains_key(&id) {
+            true => Ok(()),
+            false => error(
+                ControlErrorKind::NotFound,
+                format!("action profile \"{}\" has no group {id}", self.name),
+            ),
+        }
+    }
+
+    fn add_uses(&mut self, handle: MemberHandle, change: isize) {
+        if let Some(Some(member)) = self.members.get_mut(handle.0) {
+            member.uses = member.uses.saturating_add_signed(change);
+        }
+    }
+
+    /// An entry begins (1) or ends (-1) to name what it runs.
+    pub(crate) fn count_use(&mut self, action: &EntryAction, change: isize) {
+        match action {
+            EntryAction::Call(_) | EntryAction::OneShot(_) => {}
+            EntryAction::Member(handle) => self.add_uses(*handle, change),
+            EntryAction::Group(id) => {
+                if let Some(group) = self.groups.get_mut(id) {
+                    group.uses = group.uses.saturating_add_signed(change);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn insert_member(&mut self, id: u32, call: Call) -> Checked {
+        if self.handles.contains_key(&id) {
+            let message = format!("action profile \"{}\" has a member {id} already", self.name);
+            return error(ControlErrorKind::AlreadyExists, message);
+        }
+        if self.handles.len() >= self.max_size {
+            let message = format!(
+                "action profile \"{}\" is full, its size is {}",
+                self.name, self.max_size
+            );
+            return error(ControlErrorKind::ResourceExhausted, message);
+        }
+        let free = self.members.iter().position(Option::is_none);
+        let handle = free.unwrap_or(self.members.len());
+        let member = Some(Member { id, call, uses: 0 });
+        match self.members.get_mut(handle) {
+            Some(slot) => *slot = member,
+            None => self.members.push(member),
+        }
+        self.handles.insert(id, MemberHandle(handle));
+        Ok(())
+    }
+
+    pub(crate) fn modify_member(&mut self, id: u32, call: Call) -> Checked {
+        let handle = self.handle(id)?;
+        if let Some(Some(member)) = self.members.get_mut(handle.0) {
+            member.call = call;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn delete_member(&mut self, id: u32) -> Checked {
+        let handle = self.handle(id)?;
+        let uses = self.member(handle).map_or(0, |member| member.uses);
+        if uses > 0 {
+            let message = format!(
+                "action profile \"{}\": member {id} is used by {uses} entries or groups",
+                self.name
+            );
+            return error(ControlErrorKind::FailedPrecondition, message);
+        }
+        self.handles.remove(&id);
+        if let Some(slot) = self.members.get_mut(handle.0) {
+            *slot = None;
+        }
+        Ok(())
+    }
+
+    /// Every member by its handle: id and action.
+    pub(crate) fn members(&self) -> impl Iterator<Item = (u32, &Call)> {
+        let members = self.members.iter().flatten();
+        members.map(|member| (member.id, &member.call))
+    }
+
+    /// The members of a group by their handles; each once, with a weight above 0.
+    fn weights(
+        &self,
+        id: u32,
+        max_size: u32,
+        members: &[(u32, u32)],
+    ) -> Checked<BTreeMap<MemberHandle, u32>> {
+        let what = || format!("action profile \"{}\": group {id}", self.name);
+        let mut weights = BTreeMap::new();
+        for (member, weight) in members {
+            if *weight == 0 {
+                let message = format!("{}: member {member} has the weight 0", what());
+                return error(ControlErrorKind::InvalidArgument, message);
+            }
+            if weights.insert(self.handle(*member)?, *weight).is_some() {
+                let message = format!("{}: member {member} is named twice", what());
+                return error(ControlErrorKind::InvalidArgument, message);
+            }
+        }
+        let total: u64 = weights.values().map(|weight| u64::from(*weight)).sum();
+        if max_size > 0 && total > u64::from(max_size) {
+            let message = format!("{}: weights of {total}, its size is {max_size}", what());
+            return error(ControlErrorKind::ResourceExhausted, message);
+        }
+        Ok(weights)
+    }
+
+    pub(crate) fn insert_group(
+        &mut self,
+        id: u32,
+        max_size: u32,
+        members: &[(u32, u32)],
+    ) -> Checked {
+        if self.groups.contains_key(&id) {
+            let message = format!("action profile \"{}\" has a group {id} already", self.name);
+            return error(ControlErrorKind::AlreadyExists, message);
+        }
+        let members = self.weights(id, max_size, members)?;
+        self.put_group(id, max_size, members, 0);
+        Ok(())
+    }
+
+    pub(crate) fn modify_group(
+        &mut self,
+        id: u32,
+        max_size: u32,
+        members: &[(u32, u32)],
+    ) -> Checked {
+        self.check_group(id)?;
+        let members = self.weights(id, max_size, members)?;
+        let uses = self.take_group(id);
+        self.put_group(id, max_size, members, uses);
+        Ok(())
+    }
+
+    pub(crate) fn delete_group(&mut self, id: u32) -> Checked {
+        self.check_group(id)?;
+        let uses = self.groups.get(&id).map_or(0, |group| group.uses);
+        if uses > 0 {
+            let message = format!(
+                "action profile \"{}\": group {id} is used by {uses} entries",
+                self.name
+            );
+            return error(ControlErrorKind::FailedPrecondition, message);
+        }
+        self.take_group(id);
+        Ok(())
+    }
+
+    fn put_group(
+        &mut self,
+        id: u32,
+        max_size: u32,
+        members: BTreeMap<MemberHandle, u32>,
+        uses: usize,
+    ) {
+        for handle in members.keys() {
+            self.add_uses(*handle, 1);
+        }
+        let choices = Choices::new(members.iter().map(|(handle, weight)| (*weight, *handle)));
+        let group = Group {
+            members,
+            choices,
+            max_size,
+            uses,
+        };
+        self.groups.insert(id, group);
+    }
+
+    /// Takes a group away and says how many entries name it.
+    fn take_group(&mut self, id: u32) -> usize {
+        let Some(group) = self.groups.remove(&id) else {
+            return 0;
+        };
+        for handle in group.members.keys() {
+            self.add_uses(*handle, -1);
+        }
+        group.uses
+    }
+
+    /// Every group by its id: id, size, and the members' ids with their weights.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = (u32, u32, Vec<(u32, u32)>)> {
+        self.groups.iter().map(|(id, group)| {
+            let members = group.members.iter();
+            let members =
+                members.filter_map(|(handle, weight)| Some((self.id_of(*handle)?, *weight)));
+            (*id, group.max_size, members.collect())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_weight_is_a_share_of_the_numbers() {
+        let choices = Choices::new([(1, 'a'), (3, 'b'), (1, 'c')]);
+        let chosen: String = (0..7).filter_map(|number| choices.choose(number)).collect();
+        assert_eq!(chosen, "abbbcab");
+        let weights: Vec<(u32, &char)> = choices.iter().collect();
+        assert_eq!(weights, [(1, &'a'), (3, &'b'), (1, &'c')]);
+        assert_eq!(Choices::<char>::new([]).choose(3), None);
     }
 }

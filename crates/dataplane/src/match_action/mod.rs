@@ -1,4 +1,4 @@
-//! Tables: keys, entries, lookups, default actions, direct counters.
+//! Tables: keys, entries, lookups, default actions, direct counters and meters, action profiles.
 
 mod action;
 mod action_profile;
@@ -10,15 +10,16 @@ mod table;
 mod ternary;
 
 pub(crate) use action::Call;
-pub(crate) use action_profile::check_supported;
+pub(crate) use action_profile::{Choices, EntryAction, Profile};
 pub(crate) use entry::{number, prefix_mask, to_call, to_key};
-pub(crate) use table::{EntryIndex, Table};
+pub(crate) use table::{EntryIndex, EntryView, Slot, Table};
 
 use crate::{
+    Nanos,
     expression::Scope,
     program::{
-        Program, TableId, TableInfo,
-        ir::{KeySource, TableNode},
+        ActionProfileId, Program, TableId, TableInfo,
+        ir::{Expr, KeySource, MeterKind, TableNode},
     },
     trace::{self, TraceValue},
     value::Int,
@@ -28,6 +29,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
     tables: Vec<Table>,
+    profiles: Vec<Profile>,
     /// The key of the last lookup; kept so that a lookup does not allocate.
     key: Vec<Int>,
     key_bytes: Vec<u8>,
@@ -35,15 +37,18 @@ pub(crate) struct Tables {
 
 impl Tables {
     /// The tables with the entries and default actions that the program gives.
-    pub(crate) fn new(program: &Program) -> Self {
+    pub(crate) fn new(program: &Program, now: Nanos) -> Self {
         let tables = program
             .tables
             .iter()
             .zip(&program.ir.table_inits)
-            .map(|(info, init)| Table::new(info, init))
+            .map(|(info, init)| Table::new(info, init, now))
             .collect();
+        let profiles = program.ir.action_profiles.iter();
+        let profiles = profiles.map(|profile| Profile::new(&profile.name, profile.max_size));
         Self {
             tables,
+            profiles: profiles.collect(),
             key: Vec::new(),
             key_bytes: Vec::new(),
         }
@@ -53,8 +58,32 @@ impl Tables {
         self.tables.get(id.index())
     }
 
-    pub(crate) fn table_mut(&mut self, id: TableId) -> Option<&mut Table> {
-        self.tables.get_mut(id.index())
+    /// A table and its action profile, if it has one.
+    pub(crate) fn table_mut(
+        &mut self,
+        id: TableId,
+        profile: Option<ActionProfileId>,
+    ) -> Option<(&mut Table, Option<&mut Profile>)> {
+        let table = self.tables.get_mut(id.index())?;
+        let profile = profile.and_then(|profile| self.profiles.get_mut(profile.index()));
+        Some((table, profile))
+    }
+
+    /// When the next entry may have become idle.
+    pub(crate) fn next_idle(&self) -> Option<Nanos> {
+        self.tables.iter().filter_map(Table::next_idle).min()
+    }
+
+    pub(crate) fn tables_mut(&mut self) -> impl Iterator<Item = &mut Table> {
+        self.tables.iter_mut()
+    }
+
+    pub(crate) fn profile(&self, id: ActionProfileId) -> Option<&Profile> {
+        self.profiles.get(id.index())
+    }
+
+    pub(crate) fn profile_mut(&mut self, id: ActionProfileId) -> Option<&mut Profile> {
+        self.profiles.get_mut(id.index())
     }
 
     /// The entry that the packet hits.
@@ -84,18 +113,45 @@ impl Tables {
         self.tables[id.index()].describe(info, entry)
     }
 
-    /// Counts the lookup and says what runs: the entry's action or the default one.
+    /// Counts the lookup and says what runs: the entry's action or the default one. `hash` is that
+    /// of the selector's fields; it is asked for where a group has to choose.
     pub(crate) fn account(
         &mut self,
         id: TableId,
+        profile: Option<ActionProfileId>,
         hit: Option<EntryIndex>,
-        bytes: usize,
+        (bytes, now): (usize, Nanos),
+        hash: impl FnOnce() -> u64,
     ) -> Option<Call> {
-        self.tables[id.index()].account(hit, bytes)
+        let action = self.tables[id.index()].account(hit, bytes, now)?;
+        match (action, profile) {
+            (EntryAction::Call(call), _) => Some(call.clone()),
+            (action, Some(profile)) => self.profiles[profile.index()].resolve(action, hash),
+            (_, None) => None,
+        }
+    }
+
+    /// The colour that the meter of an entry gives to a packet.
+    pub(crate) fn color(
+        &mut self,
+        id: TableId,
+        entry: EntryIndex,
+        kind: MeterKind,
+        micros: u64,
+        bytes: usize,
+    ) -> u8 {
+        self.tables[id.index()].color(entry, kind, micros, bytes)
     }
 }
 
+/// The value of a key's field. One of a header that is not valid is zero, whatever it held, as in
+/// BMv2.
 fn read(source: &KeySource, scope: &Scope<'_>) -> Int {
+    if let Expr::Field(field) = source.value
+        && !scope.phv.is_valid(scope.ir.fields[field.index()].header)
+    {
+        return Int::ZERO;
+    }
     let value = scope.number(&source.value);
     match &source.mask {
         Some(mask) => value & mask,

@@ -2,13 +2,22 @@
 
 use std::collections::HashMap;
 
-use super::{Call, entry, exact::ExactIndex, lpm::LpmIndex, ternary::OrderedIndex};
+use super::{
+    Call, EntryAction, Profile, entry, exact::ExactIndex, lpm::LpmIndex, ternary::OrderedIndex,
+};
 use crate::{
-    control::{ControlError, ControlErrorKind, CounterValue, MatchField, TableEntry},
-    externs::counter,
+    Nanos,
+    control::{
+        ControlError, ControlErrorKind, CounterValue, MatchField, MeterConfig, TableAction,
+        TableEntry, WeightedCall,
+    },
+    externs::{
+        counter,
+        meter::{self, Meter},
+    },
     program::{
         ActionInfo, MatchKind, TableInfo,
-        ir::{Matcher, TableInit},
+        ir::{Matcher, MeterKind, TableInit},
     },
     trace::{format_mask, format_value},
     value::{self, Int},
@@ -25,13 +34,21 @@ enum Index {
     Ordered(OrderedIndex),
 }
 
+/// An entry.
 #[derive(Debug)]
-struct Slot {
-    key: Vec<Matcher>,
-    priority: i32,
-    call: Call,
-    is_const: bool,
-    counter: CounterValue,
+pub(crate) struct Slot {
+    pub key: Vec<Matcher>,
+    pub priority: i32,
+    pub action: EntryAction,
+    pub is_const: bool,
+    pub counter: CounterValue,
+    /// None is green.
+    pub meter: Option<Box<Meter>>,
+    /// Nanoseconds without a hit after which the entry is idle; 0 is never.
+    pub idle_timeout_ns: u64,
+    pub last_hit: Nanos,
+    /// The control plane knows that the entry is idle.
+    pub is_idle: bool,
 }
 
 /// A table's state.
@@ -41,12 +58,14 @@ pub(crate) struct Table {
     free: Vec<usize>,
     by_key: HashMap<(Vec<Matcher>, i32), EntryIndex>,
     index: Index,
-    default: Option<Call>,
-    initial_default: Option<Call>,
+    default: Option<EntryAction>,
+    initial_default: Option<EntryAction>,
+    /// When the next entry may have become idle; never later than that.
+    next_idle: Option<Nanos>,
 }
 
 impl Table {
-    pub(crate) fn new(info: &TableInfo, init: &TableInit) -> Self {
+    pub(crate) fn new(info: &TableInfo, init: &TableInit, now: Nanos) -> Self {
         let index = if info.has_priority() {
             Index::Ordered(OrderedIndex::default())
         } else if info.key.iter().any(|field| field.kind == MatchKind::Lpm) {
@@ -54,7 +73,8 @@ impl Table {
         } else {
             Index::Exact(ExactIndex::default())
         };
-        let default = init.default.as_ref().map(Call::from_program);
+        let call = |bound| EntryAction::Call(Call::from_program(bound));
+        let default = init.default.as_ref().map(call);
         let mut table = Self {
             slots: Vec::new(),
             free: Vec::new(),
@@ -62,6 +82,7 @@ impl Table {
             index,
             initial_default: default.clone(),
             default,
+            next_idle: None,
         };
         for entry in &init.entries {
             table.put(
@@ -69,9 +90,13 @@ impl Table {
                 Slot {
                     key: entry.key.clone(),
                     priority: entry.priority,
-                    call: Call::from_program(&entry.action),
-                    is_const: true,
+                    action: call(&entry.action),
+                    is_const: entry.is_const,
                     counter: CounterValue::default(),
+                    meter: None,
+                    idle_timeout_ns: 0,
+                    last_hit: now,
+                    is_idle: false,
                 },
             );
         }
@@ -117,12 +142,34 @@ impl Table {
     }
 
     /// Counts a hit at its entry and says what runs.
-    pub(crate) fn account(&mut self, hit: Option<EntryIndex>, bytes: usize) -> Option<Call> {
+    pub(crate) fn account(
+        &mut self,
+        hit: Option<EntryIndex>,
+        bytes: usize,
+        now: Nanos,
+    ) -> Option<&EntryAction> {
         let Some(slot) = hit.and_then(|entry| self.slots.get_mut(entry.0)?.as_mut()) else {
-            return self.default.clone();
+            return self.default.as_ref();
         };
         counter::count(&mut slot.counter, bytes);
-        Some(slot.call.clone())
+        slot.last_hit = now;
+        if std::mem::take(&mut slot.is_idle) {
+            watch(&mut self.next_idle, now, slot.idle_timeout_ns);
+        }
+        Some(&slot.action)
+    }
+
+    /// The colour that an entry's meter gives to a packet.
+    pub(crate) fn color(
+        &mut self,
+        entry: EntryIndex,
+        kind: MeterKind,
+        micros: u64,
+        bytes: usize,
+    ) -> u8 {
+        let slot = self.slot_mut(entry);
+        let meter = slot.and_then(|slot| slot.meter.as_mut());
+        meter.map_or(meter::GREEN, |meter| meter.color(kind, micros, bytes))
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -159,15 +206,8 @@ impl Table {
         self.by_key.get(&(key.to_vec(), priority)).copied()
     }
 
-    pub(crate) fn insert(
-        &mut self,
-        info: &TableInfo,
-        key: Vec<Matcher>,
-        priority: i32,
-        call: Call,
-        counter: CounterValue,
-    ) -> Result<(), ControlError> {
-        if self.find(&key, priority).is_some() {
+    pub(crate) fn insert(&mut self, info: &TableInfo, slot: Slot) -> Result<(), ControlError> {
+        if self.find(&slot.key, slot.priority).is_some() {
             return Err(self.error(
                 info,
                 ControlErrorKind::AlreadyExists,
@@ -178,44 +218,49 @@ impl Table {
             let message = format!("is full, its size is {}", info.size);
             return Err(self.error(info, ControlErrorKind::ResourceExhausted, &message));
         }
-        self.put(
-            info,
-            Slot {
-                key,
-                priority,
-                call,
-                is_const: false,
-                counter,
-            },
-        );
+        self.watch(slot.last_hit, slot.idle_timeout_ns);
+        self.put(info, slot);
         Ok(())
     }
 
-    pub(crate) fn modify(
+    /// Looks again when an entry may have become idle.
+    pub(crate) fn watch(&mut self, last_hit: Nanos, idle_timeout_ns: u64) {
+        watch(&mut self.next_idle, last_hit, idle_timeout_ns);
+    }
+
+    pub(crate) fn next_idle(&self) -> Option<Nanos> {
+        self.next_idle
+    }
+
+    /// An entry that a control plane may change.
+    pub(crate) fn changeable(
         &mut self,
         info: &TableInfo,
         key: &[Matcher],
         priority: i32,
-        call: Call,
-    ) -> Result<(), ControlError> {
-        match self
-            .find(key, priority)
-            .and_then(|entry| self.slot_mut(entry))
-        {
-            Some(slot) => {
-                slot.call = call;
-                Ok(())
-            }
-            None => Err(self.not_found(info)),
+    ) -> Result<&mut Slot, ControlError> {
+        let Some(entry) = self.find(key, priority) else {
+            return Err(self.not_found(info));
+        };
+        let fixed = self.error(
+            info,
+            ControlErrorKind::PermissionDenied,
+            "has this entry from the program, which fixes it",
+        );
+        match self.slot_mut(entry) {
+            Some(slot) if !slot.is_const => Ok(slot),
+            _ => Err(fixed),
         }
     }
 
+    /// Takes an entry away and says what it ran.
     pub(crate) fn delete(
         &mut self,
         info: &TableInfo,
         key: &[Matcher],
         priority: i32,
-    ) -> Result<(), ControlError> {
+    ) -> Result<Option<EntryAction>, ControlError> {
+        self.changeable(info, key, priority)?;
         let Some(entry) = self.by_key.remove(&(key.to_vec(), priority)) else {
             return Err(self.not_found(info));
         };
@@ -224,11 +269,9 @@ impl Table {
             Index::Lpm(index) => index.remove(info, key),
             Index::Ordered(index) => index.remove(entry),
         }
-        if let Some(slot) = self.slots.get_mut(entry.0) {
-            *slot = None;
-            self.free.push(entry.0);
-        }
-        Ok(())
+        let slot = self.slots.get_mut(entry.0).and_then(Option::take);
+        self.free.push(entry.0);
+        Ok(slot.map(|slot| slot.action))
     }
 
     pub(crate) fn not_found(&self, info: &TableInfo) -> ControlError {
@@ -244,19 +287,52 @@ impl Table {
         self.slot_mut(entry).map(|slot| &mut slot.counter)
     }
 
-    pub(crate) fn default_call(&self) -> Option<&Call> {
+    /// The direct meter of an entry.
+    pub(crate) fn meter_mut(&mut self, entry: EntryIndex) -> Option<&mut Option<Box<Meter>>> {
+        self.slot_mut(entry).map(|slot| &mut slot.meter)
+    }
+
+    pub(crate) fn meter(&self, entry: EntryIndex) -> Option<MeterConfig> {
+        let slot = self.slot(entry)?;
+        slot.meter.as_ref().map(|meter| meter.config())
+    }
+
+    pub(crate) fn default_action(&self) -> Option<&EntryAction> {
         self.default.as_ref()
     }
 
-    /// Sets the default action; none goes back to the program's.
-    pub(crate) fn set_default(&mut self, call: Option<Call>) {
-        self.default = call.or_else(|| self.initial_default.clone());
+    /// Sets the default action, or goes back to the program's; gives what it was.
+    pub(crate) fn set_default(&mut self, action: Option<EntryAction>) -> Option<EntryAction> {
+        let action = action.or_else(|| self.initial_default.clone());
+        std::mem::replace(&mut self.default, action)
+    }
+
+    /// Which entries have become idle by now; each is told once.
+    pub(crate) fn sweep_idle(&mut self, now: Nanos) -> Vec<EntryIndex> {
+        if self.next_idle.is_none_or(|next| next > now) {
+            return Vec::new();
+        }
+        self.next_idle = None;
+        let mut idle = Vec::new();
+        for (position, slot) in self.slots.iter_mut().enumerate() {
+            let Some(slot) = slot.as_mut() else { continue };
+            if slot.idle_timeout_ns == 0 || slot.is_idle {
+                continue;
+            }
+            if slot.last_hit.saturating_add(slot.idle_timeout_ns) <= now {
+                slot.is_idle = true;
+                idle.push(EntryIndex(position));
+            } else {
+                watch(&mut self.next_idle, slot.last_hit, slot.idle_timeout_ns);
+            }
+        }
+        idle
     }
 
     pub(crate) fn entry(
         &self,
+        view: &EntryView<'_>,
         info: &TableInfo,
-        actions: &[ActionInfo],
         entry: EntryIndex,
     ) -> Option<TableEntry> {
         let slot = self.slot(entry)?;
@@ -264,20 +340,60 @@ impl Table {
         Some(TableEntry {
             key,
             priority: slot.priority,
-            action: slot.call.to_control(actions.get(slot.call.action.index())?),
+            action: view.action(&slot.action)?,
             is_const: slot.is_const,
             counter: if info.with_counters {
                 slot.counter
             } else {
                 CounterValue::default()
             },
+            meter: slot.meter.as_ref().map(|meter| meter.config()),
+            idle_timeout_ns: slot.idle_timeout_ns,
+            since_last_hit_ns: view.now.saturating_sub(slot.last_hit),
         })
     }
 
     /// Every entry, in the order of the slots.
-    pub(crate) fn entries(&self, info: &TableInfo, actions: &[ActionInfo]) -> Vec<TableEntry> {
+    pub(crate) fn entries(&self, view: &EntryView<'_>, info: &TableInfo) -> Vec<TableEntry> {
         let all = (0..self.slots.len()).map(EntryIndex);
-        all.filter_map(|entry| self.entry(info, actions, entry))
+        all.filter_map(|entry| self.entry(view, info, entry))
             .collect()
+    }
+}
+
+fn watch(next: &mut Option<Nanos>, last_hit: Nanos, idle_timeout_ns: u64) {
+    if idle_timeout_ns > 0 {
+        let due = last_hit.saturating_add(idle_timeout_ns);
+        *next = Some(next.map_or(due, |next| next.min(due)));
+    }
+}
+
+/// What is needed to show an entry to the control plane.
+pub(crate) struct EntryView<'a> {
+    pub actions: &'a [ActionInfo],
+    /// The table's action profile.
+    pub profile: Option<&'a Profile>,
+    pub now: Nanos,
+}
+
+impl EntryView<'_> {
+    fn call(&self, call: &Call) -> Option<crate::ActionCall> {
+        Some(call.to_control(self.actions.get(call.action.index())?))
+    }
+
+    /// What an entry runs, with the control plane's ids.
+    pub(crate) fn action(&self, action: &EntryAction) -> Option<TableAction> {
+        Some(match action {
+            EntryAction::Call(call) => TableAction::Call(self.call(call)?),
+            EntryAction::Member(handle) => TableAction::Member(self.profile?.id_of(*handle)?),
+            EntryAction::Group(id) => TableAction::Group(*id),
+            EntryAction::OneShot(choices) => {
+                let calls = choices.iter().filter_map(|(weight, call)| {
+                    let call = self.call(call)?;
+                    Some(WeightedCall { call, weight })
+                });
+                TableAction::OneShot(calls.collect())
+            }
+        })
     }
 }

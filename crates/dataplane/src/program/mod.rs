@@ -43,6 +43,32 @@ ids! {
     CounterId;
     /// A register array.
     RegisterId;
+    /// A meter array (not a direct meter).
+    MeterId;
+    /// An action profile or selector.
+    ActionProfileId;
+    /// A parser value set.
+    ValueSetId;
+}
+
+/// What a meter measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MeterUnit {
+    /// Packets.
+    Packets,
+    /// Bytes, as the packet was when it came in.
+    Bytes,
+}
+
+/// What a control plane may know of an action profile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ActionProfileInfo {
+    /// Fully qualified name.
+    pub name: String,
+    /// Members at most.
+    pub max_size: usize,
+    /// It has groups, of which a hash chooses a member.
+    pub has_selector: bool,
 }
 
 /// How a key field is matched.
@@ -88,6 +114,14 @@ pub struct TableInfo {
     pub is_default_const: bool,
     /// Each entry has a counter.
     pub with_counters: bool,
+    /// Each entry has a meter.
+    pub with_meters: bool,
+    /// Entries may have an idle timeout.
+    pub has_idle_timeout: bool,
+    /// Where its actions are; none where the entries have them.
+    pub action_profile: Option<ActionProfileId>,
+    /// The action profile has groups.
+    pub has_selector: bool,
 }
 
 impl TableInfo {
@@ -137,6 +171,7 @@ pub struct Program {
     pub(crate) ir: Arc<Ir>,
     pub(crate) tables: Arc<[TableInfo]>,
     pub(crate) actions: Arc<[ActionInfo]>,
+    pub(crate) action_profiles: Arc<[ActionProfileInfo]>,
 }
 
 fn position<T>(list: &[T], is_it: impl FnMut(&T) -> bool) -> Option<u32> {
@@ -174,7 +209,13 @@ impl Program {
     /// [`LoadError`] names the object and what is wrong with it.
     pub fn from_json(json: &bmv2_json::Program) -> Result<Self, LoadError> {
         let (ir, tables, actions) = load::load(json)?;
+        let action_profiles = ir.action_profiles.iter().map(|profile| ActionProfileInfo {
+            name: profile.name.clone(),
+            max_size: profile.max_size,
+            has_selector: profile.selector.is_some(),
+        });
         Ok(Self {
+            action_profiles: action_profiles.collect(),
             ir: Arc::new(ir),
             tables: tables.into(),
             actions: actions.into(),
@@ -204,6 +245,44 @@ impl Program {
     /// The register array of a fully qualified name.
     pub fn register(&self, name: &str) -> Option<RegisterId> {
         position(&self.ir.registers, |register| register.name == name).map(RegisterId)
+    }
+
+    /// The meter array (not a direct meter) of a fully qualified name.
+    pub fn meter(&self, name: &str) -> Option<MeterId> {
+        position(&self.ir.meters, |meter| meter.name == name).map(MeterId)
+    }
+
+    /// What a meter array measures.
+    pub fn meter_unit(&self, meter: MeterId) -> Option<MeterUnit> {
+        let meter = self.ir.meters.get(meter.index())?;
+        Some(meter.kind.unit)
+    }
+
+    /// The name of a table's direct meter and what it measures.
+    pub fn direct_meter(&self, table: TableId) -> Option<(&str, MeterUnit)> {
+        let meter = self.ir.table_nodes.get(table.index())?.meter.as_ref()?;
+        Some((&meter.name, meter.kind.unit))
+    }
+
+    /// The action profile of a fully qualified name.
+    pub fn action_profile(&self, name: &str) -> Option<ActionProfileId> {
+        position(&self.action_profiles, |profile| profile.name == name).map(ActionProfileId)
+    }
+
+    /// An action profile.
+    pub fn action_profile_info(&self, profile: ActionProfileId) -> Option<&ActionProfileInfo> {
+        self.action_profiles.get(profile.index())
+    }
+
+    /// The parser value set of a fully qualified name.
+    pub fn value_set(&self, name: &str) -> Option<ValueSetId> {
+        position(&self.ir.value_sets, |set| set.name == name).map(ValueSetId)
+    }
+
+    /// Bits of each part of the key that a value set's members match.
+    pub fn value_set_parts(&self, set: ValueSetId) -> &[u32] {
+        let set = self.ir.value_sets.get(set.index());
+        set.map_or(&[], |set| &set.parts)
     }
 
     /// Every table.

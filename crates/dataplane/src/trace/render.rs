@@ -8,7 +8,7 @@
 use std::{fmt, sync::Arc};
 
 use super::{Stage, TraceEvent, TraceHeader, TraceKind, TraceValue};
-use crate::{DropReason, Nanos, limits, program::is_generated_name};
+use crate::{DropReason, Nanos, externs::meter, limits, program::is_generated_name};
 
 /// Where the places in the source begin, in characters.
 const SOURCE_COLUMN: usize = 90;
@@ -154,6 +154,7 @@ impl TraceRenderer {
             | TraceKind::RegisterRead { .. }
             | TraceKind::RegisterWrite { .. }
             | TraceKind::Count { .. }
+            | TraceKind::Meter { .. }
             | TraceKind::Log(_) => match self.stage {
                 Some(Stage::Parser) => 4,
                 _ if self.is_in_action => 6,
@@ -401,9 +402,28 @@ fn fmt_state(f: &mut fmt::Formatter<'_>, kind: &TraceKind) -> fmt::Result {
         TraceKind::Count { counter, index } => {
             write!(f, "counter {counter}[{}] counts", at(*index))
         }
+        TraceKind::Meter {
+            meter,
+            index,
+            color,
+        } => {
+            let color = color.map_or("out of range", color_name);
+            match index {
+                Some(index) => write!(f, "meter {meter}[{index}] says {color}"),
+                None => write!(f, "meter {meter} says {color}"),
+            }
+        }
         TraceKind::Digest(name) => write!(f, "digest {name}"),
         TraceKind::Log(message) => write!(f, "log: {message}"),
         kind => fmt_traffic(f, kind),
+    }
+}
+
+fn color_name(color: u8) -> &'static str {
+    match color {
+        meter::GREEN => "green",
+        meter::YELLOW => "yellow",
+        _ => "red",
     }
 }
 

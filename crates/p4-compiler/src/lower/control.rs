@@ -728,6 +728,7 @@ impl Lower<'_> {
                 action_entry_const: true,
             }),
             entries: None,
+            const_entries: None,
         });
         name
     }

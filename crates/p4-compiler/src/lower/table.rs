@@ -195,6 +195,7 @@ impl Lower<'_> {
             next_tables: std::collections::BTreeMap::new(),
             default_entry: if profile.is_some() { None } else { default },
             entries,
+            const_entries: None,
         }
     }
 
@@ -513,6 +514,8 @@ impl Lower<'_> {
                     action_data,
                 },
                 priority: priority.unwrap_or(position as u32 + 1),
+                control_priority: None,
+                is_const: None,
             });
         }
         Some(out)
@@ -618,5 +621,6 @@ fn placeholder(name: &str) -> Table {
         next_tables: std::collections::BTreeMap::new(),
         default_entry: None,
         entries: None,
+        const_entries: None,
     }
 }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use dataplane::{ActionCall, CounterValue, MatchField, Switch};
+use dataplane::{ActionCall, CounterValue, MatchField, Switch, TableAction};
 use p4runtime_proto::p4::config::v1::action_ref::Scope;
 use p4runtime_proto::p4::v1;
 use p4runtime_proto::p4::v1::action::Param;
@@ -64,11 +64,12 @@ pub(super) fn operation(
 fn insert(table: &Table, entry: &v1::TableEntry, key: EntryKey) -> EntityResult<Operation> {
     let action = entry.action.as_ref().ok_or_else(|| unset("action"))?;
     let new = dataplane::TableEntry {
-        key: key.key.clone(),
-        priority: key.priority,
-        action: action_call(table, action, Scope::TableOnly)?,
-        is_const: false,
         counter: counter(table, entry)?.unwrap_or_default(),
+        ..dataplane::TableEntry::new(
+            key.key.clone(),
+            key.priority,
+            action_call(table, action, Scope::TableOnly)?,
+        )
     };
     let metadata = metadata(entry);
     Ok(Arc::new(move |switch, data| {
@@ -94,7 +95,7 @@ fn modify(table: &Table, entry: &v1::TableEntry, key: EntryKey) -> EntityResult<
             return Err(constant(&name));
         }
         if let Some(action) = &action {
-            new.action = action.clone();
+            new.action = action.clone().into();
             new.counter = counter.unwrap_or(new.counter);
             switch.modify_entry(key.table, new)?;
             data.set_entry(key.clone(), metadata.clone());
@@ -147,7 +148,7 @@ fn default_operation(table: &Table, kind: Type, entry: &v1::TableEntry) -> Entit
         None => None,
     };
     Ok(Arc::new(move |switch, data| {
-        switch.set_default_action(id, action.clone())?;
+        switch.set_default_action(id, action.clone().map(Into::into))?;
         let reset = action.is_none();
         data.set_default_entry(
             id,
@@ -329,7 +330,7 @@ pub(super) fn key_to_proto(table: &Table, entry: &dataplane::TableEntry) -> v1::
 /// The default entry as a controller reads it.
 pub(crate) fn default_to_proto(
     table: &Table,
-    action: &ActionCall,
+    action: &TableAction,
     data: &ControllerData,
 ) -> v1::TableEntry {
     let entry = v1::TableEntry {
@@ -353,18 +354,40 @@ fn with_metadata(entry: v1::TableEntry, metadata: EntryMetadata) -> v1::TableEnt
 
 /// None if the P4Info does not have the action in the table, as for an action that the program
 /// keeps to itself.
-fn action_to_proto(table: &Table, call: &ActionCall) -> Option<v1::TableAction> {
+fn action_to_proto(table: &Table, action: &TableAction) -> Option<v1::TableAction> {
+    let action = match action {
+        TableAction::Call(call) => table_action::Type::Action(call_to_proto(table, call)?),
+        TableAction::Member(id) => table_action::Type::ActionProfileMemberId(*id),
+        TableAction::Group(id) => table_action::Type::ActionProfileGroupId(*id),
+        TableAction::OneShot(calls) => {
+            let actions = calls.iter().filter_map(|weighted| {
+                Some(v1::ActionProfileAction {
+                    action: Some(call_to_proto(table, &weighted.call)?),
+                    weight: i32::try_from(weighted.weight).unwrap_or(i32::MAX),
+                    ..Default::default()
+                })
+            });
+            table_action::Type::ActionProfileActionSet(v1::ActionProfileActionSet {
+                action_profile_actions: actions.collect(),
+                ..Default::default()
+            })
+        }
+    };
+    Some(v1::TableAction {
+        r#type: Some(action),
+    })
+}
+
+fn call_to_proto(table: &Table, call: &ActionCall) -> Option<v1::Action> {
     let action = table.action_of(call.action)?;
     let params = action.params.iter().zip(&call.args);
     let params = params.map(|(param, value)| Param {
         param_id: param.id,
         value: value.clone(),
     });
-    Some(v1::TableAction {
-        r#type: Some(table_action::Type::Action(v1::Action {
-            action_id: action.id,
-            params: params.collect(),
-        })),
+    Some(v1::Action {
+        action_id: action.id,
+        params: params.collect(),
     })
 }
 
@@ -421,9 +444,10 @@ impl Filter {
     pub(crate) fn accepts(&self, entry: &dataplane::TableEntry) -> bool {
         self.key.as_ref().is_none_or(|key| *key == entry.key)
             && (self.priority == 0 || self.priority == entry.priority)
-            && self
-                .action
-                .is_none_or(|action| action == entry.action.action)
+            && self.action.is_none_or(|action| {
+                let call = entry.action.call();
+                call.is_some_and(|call| call.action == action)
+            })
     }
 
     /// Whether an entry's opaque values are those asked for.

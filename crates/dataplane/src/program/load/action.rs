@@ -153,6 +153,7 @@ impl Call<'_, '_> {
             "add_header" | "remove_header" | "add_header_fast" | "_jump" | "truncate"
             | "assert" | "assume" => &[1],
             "register_read"
+            | "execute_meter"
             | "register_write"
             | "modify_field_rng_uniform"
             | "add"
@@ -166,7 +167,6 @@ impl Call<'_, '_> {
             _ => &[2],
         };
         match self.json.op.as_str() {
-            "execute_meter" => return self.context.fail("meters are not supported yet"),
             op if self.is_known(op) => {}
             _ => return self.context.fail("unknown primitive"),
         }
@@ -199,6 +199,7 @@ impl Call<'_, '_> {
             "assert",
             "assume",
             "register_read",
+            "execute_meter",
             "register_write",
             "modify_field_rng_uniform",
             "add",
@@ -364,6 +365,7 @@ impl Call<'_, '_> {
                 value: self.number(2)?,
             },
             "count" => self.count()?,
+            "execute_meter" => self.execute_meter()?,
             "modify_field_with_hash_based_offset" => self.hash()?,
             "modify_field_rng_uniform" => Primitive::Random {
                 to: self.place(0)?,
@@ -423,6 +425,21 @@ impl Call<'_, '_> {
         Ok(Primitive::Count {
             counter,
             index: self.number(1)?,
+        })
+    }
+
+    fn execute_meter(&self) -> Load<Primitive> {
+        let (loader, context) = (self.loader, self.context);
+        let Value::MeterArray(name) = self.param(0)? else {
+            return context.fail(format!(
+                "expected a meter array, found {:?}",
+                self.param(0)?
+            ));
+        };
+        Ok(Primitive::ExecuteMeter {
+            meter: context.find(&loader.names.meters, "meter array", name)?,
+            index: self.number(1)?,
+            to: self.place(2)?,
         })
     }
 

@@ -12,15 +12,17 @@ impl Loader<'_> {
     pub(super) fn calculations(&mut self) -> Load {
         for calculation in &self.json.calculations {
             let context = Context::new("calculation", &calculation.name);
-            let algorithm = Algorithm::from_name(&calculation.algo).ok_or_else(|| {
-                context.error(format!("unknown hash algorithm \"{}\"", calculation.algo))
-            })?;
+            let algorithm = algorithm(&context, &calculation.algo)?;
             let mut input = Vec::new();
             for part in &calculation.input {
                 input.push(self.calculation_input(&context, &part.value, part.bitwidth)?);
             }
             let id = CalculationId(index_u32(self.ir.calculations.len()));
-            self.ir.calculations.push(Calculation { algorithm, input });
+            self.ir.calculations.push(Calculation {
+                name: calculation.name.clone(),
+                algorithm,
+                input,
+            });
             if self
                 .names
                 .calculations
@@ -33,7 +35,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    fn calculation_input(
+    pub(super) fn calculation_input(
         &self,
         context: &Context,
         value: &Value,
@@ -89,4 +91,9 @@ impl Loader<'_> {
         }
         Ok(())
     }
+}
+
+pub(super) fn algorithm(context: &Context, name: &str) -> Load<Algorithm> {
+    Algorithm::from_name(name)
+        .ok_or_else(|| context.error(format!("unknown hash algorithm \"{name}\"")))
 }

@@ -1,4 +1,4 @@
-//! Header types and instances, stacks, unions, errors, arrays, field lists, digests.
+//! Header types and instances, stacks, unions, errors, field lists, digests.
 
 use std::collections::HashMap;
 
@@ -7,13 +7,9 @@ use bmv2_json as json;
 use super::{Context, Load, Loader, index_u32};
 use crate::{
     limits,
-    program::{
-        CounterId, RegisterId,
-        ir::{
-            CounterArray, DigestId, DigestList, Expr, Field, FieldId, FieldList, FieldListId,
-            Header, HeaderId, RegisterArray, Stack, StackId, Union, UnionId, UnionStack,
-            UnionStackId,
-        },
+    program::ir::{
+        DigestId, DigestList, Expr, Field, FieldId, FieldList, FieldListId, Header, HeaderId,
+        Stack, StackId, Union, UnionId, UnionStack, UnionStackId,
     },
     v1model::StandardMetadata,
 };
@@ -209,44 +205,6 @@ impl<'a> Loader<'a> {
             code("ParserInvalidArgument", errors.parser_invalid_argument);
     }
 
-    pub(super) fn arrays(&mut self) -> Load {
-        for register in &self.json.register_arrays {
-            let context = Context::new("register array", &register.name);
-            check_width(&context, "a cell", register.bitwidth)?;
-            let cells = check_cells(&context, register.size)?;
-            let id = RegisterId(index_u32(self.ir.registers.len()));
-            self.ir.registers.push(RegisterArray {
-                name: register.name.clone(),
-                cells,
-                bits: register.bitwidth,
-            });
-            if self.names.registers.insert(&register.name, id).is_some() {
-                return context.fail("declared twice");
-            }
-        }
-        for counter in self
-            .json
-            .counter_arrays
-            .iter()
-            .filter(|counter| !counter.is_direct)
-        {
-            let context = Context::new("counter array", &counter.name);
-            let size = counter
-                .size
-                .ok_or_else(|| context.error("expected \"size\""))?;
-            let cells = check_cells(&context, size)?;
-            let id = CounterId(index_u32(self.ir.counters.len()));
-            self.ir.counters.push(CounterArray {
-                name: counter.name.clone(),
-                cells,
-            });
-            if self.names.counters.insert(&counter.name, id).is_some() {
-                return context.fail("declared twice");
-            }
-        }
-        Ok(())
-    }
-
     pub(super) fn field_lists(&mut self) -> Load {
         for list in &self.json.field_lists {
             let context = Context::new("field list", &format!("{} (id {})", list.name, list.id));
@@ -377,14 +335,4 @@ pub(super) fn check_width(context: &Context, what: &str, bits: u32) -> Load {
         ));
     }
     Ok(())
-}
-
-fn check_cells(context: &Context, size: u32) -> Load<usize> {
-    if u64::from(size) > limits::ARRAY_CELLS_MAX {
-        return context.fail(format!(
-            "has {size} cells, expected {} at most",
-            limits::ARRAY_CELLS_MAX
-        ));
-    }
-    Ok(size as usize)
 }

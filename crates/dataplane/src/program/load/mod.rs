@@ -2,21 +2,24 @@
 //! object. Afterwards nothing is left that could go wrong because of the program.
 
 mod action;
+mod arrays;
 mod calculation;
 mod declarations;
 mod expression;
 mod parser;
 mod pipeline;
+mod table;
 
 use std::collections::HashMap;
 
 use bmv2_json as json;
 
 use super::{
-    ActionId, ActionInfo, CounterId, LoadError, RegisterId, TableInfo,
+    ActionId, ActionInfo, ActionProfileId, CounterId, LoadError, MeterId, RegisterId, TableInfo,
+    ValueSetId,
     ir::{
-        CalculationId, CoreErrors, Deparser, DigestId, FieldId, FieldListId, HeaderId, Ir, Parser,
-        StackId, UnionId, UnionStackId,
+        CalculationId, CoreErrors, Deparser, DigestId, DirectMeter, FieldId, FieldListId, HeaderId,
+        Ir, Parser, StackId, UnionId, UnionStackId,
     },
 };
 use crate::{trace::SourceLine, v1model::StandardMetadata};
@@ -74,6 +77,10 @@ struct Names<'a> {
     union_stacks: HashMap<&'a str, UnionStackId>,
     registers: HashMap<&'a str, RegisterId>,
     counters: HashMap<&'a str, CounterId>,
+    meters: HashMap<&'a str, MeterId>,
+    direct_meters: HashMap<&'a str, DirectMeter>,
+    value_sets: HashMap<&'a str, ValueSetId>,
+    action_profiles: HashMap<&'a str, ActionProfileId>,
     calculations: HashMap<&'a str, CalculationId>,
     field_lists: HashMap<u32, FieldListId>,
     digests: HashMap<u32, DigestId>,
@@ -126,6 +133,8 @@ pub(super) fn load(json: &json::Program) -> Load<(Ir, Vec<TableInfo>, Vec<Action
     loader.standard_metadata()?;
     loader.errors();
     loader.arrays()?;
+    loader.meters()?;
+    loader.value_sets()?;
     loader.calculations()?;
     loader.field_lists()?;
     loader.action_ids()?;
@@ -134,6 +143,7 @@ pub(super) fn load(json: &json::Program) -> Load<(Ir, Vec<TableInfo>, Vec<Action
     loader.parser()?;
     loader.deparser()?;
     loader.checksums()?;
+    loader.action_profiles()?;
     loader.pipelines()?;
     Ok((loader.ir, loader.tables, loader.actions))
 }
@@ -169,5 +179,8 @@ fn empty_ir() -> Ir {
         digests: Vec::new(),
         registers: Vec::new(),
         counters: Vec::new(),
+        meters: Vec::new(),
+        value_sets: Vec::new(),
+        action_profiles: Vec::new(),
     }
 }

@@ -64,7 +64,11 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    fn state(&self, state: &'a json::ParseState, states: &HashMap<&str, StateId>) -> Load<State> {
+    fn state(
+        &mut self,
+        state: &'a json::ParseState,
+        states: &HashMap<&str, StateId>,
+    ) -> Load<State> {
         let context = Context::new("parser state", &state.name);
         let mut ops = Vec::new();
         for (position, op) in state.parser_ops.iter().enumerate() {
@@ -237,9 +241,46 @@ impl<'a> Loader<'a> {
         })
     }
 
+    fn value_set_case(
+        &mut self,
+        context: &Context,
+        name: &str,
+        mask: Option<&str>,
+        key: &[KeyPart],
+    ) -> Load<TransitionCase> {
+        let set = context.find(&self.names.value_sets, "parser value set", name)?;
+        let declared = &mut self.ir.value_sets[set.index()];
+        let parts: Vec<u32> = key.iter().map(KeyPart::bits).collect();
+        let bits = |parts: &[u32]| parts.iter().map(|bits| u64::from(*bits)).sum::<u64>();
+        let (expected, found) = (bits(&declared.parts), bits(&parts));
+        if expected != found {
+            return context.fail(format!(
+                "the values of set \"{name}\" have {expected} bits, the key has {found}"
+            ));
+        }
+        // What a member is matched with, one field a part, is what the first `select` looks at.
+        if declared.parts.len() == 1 {
+            declared.parts = parts;
+        }
+        let mask = match mask {
+            Some(mask) => {
+                let masks = split_key(context, mask, key)?;
+                let joined = key
+                    .iter()
+                    .zip(masks)
+                    .fold(Int::ZERO, |joined, (part, mask)| {
+                        (joined << part.bits() as usize) | (mask & value::ones(part.bits()))
+                    });
+                Some(joined)
+            }
+            None => None,
+        };
+        Ok(TransitionCase::ValueSet { set, mask })
+    }
+
     /// The case of an arrow; none for the default.
     fn transition_case(
-        &self,
+        &mut self,
         context: &Context,
         transition: &json::Transition,
         key: &[KeyPart],
@@ -267,12 +308,9 @@ impl<'a> Loader<'a> {
                     .collect();
                 Ok(Some(TransitionCase::Values(values)))
             }
-            ("parse_vset", Some(name)) => {
-                if self.json.parse_vsets.iter().any(|set| set.name == name) {
-                    return Ok(Some(TransitionCase::ValueSet));
-                }
-                context.fail(format!("unknown parser value set \"{name}\""))
-            }
+            ("parse_vset", Some(name)) => self
+                .value_set_case(context, name, transition.mask.as_deref(), key)
+                .map(Some),
             (kind, _) => context.fail(format!("unknown kind of transition \"{kind}\"")),
         }
     }

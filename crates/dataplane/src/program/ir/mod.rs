@@ -1,10 +1,14 @@
 //! The verified program as the interpreter reads it: typed ids instead of names, every reference
 //! resolved, every expression typed. Built by `load`, never changed afterwards.
 
+mod externs;
+
+pub(crate) use externs::*;
+
 use std::ops::Range;
 
 use crate::{
-    program::{ActionId, CounterId, RegisterId, TableId},
+    program::{ActionId, ActionProfileId, CounterId, MeterId, RegisterId, TableId, ValueSetId},
     trace::SourceLine,
     value::Int,
 };
@@ -274,6 +278,11 @@ pub(crate) enum Primitive {
         counter: CounterId,
         index: Expr,
     },
+    ExecuteMeter {
+        to: Place,
+        meter: MeterId,
+        index: Expr,
+    },
     Hash {
         to: Place,
         base: Expr,
@@ -353,8 +362,8 @@ pub(crate) struct Transition {
 pub(crate) enum TransitionCase {
     /// One value and mask a key part.
     Values(Vec<(Int, Option<Int>)>),
-    /// A member of a parser value set; the sets are empty until a control plane can fill them.
-    ValueSet,
+    /// A member of a parser value set; the mask is over the key's parts, one after the other.
+    ValueSet { set: ValueSetId, mask: Option<Int> },
 }
 
 #[derive(Debug, Clone)]
@@ -416,6 +425,8 @@ pub(crate) struct TableNode {
     pub next: NextNode,
     pub default_next: Option<NodeId>,
     pub line: Option<SourceLine>,
+    pub profile: Option<ActionProfileId>,
+    pub meter: Option<DirectMeter>,
 }
 
 #[derive(Debug, Clone)]
@@ -452,64 +463,19 @@ pub(crate) enum Matcher {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct ConstEntry {
+pub(crate) struct InitialEntry {
     pub key: Vec<Matcher>,
     pub priority: i32,
     pub action: BoundAction,
+    /// A control plane may not take it away.
+    pub is_const: bool,
 }
 
 /// What a table starts with.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TableInit {
     pub default: Option<BoundAction>,
-    pub entries: Vec<ConstEntry>,
-}
-
-#[derive(Debug, Clone)]
-pub(crate) enum CalculationInput {
-    Field(FieldId),
-    Header(HeaderId),
-    Constant { value: Int, bits: u32 },
-    Payload,
-}
-
-#[derive(Debug, Clone)]
-pub(crate) struct Calculation {
-    pub algorithm: crate::externs::hash::Algorithm,
-    pub input: Vec<CalculationInput>,
-}
-
-#[derive(Debug, Clone)]
-pub(crate) struct Checksum {
-    pub target: FieldId,
-    pub calculation: CalculationId,
-    pub condition: Option<BoolExpr>,
-    pub verify: bool,
-    pub update: bool,
-}
-
-#[derive(Debug, Clone)]
-pub(crate) struct FieldList {
-    pub fields: Vec<FieldId>,
-}
-
-#[derive(Debug, Clone)]
-pub(crate) struct DigestList {
-    pub name: String,
-    pub fields: Vec<(Expr, u32)>,
-}
-
-#[derive(Debug, Clone)]
-pub(crate) struct RegisterArray {
-    pub name: String,
-    pub cells: usize,
-    pub bits: u32,
-}
-
-#[derive(Debug, Clone)]
-pub(crate) struct CounterArray {
-    pub name: String,
-    pub cells: usize,
+    pub entries: Vec<InitialEntry>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -543,4 +509,7 @@ pub(crate) struct Ir {
     pub digests: Vec<DigestList>,
     pub registers: Vec<RegisterArray>,
     pub counters: Vec<CounterArray>,
+    pub meters: Vec<MeterArray>,
+    pub value_sets: Vec<ValueSet>,
+    pub action_profiles: Vec<ActionProfile>,
 }

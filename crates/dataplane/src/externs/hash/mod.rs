@@ -1,13 +1,20 @@
 //! Hash and checksum algorithms of v1model's `HashAlgorithm`, and their input.
 //!
 //! Parameters of the CRCs: crc16 is CRC-16/ARC, crc32 is CRC-32/ISO-HDLC; the `_custom` ones have
-//! the same parameters until a control plane can change them.
+//! the same parameters until a control plane chooses others.
 
+mod crc;
+
+use self::crc::Crc;
+pub use self::crc::CrcParameters;
+pub(crate) use self::crc::CustomCrcs;
+
+use super::{Externs, random::Random};
 use crate::{
     bits::BitWriter,
     packet::Payload,
     phv::Phv,
-    program::ir::{Calculation, CalculationInput, HeaderId, Ir},
+    program::ir::{Calculation, CalculationId, CalculationInput, HeaderId, Ir},
 };
 
 /// An algorithm over bytes.
@@ -25,15 +32,10 @@ pub(crate) enum Algorithm {
     Crc64Custom,
     Identity,
     Xxh64,
-}
-
-/// The parameters of a CRC in the Rocksoft model.
-struct Crc {
-    bits: u32,
-    polynomial: u64,
-    initial: u64,
-    reflected: bool,
-    xor_out: u64,
+    /// FNV-1a with a final mix, as BMv2's tests use it.
+    HashEx,
+    /// A number that has nothing to do with the bytes.
+    Random,
 }
 
 impl Algorithm {
@@ -52,35 +54,60 @@ impl Algorithm {
             "crc64_custom" => Self::Crc64Custom,
             "identity" => Self::Identity,
             "xxh64" | "bmv2_hash" => Self::Xxh64,
+            "hash_ex" => Self::HashEx,
+            "random" => Self::Random,
             _ => return None,
         })
     }
 
-    pub(crate) fn compute(self, bytes: &[u8]) -> u64 {
-        let crc = |bits, polynomial, initial, reflected, xor_out| {
-            Crc {
-                bits,
-                polynomial,
-                initial,
-                reflected,
-                xor_out,
-            }
-            .compute(bytes)
-        };
+    /// The result over some bytes; that of [`Algorithm::Random`] is drawn.
+    pub(crate) fn compute(self, bytes: &[u8], random: &mut Random) -> u64 {
+        if let Some(crc) = self.crc() {
+            return crc.compute(bytes);
+        }
         match self {
-            Self::Csum16 => u64::from(internet_checksum(bytes)),
             Self::Xor16 => xor_words(bytes, 2),
             Self::Xor32 => xor_words(bytes, 4),
+            Self::Xxh64 => xxh64(bytes),
+            Self::HashEx => u64::from(hash_ex(bytes)),
+            Self::Random => random.next(),
+            Self::Identity => bytes
+                .iter()
+                .take(8)
+                .fold(0, |number, byte| (number << 8) | u64::from(*byte)),
+            _ => u64::from(internet_checksum(bytes)),
+        }
+    }
+
+    /// The CRC that it is, if it is one.
+    fn crc(self) -> Option<Crc> {
+        let crc = |bits, polynomial, initial, reflected, xor_out| {
+            let parameters = CrcParameters {
+                polynomial,
+                initial,
+                xor_out,
+                reflect_in: reflected,
+                reflect_out: reflected,
+            };
+            Some(Crc { bits, parameters })
+        };
+        match self {
             Self::Crc8Custom => crc(8, 0x07, 0, false, 0),
             Self::Crc16 | Self::Crc16Custom => crc(16, 0x8005, 0, true, 0),
             Self::CrcCcitt => crc(16, 0x1021, 0xffff, false, 0),
             Self::Crc32 | Self::Crc32Custom => crc(32, 0x04c1_1db7, 0xffff_ffff, true, 0xffff_ffff),
             Self::Crc64Custom => crc(64, 0x1b, 0, true, 0),
-            Self::Identity => bytes
-                .iter()
-                .take(8)
-                .fold(0, |number, byte| (number << 8) | u64::from(*byte)),
-            Self::Xxh64 => xxh64(bytes),
+            _ => None,
+        }
+    }
+
+    /// Width of a CRC whose parameters a control plane may choose.
+    pub(crate) fn custom_crc_bits(self) -> Option<u32> {
+        match self {
+            Self::Crc8Custom | Self::Crc16Custom | Self::Crc32Custom | Self::Crc64Custom => {
+                self.crc().map(|crc| crc.bits)
+            }
+            _ => None,
         }
     }
 }
@@ -106,37 +133,6 @@ fn xor_words(bytes: &[u8], word_bytes: usize) -> u64 {
             .fold(0, |number, byte| (number << 8) | u64::from(*byte));
         result ^ (number << (8 * (word_bytes - word.len())))
     })
-}
-
-impl Crc {
-    fn compute(&self, bytes: &[u8]) -> u64 {
-        let mask = if self.bits == 64 {
-            u64::MAX
-        } else {
-            (1 << self.bits) - 1
-        };
-        let top = 1u64 << (self.bits - 1);
-        let mut remainder = self.initial;
-        for byte in bytes {
-            let byte = if self.reflected {
-                byte.reverse_bits()
-            } else {
-                *byte
-            };
-            remainder ^= u64::from(byte) << (self.bits - 8);
-            for _ in 0..8 {
-                let carry = remainder & top != 0;
-                remainder = (remainder << 1) & mask;
-                if carry {
-                    remainder ^= self.polynomial;
-                }
-            }
-        }
-        if self.reflected {
-            remainder = remainder.reverse_bits() >> (64 - self.bits);
-        }
-        (remainder ^ self.xor_out) & mask
-    }
 }
 
 /// XXH64 with seed 0, as its specification (xxHash, doc/xxhash_spec.md) describes it.
@@ -204,9 +200,45 @@ fn xxh64(bytes: &[u8]) -> u64 {
     hash ^ (hash >> 32)
 }
 
-/// Computes a calculation over a packet. What belongs to an invalid header is left out.
-pub(crate) fn calculate(ir: &Ir, phv: &Phv, payload: &Payload, calculation: &Calculation) -> u64 {
+/// `hash_ex` of BMv2, whose bytes are signed.
+fn hash_ex(bytes: &[u8]) -> u32 {
+    let mut hash = bytes.iter().fold(0x811c_9dc5, |hash: u32, byte| {
+        let byte = i32::from(byte.cast_signed()).cast_unsigned();
+        (hash ^ byte).wrapping_mul(0x0100_0193)
+    });
+    hash = hash.wrapping_add(hash << 13);
+    hash ^= hash >> 7;
+    hash = hash.wrapping_add(hash << 3);
+    hash ^= hash >> 17;
+    hash.wrapping_add(hash << 5)
+}
+
+/// Computes a named calculation over a packet.
+pub(crate) fn calculate(
+    ir: &Ir,
+    phv: &Phv,
+    payload: &Payload,
+    id: CalculationId,
+    externs: &mut Externs,
+) -> u64 {
+    let calculation = &ir.calculations[id.index()];
+    let bytes = input_bytes(ir, phv, payload, calculation);
+    match externs.crcs.get(id) {
+        Some(crc) => crc.compute(&bytes),
+        None => calculation.algorithm.compute(&bytes, &mut externs.random),
+    }
+}
+
+/// What a calculation looks at. What belongs to an invalid header is left out; the payload begins
+/// at a whole byte, behind everything else, wherever it is named.
+pub(crate) fn input_bytes(
+    ir: &Ir,
+    phv: &Phv,
+    payload: &Payload,
+    calculation: &Calculation,
+) -> Vec<u8> {
     let mut writer = BitWriter::with_capacity(64);
+    let mut with_payload = false;
     for input in &calculation.input {
         match input {
             CalculationInput::Field(field) => {
@@ -220,10 +252,14 @@ pub(crate) fn calculate(ir: &Ir, phv: &Phv, payload: &Payload, calculation: &Cal
                 }
             }
             CalculationInput::Constant { value, bits } => writer.push(value, *bits),
-            CalculationInput::Payload => writer.push_bytes(payload.as_slice()),
+            CalculationInput::Payload => with_payload = true,
         }
     }
-    calculation.algorithm.compute(&writer.finish())
+    let mut bytes = writer.finish();
+    if with_payload {
+        bytes.extend_from_slice(payload.as_slice());
+    }
+    bytes
 }
 
 /// Appends the fields of a header.
@@ -242,15 +278,19 @@ mod tests {
 
     const CHECK: &[u8] = b"123456789";
 
+    fn compute(algorithm: Algorithm, bytes: &[u8]) -> u64 {
+        algorithm.compute(bytes, &mut Random::new(1))
+    }
+
     #[test]
     fn crcs_give_the_catalogues_check_values() {
-        assert_eq!(Algorithm::Crc16.compute(CHECK), 0xbb3d);
-        assert_eq!(Algorithm::Crc32.compute(CHECK), 0xcbf4_3926);
-        assert_eq!(Algorithm::CrcCcitt.compute(CHECK), 0x29b1);
-        assert_eq!(Algorithm::Crc8Custom.compute(CHECK), 0xf4);
+        assert_eq!(compute(Algorithm::Crc16, CHECK), 0xbb3d);
+        assert_eq!(compute(Algorithm::Crc32, CHECK), 0xcbf4_3926);
+        assert_eq!(compute(Algorithm::CrcCcitt, CHECK), 0x29b1);
+        assert_eq!(compute(Algorithm::Crc8Custom, CHECK), 0xf4);
         // One byte with its first bit set: the polynomial 0x1b shifted seven times, reflected.
         assert_eq!(
-            Algorithm::Crc64Custom.compute(&[1]),
+            compute(Algorithm::Crc64Custom, &[1]),
             (0x1bu64 << 7).reverse_bits()
         );
     }
@@ -278,9 +318,35 @@ mod tests {
     #[test]
     fn short_words_are_padded_behind() {
         assert_eq!(
-            Algorithm::Xor16.compute(&[0x12, 0x34, 0x56]),
+            compute(Algorithm::Xor16, &[0x12, 0x34, 0x56]),
             0x1234 ^ 0x5600
         );
-        assert_eq!(Algorithm::Identity.compute(&[1, 2]), 0x0102);
+        assert_eq!(compute(Algorithm::Identity, &[1, 2]), 0x0102);
+    }
+
+    #[test]
+    fn hash_ex_takes_its_bytes_as_signed() {
+        // FNV-1a's offset basis and prime, then the final mix; computed by hand for no byte.
+        let mixed = |mut hash: u32| {
+            hash = hash.wrapping_add(hash << 13);
+            hash ^= hash >> 7;
+            hash = hash.wrapping_add(hash << 3);
+            hash ^= hash >> 17;
+            hash.wrapping_add(hash << 5)
+        };
+        assert_eq!(hash_ex(b""), mixed(2_166_136_261));
+        let high = (2_166_136_261u32 ^ 0xffff_ff80).wrapping_mul(16_777_619);
+        assert_eq!(hash_ex(&[0x80]), mixed(high));
+    }
+
+    #[test]
+    fn random_follows_from_the_seed_and_not_from_the_bytes() {
+        let mut random = Random::new(7);
+        let drawn: Vec<u64> = (0..3)
+            .map(|_| Algorithm::Random.compute(CHECK, &mut random))
+            .collect();
+        let mut again = Random::new(7);
+        assert_eq!(drawn[0], again.next());
+        assert_ne!(drawn[0], drawn[1]);
     }
 }

@@ -2,7 +2,12 @@
 //! and what happens to a packet between the controls. Source: behavioral-model,
 //! `simple_switch.cpp` and `docs/simple_switch.md`.
 
-use std::{collections::HashMap, sync::Arc};
+mod copies;
+mod metadata;
+
+use std::sync::Arc;
+
+pub(crate) use metadata::StandardMetadata;
 
 use crate::{
     DropReason, Nanos, PortId, Transmit, checksum,
@@ -14,105 +19,12 @@ use crate::{
     packet::{Common, EgressPacket, Frame, IngressPacket, InstanceType, Requests, Work},
     parser,
     phv::Phv,
-    program::{
-        LoadError,
-        ir::{Field, FieldId, FieldListId, Ir},
-    },
+    program::ir::{FieldId, FieldListId, Ir},
     switch::{Loaded, Switch},
     trace::{Stage, TraceKind},
-    traffic_manager::{clone_session::Session, queue::Departure},
+    traffic_manager::queue::Departure,
     value::{self, Int},
 };
-
-/// Where the fields are that the target reads and writes; those that a program leaves out are
-/// not written.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct StandardMetadata {
-    pub ingress_port: FieldId,
-    pub egress_spec: FieldId,
-    pub egress_port: FieldId,
-    pub instance_type: FieldId,
-    pub packet_length: FieldId,
-    pub ingress_global_timestamp: Option<FieldId>,
-    pub egress_global_timestamp: Option<FieldId>,
-    pub mcast_grp: Option<FieldId>,
-    pub egress_rid: Option<FieldId>,
-    pub parser_error: Option<FieldId>,
-    pub checksum_error: Option<FieldId>,
-    pub priority: Option<FieldId>,
-    pub qid: Option<FieldId>,
-    pub queueing: Option<Queueing>,
-}
-
-/// The fields of the queues; all or none of them.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Queueing {
-    pub enq_timestamp: FieldId,
-    pub enq_qdepth: FieldId,
-    pub deq_timedelta: FieldId,
-    pub deq_qdepth: FieldId,
-}
-
-impl StandardMetadata {
-    /// Finds the fields by the names that simple_switch uses, which v1model.p4 gives as aliases.
-    pub(crate) fn resolve(
-        names: &HashMap<String, FieldId>,
-        fields: &[Field],
-    ) -> Result<Self, LoadError> {
-        let find = |header: &str, field: &str| {
-            let name = |header: &str| names.get(&format!("{header}.{field}")).copied();
-            name(header).or_else(|| name("standard_metadata"))
-        };
-        let required = |field: &str, bits: u32| {
-            let place = format!("standard_metadata.{field}");
-            let Some(id) = find("standard_metadata", field) else {
-                return Err(LoadError {
-                    place,
-                    message: "the target needs this field".into(),
-                });
-            };
-            let found = fields[id.index()].bits;
-            if found < bits {
-                let message = format!("expected {bits} bits at least, found {found}");
-                return Err(LoadError { place, message });
-            }
-            Ok(id)
-        };
-        let queue = |field| find("queueing_metadata", field);
-        let queueing = match (
-            queue("enq_timestamp"),
-            queue("enq_qdepth"),
-            queue("deq_timedelta"),
-            queue("deq_qdepth"),
-        ) {
-            (Some(enq_timestamp), Some(enq_qdepth), Some(deq_timedelta), Some(deq_qdepth)) => {
-                Some(Queueing {
-                    enq_timestamp,
-                    enq_qdepth,
-                    deq_timedelta,
-                    deq_qdepth,
-                })
-            }
-            _ => None,
-        };
-        Ok(Self {
-            ingress_port: required("ingress_port", 9)?,
-            egress_spec: required("egress_spec", 9)?,
-            egress_port: required("egress_port", 9)?,
-            instance_type: required("instance_type", 3)?,
-            packet_length: required("packet_length", 1)?,
-            ingress_global_timestamp: find("intrinsic_metadata", "ingress_global_timestamp"),
-            egress_global_timestamp: find("intrinsic_metadata", "egress_global_timestamp"),
-            mcast_grp: find("intrinsic_metadata", "mcast_grp"),
-            egress_rid: find("intrinsic_metadata", "egress_rid"),
-            parser_error: find("standard_metadata", "parser_error"),
-            checksum_error: find("standard_metadata", "checksum_error"),
-            priority: find("intrinsic_metadata", "priority"),
-            qid: queue("qid"),
-            queueing,
-        })
-    }
-}
 
 /// Writes a number into a field that the program may have left out.
 fn put(ir: &Ir, phv: &mut Phv, field: Option<FieldId>, number: impl Into<Int>) {
@@ -170,6 +82,7 @@ impl Switch {
             requests: &mut work.requests,
             packet_length: &mut work.packet_length,
             ingress_bytes: work.ingress_bytes,
+            now: self.now,
             args: Arc::default(),
             exited: false,
             failed: None,
@@ -325,6 +238,7 @@ impl Switch {
             pass: packet.common.pass(),
         });
         packet.kept = kept(&loaded.program.ir, &work.phv, list);
+        packet.frame.truncate(work.requests.truncate_bytes);
         packet.instance_type = InstanceType::Resubmitted;
         packet.arrived = None;
         self.back_to_ingress(loaded, now, packet, work);
@@ -347,141 +261,6 @@ impl Switch {
         }
         loaded.give_back(work.phv);
         self.traffic.recirculation.push(now, packet);
-    }
-
-    /// An ingress clone has the headers as they arrived: the frame is parsed once more.
-    fn clone_at_ingress(
-        &mut self,
-        loaded: &mut Loaded,
-        now: Nanos,
-        packet: &mut IngressPacket,
-        original: &Work,
-        id: u32,
-        list: Option<FieldListId>,
-    ) {
-        let Some(session) = self.session(&packet.common, id) else {
-            return;
-        };
-        let ir = Arc::clone(&loaded.program.ir);
-        let mut work = Work {
-            phv: loaded.blank_phv(),
-            payload: packet.frame.payload.clone(),
-            requests: Requests::default(),
-            packet_length: length(packet.frame.len()),
-            ingress_bytes: packet.common.ingress_bytes,
-        };
-        // Parsers may branch on the port, so the clone's has to see the same one.
-        let ingress_port = Int::from(packet.common.ingress_port.0);
-        work.phv.set(&ir, ir.metadata.ingress_port, ingress_port);
-        self.run_parser(loaded, &mut work, &packet.frame);
-        work.phv.reset_metadata(&ir);
-        for (field, value) in kept(&ir, &original.phv, list) {
-            work.phv.set(&ir, field, value);
-        }
-        let instance_type = Int::from(InstanceType::IngressClone as u8);
-        work.phv.set(&ir, ir.metadata.instance_type, instance_type);
-        work.requests = Requests::default();
-        self.send_clones(loaded, now, &mut packet.common, work, id, &session);
-    }
-
-    /// The session of a clone; without one the clone is counted as dropped.
-    fn session(&mut self, parent: &Common, id: u32) -> Option<Session> {
-        let session = self.traffic.sessions.get(id);
-        let reason = match &session {
-            None => DropReason::CloneSessionUnknown,
-            Some(session) if session.replicas.is_empty() => DropReason::CloneSessionEmpty,
-            Some(_) if parent.clone_generation >= limits::CLONE_GENERATIONS_MAX => {
-                DropReason::CloneLimit
-            }
-            Some(_) => return session,
-        };
-        self.counters.created_by_clone += 1;
-        self.count_drop(reason);
-        None
-    }
-
-    fn send_clones(
-        &mut self,
-        loaded: &mut Loaded,
-        now: Nanos,
-        parent: &mut Common,
-        work: Work,
-        id: u32,
-        session: &Session,
-    ) {
-        let ir = Arc::clone(&loaded.program.ir);
-        let mut work = Some(work);
-        let n_copies = session.replicas.len();
-        for (position, replica) in session.replicas.iter().enumerate() {
-            let is_last = position + 1 == n_copies;
-            let Some(mut copy) = copy_or_take(loaded, &mut work, is_last) else {
-                return;
-            };
-            put(&ir, &mut copy.phv, ir.metadata.egress_rid, replica.instance);
-            copy.requests.truncate_bytes = session.truncate_bytes;
-            parent.n_clones += 1;
-            let mut common = parent.clone();
-            common.label = child_label(parent, 'c', parent.n_clones);
-            common.clone_generation += 1;
-            (common.n_clones, common.n_replicas) = (0, 0);
-            self.counters.created_by_clone += 1;
-            self.traffic.inside.enter(common.epoch);
-            self.tracer.emit(|| TraceKind::Clone {
-                session: id,
-                packet: common.label.clone().unwrap_or_else(|| Arc::from("?")),
-                port: replica.port,
-                instance: replica.instance,
-            });
-            let queue = (session.queue != 0).then_some(session.queue);
-            self.enqueue(loaded, now, replica.port, queue, common, copy);
-            self.trace_packet(now, parent);
-        }
-    }
-
-    /// Replaces a packet by its replicas, in the order of the group's list.
-    fn multicast(
-        &mut self,
-        loaded: &mut Loaded,
-        now: Nanos,
-        mut parent: Common,
-        work: Work,
-        group: u32,
-    ) {
-        let ir = Arc::clone(&loaded.program.ir);
-        let replicas = self.traffic.groups.get(group).unwrap_or_default();
-        if replicas.is_empty() {
-            let reason = match self.traffic.groups.get(group) {
-                Some(_) => DropReason::MulticastGroupEmpty,
-                None => DropReason::MulticastGroupUnknown,
-            };
-            return self.end(loaded, parent, work, reason);
-        }
-        let mut work = Some(work);
-        for (position, replica) in replicas.iter().enumerate() {
-            let is_last = position + 1 == replicas.len();
-            let Some(mut copy) = copy_or_take(loaded, &mut work, is_last) else {
-                return;
-            };
-            put(&ir, &mut copy.phv, ir.metadata.egress_rid, replica.instance);
-            copy.requests = Requests::default();
-            parent.n_replicas += 1;
-            let mut common = parent.clone();
-            common.label = child_label(&parent, 'r', parent.n_replicas);
-            (common.n_clones, common.n_replicas) = (0, 0);
-            // The packet that is replicated becomes one of the replicas.
-            if !is_last {
-                self.counters.created_by_replication += 1;
-                self.traffic.inside.enter(common.epoch);
-            }
-            self.tracer.emit(|| TraceKind::Replicate {
-                group,
-                packet: common.label.clone().unwrap_or_else(|| Arc::from("?")),
-                port: replica.port,
-                instance: replica.instance,
-            });
-            self.enqueue(loaded, now, replica.port, None, common, copy);
-            self.trace_packet(now, &parent);
-        }
     }
 
     /// Puts a packet into a queue of an output port: the one given, or that of its priority.
@@ -553,33 +332,9 @@ impl Switch {
         if let Some(list) = work.requests.recirculate.take() {
             return self.recirculate(loaded, now, common, work, frame, Some(list));
         }
-        let frame = frame.into_bytes(work.requests.truncate_bytes);
-        self.send(loaded, port, common, work, frame);
-    }
-
-    /// An egress clone has the headers as they are now, and only a field list's metadata.
-    fn clone_at_egress(
-        &mut self,
-        loaded: &mut Loaded,
-        now: Nanos,
-        common: &mut Common,
-        original: &Work,
-        id: u32,
-        list: Option<FieldListId>,
-    ) {
-        let Some(session) = self.session(common, id) else {
-            return;
-        };
-        let ir = Arc::clone(&loaded.program.ir);
-        let mut work = copy_of(loaded, original);
-        work.phv.reset_metadata(&ir);
-        for (field, value) in kept(&ir, &original.phv, list) {
-            work.phv.set(&ir, field, value);
-        }
-        let instance_type = Int::from(InstanceType::EgressClone as u8);
-        work.phv.set(&ir, ir.metadata.instance_type, instance_type);
-        work.requests = Requests::default();
-        self.send_clones(loaded, now, common, work, id, &session);
+        let mut frame = frame;
+        frame.truncate(work.requests.truncate_bytes);
+        self.send(loaded, port, common, work, frame.into_bytes());
     }
 
     /// Sends a packet through ingress again as it would have left, with a field list's metadata.
@@ -589,9 +344,10 @@ impl Switch {
         now: Nanos,
         mut common: Common,
         work: Work,
-        frame: Frame,
+        mut frame: Frame,
         list: Option<FieldListId>,
     ) {
+        frame.truncate(work.requests.truncate_bytes);
         common.recirculations += 1;
         if common.recirculations > limits::RECIRCULATIONS_PER_PACKET_MAX {
             return self.end(loaded, common, work, DropReason::RecirculationLimit);
@@ -696,33 +452,4 @@ fn start_egress(ir: &Ir, now: Nanos, departure: Departure) -> EgressPacket {
         Int::from(packet.work.packet_length),
     );
     packet
-}
-
-/// A copy of a packet; the payload is shared.
-fn copy_of(loaded: &mut Loaded, work: &Work) -> Work {
-    let mut phv = loaded.spare_phv();
-    phv.copy_from(&work.phv);
-    Work {
-        phv,
-        payload: work.payload.clone(),
-        requests: work.requests.clone(),
-        packet_length: work.packet_length,
-        ingress_bytes: work.ingress_bytes,
-    }
-}
-
-/// A copy, or for the last of the copies the packet itself.
-fn copy_or_take(loaded: &mut Loaded, work: &mut Option<Work>, is_last: bool) -> Option<Work> {
-    if is_last {
-        return work.take();
-    }
-    work.as_ref().map(|work| copy_of(loaded, work))
-}
-
-/// `1.c2` is the second clone of packet 1, `1.r3` its third replica.
-fn child_label(parent: &Common, kind: char, number: u32) -> Option<Arc<str>> {
-    parent
-        .label
-        .as_ref()
-        .map(|label| format!("{label}.{kind}{number}").into())
 }

@@ -1,0 +1,158 @@
+//! Counter and register arrays, and the parameters of hashes.
+
+use super::{ControlErrorKind, Controlled, CounterValue, beyond, error};
+use crate::{
+    CounterId, CrcParameters, RegisterId, match_action, program::ir::CalculationId, switch::Switch,
+    value,
+};
+
+/// Each call is atomic and takes effect between two passes.
+impl Switch {
+    /// A cell of a counter array.
+    ///
+    /// # Errors
+    /// `NotFound` for the array, `OutOfRange` for the index.
+    pub fn counter_cell(&self, counter: CounterId, index: u64) -> Controlled<CounterValue> {
+        let cells = self.loaded()?.externs.counters.cells(counter);
+        let Some(cells) = cells else {
+            return error(
+                ControlErrorKind::NotFound,
+                format!("no counter {}", counter.index()),
+            );
+        };
+        match usize::try_from(index)
+            .ok()
+            .and_then(|index| cells.get(index))
+        {
+            Some(cell) => Ok(*cell),
+            None => beyond("counter", index, cells.len()),
+        }
+    }
+
+    /// Writes a cell of a counter array.
+    ///
+    /// # Errors
+    /// As [`Switch::counter_cell`].
+    pub fn set_counter_cell(
+        &mut self,
+        counter: CounterId,
+        index: u64,
+        value: CounterValue,
+    ) -> Controlled {
+        self.counter_cell(counter, index)?;
+        let counters = &mut self.loaded_mut()?.externs.counters;
+        let cell = usize::try_from(index)
+            .ok()
+            .and_then(|i| counters.cell_mut(counter, i));
+        if let Some(cell) = cell {
+            *cell = value;
+        }
+        Ok(())
+    }
+
+    /// Cells of a counter array; 0 where there is none.
+    pub fn counter_size(&self, counter: CounterId) -> u64 {
+        let loaded = self.loaded.as_deref();
+        let cells = loaded.and_then(|loaded| loaded.externs.counters.cells(counter));
+        cells.map_or(0, |cells| cells.len() as u64)
+    }
+
+    /// A cell of a register array.
+    ///
+    /// # Errors
+    /// `NotFound` for the array, `OutOfRange` for the index.
+    pub fn register_cell(&self, register: RegisterId, index: u64) -> Controlled<Vec<u8>> {
+        let registers = &self.loaded()?.externs.registers;
+        let Some((cells, bits)) = registers.shape(register) else {
+            return error(
+                ControlErrorKind::NotFound,
+                format!("no register {}", register.index()),
+            );
+        };
+        let cell = usize::try_from(index)
+            .ok()
+            .and_then(|i| registers.get(register, i));
+        match cell {
+            Some(cell) => Ok(value::to_canonical_bytes(&cell, bits)),
+            None => beyond("register", index, cells),
+        }
+    }
+
+    /// Writes a cell of a register array.
+    ///
+    /// # Errors
+    /// As [`Switch::register_cell`], and `InvalidArgument` where the value does not fit.
+    pub fn set_register_cell(
+        &mut self,
+        register: RegisterId,
+        index: u64,
+        value: &[u8],
+    ) -> Controlled {
+        self.register_cell(register, index)?;
+        let bits = self.register_width_bits(register);
+        let name = format!("register {}", register.index());
+        let number = match_action::number(&name, value, bits)?;
+        if let Ok(index) = usize::try_from(index) {
+            self.loaded_mut()?
+                .externs
+                .registers
+                .set(register, index, number);
+        }
+        Ok(())
+    }
+
+    /// Cells of a register array; 0 where there is none.
+    pub fn register_size(&self, register: RegisterId) -> u64 {
+        let loaded = self.loaded.as_deref();
+        let shape = loaded.and_then(|loaded| loaded.externs.registers.shape(register));
+        shape.map_or(0, |(cells, _)| cells as u64)
+    }
+
+    /// Bits of a cell of a register array; 0 where there is none.
+    pub fn register_width_bits(&self, register: RegisterId) -> u32 {
+        let loaded = self.loaded.as_deref();
+        let shape = loaded.and_then(|loaded| loaded.externs.registers.shape(register));
+        shape.map_or(0, |(_, bits)| bits)
+    }
+
+    /// Chooses the parameters of a hash whose algorithm is a custom CRC.
+    ///
+    /// # Errors
+    /// `NotFound` for the calculation, `FailedPrecondition` where it is no custom CRC,
+    /// `InvalidArgument` where a parameter does not fit its width.
+    pub fn set_crc_parameters(
+        &mut self,
+        calculation: &str,
+        parameters: CrcParameters,
+    ) -> Controlled {
+        let loaded = self.loaded_mut()?;
+        let calculations = &loaded.program.ir.calculations;
+        let position = calculations.iter().position(|it| it.name == calculation);
+        let Some((position, found)) = position.map(|at| (at, &calculations[at])) else {
+            let message = format!("no calculation \"{calculation}\"");
+            return error(ControlErrorKind::NotFound, message);
+        };
+        let Some(bits) = found.algorithm.custom_crc_bits() else {
+            let message = format!("calculation \"{calculation}\" is no custom CRC");
+            return error(ControlErrorKind::FailedPrecondition, message);
+        };
+        let CrcParameters {
+            polynomial,
+            initial,
+            xor_out,
+            ..
+        } = parameters;
+        if bits < u64::BITS
+            && [polynomial, initial, xor_out]
+                .iter()
+                .any(|it| it >> bits != 0)
+        {
+            let message =
+                format!("calculation \"{calculation}\": a parameter does not fit {bits} bits");
+            return error(ControlErrorKind::InvalidArgument, message);
+        }
+        let id = CalculationId(u32::try_from(position).unwrap_or(u32::MAX));
+        loaded.externs.crcs.set(id, bits, parameters);
+        Ok(())
+    }
+}

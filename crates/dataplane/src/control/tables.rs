@@ -1,0 +1,411 @@
+//! Table entries and default actions.
+
+use std::sync::Arc;
+
+use super::{
+    ControlErrorKind, Controlled, CounterValue, IdleTimeout, MatchField, MeterConfig, TableAction,
+    TableEntry, error,
+};
+use crate::{
+    TableId,
+    externs::meter::Meter,
+    limits,
+    match_action::{self, Choices, EntryAction, EntryIndex, EntryView, Profile, Slot, Table},
+    program::{
+        ActionInfo, TableInfo,
+        ir::{Matcher, MeterKind},
+    },
+    switch::{Loaded, Switch},
+};
+
+/// A table with what is known of it.
+pub(super) struct Target<'a> {
+    pub info: &'a TableInfo,
+    pub table: &'a mut Table,
+    actions: &'a [ActionInfo],
+    profile: Option<&'a mut Profile>,
+    meter: Option<MeterKind>,
+}
+
+impl Target<'_> {
+    pub(super) fn what(&self) -> String {
+        format!("table \"{}\"", self.info.name)
+    }
+
+    /// An entry's key and priority, checked.
+    fn key(&self, key: &[MatchField], priority: i32) -> Controlled<Vec<Matcher>> {
+        let what = self.what();
+        if self.info.has_priority() && priority <= 0 {
+            let message = format!("{what}: expected a priority above 0, found {priority}");
+            return error(ControlErrorKind::InvalidArgument, message);
+        }
+        if !self.info.has_priority() && priority != 0 {
+            let message = format!("{what} has no priorities, found {priority}");
+            return error(ControlErrorKind::InvalidArgument, message);
+        }
+        if self.info.key.is_empty() {
+            let message = format!("{what} has no key, so it has no entries");
+            return error(ControlErrorKind::InvalidArgument, message);
+        }
+        match_action::to_key(self.info, key)
+    }
+
+    fn writable(&self) -> Controlled {
+        if self.info.is_const {
+            let message = format!("{}: the program fixes its entries", self.what());
+            return error(ControlErrorKind::PermissionDenied, message);
+        }
+        Ok(())
+    }
+
+    fn counted(&self) -> Controlled {
+        if self.info.with_counters {
+            return Ok(());
+        }
+        let message = format!("{} has no direct counter", self.what());
+        error(ControlErrorKind::FailedPrecondition, message)
+    }
+
+    pub(super) fn metered(&self) -> Controlled<MeterKind> {
+        self.meter.map_or_else(
+            || {
+                let message = format!("{} has no direct meter", self.what());
+                error(ControlErrorKind::FailedPrecondition, message)
+            },
+            Ok,
+        )
+    }
+
+    /// A meter that fits the table.
+    fn meter(&self, config: Option<MeterConfig>) -> Controlled<Option<Box<Meter>>> {
+        let Some(config) = config else {
+            return Ok(None);
+        };
+        check_meter(&self.what(), self.metered()?, &config)?;
+        Ok(Some(Box::new(Meter::new(config))))
+    }
+
+    fn check_idle_timeout(&self, idle_timeout_ns: u64) -> Controlled {
+        if idle_timeout_ns == 0 || self.info.has_idle_timeout {
+            return Ok(());
+        }
+        let message = format!("{} has no idle timeouts", self.what());
+        error(ControlErrorKind::InvalidArgument, message)
+    }
+
+    /// What an entry, or the default action, is to run.
+    fn action(&self, action: &TableAction, is_default: bool) -> Controlled<EntryAction> {
+        let what = self.what();
+        let refuse = |message: String| error(ControlErrorKind::InvalidArgument, message);
+        let Some(profile) = &self.profile else {
+            return match action {
+                TableAction::Call(call) => {
+                    let call = match_action::to_call(self.info, self.actions, call)?;
+                    Ok(EntryAction::Call(call))
+                }
+                _ => refuse(format!("{what} has no action profile")),
+            };
+        };
+        match action {
+            TableAction::Call(call) if is_default => {
+                let call = match_action::to_call(self.info, self.actions, call)?;
+                Ok(EntryAction::Call(call))
+            }
+            TableAction::Call(_) => refuse(format!(
+                "{what}: expected a member or a group of its action profile, found an action"
+            )),
+            TableAction::Member(id) => Ok(EntryAction::Member(profile.handle(*id)?)),
+            _ if !self.info.has_selector => {
+                refuse(format!("{what}: its action profile has no groups"))
+            }
+            TableAction::Group(id) => {
+                profile.check_group(*id)?;
+                Ok(EntryAction::Group(*id))
+            }
+            TableAction::OneShot(calls) => {
+                if calls.iter().any(|call| call.weight == 0) {
+                    return refuse(format!("{what}: an action of a group has the weight 0"));
+                }
+                let calls: Controlled<Vec<_>> = calls
+                    .iter()
+                    .map(|weighted| {
+                        let call = match_action::to_call(self.info, self.actions, &weighted.call)?;
+                        Ok((weighted.weight, call))
+                    })
+                    .collect();
+                Ok(EntryAction::OneShot(Arc::new(Choices::new(calls?))))
+            }
+        }
+    }
+
+    /// Entries no longer run one thing, but another.
+    fn count_uses(&mut self, old: Option<&EntryAction>, new: Option<&EntryAction>) {
+        if let Some(profile) = &mut self.profile {
+            if let Some(new) = new {
+                profile.count_use(new, 1);
+            }
+            if let Some(old) = old {
+                profile.count_use(old, -1);
+            }
+        }
+    }
+
+    pub(super) fn find(&self, key: &[MatchField], priority: i32) -> Controlled<EntryIndex> {
+        let key = self.key(key, priority)?;
+        self.table
+            .find(&key, priority)
+            .ok_or_else(|| self.table.not_found(self.info))
+    }
+}
+
+/// Whether rates are those of a two-rate marker.
+pub(super) fn check_meter(what: &str, kind: MeterKind, config: &MeterConfig) -> Controlled {
+    if kind.rates > 1 && config.peak_rate < config.committed_rate {
+        let message = format!(
+            "{what}: the peak rate {} is below the committed rate {}",
+            config.peak_rate, config.committed_rate
+        );
+        return error(ControlErrorKind::InvalidArgument, message);
+    }
+    Ok(())
+}
+
+/// What P4Runtime calls. Each call is atomic and takes effect between two passes.
+impl Switch {
+    pub(super) fn target(&mut self, id: TableId) -> Controlled<Target<'_>> {
+        let Loaded {
+            program, tables, ..
+        } = self.loaded_mut()?;
+        let info = program.tables.get(id.index());
+        let state = info.and_then(|info| tables.table_mut(id, info.action_profile));
+        match (info, state) {
+            (Some(info), Some((table, profile))) => Ok(Target {
+                info,
+                table,
+                actions: &program.actions,
+                profile,
+                meter: program.ir.table_nodes[id.index()]
+                    .meter
+                    .as_ref()
+                    .map(|meter| meter.kind),
+            }),
+            _ => error(
+                ControlErrorKind::NotFound,
+                format!("no table {}", id.index()),
+            ),
+        }
+    }
+
+    fn table_view(&self, id: TableId) -> Option<(&TableInfo, &Table, EntryView<'_>)> {
+        let loaded = self.loaded.as_deref()?;
+        let info = loaded.program.tables.get(id.index())?;
+        let view = EntryView {
+            actions: &loaded.program.actions,
+            profile: info
+                .action_profile
+                .and_then(|profile| loaded.tables.profile(profile)),
+            now: self.now,
+        };
+        Some((info, loaded.tables.table(id)?, view))
+    }
+
+    /// Adds an entry. Its direct counter starts with the value given, its meter with full
+    /// buckets; the idle timeout begins now.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where key, priority, action or arguments do not fit the table,
+    /// `AlreadyExists`, `ResourceExhausted`, `PermissionDenied` where the program fixes the
+    /// entries, `NotFound` for the table, or for a member or group,
+    /// `FailedPrecondition` for a meter where the table has none.
+    pub fn insert_entry(&mut self, table: TableId, entry: TableEntry) -> Controlled {
+        let now = self.now;
+        let mut target = self.target(table)?;
+        target.writable()?;
+        target.check_idle_timeout(entry.idle_timeout_ns)?;
+        let action = target.action(&entry.action, false)?;
+        let slot = Slot {
+            key: target.key(&entry.key, entry.priority)?,
+            priority: entry.priority,
+            action: action.clone(),
+            is_const: false,
+            counter: entry.counter,
+            meter: target.meter(entry.meter)?,
+            idle_timeout_ns: entry.idle_timeout_ns,
+            last_hit: now,
+            is_idle: false,
+        };
+        target.table.insert(target.info, slot)?;
+        target.count_uses(None, Some(&action));
+        Ok(())
+    }
+
+    /// Replaces the action, the idle timeout and, where one is given, the meter of an entry; its
+    /// direct counter goes on, the idle timeout begins anew.
+    ///
+    /// # Errors
+    /// As [`Switch::insert_entry`], and `NotFound` for the entry.
+    pub fn modify_entry(&mut self, table: TableId, entry: TableEntry) -> Controlled {
+        let now = self.now;
+        let mut target = self.target(table)?;
+        target.writable()?;
+        target.check_idle_timeout(entry.idle_timeout_ns)?;
+        let key = target.key(&entry.key, entry.priority)?;
+        let action = target.action(&entry.action, false)?;
+        let meter = target.meter(entry.meter)?;
+        let slot = target.table.changeable(target.info, &key, entry.priority)?;
+        let old = std::mem::replace(&mut slot.action, action.clone());
+        if meter.is_some() {
+            slot.meter = meter;
+        }
+        slot.idle_timeout_ns = entry.idle_timeout_ns;
+        slot.last_hit = now;
+        slot.is_idle = false;
+        target.table.watch(now, entry.idle_timeout_ns);
+        target.count_uses(Some(&old), Some(&action));
+        Ok(())
+    }
+
+    /// Takes an entry away.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, `NotFound`, `PermissionDenied` where the program fixes the entry.
+    pub fn delete_entry(
+        &mut self,
+        table: TableId,
+        key: &[MatchField],
+        priority: i32,
+    ) -> Controlled {
+        let mut target = self.target(table)?;
+        target.writable()?;
+        let key = target.key(key, priority)?;
+        let old = target.table.delete(target.info, &key, priority)?;
+        target.count_uses(old.as_ref(), None);
+        Ok(())
+    }
+
+    /// Every entry, those that the program gives too; none of a table that is not there.
+    pub fn entries(&self, table: TableId) -> Vec<TableEntry> {
+        let view = self.table_view(table);
+        view.map_or_else(Vec::new, |(info, table, view)| table.entries(&view, info))
+    }
+
+    /// How many entries there are.
+    pub fn entry_count(&self, table: TableId) -> usize {
+        self.table_view(table)
+            .map_or(0, |(_, table, _)| table.len())
+    }
+
+    /// One entry.
+    pub fn entry(&self, table: TableId, key: &[MatchField], priority: i32) -> Option<TableEntry> {
+        let (info, table, view) = self.table_view(table)?;
+        let key = match_action::to_key(info, key).ok()?;
+        table.entry(&view, info, table.find(&key, priority)?)
+    }
+
+    /// Sets what a miss runs; none goes back to the program's default action.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, `NotFound`, `PermissionDenied` where the program fixes it.
+    pub fn set_default_action(
+        &mut self,
+        table: TableId,
+        action: Option<TableAction>,
+    ) -> Controlled {
+        let mut target = self.target(table)?;
+        if target.info.is_default_const {
+            let message = format!("{}: the program fixes the default action", target.what());
+            return error(ControlErrorKind::PermissionDenied, message);
+        }
+        let action = match &action {
+            Some(action) => Some(target.action(action, true)?),
+            None => None,
+        };
+        let old = target.table.set_default(action.clone());
+        target.count_uses(old.as_ref(), action.as_ref());
+        Ok(())
+    }
+
+    /// What a miss runs.
+    pub fn default_action(&self, table: TableId) -> Option<TableAction> {
+        let (_, table, view) = self.table_view(table)?;
+        view.action(table.default_action()?)
+    }
+
+    /// The direct counter of an entry.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, `NotFound`, `FailedPrecondition` where the table has no counters.
+    pub fn direct_counter(
+        &self,
+        table: TableId,
+        key: &[MatchField],
+        priority: i32,
+    ) -> Controlled<CounterValue> {
+        self.loaded()?;
+        let Some((info, state, _)) = self.table_view(table) else {
+            return error(
+                ControlErrorKind::NotFound,
+                format!("no table {}", table.index()),
+            );
+        };
+        if !info.with_counters {
+            let message = format!("table \"{}\" has no direct counter", info.name);
+            return error(ControlErrorKind::FailedPrecondition, message);
+        }
+        match_action::to_key(info, key)?;
+        match self.entry(table, key, priority) {
+            Some(entry) => Ok(entry.counter),
+            None => Err(state.not_found(info)),
+        }
+    }
+
+    /// Writes the direct counter of an entry.
+    ///
+    /// # Errors
+    /// As [`Switch::direct_counter`].
+    pub fn set_direct_counter(
+        &mut self,
+        table: TableId,
+        key: &[MatchField],
+        priority: i32,
+        value: CounterValue,
+    ) -> Controlled {
+        let target = self.target(table)?;
+        target.counted()?;
+        let entry = target.find(key, priority)?;
+        if let Some(counter) = target.table.counter_mut(entry) {
+            *counter = value;
+        }
+        Ok(())
+    }
+
+    /// An entry that has become idle; [`Switch::handle_timeout`] finds them. Told once, and again
+    /// after a further hit.
+    pub fn poll_idle_timeout(&mut self) -> Option<IdleTimeout> {
+        self.idle_timeouts.pop_front()
+    }
+
+    pub(crate) fn sweep_idle_entries(&mut self) {
+        let Some(loaded) = self.loaded.as_deref_mut() else {
+            return;
+        };
+        let swept = loaded.tables.tables_mut().enumerate();
+        let idle: Vec<_> = swept
+            .flat_map(|(index, table)| {
+                let entries = table.sweep_idle(self.now);
+                entries.into_iter().map(move |entry| (index, entry))
+            })
+            .collect();
+        for (index, entry) in idle {
+            let table = TableId(u32::try_from(index).unwrap_or(u32::MAX));
+            let found = self.table_view(table);
+            let found = found.and_then(|(info, state, view)| state.entry(&view, info, entry));
+            let Some(entry) = found else { continue };
+            if self.idle_timeouts.len() < limits::IDLE_TIMEOUT_QUEUE_MAX {
+                self.idle_timeouts.push_back(IdleTimeout { table, entry });
+            } else {
+                self.counters.idle_timeouts_lost += 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Parser value sets.
+
+use super::{ControlErrorKind, Controlled, MatchField, error};
+use crate::{
+    ValueSetId,
+    externs::value_set::Member,
+    match_action::{number, prefix_mask},
+    switch::Switch,
+    value::{self, Int},
+};
+
+/// Each call is atomic and takes effect between two passes.
+impl Switch {
+    /// Replaces the members of a value set: one match a part of its key each. Ranges cannot be
+    /// had, as in BMv2.
+    ///
+    /// # Errors
+    /// `NotFound` for the set, `InvalidArgument` where a member does not fit its key,
+    /// `ResourceExhausted`.
+    pub fn set_value_set(&mut self, set: ValueSetId, members: Vec<Vec<MatchField>>) -> Controlled {
+        let loaded = self.loaded_mut()?;
+        let Some(declared) = loaded.program.ir.value_sets.get(set.index()) else {
+            return error(
+                ControlErrorKind::NotFound,
+                format!("no value set {}", set.index()),
+            );
+        };
+        let what = format!("value set \"{}\"", declared.name);
+        if members.len() > declared.max_size {
+            let message = format!(
+                "{what}: {} members, its size is {}",
+                members.len(),
+                declared.max_size
+            );
+            return error(ControlErrorKind::ResourceExhausted, message);
+        }
+        let members: Controlled<Vec<Member>> = members
+            .into_iter()
+            .map(|fields| member(&what, &declared.parts, fields))
+            .collect();
+        loaded.externs.value_sets.replace(set, members?);
+        Ok(())
+    }
+
+    /// The members of a value set, as they were written.
+    pub fn value_set(&self, set: ValueSetId) -> Vec<Vec<MatchField>> {
+        let loaded = self.loaded.as_deref();
+        loaded.map_or_else(Vec::new, |loaded| {
+            let members = loaded.externs.value_sets.members(set).iter();
+            members.map(|member| member.fields.clone()).collect()
+        })
+    }
+}
+
+fn member(what: &str, parts: &[u32], fields: Vec<MatchField>) -> Controlled<Member> {
+    if fields.len() != parts.len() {
+        let message = format!(
+            "{what}: expected {} match fields, found {}",
+            parts.len(),
+            fields.len()
+        );
+        return error(ControlErrorKind::InvalidArgument, message);
+    }
+    let (mut value, mut mask) = (Int::ZERO, Int::ZERO);
+    for (bits, field) in parts.iter().zip(&fields) {
+        let (part, part_mask) = masked(what, *bits, field)?;
+        value = (value << *bits as usize) | (part & &part_mask);
+        mask = (mask << *bits as usize) | part_mask;
+    }
+    Ok(Member {
+        value,
+        mask,
+        fields,
+    })
+}
+
+/// A part's value and the bits of it that count.
+fn masked(what: &str, bits: u32, field: &MatchField) -> Controlled<(Int, Int)> {
+    Ok(match field {
+        MatchField::Exact(value) | MatchField::Optional(Some(value)) => {
+            (number(what, value, bits)?, value::ones(bits))
+        }
+        MatchField::Optional(None) => (Int::ZERO, Int::ZERO),
+        MatchField::Ternary { value, mask } => {
+            (number(what, value, bits)?, number(what, mask, bits)?)
+        }
+        MatchField::Lpm { value, prefix_len } if *prefix_len <= bits => {
+            (number(what, value, bits)?, prefix_mask(bits, *prefix_len))
+        }
+        other => {
+            let message =
+                format!("{what}: expected a value, prefix or mask of {bits} bits, found {other:?}");
+            return error(ControlErrorKind::InvalidArgument, message);
+        }
+    })
+}
