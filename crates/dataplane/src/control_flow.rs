@@ -350,17 +350,26 @@ impl Pass<'_> {
         }
     }
 
-    /// Runs the primitives of an action; jumps go forward only, so it ends.
+    /// Runs the primitives of an action; it ends because rounds of loops are counted.
     fn action(&mut self, action: ActionId) {
         let ir = self.ir;
         let primitives = &ir.actions[action.index()].primitives;
         let mut position = 0;
+        let mut rounds = 0;
         while let Some(primitive) = primitives.get(position) {
             let lines = &ir.actions[action.index()].lines;
             self.tracer.set_line(|| lines.get(position)?.clone());
             match self.step(primitive) {
                 Flow::Next => position += 1,
-                Flow::Jump(target) => position = target,
+                Flow::Jump(target) => {
+                    rounds += u32::from(target <= position);
+                    if rounds > crate::limits::LOOP_ROUNDS_MAX {
+                        self.failed = Some(DropReason::LoopLimit);
+                        self.exited = true;
+                        return;
+                    }
+                    position = target;
+                }
                 Flow::Stop => return,
             }
         }

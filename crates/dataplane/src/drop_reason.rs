@@ -64,6 +64,8 @@ drop_reasons! {
     ResubmitLimit => "resubmit_limit",
     /// Too many generations of clones.
     CloneLimit => "clone_limit",
+    /// Too many rounds of the loops of one action.
+    LoopLimit => "loop_limit",
     /// An `assert` of the program did not hold.
     AssertionFailed => "assertion_failed",
     /// An `assume` of the program did not hold.

@@ -33,6 +33,10 @@ pub const CLONE_GENERATIONS_MAX: u32 = 65_536;
 /// consumes nothing would otherwise never end. Beyond it the error is `ParserTimeout`.
 pub const PARSER_STEPS_MAX: u32 = 4_096;
 
+/// Rounds of the loops in one run of an action: a few for each byte of the longest frame would be
+/// more than a program needs, and one that does not end must not stop the switch.
+pub const LOOP_ROUNDS_MAX: u32 = 65_536;
+
 /// Replicas of a multicast group: two groups of 4,096 viewers joined.
 pub const REPLICAS_PER_GROUP_MAX: usize = 8_192;
 

@@ -172,15 +172,18 @@ fn a_control_that_comes_back_to_a_node_is_refused() {
 }
 
 #[test]
-fn jumps_go_forward() {
+fn jumps_stay_in_the_action() {
     let mut b = Builder::new();
     b.call(
         INGRESS,
         "in",
-        &[prim("no_op", &[]), prim("_jump", &[hex(1)])],
+        &[prim("no_op", &[]), prim("_jump", &[hex(3)])],
         None,
     );
-    refused(&b, &["primitive 1 \"_jump\"", "expected a jump forward"]);
+    refused(
+        &b,
+        &["primitive 1 \"_jump\"", "expected a jump to at most 2"],
+    );
     let mut b = Builder::new();
     b.call(
         INGRESS,
@@ -203,6 +206,34 @@ fn jumps_go_forward() {
         brief(&exchange(&mut switch, 0, 0, &[1, 0, 0, 0])),
         [(2, vec![1, 5, 0, 0])]
     );
+}
+
+#[test]
+fn a_loop_in_an_action_ends_with_its_condition_or_at_the_limit() {
+    let mut b = Builder::new();
+    let counted_down = assign("pkt.kind", op("-", field("pkt.kind"), hex(1)));
+    b.call(
+        INGRESS,
+        "in",
+        &[
+            output_to(1),
+            prim("_jump_if_zero", &[field("pkt.kind"), hex(5)]),
+            counted_down,
+            assign("pkt.left", op("+", field("pkt.left"), hex(2))),
+            prim("_jump", &[hex(1)]),
+            prim("_jump_if_zero", &[field("pkt.left"), hex(5)]),
+        ],
+        None,
+    );
+    b.start(INGRESS, "in");
+    let mut switch = b.switch(dataplane::SwitchConfig::default());
+    assert_eq!(
+        brief(&exchange(&mut switch, 0, 0, &[3, 1, 0, 0])),
+        [(1, vec![0, 7, 0, 0])]
+    );
+    assert_eq!(brief(&exchange(&mut switch, 0, 0, &[0; 4])), []);
+    let limit = dataplane::DropReason::LoopLimit;
+    assert_eq!(switch.counters().dropped(limit), 1);
 }
 
 #[test]

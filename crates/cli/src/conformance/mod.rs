@@ -40,6 +40,8 @@ pub struct Sample {
     pub name: String,
     pub path: PathBuf,
     pub check: Check,
+    /// Compiled with `--emit-externs`.
+    pub emit_externs: bool,
 }
 
 impl Sample {
@@ -49,6 +51,7 @@ impl Sample {
             name: name.to_owned(),
             path: root.join(below_root),
             check,
+            emit_externs: false,
         }
     }
 }

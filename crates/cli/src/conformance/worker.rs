@@ -34,12 +34,17 @@ fn message(panic: &(dyn std::any::Any + Send)) -> String {
 }
 
 fn judge(sample: &Sample) -> Verdict {
+    let options = Options {
+        emit_externs: sample.emit_externs,
+        optimise: true,
+        ..Options::default()
+    };
     match &sample.check {
-        Check::Accepted => match compile(&sample.path) {
+        Check::Accepted => match compile(&sample.path, &options) {
             Ok(_) => Verdict::Passed,
             Err(message) => Verdict::Failed(message),
         },
-        Check::Refused { errors } => match diagnostics(&sample.path) {
+        Check::Refused { errors } => match diagnostics(&sample.path, &options) {
             Ok((true, _)) => Verdict::Failed("accepted".to_owned()),
             Ok((false, ours)) => Verdict::Refused {
                 place: errors
@@ -49,15 +54,15 @@ fn judge(sample: &Sample) -> Verdict {
             },
             Err(message) => Verdict::Failed(message),
         },
-        Check::Packets { program } => packets(program, &sample.path),
+        Check::Packets { program } => packets((program, &sample.path), &options),
     }
 }
 
-fn packets(program: &Path, test: &Path) -> Verdict {
+fn packets((program, test): (&Path, &Path), options: &Options) -> Verdict {
     let commands = std::fs::read_to_string(test)
         .map_err(|error| error.to_string())
         .and_then(|text| stf::parse(&text).map_err(|error| error.to_string()));
-    let loaded = stf::load(program, &Options::default()).map_err(|error| error.to_string());
+    let loaded = stf::load(program, options).map_err(|error| error.to_string());
     let outcome = match (commands, loaded) {
         (Ok(commands), Ok(program)) => stf::run(program, &commands, None),
         (Err(error), _) | (_, Err(error)) => return Verdict::Failed(error),
@@ -77,17 +82,17 @@ fn packets(program: &Path, test: &Path) -> Verdict {
 }
 
 /// Whether the program compiles, and what the compiler says.
-fn diagnostics(path: &Path) -> Result<(bool, Vec<Diagnostic>), String> {
+fn diagnostics(path: &Path, options: &Options) -> Result<(bool, Vec<Diagnostic>), String> {
     let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
     let text = String::from_utf8(bytes).map_err(|error| error.to_string())?;
     let provider = |path: &str| std::fs::read_to_string(path).ok();
     let name = path.display().to_string();
-    let output = p4_compiler::compile(&name, &text, &provider, &Options::default());
+    let output = p4_compiler::compile(&name, &text, &provider, options);
     Ok((output.bmv2_json.is_some(), output.diagnostics))
 }
 
-fn compile(path: &Path) -> Result<(), String> {
-    match diagnostics(path)? {
+fn compile(path: &Path, options: &Options) -> Result<(), String> {
+    match diagnostics(path, options)? {
         (true, _) => Ok(()),
         (false, ours) => Err(first_error(&ours)),
     }

@@ -36,6 +36,7 @@ use crate::source::{SourceMap, Span};
 use crate::types::Type;
 use control::Node;
 use copy::CopyOut;
+pub use expression::has_call;
 pub use extern_object::ExternObject;
 use place::{Place, parameter, plain_hex};
 

@@ -3,7 +3,8 @@
 use super::Type;
 use super::check::{Checker, Place};
 use super::scope::Symbol;
-use crate::ir::{Callee, Expr, ExprKind, Statement, StatementKind};
+use crate::ir::{Callee, Direction, Expr, ExprKind, Statement, StatementKind, Var};
+use crate::lower::has_call;
 use crate::source::Span;
 use crate::syntax::ast;
 
@@ -91,12 +92,69 @@ impl Checker<'_> {
         if !self.check_writable(&place) || place.ty.is_poison() {
             return None;
         }
-        let value = match op {
-            Some(op) => self.binary(op, place.clone(), value, left.span.to(right.span)),
-            None => value,
+        let Some(op) = op else {
+            let value = self.coerce(value, &place.ty.clone());
+            return Some(StatementKind::Assign(place, value));
         };
+        let mut statements = Vec::new();
+        let place = self.hold_indices(place, &mut statements);
+        let span = left.span.to(right.span);
+        let value = self.binary(op, place.clone(), value, span);
         let value = self.coerce(value, &place.ty.clone());
-        Some(StatementKind::Assign(place, value))
+        let assignment = StatementKind::Assign(place, value);
+        if statements.is_empty() {
+            return Some(assignment);
+        }
+        statements.push(Statement {
+            kind: assignment,
+            span,
+        });
+        Some(StatementKind::Block(statements))
+    }
+
+    /// `a[f()] += 1` reads and writes one element: an index that calls something goes to a
+    /// variable first.
+    fn hold_indices(&mut self, place: Expr, declared: &mut Vec<Statement>) -> Expr {
+        let kind = match place.kind {
+            ExprKind::Field(inner, index) => {
+                ExprKind::Field(Box::new(self.hold_indices(*inner, declared)), index)
+            }
+            ExprKind::Slice(inner, high, low) => {
+                ExprKind::Slice(Box::new(self.hold_indices(*inner, declared)), high, low)
+            }
+            ExprKind::Index(inner, index) => {
+                let inner = self.hold_indices(*inner, declared);
+                let index = match has_call(&index) {
+                    true => self.hold(*index, declared),
+                    false => *index,
+                };
+                ExprKind::Index(Box::new(inner), Box::new(index))
+            }
+            other => other,
+        };
+        Expr { kind, ..place }
+    }
+
+    fn hold(&mut self, value: Expr, declared: &mut Vec<Statement>) -> Expr {
+        let (ty, span) = (value.ty.clone(), value.span);
+        let id = self.new_var(Var {
+            name: "index".into(),
+            ty: ty.clone(),
+            direction: Direction::None,
+            is_parameter: false,
+            default: None,
+            annotations: Vec::new(),
+            span,
+        });
+        declared.push(Statement {
+            kind: StatementKind::Declare(id, Some(value)),
+            span,
+        });
+        Expr {
+            kind: ExprKind::Var(id),
+            ty,
+            span,
+        }
     }
 
     fn call_statement(&mut self, call: &ast::Expr) -> Option<Expr> {

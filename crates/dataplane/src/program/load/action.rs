@@ -21,7 +21,6 @@ struct Call<'l, 'a> {
     loader: &'l Loader<'a>,
     context: &'l Context,
     json: &'l JsonPrimitive,
-    position: usize,
     primitives: usize,
 }
 
@@ -80,7 +79,6 @@ impl Loader<'_> {
                 loader: self,
                 context: &context,
                 json,
-                position,
                 primitives: primitives.len(),
             };
             out.push(call.load()?);
@@ -488,12 +486,12 @@ impl Call<'_, '_> {
         })
     }
 
-    /// Jumps go forward only, so that every action ends.
+    /// Within the action or to its end; a jump back is a loop, whose rounds are counted.
     fn jump_target(&self, index: usize) -> Load<usize> {
         let target = constant_u32(self.context, self.param(index)?)? as usize;
-        if target <= self.position || target > self.primitives {
+        if target > self.primitives {
             return self.context.fail(format!(
-                "expected a jump forward to at most {}, found {target}",
+                "expected a jump to at most {}, found {target}",
                 self.primitives
             ));
         }
