@@ -74,7 +74,7 @@ pub struct Args {
 }
 
 /// Commands that work on files alone: the options that name a switch are not in their help.
-const OFFLINE: &[&str] = &["compile", "check", "stf", "conformance"];
+const OFFLINE: &[&str] = &["compile", "check", "explain", "stf", "conformance"];
 
 impl Args {
     /// The command line that this process was started with; exits where it is none.
@@ -139,6 +139,14 @@ pub enum Command {
         programs: Vec<PathBuf>,
         #[command(flatten)]
         compiler: CompilerArgs,
+    },
+    /// Explain a code of the compiler, with a wrong and a right example.
+    #[command(
+        after_help = "Examples:\n  reprise explain E0301\n  reprise explain      # all codes"
+    )]
+    Explain {
+        /// The code; left out: all of them, with a line each.
+        code: Option<String>,
     },
     /// Run a packet test (STF, p4c's format) on a switch in this process.
     #[command(

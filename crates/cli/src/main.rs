@@ -49,6 +49,7 @@ fn run(args: Args) -> Result<(), Failure> {
         Command::Check { programs, compiler } => {
             commands::program::check(global, &programs, &compiler)
         }
+        Command::Explain { code } => commands::explain::run(global, code.as_deref()),
         Command::Stf {
             program,
             test,

@@ -3,6 +3,7 @@
 pub mod address;
 pub mod apply;
 pub mod conformance;
+pub mod explain;
 pub mod group;
 pub mod pipeline;
 pub mod program;

@@ -231,6 +231,20 @@ impl Checker<'_> {
             }
             return Some(found);
         }
+        if let [only] = overloads
+            && let Some(name) = arguments
+                .iter()
+                .filter_map(|argument| argument.name.as_ref())
+                .find(|name| !only.parameters.iter().any(|known| known.name == name.name))
+        {
+            let names = only.parameters.iter().map(|known| &*known.name);
+            let similar = super::scope::nearest(&name.name, names);
+            let message = format!("`{}` has no parameter `{}`", only.name, name.name);
+            self.sink
+                .error("E0417", name.span, message)
+                .did_you_mean(name.span, similar);
+            return None;
+        }
         let counts: Vec<String> = overloads
             .iter()
             .map(|signature| signature.parameters.len().to_string())
