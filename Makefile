@@ -60,8 +60,9 @@ thesis: packages .venv/stamp build ## the thesis' experiment whole, beside its f
 
 test: setup lint test-generated test-rust test-e2e test-finsy ## every test, and lint
 
-lint: toolchain .venv/stamp ## formatting and lints of Rust and Python
+lint: toolchain .venv/stamp ## formatting and lints of Rust, P4 and Python
 	cargo fmt --all --check
+	cargo run --locked --quiet -p reprise -- fmt --check p4/*.p4 p4/*/*.p4
 	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .

@@ -10,9 +10,9 @@
 #include "lib/verdict.p4"
 
 struct metadata_t {
-    verdict_t     verdict;
+    verdict_t verdict;
     mac_address_t own_mac;
-    group_t       group;
+    group_t group;
 }
 
 #include "lib/header_parser.p4"
@@ -21,8 +21,11 @@ struct metadata_t {
 #include "lib/presenter.p4"
 #include "lib/viewer_address.p4"
 
-control SfuIngress(inout headers_t hdr, inout metadata_t meta,
-                   inout standard_metadata_t standard_metadata) {
+control SfuIngress(
+    inout headers_t hdr,
+    inout metadata_t meta,
+    inout standard_metadata_t standard_metadata
+) {
     Arrival() arrival;
     StreamLookup() stream_lookup;
     VerdictCount() verdict_count;
@@ -49,8 +52,11 @@ control SfuIngress(inout headers_t hdr, inout metadata_t meta,
     }
 }
 
-control SfuEgress(inout headers_t hdr, inout metadata_t meta,
-                  inout standard_metadata_t standard_metadata) {
+control SfuEgress(
+    inout headers_t hdr,
+    inout metadata_t meta,
+    inout standard_metadata_t standard_metadata
+) {
     ViewerAddress() viewer_address;
 
     apply {
@@ -60,5 +66,11 @@ control SfuEgress(inout headers_t hdr, inout metadata_t meta,
     }
 }
 
-V1Switch(HeaderParser(), HeaderVerification(), SfuIngress(), SfuEgress(), NoComputation(),
-         HeaderDeparser()) main;
+V1Switch(
+    HeaderParser(),
+    HeaderVerification(),
+    SfuIngress(),
+    SfuEgress(),
+    NoComputation(),
+    HeaderDeparser()
+) main;

@@ -18,14 +18,14 @@ const bit<32> MIRROR_SESSION = 100;
 const bit<8> SERVED_FIELDS = 1;
 
 struct metadata_t {
-    verdict_t     verdict;
+    verdict_t verdict;
     mac_address_t own_mac;
     @field_list(1) group_t group;
-    @field_list(1) bit<32> base;         // first slot of the group's block
-    @field_list(1) bit<32> count;        // viewers in the block; 0: not a served packet
-    @field_list(1) bit<32> viewer_idx;   // the viewer that this pass serves
+    @field_list(1) bit<32> base; // first slot of the group's block
+    @field_list(1) bit<32> count; // viewers in the block; 0: not a served packet
+    @field_list(1) bit<32> viewer_idx; // the viewer that this pass serves
     @field_list(1) bit<32> viewer_id;
-    @field_list(1) port_t  arrival_port;
+    @field_list(1) port_t arrival_port;
 }
 
 #include "lib/header_parser.p4"
@@ -34,8 +34,11 @@ struct metadata_t {
 #include "lib/presenter.p4"
 #include "lib/slot_pool.p4"
 
-control SfuIngress(inout headers_t hdr, inout metadata_t meta,
-                   inout standard_metadata_t standard_metadata) {
+control SfuIngress(
+    inout headers_t hdr,
+    inout metadata_t meta,
+    inout standard_metadata_t standard_metadata
+) {
     Arrival() arrival;
     PresenterLookup() presenter_lookup;
     GroupBlock() group_block;
@@ -74,24 +77,33 @@ control SfuIngress(inout headers_t hdr, inout metadata_t meta,
     }
 }
 
-control SfuEgress(inout headers_t hdr, inout metadata_t meta,
-                  inout standard_metadata_t standard_metadata) {
+control SfuEgress(
+    inout headers_t hdr,
+    inout metadata_t meta,
+    inout standard_metadata_t standard_metadata
+) {
     counter(MAX_VIEWERS, CounterType.packets_and_bytes) viewer_copies;
 
     apply {
         if (meta.count != 0) {
             if (standard_metadata.instance_type == INSTANCE_EGRESS_CLONE) {
-                viewer_copies.count(meta.viewer_id);           // a copy on its way out
+                viewer_copies.count(meta.viewer_id); // a copy on its way out
             } else if (meta.viewer_idx + 1 < meta.count) {
                 clone_preserving_field_list(CloneType.E2E, MIRROR_SESSION, SERVED_FIELDS);
                 recirculate_preserving_field_list(SERVED_FIELDS);
                 meta.viewer_idx = meta.viewer_idx + 1;
             } else {
-                viewer_copies.count(meta.viewer_id);           // the original is the last copy
+                viewer_copies.count(meta.viewer_id); // the original is the last copy
             }
         }
     }
 }
 
-V1Switch(HeaderParser(), HeaderVerification(), SfuIngress(), SfuEgress(), NoComputation(),
-         HeaderDeparser()) main;
+V1Switch(
+    HeaderParser(),
+    HeaderVerification(),
+    SfuIngress(),
+    SfuEgress(),
+    NoComputation(),
+    HeaderDeparser()
+) main;

@@ -18,9 +18,9 @@ error {
 extern packet_in {
     /// Reads a header of fixed size and makes it valid.
     void extract<T>(out T hdr);
-    /// Reads a header with a varbit field of so many bits.
-    void extract<T>(out T variableSizeHeader,
-                    in bit<32> variableFieldSizeInBits);
+    /// Reads a header with one varbit field; that one has so many bits, which must be a multiple
+    /// of 8.
+    void extract<T>(out T variableSizeHeader, in bit<32> variableFieldSizeInBits);
     /// Reads without moving on.
     T lookahead<T>();
     /// Moves on by so many bits.
@@ -39,7 +39,7 @@ extern packet_out {
 extern void verify(in bool check, in error toSignal);
 
 @noWarn("unused")
-action NoAction() {}
+action NoAction() { }
 
 match_kind {
     exact,

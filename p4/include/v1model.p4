@@ -169,13 +169,28 @@ extern Checksum16 {
 
 /* In the VerifyChecksum control: a mismatch sets checksum_error. */
 extern void verify_checksum<T, O>(in bool condition, in T data, in O checksum, HashAlgorithm algo);
-extern void verify_checksum_with_payload<T, O>(in bool condition, in T data, in O checksum, HashAlgorithm algo);
+extern void verify_checksum_with_payload<T, O>(
+    in bool condition,
+    in T data,
+    in O checksum,
+    HashAlgorithm algo
+);
 
 /* In the ComputeChecksum control. */
 @pure
-extern void update_checksum<T, O>(in bool condition, in T data, inout O checksum, HashAlgorithm algo);
+extern void update_checksum<T, O>(
+    in bool condition,
+    in T data,
+    inout O checksum,
+    HashAlgorithm algo
+);
 @noSideEffects
-extern void update_checksum_with_payload<T, O>(in bool condition, in T data, inout O checksum, HashAlgorithm algo);
+extern void update_checksum_with_payload<T, O>(
+    in bool condition,
+    in T data,
+    inout O checksum,
+    HashAlgorithm algo
+);
 
 /* The second packets. What is kept of the user metadata: the fields under @field_list(index). */
 extern void clone(in CloneType type, in bit<32> session);
@@ -199,10 +214,12 @@ extern void assume(in bool check);
 extern void log_msg(string msg);
 extern void log_msg<T>(string msg, in T data);
 
-parser Parser<H, M>(packet_in b,
-                    out H parsedHdr,
-                    inout M meta,
-                    inout standard_metadata_t standard_metadata);
+parser Parser<H, M>(
+    packet_in b,
+    out H parsedHdr,
+    inout M meta,
+    inout standard_metadata_t standard_metadata
+);
 control VerifyChecksum<H, M>(inout H hdr, inout M meta);
 @pipeline
 control Ingress<H, M>(inout H hdr, inout M meta, inout standard_metadata_t standard_metadata);
@@ -212,11 +229,18 @@ control ComputeChecksum<H, M>(inout H hdr, inout M meta);
 @deparser
 control Deparser<H>(packet_out b, in H hdr);
 
-package V1Switch<H, M>(Parser<H, M> p,
-                       VerifyChecksum<H, M> vr,
-                       Ingress<H, M> ig,
-                       Egress<H, M> eg,
-                       ComputeChecksum<H, M> ck,
-                       Deparser<H> dep);
+package V1Switch<H, M>(
+    Parser<H,
+    M> p,
+    VerifyChecksum<H,
+    M> vr,
+    Ingress<H,
+    M> ig,
+    Egress<H,
+    M> eg,
+    ComputeChecksum<H,
+    M> ck,
+    Deparser<H> dep
+);
 
 #endif

@@ -10,8 +10,12 @@
 #include "verdict.p4"
 
 // Reads `verdict` and `own_mac`; writes headers and egress_spec where it answers.
-control Answer(inout headers_t hdr, inout verdict_t verdict, inout mac_address_t own_mac,
-               inout standard_metadata_t standard_metadata) {
+control Answer(
+    inout headers_t hdr,
+    inout verdict_t verdict,
+    inout mac_address_t own_mac,
+    inout standard_metadata_t standard_metadata
+) {
     // RFC 826, "Packet Reception"
     action answer_arp_request() {
         hdr.ethernet.dst_addr = hdr.arp.sender_hardware_addr;
@@ -33,11 +37,15 @@ control Answer(inout headers_t hdr, inout verdict_t verdict, inout mac_address_t
         ipv4_address_t own_address = hdr.ipv4.dst_addr;
         hdr.ipv4.dst_addr = hdr.ipv4.src_addr;
         hdr.ipv4.src_addr = own_address;
-        hdr.ipv4.header_checksum = updated_checksum(hdr.ipv4.header_checksum,
-            word_delta(hdr.ipv4.ttl ++ hdr.ipv4.protocol, DEFAULT_TTL ++ hdr.ipv4.protocol));
+        hdr.ipv4.header_checksum = updated_checksum(
+            hdr.ipv4.header_checksum,
+            word_delta(hdr.ipv4.ttl ++ hdr.ipv4.protocol, DEFAULT_TTL ++ hdr.ipv4.protocol)
+        );
         hdr.ipv4.ttl = DEFAULT_TTL;
-        hdr.icmp.checksum = updated_checksum(hdr.icmp.checksum,
-            word_delta(hdr.icmp.type ++ hdr.icmp.code, 16w0));
+        hdr.icmp.checksum = updated_checksum(
+            hdr.icmp.checksum,
+            word_delta(hdr.icmp.type ++ hdr.icmp.code, 16w0)
+        );
         hdr.icmp.type = 0;
         standard_metadata.egress_spec = standard_metadata.ingress_port;
     }

@@ -8,12 +8,15 @@
 #include "headers.p4"
 #include "verdict.p4"
 
-
 // Reads the headers, ingress_port, packet_length, parser_error and checksum_error. Writes
 // `verdict` (SERVE says only: a whole UDP packet for the SFU, TTL above 1) and `own_mac`, the
 // SFU's MAC on this port, where the packet is for it.
-control Arrival(inout headers_t hdr, inout verdict_t verdict, inout mac_address_t own_mac,
-                inout standard_metadata_t standard_metadata) {
+control Arrival(
+    inout headers_t hdr,
+    inout verdict_t verdict,
+    inout mac_address_t own_mac,
+    inout standard_metadata_t standard_metadata
+) {
     ipv4_address_t address = 0;
     bool addressed = false;
 
@@ -45,9 +48,13 @@ control Arrival(inout headers_t hdr, inout verdict_t verdict, inout mac_address_
             verdict = verdict_t.DROP_TRUNCATED;
         } else if (hdr.arp.isValid()) {
             verdict = verdict_t.DROP_ARP;
-            if (addressed && hdr.arp.hardware_type == ARP_HARDWARE_ETHERNET
+            if (
+                addressed
+                && hdr.arp.hardware_type == ARP_HARDWARE_ETHERNET
                 && hdr.arp.protocol_type == ETHER_TYPE_IPV4
-                && hdr.arp.hardware_len == 6 && hdr.arp.protocol_len == 4) {
+                && hdr.arp.hardware_len == 6
+                && hdr.arp.protocol_len == 4
+            ) {
                 if (hdr.arp.operation == ARP_REQUEST) {
                     verdict = verdict_t.ANSWER_ARP;
                 } else if (hdr.arp.operation == ARP_REPLY && hdr.ethernet.dst_addr == own_mac) {
@@ -56,10 +63,13 @@ control Arrival(inout headers_t hdr, inout verdict_t verdict, inout mac_address_
             }
         } else if (!hdr.ipv4.isValid()) {
             verdict = verdict_t.DROP_NOT_IPV4;
-        } else if (hdr.ipv4.version != 4 || hdr.ipv4.ihl < 5
-                   || hdr.ipv4.total_length < (bit<16>) hdr.ipv4.ihl * 4
-                   || standard_metadata.packet_length
-                      < ETHERNET_LEN_BYTES + (bit<32>) hdr.ipv4.total_length) {
+        } else if (
+            hdr.ipv4.version != 4
+            || hdr.ipv4.ihl < 5
+            || hdr.ipv4.total_length < (bit<16>) hdr.ipv4.ihl * 4
+            || standard_metadata.packet_length
+                < ETHERNET_LEN_BYTES + (bit<32>) hdr.ipv4.total_length
+        ) {
             verdict = verdict_t.DROP_MALFORMED_IPV4;
         } else if (!addressed || hdr.ethernet.dst_addr != own_mac) {
             verdict = verdict_t.DROP_NOT_FOR_US;
@@ -69,13 +79,19 @@ control Arrival(inout headers_t hdr, inout verdict_t verdict, inout mac_address_
             verdict = verdict_t.DROP_IPV4_CHECKSUM;
         } else if (hdr.ipv4.more_fragments == 1 || hdr.ipv4.fragment_offset != 0) {
             verdict = verdict_t.DROP_FRAGMENT;
-        } else if (hdr.icmp.isValid() && hdr.icmp.type == ICMP_ECHO_REQUEST && hdr.icmp.code == 0
-                   && hdr.ipv4.total_length >= IPV4_LEN_BYTES + 4) {
+        } else if (
+            hdr.icmp.isValid()
+            && hdr.icmp.type == ICMP_ECHO_REQUEST
+            && hdr.icmp.code == 0
+            && hdr.ipv4.total_length >= IPV4_LEN_BYTES + 4
+        ) {
             verdict = verdict_t.ANSWER_ECHO;
         } else if (!hdr.udp.isValid()) {
             verdict = verdict_t.DROP_NOT_UDP;
-        } else if (hdr.udp.length < UDP_LEN_BYTES
-                   || hdr.udp.length > hdr.ipv4.total_length - IPV4_LEN_BYTES) {
+        } else if (
+            hdr.udp.length < UDP_LEN_BYTES
+            || hdr.udp.length > hdr.ipv4.total_length - IPV4_LEN_BYTES
+        ) {
             verdict = verdict_t.DROP_UDP_LENGTH;
         } else if (hdr.ipv4.ttl <= 1) {
             verdict = verdict_t.DROP_TTL_EXPIRED;

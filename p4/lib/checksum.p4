@@ -12,7 +12,8 @@ bit<32> word_delta(in bit<16> old_word, in bit<16> new_word) {
 }
 
 bit<32> address_delta(in ipv4_address_t old_addr, in ipv4_address_t new_addr) {
-    return word_delta(old_addr[31:16], new_addr[31:16]) + word_delta(old_addr[15:0], new_addr[15:0]);
+    return word_delta(old_addr[31:16], new_addr[31:16])
+        + word_delta(old_addr[15:0], new_addr[15:0]);
 }
 
 // Folding twice is enough: a delta and a checksum together stay below 2^24.
@@ -34,7 +35,9 @@ control TtlDecrement(inout ipv4_t ipv4) {
     apply {
         bit<8> ttl = ipv4.ttl - 1;
         ipv4.header_checksum = updated_checksum(
-            ipv4.header_checksum, word_delta(ipv4.ttl ++ ipv4.protocol, ttl ++ ipv4.protocol));
+            ipv4.header_checksum,
+            word_delta(ipv4.ttl ++ ipv4.protocol, ttl ++ ipv4.protocol)
+        );
         ipv4.ttl = ttl;
     }
 }

@@ -9,8 +9,12 @@
 
 // A frame from the controller starts with `packet_out`; what follows it is not looked at. Only a
 // whole IPv4 packet without options is parsed beyond the IPv4 header.
-parser HeaderParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
-                    inout standard_metadata_t standard_metadata) {
+parser HeaderParser(
+    packet_in packet,
+    out headers_t hdr,
+    inout metadata_t meta,
+    inout standard_metadata_t standard_metadata
+) {
     state start {
         transition select(standard_metadata.ingress_port) {
             CPU_PORT: parse_packet_out;
@@ -35,8 +39,13 @@ parser HeaderParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
     }
     state parse_ipv4 {
         packet.extract(hdr.ipv4);
-        transition select(hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.more_fragments,
-                          hdr.ipv4.fragment_offset, hdr.ipv4.protocol) {
+        transition select(
+            hdr.ipv4.version,
+            hdr.ipv4.ihl,
+            hdr.ipv4.more_fragments,
+            hdr.ipv4.fragment_offset,
+            hdr.ipv4.protocol
+        ) {
             (4, 5, 0, 0, PROTOCOL_UDP): parse_udp;
             (4, 5, 0, 0, PROTOCOL_ICMP): parse_icmp;
             default: accept;
@@ -56,12 +65,26 @@ parser HeaderParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
 // looked at: it is dropped for its options.
 control HeaderVerification(inout headers_t hdr, inout metadata_t meta) {
     apply {
-        verify_checksum(hdr.ipv4.isValid() && hdr.ipv4.ihl == 5,
-            { hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.type_of_service, hdr.ipv4.total_length,
-              hdr.ipv4.identification, hdr.ipv4.reserved, hdr.ipv4.dont_fragment,
-              hdr.ipv4.more_fragments, hdr.ipv4.fragment_offset, hdr.ipv4.ttl, hdr.ipv4.protocol,
-              hdr.ipv4.src_addr, hdr.ipv4.dst_addr },
-            hdr.ipv4.header_checksum, HashAlgorithm.csum16);
+        verify_checksum(
+            hdr.ipv4.isValid() && hdr.ipv4.ihl == 5,
+            {
+                hdr.ipv4.version,
+                hdr.ipv4.ihl,
+                hdr.ipv4.type_of_service,
+                hdr.ipv4.total_length,
+                hdr.ipv4.identification,
+                hdr.ipv4.reserved,
+                hdr.ipv4.dont_fragment,
+                hdr.ipv4.more_fragments,
+                hdr.ipv4.fragment_offset,
+                hdr.ipv4.ttl,
+                hdr.ipv4.protocol,
+                hdr.ipv4.src_addr,
+                hdr.ipv4.dst_addr
+            },
+            hdr.ipv4.header_checksum,
+            HashAlgorithm.csum16
+        );
     }
 }
 

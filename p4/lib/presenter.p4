@@ -10,8 +10,12 @@
 
 // A presenter is its IPv4 address: one stream a host. Reads `verdict`; writes `group` and, where
 // nobody listens or another station uses the presenter's address, `verdict`.
-control PresenterLookup(inout headers_t hdr, inout verdict_t verdict, inout group_t group,
-                        inout standard_metadata_t standard_metadata) {
+control PresenterLookup(
+    inout headers_t hdr,
+    inout verdict_t verdict,
+    inout group_t group,
+    inout standard_metadata_t standard_metadata
+) {
     direct_counter(CounterType.packets_and_bytes) presenter_packets;
     mac_address_t presenter_mac = 0;
 
@@ -43,8 +47,12 @@ control PresenterLookup(inout headers_t hdr, inout verdict_t verdict, inout grou
 
 // A stream is its sender's IPv4 address and the UDP port it is sent to: a host may present
 // several, one for each camera or quality. Reads and writes what PresenterLookup does.
-control StreamLookup(inout headers_t hdr, inout verdict_t verdict, inout group_t group,
-                     inout standard_metadata_t standard_metadata) {
+control StreamLookup(
+    inout headers_t hdr,
+    inout verdict_t verdict,
+    inout group_t group,
+    inout standard_metadata_t standard_metadata
+) {
     direct_counter(CounterType.packets_and_bytes) stream_packets;
     mac_address_t presenter_mac = 0;
 

@@ -18,8 +18,12 @@ const bit<32> MAX_VIEWERS = 65536;
 
 // First pass: reads `group`; writes `base` and `count` and, where the group has no viewers,
 // `verdict`.
-control GroupBlock(inout group_t group, inout bit<32> base, inout bit<32> count,
-                   inout verdict_t verdict) {
+control GroupBlock(
+    inout group_t group,
+    inout bit<32> base,
+    inout bit<32> count,
+    inout verdict_t verdict
+) {
     // Written by the controller, index: group. (base, count); 0 is an empty group.
     register<bit<64>>(MAX_GROUPS) groups;
     bit<64> block = 0;
@@ -36,8 +40,12 @@ control GroupBlock(inout group_t group, inout bit<32> base, inout bit<32> count,
 
 // Every pass: addresses the packet to viewer `viewer_idx` of the block at `base`. Writes the
 // headers, both checksums and `viewer_id`, the viewer's place in the copies counter.
-control ViewerRewrite(inout headers_t hdr, inout bit<32> base, inout bit<32> viewer_idx,
-                      inout bit<32> viewer_id) {
+control ViewerRewrite(
+    inout headers_t hdr,
+    inout bit<32> base,
+    inout bit<32> viewer_idx,
+    inout bit<32> viewer_id
+) {
     // Written by the controller, index: slot.
     register<ipv4_address_t>(POOL_SLOTS) viewer_ips;
     register<mac_address_t>(POOL_SLOTS) viewer_macs;

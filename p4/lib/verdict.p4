@@ -8,24 +8,24 @@
 #include "headers.p4"
 
 enum bit<8> verdict_t {
-    SERVE                    = 0,   // a presenter's packet: one copy a viewer
-    ANSWER_ARP               = 1,   // an ARP request for the SFU's own address
-    ANSWER_ECHO              = 2,   // an ICMP echo request to it
-    TO_CONTROLLER            = 3,   // an ARP reply to it: the controller looks for a neighbour
-    DROP_TRUNCATED           = 4,   // ends inside a header
-    DROP_NOT_IPV4            = 5,   // neither IPv4 nor ARP
-    DROP_ARP                 = 6,   // ARP that does not concern the SFU
-    DROP_MALFORMED_IPV4      = 7,   // version, header length or total length cannot be right
-    DROP_NOT_FOR_US          = 8,   // not sent to the SFU's own MAC and IPv4 address
-    DROP_IPV4_CHECKSUM       = 9,
-    DROP_IPV4_OPTIONS        = 10,
-    DROP_FRAGMENT            = 11,
-    DROP_NOT_UDP             = 12,
-    DROP_UDP_LENGTH          = 13,  // below 8, or more than the IPv4 packet holds
-    DROP_TTL_EXPIRED         = 14,  // 0 or 1 on arrival (RFC 1812, section 5.3.1)
-    DROP_UNKNOWN_SENDER      = 15,  // no group listens to it
-    DROP_WRONG_PRESENTER_MAC = 16,  // the presenter's IPv4 address with another station's MAC
-    DROP_EMPTY_GROUP         = 17   // a group without viewers
+    SERVE = 0, // a presenter's packet: one copy a viewer
+    ANSWER_ARP = 1, // an ARP request for the SFU's own address
+    ANSWER_ECHO = 2, // an ICMP echo request to it
+    TO_CONTROLLER = 3, // an ARP reply to it: the controller looks for a neighbour
+    DROP_TRUNCATED = 4, // ends inside a header
+    DROP_NOT_IPV4 = 5, // neither IPv4 nor ARP
+    DROP_ARP = 6, // ARP that does not concern the SFU
+    DROP_MALFORMED_IPV4 = 7, // version, header length or total length cannot be right
+    DROP_NOT_FOR_US = 8, // not sent to the SFU's own MAC and IPv4 address
+    DROP_IPV4_CHECKSUM = 9,
+    DROP_IPV4_OPTIONS = 10,
+    DROP_FRAGMENT = 11,
+    DROP_NOT_UDP = 12,
+    DROP_UDP_LENGTH = 13, // below 8, or more than the IPv4 packet holds
+    DROP_TTL_EXPIRED = 14, // 0 or 1 on arrival (RFC 1812, section 5.3.1)
+    DROP_UNKNOWN_SENDER = 15, // no group listens to it
+    DROP_WRONG_PRESENTER_MAC = 16, // the presenter's IPv4 address with another station's MAC
+    DROP_EMPTY_GROUP = 17 // a group without viewers
 }
 
 // Reads `verdict`; writes egress_spec and mcast_grp where the packet is dropped.
@@ -55,10 +55,24 @@ control VerdictCount(inout verdict_t verdict, inout standard_metadata_t standard
     table verdicts {
         key = { verdict: exact @name("verdict"); }
         actions = {
-            serve; answer_arp; answer_echo; to_controller;
-            drop_truncated; drop_not_ipv4; drop_arp; drop_malformed_ipv4; drop_not_for_us;
-            drop_ipv4_checksum; drop_ipv4_options; drop_fragment; drop_not_udp; drop_udp_length;
-            drop_ttl_expired; drop_unknown_sender; drop_wrong_presenter_mac; drop_empty_group;
+            serve;
+            answer_arp;
+            answer_echo;
+            to_controller;
+            drop_truncated;
+            drop_not_ipv4;
+            drop_arp;
+            drop_malformed_ipv4;
+            drop_not_for_us;
+            drop_ipv4_checksum;
+            drop_ipv4_options;
+            drop_fragment;
+            drop_not_udp;
+            drop_udp_length;
+            drop_ttl_expired;
+            drop_unknown_sender;
+            drop_wrong_presenter_mac;
+            drop_empty_group;
             @defaultonly NoAction;
         }
         const entries = {

@@ -10,8 +10,11 @@
 // Reads `group` and egress_rid; writes the headers and both checksums. A copy leaves from the
 // SFU's own address and from the UDP port that the stream was sent to, so that connected sockets
 // and network address translators take it for an answer.
-control ViewerAddress(inout headers_t hdr, inout group_t group,
-                      inout standard_metadata_t standard_metadata) {
+control ViewerAddress(
+    inout headers_t hdr,
+    inout group_t group,
+    inout standard_metadata_t standard_metadata
+) {
     direct_counter(CounterType.packets_and_bytes) viewer_packets;
     bit<32> delta = 0;
 
@@ -21,7 +24,9 @@ control ViewerAddress(inout headers_t hdr, inout group_t group,
         delta = address_delta(hdr.ipv4.src_addr, address);
         hdr.ipv4.header_checksum = updated_checksum(hdr.ipv4.header_checksum, delta);
         hdr.udp.checksum = updated_udp_checksum(
-            hdr.udp.checksum, delta + word_delta(hdr.udp.src_port, udp_port));
+            hdr.udp.checksum,
+            delta + word_delta(hdr.udp.src_port, udp_port)
+        );
         hdr.ethernet.dst_addr = mac;
         hdr.ipv4.src_addr = hdr.ipv4.dst_addr;
         hdr.ipv4.dst_addr = address;

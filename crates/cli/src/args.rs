@@ -56,6 +56,14 @@ Examples:
   reprise compile fabric.p4 -I include -DWITH_INT -Werror -o build
   reprise compile -E p4/sfu.p4 | less";
 
+const FMT_EXAMPLES: &str = "\
+Examples:
+  reprise fmt p4/*.p4
+  reprise fmt --check p4/*.p4
+  reprise fmt - < program.p4
+
+A file that is not P4 stays as it is. The style has no options; docs/compiler.md describes it.";
+
 const CHECK_EXAMPLES: &str = "\
 Examples:
   reprise check p4/*.p4
@@ -74,7 +82,7 @@ pub struct Args {
 }
 
 /// Commands that work on files alone: the options that name a switch are not in their help.
-const OFFLINE: &[&str] = &["compile", "check", "explain", "stf", "conformance"];
+const OFFLINE: &[&str] = &["compile", "check", "fmt", "explain", "stf", "conformance"];
 
 impl Args {
     /// The command line that this process was started with; exits where it is none.
@@ -147,6 +155,19 @@ pub enum Command {
     Explain {
         /// The code; left out: all of them, with a line each.
         code: Option<String>,
+    },
+    /// Format P4 source, in place.
+    #[command(after_help = FMT_EXAMPLES)]
+    Fmt {
+        /// The files; `-` formats standard input to standard output.
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+        /// Write nothing, and fail where a file is not formatted.
+        #[arg(long)]
+        check: bool,
+        /// Look for included files here too: what they declare may decide what is P4.
+        #[arg(short = 'I', value_name = "DIR")]
+        include: Vec<PathBuf>,
     },
     /// Run a packet test (STF, p4c's format) on a switch in this process.
     #[command(

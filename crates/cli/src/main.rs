@@ -58,6 +58,11 @@ fn run(args: Args) -> Result<(), Failure> {
         } => commands::stf::run(global, (&program, &test), &compiler, trace),
         Command::Conformance(args) => commands::conformance::run(global, &args),
         Command::ConformanceWorker => conformance::work(),
+        Command::Fmt {
+            files,
+            check,
+            include,
+        } => commands::fmt::run(global, &files, &include, check),
         Command::Pipeline(command) => runtime.block_on(commands::pipeline::run(global, command)),
         Command::Address(command) => runtime.block_on(commands::address::run(global, command)),
         Command::Group(command) => runtime.block_on(commands::group::run(global, command)),

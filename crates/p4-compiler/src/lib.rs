@@ -12,6 +12,7 @@
 mod diagnostic;
 mod emit;
 pub mod explain;
+mod format;
 mod ir;
 mod lex;
 mod limits;
@@ -25,6 +26,7 @@ mod types;
 pub use bmv2_json;
 pub use diagnostic::{Diagnostic, Note, Place, Severity, Suggestion};
 pub use explain::explain;
+pub use format::format;
 /// What a program offers to a controller.
 pub use p4runtime_proto::p4::config::v1::P4Info;
 

@@ -1,0 +1,149 @@
+//! Pieces nested by their brackets.
+
+use super::piece::{Kind, Piece, Role};
+
+/// A piece, or brackets with what is in them.
+#[derive(Debug)]
+pub enum Node<'a> {
+    Piece(&'a Piece<'a>),
+    Group(Group<'a>),
+}
+
+/// Brackets with what is in them.
+#[derive(Debug)]
+pub struct Group<'a> {
+    pub open: &'a Piece<'a>,
+    pub nodes: Vec<Node<'a>>,
+    pub close: &'a Piece<'a>,
+}
+
+impl<'a> Node<'a> {
+    /// The piece that it begins with.
+    pub fn first(&self) -> &'a Piece<'a> {
+        match self {
+            Node::Piece(piece) => piece,
+            Node::Group(group) => group.open,
+        }
+    }
+
+    /// The piece, where it is one and no brackets.
+    pub fn piece(&self) -> Option<&'a Piece<'a>> {
+        match self {
+            Node::Piece(piece) => Some(piece),
+            Node::Group(_) => None,
+        }
+    }
+
+    /// Whether it is this operator or word.
+    pub fn is(&self, text: &str) -> bool {
+        self.piece().is_some_and(|piece| piece.is(text))
+    }
+}
+
+impl Group<'_> {
+    /// Whether statements, declarations or properties are in it.
+    pub fn is_block(&self) -> bool {
+        matches!(
+            self.open.role,
+            Role::Block | Role::SwitchBlock | Role::PropertyBlock
+        )
+    }
+}
+
+fn closes(open: &str) -> Option<&'static str> {
+    match open {
+        "(" => Some(")"),
+        "[" => Some("]"),
+        "{" => Some("}"),
+        _ => None,
+    }
+}
+
+fn is_close(piece: &Piece) -> bool {
+    piece.kind == Kind::Punct && matches!(piece.text, ")" | "]" | "}")
+}
+
+/// Nests; the error is a bracket without its counterpart.
+pub fn nest<'a>(pieces: &'a [Piece<'a>]) -> Result<Vec<Node<'a>>, &'a Piece<'a>> {
+    let mut open: Vec<(&Piece, Vec<Node>)> = Vec::new();
+    let mut nodes = Vec::new();
+    for piece in pieces {
+        if piece.kind == Kind::Punct && closes(piece.text).is_some() {
+            open.push((piece, std::mem::take(&mut nodes)));
+        } else if is_close(piece) {
+            let (begin, outer) = open.pop().ok_or(piece)?;
+            if closes(begin.text) != Some(piece.text) {
+                return Err(begin);
+            }
+            let group = Group {
+                open: begin,
+                nodes: std::mem::replace(&mut nodes, outer),
+                close: piece,
+            };
+            nodes.push(Node::Group(group));
+        } else {
+            nodes.push(Node::Piece(piece));
+        }
+    }
+    match open.pop() {
+        Some((begin, _)) => Err(begin),
+        None => Ok(nodes),
+    }
+}
+
+/// A conditional whose branches open or close brackets has two structures at once; the first
+/// branch's is taken, and the other branches are left as they are written.
+pub fn hide_unbalanced_branches<'a>(text: &'a str, pieces: &mut Vec<Piece<'a>>) {
+    let mut conditionals: Vec<Vec<usize>> = Vec::new();
+    let mut hidden: Vec<(usize, usize)> = Vec::new();
+    for (at, piece) in pieces.iter().enumerate() {
+        match directive(piece) {
+            Some("if" | "ifdef" | "ifndef") => conditionals.push(vec![at]),
+            Some("else" | "elif") => {
+                if let Some(branches) = conditionals.last_mut() {
+                    branches.push(at);
+                }
+            }
+            Some("endif") => {
+                let Some(mut branches) = conditionals.pop() else {
+                    continue;
+                };
+                branches.push(at);
+                let balanced = branches
+                    .windows(2)
+                    .all(|branch| is_balanced(&pieces[branch[0] + 1..branch[1]]));
+                if branches.len() > 2 && !balanced {
+                    hidden.retain(|(from, _)| *from < branches[0]);
+                    hidden.push((branches[1], at));
+                }
+            }
+            _ => {}
+        }
+    }
+    for (from, to) in hidden.into_iter().rev() {
+        let end = pieces[to].start;
+        let first = &mut pieces[from];
+        first.text = text[first.start..end].trim_end();
+        pieces.drain(from + 1..to);
+    }
+}
+
+fn directive<'a>(piece: &Piece<'a>) -> Option<&'a str> {
+    if piece.kind != Kind::Directive {
+        return None;
+    }
+    let body = piece.text.strip_prefix('#')?.trim_start();
+    body.split(|c: char| !c.is_ascii_alphabetic()).next()
+}
+
+fn is_balanced(pieces: &[Piece]) -> bool {
+    let mut open = Vec::new();
+    for piece in pieces.iter().filter(|piece| piece.kind == Kind::Punct) {
+        if let Some(close) = closes(piece.text) {
+            open.push(close);
+        } else if is_close(piece) && open.pop() != Some(piece.text) {
+            return false;
+        }
+    }
+    open.is_empty()
+}

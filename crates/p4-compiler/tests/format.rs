@@ -1,0 +1,249 @@
+//! The formatter: what it makes of small texts, and that it leaves every program what it was.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test says what failed by panicking"
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use p4_compiler::{Diagnostic, Options, format};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn formatted(path: &str, text: &str) -> Result<String, Vec<Diagnostic>> {
+    let load = |path: &str| fs::read_to_string(root().join(path)).ok();
+    format(path, text, &load, &Options::default())
+}
+
+/// Formats a text, and shows that formatting the outcome changes nothing.
+fn check(before: &str, after: &str) {
+    let once = formatted("test.p4", before).unwrap_or_else(|found| panic!("{before}: {found:?}"));
+    assert_eq!(once, after);
+    assert_eq!(formatted("test.p4", &once).unwrap(), once);
+}
+
+/// The same inside `control c() { apply { ... } }`.
+fn check_statement(before: &str, after: &str) {
+    let indented: String = after
+        .lines()
+        .map(|line| {
+            if line.is_empty() {
+                "\n".to_owned()
+            } else {
+                format!("        {line}\n")
+            }
+        })
+        .collect();
+    check(
+        &format!("control c() {{ apply {{\n{before}\n}} }}"),
+        &format!("control c() {{\n    apply {{\n{indented}    }}\n}}\n"),
+    );
+}
+
+fn programs(folder: &Path, out: &mut Vec<PathBuf>) {
+    let mut entries: Vec<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .collect();
+    entries.sort();
+    for path in entries {
+        if path.is_dir() {
+            programs(&path, out);
+        } else if path.extension().is_some_and(|extension| extension == "p4") {
+            out.push(path);
+        }
+    }
+}
+
+fn without_whitespace(text: &str) -> String {
+    text.chars().filter(|c| !c.is_whitespace()).collect()
+}
+
+#[test]
+fn every_program_keeps_its_tokens_and_comments_and_is_formatted_once_for_all() {
+    let mut paths = Vec::new();
+    for folder in ["p4", "testdata"] {
+        programs(&root().join(folder), &mut paths);
+    }
+    let (mut n_formatted, mut n_refused) = (0, 0);
+    for path in paths {
+        let text = fs::read_to_string(&path).unwrap();
+        let name = path.strip_prefix(root()).unwrap().display().to_string();
+        let Ok(once) = formatted(&name, &text) else {
+            assert!(
+                name.contains("/err/") || name.contains("/warn/"),
+                "{name} is refused"
+            );
+            n_refused += 1;
+            continue;
+        };
+        n_formatted += 1;
+        assert_eq!(
+            without_whitespace(&once),
+            without_whitespace(&text),
+            "{name}"
+        );
+        let twice = formatted(&name, &once).unwrap_or_else(|found| panic!("{name}: {found:?}"));
+        assert_eq!(twice, once, "{name}");
+        assert!(once.ends_with('\n') && !once.ends_with("\n\n"), "{name}");
+        assert!(once.lines().all(|line| line == line.trim_end()), "{name}");
+    }
+    println!("{n_formatted} formatted, {n_refused} refused");
+    assert!(
+        n_formatted > 100 && n_refused > 2,
+        "{n_formatted} {n_refused}"
+    );
+}
+
+#[test]
+fn our_programs_are_formatted() {
+    let mut paths = Vec::new();
+    programs(&root().join("p4"), &mut paths);
+    for path in paths {
+        let text = fs::read_to_string(&path).unwrap();
+        let name = path.strip_prefix(root()).unwrap().display().to_string();
+        assert!(
+            formatted(&name, &text).unwrap() == text,
+            "{name}: reprise fmt {name}"
+        );
+    }
+}
+
+#[test]
+fn what_is_not_p4_is_refused() {
+    for text in [
+        "control c( {",
+        "header h { bit<8> x }",
+        "const int x = \"a;",
+        "/* no end",
+    ] {
+        assert!(
+            !formatted("test.p4", text).unwrap_err().is_empty(),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn spaces_stand_around_operators_and_not_in_brackets() {
+    check_statement(
+        "x=a+b*-c;y  =  ( bit<8> )z [ 7 : 0 ] ++ 8w0;\nf ( x ,y ) . g ( ! a , ~b );",
+        "x = a + b * -c;\ny = (bit<8>) z[7:0] ++ 8w0;\nf(x, y).g(!a, ~b);\n",
+    );
+    check_statement("x = a<b ? c>>2 : d<<3;", "x = a < b ? c >> 2 : d << 3;\n");
+    check_statement("x >>= 2; x|+|=1;", "x >>= 2;\nx |+|= 1;\n");
+    check_statement("return;exit ;", "return;\nexit;\n");
+}
+
+#[test]
+fn type_arguments_are_told_from_comparisons() {
+    check(
+        "register < bit<32> , bit<(W+1)> >(16) r;\ntuple<bit<8>,bool> t(){return {1,true};}",
+        "register<bit<32>, bit<(W + 1)>>(16) r;\ntuple<bit<8>, bool> t() { return { 1, true }; }\n",
+    );
+    check_statement(
+        "f<bit<8>>(x); if (a < b && c > d) {}",
+        "f<bit<8>>(x);\nif (a < b && c > d) { }\n",
+    );
+}
+
+#[test]
+fn blocks_have_a_line_for_each_statement() {
+    check(
+        "action a(){x=1;y=2;} action b() { x = 1; }\nparser p() { state start{transition accept;} }",
+        "action a() {\n    x = 1;\n    y = 2;\n}\naction b() { x = 1; }\nparser p() {\n    state start \
+         { transition accept; }\n}\n",
+    );
+}
+
+#[test]
+fn a_table_has_a_line_for_each_property() {
+    check(
+        "control c() { table t { key={h.a:exact@name(\"a\");h.b : lpm;} actions = {a;b;}\n size=16; \
+         default_action=a ( ) ;\nconst entries={(1,_):a();(2&&&3,4..5):b(7);}} apply{} }",
+        "control c() {\n    table t {\n        key = { h.a: exact @name(\"a\"); h.b: lpm; }\n        \
+         actions = { a; b; }\n        size = 16;\n        default_action = a();\n        \
+         const entries = { (1, _): a(); (2 &&& 3, 4..5): b(7); }\n    }\n    apply { }\n}\n",
+    );
+}
+
+#[test]
+fn cases_and_else_stand_where_they_belong() {
+    check_statement(
+        "switch (t.apply().action_run) { a: b: { x=1; } default : {} }\nif (a) { x=1; }\nelse if (b) \
+         { x = 2;\n} else { }",
+        "switch (t.apply().action_run) {\n    a:\n    b: { x = 1; }\n    default: { }\n}\nif (a) {\n    \
+         x = 1;\n} else if (b) {\n    x = 2;\n} else { }\n",
+    );
+}
+
+#[test]
+fn a_long_list_has_a_line_for_each_element() {
+    check(
+        "control Ingress(inout headers_t headers, inout metadata_t metadata, inout standard_metadata_t standard) { apply { } }",
+        "control Ingress(\n    inout headers_t headers,\n    inout metadata_t metadata,\n    inout \
+         standard_metadata_t standard\n) {\n    apply { }\n}\n",
+    );
+    check(
+        "V1Switch(\nP(), V()) main;",
+        "V1Switch(\n    P(),\n    V()\n) main;\n",
+    );
+    check(
+        "error{A,B}\nenum bit<8> e{X=1,Y=2}",
+        "error {\n    A,\n    B\n}\nenum bit<8> e {\n    X = 1,\n    Y = 2\n}\n",
+    );
+}
+
+#[test]
+fn a_long_expression_is_broken_before_its_loosest_operators() {
+    check_statement(
+        "if (hdr.first.isValid() && hdr.second.isValid() && hdr.third.value == 17 && hdr.fourth.value != 4) { x = 1; }",
+        "if (\n    hdr.first.isValid()\n    && hdr.second.isValid()\n    && hdr.third.value == 17\n    && \
+         hdr.fourth.value != 4\n) {\n    x = 1;\n}\n",
+    );
+    check_statement(
+        "value = first_long_name_of_a_value + second_long_name_of_a_value + third_long_name_of_a_value;",
+        "value = first_long_name_of_a_value\n    + second_long_name_of_a_value\n    + third_long_name_of_a_value;\n",
+    );
+}
+
+#[test]
+fn comments_stay_where_they_are() {
+    check(
+        "// top\n\n\n\n/* a\n   * b */\nheader h {   // of a header\n  bit<8> x;// of x\n  // alone\n\n  bit<8> y; /* of y */\n}  // end\n// last",
+        "// top\n\n/* a\n * b */\nheader h { // of a header\n    bit<8> x; // of x\n    // alone\n\n    bit<8> y; /* of y */\n} // end\n// last\n",
+    );
+    check_statement(
+        "f(a, // first\n b /* second */);\nif (a) { x = 1; } // why\nelse { x = 2; }",
+        "f(\n    a, // first\n    b /* second */\n);\nif (a) {\n    x = 1;\n} // why\nelse {\n    x = 2;\n}\n",
+    );
+}
+
+#[test]
+fn preprocessor_lines_stay_as_they_are() {
+    check(
+        "#include   <core.p4>\n  #define  F( x )   ((x)+1) \\\n     + 2\ncontrol c() {\n#ifdef A\nbit<8> x;\n  #else\nbit<9> x;\n#endif\napply{} }",
+        "#include   <core.p4>\n#define  F( x )   ((x)+1) \\\n     + 2\ncontrol c() {\n#ifdef A\n    bit<8> x;\n#else\n    bit<9> x;\n#endif\n    apply { }\n}\n",
+    );
+}
+
+#[test]
+fn branches_that_open_brackets_are_left_as_they_are() {
+    check(
+        "#ifdef A\ncontrol c(in bit<8> x) {\n#else\ncontrol   c() {\n#endif\napply{}\n}",
+        "#ifdef A\ncontrol c(in bit<8> x) {\n#else\ncontrol   c() {\n#endif\n    apply { }\n}\n",
+    );
+}
+
+#[test]
+fn an_annotation_keeps_its_line() {
+    check(
+        "@name(\"x\") @id(1)\nheader h { @a\nbit<8> x; @b bit<8> y; }",
+        "@name(\"x\") @id(1)\nheader h {\n    @a\n    bit<8> x;\n    @b bit<8> y;\n}\n",
+    );
+}
