@@ -50,7 +50,7 @@ pub fn format(
                 end: (unmatched.start + unmatched.text.len()) as u32,
             };
             let message = format!("`{}` has no counterpart", unmatched.text);
-            sink.error("E0122", span, message)
+            sink.error("E0201", span, message)
                 .help("a file is formatted only where its brackets match");
             return Err(sink.finish(&sources));
         }
@@ -61,7 +61,7 @@ pub fn format(
     }
     let span = before.first().map(|token| token.span).unwrap_or_default();
     sink.error(
-        "E0122",
+        "E0201",
         span,
         "this file cannot be formatted without changing its tokens",
     );
@@ -92,7 +92,7 @@ fn parses(
     let main = (path, text);
     let tokens = crate::preprocess::preprocess(main, options, provider, &mut sources, &mut sink);
     let whole = !sink.has_errors();
-    crate::syntax::parse(&tokens, &mut sink);
+    crate::syntax::parse(&tokens, &sources, &mut sink);
     let found = sink.finish(&sources);
     if whole && found.iter().any(|diagnostic| diagnostic.file == path) {
         return Err(found);
