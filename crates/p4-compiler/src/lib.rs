@@ -2,7 +2,7 @@
 //!
 //! [`compile`] runs the passes in this order, each in its own module:
 //!
-//! `preprocess` (with `lex`) -> `syntax` (tree) -> `types` (checked program, `ir`) -> `lower`
+//! `preprocess` (with `lex`) -> `syntax` (tree) -> `types` (checked program, `ir`) -> `lint` (warnings) -> `lower`
 //! (inlined, in BMv2's words) -> `emit`.
 //!
 //! Every pass reports all the errors it finds; the next one runs only on what was sound. The
@@ -16,6 +16,7 @@ mod format;
 mod ir;
 mod lex;
 mod limits;
+mod lint;
 mod lower;
 mod preprocess;
 mod source;
@@ -146,6 +147,15 @@ pub fn compile(path: &str, text: &str, provider: &dyn SourceProvider, options: &
     let tree = syntax::parse(&tokens, &sources, &mut sink);
     let program = types::declare::check(&tree, &sources, &mut sink);
     let mut output = Output::default();
+    if !sink.has_errors() {
+        let subject = lint::Subject {
+            tokens: &tokens,
+            tree: &tree,
+            program: &program,
+            sources: &sources,
+        };
+        lint::check(&subject, &mut sink);
+    }
     if !sink.has_errors()
         && let Some((json, resources)) = lower::lower(&program, &sources, path, options, &mut sink)
         && !sink.has_errors()
@@ -154,6 +164,10 @@ pub fn compile(path: &str, text: &str, provider: &dyn SourceProvider, options: &
         if !sink.has_errors() {
             (output.bmv2_json, output.p4info) = (Some(json), Some(p4info));
         }
+    }
+    lint::control::apply(options, &tokens, &mut sink);
+    if sink.has_errors() {
+        (output.bmv2_json, output.p4info) = (None, None);
     }
     output.diagnostics = sink.finish(&sources);
     output

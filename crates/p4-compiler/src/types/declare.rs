@@ -48,7 +48,10 @@ pub fn check(declarations: &[Declaration], sources: &SourceMap, sink: &mut Sink)
         checker.unknowns.next_declaration();
         checker.declaration(declaration);
     }
-    checker.program
+    Program {
+        names: checker.scopes.into_names(),
+        ..checker.program
+    }
 }
 
 pub fn declaration_name(declaration: &Declaration) -> Option<&ast::Ident> {
