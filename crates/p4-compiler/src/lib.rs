@@ -2,8 +2,8 @@
 //!
 //! [`compile`] runs the passes in this order, each in its own module:
 //!
-//! `preprocess` (with `lex`) -> `syntax` (tree) -> `types` (checked program, `ir`) -> `lint` (warnings) -> `lower`
-//! (inlined, in BMv2's words) -> `emit`.
+//! `preprocess` (with `lex`) -> `syntax` (tree) -> `types` (checked program, `ir`) -> `lower`
+//! (inlined, in BMv2's words) -> `emit`; `lint` looks at the checked program of what compiles.
 //!
 //! Every pass reports all the errors it finds; the next one runs only on what was sound. The
 //! files that the source includes come from a [`SourceProvider`]; `core.p4` and `v1model.p4` are
@@ -147,15 +147,6 @@ pub fn compile(path: &str, text: &str, provider: &dyn SourceProvider, options: &
     let tree = syntax::parse(&tokens, &sources, &mut sink);
     let program = types::declare::check(&tree, &sources, &mut sink);
     let mut output = Output::default();
-    if !sink.has_errors() {
-        let subject = lint::Subject {
-            tokens: &tokens,
-            tree: &tree,
-            program: &program,
-            sources: &sources,
-        };
-        lint::check(&subject, &mut sink);
-    }
     if !sink.has_errors()
         && let Some((json, resources)) = lower::lower(&program, &sources, path, options, &mut sink)
         && !sink.has_errors()
@@ -164,6 +155,16 @@ pub fn compile(path: &str, text: &str, provider: &dyn SourceProvider, options: &
         if !sink.has_errors() {
             (output.bmv2_json, output.p4info) = (Some(json), Some(p4info));
         }
+    }
+    // Where something does not compile, what else is questionable can wait.
+    if !sink.has_errors() {
+        let subject = lint::Subject {
+            tokens: &tokens,
+            tree: &tree,
+            program: &program,
+            sources: &sources,
+        };
+        lint::check(&subject, &mut sink);
     }
     lint::control::apply(options, &tokens, &mut sink);
     if sink.has_errors() {

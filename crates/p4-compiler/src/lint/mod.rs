@@ -1,7 +1,7 @@
 //! Warnings about programs that compile and yet do not say what was meant.
 //!
-//! Each analysis is a file; it looks at the checked program, before anything is lowered, and only
-//! where there is no error. A warning must be true: where an analysis cannot know, it is silent.
+//! Each analysis is a file; it looks at the checked program as it is before anything is lowered,
+//! and only where there is no error. A warning must be true: where an analysis cannot know, it is silent.
 //! Codes W08xx; what each means is in `explain`. [`NAMES`] gives p4c's name for the same warning,
 //! by which `--Wdisable` and `@noWarn` know it.
 

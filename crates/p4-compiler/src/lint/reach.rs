@@ -76,8 +76,8 @@ fn implicit_reject(states: &[ast::State], sink: &mut Sink) {
                 state.name.span,
                 format!("state `{}` ends without a transition", state.name.name),
             )
-            .label("the packet is rejected here")
-            .help("write `transition accept;`, or `transition reject;` where that is meant");
+            .label("the parser rejects here, which simple_switch takes as accepted")
+            .help("write `transition accept;`");
         }
     }
 }
@@ -107,8 +107,8 @@ fn select(program: &Program, transition: &Transition, sink: &mut Sink) {
         .zip(keys.last())
         .map_or_else(Span::default, |(first, last)| first.span.to(last.span));
     sink.warning("W0834", span, "this `select` has no `default`")
-        .label("a value without a case is rejected with error.NoMatch")
-        .help("add `default: accept;`, or `default: reject;` where that is meant");
+        .label("any other value is rejected, which simple_switch takes as accepted")
+        .help("add `default: accept;`, or a state that says with `verify` what is wrong");
 }
 
 /// Whether the cases name every value of the one small key.

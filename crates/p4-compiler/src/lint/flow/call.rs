@@ -235,7 +235,7 @@ impl Flow<'_> {
         let returns = std::mem::replace(&mut self.returns, outer);
         self.depth -= 1;
         *state = join_states(returns.into_iter().map(Some).chain([state.take()]));
-        if let Some(env) = state.as_ref() {
+        if let Some(env) = state.as_mut() {
             for id in parameters {
                 self.check_out(*id, env);
             }

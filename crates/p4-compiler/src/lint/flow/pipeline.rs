@@ -107,7 +107,7 @@ impl Flow<'_> {
         self.parser(parser, &mut state);
         let mut env = state?;
         let outer = std::mem::replace(&mut self.certain_only, true);
-        self.check_out(headers, &env);
+        self.check_out(headers, &mut env);
         self.certain_only = outer;
         let handed = Handed {
             headers: env.vars.remove(&headers)?,
@@ -158,8 +158,8 @@ impl Flow<'_> {
             std::mem::take(&mut self.returns),
             std::mem::take(&mut self.exits),
         );
-        let end = join_states(returns.into_iter().map(Some).chain([state]));
-        if let Some(env) = &end {
+        let mut end = join_states(returns.into_iter().map(Some).chain([state]));
+        if let Some(env) = &mut end {
             for id in parameters {
                 self.check_out(*id, env);
             }

@@ -363,11 +363,11 @@ impl Flow<'_> {
                 }
                 None => self.forget_stack(inner, env),
             },
-            ExprKind::Field(inner, _) | ExprKind::Slice(inner, ..) => {
-                // A field of an element of a stack: the element's validity stays.
-                if !self.program.is_header(&inner.ty) {
-                    self.forget_stack(inner, env);
-                }
+            // A field of an element of a stack: the element's validity stays.
+            ExprKind::Field(inner, _) | ExprKind::Slice(inner, ..)
+                if !self.program.is_header(&inner.ty) =>
+            {
+                self.forget_stack(inner, env);
             }
             _ => {}
         }
@@ -474,9 +474,9 @@ impl Flow<'_> {
     }
 
     /// An `out` parameter that its body leaves without a value.
-    pub fn check_out(&mut self, id: usize, env: &Env) {
+    pub fn check_out(&mut self, id: usize, env: &mut Env) {
         let var = &self.program.vars[id];
-        let Some(node) = env.vars.get(&id) else {
+        let Some(node) = env.vars.get_mut(&id) else {
             return;
         };
         if var.direction != crate::ir::Direction::Out || matches!(var.ty, Type::Extern(..)) {
@@ -502,6 +502,8 @@ impl Flow<'_> {
         if self.reported.insert((var.span, "W0822")) {
             self.sink.warning("W0822", var.span, message);
         }
+        // Who calls it is not told again.
+        node.map(&|is_header, fact| if is_header { fact } else { Fact::Good });
     }
 }
 
