@@ -144,23 +144,23 @@ impl Writer<'_> {
                     continue;
                 };
                 bits += width;
-                let _ = write!(fields, "    {} f{field};\n", ty.text());
+                let _ = writeln!(fields, "    {} f{field};", ty.text());
                 scope.variable(format!("hdr.{name}.f{field}"), ty);
             }
             let rest = (8 - bits % 8) % 8;
             if rest > 0 && !self.chance(30) {
-                let _ = write!(fields, "    bit<{rest}> pad;\n");
+                let _ = writeln!(fields, "    bit<{rest}> pad;");
             }
             self.line(format!("header {ty} {{\n{fields}}}"));
             if self.chance(4) {
                 let size = 1 + self.below(4);
-                let _ = write!(members, "    {ty}[{size}] s{at};\n");
+                let _ = writeln!(members, "    {ty}[{size}] s{at};");
                 scope
                     .headers
                     .push(format!("hdr.s{at}[{}]", self.below(size)));
                 names.push(format!("s{at}.next"));
             }
-            let _ = write!(members, "    {ty} {name};\n");
+            let _ = writeln!(members, "    {ty} {name};");
             scope.headers.push(format!("hdr.{name}"));
             names.push(name);
         }
@@ -173,7 +173,7 @@ impl Writer<'_> {
             } else {
                 ""
             };
-            let _ = write!(fields, "    {list}{} m{at};\n", ty.text());
+            let _ = writeln!(fields, "    {list}{} m{at};", ty.text());
             scope.variable(format!("meta.m{at}"), ty);
         }
         self.line(format!("struct meta_t {{\n{fields}}}"));
