@@ -1,8 +1,8 @@
 //! One case: compile, load, run packets.
 
 use dataplane::{
-    ActionCall, CounterValue, KeyField, MatchField, MatchKind, PortId, Program, Switch,
-    SwitchConfig, TableEntry, TableId,
+    ActionCall, KeyField, MatchField, MatchKind, PortId, Program, Switch, SwitchConfig, TableEntry,
+    TableId,
 };
 use fastrand::Rng;
 
@@ -111,13 +111,7 @@ fn entry(program: &Program, table: TableId, rng: &mut Rng) -> Option<TableEntry>
         args: args.collect(),
     };
     let key: Option<Vec<MatchField>> = info.key.iter().map(|key| match_field(rng, key)).collect();
-    Some(TableEntry {
-        key: key?,
-        priority: rng.i32(0..5),
-        action: call,
-        is_const: false,
-        counter: CounterValue::default(),
-    })
+    Some(TableEntry::new(key?, rng.i32(0..5), call))
 }
 
 fn match_field(rng: &mut Rng, key: &KeyField) -> Option<MatchField> {

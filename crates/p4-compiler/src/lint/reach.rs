@@ -139,7 +139,10 @@ fn has_all(program: &Program, keys: &[Expr], cases: &[(Vec<Expr>, Target, Span)]
 /// Whether nothing after the statement runs.
 pub fn ends(statement: &Statement) -> bool {
     match &statement.kind {
-        StatementKind::Return(_) | StatementKind::Exit => true,
+        StatementKind::Return(_)
+        | StatementKind::Exit
+        | StatementKind::Break
+        | StatementKind::Continue => true,
         StatementKind::Block(inner) => inner.iter().any(ends),
         StatementKind::If(_, yes, no) => yes.iter().any(ends) && no.iter().any(ends),
         StatementKind::SwitchValue(_, cases) => {

@@ -1,8 +1,8 @@
 //! Walks over the checked program: every body, every statement, every expression.
 
 use crate::ir::{
-    ActionUse, Call, Callee, Direction, Expr, ExprKind, Program, Statement, StatementKind,
-    Transition,
+    ActionUse, Call, Callee, Direction, Expr, ExprKind, LoopHead, Program, Statement,
+    StatementKind, Transition,
 };
 
 /// What is done with a place.
@@ -51,11 +51,17 @@ pub fn blocks(statement: &Statement) -> Vec<&[Statement]> {
         StatementKind::SwitchValue(_, cases) => {
             cases.iter().map(|(_, body)| body.as_slice()).collect()
         }
+        StatementKind::For(whole) => match &whole.head {
+            LoopHead::While(init, _, updates) => vec![init, &whole.body, updates],
+            LoopHead::Range(..) | LoopHead::Each(..) => vec![&whole.body],
+        },
         StatementKind::Assign(..)
         | StatementKind::Call(_)
         | StatementKind::Declare(..)
         | StatementKind::Return(_)
-        | StatementKind::Exit => Vec::new(),
+        | StatementKind::Exit
+        | StatementKind::Break
+        | StatementKind::Continue => Vec::new(),
     }
 }
 
@@ -71,6 +77,9 @@ pub fn expressions(program: &Program, visit: &mut dyn FnMut(&Expr, Access)) {
         .iter()
         .flat_map(|control| &control.variables);
     let parsers = program.parsers.iter().flat_map(|parser| &parser.variables);
+    for default in program.vars.iter().filter_map(|var| var.default.as_ref()) {
+        expression(program, default, Access::Read, visit);
+    }
     for (_, init) in controls.chain(parsers) {
         if let Some(init) = init {
             expression(program, init, Access::Read, visit);
@@ -154,10 +163,26 @@ pub fn statement_expressions(
                 expression(program, label, Access::Read, visit);
             }
         }
+        StatementKind::For(whole) => match &whole.head {
+            LoopHead::While(_, condition, _) => {
+                expression(program, condition, Access::Read, visit);
+            }
+            LoopHead::Range(_, low, high) => {
+                expression(program, low, Access::Read, visit);
+                expression(program, high, Access::Read, visit);
+            }
+            LoopHead::Each(_, items) => {
+                for item in items {
+                    expression(program, item, Access::Read, visit);
+                }
+            }
+        },
         StatementKind::Block(_)
         | StatementKind::Declare(_, None)
         | StatementKind::Return(None)
-        | StatementKind::Exit => {}
+        | StatementKind::Exit
+        | StatementKind::Break
+        | StatementKind::Continue => {}
     }
 }
 

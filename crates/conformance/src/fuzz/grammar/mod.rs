@@ -251,6 +251,7 @@ impl Writer<'_> {
                 self.line(text);
             }
             12 if scope.in_function.is_none() => self.extern_call(scope),
+            13 if depth > 0 && self.chance(2) => self.repeat(scope, depth - 1),
             13 if depth > 0 => {
                 self.line("{");
                 self.block(scope, depth - 1);
@@ -275,6 +276,27 @@ impl Writer<'_> {
         self.line("default: {");
         self.block(scope, depth);
         self.line("} }");
+    }
+
+    fn repeat(&mut self, scope: &Scope, depth: u32) {
+        let (name, low) = (self.name("i"), self.below(4));
+        let high = self.below(8);
+        if self.rng.bool() {
+            self.line(format!("for (bit<8> {name} in 8w{low} .. {high}) {{"));
+        } else {
+            self.line(format!(
+                "for (bit<8> {name} = {low}; {name} < {high}; {name} = {name} + 1) {{"
+            ));
+        }
+        let mut inner = scope.clone();
+        inner.values.push((name, Ty::Bits(8)));
+        self.block(&inner, depth);
+        if self.chance(4) {
+            let condition = self.expr(&inner, Ty::Bool, 2);
+            let way = if self.rng.bool() { "break" } else { "continue" };
+            self.line(format!("if ({condition}) {{ {way}; }}"));
+        }
+        self.line("}");
     }
 
     fn extern_call(&mut self, scope: &Scope) {

@@ -9,6 +9,7 @@
 //!   Inside a condition, and behind one that ends the block, what was "maybe" before is [`Fact::Silent`].
 
 mod call;
+mod loops;
 mod pipeline;
 mod run;
 
@@ -268,6 +269,8 @@ struct Flow<'a> {
     asked: Vec<Path>,
     returns: Vec<Env>,
     exits: Vec<Env>,
+    breaks: Vec<Env>,
+    continues: Vec<Env>,
     reported: HashSet<(Span, &'static str)>,
     /// Controls, parsers and functions that the pipeline ran.
     visited: HashSet<Span>,
@@ -286,6 +289,8 @@ pub fn check(subject: &Subject<'_>, sink: &mut Sink) {
         asked: Vec::new(),
         returns: Vec::new(),
         exits: Vec::new(),
+        breaks: Vec::new(),
+        continues: Vec::new(),
         reported: HashSet::new(),
         visited: HashSet::new(),
         depth: 0,

@@ -62,6 +62,9 @@ impl Flow<'_> {
                 self.returns.extend(state.take());
             }
             StatementKind::Exit => self.exits.extend(state.take()),
+            StatementKind::For(whole) => self.repeat(whole, state),
+            StatementKind::Break => self.breaks.extend(state.take()),
+            StatementKind::Continue => self.continues.extend(state.take()),
         }
     }
 
