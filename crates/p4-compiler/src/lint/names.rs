@@ -106,6 +106,8 @@ fn words_elsewhere<'a>(subject: &Subject<'a>) -> HashSet<&'a str> {
         let name = match declaration {
             Declaration::Function(decl) if !decl.type_parameters.is_empty() => &decl.name,
             Declaration::Struct(decl) if !decl.type_parameters.is_empty() => &decl.name,
+            Declaration::Control(decl) if !decl.type_parameters.is_empty() => &decl.name,
+            Declaration::Parser(decl) if !decl.type_parameters.is_empty() => &decl.name,
             _ => continue,
         };
         let at = subject

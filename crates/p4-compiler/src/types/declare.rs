@@ -258,7 +258,7 @@ impl Checker<'_> {
                     span: name.span,
                 };
                 self.scopes
-                    .declare(&name.name, Symbol::Const(value), name.span);
+                    .declare_member(&name.name, Symbol::Const(value), name.span);
             }
             next += BigInt::one();
         }

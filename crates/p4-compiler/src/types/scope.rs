@@ -64,7 +64,7 @@ impl Kind {
             Symbol::Type(Type::Variable(_)) => return None,
             Symbol::Type(_) | Symbol::GenericStruct(_) => Self::Type,
             Symbol::Functions(_) => Self::Function,
-            Symbol::Control(_) => Self::Control,
+            Symbol::Control(_) | Symbol::GenericBlock(_) => Self::Control,
             Symbol::Parser(_) => Self::Parser,
             Symbol::Action(_) => Self::Action,
             Symbol::Table(_) => Self::Table,
@@ -142,6 +142,11 @@ impl Scopes {
     /// Declares; gives the place of what had the name in the same scope.
     pub fn declare(&mut self, name: &Rc<str>, symbol: Symbol, span: Span) -> Option<Span> {
         self.record(name, &symbol, span);
+        self.declare_member(name, symbol, span)
+    }
+
+    /// The same for a part of something that is declared as a whole.
+    pub fn declare_member(&mut self, name: &Rc<str>, symbol: Symbol, span: Span) -> Option<Span> {
         let top = self.stack.last_mut()?;
         top.insert(name.clone(), (symbol, span))
             .map(|(_, before)| before)
