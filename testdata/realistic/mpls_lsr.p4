@@ -16,6 +16,7 @@ struct headers_t {
 
 struct metadata_t {
     bit<16> next_hop;
+    bit<3>  n_labels;
     bit<3>  tc;
     bit<8>  ttl;
     bool    is_last_label;
@@ -25,6 +26,7 @@ parser LsrParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
                  inout standard_metadata_t standard_metadata) {
     state start {
         packet.extract(hdr.ethernet);
+        meta.n_labels = 0;
         transition select(hdr.ethernet.ether_type) {
             ETHERTYPE_MPLS: parse_label;
             ETHERTYPE_IPV4: parse_ipv4;
@@ -34,9 +36,10 @@ parser LsrParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
 
     state parse_label {
         packet.extract(hdr.labels.next);
-        transition select(hdr.labels.last.bos, hdr.labels.lastIndex) {
+        meta.n_labels = meta.n_labels + 1;
+        transition select(hdr.labels.last.bos, meta.n_labels) {
             (1, _): parse_ipv4;
-            (0, 3): too_deep;
+            (0, 4): too_deep;
             default: parse_label;
         }
     }

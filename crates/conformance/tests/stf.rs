@@ -66,6 +66,31 @@ fn every_test_of_the_corpus_passes() {
 }
 
 #[test]
+fn every_realistic_program_passes() {
+    let failures = failures("realistic");
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn the_table_of_contents_names_every_program_and_each_has_a_test() {
+    let testdata = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata");
+    let contents = std::fs::read_to_string(testdata.join("README.md")).unwrap();
+    for folder in ["stf", "realistic"] {
+        for program in files(folder, "p4") {
+            let name = program.file_name().unwrap().to_str().unwrap();
+            assert!(
+                contents.contains(&format!("]({folder}/{name})")),
+                "testdata/README.md: no line for {folder}/{name}"
+            );
+            assert!(
+                program.with_extension("stf").exists(),
+                "no test beside {folder}/{name}"
+            );
+        }
+    }
+}
+
+#[test]
 fn a_wrong_expectation_fails() {
     let is_wanted = |path: &PathBuf| path.ends_with("recirculation.stf");
     let path = files("stf", "stf").into_iter().find(is_wanted).unwrap();

@@ -71,6 +71,26 @@ pub enum Command {
     CounterWrite(String, u64, u64, u64),
     /// `counter_read NAME INDEX`: the cell is there.
     CounterRead(String, u64),
+    /// `meter_write NAME INDEX RATE BURST PEAK_RATE PEAK_BURST`: a meter's rates a second; without
+    /// numbers after the index the cell is green again.
+    MeterWrite(String, u64, Option<[u64; 4]>),
+    /// `value_set_add NAME MATCH ...`: a member of a parser value set, a match a part of its key.
+    ValueSetAdd(String, Vec<Match>),
+    /// `member_add TABLE MEMBER ACTION(PARAM:VALUE, ...)`: a member of the table's action profile.
+    /// An entry of such a table names it as `member(id:MEMBER)`, a group as `group(id:GROUP)`; one
+    /// with an action has a group of its own.
+    MemberAdd {
+        /// A table of the profile.
+        table: String,
+        /// What entries and groups call it.
+        member: u32,
+        /// Action.
+        action: String,
+        /// Its arguments.
+        args: Vec<Named<Vec<u8>>>,
+    },
+    /// `group_add TABLE GROUP MEMBER ...`: a group of the table's action selector.
+    GroupAdd(String, u32, Vec<u32>),
     /// `check_counter NAME(INDEX) [packets|bytes == NUMBER]`, also with the index as a word of its
     /// own; in place of the index the ID of an entry, for its direct counter. Any comparison;
     /// without one both counts are zero.

@@ -132,9 +132,9 @@ fn command(line: &str) -> Parsed<Command> {
         "wait" if line.is_empty() => Command::Wait(WAIT_MS),
         "wait" => Command::Wait(line.int("milliseconds")?),
         "check_counter" => check_counter(&mut line)?,
-        _ => match state(&name, &mut line)? {
-            Some(command) => command,
-            None => traffic(&name, &mut line)?,
+        _ => match (state(&name, &mut line)?, externs(&name, &mut line)?) {
+            (Some(command), _) | (None, Some(command)) => command,
+            (None, None) => traffic(&name, &mut line)?,
         },
     };
     match line.tokens.next() {
@@ -164,6 +164,38 @@ fn state(name: &str, line: &mut Line) -> Parsed<Option<Command>> {
             index(line)?,
             line.int("packets")?,
             line.int("bytes")?,
+        ),
+        _ => return Ok(None),
+    }))
+}
+
+/// Meters, value sets, action profiles.
+fn externs(name: &str, line: &mut Line) -> Parsed<Option<Command>> {
+    Ok(Some(match name {
+        "meter_write" => {
+            let (meter, index) = (line.word("a meter")?, line.int("an index")?);
+            let rates = line.rest(|line| line.int("a number"))?;
+            let rates = match <[u64; 4]>::try_from(rates) {
+                Ok(rates) => Some(rates),
+                Err(rates) if rates.is_empty() => None,
+                Err(rates) => {
+                    let found = rates.len();
+                    return Err(format!("expected 4 numbers or none, found {found}"));
+                }
+            };
+            Command::MeterWrite(meter, index, rates)
+        }
+        "value_set_add" => Command::ValueSetAdd(line.word("a value set")?, line.rest(match_of)?),
+        "member_add" => Command::MemberAdd {
+            table: line.word("a table")?,
+            member: line.int("a member")?,
+            action: line.word("an action")?,
+            args: args(line)?,
+        },
+        "group_add" => Command::GroupAdd(
+            line.word("a table")?,
+            line.int("a group")?,
+            line.rest(|line| line.int("a member"))?,
         ),
         _ => return Ok(None),
     }))
@@ -368,6 +400,34 @@ mod tests {
         assert_eq!(one("wait 5"), Command::Wait(5));
         assert_eq!(one("remove all"), Command::RemoveAll);
         assert!(parse("remove some").is_err());
+    }
+
+    #[test]
+    fn meters_value_sets_and_profiles() {
+        assert_eq!(
+            one("meter_write m 3 1 2 3 4"),
+            Command::MeterWrite("m".into(), 3, Some([1, 2, 3, 4]))
+        );
+        assert_eq!(
+            one("meter_write m 3"),
+            Command::MeterWrite("m".into(), 3, None)
+        );
+        assert!(parse("meter_write m 3 1 2").is_err());
+        assert_eq!(
+            one("value_set_add v 0x10&&&0xf0 5"),
+            Command::ValueSetAdd(
+                "v".into(),
+                vec![Match::Mask(vec![0x10], vec![0xf0]), Match::Value(vec![5])]
+            )
+        );
+        assert_eq!(
+            one("group_add t 7 1 2"),
+            Command::GroupAdd("t".into(), 7, vec![1, 2])
+        );
+        assert!(matches!(
+            one("member_add t 1 act(x:5)"),
+            Command::MemberAdd { member: 1, .. }
+        ));
     }
 
     #[test]

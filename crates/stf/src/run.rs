@@ -1,5 +1,7 @@
 //! Commands to a switch.
 
+mod externs;
+
 use std::collections::HashMap;
 
 use dataplane::{
@@ -209,7 +211,7 @@ impl Runner {
             return Err("not an entry".into());
         };
         let table = self.table(table)?;
-        let action = self.call(table, action, args)?;
+        let action = self.entry_action(table, action, args)?;
         let info = self.program()?.table_info(table).ok_or("no such table")?;
         let mut given: Vec<Option<&Match>> = vec![None; info.key.len()];
         for (name, value) in key {
@@ -309,7 +311,10 @@ impl Runner {
                 let found = self.counted(counter, index)?;
                 check_count(counter, index, (*counted, *comparison, *value), found)
             }
-            other => self.traffic(other),
+            other => match self.externs(other) {
+                Some(done) => done,
+                None => self.traffic(other),
+            },
         }
     }
 
