@@ -107,7 +107,12 @@ pub enum Verdict {
     /// As expected.
     Passed,
     /// Refused, and where: on p4c's first place, on its line, or elsewhere.
-    Refused { place: Hit, ours: String },
+    Refused {
+        place: Hit,
+        ours: String,
+        /// Nothing is wrong with it but that it is no program for v1model.
+        only_for_main: bool,
+    },
     /// Not as expected: why.
     Failed(String),
 }

@@ -31,6 +31,9 @@ pub struct Total {
     pub on_line: usize,
     /// Those whose first error is where one of p4c's begins.
     pub on_first: usize,
+    /// Those refused elsewhere, and only because they are no programs for v1model: p4c judges them
+    /// without a back end.
+    pub only_for_main: usize,
 }
 
 impl Total {
@@ -61,7 +64,13 @@ impl<'k> Report<'k> {
                 total.passed += 1;
                 ("pass", String::new())
             }
-            Verdict::Refused { place, ours } => {
+            Verdict::Refused {
+                place,
+                ours,
+                only_for_main,
+            } => {
+                let is_elsewhere = *place == Hit::Elsewhere;
+                total.only_for_main += usize::from(is_elsewhere && *only_for_main);
                 total.passed += 1;
                 total.with_place += usize::from(*place != Hit::Unknown);
                 total.on_line += usize::from(matches!(place, Hit::First | Hit::Line));
@@ -144,6 +153,10 @@ impl<'k> Report<'k> {
                     share(total.on_line, total.with_place),
                     share(total.on_first, total.with_place)
                 ));
+                lines.push(format!(
+                    "         {} elsewhere, and only for the missing `main` of v1model",
+                    share(total.only_for_main, total.with_place)
+                ));
             }
         }
         lines
@@ -160,6 +173,7 @@ impl<'k> Report<'k> {
                 "with_place": total.with_place,
                 "on_line": total.on_line,
                 "on_first": total.on_first,
+                "only_for_main": total.only_for_main,
             })
         };
         let totals = self

@@ -12,6 +12,9 @@ use super::golden::Place;
 use super::{Check, Hit, Sample, Verdict, hit};
 use crate::failure::Failure;
 
+/// No `main`; a `main` that is another package than v1model's.
+const FOR_MAIN: [&str; 2] = ["E0507", "E0602"];
+
 /// Serves samples until the input ends.
 pub fn work() -> Result<(), Failure> {
     for line in stdin().lock().lines() {
@@ -50,6 +53,8 @@ fn judge(sample: &Sample) -> Verdict {
                 place: errors
                     .as_ref()
                     .map_or(Hit::Unknown, |theirs| hit(&places(&ours), theirs)),
+                only_for_main: errors_of(&ours)
+                    .all(|error| FOR_MAIN.contains(&error.code.as_str())),
                 ours: first_error(&ours),
             },
             Err(message) => Verdict::Failed(message),
@@ -98,14 +103,14 @@ fn compile(path: &Path, options: &Options) -> Result<(), String> {
     }
 }
 
-fn errors(diagnostics: &[Diagnostic]) -> impl Iterator<Item = &Diagnostic> {
+fn errors_of(diagnostics: &[Diagnostic]) -> impl Iterator<Item = &Diagnostic> {
     diagnostics
         .iter()
         .filter(|diagnostic| diagnostic.severity == Severity::Error)
 }
 
 fn first_error(diagnostics: &[Diagnostic]) -> String {
-    errors(diagnostics).next().map_or_else(
+    errors_of(diagnostics).next().map_or_else(
         || "refused without an error".to_owned(),
         |first| {
             format!(
@@ -131,7 +136,7 @@ impl FileName for Diagnostic {
 }
 
 fn places(diagnostics: &[Diagnostic]) -> Vec<Place> {
-    errors(diagnostics)
+    errors_of(diagnostics)
         .map(|diagnostic| Place {
             file: diagnostic.file_name().to_owned(),
             line: diagnostic.line,

@@ -192,6 +192,38 @@ impl Lower<'_> {
         });
     }
 
+    /// A direct meter needs a table whose packets it measures and an action that reads the colour:
+    /// simple_switch takes neither one without the other.
+    pub fn check_direct_meters(&mut self) {
+        let is_read = |name: &str| {
+            let arrays = &self.json.meter_arrays;
+            let array = arrays.iter().find(|meter| meter.name == name);
+            array.is_some_and(|meter| meter.result_target.is_some())
+        };
+        let mut wrong = Vec::new();
+        for info in &self.resources.tables {
+            let meter = info.direct_meter.and_then(|at| self.externs.get(at));
+            if let Some(meter) = meter.filter(|meter| !is_read(&meter.name)) {
+                let table = &self.program.tables[info.table];
+                let message = format!(
+                    "table `{}` has the meter `{}`, but no action of it reads the meter",
+                    info.name, meter.name
+                );
+                wrong.push((table.span, message, "read it in an action of the table"));
+            }
+        }
+        for meter in &self.externs {
+            let is_read = !meter.algorithm.is_empty();
+            if meter.kind == "direct_meter" && is_read && meter.bound_to.is_none() {
+                let message = format!("the meter `{}` is read, but it is no table's", meter.name);
+                wrong.push((meter.span, message, "give it to a table: `meters = ...;`"));
+            }
+        }
+        for (span, message, help) in wrong {
+            self.sink.error("E0508", span, message).help(help);
+        }
+    }
+
     /// Where `read` of direct meters was seen before their table was bound.
     fn meter_targets(&self) -> std::collections::HashMap<String, (String, String)> {
         let known = self

@@ -281,6 +281,7 @@ impl Lower<'_> {
         self.lower_pipeline(egress, &places, Stage::Egress);
         self.lower_checksums(compute, &places, Stage::Compute);
         self.lower_deparser(deparser, &places);
+        self.check_direct_meters();
         self.finish_headers();
     }
 
