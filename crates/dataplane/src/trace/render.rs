@@ -31,6 +31,8 @@ pub struct TraceRenderer {
     is_in_action: bool,
     /// The action that comes is the compiler's.
     is_generated: bool,
+    /// The action that comes is that of the table that was told of last.
+    follows_table: bool,
     /// The action that comes is the default one.
     is_missed: bool,
     /// The copy that was told of last.
@@ -104,7 +106,8 @@ impl TraceRenderer {
             TraceKind::Extract(_) | TraceKind::Transition { .. } => event.pass > 1,
             TraceKind::Assign { old, new } => old.value == *new || is_temporary(&old.name),
             TraceKind::Table { table, key, .. } => key.is_empty() && is_generated_name(table),
-            TraceKind::Action { .. } => self.is_generated,
+            // Without a table before it, the compiler calls an action of its own.
+            TraceKind::Action { .. } => self.is_generated || !self.follows_table,
             _ => false,
         }
     }
@@ -115,11 +118,13 @@ impl TraceRenderer {
             TraceKind::Table { key, entry, .. } => {
                 self.is_in_action = false;
                 self.is_generated = is_folded;
+                self.follows_table = true;
                 self.is_missed = entry.is_none() && !key.is_empty();
             }
             TraceKind::Action { .. } => {
                 self.is_in_action = !is_folded;
                 self.is_generated = false;
+                self.follows_table = false;
             }
             TraceKind::Condition { .. } => self.is_in_action = false,
             TraceKind::Clone { packet, .. } | TraceKind::Replicate { packet, .. } => {
