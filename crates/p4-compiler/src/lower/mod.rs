@@ -19,7 +19,7 @@ mod headers;
 mod loops;
 mod parser;
 mod parser_branch;
-mod place;
+pub mod place;
 mod statement;
 mod table;
 

@@ -48,10 +48,7 @@ pub fn check(declarations: &[Declaration], sources: &SourceMap, sink: &mut Sink)
         checker.unknowns.next_declaration();
         checker.declaration(declaration);
     }
-    Program {
-        names: checker.scopes.into_names(),
-        ..checker.program
-    }
+    checker.program
 }
 
 pub fn declaration_name(declaration: &Declaration) -> Option<&ast::Ident> {
@@ -258,7 +255,7 @@ impl Checker<'_> {
                     span: name.span,
                 };
                 self.scopes
-                    .declare_member(&name.name, Symbol::Const(value), name.span);
+                    .declare(&name.name, Symbol::Const(value), name.span);
             }
             next += BigInt::one();
         }

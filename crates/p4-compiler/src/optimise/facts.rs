@@ -1,0 +1,263 @@
+//! What is known at a place of the program: fields that hold a constant or a copy of another
+//! field, and conditions that hold.
+
+use std::collections::HashMap;
+
+use bmv2_json::{Operand, Value};
+use num_bigint::BigInt;
+use num_traits::{ToPrimitive as _, Zero as _};
+
+use super::effect::{Effect, Touch, reads};
+use super::fold;
+use super::model::{FieldId, Model, Role, VALID};
+use super::number;
+
+/// Conditions that are remembered at most; enough for those of one path, and a bound on the work.
+const CONDITIONS_MAX: usize = 16;
+/// Bits of a constant that is remembered; an IPv6 address fits.
+const CONSTANT_BITS_MAX: u32 = 128;
+
+/// What a field holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Atom {
+    Constant(u128),
+    /// The same as another field.
+    Copy(FieldId),
+    /// The same as the action's parameter.
+    Parameter(u32),
+}
+
+#[derive(Clone, PartialEq, Debug)]
+struct Condition {
+    value: Value,
+    truth: bool,
+    fields: Vec<FieldId>,
+}
+
+/// What is known at a place.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Facts {
+    atoms: HashMap<FieldId, Atom>,
+    conditions: Vec<Condition>,
+}
+
+impl Facts {
+    pub fn set_constant(&mut self, field: FieldId, value: u128) {
+        self.atoms.insert(field, Atom::Constant(value));
+    }
+
+    /// What holds whichever way was taken.
+    pub fn meet(&mut self, other: &Facts) {
+        self.atoms
+            .retain(|field, atom| other.atoms.get(field) == Some(atom));
+        self.conditions
+            .retain(|condition| other.conditions.contains(condition));
+    }
+
+    fn forget(&mut self, field: FieldId) {
+        self.atoms
+            .retain(|known, atom| *known != field && *atom != Atom::Copy(field));
+        self.conditions
+            .retain(|condition| !condition.fields.contains(&field));
+    }
+
+    pub fn forget_all(&mut self) {
+        self.atoms.clear();
+        self.conditions.clear();
+    }
+
+    pub fn forget_touched(&mut self, touched: &Touch) {
+        if touched.all {
+            return self.forget_all();
+        }
+        touched.fields.iter().for_each(|field| self.forget(*field));
+    }
+
+    /// Outside of the action its parameters mean nothing.
+    pub fn leave_action(&mut self) {
+        self.atoms
+            .retain(|_, atom| !matches!(atom, Atom::Parameter(_)));
+        self.conditions.retain(|condition| {
+            let mut found = false;
+            super::walk::inside(&condition.value, &mut |value| {
+                found |= matches!(value, Value::Local(_) | Value::RuntimeData(_));
+            });
+            !found
+        });
+    }
+
+    /// The operand that gives a field's value.
+    pub fn read(&self, model: &Model, header: &str, field: &str) -> Value {
+        let known = model.id(header, field).and_then(|id| self.atoms.get(&id));
+        match known {
+            Some(Atom::Constant(value)) => number::literal(&BigInt::from(*value)),
+            Some(Atom::Copy(other)) => model.value(*other),
+            Some(Atom::Parameter(at)) => Value::Local(*at),
+            None => Value::Field((header.to_owned(), field.to_owned())),
+        }
+    }
+
+    /// Whether a condition is known to hold or not to.
+    pub fn truth(&self, model: &Model, value: &Value) -> Option<bool> {
+        if let Some(operation) = fold::as_operation(value)
+            && operation.op == "valid"
+            && let Some(Operand::Value(Value::Header(header))) = &operation.right
+        {
+            let valid = model.headers.get(header)?.valid;
+            return match self.atoms.get(&valid) {
+                Some(Atom::Constant(value)) => Some(*value != 0),
+                _ => None,
+            };
+        }
+        if self.conditions.is_empty() || !fold::is_truth(value) {
+            return None;
+        }
+        let known = self
+            .conditions
+            .iter()
+            .find(|condition| condition.value == *value);
+        known.map(|condition| condition.truth)
+    }
+
+    /// Remembers that a condition holds, or that it does not.
+    pub fn learn(&mut self, model: &Model, value: &Value, truth: bool) {
+        let Some(operation) = fold::as_operation(value) else {
+            return;
+        };
+        let op = operation.op.as_str();
+        match (op, &operation.left, &operation.right) {
+            ("and", Some(Operand::Value(left)), Some(Operand::Value(right))) if truth => {
+                self.learn(model, left, true);
+                self.learn(model, right, true);
+            }
+            ("or", Some(Operand::Value(left)), Some(Operand::Value(right))) if !truth => {
+                self.learn(model, left, false);
+                self.learn(model, right, false);
+            }
+            ("not", None, Some(Operand::Value(inner))) => self.learn(model, inner, !truth),
+            ("valid", None, Some(Operand::Value(Value::Header(header)))) => {
+                if let Some(header) = model.headers.get(header) {
+                    self.set_constant(header.valid, u128::from(truth));
+                }
+            }
+            ("d2b", None, Some(Operand::Value(Value::Field((header, field))))) => {
+                let id = model.id(header, field);
+                if let Some(id) = id.filter(|id| !truth || model.info(*id).bits == 1) {
+                    self.know(model, id, &BigInt::from(u8::from(truth)));
+                }
+            }
+            (
+                "==" | "!=",
+                Some(Operand::Value(Value::Field((header, field)))),
+                Some(Operand::Value(constant)),
+            ) if truth == (op == "==") => {
+                if let (Some(id), Some(value)) =
+                    (model.id(header, field), number::constant(constant))
+                {
+                    self.know(model, id, &value);
+                }
+            }
+            _ => {}
+        }
+        self.remember(model, value, truth);
+    }
+
+    fn remember(&mut self, model: &Model, value: &Value, truth: bool) {
+        let touched = reads(model, value);
+        if touched.all || touched.outside || self.conditions.len() >= CONDITIONS_MAX {
+            return;
+        }
+        let condition = Condition {
+            value: value.clone(),
+            truth,
+            fields: touched.fields,
+        };
+        if !self.conditions.contains(&condition) {
+            self.conditions.push(condition);
+        }
+    }
+
+    /// What a `_jump_if_zero` learns of the number it looked at.
+    pub fn learn_number(&mut self, model: &Model, value: &Value, is_zero: bool) {
+        let Some(operation) = fold::as_operation(value) else {
+            if let (Value::Field((header, field)), true) = (value, is_zero)
+                && let Some(id) = model.id(header, field)
+            {
+                self.know(model, id, &BigInt::zero());
+            }
+            return;
+        };
+        if operation.op == "b2d"
+            && let Some(Operand::Value(inner)) = &operation.right
+        {
+            self.learn(model, inner, !is_zero);
+        }
+    }
+
+    /// The field has this value, which it can hold.
+    fn know(&mut self, model: &Model, field: FieldId, value: &BigInt) {
+        let info = model.info(field);
+        if !info.is_plain() || info.bits > CONSTANT_BITS_MAX {
+            return;
+        }
+        if let Some(value) = value
+            .to_u128()
+            .filter(|_| value.bits() <= u64::from(info.bits))
+        {
+            self.set_constant(field, value);
+        }
+    }
+
+    /// What holds behind something with this effect.
+    pub fn pass(&mut self, effect: &Effect) {
+        self.forget_touched(&effect.writes);
+    }
+
+    /// What holds behind a copy into a field; `value` is simplified by what held before.
+    pub fn assign(&mut self, model: &Model, field: FieldId, value: &Value, widths: &[u32]) {
+        self.forget(field);
+        let info = model.info(field);
+        if !info.is_plain() {
+            return;
+        }
+        match value {
+            Value::Hexstr(_) => {
+                if let Some(value) = number::constant(value) {
+                    let kept = value & number::ones(info.bits);
+                    self.know(model, field, &kept);
+                }
+            }
+            Value::Field((header, name)) if info.role == Role::Local && name != VALID => {
+                let Some(source) = model.id(header, name) else {
+                    return;
+                };
+                let other = model.info(source);
+                if source != field && other.is_plain() && other.bits <= info.bits {
+                    self.atoms.insert(field, Atom::Copy(source));
+                }
+            }
+            Value::Local(at) | Value::RuntimeData(at) if info.role == Role::Local => {
+                if widths
+                    .get(*at as usize)
+                    .is_some_and(|bits| *bits <= info.bits)
+                {
+                    self.atoms.insert(field, Atom::Parameter(*at));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A header becomes valid or invalid; its fields are forgotten already.
+    pub fn set_valid(&mut self, model: &Model, header: &str, valid: bool) {
+        let Some(header) = model.headers.get(header) else {
+            return;
+        };
+        self.set_constant(header.valid, u128::from(valid));
+        if valid {
+            for rival in &header.rivals {
+                self.set_constant(*rival, 0);
+            }
+        }
+    }
+}

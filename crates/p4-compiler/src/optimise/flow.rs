@@ -1,0 +1,315 @@
+//! The control graph: branches that decide nothing, code that does nothing, nodes that follow one
+//! another.
+//!
+//! `flow` leads edges past branches whose condition is constant or whose ways are the same, and
+//! past internal tables without code; takes branches and internal tables away that nothing leads
+//! to; and joins an internal table with the only one that follows it, where nobody else comes in.
+//! `calls` makes internal tables direct action calls, which look nothing up. Sound because an
+//! operand has no side effects, an internal table always runs its one action, which no other node
+//! has, and code with an `exit` is never joined with what follows it. Tables that a control plane
+//! sees stay, reached or not.
+
+use std::collections::{HashMap, HashSet};
+
+use bmv2_json::{ActionCall, Pipeline, Program, Value};
+
+use super::code;
+use super::graph::{self, Graph, Node, Visible};
+
+/// Runs `flow`; whether anything changed.
+pub fn run(program: &mut Program, visible: &Visible) -> bool {
+    let mut changed = false;
+    for at in 0..program.pipelines.len() {
+        let mut pipeline = program.pipelines[at].clone();
+        redirect(program, &mut pipeline, visible);
+        while join(program, &mut pipeline, visible) {}
+        sweep(&mut pipeline, visible);
+        changed |= pipeline != program.pipelines[at];
+        program.pipelines[at] = pipeline;
+    }
+    changed
+}
+
+fn is_empty(program: &Program, id: u32) -> bool {
+    let action = program.actions.iter().find(|action| action.id == id);
+    action.is_some_and(|action| action.primitives.is_empty())
+}
+
+/// Where a node leads without doing anything; none where it does something.
+fn past(
+    program: &Program,
+    pipeline: &Pipeline,
+    node: Node,
+    visible: &Visible,
+) -> Option<Option<String>> {
+    match node {
+        Node::If(at) => {
+            let conditional = &pipeline.conditionals[at];
+            match &conditional.expression {
+                Value::Bool(true) => Some(conditional.true_next.clone()),
+                Value::Bool(false) => Some(conditional.false_next.clone()),
+                _ => (conditional.true_next == conditional.false_next)
+                    .then(|| conditional.true_next.clone()),
+            }
+        }
+        Node::Table(at) => {
+            let table = &pipeline.tables[at];
+            let id = table.default_entry.as_ref()?.action_id;
+            (visible.is_internal(table) && is_empty(program, id)).then(|| graph::only_next(table))
+        }
+        Node::Call(at) => {
+            let call = &pipeline.action_calls[at];
+            is_empty(program, call.action_id).then(|| call.next_node.clone())
+        }
+    }
+}
+
+fn each_edge(pipeline: &mut Pipeline, change: &mut dyn FnMut(&mut Option<String>)) {
+    change(&mut pipeline.init_table);
+    for table in &mut pipeline.tables {
+        table.next_tables.values_mut().for_each(&mut *change);
+        change(&mut table.base_default_next);
+    }
+    for conditional in &mut pipeline.conditionals {
+        change(&mut conditional.true_next);
+        change(&mut conditional.false_next);
+    }
+    for call in &mut pipeline.action_calls {
+        change(&mut call.next_node);
+    }
+}
+
+/// Leads edges past what does nothing, until no edge moves.
+fn redirect(program: &Program, pipeline: &mut Pipeline, visible: &Visible) {
+    let graph = Graph::new(pipeline);
+    let n_nodes = graph.nodes.len();
+    // Each round may make two ways of a branch the same; a graph without circles ends sooner.
+    for _ in 0..=n_nodes {
+        let mut shortcuts: HashMap<String, Option<String>> = HashMap::new();
+        for (name, node) in &graph.nodes {
+            if let Some(next) = past(program, pipeline, *node, visible) {
+                shortcuts.insert(name.clone(), next);
+            }
+        }
+        let mut moved = false;
+        each_edge(pipeline, &mut |edge| {
+            for _ in 0..n_nodes {
+                match edge.as_ref().and_then(|name| shortcuts.get(name)) {
+                    Some(next) if next != edge => {
+                        edge.clone_from(next);
+                        moved = true;
+                    }
+                    _ => break,
+                }
+            }
+        });
+        if !moved {
+            return;
+        }
+    }
+}
+
+/// The action and next node of code that no control plane sees.
+pub fn internal(
+    pipeline: &Pipeline,
+    node: Node,
+    visible: &Visible,
+) -> Option<(u32, Option<String>)> {
+    match node {
+        Node::Table(at) => {
+            let table = &pipeline.tables[at];
+            let id = table.default_entry.as_ref()?.action_id;
+            visible
+                .is_internal(table)
+                .then(|| (id, graph::only_next(table)))
+        }
+        Node::Call(at) => {
+            let call = &pipeline.action_calls[at];
+            Some((call.action_id, call.next_node.clone()))
+        }
+        Node::If(_) => None,
+    }
+}
+
+fn set_next(pipeline: &mut Pipeline, node: Node, next: Option<String>) {
+    match node {
+        Node::Table(at) => {
+            let table = &mut pipeline.tables[at];
+            table.base_default_next.clone_from(&next);
+            table
+                .next_tables
+                .values_mut()
+                .for_each(|edge| edge.clone_from(&next));
+        }
+        Node::Call(at) => pipeline.action_calls[at].next_node = next,
+        Node::If(_) => {}
+    }
+}
+
+/// How many nodes use each action.
+pub fn uses(program: &Program, pipeline: &Pipeline) -> HashMap<u32, usize> {
+    let mut uses: HashMap<u32, usize> = HashMap::new();
+    let others = program
+        .pipelines
+        .iter()
+        .filter(|it| it.name != pipeline.name);
+    for pipeline in others.chain([pipeline]) {
+        let tables = pipeline.tables.iter();
+        let ids = tables.flat_map(|table| graph::table_actions(program, table));
+        let called = pipeline.action_calls.iter().map(|call| call.action_id);
+        ids.chain(called)
+            .for_each(|id| *uses.entry(id).or_default() += 1);
+    }
+    uses
+}
+
+/// Joins pairs of code nodes; whether there was any.
+fn join(program: &mut Program, pipeline: &mut Pipeline, visible: &Visible) -> bool {
+    let graph = Graph::new(pipeline);
+    let Some(order) = graph.order(pipeline) else {
+        return false;
+    };
+    let entries = graph.entries(pipeline, &order);
+    let uses = uses(program, pipeline);
+    let positions = graph::action_positions(program);
+    let mut joined = false;
+    let mut gone: HashSet<Node> = HashSet::new();
+    // From the end, so that a chain becomes one node in one walk.
+    for node in order.iter().rev() {
+        let Some((first, next)) = internal(pipeline, *node, visible) else {
+            continue;
+        };
+        let Some(follower) = graph
+            .node(next.as_ref())
+            .filter(|next| !gone.contains(next))
+        else {
+            continue;
+        };
+        let Some((second, after)) = internal(pipeline, follower, visible) else {
+            continue;
+        };
+        // An internal table's several edges all lead to the same node.
+        let own = Graph::successors(pipeline, *node)
+            .into_iter()
+            .filter(|edge| *edge == next.as_ref())
+            .count();
+        let alone = entries.get(&follower) == Some(&own);
+        let unshared = [first, second].iter().all(|id| uses.get(id) == Some(&1));
+        let (Some(one), Some(two)) = (positions.get(&first), positions.get(&second)) else {
+            continue;
+        };
+        let leaves = program.actions[*one]
+            .primitives
+            .iter()
+            .any(|primitive| primitive.op == "exit");
+        let regular = [one, two]
+            .iter()
+            .all(|at| code::is_regular(&program.actions[**at].primitives));
+        let seen = visible.actions.as_ref();
+        let named = seen.is_some_and(|seen| seen.contains(&program.actions[*one].name));
+        if !alone || !unshared || leaves || !regular || named {
+            continue;
+        }
+        let behind = program.actions[*two].primitives.clone();
+        code::append(&mut program.actions[*one].primitives, &behind);
+        set_next(pipeline, *node, after);
+        gone.insert(follower);
+        joined = true;
+    }
+    remove(pipeline, &gone);
+    joined
+}
+
+fn remove(pipeline: &mut Pipeline, gone: &HashSet<Node>) {
+    let mut at = 0..;
+    pipeline
+        .tables
+        .retain(|_| !gone.contains(&Node::Table(at.next().unwrap_or_default())));
+    let mut at = 0..;
+    pipeline
+        .conditionals
+        .retain(|_| !gone.contains(&Node::If(at.next().unwrap_or_default())));
+    let mut at = 0..;
+    pipeline
+        .action_calls
+        .retain(|_| !gone.contains(&Node::Call(at.next().unwrap_or_default())));
+}
+
+/// Takes away what nothing leads to; tables of the program stay.
+fn sweep(pipeline: &mut Pipeline, visible: &Visible) {
+    let graph = Graph::new(pipeline);
+    let Some(order) = graph.order(pipeline) else {
+        return;
+    };
+    let mut reached: HashSet<Node> = order.into_iter().collect();
+    // A table that stays keeps what its edges name.
+    let mut open: Vec<Node> = graph
+        .nodes
+        .values()
+        .copied()
+        .filter(|node| match node {
+            Node::Table(at) => !visible.is_internal(&pipeline.tables[*at]),
+            _ => false,
+        })
+        .collect();
+    while let Some(node) = open.pop() {
+        if reached.insert(node) || matches!(node, Node::Table(_)) {
+            let next = Graph::successors(pipeline, node);
+            open.extend(
+                next.into_iter()
+                    .filter_map(|name| graph.node(name))
+                    .filter(|next| !reached.contains(next)),
+            );
+        }
+    }
+    let gone = graph
+        .nodes
+        .values()
+        .copied()
+        .filter(|node| !reached.contains(node))
+        .collect();
+    remove(pipeline, &gone);
+}
+
+/// Runs `calls`; whether anything changed.
+pub fn calls(program: &mut Program, visible: &Visible) -> bool {
+    let without: HashSet<u32> = program
+        .actions
+        .iter()
+        .filter(|action| action.runtime_data.is_empty())
+        .map(|action| action.id)
+        .collect();
+    let mut next_id: u32 = program
+        .pipelines
+        .iter()
+        .flat_map(|pipeline| &pipeline.action_calls)
+        .map(|call| call.id + 1)
+        .max()
+        .unwrap_or(0);
+    let mut changed = false;
+    for pipeline in &mut program.pipelines {
+        let mut kept = Vec::new();
+        for table in std::mem::take(&mut pipeline.tables) {
+            let id = table
+                .default_entry
+                .as_ref()
+                .map(|default| default.action_id);
+            match id.filter(|id| without.contains(id) && visible.is_internal(&table)) {
+                Some(action_id) => {
+                    pipeline.action_calls.push(ActionCall {
+                        id: next_id,
+                        action_id,
+                        next_node: graph::only_next(&table),
+                        source_info: table.source_info,
+                        name: table.name,
+                    });
+                    next_id += 1;
+                    changed = true;
+                }
+                None => kept.push(table),
+            }
+        }
+        pipeline.tables = kept;
+    }
+    changed
+}

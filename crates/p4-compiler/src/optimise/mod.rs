@@ -1,0 +1,179 @@
+//! Passes over BMv2 JSON: the same packets, tables and registers with less work.
+//!
+//! JSON in, JSON out, after `lower` and before output; they also run over another compiler's
+//! JSON. [`optimise`] repeats them until nothing changes. Each file's module doc says what its
+//! pass relies on. Common to all: what a control plane names stays as it is (tables, their actions
+//! and parameters, counters, meters, registers, action profiles, digests, value sets), and so do
+//! the places in the source; a primitive or operation that is not known here is taken to read and
+//! write everything.
+
+mod code;
+mod dead_stores;
+mod effect;
+mod facts;
+mod flow;
+mod fold;
+mod graph;
+mod inline;
+mod model;
+mod number;
+mod parser_states;
+mod propagate;
+mod unused;
+mod walk;
+
+use bmv2_json::Program;
+
+use crate::P4Info;
+use fold::Folder;
+use graph::Visible;
+
+/// Rounds at most; each makes the program smaller, and programs of any size need three to five.
+const ROUNDS_MAX: usize = 8;
+
+/// A pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Pass {
+    /// Expressions are computed and simplified.
+    Fold,
+    /// Parser states are joined.
+    ParserStates,
+    /// Known constants and copies take the place of fields; branches that are decided are skipped.
+    Propagate,
+    /// Jumps inside actions, and code that nothing reaches.
+    Jumps,
+    /// Temporaries that are read once go.
+    Inline,
+    /// What is written and never read goes.
+    DeadStores,
+    /// The control graph: needless branches and nodes.
+    Flow,
+    /// Internal tables become direct action calls.
+    Calls,
+    /// Fields, headers and actions that nothing names.
+    Unused,
+}
+
+impl Pass {
+    /// Every pass, in the order in which they run.
+    pub const ALL: &'static [Pass] = &[
+        Pass::Fold,
+        Pass::ParserStates,
+        Pass::Propagate,
+        Pass::Jumps,
+        Pass::Inline,
+        Pass::DeadStores,
+        Pass::Flow,
+        Pass::Calls,
+        Pass::Unused,
+    ];
+
+    /// The name for messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Pass::Fold => "fold",
+            Pass::ParserStates => "parser-states",
+            Pass::Propagate => "propagate",
+            Pass::Jumps => "jumps",
+            Pass::Inline => "inline",
+            Pass::DeadStores => "dead-stores",
+            Pass::Flow => "flow",
+            Pass::Calls => "calls",
+            Pass::Unused => "unused",
+        }
+    }
+}
+
+/// Runs passes over a program until nothing changes.
+///
+/// With a P4Info, its tables and actions are what a control plane sees; without one, a table that
+/// is named and shaped as compilers name and shape theirs (`tbl_...`, no key, one constant default
+/// action) counts as internal.
+pub fn optimise(program: &mut Program, p4info: Option<&P4Info>, passes: &[Pass]) {
+    let visible = visible(p4info);
+    for _ in 0..ROUNDS_MAX {
+        let mut changed = false;
+        for pass in Pass::ALL.iter().filter(|pass| passes.contains(pass)) {
+            changed |= match pass {
+                Pass::Fold => fold_all(program),
+                Pass::ParserStates => parser_states::run(program),
+                Pass::Propagate => propagate::run(program, passes),
+                Pass::Jumps => code::tidy(program),
+                Pass::Inline => inline::run(program, &visible),
+                Pass::DeadStores => dead_stores::run(program),
+                Pass::Flow => flow::run(program, &visible),
+                Pass::Calls => flow::calls(program, &visible),
+                Pass::Unused => unused::run(program, &visible),
+            };
+        }
+        if !changed {
+            break;
+        }
+    }
+}
+
+fn visible(p4info: Option<&P4Info>) -> Visible {
+    let Some(p4info) = p4info else {
+        return Visible::default();
+    };
+    let name = |preamble: Option<&p4runtime_proto::p4::config::v1::Preamble>| {
+        preamble.map(|preamble| preamble.name.clone())
+    };
+    let tables = p4info.tables.iter();
+    let actions = p4info.actions.iter();
+    Visible {
+        tables: Some(tables.filter_map(|it| name(it.preamble.as_ref())).collect()),
+        actions: Some(
+            actions
+                .filter_map(|it| name(it.preamble.as_ref()))
+                .collect(),
+        ),
+    }
+}
+
+/// Folds every expression; whether anything changed.
+fn fold_all(program: &mut Program) -> bool {
+    let model = model::Model::new(program);
+    let before = program.clone();
+    for action in &mut program.actions {
+        let parameters = propagate::widths(action);
+        let folder = Folder {
+            model: &model,
+            parameters: &parameters,
+            facts: None,
+            fold: true,
+        };
+        for primitive in &mut action.primitives {
+            propagate::rewrite(&folder, primitive);
+        }
+    }
+    let folder = Folder {
+        model: &model,
+        parameters: &[],
+        facts: None,
+        fold: true,
+    };
+    for op in program
+        .parsers
+        .iter_mut()
+        .flat_map(|parser| &mut parser.parse_states)
+        .flat_map(|state| &mut state.parser_ops)
+    {
+        propagate::parser_operands(&folder, op);
+    }
+    for conditional in program
+        .pipelines
+        .iter_mut()
+        .flat_map(|pipeline| &mut pipeline.conditionals)
+    {
+        conditional.expression = folder.value(&conditional.expression);
+    }
+    for condition in program
+        .checksums
+        .iter_mut()
+        .filter_map(|checksum| checksum.if_cond.as_mut())
+    {
+        *condition = folder.value(condition);
+    }
+    before != *program
+}

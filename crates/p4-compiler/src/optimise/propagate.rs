@@ -1,0 +1,582 @@
+//! Copies and constants: what a field is known to hold takes its place where it is read, and a
+//! branch whose condition is known on an edge is not asked again.
+//!
+//! One walk from each pipeline's beginning along the control graph, edges meeting with what they
+//! have in common. What is known at the beginning: metadata that nothing has written is zero, a
+//! header that nothing can have made valid is invalid (a packet starts so, clones' metadata too;
+//! what a field list may bring along is left out). Sound because every write forgets what depended
+//! on it: an element found at run time forgets its whole stack, a header operation the header and
+//! its union's other validities, `mark_to_drop` the target's fields, an unknown primitive
+//! everything. Only unsigned fields are known, and a copy only where the target is as wide as the
+//! source, so no cut is missed. Keys, field lists, digests and checksums keep their fields. A table
+//! may run any of its actions, whatever its entries are. Facts end with their control, since the
+//! target writes between controls and clones come in there.
+
+use std::collections::{HashMap, HashSet};
+
+use bmv2_json::{ParserOpParameter, Pipeline, Primitive, Program, Value};
+
+use super::Pass;
+use super::code;
+use super::effect;
+use super::facts::Facts;
+use super::fold::Folder;
+use super::graph::{self, Graph, Node};
+use super::model::{FieldId, Model, Role, VALID};
+
+/// Runs the pass; whether anything changed.
+pub fn run(program: &mut Program, passes: &[Pass]) -> bool {
+    let model = Model::new(program);
+    let before = program.clone();
+    parser(program, &model, passes);
+    let written = Written::new(program, &model);
+    let mut walk = Walk {
+        model: &model,
+        fold: passes.contains(&Pass::Fold),
+        positions: graph::action_positions(program),
+        entries: HashMap::new(),
+    };
+    for at in 0..program.pipelines.len() {
+        let start = match program.pipelines[at].name.as_str() {
+            "ingress" => written.start(&model, &[Stage::Parser]),
+            "egress" => written.start(&model, &[Stage::Parser, Stage::Ingress]),
+            _ => Facts::default(),
+        };
+        walk.pipeline(program, at, start);
+    }
+    walk.finish(program);
+    before != *program
+}
+
+/// Widths of an action's parameters.
+pub fn widths(action: &bmv2_json::Action) -> Vec<u32> {
+    action
+        .runtime_data
+        .iter()
+        .map(|datum| datum.bitwidth)
+        .collect()
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Stage {
+    Parser,
+    Ingress,
+    Egress,
+}
+
+/// Which fields each part may write.
+struct Written {
+    by: HashMap<Stage, HashSet<FieldId>>,
+    /// Something is not known.
+    anything: bool,
+}
+
+impl Written {
+    fn new(program: &Program, model: &Model) -> Self {
+        let mut written = Self {
+            by: HashMap::new(),
+            anything: false,
+        };
+        for op in program
+            .parsers
+            .iter()
+            .flat_map(|parser| &parser.parse_states)
+            .flat_map(|state| &state.parser_ops)
+        {
+            written.add(Stage::Parser, &effect::parser_op(model, op));
+        }
+        // What a packet brings along from an earlier way is there before the parser.
+        let kept = program.field_lists.iter().flat_map(|list| &list.elements);
+        for value in kept {
+            let touched = effect::reads(model, value);
+            written.anything |= touched.all;
+            written
+                .by
+                .entry(Stage::Parser)
+                .or_default()
+                .extend(touched.fields);
+        }
+        let positions = graph::action_positions(program);
+        for pipeline in &program.pipelines {
+            let stage = match pipeline.name.as_str() {
+                "ingress" => Stage::Ingress,
+                _ => Stage::Egress,
+            };
+            let tables = pipeline.tables.iter();
+            let ids = tables.flat_map(|table| graph::table_actions(program, table));
+            let called = pipeline.action_calls.iter().map(|call| call.action_id);
+            for at in ids.chain(called).filter_map(|id| positions.get(&id)) {
+                for primitive in &program.actions[*at].primitives {
+                    written.add(stage, &effect::primitive(model, primitive));
+                }
+            }
+        }
+        for (header, field) in program
+            .meter_arrays
+            .iter()
+            .filter_map(|meter| meter.result_target.as_ref())
+        {
+            if let Some(id) = model.id(header, field) {
+                written.by.entry(Stage::Parser).or_default().insert(id);
+            }
+        }
+        written
+    }
+
+    fn add(&mut self, stage: Stage, effect: &effect::Effect) {
+        self.anything |= effect.writes.all;
+        self.by
+            .entry(stage)
+            .or_default()
+            .extend(&effect.writes.fields);
+    }
+
+    fn has(&self, stage: Stage, field: FieldId) -> bool {
+        self.by
+            .get(&stage)
+            .is_some_and(|fields| fields.contains(&field))
+    }
+
+    /// What is known behind these parts, of what they do not write.
+    fn start(&self, model: &Model, behind: &[Stage]) -> Facts {
+        let mut facts = Facts::default();
+        if self.anything {
+            return facts;
+        }
+        for (id, info) in (0..).zip(&model.fields) {
+            let untouched = behind.iter().all(|stage| !self.has(*stage, id));
+            let is_known = match info.role {
+                Role::Local => info.is_plain(),
+                // A clone made in egress has the headers that egress made valid.
+                Role::Hidden => {
+                    info.name == VALID
+                        && model
+                            .headers
+                            .get(&info.header)
+                            .is_some_and(|header| !header.metadata)
+                        && (behind.len() == 1 || !self.has(Stage::Egress, id))
+                }
+                Role::Header | Role::Architecture => false,
+            };
+            if untouched && is_known {
+                facts.set_constant(id, 0);
+            }
+        }
+        facts
+    }
+}
+
+/// Which parameters of a primitive are read as values; the others name things.
+fn value_parameters(op: &str) -> &'static [usize] {
+    match op {
+        "assign" | "modify_field" | "push" | "pop" | "count" | "execute_meter" => &[1],
+        "add_to_field" | "subtract_from_field" => &[1],
+        "register_read" => &[2],
+        "register_write"
+        | "modify_field_rng_uniform"
+        | "add"
+        | "subtract"
+        | "bit_xor"
+        | "bit_or"
+        | "bit_and"
+        | "shift_left"
+        | "shift_right" => &[1, 2],
+        "modify_field_with_hash_based_offset" => &[1, 3],
+        "log_msg" => &[1],
+        "_jump_if_zero"
+        | "truncate"
+        | "assert"
+        | "assume"
+        | "clone_ingress_pkt_to_egress"
+        | "clone_egress_pkt_to_egress" => &[0],
+        _ => &[],
+    }
+}
+
+/// Simplifies the operands that a primitive reads.
+pub fn rewrite(folder: &Folder<'_>, primitive: &mut Primitive) {
+    let copies = matches!(primitive.op.as_str(), "assign" | "modify_field");
+    for at in value_parameters(&primitive.op) {
+        let simpler = match primitive.parameters.get(*at) {
+            Some(value) if copies => folder.assigned(value, &primitive.parameters[0]),
+            Some(value) => folder.parameter(value),
+            None => continue,
+        };
+        primitive.parameters[*at] = simpler;
+    }
+}
+
+/// What holds behind a primitive.
+fn pass(model: &Model, widths: &[u32], facts: &mut Facts, primitive: &Primitive) {
+    let effect = effect::primitive(model, primitive);
+    facts.pass(&effect);
+    match (primitive.op.as_str(), primitive.parameters.as_slice()) {
+        ("assign" | "modify_field", [_, value]) => {
+            if let Some(field) = effect.defines {
+                facts.assign(model, field, value, widths);
+            }
+        }
+        ("add_header" | "add_header_fast", [Value::Header(name)]) => {
+            facts.set_valid(model, name, true);
+        }
+        ("remove_header", [Value::Header(name)]) => facts.set_valid(model, name, false),
+        ("assert" | "assume", [condition]) => facts.learn(model, condition, true),
+        _ => {}
+    }
+}
+
+fn meet_into(target: &mut Option<Facts>, facts: &Facts) {
+    match target {
+        Some(known) => known.meet(facts),
+        None => *target = Some(facts.clone()),
+    }
+}
+
+/// Walks through a body, putting in what is known, and gives what holds at its end.
+pub fn body(folder: &Folder<'_>, body: &mut [Primitive], start: Facts) -> Facts {
+    if !code::is_regular(body) {
+        return Facts::default();
+    }
+    let mut pending: HashMap<usize, Facts> = HashMap::new();
+    let mut current = Some(start);
+    for at in 0..body.len() {
+        if let Some(facts) = pending.remove(&at) {
+            meet_into(&mut current, &facts);
+        }
+        let Some(mut facts) = current.take() else {
+            continue;
+        };
+        let to = code::target(&body[at]);
+        let here = Folder {
+            facts: Some(&facts),
+            ..*folder
+        };
+        rewrite(&here, &mut body[at]);
+        let mut jumped = facts.clone();
+        match (body[at].op.as_str(), to) {
+            ("_jump", Some(to)) => {
+                join(&mut pending, to, jumped);
+                continue;
+            }
+            ("_jump_if_zero", Some(to)) => {
+                let condition = body[at].parameters.first().map(unwrapped);
+                if let Some(condition) = condition {
+                    jumped.learn_number(folder.model, condition, true);
+                    facts.learn_number(folder.model, condition, false);
+                }
+                join(&mut pending, to, jumped);
+            }
+            _ => pass(folder.model, folder.parameters, &mut facts, &body[at]),
+        }
+        current = Some(facts);
+    }
+    if let Some(facts) = pending.remove(&body.len()) {
+        meet_into(&mut current, &facts);
+    }
+    let mut end = current.unwrap_or_default();
+    end.leave_action();
+    end
+}
+
+fn join(pending: &mut HashMap<usize, Facts>, to: usize, facts: Facts) {
+    match pending.get_mut(&to) {
+        Some(known) => known.meet(&facts),
+        None => drop(pending.insert(to, facts)),
+    }
+}
+
+/// An operand without the parentheses of a parameter.
+pub fn unwrapped(value: &Value) -> &Value {
+    match value {
+        Value::Expression(expression) => match &**expression {
+            bmv2_json::Expression::Value(inner) => unwrapped(inner),
+            bmv2_json::Expression::Op(_) => value,
+        },
+        _ => value,
+    }
+}
+
+/// The walk through one pipeline.
+struct Walk<'a> {
+    model: &'a Model,
+    fold: bool,
+    positions: HashMap<u32, usize>,
+    /// What is known wherever an action begins.
+    entries: HashMap<u32, Facts>,
+}
+
+impl Walk<'_> {
+    fn pipeline(&mut self, program: &mut Program, at: usize, start: Facts) {
+        let mut pipeline = program.pipelines[at].clone();
+        let graph = Graph::new(&pipeline);
+        let Some(order) = graph.order(&pipeline) else {
+            return self.give_up(program, &pipeline);
+        };
+        let mut known: HashMap<Node, Facts> = HashMap::new();
+        let init = self.edge(
+            &pipeline,
+            &graph,
+            pipeline.init_table.clone(),
+            start,
+            &mut known,
+        );
+        pipeline.init_table = init;
+        for node in order {
+            // Nothing leads here any more.
+            let Some(facts) = known.remove(&node) else {
+                continue;
+            };
+            match node {
+                Node::If(at) => self.conditional(&mut pipeline, &graph, at, &facts, &mut known),
+                Node::Call(at) => {
+                    let id = pipeline.action_calls[at].action_id;
+                    let behind = self.action(program, id, &facts);
+                    let next = pipeline.action_calls[at].next_node.clone();
+                    let next = self.edge(&pipeline, &graph, next, behind, &mut known);
+                    pipeline.action_calls[at].next_node = next;
+                }
+                Node::Table(at) => {
+                    self.table(program, &mut pipeline, &graph, at, &facts, &mut known);
+                }
+            }
+        }
+        program.pipelines[at] = pipeline;
+    }
+
+    /// Nothing is known where nodes run in a circle.
+    fn give_up(&mut self, program: &Program, pipeline: &Pipeline) {
+        let tables = pipeline.tables.iter();
+        let ids = tables.flat_map(|table| graph::table_actions(program, table));
+        let called = pipeline.action_calls.iter().map(|call| call.action_id);
+        for id in ids.chain(called) {
+            self.entries.insert(id, Facts::default());
+        }
+    }
+
+    fn folder<'f>(&'f self, facts: Option<&'f Facts>, parameters: &'f [u32]) -> Folder<'f> {
+        Folder {
+            model: self.model,
+            parameters,
+            facts,
+            fold: self.fold,
+        }
+    }
+
+    /// What holds behind an action; its body is changed at the end, when all its uses are known.
+    fn action(&mut self, program: &Program, id: u32, facts: &Facts) -> Facts {
+        match self.entries.get_mut(&id) {
+            Some(known) => known.meet(facts),
+            None => drop(self.entries.insert(id, facts.clone())),
+        }
+        let Some(action) = self
+            .positions
+            .get(&id)
+            .and_then(|at| program.actions.get(*at))
+        else {
+            return Facts::default();
+        };
+        if action.primitives.is_empty() {
+            return facts.clone();
+        }
+        let parameters = widths(action);
+        let mut copy = action.primitives.clone();
+        body(&self.folder(None, &parameters), &mut copy, facts.clone())
+    }
+
+    fn finish(self, program: &mut Program) {
+        for (id, facts) in &self.entries {
+            let Some(action) = self
+                .positions
+                .get(id)
+                .and_then(|at| program.actions.get_mut(*at))
+            else {
+                continue;
+            };
+            let parameters = widths(action);
+            let folder = self.folder(None, &parameters);
+            body(&folder, &mut action.primitives, facts.clone());
+        }
+    }
+
+    /// Follows an edge through the branches that are decided on it; what is known there goes on.
+    fn edge(
+        &self,
+        pipeline: &Pipeline,
+        graph: &Graph,
+        mut to: Option<String>,
+        facts: Facts,
+        known: &mut HashMap<Node, Facts>,
+    ) -> Option<String> {
+        let mut facts = facts;
+        while let Some(Node::If(at)) = graph.node(to.as_ref()) {
+            let conditional = &pipeline.conditionals[at];
+            let value = self
+                .folder(Some(&facts), &[])
+                .value(&conditional.expression);
+            let Value::Bool(truth) = value else { break };
+            facts.learn(self.model, &conditional.expression, truth);
+            to = match truth {
+                true => conditional.true_next.clone(),
+                false => conditional.false_next.clone(),
+            };
+        }
+        if let Some(node) = graph.node(to.as_ref()) {
+            match known.get_mut(&node) {
+                Some(other) => other.meet(&facts),
+                None => drop(known.insert(node, facts)),
+            }
+        }
+        to
+    }
+
+    fn conditional(
+        &self,
+        pipeline: &mut Pipeline,
+        graph: &Graph,
+        at: usize,
+        facts: &Facts,
+        known: &mut HashMap<Node, Facts>,
+    ) {
+        let value = self
+            .folder(Some(facts), &[])
+            .value(&pipeline.conditionals[at].expression);
+        for truth in [true, false] {
+            if value == Value::Bool(!truth) {
+                continue;
+            }
+            let mut facts = facts.clone();
+            facts.learn(self.model, &value, truth);
+            let conditional = &pipeline.conditionals[at];
+            let next = if truth {
+                conditional.true_next.clone()
+            } else {
+                conditional.false_next.clone()
+            };
+            let next = self.edge(pipeline, graph, next, facts, known);
+            let conditional = &mut pipeline.conditionals[at];
+            if truth {
+                conditional.true_next = next;
+            } else {
+                conditional.false_next = next;
+            }
+        }
+        pipeline.conditionals[at].expression = value;
+    }
+
+    fn table(
+        &mut self,
+        program: &Program,
+        pipeline: &mut Pipeline,
+        graph: &Graph,
+        at: usize,
+        facts: &Facts,
+        known: &mut HashMap<Node, Facts>,
+    ) {
+        let mut facts = facts.clone();
+        let table = &pipeline.tables[at];
+        let ids = graph::table_actions(program, table);
+        if let Some(meter) = &table.direct_meters {
+            let target = program.meter_arrays.iter().find(|it| it.name == *meter);
+            match target.and_then(|meter| meter.result_target.as_ref()) {
+                Some((header, field)) => {
+                    let value = Value::Field((header.clone(), field.clone()));
+                    facts.forget_touched(&effect::reads(self.model, &value));
+                }
+                None => facts.forget_all(),
+            }
+        }
+        let names = pipeline.tables[at].actions.clone();
+        let mut behind: HashMap<String, Facts> = HashMap::new();
+        let mut any = facts.clone();
+        for (id, name) in ids.iter().zip(names) {
+            let after = self.action(program, *id, &facts);
+            any.meet(&after);
+            match behind.get_mut(&name) {
+                Some(other) => other.meet(&after),
+                None => drop(behind.insert(name, after)),
+            }
+        }
+        // Without an action nothing has changed, which `any` has too.
+        let edges = pipeline.tables[at].next_tables.clone();
+        for (label, next) in edges {
+            let facts = behind.get(&label).unwrap_or(&any).clone();
+            let next = self.edge(pipeline, graph, next, facts, known);
+            pipeline.tables[at].next_tables.insert(label, next);
+        }
+        pipeline.tables[at].base_default_next =
+            match self.default_edge(program, &pipeline.tables[at]) {
+                Some(next) => next,
+                None => {
+                    let base = pipeline.tables[at].base_default_next.clone();
+                    self.edge(pipeline, graph, base, any, known)
+                }
+            };
+    }
+}
+
+impl Walk<'_> {
+    /// Where the default action leads: with one, nothing else follows a miss.
+    fn default_edge(&self, program: &Program, table: &bmv2_json::Table) -> Option<Option<String>> {
+        let default = table.default_entry.as_ref()?;
+        let action = program
+            .actions
+            .get(*self.positions.get(&default.action_id)?)?;
+        table.next_tables.get(&action.name).cloned()
+    }
+}
+
+/// Each parser state by itself: what holds where it begins depends on the packet.
+fn parser(program: &mut Program, model: &Model, passes: &[Pass]) {
+    let states = program
+        .parsers
+        .iter_mut()
+        .flat_map(|parser| &mut parser.parse_states);
+    for state in states {
+        let mut facts = Facts::default();
+        for op in &mut state.parser_ops {
+            let folder = Folder {
+                model,
+                parameters: &[],
+                facts: Some(&facts),
+                fold: passes.contains(&Pass::Fold),
+            };
+            parser_operands(&folder, op);
+            let effect = effect::parser_op(model, op);
+            facts.pass(&effect);
+            match (op.op.as_str(), op.parameters.as_slice()) {
+                ("set", [_, ParserOpParameter::Value(value)]) => {
+                    if let Some(field) = effect.defines {
+                        facts.assign(model, field, value, &[]);
+                    }
+                }
+                (
+                    "extract" | "extract_VL",
+                    [ParserOpParameter::Value(Value::Regular(name)), ..],
+                ) => {
+                    facts.set_valid(model, name, true);
+                }
+                ("verify", [ParserOpParameter::Value(condition), _]) => {
+                    facts.learn(model, condition, true);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Simplifies the operands that a parser operation reads.
+pub fn parser_operands(folder: &Folder<'_>, op: &mut bmv2_json::ParserOp) {
+    match (op.op.as_str(), op.parameters.as_mut_slice()) {
+        ("set", [ParserOpParameter::Value(to), ParserOpParameter::Value(from)]) => {
+            if !matches!(unwrapped(from), Value::Lookahead(_)) {
+                *from = folder.assigned(from, to);
+            }
+        }
+        ("verify", [ParserOpParameter::Value(condition), _]) => {
+            *condition = folder.value(condition);
+        }
+        ("advance", [ParserOpParameter::Value(bits)]) => *bits = folder.parameter(bits),
+        ("primitive", [ParserOpParameter::Primitive(primitive)]) => rewrite(folder, primitive),
+        _ => {}
+    }
+}
