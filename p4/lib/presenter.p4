@@ -13,7 +13,8 @@
 control PresenterLookup(
     inout headers_t hdr,
     inout verdict_t verdict,
-    inout group_t group
+    inout group_t group,
+    inout standard_metadata_t standard_metadata
 ) {
     direct_counter(CounterType.packets_and_bytes) presenter_packets;
     mac_address_t presenter_mac = 0;
@@ -49,7 +50,8 @@ control PresenterLookup(
 control StreamLookup(
     inout headers_t hdr,
     inout verdict_t verdict,
-    inout group_t group
+    inout group_t group,
+    inout standard_metadata_t standard_metadata
 ) {
     direct_counter(CounterType.packets_and_bytes) stream_packets;
     mac_address_t presenter_mac = 0;

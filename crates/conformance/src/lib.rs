@@ -2,6 +2,5 @@
 //! architecture test.
 
 pub mod compile;
-pub mod fuzz;
 pub mod packet;
 pub mod sfu;
