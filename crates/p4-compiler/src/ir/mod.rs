@@ -206,6 +206,8 @@ pub enum InstanceKind {
 pub struct Instance {
     pub name: Rc<str>,
     pub kind: InstanceKind,
+    /// The names of the constructor's parameters, one for each argument.
+    pub parameters: Vec<Rc<str>>,
     pub arguments: Vec<Option<Expr>>,
     pub annotations: Vec<Annotation>,
     pub span: Span,
@@ -252,6 +254,9 @@ pub struct Entry {
     pub keys: Vec<Expr>,
     pub action: ActionUse,
     pub priority: Option<Expr>,
+    /// `@priority`: the lower wins.
+    pub rank: Option<u32>,
+    pub is_const: bool,
     pub span: Span,
 }
 

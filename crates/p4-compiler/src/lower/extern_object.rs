@@ -1,6 +1,6 @@
 //! v1model's extern objects: instances to arrays.
 
-use bmv2_json::{CounterArray, MeterArray, RegisterArray};
+use bmv2_json::{AttributeValue, CounterArray, ExternInstance, MeterArray, RegisterArray, Value};
 use num_traits::ToPrimitive as _;
 
 use super::Lower;
@@ -40,6 +40,7 @@ impl Lower<'_> {
         name: String,
     ) -> usize {
         let kind = self.program.extern_names[id].to_string();
+        let foreign = self.emit_externs && !is_v1model(&kind);
         let mut object = ExternObject {
             kind,
             name,
@@ -76,6 +77,7 @@ impl Lower<'_> {
                     }
                 }
                 ExprKind::Poison => {}
+                _ if foreign => {}
                 _ => drop(self.sink.error(
                     "E0502",
                     argument.span,
@@ -85,9 +87,39 @@ impl Lower<'_> {
         }
         object.size = numbers.first().copied().unwrap_or(0);
         object.width = numbers.get(1).copied().unwrap_or(0);
-        self.add_array(&object);
+        if foreign {
+            self.foreign_instance(instance, &object);
+        } else {
+            self.add_array(&object);
+        }
         self.externs.push(object);
         self.externs.len() - 1
+    }
+
+    /// An instance of an extern that is not v1model's, for a switch that was built with it.
+    fn foreign_instance(&mut self, instance: &Instance, object: &ExternObject) {
+        let mut attribute_values = Vec::new();
+        for (name, argument) in instance.parameters.iter().zip(&instance.arguments) {
+            let Some(argument) = argument else { continue };
+            let value = match self.resolve(argument).kind {
+                ExprKind::Int(value) => Value::Hexstr(super::place::hex_text(&value, 8)),
+                ExprKind::Str(text) => Value::String(text.to_string()),
+                _ => {
+                    let message = "an extern's argument for the switch is a number or a string";
+                    self.sink.error("E0502", argument.span, message);
+                    continue;
+                }
+            };
+            let name = name.to_string();
+            attribute_values.push(AttributeValue { name, value });
+        }
+        self.json.extern_instances.push(ExternInstance {
+            name: object.name.clone(),
+            id: self.json.extern_instances.len() as u32,
+            kind: object.kind.clone(),
+            source_info: self.source_info(object.span),
+            attribute_values,
+        });
     }
 
     fn add_array(&mut self, object: &ExternObject) {
@@ -237,4 +269,18 @@ impl Lower<'_> {
             })
             .collect()
     }
+}
+
+/// The extern objects that simple_switch has.
+fn is_v1model(kind: &str) -> bool {
+    matches!(
+        kind,
+        "counter"
+            | "direct_counter"
+            | "meter"
+            | "direct_meter"
+            | "register"
+            | "action_profile"
+            | "action_selector"
+    )
 }

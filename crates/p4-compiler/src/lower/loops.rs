@@ -406,6 +406,10 @@ fn call_writes(expr: &Expr, var: VarId, program: &crate::ir::Program) -> bool {
         let parameters = match &call.callee {
             Callee::Function(id) => Some(&program.functions[*id].parameters),
             Callee::Action(id) => Some(&program.actions[*id].parameters),
+            Callee::ApplyBlock(object) => match object.ty {
+                Type::Control(id) => Some(&program.controls[id].parameters),
+                _ => None,
+            },
             _ => None,
         };
         for (at, argument) in call.arguments.iter().enumerate() {

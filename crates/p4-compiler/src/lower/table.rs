@@ -513,7 +513,7 @@ impl Lower<'_> {
                     action_id,
                     action_data,
                 },
-                priority: priority.unwrap_or(position as u32 + 1),
+                priority: (entry.rank.or(priority)).unwrap_or(position as u32 + 1),
                 control_priority: None,
                 is_const: None,
             });

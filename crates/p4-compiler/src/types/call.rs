@@ -178,6 +178,9 @@ impl Checker<'_> {
         Some(Instance {
             name: "".into(),
             kind,
+            parameters: (signature.parameters.iter())
+                .map(|parameter| parameter.name.clone())
+                .collect(),
             arguments: values,
             annotations: Vec::new(),
             span,

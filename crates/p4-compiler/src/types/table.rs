@@ -263,6 +263,9 @@ impl Checker<'_> {
             let value = self.expr(priority);
             self.coerce(value, &Type::Int)
         });
+        // p4c's annotation gives the number that BMv2 compares, of which the lower wins.
+        let rank = crate::ir::int_annotation(&decl.annotations, "priority")
+            .and_then(|numbers| numbers.first().and_then(num_traits::ToPrimitive::to_u32));
         let action = self.action_use(&decl.action, Some(table))?;
         if let Some(listed) = self.listed(&decl.action, table) {
             self.legal_role(&listed, false, decl.span);
@@ -271,6 +274,8 @@ impl Checker<'_> {
             keys,
             action,
             priority,
+            rank,
+            is_const: decl.is_const,
             span: decl.span,
         })
     }
