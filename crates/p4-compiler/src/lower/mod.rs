@@ -12,6 +12,7 @@ mod checksum;
 mod control;
 mod copy;
 mod deparser;
+mod entries;
 mod expression;
 mod extern_object;
 mod externs;

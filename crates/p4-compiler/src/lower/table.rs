@@ -1,17 +1,15 @@
 //! Tables: keys, entries, default actions and the externs that tables own.
 
-use bmv2_json::{
-    ActionEntry, ActionProfile, DefaultEntry, Entry, MatchKey, Selector, Table, TableKey, Value,
-};
+use bmv2_json::{ActionProfile, DefaultEntry, Selector, Table, TableKey, Value};
 use num_bigint::BigInt;
-use num_traits::{ToPrimitive as _, Zero as _};
+use num_traits::ToPrimitive as _;
 
+use super::entries::unsigned;
 use super::place::{Place, hex_text, parameter};
 use super::{Lower, Object, TableInfo, qualify};
 use crate::ir::{self, ActionUse, BinaryOp, Builtin, Callee, Direction, Expr, ExprKind, Key};
 use crate::source::Span;
 use crate::types::Type;
-use crate::types::const_eval::mask;
 
 /// Entries of a table that says nothing about its size.
 pub const DEFAULT_SIZE: u32 = 1024;
@@ -194,8 +192,8 @@ impl Lower<'_> {
             base_default_next: None,
             next_tables: std::collections::BTreeMap::new(),
             default_entry: if profile.is_some() { None } else { default },
+            const_entries: matches!(table.entries, Some((false, _))).then_some(false),
             entries,
-            const_entries: None,
         }
     }
 
@@ -430,7 +428,7 @@ impl Lower<'_> {
         }
     }
 
-    fn action_data(&mut self, used: &ActionUse) -> Vec<String> {
+    pub fn action_data(&mut self, used: &ActionUse) -> Vec<String> {
         let parameters = &self.program.actions[used.action].parameters;
         let mut data = Vec::new();
         for (parameter, argument) in parameters.iter().zip(&used.arguments) {
@@ -471,123 +469,6 @@ impl Lower<'_> {
             _ => None,
         }
     }
-
-    fn entries(&mut self, table: &ir::Table, name: &str) -> Option<Vec<Entry>> {
-        let (is_const, list) = table.entries.as_ref()?;
-        if !is_const {
-            self.sink
-                .warning(
-                    "W0609",
-                    table.span,
-                    format!(
-                        "the entries of table `{}` are loaded as constant entries",
-                        table.name
-                    ),
-                )
-                .help("write `const entries`");
-        }
-        let keys: Vec<&Key> = table
-            .keys
-            .iter()
-            .filter(|key| &*key.match_kind != "selector")
-            .collect();
-        let mut out = Vec::new();
-        for (position, entry) in list.iter().enumerate() {
-            let match_key = entry
-                .keys
-                .iter()
-                .zip(&keys)
-                .filter_map(|(set, key)| self.match_key(set, key))
-                .collect();
-            let action_id = self.lower_action(entry.action.action, &entry.action.arguments, name);
-            let action_data = self.action_data(&entry.action);
-            let priority = entry
-                .priority
-                .as_ref()
-                .and_then(|priority| self.constant(priority))
-                .and_then(|value| value.to_u32());
-            out.push(Entry {
-                source_info: self.source_info(entry.span),
-                match_key,
-                action_entry: ActionEntry {
-                    action_id,
-                    action_data,
-                },
-                priority: (entry.rank.or(priority)).unwrap_or(position as u32 + 1),
-                control_priority: None,
-                is_const: None,
-            });
-        }
-        Some(out)
-    }
-
-    fn match_key(&mut self, set: &Expr, key: &Key) -> Option<MatchKey> {
-        let width = self.program.width(&key.expr.ty)?;
-        let all = mask(width);
-        let text = |value: &BigInt| hex_text(&unsigned(value, width), width);
-        let zero = BigInt::zero();
-        let (low, high, bits) = match &set.kind {
-            ExprKind::DontCare => (zero.clone(), all.clone(), zero),
-            ExprKind::Range(low, high) => (self.constant(low)?, self.constant(high)?, all.clone()),
-            ExprKind::Mask(value, bits) => {
-                let (value, bits) = (self.constant(value)?, self.constant(bits)?);
-                (&value & &bits, value, bits)
-            }
-            _ => {
-                let value = self.constant(set)?;
-                (value.clone(), value, all.clone())
-            }
-        };
-        let exact_needed = matches!(
-            set.kind,
-            ExprKind::Range(..) | ExprKind::Mask(..) | ExprKind::DontCare
-        );
-        match &*key.match_kind {
-            "exact" if exact_needed => {
-                self.sink
-                    .error("E0509", set.span, "an exact key is matched with one value")
-                    .help("make the key ternary");
-                None
-            }
-            "exact" => Some(MatchKey::Exact { key: text(&low) }),
-            "lpm" => match prefix_length(&bits, width) {
-                Some(prefix_length) => Some(MatchKey::Lpm {
-                    key: text(&low),
-                    prefix_length,
-                }),
-                None => {
-                    self.sink.error(
-                        "E0509",
-                        set.span,
-                        "the mask of an lpm key is ones followed by zeros",
-                    );
-                    None
-                }
-            },
-            "range" => Some(MatchKey::Range {
-                start: text(&low),
-                end: text(&high),
-            }),
-            _ if matches!(set.kind, ExprKind::Range(..)) => {
-                self.sink
-                    .error("E0509", set.span, "a range matches only a range key");
-                None
-            }
-            _ => Some(MatchKey::Ternary {
-                key: text(&low),
-                mask: text(&bits),
-            }),
-        }
-    }
-}
-
-fn unsigned(value: &BigInt, width: u32) -> BigInt {
-    crate::types::const_eval::wrap(value, width, false)
-}
-
-/// Leading ones, where nothing but zeros follows them.
-fn prefix_length(bits: &BigInt, width: u32) -> Option<u32> {
-    (0..=width).find(|length| *bits == (mask(*length) << (width - length)))
 }
 
 fn place_key(

@@ -1,0 +1,208 @@
+//! The entries that a program gives its tables: sets as BMv2's keys, priorities as its ranks.
+
+use bmv2_json::{ActionEntry, Entry, MatchKey};
+use num_bigint::BigInt;
+use num_traits::{Signed, ToPrimitive as _, Zero as _};
+
+use super::Lower;
+use super::place::hex_text;
+use crate::ir::{self, Expr, ExprKind, Key};
+use crate::types::const_eval::mask;
+
+/// The order of a table's entries, where it matters.
+struct Order {
+    /// The numbers of the entries, as the program gives them or as they follow from the list.
+    numbers: Vec<BigInt>,
+    largest_wins: bool,
+    /// The program says something about it; otherwise the list's order is the order.
+    is_explicit: bool,
+}
+
+impl Order {
+    /// BMv2's rank, of which the lowest wins, and P4Runtime's priority, of which the highest does.
+    fn of(&self, position: usize) -> (u32, i32) {
+        let least = self.numbers.iter().min().cloned().unwrap_or_default();
+        let most = self.numbers.iter().max().cloned().unwrap_or_default();
+        let number = self.numbers.get(position).cloned().unwrap_or_default();
+        let (rank, priority) = if self.largest_wins {
+            (&most - &number + 1, number)
+        } else {
+            (number.clone(), &most + &least - number)
+        };
+        (
+            rank.to_u32().unwrap_or(u32::MAX),
+            priority.to_i32().unwrap_or(i32::MAX),
+        )
+    }
+}
+
+impl Lower<'_> {
+    pub fn entries(&mut self, table: &ir::Table, name: &str) -> Option<Vec<Entry>> {
+        let (is_const, list) = table.entries.as_ref()?;
+        let keys: Vec<&Key> = table
+            .keys
+            .iter()
+            .filter(|key| &*key.match_kind != "selector")
+            .collect();
+        let order = self.order(table, list);
+        let ranked = keys
+            .iter()
+            .any(|key| matches!(&*key.match_kind, "ternary" | "range" | "optional"));
+        let mut out = Vec::new();
+        for (position, entry) in list.iter().enumerate() {
+            let match_key = entry
+                .keys
+                .iter()
+                .zip(&keys)
+                .filter_map(|(set, key)| self.match_key(set, key))
+                .collect();
+            let action_id = self.lower_action(entry.action.action, &entry.action.arguments, name);
+            let action_data = self.action_data(&entry.action);
+            let (rank, priority) = order.of(position);
+            let listed = if order.is_explicit {
+                rank
+            } else {
+                position as u32 + 1
+            };
+            out.push(Entry {
+                source_info: self.source_info(entry.span),
+                match_key,
+                action_entry: ActionEntry {
+                    action_id,
+                    action_data,
+                },
+                priority: entry.rank.unwrap_or(listed),
+                control_priority: (ranked && !is_const).then_some(priority),
+                is_const: (entry.is_const && !is_const).then_some(true),
+            });
+        }
+        Some(out)
+    }
+
+    /// The numbers of the entries (P4_16 1.2.5, section 14.2.1.4): from the first one's on in steps
+    /// of `priority_delta`, downwards where `largest_priority_wins`.
+    fn order(&mut self, table: &ir::Table, list: &[ir::Entry]) -> Order {
+        let said = |lower: &Self, name: &str| {
+            let property = table.property(name)?;
+            Some((lower.resolve(&property.value), property.span))
+        };
+        let largest = said(self, "largest_priority_wins");
+        let largest_wins = !matches!(
+            largest,
+            Some((
+                Expr {
+                    kind: ExprKind::Bool(false),
+                    ..
+                },
+                _
+            ))
+        );
+        let delta = match said(self, "priority_delta") {
+            None => BigInt::from(1),
+            Some((expr, span)) => match self.constant(&expr).filter(Signed::is_positive) {
+                Some(delta) => delta,
+                None => {
+                    self.sink
+                        .error("E0503", span, "`priority_delta` is a number above 0");
+                    BigInt::from(1)
+                }
+            },
+        };
+        let mut numbers: Vec<BigInt> = Vec::new();
+        for entry in list {
+            let given = entry
+                .priority
+                .as_ref()
+                .and_then(|priority| self.constant(priority));
+            let number = match (given, numbers.last()) {
+                (Some(given), _) => given,
+                (None, None) if largest_wins => BigInt::from(list.len() - 1) * &delta + 1,
+                (None, None) => BigInt::from(1),
+                (None, Some(before)) if largest_wins => before - &delta,
+                (None, Some(before)) => before + &delta,
+            };
+            if number.is_negative() || number > BigInt::from(i32::MAX) {
+                let message = format!("the priority {number} is not from 0 to {}", i32::MAX);
+                self.sink
+                    .error("E0503", entry.span, message)
+                    .help("give the entries priorities of their own: `priority = 10: ...`");
+            }
+            numbers.push(number);
+        }
+        let is_explicit = table.property("largest_priority_wins").is_some()
+            || list.iter().any(|entry| entry.priority.is_some());
+        Order {
+            numbers,
+            largest_wins,
+            is_explicit,
+        }
+    }
+
+    fn match_key(&mut self, set: &Expr, key: &Key) -> Option<MatchKey> {
+        let width = self.program.width(&key.expr.ty)?;
+        let all = mask(width);
+        let text = |value: &BigInt| hex_text(&unsigned(value, width), width);
+        let zero = BigInt::zero();
+        let (low, high, bits) = match &set.kind {
+            ExprKind::DontCare => (zero.clone(), all.clone(), zero),
+            ExprKind::Range(low, high) => (self.constant(low)?, self.constant(high)?, all.clone()),
+            ExprKind::Mask(value, bits) => {
+                let (value, bits) = (self.constant(value)?, self.constant(bits)?);
+                (&value & &bits, value, bits)
+            }
+            _ => {
+                let value = self.constant(set)?;
+                (value.clone(), value, all.clone())
+            }
+        };
+        let exact_needed = matches!(
+            set.kind,
+            ExprKind::Range(..) | ExprKind::Mask(..) | ExprKind::DontCare
+        );
+        match &*key.match_kind {
+            "exact" if exact_needed => {
+                self.sink
+                    .error("E0509", set.span, "an exact key is matched with one value")
+                    .help("make the key ternary");
+                None
+            }
+            "exact" => Some(MatchKey::Exact { key: text(&low) }),
+            "lpm" => match prefix_length(&bits, width) {
+                Some(prefix_length) => Some(MatchKey::Lpm {
+                    key: text(&low),
+                    prefix_length,
+                }),
+                None => {
+                    self.sink.error(
+                        "E0509",
+                        set.span,
+                        "the mask of an lpm key is ones followed by zeros",
+                    );
+                    None
+                }
+            },
+            "range" => Some(MatchKey::Range {
+                start: text(&low),
+                end: text(&high),
+            }),
+            _ if matches!(set.kind, ExprKind::Range(..)) => {
+                self.sink
+                    .error("E0509", set.span, "a range matches only a range key");
+                None
+            }
+            _ => Some(MatchKey::Ternary {
+                key: text(&low),
+                mask: text(&bits),
+            }),
+        }
+    }
+}
+
+pub fn unsigned(value: &BigInt, width: u32) -> BigInt {
+    crate::types::const_eval::wrap(value, width, false)
+}
+
+/// Leading ones, where nothing but zeros follows them.
+fn prefix_length(bits: &BigInt, width: u32) -> Option<u32> {
+    (0..=width).find(|length| *bits == (mask(*length) << (width - length)))
+}
