@@ -23,13 +23,21 @@ impl Lower<'_> {
     /// Makes an action known to the control plane though no table has it.
     pub fn register_action(&mut self, id: usize) {
         let name = self.action_name(id);
-        if !self
-            .resources
-            .actions
-            .iter()
-            .any(|(known, _)| *known == name)
-        {
+        let mut known = self.resources.actions.iter();
+        let Some((_, other)) = known.find(|(known, _)| *known == name) else {
             self.resources.actions.push((name, id));
+            return;
+        };
+        if *other != id {
+            let (span, first) = (
+                self.program.actions[id].span,
+                self.program.actions[*other].span,
+            );
+            let message = format!("two actions have the control plane's name `{name}`");
+            self.sink
+                .error("E0702", span, message)
+                .note_at(first, "the other one")
+                .help("give one of them another @name");
         }
     }
 
