@@ -1,5 +1,6 @@
 //! What the compiler writes besides the BMv2 JSON, which `lower` builds itself.
 
+mod annotation;
 pub mod ids;
 pub mod p4info;
 mod type_spec;

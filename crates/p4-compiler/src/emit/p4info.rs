@@ -4,6 +4,7 @@ use num_bigint::BigInt;
 use num_traits::ToPrimitive as _;
 use p4runtime_proto::p4::config::v1 as p4;
 
+use super::annotation::{self, Constant};
 use super::ids::{Kind, Symbols, member_ids};
 use crate::diagnostic::Sink;
 use crate::ir::{
@@ -11,13 +12,17 @@ use crate::ir::{
 };
 use crate::lower::{ExternObject, Resources, TableInfo};
 use crate::source::SourceMap;
-use crate::syntax::ast::{AnnotationBody, Expr as SyntaxExpr, ExprKind as SyntaxKind};
 use crate::types::Type;
 use crate::types::const_eval::wrap;
 
-/// A value as P4Runtime writes it: big endian, no leading zero bytes, at least one byte.
+/// A value in as many bytes as its width has, big endian: p4c leaves leading zeros in P4Info, and
+/// P4Runtime takes a value with and without them.
 pub fn value_bytes(value: &BigInt, width: u32) -> Vec<u8> {
-    wrap(value, width, false).to_bytes_be().1
+    let significant = wrap(value, width, false).to_bytes_be().1;
+    let n_bytes = (width.div_ceil(8) as usize).max(1);
+    let mut bytes = vec![0; n_bytes.saturating_sub(significant.len())];
+    bytes.extend(significant);
+    bytes
 }
 
 pub struct Writer<'a> {
@@ -47,7 +52,8 @@ pub fn write(
         writer.table(table, resources);
     }
     for (name, id) in &resources.actions {
-        writer.action(name, *id);
+        let in_table = |table: &TableInfo| table.actions.iter().any(|(known, _)| known == name);
+        writer.action(name, *id, resources.tables.iter().any(in_table));
     }
     for object in &resources.externs {
         writer.object(object);
@@ -150,14 +156,14 @@ impl Writer<'_> {
         hidden: &[&str],
     ) -> (Vec<String>, Vec<p4::StructuredAnnotation>) {
         let (mut plain, mut structured) = (Vec::new(), Vec::new());
-        for annotation in list {
-            let name = &*annotation.name;
-            if let Some(message) = structured_annotation(annotation) {
+        for found in list {
+            let name = &*found.name;
+            if let Some(message) = annotation::structured(found) {
                 structured.push(message);
             } else if !matches!(name, "name" | "id" | "brief" | "description")
                 && !hidden.contains(&name)
             {
-                let text = self.sources.text(annotation.span).to_owned();
+                let text = self.sources.text(found.span).to_owned();
                 let written = text.starts_with('@');
                 plain.push(if written { text } else { format!("@{name}") });
             }
@@ -208,27 +214,23 @@ impl Writer<'_> {
             return;
         };
         let list = &self.program.instances[main].annotations;
-        for annotation in list
-            .iter()
-            .filter(|annotation| &*annotation.name == "pkginfo")
-        {
-            let AnnotationBody::Pairs(pairs) = &annotation.body else {
+        for (key, value) in annotation::pairs(list, "pkginfo") {
+            let Constant::Text(text) = value else {
                 continue;
             };
-            for (key, value) in pairs {
-                let SyntaxKind::Str(text) = &*value.kind else {
-                    continue;
-                };
-                let field = match &*key.name {
-                    "name" => &mut package.name,
-                    "version" => &mut package.version,
-                    "organization" => &mut package.organization,
-                    "contact" => &mut package.contact,
-                    "url" => &mut package.url,
-                    _ => continue,
-                };
-                *field = text.to_string();
-            }
+            let field = match key.as_str() {
+                "name" => &mut package.name,
+                "version" => &mut package.version,
+                "arch" => &mut package.arch,
+                "organization" => &mut package.organization,
+                "contact" => &mut package.contact,
+                "url" => &mut package.url,
+                _ => continue,
+            };
+            *field = text;
+        }
+        if has_annotation(list, "platform_property") {
+            package.platform_properties = Some(annotation::platform_properties(list));
         }
         let others: Vec<Annotation> = list
             .iter()
@@ -289,6 +291,7 @@ impl Writer<'_> {
         if has_annotation(&decl.annotations, "hidden") {
             return;
         }
+        self.type_info();
         let mut out = p4::Table {
             preamble: Some(self.preamble(Kind::Table, &table.name, &decl.annotations, &[])),
             size: table.size as i64,
@@ -397,7 +400,8 @@ impl Writer<'_> {
         out
     }
 
-    fn action(&mut self, name: &str, id: usize) {
+    /// An action that no table has gets its arguments from the program, none from a controller.
+    fn action(&mut self, name: &str, id: usize, in_table: bool) {
         let decl = &self.program.actions[id];
         if has_annotation(&decl.annotations, "hidden") {
             return;
@@ -406,7 +410,7 @@ impl Writer<'_> {
             .parameters
             .iter()
             .map(|id| &self.program.vars[*id])
-            .filter(|var| var.direction == ir::Direction::None)
+            .filter(|var| in_table && var.direction == ir::Direction::None)
             .collect();
         let lists: Vec<&[Annotation]> = parameters
             .iter()
@@ -548,7 +552,10 @@ impl Writer<'_> {
             0
         };
         let size = i64::from(object.size);
+        let selector_size_semantics =
+            with_selector.then(|| annotation::size_semantics(&object.annotations));
         self.info.action_profiles.push(p4::ActionProfile {
+            selector_size_semantics: selector_size_semantics.flatten(),
             preamble,
             table_ids,
             with_selector,
@@ -618,7 +625,8 @@ impl Writer<'_> {
                     id,
                     name: field.name.to_string(),
                     bitwidth: self.program.width(&field.ty).unwrap_or(0) as i32,
-                    r#match: exact.clone(),
+                    r#match: annotation::match_annotation(&field.annotations)
+                        .or_else(|| exact.clone()),
                     annotations: self.annotations(&field.annotations, &["match"]).0,
                     doc: Self::documentation(&field.annotations),
                     ..Default::default()
@@ -642,38 +650,4 @@ impl Writer<'_> {
             size: size as i32,
         });
     }
-}
-
-fn structured_annotation(annotation: &Annotation) -> Option<p4::StructuredAnnotation> {
-    use p4::expression::Value;
-    let literal = |expr: &SyntaxExpr| {
-        let value = match &*expr.kind {
-            SyntaxKind::Str(text) => Value::StringValue(text.to_string()),
-            SyntaxKind::Bool(truth) => Value::BoolValue(*truth),
-            SyntaxKind::Int(value, _) => Value::Int64Value(value.to_i64().unwrap_or(i64::MAX)),
-            _ => return p4::Expression::default(),
-        };
-        p4::Expression { value: Some(value) }
-    };
-    let body = match &annotation.body {
-        AnnotationBody::List(items) => {
-            let expressions = items.iter().map(literal).collect();
-            p4::structured_annotation::Body::ExpressionList(p4::ExpressionList { expressions })
-        }
-        AnnotationBody::Pairs(pairs) => {
-            let kv_pairs = pairs.iter().map(|(key, value)| p4::KeyValuePair {
-                key: key.name.to_string(),
-                value: Some(literal(value)),
-            });
-            p4::structured_annotation::Body::KvPairList(p4::KeyValuePairList {
-                kv_pairs: kv_pairs.collect(),
-            })
-        }
-        AnnotationBody::None | AnnotationBody::Tokens(_) => return None,
-    };
-    Some(p4::StructuredAnnotation {
-        name: annotation.name.to_string(),
-        body: Some(body),
-        ..Default::default()
-    })
 }

@@ -100,6 +100,7 @@ impl Lower<'_> {
         if action.is_global {
             outer.1 = std::mem::take(&mut self.pending_blocks);
         }
+        self.action_depth += 1;
         let primitives = self.straight_line(|lower| {
             let copies = lower.bind_action(&bound);
             lower.pending.push(copies.clone());
@@ -108,6 +109,7 @@ impl Lower<'_> {
                 lower.copy_out(copy, action.span);
             }
         });
+        self.action_depth -= 1;
         (self.pending, self.pending_blocks) = outer;
         let json_id = self.json.actions.len() as u32;
         let source_info = self.source_info(action.span);

@@ -335,8 +335,13 @@ impl Lower<'_> {
                 self.inline_function(*id, arguments, result, expr.span);
             }
             Callee::Action(id) => {
-                self.called_action(*id);
+                // What only actions call becomes a part of them.
+                if self.action_depth == 0 {
+                    self.called_action(*id);
+                }
+                self.action_depth += 1;
                 self.inline_action(*id, arguments, expr.span);
+                self.action_depth -= 1;
             }
             Callee::ExternFunction(name, types) => {
                 self.extern_function(name, types, arguments, expr.span)

@@ -133,6 +133,8 @@ pub struct Lower<'a> {
     body: Body,
     nodes: Vec<Node>,
     stage: Stage,
+    /// Actions that are being lowered into one another.
+    pub action_depth: usize,
     /// In straight-line code: `if` becomes jumps, not nodes.
     straight: bool,
     /// Where `return` jumps, in straight-line code, and where its value goes.
@@ -195,6 +197,7 @@ pub fn lower(
         body: Body::default(),
         nodes: Vec::new(),
         stage: Stage::Parser,
+        action_depth: 0,
         straight: false,
         return_to: None,
         exit_to: END,

@@ -267,9 +267,11 @@ impl Lower<'_> {
         let property = table.property(name)?;
         let object = match &property.value.kind {
             ExprKind::Construct(instance) => {
-                let own = ir::name_annotation(&property.annotations)
-                    .unwrap_or_else(|| format!("{}_{name}", table.name));
-                let path = self.path.clone();
+                // As in p4c, a name given to the property stands alone.
+                let (own, path) = match ir::name_annotation(&property.annotations) {
+                    Some(own) => (own, String::new()),
+                    None => (format!("{}_{name}", table.name), self.path.clone()),
+                };
                 Some(self.instantiate(instance, &own, &path))
             }
             _ => self.object(&property.value),
