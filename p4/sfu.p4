@@ -39,7 +39,7 @@ control SfuIngress(
         } else {
             arrival.apply(hdr, meta.verdict, meta.own_mac, standard_metadata);
             if (meta.verdict == verdict_t.SERVE) {
-                stream_lookup.apply(hdr, meta.verdict, meta.group, standard_metadata);
+                stream_lookup.apply(hdr, meta.verdict, meta.group);
             }
             verdict_count.apply(meta.verdict, standard_metadata);
             answer.apply(hdr, meta.verdict, meta.own_mac, standard_metadata);

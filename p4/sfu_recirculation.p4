@@ -56,7 +56,7 @@ control SfuIngress(
             if (standard_metadata.instance_type != INSTANCE_RECIRCULATED) {
                 arrival.apply(hdr, meta.verdict, meta.own_mac, standard_metadata);
                 if (meta.verdict == verdict_t.SERVE) {
-                    presenter_lookup.apply(hdr, meta.verdict, meta.group, standard_metadata);
+                    presenter_lookup.apply(hdr, meta.verdict, meta.group);
                 }
                 if (meta.verdict == verdict_t.SERVE) {
                     group_block.apply(meta.group, meta.base, meta.count, meta.verdict);

@@ -13,8 +13,7 @@
 control PresenterLookup(
     inout headers_t hdr,
     inout verdict_t verdict,
-    inout group_t group,
-    inout standard_metadata_t standard_metadata
+    inout group_t group
 ) {
     direct_counter(CounterType.packets_and_bytes) presenter_packets;
     mac_address_t presenter_mac = 0;
@@ -50,8 +49,7 @@ control PresenterLookup(
 control StreamLookup(
     inout headers_t hdr,
     inout verdict_t verdict,
-    inout group_t group,
-    inout standard_metadata_t standard_metadata
+    inout group_t group
 ) {
     direct_counter(CounterType.packets_and_bytes) stream_packets;
     mac_address_t presenter_mac = 0;

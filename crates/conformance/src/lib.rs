@@ -2,5 +2,6 @@
 //! architecture test.
 
 pub mod compile;
+pub mod fuzz;
 pub mod packet;
 pub mod sfu;

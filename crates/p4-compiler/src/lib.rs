@@ -3,7 +3,8 @@
 //! [`compile`] runs the passes in this order, each in its own module:
 //!
 //! `preprocess` (with `lex`) -> `syntax` (tree) -> `types` (checked program, `ir`) -> `lower`
-//! (inlined, in BMv2's words) -> `emit`, and [`optimise`] over the JSON.
+//! (inlined, in BMv2's words) -> `emit`, then [`optimise`] over the JSON; `lint` looks at the checked
+//! program of what compiles.
 //!
 //! Every pass reports all the errors it finds; the next one runs only on what was sound. The
 //! files that the source includes come from a [`SourceProvider`]; `core.p4` and `v1model.p4` are
@@ -16,6 +17,7 @@ mod format;
 mod ir;
 mod lex;
 mod limits;
+mod lint;
 mod lower;
 pub mod optimise;
 mod preprocess;
@@ -159,6 +161,20 @@ pub fn compile(path: &str, text: &str, provider: &dyn SourceProvider, options: &
             }
             (output.bmv2_json, output.p4info) = (Some(json), Some(p4info));
         }
+    }
+    // Where something does not compile, what else is questionable can wait.
+    if !sink.has_errors() {
+        let subject = lint::Subject {
+            tokens: &tokens,
+            tree: &tree,
+            program: &program,
+            sources: &sources,
+        };
+        lint::check(&subject, &mut sink);
+    }
+    lint::control::apply(options, &tokens, &mut sink);
+    if sink.has_errors() {
+        (output.bmv2_json, output.p4info) = (None, None);
     }
     output.diagnostics = sink.finish(&sources);
     output

@@ -147,6 +147,44 @@ fn mistakes_give_their_golden_messages() {
 }
 
 #[test]
+fn questionable_programs_give_their_golden_warnings() {
+    let programs = programs("testdata/compiler/warn");
+    assert!(
+        programs.len() >= 60,
+        "only {} programs were found",
+        programs.len()
+    );
+    let mut differing = Vec::new();
+    for path in programs {
+        let output = compile_file(&path);
+        let text = rendered(&output);
+        assert!(
+            output.bmv2_json.is_some(),
+            "{path} does not compile:\n{text}"
+        );
+        assert!(!text.is_empty(), "{path} gives no warning");
+        let stem = path.trim_end_matches(".p4");
+        differing.extend(check(&format!("{stem}.stderr"), &text));
+    }
+    assert_none(&differing);
+}
+
+#[test]
+fn sound_programs_give_no_warning() {
+    let programs = programs("testdata/compiler/nowarn");
+    assert!(
+        programs.len() >= 14,
+        "only {} programs were found",
+        programs.len()
+    );
+    for path in programs {
+        let output = compile_file(&path);
+        assert_eq!(rendered(&output), "", "{path}");
+        assert!(output.bmv2_json.is_some(), "{path} does not compile");
+    }
+}
+
+#[test]
 fn the_forwarding_programs_compile_without_a_message() {
     for path in ["p4/sfu.p4", "p4/sfu_recirculation.p4"] {
         let output = compile_file(path);

@@ -220,6 +220,15 @@ fn place(sources: &SourceMap, span: Span) -> Place {
     }
 }
 
+/// What becomes of a warning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Judgement {
+    Hide,
+    Show,
+    /// It is an error.
+    Deny,
+}
+
 /// Where passes push.
 #[derive(Default)]
 pub struct Sink {
@@ -299,6 +308,25 @@ impl Sink {
     /// Whether any error was pushed.
     pub fn has_errors(&self) -> bool {
         self.raw.iter().any(|raw| raw.severity == Severity::Error)
+    }
+
+    /// Takes over all that another holds.
+    pub fn append(&mut self, mut other: Self) {
+        self.raw.append(&mut other.raw);
+    }
+
+    /// Takes away the warnings that are not to be shown, and makes errors of those that are denied.
+    pub fn judge_warnings(&mut self, mut judge: impl FnMut(&str, Span) -> Judgement) {
+        self.raw.retain_mut(|raw| {
+            if raw.severity == Severity::Error {
+                return true;
+            }
+            let judgement = judge(raw.code, raw.span);
+            if judgement == Judgement::Deny {
+                raw.severity = Severity::Error;
+            }
+            judgement != Judgement::Hide
+        });
     }
 
     /// Looks the places up; one complaint per place and code, in the order of the source, as many

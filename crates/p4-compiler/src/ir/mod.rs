@@ -368,6 +368,8 @@ pub struct Program {
     pub instances: Vec<Instance>,
     pub globals: Vec<InstanceId>,
     pub main: Option<InstanceId>,
+    /// What was declared and looked up, for the lints.
+    pub names: crate::types::scope::Names,
 }
 
 impl Program {

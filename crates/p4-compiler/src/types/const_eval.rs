@@ -211,6 +211,12 @@ fn fold_binary(
         let joined = (a << low_bits) | wrap(&b, low_bits, false);
         return Ok(Some(ExprKind::Int(wrap_to(program, ty, joined))));
     }
+    if let (BinaryOp::Shl, Type::Bits { width, .. }) = (op, program.underlying(ty))
+        && b >= BigInt::from(*width)
+    {
+        // However far it is shifted, nothing is left.
+        return Ok(Some(ExprKind::Int(BigInt::zero())));
+    }
     let value = integer(op, &a, &b)?;
     Ok(value.map(|value| match op {
         BinaryOp::AddSat | BinaryOp::SubSat => ExprKind::Int(saturate(program, ty, value)),

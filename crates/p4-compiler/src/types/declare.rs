@@ -48,7 +48,10 @@ pub fn check(declarations: &[Declaration], sources: &SourceMap, sink: &mut Sink)
         checker.unknowns.next_declaration();
         checker.declaration(declaration);
     }
-    checker.program
+    Program {
+        names: checker.scopes.into_names(),
+        ..checker.program
+    }
 }
 
 pub fn declaration_name(declaration: &Declaration) -> Option<&ast::Ident> {
@@ -255,7 +258,7 @@ impl Checker<'_> {
                     span: name.span,
                 };
                 self.scopes
-                    .declare(&name.name, Symbol::Const(value), name.span);
+                    .declare_member(&name.name, Symbol::Const(value), name.span);
             }
             next += BigInt::one();
         }

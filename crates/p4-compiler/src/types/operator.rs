@@ -192,6 +192,21 @@ impl Checker<'_> {
                 .help("write for example `8w1 << n`");
             return self.poison(span);
         }
+        if let (Type::Bits { width, signed }, ExprKind::Int(amount)) = (&left.ty, &right.kind)
+            && *amount >= num_bigint::BigInt::from(*width)
+            && *width > 0
+        {
+            let (width, name) = (*width, self.program.type_name(&left.ty));
+            let left_over = if *signed && op == BinaryOp::Shr {
+                "nothing but its sign is left"
+            } else {
+                "the result is always 0"
+            };
+            let message = format!("{name} is shifted by {amount}: {left_over}");
+            self.sink
+                .warning("W0841", span, message)
+                .help(format!("shift by less than {width}"));
+        }
         let ty = left.ty.clone();
         self.fold(Expr {
             kind: ExprKind::Binary(op, Box::new(left), Box::new(right)),
@@ -307,6 +322,22 @@ impl Checker<'_> {
                 raw.help("change the width and the sign in two casts");
             }
             return self.poison_of(&wanted, span);
+        }
+        if let (Type::Bits { width, signed }, Type::Int, ExprKind::Int(value)) =
+            (&to, &from, &inner.kind)
+            && !value.is_negative()
+            && !super::const_eval::fits(value, *width, *signed)
+            && !super::const_eval::fits(value, *width, false)
+        {
+            let (name, cut) = (
+                self.program.type_name(&wanted),
+                super::const_eval::wrap(value, *width, *signed),
+            );
+            self.sink.warning(
+                "W0405",
+                inner.span,
+                format!("{value} does not fit {name} and becomes {cut}"),
+            );
         }
         self.fold(Expr {
             kind: ExprKind::Cast(Box::new(inner)),

@@ -1,6 +1,7 @@
 //! Names and what they mean, in nested scopes.
 
-use std::collections::HashMap;
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use crate::ir::{ActionId, Expr, InstanceId, TableId, VarId};
@@ -40,9 +41,78 @@ pub enum FunctionSymbol {
     Extern(usize),
 }
 
+/// What the lints want to know of a declaration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Var(VarId),
+    Const,
+    Type,
+    Function,
+    Control,
+    Parser,
+    Action,
+    Table,
+    Instance(InstanceId),
+    ValueSet,
+}
+
+impl Kind {
+    fn of(symbol: &Symbol) -> Option<Self> {
+        Some(match symbol {
+            Symbol::Var(id) => Self::Var(*id),
+            Symbol::Const(_) => Self::Const,
+            Symbol::Type(Type::Variable(_)) => return None,
+            Symbol::Type(_) | Symbol::GenericStruct(_) => Self::Type,
+            Symbol::Functions(_) => Self::Function,
+            Symbol::Control(_) | Symbol::GenericBlock(_) => Self::Control,
+            Symbol::Parser(_) => Self::Parser,
+            Symbol::Action(_) => Self::Action,
+            Symbol::Table(_) => Self::Table,
+            Symbol::Instance(id) => Self::Instance(*id),
+            Symbol::ValueSet(_) => Self::ValueSet,
+            _ => return None,
+        })
+    }
+}
+
+/// A declaration, and what it hides.
+#[derive(Debug, Clone)]
+pub struct Declared {
+    pub name: Rc<str>,
+    pub span: Span,
+    pub kind: Kind,
+    pub is_global: bool,
+    pub hides: Option<(Kind, Span)>,
+}
+
+/// Every declaration, and which of them were looked up.
+#[derive(Debug, Default)]
+pub struct Names {
+    pub declared: Vec<Declared>,
+    used: RefCell<HashSet<(Rc<str>, Span)>>,
+}
+
+impl Names {
+    /// The overloads of a function are used together.
+    fn key(name: &Rc<str>, kind: Kind, span: Span) -> (Rc<str>, Span) {
+        let span = if kind == Kind::Function {
+            Span::default()
+        } else {
+            span
+        };
+        (name.clone(), span)
+    }
+
+    pub fn is_used(&self, declared: &Declared) -> bool {
+        let key = Self::key(&declared.name, declared.kind, declared.span);
+        self.used.borrow().contains(&key)
+    }
+}
+
 #[derive(Default)]
 pub struct Scopes {
     stack: Vec<HashMap<Rc<str>, (Symbol, Span)>>,
+    names: Names,
 }
 
 impl Scopes {
@@ -71,6 +141,12 @@ impl Scopes {
 
     /// Declares; gives the place of what had the name in the same scope.
     pub fn declare(&mut self, name: &Rc<str>, symbol: Symbol, span: Span) -> Option<Span> {
+        self.record(name, &symbol, span);
+        self.declare_member(name, symbol, span)
+    }
+
+    /// The same for a part of something that is declared as a whole.
+    pub fn declare_member(&mut self, name: &Rc<str>, symbol: Symbol, span: Span) -> Option<Span> {
         let top = self.stack.last_mut()?;
         top.insert(name.clone(), (symbol, span))
             .map(|(_, before)| before)
@@ -78,6 +154,7 @@ impl Scopes {
 
     /// Replaces or adds without looking for a clash.
     pub fn set_global(&mut self, name: &Rc<str>, symbol: Symbol, span: Span) {
+        self.record(name, &symbol, span);
         if let Some(global) = self.stack.first_mut() {
             global.insert(name.clone(), (symbol, span));
         }
@@ -92,8 +169,38 @@ impl Scopes {
         scopes
             .iter()
             .rev()
+            .find_map(|scope| scope.get_key_value(name))
+            .map(|(name, (symbol, span))| {
+                if let Some(kind) = Kind::of(symbol) {
+                    let key = Names::key(name, kind, *span);
+                    self.names.used.borrow_mut().insert(key);
+                }
+                symbol
+            })
+    }
+
+    fn record(&mut self, name: &Rc<str>, symbol: &Symbol, span: Span) {
+        let Some(kind) = Kind::of(symbol) else {
+            return;
+        };
+        let outer = self.stack.len().saturating_sub(1);
+        let hides = self.stack[..outer]
+            .iter()
+            .rev()
             .find_map(|scope| scope.get(name))
-            .map(|(symbol, _)| symbol)
+            .and_then(|(symbol, span)| Kind::of(symbol).map(|kind| (kind, *span)));
+        self.names.declared.push(Declared {
+            name: name.clone(),
+            span,
+            kind,
+            is_global: self.stack.len() <= 1 || kind == Kind::Function,
+            hides: hides.filter(|_| kind != Kind::Function),
+        });
+    }
+
+    /// What was declared and used, at the end.
+    pub fn into_names(self) -> Names {
+        self.names
     }
 
     /// The visible name nearest to a misspelt one.

@@ -1,0 +1,250 @@
+//! Random input for the compiler and the JSON loader, for as long as one likes.
+//!
+//! `cargo run --release -p conformance --example fuzz -- --minutes 60` runs cases in a process of
+//! its own with limits on memory, stack and time. What panics, hangs or eats memory is written
+//! below `target/fuzz`, with the case's number; `--case N` runs one again, `--show N` prints it.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use conformance::compile::root;
+use conformance::fuzz::{Corpus, Input, run};
+
+/// Address space of the process that runs the cases, in KiB: what `ulimit -v` takes.
+const MEMORY_KIB: u64 = 2 * 1024 * 1024;
+/// Time of the processor after which a case hangs; it takes milliseconds.
+const CASE_CPU_S: u64 = 20;
+/// How often to look, and how often at most: a busy machine may let the process wait.
+const CASE_LOOK: Duration = Duration::from_secs(5);
+const CASE_LOOKS: usize = 120;
+/// Units in which Linux gives a process' time (`USER_HZ`).
+const TICKS_PER_SECOND: u64 = 100;
+/// Cases of one process.
+const CASES_PER_PROCESS: u64 = 5_000;
+
+struct Arguments {
+    minutes: u64,
+    seed: u64,
+    from: u64,
+    worker: bool,
+    case: Option<u64>,
+    show: Option<u64>,
+}
+
+fn arguments() -> Result<Arguments, String> {
+    let mut out = Arguments {
+        minutes: 60,
+        seed: 1,
+        from: 0,
+        worker: false,
+        case: None,
+        show: None,
+    };
+    let mut given = std::env::args().skip(1);
+    while let Some(option) = given.next() {
+        let mut number = || {
+            let text = given.next().unwrap_or_default();
+            text.parse::<u64>()
+                .map_err(|_| format!("{option}: expected a number, found `{text}`"))
+        };
+        match option.as_str() {
+            "--minutes" => out.minutes = number()?,
+            "--seed" => out.seed = number()?,
+            "--from" => out.from = number()?,
+            "--case" => out.case = Some(number()?),
+            "--show" => out.show = Some(number()?),
+            "--worker" => out.worker = true,
+            other => {
+                return Err(format!(
+                    "unknown option `{other}`; there are --minutes, --seed, --from, --case, --show"
+                ));
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// Runs the cases whose numbers come on standard input, and answers each with a line.
+fn worker(corpus: &Corpus, seed: u64) {
+    for line in std::io::stdin().lock().lines() {
+        let Some(number) = line.ok().and_then(|line| line.parse().ok()) else {
+            return;
+        };
+        let (kind, input) = corpus.case(seed, number);
+        let outcome = run(corpus, &input, number);
+        println!("{kind:?} {outcome:?}");
+    }
+}
+
+struct Worker {
+    child: Child,
+    stdin: ChildStdin,
+    answers: Receiver<String>,
+}
+
+fn start(seed: u64) -> std::io::Result<Worker> {
+    let mut child = Command::new("sh")
+        .arg("-c")
+        .arg(format!(
+            "ulimit -v {MEMORY_KIB}; ulimit -c 0; exec \"$0\" \"$@\""
+        ))
+        .arg(std::env::current_exe()?)
+        .args(["--worker", "--seed", &seed.to_string()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let (sender, answers) = channel();
+    let missing = || std::io::Error::other("the process has no pipes");
+    let stdin = child.stdin.take().ok_or_else(missing)?;
+    let stdout = child.stdout.take().ok_or_else(missing)?;
+    std::thread::spawn(move || {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    Ok(Worker {
+        child,
+        stdin,
+        answers,
+    })
+}
+
+/// The processor's time that a process has had, in seconds; 0 where the system does not say.
+fn cpu_seconds(child: &Child) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
+    // User and system time are the 12th and 13th fields behind the name in parentheses.
+    let fields = stat.rsplit(')').next().unwrap_or_default();
+    let ticks = fields.split_whitespace().skip(11).take(2);
+    ticks
+        .filter_map(|field| field.parse::<u64>().ok())
+        .sum::<u64>()
+        / TICKS_PER_SECOND
+}
+
+/// What went wrong with a case, where something did.
+fn try_case(worker: &mut Worker, number: u64) -> Result<String, String> {
+    if writeln!(worker.stdin, "{number}").is_err() {
+        return Err("the process had ended".to_owned());
+    }
+    let before = cpu_seconds(&worker.child);
+    let mut answer = worker.answers.recv_timeout(CASE_LOOK);
+    for _ in 0..CASE_LOOKS {
+        let used = cpu_seconds(&worker.child).saturating_sub(before);
+        if !matches!(answer, Err(RecvTimeoutError::Timeout)) || used > CASE_CPU_S {
+            break;
+        }
+        answer = worker.answers.recv_timeout(CASE_LOOK);
+    }
+    match answer {
+        Ok(answer) => Ok(answer),
+        Err(RecvTimeoutError::Timeout) => {
+            let _ = worker.child.kill();
+            let _ = worker.child.wait();
+            Err(format!("no answer within {CASE_CPU_S} s of the processor"))
+        }
+        Err(RecvTimeoutError::Disconnected) => {
+            let status = worker.child.wait().map_err(|error| error.to_string())?;
+            let mut said = String::new();
+            if let Some(mut stderr) = worker.child.stderr.take() {
+                let _ = std::io::Read::read_to_string(&mut stderr, &mut said);
+            }
+            Err(format!("{status}\n{said}"))
+        }
+    }
+}
+
+fn keep(corpus: &Corpus, seed: u64, number: u64, why: &str) -> std::io::Result<()> {
+    let folder = root().join("target/fuzz");
+    std::fs::create_dir_all(&folder)?;
+    let (extension, text) = match corpus.case(seed, number).1 {
+        Input::Source(path, text) => ("p4", format!("// {path}\n{text}")),
+        Input::Json(text) => ("json", text),
+    };
+    std::fs::write(folder.join(format!("{seed}-{number}.{extension}")), text)?;
+    std::fs::write(folder.join(format!("{seed}-{number}.txt")), why)
+}
+
+fn campaign(corpus: &Corpus, arguments: &Arguments) -> std::io::Result<u64> {
+    let began = Instant::now();
+    let end = Duration::from_secs(arguments.minutes * 60);
+    let mut number = arguments.from;
+    let mut findings = 0;
+    let mut tally: BTreeMap<String, u64> = BTreeMap::new();
+    while began.elapsed() < end {
+        let mut worker = start(arguments.seed)?;
+        for _ in 0..CASES_PER_PROCESS {
+            let case = number;
+            number += 1;
+            match try_case(&mut worker, case) {
+                Ok(answer) => *tally.entry(answer).or_default() += 1,
+                Err(why) => {
+                    findings += 1;
+                    println!("case {case}: {why}");
+                    keep(corpus, arguments.seed, case, &why)?;
+                    break;
+                }
+            }
+            if began.elapsed() >= end {
+                break;
+            }
+        }
+        // Without input the process ends by itself.
+        drop(worker.stdin);
+        let _ = worker.child.wait();
+        println!(
+            "{} min: cases {} to {number} (seed {}), {findings} findings",
+            began.elapsed().as_secs() / 60,
+            arguments.from,
+            arguments.seed
+        );
+    }
+    for (what, count) in tally {
+        println!("{count:>9} {what}");
+    }
+    Ok(findings)
+}
+
+fn main() -> ExitCode {
+    let arguments = match arguments() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let corpus = match Corpus::load(&root()) {
+        Ok(corpus) => corpus,
+        Err(error) => {
+            eprintln!("cannot read the repository's programs: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    if arguments.worker {
+        worker(&corpus, arguments.seed);
+    } else if let Some(number) = arguments.show {
+        match corpus.case(arguments.seed, number).1 {
+            Input::Source(path, text) => println!("// {path}\n{text}"),
+            Input::Json(text) => println!("{text}"),
+        }
+    } else if let Some(number) = arguments.case {
+        let (kind, input) = corpus.case(arguments.seed, number);
+        println!("{kind:?}");
+        println!("{:?}", run(&corpus, &input, number));
+    } else {
+        match campaign(&corpus, &arguments) {
+            Ok(0) => println!("nothing was found"),
+            Ok(_) => return ExitCode::FAILURE,
+            Err(error) => {
+                eprintln!("{error}");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    ExitCode::SUCCESS
+}

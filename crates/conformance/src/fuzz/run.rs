@@ -1,0 +1,146 @@
+//! One case: compile, load, run packets.
+
+use dataplane::{
+    ActionCall, KeyField, MatchField, MatchKind, PortId, Program, Switch, SwitchConfig, TableEntry,
+    TableId,
+};
+use fastrand::Rng;
+
+use super::{Corpus, Input};
+
+/// Packets through each program that loads.
+const PACKETS: usize = 4;
+/// Frames taken from one program; a program may make more out of one packet than is worth waiting
+/// for.
+const FRAMES_OUT_MAX: usize = 2_000;
+/// Entries added to each table.
+const ENTRIES_PER_TABLE: usize = 3;
+
+/// How far a case came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// The compiler refused the source.
+    NotCompiled,
+    /// The loader refused the JSON.
+    NotLoaded,
+    /// Our loader refused our compiler's JSON: limits of the switch, or a mistake.
+    CompiledNotLoaded,
+    /// Packets went through.
+    Ran,
+}
+
+/// Runs a case; panics, hangs and memory are for the caller to see.
+pub fn run(corpus: &Corpus, input: &Input, seed: u64) -> Outcome {
+    let (json, compiled) = match input {
+        Input::Source(path, text) => match compile(corpus, path, text) {
+            Some(json) => (json, true),
+            None => return Outcome::NotCompiled,
+        },
+        Input::Json(text) => (text.clone(), false),
+    };
+    match Program::from_json_str(&json) {
+        Ok(program) => {
+            packets(program, &mut Rng::with_seed(seed));
+            Outcome::Ran
+        }
+        Err(_) if compiled => Outcome::CompiledNotLoaded,
+        Err(_) => Outcome::NotLoaded,
+    }
+}
+
+fn compile(corpus: &Corpus, path: &str, text: &str) -> Option<String> {
+    let provider = |path: &str| corpus.file(path);
+    let options = p4_compiler::Options::default();
+    let output = p4_compiler::compile(path, text, &provider, &options);
+    for diagnostic in &output.diagnostics {
+        std::hint::black_box(diagnostic.render());
+    }
+    let p4info = output.p4info.as_ref();
+    std::hint::black_box(p4info.map(p4_compiler::p4info_text));
+    serde_json::to_string(&output.bmv2_json?).ok()
+}
+
+fn packets(program: Program, rng: &mut Rng) {
+    let mut switch = Switch::new(SwitchConfig::default());
+    (0..4).for_each(|port| switch.add_port(PortId(port)));
+    let tables: Vec<TableId> = program.tables().map(|(id, _)| id).collect();
+    switch.set_program(program.clone());
+    for table in tables {
+        for _ in 0..ENTRIES_PER_TABLE {
+            if let Some(entry) = entry(&program, table, rng) {
+                // A refused entry is an answer, not a finding.
+                let _ = switch.insert_entry(table, entry);
+            }
+        }
+    }
+    let mut left = FRAMES_OUT_MAX;
+    for now in 0..PACKETS as u64 {
+        switch.handle_frame(now, PortId(rng.u16(..5)), &frame(rng));
+        while left > 0 && switch.poll_transmit(now).is_some() {
+            left -= 1;
+        }
+        while switch.poll_packet_in().is_some() {}
+        while switch.poll_digest().is_some() {}
+    }
+}
+
+/// Bytes, often beginning as the corpus' parsers like it.
+fn frame(rng: &mut Rng) -> Vec<u8> {
+    let mut frame: Vec<u8> = (0..rng.usize(..120)).map(|_| rng.u8(..)).collect();
+    let ether_types: [[u8; 2]; 3] = [[0x12, 0x34], [0x08, 0x00], [0x00, 0x01]];
+    if let Some(place) = frame.get_mut(12..14)
+        && rng.bool()
+    {
+        place.copy_from_slice(&ether_types[rng.usize(..3)]);
+    }
+    if let Some(version) = frame.get_mut(14)
+        && rng.bool()
+    {
+        *version = 0x45;
+    }
+    frame
+}
+
+fn entry(program: &Program, table: TableId, rng: &mut Rng) -> Option<TableEntry> {
+    let info = program.table_info(table)?;
+    let action = rng.choice(&info.actions).copied()?;
+    let params = &program.action_info(action)?.params;
+    let args = params.iter().map(|param| value(rng, param.width_bits));
+    let call = ActionCall {
+        action,
+        args: args.collect(),
+    };
+    let key: Option<Vec<MatchField>> = info.key.iter().map(|key| match_field(rng, key)).collect();
+    Some(TableEntry::new(key?, rng.i32(0..5), call))
+}
+
+fn match_field(rng: &mut Rng, key: &KeyField) -> Option<MatchField> {
+    let bits = key.width_bits;
+    Some(match key.kind {
+        MatchKind::Exact => MatchField::Exact(value(rng, bits)),
+        MatchKind::Lpm => MatchField::Lpm {
+            value: vec![0; bits.div_ceil(8) as usize],
+            prefix_len: rng.u32(..=bits.min(1)),
+        },
+        MatchKind::Ternary => {
+            let value = value(rng, bits);
+            MatchField::Ternary {
+                mask: value.clone(),
+                value,
+            }
+        }
+        MatchKind::Range => MatchField::Range {
+            low: vec![0; bits.div_ceil(8) as usize],
+            high: value(rng, bits),
+        },
+        _ => return None,
+    })
+}
+
+fn value(rng: &mut Rng, bits: u32) -> Vec<u8> {
+    let mut bytes: Vec<u8> = (0..bits.div_ceil(8)).map(|_| rng.u8(..)).collect();
+    if let (Some(first), rest @ 1..) = (bytes.first_mut(), bits % 8) {
+        *first &= (1 << rest) - 1;
+    }
+    bytes
+}

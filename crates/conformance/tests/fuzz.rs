@@ -1,0 +1,65 @@
+//! A short run of the fuzzer: fixed cases, counted, so that a slow machine does the same work.
+
+#![expect(clippy::panic, reason = "a test says what failed by panicking")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use conformance::compile::root;
+use conformance::fuzz::{Corpus, Outcome, run};
+
+const SEED: u64 = 2_026;
+const CASES: u64 = 600;
+/// As the main thread has it: recursion that needs more would end the command line's process.
+const STACK_BYTES: usize = 8 << 20;
+/// A case takes milliseconds.
+const CASE_TIMEOUT: Duration = Duration::from_secs(30);
+
+#[test]
+fn no_input_makes_the_compiler_or_the_loader_panic_or_hang() {
+    let corpus = Arc::new(Corpus::load(&root()).expect("the repository's programs"));
+    let (programs, jsons) = corpus.len();
+    assert!(
+        programs > 60 && jsons > 40,
+        "{programs} programs, {jsons} JSON files"
+    );
+    let (report, outcomes) = channel();
+    let work = {
+        let corpus = corpus.clone();
+        move || {
+            for number in 0..CASES {
+                let (kind, input) = corpus.case(SEED, number);
+                if report
+                    .send((number, kind, run(&corpus, &input, number)))
+                    .is_err()
+                {
+                    return;
+                }
+            }
+        }
+    };
+    let worker = std::thread::Builder::new().stack_size(STACK_BYTES);
+    let worker = worker.spawn(work).expect("a thread");
+    let mut tally: BTreeMap<String, u64> = BTreeMap::new();
+    let mut ran = 0;
+    for number in 0..CASES {
+        // A panic ends the thread, and with it the channel; what it said stands above.
+        let Ok((_, kind, outcome)) = outcomes.recv_timeout(CASE_TIMEOUT) else {
+            panic!(
+                "case {number} panicked or hung: \
+                 cargo run -p conformance --example fuzz -- --seed {SEED} --case {number}"
+            );
+        };
+        ran += u64::from(outcome == Outcome::Ran);
+        *tally.entry(format!("{kind:?} {outcome:?}")).or_default() += 1;
+    }
+    worker.join().expect("the thread ended well");
+    println!("{tally:#?}");
+    // The cases are worth running: a good part goes through every pass.
+    assert!(
+        ran > CASES / 10,
+        "only {ran} of {CASES} cases ran: {tally:#?}"
+    );
+}

@@ -1,0 +1,306 @@
+//! What is known of variables and headers at each place: values never given, headers not valid.
+//!
+//! The blocks of the architecture run one after another as the switch runs them, calls inlined,
+//! each branch with a copy of what is known; where branches meet, knowledge is joined. Two rules
+//! keep it quiet where it cannot know:
+//! - something bad on every path is always reported;
+//! - something bad on some path is reported only where no condition stands between: `if (a) x = 1;
+//!   if (a) use(x);` is fine, and so is all that the control plane decides by choosing an action.
+//!   Inside a condition, and behind one that ends the block, what was "maybe" before is [`Fact::Silent`].
+
+mod call;
+mod loops;
+mod pipeline;
+mod run;
+
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+
+use super::Subject;
+use crate::diagnostic::Sink;
+use crate::ir::{Program, StructKind, VarId};
+use crate::source::Span;
+use crate::types::Type;
+
+/// Statements that are run at most; a program whose calls unfold into more is not reported on.
+const STATEMENTS_MAX: usize = 300_000;
+/// Calls inside calls, deep; more is a recursion, which is an error elsewhere.
+const DEPTH_MAX: usize = 40;
+
+/// What is known of a value (has it been given?) or of a header (is it valid?).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fact {
+    /// On no path.
+    Bad,
+    /// On some paths.
+    Maybe,
+    /// On some paths, but a condition may have chosen them.
+    Silent,
+    Good,
+}
+
+impl Fact {
+    fn join(self, other: Self) -> Self {
+        match (self, other) {
+            (a, b) if a == b => a,
+            (Self::Maybe | Self::Bad, _) | (_, Self::Maybe | Self::Bad) => Self::Maybe,
+            _ => Self::Silent,
+        }
+    }
+}
+
+/// A variable's or field's knowledge, as its type is made.
+#[derive(Debug, Clone, PartialEq)]
+enum Node {
+    /// Was it given a value?
+    Leaf(Fact),
+    /// Is it valid? Fields of a header are not looked at one by one.
+    Header(Fact),
+    Struct(Rc<Vec<Node>>),
+    Union(Rc<Vec<Node>>),
+    Stack(Rc<Vec<Node>>),
+}
+
+impl Node {
+    /// Of a type, with the same for every value and the same for every header in it.
+    fn new(program: &Program, ty: &Type, value: Fact, header: Fact) -> Self {
+        match program.underlying(ty) {
+            Type::Struct(id) => {
+                let found = &program.structs[*id];
+                let fields = || {
+                    let make =
+                        |field: &crate::ir::Field| Self::new(program, &field.ty, value, header);
+                    Rc::new(found.fields.iter().map(make).collect())
+                };
+                match found.kind {
+                    StructKind::Header => Self::Header(header),
+                    StructKind::Union => Self::Union(fields()),
+                    StructKind::Struct => Self::Struct(fields()),
+                }
+            }
+            Type::Stack(element, size) => {
+                let element = Self::new(program, element, value, header);
+                Self::Stack(Rc::new(vec![element; *size as usize]))
+            }
+            _ => Self::Leaf(value),
+        }
+    }
+
+    fn children(&self) -> Option<&Rc<Vec<Self>>> {
+        match self {
+            Self::Struct(inner) | Self::Union(inner) | Self::Stack(inner) => Some(inner),
+            _ => None,
+        }
+    }
+
+    fn children_mut(&mut self) -> Option<&mut Vec<Self>> {
+        match self {
+            Self::Struct(inner) | Self::Union(inner) | Self::Stack(inner) => {
+                Some(Rc::make_mut(inner))
+            }
+            _ => None,
+        }
+    }
+
+    fn at(&self, path: &[usize]) -> Option<&Self> {
+        match path.split_first() {
+            None => Some(self),
+            // A field of a header is known with its header.
+            Some(_) if matches!(self, Self::Header(_) | Self::Leaf(_)) => Some(self),
+            Some((first, rest)) => self.children()?.get(*first)?.at(rest),
+        }
+    }
+
+    fn at_mut(&mut self, path: &[usize]) -> Option<&mut Self> {
+        match path.split_first() {
+            None => Some(self),
+            Some(_) if matches!(self, Self::Header(_) | Self::Leaf(_)) => Some(self),
+            Some((first, rest)) => self.children_mut()?.get_mut(*first)?.at_mut(rest),
+        }
+    }
+
+    /// The same for every value and header inside.
+    fn map(&mut self, change: &impl Fn(bool, Fact) -> Fact) {
+        match self {
+            Self::Leaf(fact) => *fact = change(false, *fact),
+            Self::Header(fact) => *fact = change(true, *fact),
+            _ => {
+                for child in self.children_mut().into_iter().flatten() {
+                    child.map(change);
+                }
+            }
+        }
+    }
+
+    /// The facts of all values inside, without the headers'.
+    fn values(&self, out: &mut Vec<Fact>) {
+        match self {
+            Self::Leaf(fact) => out.push(*fact),
+            Self::Header(_) => {}
+            _ => {
+                for child in self.children().into_iter().flat_map(|inner| inner.iter()) {
+                    child.values(out);
+                }
+            }
+        }
+    }
+
+    fn combine(&self, other: &Self, with: &impl Fn(Fact, Fact) -> Fact) -> Self {
+        match (self, other) {
+            (Self::Leaf(a), Self::Leaf(b)) => Self::Leaf(with(*a, *b)),
+            (Self::Header(a), Self::Header(b)) => Self::Header(with(*a, *b)),
+            (a, b) => match (a.children(), b.children()) {
+                (Some(left), Some(right)) if Rc::ptr_eq(left, right) && is_idempotent(with) => {
+                    a.clone()
+                }
+                (Some(left), Some(right)) => {
+                    let mut out = a.clone();
+                    if let Some(children) = out.children_mut() {
+                        *children = left
+                            .iter()
+                            .zip(right.iter())
+                            .map(|(a, b)| a.combine(b, with))
+                            .collect();
+                    }
+                    out
+                }
+                _ => a.clone(),
+            },
+        }
+    }
+}
+
+/// Whether combining equal facts changes nothing, so that shared parts need no look.
+fn is_idempotent(with: &impl Fn(Fact, Fact) -> Fact) -> bool {
+    [Fact::Bad, Fact::Maybe, Fact::Silent, Fact::Good]
+        .into_iter()
+        .all(|fact| with(fact, fact) == fact)
+}
+
+/// A place: the variable, then fields and indices.
+type Path = (VarId, Vec<usize>);
+
+/// What is known of every variable.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Env {
+    vars: HashMap<VarId, Node>,
+}
+
+impl Env {
+    fn get(&self, path: &Path) -> Option<&Node> {
+        self.vars.get(&path.0)?.at(&path.1)
+    }
+
+    fn get_mut(&mut self, path: &Path) -> Option<&mut Node> {
+        self.vars.get_mut(&path.0)?.at_mut(&path.1)
+    }
+
+    fn set(&mut self, path: &Path, node: Node) {
+        if let Some(slot) = self.get_mut(path) {
+            // A field of a header is written: its validity stays.
+            if matches!((&*slot, &node), (Node::Header(_), Node::Leaf(_))) {
+                return;
+            }
+            *slot = node;
+        }
+    }
+
+    fn map(&mut self, change: &impl Fn(bool, Fact) -> Fact) {
+        for node in self.vars.values_mut() {
+            node.map(change);
+        }
+    }
+
+    /// As it is inside of a condition.
+    fn guarded(&self) -> Self {
+        let mut out = self.clone();
+        out.map(&|_, fact| {
+            if fact == Fact::Maybe {
+                Fact::Silent
+            } else {
+                fact
+            }
+        });
+        out
+    }
+
+    fn join(&self, other: &Self) -> Self {
+        self.combine(other, &Fact::join)
+    }
+
+    fn combine(&self, other: &Self, with: &impl Fn(Fact, Fact) -> Fact) -> Self {
+        let mut vars = self.vars.clone();
+        for (id, node) in &other.vars {
+            match vars.get_mut(id) {
+                Some(mine) => *mine = mine.combine(node, with),
+                None => drop(vars.insert(*id, node.clone())),
+            }
+        }
+        Self { vars }
+    }
+
+    /// After a condition: what the branches left alone is as it was before.
+    fn restored(&self, before: &Self) -> Self {
+        self.combine(before, &|now, before| match (before, now) {
+            (Fact::Maybe, Fact::Silent) => Fact::Maybe,
+            // The branches asked, and told nothing new.
+            (Fact::Silent, Fact::Maybe) => Fact::Silent,
+            _ => now,
+        })
+    }
+}
+
+/// None where nothing comes by.
+type State = Option<Env>;
+
+fn join_states(states: impl IntoIterator<Item = State>) -> State {
+    states.into_iter().flatten().reduce(|a, b| a.join(&b))
+}
+
+struct Flow<'a> {
+    subject: &'a Subject<'a>,
+    program: &'a Program,
+    sink: &'a mut Sink,
+    /// While a fixed point is looked for.
+    quiet: bool,
+    /// In a parser every state stands behind a condition.
+    certain_only: bool,
+    /// Headers whose validity is itself a key of the table: its entries know.
+    asked: Vec<Path>,
+    returns: Vec<Env>,
+    exits: Vec<Env>,
+    breaks: Vec<Env>,
+    continues: Vec<Env>,
+    reported: HashSet<(Span, &'static str)>,
+    /// Controls, parsers and functions that the pipeline ran.
+    visited: HashSet<Span>,
+    depth: usize,
+    statements: usize,
+}
+
+pub fn check(subject: &Subject<'_>, sink: &mut Sink) {
+    let mut found = Sink::default();
+    let mut flow = Flow {
+        subject,
+        program: subject.program,
+        sink: &mut found,
+        quiet: false,
+        certain_only: false,
+        asked: Vec::new(),
+        returns: Vec::new(),
+        exits: Vec::new(),
+        breaks: Vec::new(),
+        continues: Vec::new(),
+        reported: HashSet::new(),
+        visited: HashSet::new(),
+        depth: 0,
+        statements: 0,
+    };
+    flow.pipeline();
+    flow.rest();
+    let whole = flow.statements <= STATEMENTS_MAX;
+    // Half an analysis would call things unset that were set in the other half.
+    if whole {
+        sink.append(found);
+    }
+}

@@ -1,0 +1,103 @@
+//! Warnings about programs that compile and yet do not say what was meant.
+//!
+//! Each analysis is a file; it looks at the checked program as it is before anything is lowered,
+//! and only where there is no error. A warning must be true: where an analysis cannot know, it is silent.
+//! Codes W08xx; what each means is in `explain`. [`NAMES`] gives p4c's name for the same warning,
+//! by which `--Wdisable` and `@noWarn` know it.
+
+pub mod control;
+mod drop;
+mod flow;
+mod names;
+mod numbers;
+mod reach;
+mod tables;
+mod variables;
+mod walk;
+
+use crate::diagnostic::Sink;
+use crate::ir::Program;
+use crate::lex::Token;
+use crate::source::{SourceMap, Span};
+use crate::syntax::ast::Declaration;
+
+/// What the analyses look at.
+pub struct Subject<'a> {
+    pub tokens: &'a [Token],
+    pub tree: &'a [Declaration],
+    pub program: &'a Program,
+    pub sources: &'a SourceMap,
+}
+
+impl Subject<'_> {
+    /// Whether it stands in a file that comes with the compiler.
+    fn is_library(&self, span: Span) -> bool {
+        self.sources
+            .file(span.file)
+            .is_none_or(|file| crate::preprocess::is_embedded(&file.name))
+    }
+
+    /// Whether it stands in the file that was given to the compiler, not in an included one.
+    fn is_main_file(&self, span: Span) -> bool {
+        self.tokens
+            .last()
+            .is_some_and(|end| end.span.file == span.file)
+    }
+
+    /// Whether the text there is made of literals only. What a name stands for may change; a
+    /// condition on it is a switch that somebody sets.
+    fn is_literal(&self, span: Span) -> bool {
+        let text = self.sources.text(span);
+        let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+        words.all(|word| {
+            word.is_empty()
+                || matches!(word, "true" | "false")
+                || word.starts_with(|c: char| c.is_ascii_digit())
+        })
+    }
+}
+
+/// p4c's name of a warning, by code.
+const NAMES: &[(&str, &str)] = &[
+    ("W0301", "deprecated"),
+    ("W0405", "overflow"),
+    ("W0801", "unused"),
+    ("W0802", "unused"),
+    ("W0803", "unused"),
+    ("W0804", "unused"),
+    ("W0805", "unused"),
+    ("W0806", "unused"),
+    ("W0807", "unused"),
+    ("W0808", "unused"),
+    ("W0809", "unused"),
+    ("W0810", "unused"),
+    ("W0811", "shadow"),
+    ("W0821", "uninitialized-use"),
+    ("W0822", "uninitialized-out-param"),
+    ("W0823", "invalid-header"),
+    ("W0831", "unreachable"),
+    ("W0832", "unreachable"),
+    ("W0833", "unreachable"),
+    ("W0834", "parser-transition"),
+    ("W0835", "parser-transition"),
+    ("W0836", "expr"),
+    ("W0837", "expr"),
+    ("W0841", "overflow"),
+    ("W0842", "expr"),
+    ("W0851", "keys"),
+    ("W0852", "mismatch"),
+    ("W0853", "missing"),
+    ("W0854", "mismatch"),
+    ("W0855", "ordering"),
+];
+
+/// Runs every analysis.
+pub fn check(subject: &Subject<'_>, sink: &mut Sink) {
+    names::check(subject, sink);
+    variables::check(subject, sink);
+    reach::check(subject, sink);
+    numbers::check(subject, sink);
+    tables::check(subject, sink);
+    drop::check(subject, sink);
+    flow::check(subject, sink);
+}

@@ -1,0 +1,127 @@
+//! Tables: entries that cannot match, keys that cannot differ, tables that cannot do anything.
+
+use num_bigint::BigInt;
+
+use super::Subject;
+use crate::diagnostic::Sink;
+use crate::ir::{Expr, ExprKind, Table};
+
+pub fn check(subject: &Subject<'_>, sink: &mut Sink) {
+    for table in &subject.program.tables {
+        if subject.is_library(table.span) {
+            continue;
+        }
+        keys(table, sink);
+        entries(table, sink);
+        if table.keys.is_empty() && table.default_action.is_none() {
+            sink.warning(
+                "W0853",
+                table.span,
+                format!(
+                    "table `{}` has neither a key nor a default action",
+                    table.name
+                ),
+            )
+            .label("it does nothing until the control plane sets its default action")
+            .help("add `default_action`, or call the action");
+        }
+    }
+}
+
+fn is_constant(expr: &Expr) -> bool {
+    matches!(
+        expr.kind,
+        ExprKind::Int(_) | ExprKind::Bool(_) | ExprKind::Member(..) | ExprKind::Error(_)
+    )
+}
+
+fn keys(table: &Table, sink: &mut Sink) {
+    for key in table.keys.iter().filter(|key| is_constant(&key.expr)) {
+        sink.warning(
+            "W0852",
+            key.expr.span,
+            "this key has the same value for every packet",
+        );
+    }
+}
+
+fn entries(table: &Table, sink: &mut Sink) {
+    let Some((_, entries)) = &table.entries else {
+        return;
+    };
+    for entry in entries {
+        for key in &entry.keys {
+            if let ExprKind::Mask(value, mask) = &key.kind
+                && let (ExprKind::Int(value), ExprKind::Int(mask)) = (&value.kind, &mask.kind)
+                && (value & mask) != *value
+            {
+                sink.warning("W0854", key.span, "the value has bits outside of its mask")
+                    .label(format!("matches as {:#x} does", value & mask))
+                    .help("a controller must write such an entry with these bits 0");
+            }
+        }
+    }
+    // A priority, or a prefix that is longer, may put a later entry in front.
+    if entries.iter().any(|entry| entry.priority.is_some()) {
+        return;
+    }
+    let by_length = table.keys.iter().any(|key| &*key.match_kind == "lpm");
+    for (at, entry) in entries.iter().enumerate() {
+        let earlier = entries[..at].iter().find(|before| {
+            covers_all(&before.keys, &entry.keys)
+                && (!by_length || covers_all(&entry.keys, &before.keys))
+        });
+        if let Some(before) = earlier {
+            sink.warning("W0851", entry.span, "this entry never matches")
+                .note_at(
+                    before.span,
+                    "this one comes before it and matches all that it would",
+                );
+        }
+    }
+}
+
+/// Whether what the first sets match includes all that the second match.
+pub fn covers_all(first: &[Expr], second: &[Expr]) -> bool {
+    let is_any = |sets: &[Expr]| {
+        sets.iter()
+            .all(|set| matches!(set.kind, ExprKind::DontCare))
+    };
+    if is_any(first) {
+        return true;
+    }
+    first.len() == second.len() && first.iter().zip(second).all(|(a, b)| covers(a, b))
+}
+
+fn covers(first: &Expr, second: &Expr) -> bool {
+    let int = |expr: &Expr| match &expr.kind {
+        ExprKind::Int(value) => Some(value.clone()),
+        _ => None,
+    };
+    let pair = |a: &Expr, b: &Expr| int(a).zip(int(b));
+    match (&first.kind, &second.kind) {
+        (ExprKind::DontCare, _) => true,
+        (ExprKind::Int(a), ExprKind::Int(b)) => a == b,
+        (ExprKind::Bool(a), ExprKind::Bool(b)) => a == b,
+        (ExprKind::Error(a), ExprKind::Error(b)) => a == b,
+        (ExprKind::Member(a, i), ExprKind::Member(b, j)) => (a, i) == (b, j),
+        (ExprKind::Mask(value, mask), ExprKind::Int(exact)) => pair(value, mask)
+            .is_some_and(|(value, mask)| masked(&value, &mask) == masked(exact, &mask)),
+        (ExprKind::Mask(a, m), ExprKind::Mask(b, n)) => {
+            pair(a, m).zip(pair(b, n)).is_some_and(|((a, m), (b, n))| {
+                masked(&n, &m) == m && masked(&a, &m) == masked(&b, &m)
+            })
+        }
+        (ExprKind::Range(low, high), ExprKind::Int(exact)) => {
+            pair(low, high).is_some_and(|(low, high)| (low..=high).contains(exact))
+        }
+        (ExprKind::Range(a, b), ExprKind::Range(c, d)) => pair(a, b)
+            .zip(pair(c, d))
+            .is_some_and(|((a, b), (c, d))| a <= c && d <= b && c <= d),
+        _ => false,
+    }
+}
+
+fn masked(value: &BigInt, mask: &BigInt) -> BigInt {
+    value & mask
+}

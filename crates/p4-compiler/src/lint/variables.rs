@@ -1,0 +1,139 @@
+//! Variables and parameters that nobody reads.
+//!
+//! A variable with several copies (of a generic function) is unused where all its copies are. The
+//! parameters of the blocks of the architecture are as the architecture wants them.
+
+use std::collections::{HashMap, HashSet};
+
+use super::Subject;
+use super::walk::{self, Access};
+use crate::diagnostic::Sink;
+use crate::ir::{Direction, ExprKind, InstanceKind, VarId};
+use crate::source::Span;
+use crate::types::Type;
+use crate::types::scope::{Declared, Kind};
+
+#[derive(Default, Clone, Copy)]
+struct Seen {
+    read: bool,
+    written: bool,
+}
+
+pub fn check(subject: &Subject<'_>, sink: &mut Sink) {
+    let program = subject.program;
+    let mut by_var: HashMap<VarId, Seen> = HashMap::new();
+    walk::expressions(program, &mut |expr, how| {
+        if let ExprKind::Var(id) = expr.kind {
+            let seen = by_var.entry(id).or_default();
+            seen.read |= how != Access::Write;
+            seen.written |= how != Access::Read;
+        }
+    });
+    let mut by_place: HashMap<Span, Seen> = HashMap::new();
+    for declared in &program.names.declared {
+        if let Kind::Var(id) = declared.kind {
+            let found = by_var.get(&id).copied().unwrap_or_default();
+            let seen = by_place.entry(declared.span).or_default();
+            seen.read |= found.read;
+            // An initial value that is a call may be the point of it.
+            seen.written |= found.written;
+        }
+    }
+    let forced = forced_parameters(subject);
+    for declared in &program.names.declared {
+        if let Kind::Var(id) = declared.kind
+            && !subject.is_library(declared.span)
+            && !declared.name.starts_with('_')
+            && !forced.contains(&id)
+        {
+            let seen = by_place.get(&declared.span).copied().unwrap_or_default();
+            report(subject, declared, id, seen, sink);
+        }
+    }
+}
+
+fn report(subject: &Subject<'_>, declared: &Declared, id: VarId, seen: Seen, sink: &mut Sink) {
+    let var = &subject.program.vars[id];
+    let name = &declared.name;
+    // What is in it is looked at by the checker itself, for example an extern's type.
+    if seen.read || (seen.written && var.is_parameter) {
+        return;
+    }
+    if seen.written {
+        // A checksum, a digest and a field list read metadata without naming it; a variable of a
+        // block has no such readers.
+        sink.warning(
+            "W0802",
+            declared.span,
+            format!("variable `{name}` is assigned, but never read"),
+        );
+        return;
+    }
+    if var.is_parameter {
+        let is_object = matches!(
+            var.ty,
+            Type::Extern(..) | Type::Control(_) | Type::Parser(_)
+        );
+        if !is_object && var.direction != Direction::Out {
+            sink.warning("W0803", declared.span, format!("unused parameter `{name}`"))
+                .help(format!("take it away, or name it `_{name}`"));
+        }
+    } else if !subject.program.names.is_used(declared) {
+        sink.warning("W0801", declared.span, format!("unused variable `{name}`"));
+    }
+}
+
+/// The parameters whose number and order somebody else has fixed.
+fn forced_parameters(subject: &Subject<'_>) -> HashSet<VarId> {
+    let program = subject.program;
+    let mut out = HashSet::new();
+    let mut block = |ty: &Type| match ty {
+        Type::Control(id) => out.extend(&program.controls[*id].parameters),
+        Type::Parser(id) => out.extend(&program.parsers[*id].parameters),
+        _ => {}
+    };
+    // Whatever is given to a constructor must fit what the constructor asks for.
+    walk::expressions(program, &mut |expr, _| {
+        if let ExprKind::Construct(instance) = &expr.kind {
+            instance
+                .arguments
+                .iter()
+                .flatten()
+                .for_each(|argument| block(&argument.ty));
+        }
+    });
+    for instance in &program.instances {
+        for argument in instance.arguments.iter().flatten() {
+            block(&argument.ty);
+        }
+        if let (InstanceKind::Control(_) | InstanceKind::Parser(_), true) = (
+            &instance.kind,
+            program
+                .globals
+                .iter()
+                .any(|id| program.instances[*id].span == instance.span),
+        ) {
+            match instance.kind {
+                InstanceKind::Control(id) => block(&Type::Control(id)),
+                InstanceKind::Parser(id) => block(&Type::Parser(id)),
+                _ => {}
+            }
+        }
+    }
+    // A control that nobody instantiates yet is reported as such, and is likely to be a block of
+    // the architecture.
+    for declared in &program.names.declared {
+        if matches!(declared.kind, Kind::Control | Kind::Parser) && !program.names.is_used(declared)
+        {
+            let controls = program.controls.iter().map(|c| (c.span, &c.parameters));
+            let parsers = program.parsers.iter().map(|p| (p.span, &p.parameters));
+            for (_, parameters) in controls
+                .chain(parsers)
+                .filter(|(span, _)| *span == declared.span)
+            {
+                out.extend(parameters);
+            }
+        }
+    }
+    out
+}
