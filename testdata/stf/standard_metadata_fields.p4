@@ -27,8 +27,7 @@ EGRESS {
         bit<48> ingress_time = standard_metadata.ingress_global_timestamp;
         bit<48> queue_time = (bit<48>) standard_metadata.enq_timestamp;
         bit<48> egress_time = standard_metadata.egress_global_timestamp;
-        hdr.data.times = ingress_time <= queue_time
-                && queue_time + (bit<48>) standard_metadata.deq_timedelta <= egress_time ? 8w1 : 0;
+        hdr.data.times = ingress_time <= queue_time && queue_time <= egress_time ? 8w1 : 0;
     }
 }
 

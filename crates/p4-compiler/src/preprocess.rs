@@ -443,8 +443,21 @@ impl Preprocessor<'_> {
         embedded.map(|(known, text)| (format!("<{known}>"), (*text).to_owned()))
     }
 
+    /// `__LINE__` and `__FILE__`: the token's place; in a macro's body, where the macro is used.
+    fn place(&self, token: &Token) -> Option<Token> {
+        let tok = match token.word()? {
+            "__LINE__" => Tok::Int(self.sources.line_column(token.span).0.into(), None),
+            "__FILE__" => Tok::Str(self.sources.file(token.span.file)?.name.clone()),
+            _ => return None,
+        };
+        Some(Token {
+            tok,
+            ..token.clone()
+        })
+    }
+
     fn expand(&mut self, tokens: Vec<Token>, active: &mut Vec<Rc<str>>) -> Vec<Token> {
-        if self.macros.is_empty() || active.len() > limits::MACRO_DEPTH {
+        if active.len() > limits::MACRO_DEPTH {
             return tokens;
         }
         let mut out = Vec::with_capacity(tokens.len());
@@ -452,6 +465,10 @@ impl Preprocessor<'_> {
         while at < tokens.len() && out.len() < limits::TOKENS {
             let token = &tokens[at];
             at += 1;
+            if let Some(place) = self.place(token) {
+                out.push(place);
+                continue;
+            }
             let found = match &token.tok {
                 Tok::Word(word) if !active.contains(word) => self
                     .macros
