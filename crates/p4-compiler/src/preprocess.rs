@@ -43,24 +43,21 @@ fn other_architecture(name: &str) -> bool {
     )
 }
 
-/// The embedded file that declares a name.
+/// The embedded file that declares a name outside of blocks.
 pub fn embedded_file_with(name: &str) -> Option<&'static str> {
-    const KEYWORDS: &[&str] = &[
-        "extern", "struct", "action", "package", "enum", "void", "header", "typedef",
-    ];
-    let declares = |text: &str| {
-        text.match_indices(name).any(|(at, _)| {
-            let behind = text[at + name.len()..].chars().next();
-            let before = text[..at]
-                .trim_end()
-                .rsplit(|c: char| !c.is_alphanumeric())
-                .next();
-            let is_word = !behind.is_some_and(|c| c.is_alphanumeric() || c == '_')
-                && !text[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
-            is_word && before.is_some_and(|word| KEYWORDS.contains(&word))
-        })
+    const BEGINNINGS: &[&str] = &["extern ", "struct ", "action ", "package ", "enum "];
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let declares = |line: &str| {
+        BEGINNINGS
+            .iter()
+            .any(|beginning| line.starts_with(beginning))
+            && line
+                .split(['(', '<', '{'])
+                .next()
+                .and_then(|head| head.trim_end().rsplit(|c| !is_word(c)).next())
+                == Some(name)
     };
-    let found = EMBEDDED.iter().find(|(_, text)| declares(text));
+    let found = EMBEDDED.iter().find(|(_, text)| text.lines().any(declares));
     found.map(|(file, _)| *file)
 }
 

@@ -26,7 +26,12 @@ pub fn hint(tokens: &[Token], at: usize, wanted: &str) -> Option<String> {
         Tok::Punct(">") if is_before("-") => {
             Some("P4 has no pointers: write `.` in place of `->`".to_owned())
         }
-        Tok::Punct(":") if is_before(":") => {
+        Tok::Punct("'") => {
+            Some("P4 has no characters: write the number, `8w0x61` for an a".to_owned())
+        }
+        Tok::Punct(":")
+            if is_before(":") || tokens.get(at + 1).is_some_and(|next| next.is(":")) =>
+        {
             Some("write `.` in place of `::`, as in `Enum.member`".to_owned())
         }
         Tok::Punct("*") if wanted.contains("name") => Some("P4 has no pointers".to_owned()),

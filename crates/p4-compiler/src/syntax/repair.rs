@@ -2,7 +2,7 @@
 //! with its one error: a `{` that is never closed, keywords with capital letters, P4_14.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::diagnostic::Sink;
 use crate::lex::{Tok, Token};
@@ -221,16 +221,22 @@ fn close_braces(
         out: Vec::with_capacity(tokens.len() + missing),
         reported: HashSet::new(),
     };
-    let mut indent = 0;
+    // How far the line is indented, and the line in which the statement began.
+    let (mut line_indent, mut indent, mut begins) = (0, 0, true);
+    let unbalanced = unbalanced_files(tokens);
     for token in tokens {
         let column = sources.line_column(token.span).1;
         if token.first {
-            indent = column;
+            line_indent = column;
         }
+        if begins {
+            indent = line_indent;
+        }
+        begins = matches!(token.tok, Tok::Punct(";" | "{" | "}"));
         let is_end = matches!(token.tok, Tok::Eof);
         while missing > 0 && (is_end || token.first) {
             let Some(top) = closer.open.last() else { break };
-            let same_file = top.span.file == token.span.file;
+            let same_file = top.span.file == token.span.file && unbalanced.contains(&top.span.file);
             let is_behind = match token.word() {
                 Some(word) if TOP_LEVEL.contains(&word) => column <= top.indent,
                 // Members of a control or parser are deeper than it.
@@ -254,6 +260,17 @@ fn close_braces(
         closer.out.push(token.clone());
     }
     closer.out
+}
+
+/// The files that open more braces than they close.
+fn unbalanced_files(tokens: &[Token]) -> HashSet<u32> {
+    let mut open: HashMap<u32, i64> = HashMap::new();
+    for token in tokens {
+        let change = i64::from(token.is("{")) - i64::from(token.is("}"));
+        *open.entry(token.span.file).or_default() += change;
+    }
+    let more = open.into_iter().filter(|(_, open)| *open > 0);
+    more.map(|(file, _)| file).collect()
 }
 
 impl Closer<'_> {

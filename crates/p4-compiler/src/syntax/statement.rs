@@ -224,6 +224,12 @@ impl Parser<'_> {
         self.expect("{")?;
         let mut cases = Vec::new();
         while !self.at("}") && !self.at_end() {
+            if self.at_word("case") && !self.nth(1).is(":") {
+                self.sink
+                    .error("E0201", self.span(), "expected a label, found `case`")
+                    .help("labels are written without `case`: `0x0800: { ... }`");
+                self.advance();
+            }
             let span = self.span();
             let label = if self.eat_word("default") {
                 None

@@ -217,13 +217,12 @@ impl Checker<'_> {
     fn states(&mut self, decl: &ast::Parser, states: &[ast::State], parser: &mut ir::Parser) {
         let mut names: HashMap<Rc<str>, usize> = HashMap::new();
         for (index, state) in states.iter().enumerate() {
-            let reserved = matches!(&*state.name.name, "accept" | "reject");
-            if reserved || names.insert(state.name.name.clone(), index).is_some() {
-                self.sink.error(
-                    "E0302",
-                    state.name.span,
-                    format!("state `{}` is declared twice", state.name.name),
-                );
+            names.entry(state.name.name.clone()).or_insert(index);
+            if matches!(&*state.name.name, "accept" | "reject") {
+                let message = format!("state `{}` is there in every parser", state.name.name);
+                self.sink
+                    .error("E0302", state.name.span, message)
+                    .help("give it another name");
             }
         }
         match names.get("start") {

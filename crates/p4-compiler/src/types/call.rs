@@ -258,10 +258,20 @@ impl Checker<'_> {
             counts.join(" or ")
         };
         let message = format!(
-            "`{name}` takes {wanted} arguments, {} were given",
-            arguments.len()
+            "`{name}` takes {wanted} argument{}, {} {} given",
+            if wanted == "1" { "" } else { "s" },
+            arguments.len(),
+            if arguments.len() == 1 { "was" } else { "were" },
         );
-        self.sink.error("E0416", span, message);
+        let shapes: Vec<String> = overloads
+            .iter()
+            .filter(|signature| !signature.parameters.is_empty())
+            .map(|signature| format!("`{}`", self.shape(signature)))
+            .collect();
+        let raw = self.sink.error("E0416", span, message);
+        if !shapes.is_empty() {
+            raw.help(format!("it is {}", shapes.join(" or ")));
+        }
         None
     }
 

@@ -168,13 +168,7 @@ impl Checker<'_> {
 
     fn errors(&mut self, names: &[ast::Ident]) {
         for name in names {
-            if self.program.errors.contains(&name.name) {
-                self.sink.error(
-                    "E0302",
-                    name.span,
-                    format!("error `{}` is declared twice", name.name),
-                );
-            } else {
+            if !self.program.errors.contains(&name.name) {
                 self.program.errors.push(name.name.clone());
             }
         }
@@ -241,13 +235,6 @@ impl Checker<'_> {
                     "E0405",
                     name.span,
                     format!("the value {next} does not fit {kind}<{width}>"),
-                );
-            }
-            if members.iter().any(|(other, _)| *other == name.name) {
-                self.sink.error(
-                    "E0302",
-                    name.span,
-                    format!("member `{}` is declared twice", name.name),
                 );
             }
             members.push((name.name.clone(), next.clone()));

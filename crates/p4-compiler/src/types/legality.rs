@@ -169,6 +169,22 @@ impl Checker<'_> {
         call
     }
 
+    /// A signature as it is called: names with directions and types.
+    pub fn shape(&self, signature: &super::check::Signature) -> String {
+        let parameter = |parameter: &super::check::SignatureParameter| {
+            let direction = match parameter.direction {
+                Direction::None => "",
+                Direction::In => "in ",
+                Direction::Out => "out ",
+                Direction::InOut => "inout ",
+            };
+            let ty = self.program.type_name(&parameter.ty);
+            format!("{direction}{ty} {}", parameter.name)
+        };
+        let parameters: Vec<String> = signature.parameters.iter().map(parameter).collect();
+        format!("{}({})", signature.name, parameters.join(", "))
+    }
+
     /// Controls, parsers and packages are not values.
     fn no_objects(&mut self, arguments: &[Option<Expr>]) {
         let object = arguments.iter().flatten().find(|argument| {

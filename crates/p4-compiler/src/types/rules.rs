@@ -18,6 +18,7 @@ pub fn check(declarations: &[Declaration], sink: &mut Sink) {
     let mut rules = Rules {
         sink,
         match_kinds: HashMap::new(),
+        errors: HashMap::new(),
         functions: HashMap::new(),
     };
     for declaration in declarations {
@@ -41,6 +42,7 @@ enum Owner {
 struct Rules<'a> {
     sink: &'a mut Sink,
     match_kinds: HashMap<Rc<str>, Span>,
+    errors: HashMap<Rc<str>, Span>,
     /// Functions by name and by names and types of their parameters.
     functions: HashMap<(Rc<str>, Vec<String>), Span>,
 }
@@ -58,6 +60,7 @@ impl Rules<'_> {
             Declaration::Struct(decl) => {
                 self.annotations(&decl.annotations);
                 self.names(decl.type_parameters.iter(), "type parameter");
+                self.names(decl.fields.iter().map(|field| &field.name), "field");
                 for field in &decl.fields {
                     self.annotations(&field.annotations);
                     if decl.kind == StructKind::Union
@@ -96,10 +99,19 @@ impl Rules<'_> {
                 self.no_directions(&decl.parameters, "a package's");
             }
             Declaration::Const(decl) => self.annotations(&decl.annotations),
-            Declaration::Enum(decl) => self.annotations(&decl.annotations),
+            Declaration::Enum(decl) => {
+                self.annotations(&decl.annotations);
+                self.names(decl.members.iter().map(|(name, _)| name), "member");
+            }
             Declaration::TypeDef(decl) => self.annotations(&decl.annotations),
             Declaration::Instance(decl) => self.annotations(&decl.annotations),
-            Declaration::Error(_) => {}
+            Declaration::Error(names) => {
+                for name in names {
+                    if let Some(before) = self.errors.insert(name.name.clone(), name.span) {
+                        self.twice("error", name, before);
+                    }
+                }
+            }
         }
         if let Some(name) = main_name(declaration) {
             self.sink
@@ -268,6 +280,7 @@ impl Rules<'_> {
             return;
         };
         self.locals(locals);
+        self.names(states.iter().map(|state| &state.name), "state");
         for state in states {
             self.annotations(&state.annotations);
             self.shadowed(&state.statements, &decl.parameters);

@@ -90,13 +90,16 @@ impl Checker<'_> {
         let kind = &element.match_kind;
         if !self.match_kinds.contains(&kind.name) && !self.sink.is_unreliable(&kind.name) {
             let similar = nearest(&kind.name, self.match_kinds.iter().map(|name| &**name));
-            self.sink
-                .error(
-                    "E0312",
-                    kind.span,
-                    format!("cannot find match kind `{}`", kind.name),
-                )
-                .did_you_mean(kind.span, similar);
+            let raw = self.sink.error(
+                "E0312",
+                kind.span,
+                format!("cannot find match kind `{}`", kind.name),
+            );
+            if self.match_kinds.is_empty() {
+                raw.help("core.p4 declares exact, lpm and ternary: add `#include <core.p4>`");
+            } else {
+                raw.did_you_mean(kind.span, similar);
+            }
         }
         let name =
             crate::ir::name_annotation(&element.annotations).or_else(|| key_name(&element.expr));
@@ -248,6 +251,10 @@ impl Checker<'_> {
             .filter(|key| &*key.match_kind != "selector")
             .map(|key| key.expr.ty.clone())
             .collect();
+        if types.is_empty() {
+            // Said where the entries begin.
+            return None;
+        }
         let keys = flatten_keys(&decl.keys);
         let keys = self.keyset(&keys, &types, decl.span);
         let keys = match keys.as_slice() {

@@ -335,11 +335,33 @@ impl Checker<'_> {
         );
         if block {
             raw.help("its parameters differ from those that the architecture declares in number, type or direction");
-        } else if let (Type::Bits { .. } | Type::Bool, Type::Bits { .. } | Type::Bool | Type::Int) =
-            below
-        {
-            raw.label(found_name)
-                .help(format!("convert it with `({wanted_name})`"));
+            return;
+        }
+        match below {
+            (Type::Bool, Type::Int) => {
+                raw.help("a bool is `true` or `false`, not a number");
+            }
+            (Type::Bool, Type::Bits { width, .. }) if width != 1 => {
+                raw.label(found_name).help("compare it: `x != 0`");
+            }
+            (Type::Bits { width, .. }, Type::Bool) if width != 1 => {
+                raw.label(found_name).help("choose a number: `x ? 1 : 0`");
+            }
+            (
+                Type::Bits { width: a, signed },
+                Type::Bits {
+                    width: b,
+                    signed: other,
+                },
+            ) if a != b && signed != other => {
+                raw.label(found_name)
+                    .help("convert it with two casts: one changes the width, one the sign");
+            }
+            (Type::Bits { .. } | Type::Bool, Type::Bits { .. } | Type::Bool | Type::Int) => {
+                raw.label(found_name)
+                    .help(format!("convert it with `({wanted_name})`"));
+            }
+            _ => {}
         }
     }
 

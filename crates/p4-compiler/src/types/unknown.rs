@@ -53,7 +53,18 @@ impl Checker<'_> {
         if !self.unknowns.reported.insert((name.name.clone(), scope)) {
             return;
         }
-        let similar = self.scopes.similar(text);
+        let similar = self.scopes.similar(text).or_else(|| {
+            let names = self.unknowns.declared.keys().map(|name| &**name);
+            super::scope::nearest(text, names)
+        });
+        let embedded = preprocess::embedded_file_with(text).filter(|file| {
+            let sign = if *file == "core.p4" {
+                "packet_in"
+            } else {
+                "V1Switch"
+            };
+            self.scopes.lookup(sign, true).is_none()
+        });
         let below = self.unknowns.declared.get(text).copied();
         let raw = self
             .sink
@@ -66,7 +77,7 @@ impl Checker<'_> {
         } else if let Some(below) = below {
             raw.note_at(below, "it is declared here, below its use")
                 .help("a program is read from top to bottom: move the declaration up");
-        } else if let Some(file) = preprocess::embedded_file_with(text) {
+        } else if let Some(file) = embedded {
             raw.help(format!("it is declared in {file}: add `#include <{file}>`"));
         } else if matches!(text, "True" | "TRUE" | "False" | "FALSE") {
             let lower = text.to_ascii_lowercase();

@@ -1,0 +1,12 @@
+#include "../prelude.p4"
+
+control Inner(inout bit<8> a) {
+    apply {
+        a = 2;
+    }
+    }
+}
+
+bit<8> f() { return wrong; }
+
+PROGRAM(NoEgress(), NoEgress());

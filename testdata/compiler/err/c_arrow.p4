@@ -1,0 +1,9 @@
+#include "../prelude.p4"
+
+INGRESS {
+    apply {
+        meta.x = hdr->word;
+    }
+}
+
+PROGRAM(Tested(), NoEgress());

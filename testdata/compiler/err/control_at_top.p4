@@ -1,0 +1,6 @@
+#include "../prelude.p4"
+
+control Inner() { apply { } }
+Inner() inner;
+
+PROGRAM(NoEgress(), NoEgress());

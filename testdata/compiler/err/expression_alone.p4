@@ -1,0 +1,10 @@
+#include "../prelude.p4"
+
+INGRESS {
+    apply {
+        meta.x;
+        meta.x + 1;
+    }
+}
+
+PROGRAM(Tested(), NoEgress());

@@ -1,0 +1,5 @@
+#include "../prelude.p4"
+
+struct main { bit<8> a; }
+
+PROGRAM(NoEgress(), NoEgress());

@@ -1,0 +1,9 @@
+#include "../prelude.p4"
+
+INGRESS {
+    apply {
+        hdr.words.next = hdr.word;
+    }
+}
+
+PROGRAM(Tested(), NoEgress());

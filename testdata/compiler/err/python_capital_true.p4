@@ -1,0 +1,9 @@
+#include "../prelude.p4"
+
+INGRESS {
+    apply {
+        meta.flag = True;
+    }
+}
+
+PROGRAM(Tested(), NoEgress());

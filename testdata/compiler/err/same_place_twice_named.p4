@@ -1,0 +1,9 @@
+#include "../prelude.p4"
+
+INGRESS {
+    apply {
+        random(meta.x, lo = 0, lo = 10);
+    }
+}
+
+PROGRAM(Tested(), NoEgress());
