@@ -238,6 +238,7 @@ pub struct Action {
 
 #[derive(Clone, Debug)]
 pub struct Function {
+    pub annotations: Vec<Annotation>,
     pub name: Ident,
     pub returns: Type,
     pub type_parameters: Vec<Ident>,

@@ -345,6 +345,7 @@ impl Parser<'_> {
         let parameters = self.parameters()?;
         let body = self.block()?;
         Ok(Declaration::Function(Rc::new(Function {
+            annotations,
             name,
             returns: ty,
             type_parameters,

@@ -345,7 +345,7 @@ impl Parser<'_> {
     /// `{a, b}`, `{k = a}`, `{#}`.
     fn braces(&mut self, start: Span) -> Parsed<Expr> {
         self.advance();
-        if self.eat("#") {
+        if self.at("#") && self.peek().joint && self.eat("#") {
             let end = self.expect("}")?;
             return self.make(ExprKind::Invalid, start.to(end), 0);
         }

@@ -48,6 +48,8 @@ pub struct ExternInfo {
     pub type_parameters: Vec<Rc<str>>,
     pub constructors: Vec<Signature>,
     pub methods: Vec<Signature>,
+    /// Names of methods that an instance gives, and whether it may leave them out.
+    pub abstracts: Vec<(Rc<str>, bool)>,
 }
 
 pub struct Checker<'a> {

@@ -324,6 +324,7 @@ impl Checker<'_> {
             type_parameters: names.clone(),
             constructors: Vec::new(),
             methods: Vec::new(),
+            abstracts: Vec::new(),
         });
         self.program.extern_names.push(decl.name.name.clone());
         self.declare(&decl.name, Symbol::Extern(id));
@@ -340,7 +341,13 @@ impl Checker<'_> {
                 signature.type_parameters.clone_from(&names);
                 self.externs[id].constructors.push(signature);
             } else {
+                self.legal_result(&signature.returns, method);
                 self.externs[id].methods.push(signature);
+            }
+            if method.is_abstract {
+                let name = method.name.name.clone();
+                let optional = ir::has_annotation(&method.annotations, "optional");
+                self.externs[id].abstracts.push((name, optional));
             }
         }
         self.scopes.pop();
@@ -462,6 +469,7 @@ impl Checker<'_> {
         let callee_span = decl.ty.span;
         let ty = self.resolve_type(&decl.ty);
         let instance = self.construct(&ty, &decl.arguments, callee_span, decl.span)?;
+        self.legal_implementation(decl, &ty);
         if let Some(methods) = &decl.methods {
             self.implementation(methods);
         }

@@ -185,6 +185,60 @@ impl Checker<'_> {
         format!("{}({})", signature.name, parameters.join(", "))
     }
 
+    /// What an extern's method returns is data.
+    pub fn legal_result(&mut self, returns: &Type, method: &ast::Method) {
+        if let (Type::Int, Some(written)) = (returns, &method.returns) {
+            self.sink
+                .error("E0404", written.span, "a method cannot return int")
+                .help("give a width: bit<W> or int<W>");
+        }
+    }
+
+    /// The methods that an instance gives are the extern's abstract ones, all of them.
+    pub fn legal_implementation(&mut self, decl: &ast::Instance, ty: &Type) {
+        let name = decl.name.span;
+        let Type::Extern(id, _) = ty else {
+            if decl.methods.is_some() {
+                self.sink.error(
+                    "E0438",
+                    name,
+                    "only an extern's instance has methods of its own",
+                );
+            }
+            return;
+        };
+        let abstracts = self.externs[*id].abstracts.clone();
+        let extern_name = self.program.extern_names[*id].clone();
+        let methods = decl.methods.as_deref().unwrap_or(&[]);
+        if abstracts.is_empty() && decl.methods.is_some() {
+            let message = format!("{extern_name} has no abstract methods");
+            self.sink
+                .error("E0438", name, message)
+                .help("leave `= { ... }` out");
+            return;
+        }
+        for method in methods {
+            if !abstracts.iter().any(|(name, _)| *name == method.name.name) {
+                let message = format!(
+                    "{extern_name} has no abstract method `{}`",
+                    method.name.name
+                );
+                self.sink.error("E0438", method.name.span, message);
+            }
+        }
+        let given =
+            |name: &std::rc::Rc<str>| methods.iter().any(|method| method.name.name == *name);
+        let missing = abstracts
+            .iter()
+            .find(|(name, optional)| !optional && !given(name));
+        if let Some((missing, _)) = missing {
+            let message = format!("the abstract method `{missing}` is not given");
+            self.sink
+                .error("E0438", name, message)
+                .help("write it behind the name: `= { ... };`");
+        }
+    }
+
     /// Controls, parsers and packages are not values.
     fn no_objects(&mut self, arguments: &[Option<Expr>]) {
         let object = arguments.iter().flatten().find(|argument| {
@@ -644,18 +698,26 @@ impl Checker<'_> {
             // Perhaps core.p4 is missing as a whole; say that first.
             return;
         }
-        let problem = match self.scopes.lookup("NoAction", true) {
+        let wrong = match self.scopes.lookup("NoAction", true) {
             Some(Symbol::Action(id)) if self.program.actions[*id].parameters.is_empty() => return,
             Some(Symbol::Broken) => return,
-            Some(_) => "`NoAction` is not an action without parameters",
-            None => "there is no `NoAction`",
+            Some(Symbol::Action(id)) => Some(self.program.actions[*id].span),
+            Some(_) => None,
+            None => {
+                let message = format!(
+                    "table `{}` has no default action, and there is no `NoAction`",
+                    decl.name.name
+                );
+                self.sink
+                    .error("E0437", decl.name.span, message)
+                    .help("include core.p4, or write `default_action = ...`");
+                return;
+            }
         };
-        let message = format!(
-            "table `{}` has no default action, and {problem}",
-            decl.name.name
-        );
+        let message = "`NoAction` must be an action without parameters";
         self.sink
-            .error("E0437", decl.name.span, message)
+            .error("E0437", wrong.unwrap_or(decl.name.span), message)
+            .note_at(decl.name.span, "this table has it as its default action")
             .help("include core.p4, or write `default_action = ...`");
     }
 }

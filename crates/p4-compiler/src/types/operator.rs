@@ -302,7 +302,9 @@ impl Checker<'_> {
             self.program.underlying(&wanted).clone(),
             self.program.underlying(&inner.ty).clone(),
         );
-        let allowed = can_cast(&to, &from) && self.legal_newtype_cast(&wanted, &inner.ty);
+        let allowed = can_cast(&to, &from)
+            && self.legal_newtype_cast(&wanted, &inner.ty)
+            && legal_bool(&to, &inner);
         if !allowed {
             let (a, b) = (
                 self.program.type_name(&inner.ty),
@@ -376,6 +378,15 @@ fn can_cast(to: &Type, from: &Type) -> bool {
         ) => *width == 1,
         (Type::Bits { .. } | Type::Bool, Type::Int) | (Type::Int, Type::Bits { .. }) => true,
         (to, from) => to == from,
+    }
+}
+
+/// Of the numbers only 0 and 1 are cast to bool.
+fn legal_bool(to: &Type, inner: &Expr) -> bool {
+    use num_traits::{One as _, Zero as _};
+    match (&to, &inner.ty, &inner.kind) {
+        (Type::Bool, Type::Int, ExprKind::Int(value)) => value.is_zero() || value.is_one(),
+        _ => true,
     }
 }
 

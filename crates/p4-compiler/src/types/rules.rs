@@ -80,6 +80,7 @@ impl Rules<'_> {
                 self.overload(&decl.name, &decl.parameters);
             }
             Declaration::Function(decl) => {
+                self.annotations(&decl.annotations);
                 // Without type parameters the checker declares the names at once.
                 if !decl.type_parameters.is_empty() {
                     let names = decl.type_parameters.iter();
@@ -296,9 +297,14 @@ impl Rules<'_> {
         has_body: bool,
     ) {
         // With a body the checker declares the names, and sees what is there twice.
-        self.names(type_parameters.iter(), "type parameter");
-        let (owner, names) = if has_body {
+        if !has_body {
+            self.names(type_parameters.iter(), "type parameter");
+        }
+        let (owner, names) = if has_body && type_parameters.is_empty() {
             (Owner::Apply, Vec::new())
+        } else if has_body {
+            let all = names_of(parameters).chain(names_of(constructor));
+            (Owner::Apply, type_parameters.iter().chain(all).collect())
         } else {
             (Owner::Signature, names_of(parameters).collect())
         };
@@ -380,7 +386,9 @@ impl Rules<'_> {
                         "table `{}` has entries but no key that they could match",
                         decl.name.name
                     );
-                    self.sink.error("E0425", *span, message);
+                    self.sink
+                        .error("E0425", decl.name.span, message)
+                        .note_at(*span, "these entries");
                 }
                 Property::Entries { .. } if has_key && !seen.contains_key("key") => {
                     self.sink

@@ -269,6 +269,11 @@ impl Checker<'_> {
     }
 
     fn switch_value(&mut self, subject: Expr, cases: &[ast::SwitchCase]) -> StatementKind {
+        if subject.ty == Type::String {
+            self.sink
+                .error("E0408", subject.span, "cannot switch on a string")
+                .help("a string is not known to the switch; use a number or an enum");
+        }
         let mut out = Vec::new();
         let mut labels = Vec::new();
         for case in cases {
