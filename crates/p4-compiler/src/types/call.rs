@@ -95,6 +95,20 @@ impl Checker<'_> {
         }
     }
 
+    /// A constructor's arguments are instances and constants.
+    fn constant_arguments(&mut self, values: &[Option<Expr>]) {
+        for value in values.iter().flatten() {
+            let is_object = matches!(value.kind, ExprKind::Instance(_) | ExprKind::Construct(_));
+            if !is_object && !self.is_constant(value) {
+                self.sink.error(
+                    "E0502",
+                    value.span,
+                    "a constructor's argument must be known at compile time",
+                );
+            }
+        }
+    }
+
     /// An instance without a name.
     pub fn construct(
         &mut self,
@@ -152,16 +166,7 @@ impl Checker<'_> {
             .zip(type_arguments)
             .collect();
         let values = self.bind(&signature, arguments, &mut bindings, span)?;
-        for value in values.iter().flatten() {
-            let is_object = matches!(value.kind, ExprKind::Instance(_) | ExprKind::Construct(_));
-            if !is_object && !self.is_constant(value) {
-                self.sink.error(
-                    "E0502",
-                    value.span,
-                    "a constructor's argument must be known at compile time",
-                );
-            }
-        }
+        self.constant_arguments(&values);
         let arguments: Vec<Type> = signature
             .type_parameters
             .iter()

@@ -1,5 +1,6 @@
 //! Types and the checker: syntax tree in, checked program ([`crate::ir`]) out.
 
+mod annotation_rules;
 pub mod block;
 pub mod call;
 pub mod check;
@@ -17,6 +18,7 @@ pub mod rules;
 pub mod scope;
 pub mod statement;
 pub mod table;
+mod table_rules;
 pub mod unify;
 pub mod unknown;
 

@@ -84,6 +84,30 @@ impl Checker<'_> {
         }
     }
 
+    fn mismatched_operands(
+        &mut self,
+        left: &Expr,
+        right: &Expr,
+        is_comparing: bool,
+        differ_in_width: bool,
+        span: Span,
+    ) {
+        let (a, b) = (
+            self.program.type_name(&left.ty),
+            self.program.type_name(&right.ty),
+        );
+        let raw = self.sink.error(
+            "E0413",
+            span,
+            format!("the operands do not go together: {a} and {b}"),
+        );
+        if is_comparison(left) && is_comparing {
+            raw.help("comparisons do not chain: write `a == b && b == c`");
+        } else if differ_in_width {
+            raw.help(format!("convert one of them, for example with `({a})`"));
+        }
+    }
+
     pub fn binary(&mut self, op: BinaryOp, left: Expr, right: Expr, span: Span) -> Expr {
         if left.ty.is_poison() || right.ty.is_poison() {
             return self.poison(span);
@@ -131,20 +155,8 @@ impl Checker<'_> {
             if left.ty.is_poison() || right.ty.is_poison() {
                 return self.poison(span);
             }
-            let (a, b) = (
-                self.program.type_name(&left.ty),
-                self.program.type_name(&right.ty),
-            );
-            let raw = self.sink.error(
-                "E0413",
-                span,
-                format!("the operands do not go together: {a} and {b}"),
-            );
-            if is_comparison(&left) && ty.is_some() {
-                raw.help("comparisons do not chain: write `a == b && b == c`");
-            } else if left.ty != right.ty && numeric {
-                raw.help(format!("convert one of them, for example with `({a})`"));
-            }
+            let widths = left.ty != right.ty && numeric;
+            self.mismatched_operands(&left, &right, ty.is_some(), widths, span);
             return self.poison(span);
         }
         if matches!(op, BinaryOp::AddSat | BinaryOp::SubSat) && matches!(left.ty, Type::Int) {

@@ -5,12 +5,11 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use crate::diagnostic::Sink;
-use crate::lex::Tok;
 use crate::source::Span;
 use crate::syntax::ast::{
-    Action, Annotation, AnnotationBody, Control, Declaration, Direction, Expr, ExprKind, Extern,
-    Ident, Local, Method, Parameter, Parser, Property, Statement, StatementKind, StructKind,
-    SwitchCase, Table, Type, TypeKind,
+    Action, Control, Declaration, Direction, Expr, ExprKind, Extern, Ident, Local, Method,
+    Parameter, Parser, Property, Statement, StatementKind, StructKind, SwitchCase, Table, Type,
+    TypeKind,
 };
 
 /// Reports every breach.
@@ -39,8 +38,8 @@ enum Owner {
     Constructor,
 }
 
-struct Rules<'a> {
-    sink: &'a mut Sink,
+pub(super) struct Rules<'a> {
+    pub(super) sink: &'a mut Sink,
     match_kinds: HashMap<Rc<str>, Span>,
     errors: HashMap<Rc<str>, Span>,
     /// Functions by name and by names and types of their parameters.
@@ -132,7 +131,7 @@ impl Rules<'_> {
             .note_at(before, "first declared here");
     }
 
-    fn names<'a>(&mut self, names: impl Iterator<Item = &'a Ident>, what: &str) {
+    pub(super) fn names<'a>(&mut self, names: impl Iterator<Item = &'a Ident>, what: &str) {
         let mut seen: HashMap<&str, Span> = HashMap::new();
         for name in names {
             match seen.get(&*name.name) {
@@ -465,50 +464,6 @@ impl Rules<'_> {
             }
         }
     }
-
-    fn annotations(&mut self, annotations: &[Annotation]) {
-        for (at, annotation) in annotations.iter().enumerate() {
-            let is_structured = |annotation: &Annotation| {
-                matches!(
-                    annotation.body,
-                    AnnotationBody::List(_) | AnnotationBody::Pairs(_)
-                )
-            };
-            let before = annotations[..at]
-                .iter()
-                .find(|other| other.name == annotation.name && is_structured(other));
-            if let Some(before) = before.filter(|_| is_structured(annotation)) {
-                let message = format!("structured annotation @{} is there twice", annotation.name);
-                self.sink
-                    .error("E0427", annotation.span, message)
-                    .note_at(before.span, "first here");
-            }
-            match &annotation.body {
-                AnnotationBody::Pairs(pairs) => {
-                    self.names(pairs.iter().map(|(key, _)| key), "annotation's key");
-                    pairs.iter().for_each(|(_, value)| self.value(value));
-                }
-                AnnotationBody::List(values) => values.iter().for_each(|value| self.value(value)),
-                AnnotationBody::Tokens(tokens) => {
-                    if let Some(wanted) = unstructured_problem(&annotation.name, tokens) {
-                        let message = format!("@{} needs {wanted}", annotation.name);
-                        self.sink.error("E0427", annotation.span, message);
-                    }
-                }
-                AnnotationBody::None => {}
-            }
-        }
-    }
-
-    fn value(&mut self, value: &Expr) {
-        if matches!(*value.kind, ExprKind::List(_) | ExprKind::Struct(..)) {
-            self.sink.error(
-                "E0427",
-                value.span,
-                "a structured annotation holds numbers, strings and booleans",
-            );
-        }
-    }
 }
 
 fn names_of(parameters: &[Parameter]) -> impl Iterator<Item = &Ident> {
@@ -569,37 +524,6 @@ fn label_text(label: &Expr) -> Option<String> {
         ExprKind::Int(value, _) => Some(value.to_string()),
         ExprKind::Bool(value) => Some(value.to_string()),
         ExprKind::Member(base, member) => Some(format!("{}.{}", label_text(base)?, member.name)),
-        _ => None,
-    }
-}
-
-/// What an annotation with a fixed form needs and does not have.
-fn unstructured_problem(name: &str, tokens: &[crate::lex::Token]) -> Option<&'static str> {
-    let strings = !tokens.is_empty()
-        && tokens
-            .iter()
-            .all(|token| matches!(token.tok, Tok::Str(_)) || token.is("++"));
-    match name {
-        "name" | "deprecated" if !strings => Some("a string"),
-        "match" if tokens.len() != 1 || tokens[0].word().is_none() => Some("a match kind"),
-        "p4runtime_translation" => {
-            let comma = tokens.iter().position(|token| token.is(","))?;
-            let width = match &tokens[comma + 1..] {
-                [only] => match &only.tok {
-                    Tok::Int(..) | Tok::Str(_) => true,
-                    Tok::Word(word) => &**word == "string",
-                    _ => false,
-                },
-                [bit, open, width, close] => {
-                    bit.word() == Some("bit")
-                        && open.is("<")
-                        && matches!(width.tok, Tok::Int(..) | Tok::Word(_))
-                        && close.is(">")
-                }
-                _ => false,
-            };
-            (!width).then_some("a string and `bit<W>`, `string` or a number of bits")
-        }
         _ => None,
     }
 }

@@ -1,0 +1,187 @@
+//! Rules of tables beside the typing of their parts (P4_16 1.2.5, section 14.2).
+
+use super::check::Checker;
+use crate::ir::{ActionUse, Callee, Direction, Entry, Expr, ExprKind, Table};
+use crate::source::Span;
+use crate::syntax::ast;
+
+impl Checker<'_> {
+    /// What a table's list of actions, its default action and its entries must agree in.
+    pub fn legal_action_use(
+        &mut self,
+        decl: &ast::ActionRef,
+        listed: Option<&ActionUse>,
+        given: &[Option<Expr>],
+    ) {
+        let Some(listed) = listed else {
+            let id = match self.scopes.lookup(&decl.name.name, decl.global) {
+                Some(super::scope::Symbol::Action(id)) => *id,
+                _ => return,
+            };
+            let parameters = self.program.actions[id].parameters.clone();
+            for (value, id) in given.iter().zip(parameters) {
+                let var = &self.program.vars[id];
+                if let (Some(value), Direction::None) = (value, var.direction) {
+                    let message = format!("`{}` is given by the control plane", var.name);
+                    self.sink
+                        .error("E0432", value.span, message)
+                        .note_at(var.span, "a parameter without direction")
+                        .help("in a table's `actions` only parameters with a direction have arguments");
+                }
+            }
+            return;
+        };
+        for (value, before) in given.iter().zip(&listed.arguments) {
+            if let (Some(value), Some(before)) = (value, before)
+                && !same(value, before)
+            {
+                self.sink
+                    .error(
+                        "E0432",
+                        value.span,
+                        format!("`{}` has another argument in `actions`", decl.name.name),
+                    )
+                    .note_at(before.span, "it is bound to this");
+                return;
+            }
+        }
+    }
+
+    /// `@tableonly` and `@defaultonly` of a table's list of actions.
+    pub fn legal_role(&mut self, used: &ActionUse, is_default: bool, span: Span) {
+        let (forbidden, role) = if is_default {
+            ("tableonly", "the default action")
+        } else {
+            ("defaultonly", "an entry's action")
+        };
+        let annotation = used
+            .annotations
+            .iter()
+            .find(|annotation| &*annotation.name == forbidden);
+        if let Some(annotation) = annotation {
+            let at = annotation.span;
+            self.sink
+                .error(
+                    "E0433",
+                    span,
+                    format!("an action with @{forbidden} cannot be {role}"),
+                )
+                .note_at(at, "because of this annotation");
+        }
+    }
+
+    /// An entry that an earlier one with the same keys hides.
+    pub fn legal_entry(&mut self, entry: &Entry, before: &[Entry], table: &Table) {
+        for (key, set) in table.keys.iter().zip(&entry.keys) {
+            if &*key.match_kind == "optional"
+                && matches!(set.kind, ExprKind::Mask(..) | ExprKind::Range(..))
+            {
+                self.sink
+                    .error(
+                        "E0509",
+                        set.span,
+                        "an optional key is matched with one value or with all",
+                    )
+                    .help("write a value, or `_`");
+            }
+        }
+        if table.keys.iter().any(|key| &*key.match_kind != "exact") {
+            return;
+        }
+        let twin = before.iter().find(|other| {
+            other.keys.len() == entry.keys.len()
+                && other.keys.iter().zip(&entry.keys).all(|(a, b)| same(a, b))
+        });
+        if let Some(twin) = twin {
+            self.sink
+                .error(
+                    "E0425",
+                    entry.span,
+                    "an entry with these keys is there already",
+                )
+                .note_at(twin.span, "first here");
+        }
+    }
+
+    /// A table without a default action has `NoAction`, which `core.p4` declares.
+    pub fn legal_no_action(&mut self, decl: &ast::Table) {
+        use super::scope::Symbol;
+        if self.sink.has_errors() {
+            // Perhaps core.p4 is missing as a whole; say that first.
+            return;
+        }
+        let wrong = match self.scopes.lookup("NoAction", true) {
+            Some(Symbol::Action(id)) if self.program.actions[*id].parameters.is_empty() => return,
+            Some(Symbol::Broken) => return,
+            Some(Symbol::Action(id)) => Some(self.program.actions[*id].span),
+            Some(_) => None,
+            None => {
+                let message = format!(
+                    "table `{}` has no default action, and there is no `NoAction`",
+                    decl.name.name
+                );
+                self.sink
+                    .error("E0437", decl.name.span, message)
+                    .help("include core.p4, or write `default_action = ...`");
+                return;
+            }
+        };
+        let message = "`NoAction` must be an action without parameters";
+        self.sink
+            .error("E0437", wrong.unwrap_or(decl.name.span), message)
+            .note_at(decl.name.span, "this table has it as its default action")
+            .help("include core.p4, or write `default_action = ...`");
+    }
+}
+
+/// Whether two checked expressions are written the same way.
+fn same(left: &Expr, right: &Expr) -> bool {
+    match (&left.kind, &right.kind) {
+        (ExprKind::Int(a), ExprKind::Int(b)) => a == b,
+        (ExprKind::Bool(a), ExprKind::Bool(b)) => a == b,
+        (ExprKind::Str(a), ExprKind::Str(b)) => a == b,
+        (ExprKind::Error(a), ExprKind::Error(b)) => a == b,
+        (ExprKind::Member(a, x), ExprKind::Member(b, y)) => a == b && x == y,
+        (ExprKind::Var(a), ExprKind::Var(b)) => a == b,
+        (ExprKind::Instance(a), ExprKind::Instance(b)) => a == b,
+        (ExprKind::Field(a, x), ExprKind::Field(b, y)) => x == y && same(a, b),
+        (ExprKind::Stack(a, x), ExprKind::Stack(b, y)) => x == y && same(a, b),
+        (ExprKind::Slice(a, high, low), ExprKind::Slice(b, top, bottom)) => {
+            high == top && low == bottom && same(a, b)
+        }
+        (ExprKind::Cast(a), ExprKind::Cast(b)) => left.ty == right.ty && same(a, b),
+        (ExprKind::Unary(x, a), ExprKind::Unary(y, b)) => x == y && same(a, b),
+        (ExprKind::Index(a, x), ExprKind::Index(b, y)) => same(a, b) && same(x, y),
+        (ExprKind::Binary(p, a, b), ExprKind::Binary(q, c, d)) => {
+            p == q && same(a, c) && same(b, d)
+        }
+        (ExprKind::List(a), ExprKind::List(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
+        }
+        (ExprKind::Call(a), ExprKind::Call(b)) => {
+            a.arguments.len() == b.arguments.len()
+                && a.arguments.iter().zip(&b.arguments).all(|pair| match pair {
+                    (Some(a), Some(b)) => same(a, b),
+                    (a, b) => a.is_none() && b.is_none(),
+                })
+                && callee_name(&a.callee) == callee_name(&b.callee)
+        }
+        (ExprKind::DontCare, ExprKind::DontCare)
+        | (ExprKind::Poison, _)
+        | (_, ExprKind::Poison) => true,
+        _ => false,
+    }
+}
+
+/// What is called, for functions that are known by their name.
+fn callee_name(callee: &Callee) -> String {
+    match callee {
+        Callee::Function(id) => format!("function {id}"),
+        Callee::Action(id) => format!("action {id}"),
+        Callee::ExternFunction(name, _) => name.to_string(),
+        Callee::ExternMethod(_, name) => format!(".{name}"),
+        Callee::ApplyTable(id) => format!("table {id}"),
+        Callee::ApplyBlock(_) => "apply".to_owned(),
+        Callee::Builtin(builtin, _) => format!("{builtin:?}"),
+    }
+}
