@@ -58,6 +58,9 @@ pub fn write(
     for object in &resources.externs {
         writer.object(object);
     }
+    if resources.calls_extern_functions {
+        writer.type_info();
+    }
     writer.controller_headers();
     for (name, id, size) in &resources.value_sets {
         writer.value_set(name, *id, *size);
@@ -577,21 +580,21 @@ impl Writer<'_> {
             let mut preamble =
                 self.preamble(Kind::ControllerHeader, &decl.name, &decl.annotations, &[]);
             (preamble.name, preamble.alias) = (shown.clone(), shown);
-            let lists: Vec<&[Annotation]> = decl
-                .fields
+            let mut fields = Vec::new();
+            Self::leaves(program, "", &decl.fields, &mut fields);
+            let lists: Vec<&[Annotation]> = fields
                 .iter()
-                .map(|field| field.annotations.as_slice())
+                .map(|(_, field)| field.annotations.as_slice())
                 .collect();
             let ids = member_ids(&lists);
             let mut metadata = Vec::new();
-            for (field, id) in decl.fields.iter().zip(ids) {
+            for ((name, field), id) in fields.into_iter().zip(ids) {
                 let (bitwidth, type_name) = self.described(&field.ty);
                 let (annotations, structured_annotations) =
                     self.annotations(&field.annotations, &[]);
                 metadata.push(p4::controller_packet_metadata::Metadata {
                     id,
-                    name: ir::name_annotation(&field.annotations)
-                        .unwrap_or_else(|| field.name.to_string()),
+                    name,
                     bitwidth,
                     type_name,
                     annotations,
@@ -605,6 +608,26 @@ impl Writer<'_> {
                     preamble: Some(preamble),
                     metadata,
                 });
+        }
+    }
+
+    /// The fields of a header, those of structs in it one by one, with their names.
+    fn leaves<'p>(
+        program: &'p Program,
+        prefix: &str,
+        fields: &'p [ir::Field],
+        out: &mut Vec<(String, &'p ir::Field)>,
+    ) {
+        for field in fields {
+            let own = ir::name_annotation(&field.annotations);
+            let name = format!("{prefix}{}", own.as_deref().unwrap_or(&field.name));
+            match &field.ty {
+                Type::Struct(id) => {
+                    let inner = &program.structs[*id].fields;
+                    Self::leaves(program, &format!("{name}."), inner, out);
+                }
+                _ => out.push((name, field)),
+            }
         }
     }
 

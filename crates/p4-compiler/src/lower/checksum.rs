@@ -35,6 +35,7 @@ impl Lower<'_> {
         }
         self.path.clone_from(&block.path);
         self.enter_instances(&block.path, &control.instances);
+        self.resources.calls_extern_functions |= !control.apply.is_empty();
         self.checksum_statements(&control.apply, &[]);
         let leftover = self.take_body();
         if let Some(first) = leftover.first().filter(|_| !self.sink.has_errors()) {

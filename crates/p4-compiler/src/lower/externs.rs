@@ -208,6 +208,7 @@ impl Lower<'_> {
         arguments: &[Option<Expr>],
         span: Span,
     ) {
+        self.resources.calls_extern_functions |= self.stage != super::Stage::Parser;
         match name {
             "mark_to_drop" => self.mark_to_drop(arguments, span),
             "clone" | "clone_preserving_field_list" | "clone3" => {

@@ -116,6 +116,8 @@ pub struct Resources {
     /// Name and the type of the data.
     pub digests: Vec<(String, Type)>,
     pub externs: Vec<ExternObject>,
+    /// Whether a control calls an extern function; P4Info has types beside it then.
+    pub calls_extern_functions: bool,
 }
 
 pub struct Lower<'a> {

@@ -272,7 +272,11 @@ impl Lower<'_> {
                     Some(own) => (own, String::new()),
                     None => (format!("{}_{name}", table.name), self.path.clone()),
                 };
-                Some(self.instantiate(instance, &own, &path))
+                let mut instance = (**instance).clone();
+                instance
+                    .annotations
+                    .extend(property.annotations.iter().cloned());
+                Some(self.instantiate(&instance, &own, &path))
             }
             _ => self.object(&property.value),
         };
