@@ -55,9 +55,24 @@ pub enum Value {
     /// A parser's `extract` into a member of the next element of a union stack.
     UnionStack((String, String)),
     /// The arguments of `log_msg`.
+    #[serde(deserialize_with = "parameters")]
     ParametersVector(Vec<Value>),
     /// In a calculation: all that follows the last header named.
     Payload(Option<String>),
+}
+
+/// p4c writes an empty object where there is no argument.
+fn parameters<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<Value>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Parameters {
+        Some(Vec<Value>),
+        None {},
+    }
+    Ok(match Parameters::deserialize(deserializer)? {
+        Parameters::Some(values) => values,
+        Parameters::None {} => Vec::new(),
+    })
 }
 
 /// What stands under `"value"` of an expression.

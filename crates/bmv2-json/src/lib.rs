@@ -164,14 +164,22 @@ impl<'de> Deserialize<'de> for Field {
             Bits(u32),
             Star(String),
         }
+        // p4c writes 0 for false in the fields of type `bool`.
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Signed {
+            Bool(bool),
+            Number(u8),
+        }
         #[derive(Deserialize)]
         #[serde(untagged)]
         enum Tuple {
-            Three(String, Width, bool),
+            Three(String, Width, Signed),
             Two(String, Width),
         }
         let (name, width, signed) = match Tuple::deserialize(deserializer)? {
-            Tuple::Three(name, width, signed) => (name, width, signed),
+            Tuple::Three(name, width, Signed::Bool(signed)) => (name, width, signed),
+            Tuple::Three(name, width, Signed::Number(number)) => (name, width, number != 0),
             Tuple::Two(name, width) => (name, width, false),
         };
         let width = match width {

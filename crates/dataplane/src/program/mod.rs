@@ -252,6 +252,12 @@ impl Program {
         position(&self.ir.meters, |meter| meter.name == name).map(MeterId)
     }
 
+    /// Every meter array and its name.
+    pub fn meters(&self) -> impl Iterator<Item = (MeterId, &str)> {
+        let names = self.ir.meters.iter().map(|meter| meter.name.as_str());
+        (0..).map(MeterId).zip(names)
+    }
+
     /// What a meter array measures.
     pub fn meter_unit(&self, meter: MeterId) -> Option<MeterUnit> {
         let meter = self.ir.meters.get(meter.index())?;
@@ -269,6 +275,11 @@ impl Program {
         position(&self.action_profiles, |profile| profile.name == name).map(ActionProfileId)
     }
 
+    /// Every action profile.
+    pub fn action_profiles(&self) -> impl Iterator<Item = (ActionProfileId, &ActionProfileInfo)> {
+        (0..).map(ActionProfileId).zip(self.action_profiles.iter())
+    }
+
     /// An action profile.
     pub fn action_profile_info(&self, profile: ActionProfileId) -> Option<&ActionProfileInfo> {
         self.action_profiles.get(profile.index())
@@ -277,6 +288,12 @@ impl Program {
     /// The parser value set of a fully qualified name.
     pub fn value_set(&self, name: &str) -> Option<ValueSetId> {
         position(&self.ir.value_sets, |set| set.name == name).map(ValueSetId)
+    }
+
+    /// Every parser value set and its name.
+    pub fn value_sets(&self) -> impl Iterator<Item = (ValueSetId, &str)> {
+        let names = self.ir.value_sets.iter().map(|set| set.name.as_str());
+        (0..).map(ValueSetId).zip(names)
     }
 
     /// Bits of each part of the key that a value set's members match.

@@ -259,7 +259,7 @@ pub(crate) enum Primitive {
     RemoveHeader(HeaderExpr),
     Push(AnyStack, Expr),
     Pop(AnyStack, Expr),
-    /// Continues at that primitive; always a later one.
+    /// Continues at that primitive, a later or an earlier one.
     Jump(usize),
     JumpIfZero(Expr, usize),
     Exit,
