@@ -11,7 +11,7 @@ use crate::{
     packet::{Payload, Requests},
     phv::Phv,
     program::{
-        ActionId, ActionInfo, MeterId, Program, TableId, TableInfo,
+        ActionId, ActionInfo, CounterId, MeterId, Program, TableId, TableInfo,
         ir::{
             AnyStack, BoolExpr, CalculationId, Expr, FieldId, HeaderExpr, HeaderId, Ir, NextNode,
             Node, NodeId, Place, Primitive,
@@ -235,18 +235,7 @@ impl Pass<'_> {
                     self.externs.registers.set(*register, index, value);
                 }
             }
-            Primitive::Count { counter, index } => {
-                let index = self.index(index);
-                let array = &self.ir.counters[counter.index()];
-                self.tracer.emit(|| TraceKind::Count {
-                    counter: array.name.clone(),
-                    index: index.filter(|index| *index < array.cells),
-                });
-                let cell = index.and_then(|index| self.externs.counters.cell_mut(*counter, index));
-                if let Some(cell) = cell {
-                    counter::count(cell, self.ingress_bytes);
-                }
-            }
+            Primitive::Count { counter, index } => self.count(*counter, index),
             Primitive::ExecuteMeter { to, meter, index } => {
                 self.execute_meter(to, *meter, index);
             }
@@ -278,6 +267,19 @@ impl Pass<'_> {
     /// The result of a calculation over the packet as it is now.
     pub(crate) fn calculate(&mut self, calculation: CalculationId) -> u64 {
         hash::calculate(self.ir, self.phv, self.payload, calculation, self.externs)
+    }
+
+    fn count(&mut self, counter: CounterId, index: &Expr) {
+        let index = self.index(index);
+        let array = &self.ir.counters[counter.index()];
+        self.tracer.emit(|| TraceKind::Count {
+            counter: array.name.clone(),
+            index: index.filter(|index| *index < array.cells),
+        });
+        let cell = index.and_then(|index| self.externs.counters.cell_mut(counter, index));
+        if let Some(cell) = cell {
+            counter::count(cell, self.ingress_bytes);
+        }
     }
 
     /// Beyond the end of the array the destination stays as it was.

@@ -191,7 +191,7 @@ impl Lower<'_> {
             actions,
             base_default_next: None,
             next_tables: std::collections::BTreeMap::new(),
-            default_entry: if profile.is_some() { None } else { default },
+            default_entry: self.written_default(table, profile, default),
             const_entries: matches!(table.entries, Some((false, _))).then_some(false),
             entries,
         }
@@ -379,6 +379,25 @@ impl Lower<'_> {
             }
         }
         (self.action_name(used.action), arguments)
+    }
+
+    /// The default entry as the JSON has it. That of a table with an action profile is left out
+    /// where it does nothing, and BMv2 lets the whole of it be constant, not an action alone.
+    fn written_default(
+        &self,
+        table: &ir::Table,
+        profile: Option<usize>,
+        default: Option<DefaultEntry>,
+    ) -> Option<DefaultEntry> {
+        if profile.is_none() {
+            return default;
+        }
+        let used = table.default_action.as_ref()?;
+        let is_nothing = &*self.program.actions[used.action].name == "NoAction";
+        default.filter(|_| !is_nothing).map(|default| DefaultEntry {
+            action_const: false,
+            ..default
+        })
     }
 
     fn default_entry(
