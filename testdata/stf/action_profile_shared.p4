@@ -21,6 +21,7 @@ INGRESS {
     table second {
         key = { hdr.data.b: exact; }
         actions = { add; mark; }
+        const default_action = mark();
         implementation = shared;
     }
     apply {
