@@ -75,6 +75,8 @@ pub struct Checker<'a> {
     /// What is being declared comes from an embedded file.
     pub in_library: bool,
     pub depth: usize,
+    /// Names of the generic functions and blocks whose bodies are being checked.
+    pub open_generics: Vec<Span>,
     /// Loops around the statement that is checked.
     pub loops: usize,
     pub unknowns: super::unknown::Unknowns,
@@ -502,6 +504,17 @@ impl Checker<'_> {
             returns: Type::Void,
             deprecated: None,
         }
+    }
+
+    /// Whether a generic is inside of itself, which would never end; the complaint where it is.
+    pub fn is_recursive(&mut self, name: &ast::Ident, what: &str) -> bool {
+        let is_open = self.open_generics.contains(&name.span);
+        if is_open {
+            self.sink
+                .error("E0204", name.span, format!("`{}` {what} itself", name.name))
+                .help("P4 has no recursion");
+        }
+        is_open
     }
 
     /// Adds an overload to a function's name.

@@ -37,6 +37,7 @@ pub fn check(declarations: &[Declaration], sources: &SourceMap, sink: &mut Sink)
         returns: Type::Void,
         in_library: false,
         depth: 0,
+        open_generics: Vec::new(),
         loops: 0,
         unknowns: super::unknown::Unknowns::new(declarations),
     };
@@ -374,6 +375,16 @@ impl Checker<'_> {
         if let Some(known) = self.function_instances.get(&key) {
             return *known;
         }
+        if self.is_recursive(&decl.name, "calls") {
+            // Something that can be called, so that the caller is checked further.
+            self.program.functions.push(ir::Function {
+                parameters: Vec::new(),
+                returns: Type::Poison,
+                body: Vec::new(),
+            });
+            return self.program.functions.len() - 1;
+        }
+        self.open_generics.push(decl.name.span);
         let saved = self.scopes.detach();
         let (place, outer_returns) = (self.place, std::mem::replace(&mut self.returns, Type::Void));
         let loops = std::mem::take(&mut self.loops);
@@ -401,6 +412,7 @@ impl Checker<'_> {
         }
         (self.place, self.returns, self.loops) = (place, outer_returns, loops);
         self.scopes.attach(saved);
+        self.open_generics.pop();
         let function = ir::Function {
             parameters,
             returns,

@@ -57,8 +57,10 @@ impl Checker<'_> {
         if let Some(ty) = self.block_instances.get(&key) {
             return ty.clone();
         }
-        // A block that contains itself is reported where it is lowered; here it must end.
-        self.block_instances.insert(key.clone(), Type::Poison);
+        if self.is_recursive(block.name(), "contains") {
+            return Type::Poison;
+        }
+        self.open_generics.push(block.name().span);
         let saved = self.scopes.detach();
         let outer = (self.place, self.returns.clone(), self.loops);
         self.scopes.push();
@@ -76,6 +78,7 @@ impl Checker<'_> {
             }
         };
         self.scopes.attach(saved);
+        self.open_generics.pop();
         (self.place, self.returns, self.loops) = outer;
         self.block_instances.insert(key, ty.clone());
         ty
