@@ -67,15 +67,23 @@ fn arguments() -> Result<Arguments, String> {
     Ok(out)
 }
 
-/// Runs the cases whose numbers come on standard input, and answers each with a line.
-fn worker(corpus: &Corpus, seed: u64) {
+/// A case as it goes to the process that runs it: number, path of a source, text.
+type Sent = (u64, Option<String>, String);
+
+/// Runs the cases that come on standard input, and answers each with a line.
+fn worker(corpus: &Corpus) {
     for line in std::io::stdin().lock().lines() {
-        let Some(number) = line.ok().and_then(|line| line.parse().ok()) else {
+        let sent = line
+            .ok()
+            .and_then(|line| serde_json::from_str::<Sent>(&line).ok());
+        let Some((number, path, text)) = sent else {
             return;
         };
-        let (kind, input) = corpus.case(seed, number);
-        let outcome = run(corpus, &input, number);
-        println!("{kind:?} {outcome:?}");
+        let input = match path {
+            Some(path) => Input::Source(path, text),
+            None => Input::Json(text),
+        };
+        println!("{:?}", run(corpus, &input, number));
     }
 }
 
@@ -85,14 +93,14 @@ struct Worker {
     answers: Receiver<String>,
 }
 
-fn start(seed: u64) -> std::io::Result<Worker> {
+fn start() -> std::io::Result<Worker> {
     let mut child = Command::new("sh")
         .arg("-c")
         .arg(format!(
             "ulimit -v {MEMORY_KIB}; ulimit -c 0; exec \"$0\" \"$@\""
         ))
         .arg(std::env::current_exe()?)
-        .args(["--worker", "--seed", &seed.to_string()])
+        .arg("--worker")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -128,8 +136,13 @@ fn cpu_seconds(child: &Child) -> u64 {
 }
 
 /// What went wrong with a case, where something did.
-fn try_case(worker: &mut Worker, number: u64) -> Result<String, String> {
-    if writeln!(worker.stdin, "{number}").is_err() {
+fn try_case(worker: &mut Worker, number: u64, input: Input) -> Result<String, String> {
+    let sent: Sent = match input {
+        Input::Source(path, text) => (number, Some(path), text),
+        Input::Json(text) => (number, None, text),
+    };
+    let line = serde_json::to_string(&sent).map_err(|error| error.to_string())?;
+    if writeln!(worker.stdin, "{line}").is_err() {
         return Err("the process had ended".to_owned());
     }
     let before = cpu_seconds(&worker.child);
@@ -177,12 +190,13 @@ fn campaign(corpus: &Corpus, arguments: &Arguments) -> std::io::Result<u64> {
     let mut findings = 0;
     let mut tally: BTreeMap<String, u64> = BTreeMap::new();
     while began.elapsed() < end {
-        let mut worker = start(arguments.seed)?;
+        let mut worker = start()?;
         for _ in 0..CASES_PER_PROCESS {
             let case = number;
             number += 1;
-            match try_case(&mut worker, case) {
-                Ok(answer) => *tally.entry(answer).or_default() += 1,
+            let (kind, input) = corpus.case(arguments.seed, case);
+            match try_case(&mut worker, case, input) {
+                Ok(answer) => *tally.entry(format!("{kind:?} {answer}")).or_default() += 1,
                 Err(why) => {
                     findings += 1;
                     println!("case {case}: {why}");
@@ -226,7 +240,7 @@ fn main() -> ExitCode {
         }
     };
     if arguments.worker {
-        worker(&corpus, arguments.seed);
+        worker(&corpus);
     } else if let Some(number) = arguments.show {
         match corpus.case(arguments.seed, number).1 {
             Input::Source(path, text) => println!("// {path}\n{text}"),

@@ -1,4 +1,4 @@
-// A generic function or control that contains itself, with other types each time.
+// A generic function that calls itself, with other types each time.
 #include "../prelude.p4"
 
 T choose<T>(in bool first, in T left, in T right) {
@@ -7,18 +7,9 @@ T choose<T>(in bool first, in T left, in T right) {
     return both[0];
 }
 
-control Again<T>(inout T value) {
-    apply {
-        tuple<T, T> both = { value, value };
-        Again<tuple<T, T>>.apply(both);
-    }
-}
-
 INGRESS {
-    Again<bit<32>>() again;
     apply {
         hdr.word.a = choose(meta.flag, hdr.word.a, 5);
-        again.apply(meta.x);
     }
 }
 
