@@ -140,7 +140,7 @@ impl Lower<'_> {
 
     fn run_head(
         &mut self,
-        state: &mut Vec<(VarId, Expr)>,
+        state: &mut [(VarId, Expr)],
         condition: &Expr,
         update: &[Statement],
     ) -> Option<Rounds> {
@@ -154,7 +154,7 @@ impl Lower<'_> {
                 ExprKind::Bool(false) => return Some(each),
                 _ => return None,
             }
-            each.push(state.clone());
+            each.push(state.to_vec());
             for statement in update {
                 let (var, value) = step(statement)?;
                 let value = self.resolve(value);

@@ -135,7 +135,14 @@ impl Checker<'_> {
             }
             return None;
         }
-        let (signatures, type_arguments) = match ty {
+        let (signatures, type_arguments) = self.constructors(ty, callee)?;
+        let signature = self.choose(&self.program.type_name(ty), &signatures, arguments, span)?;
+        self.construct_with(ty, type_arguments, &signature, arguments, span)
+    }
+
+    /// The constructors of a type, and the type arguments that are written.
+    fn constructors(&mut self, ty: &Type, callee: Span) -> Option<(Vec<Signature>, Vec<Type>)> {
+        Some(match ty {
             Type::Extern(id, given) => (self.externs[*id].constructors.clone(), given.clone()),
             Type::Package(id, given) => (vec![self.packages[*id].clone()], given.clone()),
             Type::Control(id) => {
@@ -157,15 +164,24 @@ impl Checker<'_> {
                 self.sink.error("E0505", callee, message);
                 return None;
             }
-        };
-        let signature = self.choose(&self.program.type_name(ty), &signatures, arguments, span)?;
+        })
+    }
+
+    fn construct_with(
+        &mut self,
+        ty: &Type,
+        type_arguments: Vec<Type>,
+        signature: &Signature,
+        arguments: &[ast::Argument],
+        span: Span,
+    ) -> Option<Instance> {
         let mut bindings: Bindings = signature
             .type_parameters
             .iter()
             .cloned()
             .zip(type_arguments)
             .collect();
-        let values = self.bind(&signature, arguments, &mut bindings, span)?;
+        let values = self.bind(signature, arguments, &mut bindings, span)?;
         self.constant_arguments(&values);
         let arguments: Vec<Type> = signature
             .type_parameters

@@ -135,8 +135,7 @@ impl Checker<'_> {
             _ => None,
         };
         self.legal_division(op, &left, &right, span);
-        let arithmetic = ty.is_none() && matches!(left.ty, Type::Enum(_)) && left.ty == right.ty;
-        let (left, right) = if arithmetic {
+        let (left, right) = if ty.is_none() && left.ty == right.ty {
             (self.lower_enum(left), self.lower_enum(right))
         } else {
             self.balance(left, right)
@@ -160,11 +159,8 @@ impl Checker<'_> {
             return self.poison(span);
         }
         if matches!(op, BinaryOp::AddSat | BinaryOp::SubSat) && matches!(left.ty, Type::Int) {
-            self.sink.error(
-                "E0413",
-                span,
-                "saturating arithmetic needs operands with a width",
-            );
+            let message = "saturating arithmetic needs operands with a width";
+            self.sink.error("E0413", span, message);
         }
         let ty = ty.unwrap_or_else(|| left.ty.clone());
         self.fold(Expr {

@@ -138,28 +138,7 @@ impl Checker<'_> {
                     .iter()
                     .for_each(|right| self.unify(left, right, bindings));
             }
-            (Type::Struct(left), Type::Struct(right)) => {
-                let origins = (self.struct_origins.get(left)).zip(self.struct_origins.get(right));
-                if let Some(((a, left), (b, right))) = origins
-                    && Rc::ptr_eq(a, b)
-                {
-                    self.unify_all(left, right, bindings);
-                }
-            }
-            (Type::Struct(left), Type::ListOf(right)) => {
-                let fields = &self.program.structs[*left].fields;
-                for (field, found) in fields.iter().zip(right) {
-                    self.unify(&field.ty, found, bindings);
-                }
-            }
-            (Type::Struct(left), Type::RecordOf(right)) => {
-                let fields = &self.program.structs[*left].fields;
-                for (name, found) in right {
-                    if let Some(field) = fields.iter().find(|field| field.name == *name) {
-                        self.unify(&field.ty, found, bindings);
-                    }
-                }
-            }
+            (Type::Struct(left), _) => self.unify_struct(*left, argument, bindings),
             (Type::Stack(left, _), Type::Stack(right, _)) => self.unify(left, right, bindings),
             (Type::ControlKind(id, arguments), Type::Control(control)) => {
                 self.unify_block(
@@ -176,6 +155,35 @@ impl Checker<'_> {
                     &self.program.parsers[*parser].parameters,
                     bindings,
                 );
+            }
+            _ => {}
+        }
+    }
+
+    /// A generic struct's type arguments from another instance of it, or from its fields' values.
+    fn unify_struct(&self, struct_id: usize, argument: &Type, bindings: &mut Bindings) {
+        let fields = &self.program.structs[struct_id].fields;
+        match argument {
+            Type::Struct(other) => {
+                let origins =
+                    (self.struct_origins.get(&struct_id)).zip(self.struct_origins.get(other));
+                if let Some(((a, left), (b, right))) = origins
+                    && Rc::ptr_eq(a, b)
+                {
+                    self.unify_all(left, right, bindings);
+                }
+            }
+            Type::ListOf(items) => {
+                for (field, found) in fields.iter().zip(items) {
+                    self.unify(&field.ty, found, bindings);
+                }
+            }
+            Type::RecordOf(items) => {
+                for (name, found) in items {
+                    if let Some(field) = fields.iter().find(|field| field.name == *name) {
+                        self.unify(&field.ty, found, bindings);
+                    }
+                }
             }
             _ => {}
         }
