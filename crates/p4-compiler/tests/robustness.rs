@@ -102,6 +102,9 @@ fn mutated_sources_do_not_panic() {
         for _ in 0..MUTATIONS_PER_PROGRAM {
             let mut mutated: Vec<&str> = words.clone();
             for _ in 0..=random.below(2) {
+                if mutated.is_empty() {
+                    break;
+                }
                 let at = random.below(mutated.len());
                 match random.below(3) {
                     0 => drop(mutated.remove(at)),
