@@ -213,24 +213,6 @@ pub fn primitive(model: &Model, primitive: &Primitive) -> Effect {
             effect.defines = None;
             effect
         }
-        "assign_header"
-        | "copy_header"
-        | "assign_union"
-        | "assign_header_stack"
-        | "assign_union_stack" => none.changing(model, at(0)).reading(model, at(1)),
-        "add_header" | "add_header_fast" | "remove_header" => {
-            let mut effect = none.changing(model, at(0));
-            if let Some(Value::Header(name)) = at(0)
-                && let Some(header) = model.headers.get(name)
-            {
-                effect.reads.fields.push(header.valid);
-            }
-            effect
-        }
-        "push" | "pop" => none
-            .changing(model, at(0))
-            .reading(model, at(0))
-            .reading(model, at(1)),
         "mark_to_drop" | "drop" => {
             let mut effect = none;
             effect.writes.fields.extend(model.architecture());
@@ -253,6 +235,33 @@ pub fn primitive(model: &Model, primitive: &Primitive) -> Effect {
         | "assume" => parameters
             .iter()
             .fold(none, |effect, value| effect.reading(model, Some(value))),
+        _ => header_primitive(model, primitive),
+    }
+}
+
+/// What a primitive does that changes whole headers.
+fn header_primitive(model: &Model, primitive: &Primitive) -> Effect {
+    let at = |index: usize| primitive.parameters.get(index);
+    let none = Effect::default();
+    match primitive.op.as_str() {
+        "assign_header"
+        | "copy_header"
+        | "assign_union"
+        | "assign_header_stack"
+        | "assign_union_stack" => none.changing(model, at(0)).reading(model, at(1)),
+        "add_header" | "add_header_fast" | "remove_header" => {
+            let mut effect = none.changing(model, at(0));
+            if let Some(Value::Header(name)) = at(0)
+                && let Some(header) = model.headers.get(name)
+            {
+                effect.reads.fields.push(header.valid);
+            }
+            effect
+        }
+        "push" | "pop" => none
+            .changing(model, at(0))
+            .reading(model, at(0))
+            .reading(model, at(1)),
         _ => Effect::everything(),
     }
 }

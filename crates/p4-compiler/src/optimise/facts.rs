@@ -236,13 +236,13 @@ impl Facts {
                     self.atoms.insert(field, Atom::Copy(source));
                 }
             }
-            Value::Local(at) | Value::RuntimeData(at) if info.role == Role::Local => {
-                if widths
-                    .get(*at as usize)
-                    .is_some_and(|bits| *bits <= info.bits)
-                {
-                    self.atoms.insert(field, Atom::Parameter(*at));
-                }
+            Value::Local(at) | Value::RuntimeData(at)
+                if info.role == Role::Local
+                    && widths
+                        .get(*at as usize)
+                        .is_some_and(|bits| *bits <= info.bits) =>
+            {
+                self.atoms.insert(field, Atom::Parameter(*at));
             }
             _ => {}
         }

@@ -275,7 +275,7 @@ impl Folder<'_> {
         }
         // A truth value that was made a number to be compared.
         let truth = unary(left, "b2d")?;
-        let wanted = !b?.is_zero() == (op == "==");
+        let wanted = b?.is_zero() != (op == "==");
         if !matches!(op, "==" | "!=") {
             return None;
         }

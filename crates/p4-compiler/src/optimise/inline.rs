@@ -289,7 +289,7 @@ impl Inliner<'_> {
             ) {
                 ("set", [ParserOpParameter::Value(to), ParserOpParameter::Value(from)]) => {
                     let (to, from) = (to.clone(), from.clone());
-                    self.from_copy(state, at, &to, &from)
+                    self.move_copy(state, at, &to, &from)
                 }
                 _ => false,
             };
@@ -303,7 +303,7 @@ impl Inliner<'_> {
         changed
     }
 
-    fn from_copy(
+    fn move_copy(
         &mut self,
         state: &mut bmv2_json::ParseState,
         at: usize,
@@ -345,7 +345,7 @@ impl Inliner<'_> {
                 return false;
             }
         }
-        self.into_key(state, &held)
+        self.move_to_key(state, &held)
     }
 
     /// The bits ahead as what a temporary of the same width holds.
@@ -365,7 +365,7 @@ impl Inliner<'_> {
     }
 
     /// A key's part is padded by its width, so only what is as wide takes its place.
-    fn into_key(&mut self, state: &mut bmv2_json::ParseState, held: &Held) -> bool {
+    fn move_to_key(&mut self, state: &mut bmv2_json::ParseState, held: &Held) -> bool {
         let wide = self.model.info(held.field).bits;
         let fits = match &held.value {
             Value::Lookahead((_, bits)) => *bits == wide,
@@ -417,13 +417,13 @@ impl Inliner<'_> {
             if let Some(position) = position {
                 let body = &mut program.actions[position].primitives;
                 let condition = &mut pipeline.conditionals[at].expression;
-                changed |= self.into_condition(body, condition);
+                changed |= self.move_to_condition(body, condition);
             }
         }
         changed
     }
 
-    fn into_condition(&mut self, body: &mut Vec<Primitive>, condition: &mut Value) -> bool {
+    fn move_to_condition(&mut self, body: &mut Vec<Primitive>, condition: &mut Value) -> bool {
         if !code::is_regular(body) {
             return false;
         }

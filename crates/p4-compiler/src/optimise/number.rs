@@ -31,7 +31,11 @@ pub fn constant(value: &Value) -> Option<BigInt> {
 pub fn literal(value: &BigInt) -> Value {
     let digits = value.abs().to_str_radix(16);
     let sign = if value.is_negative() { "-" } else { "" };
-    let pad = if digits.len() % 2 == 0 { "" } else { "0" };
+    let pad = if digits.len().is_multiple_of(2) {
+        ""
+    } else {
+        "0"
+    };
     Value::Hexstr(format!("{sign}0x{pad}{digits}"))
 }
 

@@ -239,38 +239,39 @@ pub fn body(folder: &Folder<'_>, body: &mut [Primitive], start: Facts) -> Facts 
     }
     let mut pending: HashMap<usize, Facts> = HashMap::new();
     let mut current = Some(start);
-    for at in 0..body.len() {
+    let length = body.len();
+    for (at, primitive) in body.iter_mut().enumerate() {
         if let Some(facts) = pending.remove(&at) {
             meet_into(&mut current, &facts);
         }
         let Some(mut facts) = current.take() else {
             continue;
         };
-        let to = code::target(&body[at]);
+        let to = code::target(primitive);
         let here = Folder {
             facts: Some(&facts),
             ..*folder
         };
-        rewrite(&here, &mut body[at]);
+        rewrite(&here, primitive);
         let mut jumped = facts.clone();
-        match (body[at].op.as_str(), to) {
+        match (primitive.op.as_str(), to) {
             ("_jump", Some(to)) => {
                 join(&mut pending, to, jumped);
                 continue;
             }
             ("_jump_if_zero", Some(to)) => {
-                let condition = body[at].parameters.first().map(unwrapped);
+                let condition = primitive.parameters.first().map(unwrapped);
                 if let Some(condition) = condition {
                     jumped.learn_number(folder.model, condition, true);
                     facts.learn_number(folder.model, condition, false);
                 }
                 join(&mut pending, to, jumped);
             }
-            _ => pass(folder.model, folder.parameters, &mut facts, &body[at]),
+            _ => pass(folder.model, folder.parameters, &mut facts, primitive),
         }
         current = Some(facts);
     }
-    if let Some(facts) = pending.remove(&body.len()) {
+    if let Some(facts) = pending.remove(&length) {
         meet_into(&mut current, &facts);
     }
     let mut end = current.unwrap_or_default();
@@ -567,10 +568,10 @@ fn parser(program: &mut Program, model: &Model, passes: &[Pass]) {
 /// Simplifies the operands that a parser operation reads.
 pub fn parser_operands(folder: &Folder<'_>, op: &mut bmv2_json::ParserOp) {
     match (op.op.as_str(), op.parameters.as_mut_slice()) {
-        ("set", [ParserOpParameter::Value(to), ParserOpParameter::Value(from)]) => {
-            if !matches!(unwrapped(from), Value::Lookahead(_)) {
-                *from = folder.assigned(from, to);
-            }
+        ("set", [ParserOpParameter::Value(to), ParserOpParameter::Value(from)])
+            if !matches!(unwrapped(from), Value::Lookahead(_)) =>
+        {
+            *from = folder.assigned(from, to);
         }
         ("verify", [ParserOpParameter::Value(condition), _]) => {
             *condition = folder.value(condition);
