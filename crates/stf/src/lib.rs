@@ -1,8 +1,8 @@
 //! STF, the "simple test format" of p4c's corpus: a program's tables, frames in, frames expected.
 //!
-//! One command a line, `#` begins a comment. What p4c's driver for simple_switch understands is
-//! understood here; [`Command`] lists it with what is ours beyond it. docs/conformance.md is the
-//! reader's version.
+//! One command a line, `#` begins a comment. What p4c's driver for simple_switch understands, but
+//! for its `meter_` commands, is understood here; [`Command`] lists it with what is ours beyond it.
+//! docs/conformance.md is the reader's version.
 //!
 //! ```text
 //! add TABLE [PRIORITY] KEY:MATCH ... ACTION(PARAM:VALUE, ...) [= ID]    a higher priority wins
