@@ -121,8 +121,8 @@ fn measure(rest: &str, first_of_line: bool) -> (Kind, usize) {
         (Kind::Directive, line_end)
     } else if rest.starts_with("//") {
         (Kind::LineComment, line_end)
-    } else if rest.starts_with("/*") {
-        let end = rest[2..].find("*/").map_or(rest.len(), |end| end + 4);
+    } else if let Some(comment) = rest.strip_prefix("/*") {
+        let end = comment.find("*/").map_or(rest.len(), |end| end + 4);
         (Kind::BlockComment, end)
     } else if rest.starts_with('"') {
         (Kind::Word, string_len(rest))
