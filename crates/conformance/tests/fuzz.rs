@@ -1,7 +1,5 @@
 //! A short run of the fuzzer: fixed cases, counted, so that a slow machine does the same work.
 
-#![expect(clippy::panic, reason = "a test says what failed by panicking")]
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::channel;

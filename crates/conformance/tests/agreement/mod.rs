@@ -275,7 +275,7 @@ fn random_value(rng: &mut Rng, bits: u32) -> Vec<u8> {
         }
     }
     if let Some(first) = bytes.first_mut()
-        && bits % 8 != 0
+        && !bits.is_multiple_of(8)
     {
         *first &= (1 << (bits % 8)) - 1;
     }
@@ -355,7 +355,14 @@ fn values(json: &Json) -> Vec<Vec<u8>> {
         .flat_map(|state| &state.transitions)
         .filter_map(|arrow| arrow.value.as_deref()?.strip_prefix("0x"));
     let bytes = |text: &str| {
-        let text = format!("{}{text}", if text.len() % 2 == 0 { "" } else { "0" });
+        let text = format!(
+            "{}{text}",
+            if text.len().is_multiple_of(2) {
+                ""
+            } else {
+                "0"
+            }
+        );
         (0..text.len())
             .step_by(2)
             .filter_map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok())

@@ -195,16 +195,7 @@ impl Writer<'_> {
                     self.line(format!("{place} = {value};"));
                 }
             }
-            4 => {
-                let (name, ty) = (self.name("v"), self.ty());
-                let init = if self.chance(4) {
-                    String::new()
-                } else {
-                    format!(" = {}", self.expr(scope, ty, DEPTH))
-                };
-                self.line(format!("{} {name}{init};", ty.text()));
-                scope.variable(name, ty);
-            }
+            4 => self.variable(scope),
             5 | 6 if depth > 0 => {
                 let table = if scope.in_apply && self.chance(3) {
                     self.unapplied.pop()
@@ -259,6 +250,17 @@ impl Writer<'_> {
             }
             _ => {}
         }
+    }
+
+    fn variable(&mut self, scope: &mut Scope) {
+        let (name, ty) = (self.name("v"), self.ty());
+        let init = if self.chance(4) {
+            String::new()
+        } else {
+            format!(" = {}", self.expr(scope, ty, DEPTH))
+        };
+        self.line(format!("{} {name}{init};", ty.text()));
+        scope.variable(name, ty);
     }
 
     fn switch(&mut self, scope: &Scope, depth: u32) {
