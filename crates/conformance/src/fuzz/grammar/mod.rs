@@ -214,11 +214,8 @@ impl Writer<'_> {
             }
             7 if !scope.headers.is_empty() => {
                 let header = self.pick(&scope.headers).unwrap_or_default();
-                let method = if self.rng.bool() {
-                    "setValid"
-                } else {
-                    "setInvalid"
-                };
+                let methods = ["setValid", "setInvalid"];
+                let method = methods[usize::from(self.rng.bool())];
                 self.line(format!("{header}.{method}();"));
             }
             8 if scope.in_apply => {
