@@ -163,7 +163,7 @@ pub fn compile(path: &str, text: &str, provider: &dyn SourceProvider, options: &
         }
     }
     // Where something does not compile, what else is questionable can wait.
-    if !sink.has_errors() {
+    if !sink.has_errors() && !options.all_warnings_disabled {
         let subject = lint::Subject {
             tokens: &tokens,
             tree: &tree,

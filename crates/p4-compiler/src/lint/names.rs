@@ -28,6 +28,13 @@ pub fn check(subject: &Subject<'_>, sink: &mut Sink) {
 }
 
 fn unused(subject: &Subject<'_>, declared: &Declared, sink: &mut Sink) {
+    let is_controllers = subject.program.structs.iter().any(|found| {
+        found.span == declared.span
+            && crate::ir::has_annotation(&found.annotations, "controller_header")
+    });
+    if is_controllers {
+        return;
+    }
     let shared = declared.is_global && !subject.is_main_file(declared.span);
     let (code, what, why) = match declared.kind {
         Kind::Action => ("W0804", "action", "no table has it and nothing calls it"),

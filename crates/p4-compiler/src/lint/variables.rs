@@ -1,7 +1,8 @@
 //! Variables and parameters that nobody reads.
 //!
 //! A variable with several copies (of a generic function) is unused where all its copies are. The
-//! parameters of the blocks of the architecture are as the architecture wants them.
+//! parameters of the blocks of the architecture are as the architecture wants them; those of other
+//! controls with the same types are often handed on for the sake of one form.
 
 use std::collections::{HashMap, HashSet};
 
@@ -86,7 +87,7 @@ fn report(subject: &Subject<'_>, declared: &Declared, id: VarId, seen: Seen, sin
 /// The parameters whose number and order somebody else has fixed.
 fn forced_parameters(subject: &Subject<'_>) -> HashSet<VarId> {
     let program = subject.program;
-    let mut out = HashSet::new();
+    let mut out: HashSet<VarId> = HashSet::new();
     let mut block = |ty: &Type| match ty {
         Type::Control(id) => out.extend(&program.controls[*id].parameters),
         Type::Parser(id) => out.extend(&program.parsers[*id].parameters),
@@ -119,6 +120,25 @@ fn forced_parameters(subject: &Subject<'_>) -> HashSet<VarId> {
                 _ => {}
             }
         }
+    }
+    // Controls often hand on all that the architecture gives to the blocks, each the same.
+    let handed_on: Vec<&Type> = out.iter().map(|id| &program.vars[*id].ty).collect();
+    let controls = program
+        .controls
+        .iter()
+        .flat_map(|control| &control.parameters);
+    let conventional: Vec<VarId> = controls
+        .filter(|id| handed_on.contains(&&program.vars[**id].ty))
+        .copied()
+        .collect();
+    out.extend(conventional);
+    // An action without a body says what the control plane may ask for, and no more.
+    for action in program
+        .actions
+        .iter()
+        .filter(|action| action.body.is_empty())
+    {
+        out.extend(&action.parameters);
     }
     // A control that nobody instantiates yet is reported as such, and is likely to be a block of
     // the architecture.
