@@ -51,6 +51,11 @@ fn no_input_makes_the_compiler_or_the_loader_panic_or_hang() {
             );
         };
         ran += u64::from(outcome == Outcome::Ran);
+        assert_ne!(
+            outcome,
+            Outcome::CompiledNotLoaded,
+            "case {number} (seed {SEED}): the switch refuses what the compiler made"
+        );
         *tally.entry(format!("{kind:?} {outcome:?}")).or_default() += 1;
     }
     worker.join().expect("the thread ended well");

@@ -22,6 +22,7 @@ pub fn run(program: &mut Program, visible: &Visible) -> bool {
     for at in 0..program.pipelines.len() {
         let mut pipeline = program.pipelines[at].clone();
         redirect(program, &mut pipeline, visible);
+        sweep(&mut pipeline, visible);
         while join(program, &mut pipeline, visible) {}
         sweep(&mut pipeline, visible);
         changed |= pipeline != program.pipelines[at];
@@ -169,7 +170,7 @@ fn join(program: &mut Program, pipeline: &mut Pipeline, visible: &Visible) -> bo
     let Some(order) = graph.order(pipeline) else {
         return false;
     };
-    let entries = graph.entries(pipeline, &order);
+    let entries = graph.entries(pipeline);
     let uses = uses(program, pipeline);
     let positions = graph::action_positions(program);
     let mut joined = false;

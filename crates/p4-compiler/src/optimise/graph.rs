@@ -141,12 +141,14 @@ impl Graph {
             .collect()
     }
 
-    /// How many edges lead to each node that has any from a reached node, the entry's included.
-    pub fn entries(&self, pipeline: &Pipeline, order: &[Node]) -> HashMap<Node, usize> {
+    /// How many edges lead to each node that has any, the entry's included. Nodes that nothing
+    /// reaches count too: a table of the program stays, and with it what it leads to.
+    pub fn entries(&self, pipeline: &Pipeline) -> HashMap<Node, usize> {
         let mut counts: HashMap<Node, usize> = HashMap::new();
         let start = self.node(pipeline.init_table.as_ref());
-        let edges = order
-            .iter()
+        let edges = self
+            .nodes
+            .values()
             .flat_map(|node| self.followers(pipeline, *node));
         for node in start.into_iter().chain(edges) {
             *counts.entry(node).or_default() += 1;

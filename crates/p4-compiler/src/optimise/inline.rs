@@ -399,7 +399,7 @@ impl Inliner<'_> {
         let Some(order) = graph.order(pipeline) else {
             return false;
         };
-        let entries = graph.entries(pipeline, &order);
+        let entries = graph.entries(pipeline);
         let uses = super::flow::uses(program, pipeline);
         let mut changed = false;
         for node in order {
