@@ -1,7 +1,8 @@
 """Writes bit_W.{p4,stf} and int_W.{p4,stf}: every operator at the widths where words end.
 
-The expected results are Python's integers under the specification's rules (sections 8.7, 8.8, 8.10.2),
-calculated without the compiler and the switch. Run it in this folder; the files are committed.
+The expected results are Python's integers under the specification's rules (sections 8.7, 8.8,
+8.10.2), calculated without the compiler and the switch. The files are committed; run it to write
+them anew.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ def results(x: int, y: int, n: int, width: int, signed: bool) -> tuple[list[int]
 
 
 def test(width: int, signed: bool) -> str:
+    """The packet test of one type: frames with operands, and with the results behind them."""
     padded = (width + 7) // 8 * 8
     digits = padded // 4
 
@@ -71,7 +73,7 @@ def test(width: int, signed: bool) -> str:
             pattern |= ((1 << padded) - 1) ^ ((1 << width) - 1)
         return f"{pattern:0{digits}x}"
 
-    lines = ["# Calculated by widths.py. Operands a, b, n; then the results in the program's order."]
+    lines = ["# Calculated by widths.py. Operands a, b, n; then the results in program order."]
     for x, y, n in operands(width):
         given = f"{x:0{digits}x} {y:0{digits}x} {n:02x}"
         numbers, comparisons = results(x, y, n, width, signed)
@@ -82,6 +84,7 @@ def test(width: int, signed: bool) -> str:
 
 
 def main() -> None:
+    """Writes every file."""
     for width in WIDTHS:
         for signed, kind, section in ((False, "bit", "8.7"), (True, "int", "8.8")):
             name = f"{kind}_{width}"
