@@ -44,7 +44,7 @@ fn is_error(rest: &str, has_place: bool) -> bool {
     rest.starts_with("[--Werror=") && rest.contains("error:")
         || rest.starts_with("error:")
         || has_place && rest.starts_with("syntax error")
-        || has_place && rest.contains(" error:") && rest.starts_with('[')
+        || has_place && rest.starts_with('[') && rest.contains("] error:")
 }
 
 /// The line that counts the errors.

@@ -336,6 +336,15 @@ impl Sink {
         let mut seen = HashSet::new();
         self.raw
             .retain(|raw| seen.insert((raw.span, raw.code, raw.message.clone())));
+        // What should not stand there at all needs no closing.
+        let misplaced: HashSet<_> = self
+            .raw
+            .iter()
+            .filter(|raw| raw.code == "E0201")
+            .map(|raw| raw.span)
+            .collect();
+        self.raw
+            .retain(|raw| raw.code != "E0208" || !misplaced.contains(&raw.span));
         let (mut shown, mut cut) = ([0_usize; 2], Vec::new());
         let mut kept = Vec::new();
         for raw in self.raw {
