@@ -14,6 +14,7 @@ pub mod loops;
 pub mod method;
 pub mod operator;
 pub mod part_slice;
+mod priority_rules;
 pub mod rules;
 pub mod scope;
 pub mod statement;

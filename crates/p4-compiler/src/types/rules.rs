@@ -409,6 +409,7 @@ impl Rules<'_> {
             }
             seen.entry(name).or_insert(*span);
         }
+        self.priorities(decl);
     }
 
     fn statements(&mut self, statements: &[Statement]) {

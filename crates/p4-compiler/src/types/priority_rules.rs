@@ -1,0 +1,82 @@
+//! Which entries of a table have a priority (P4_16 1.2.5, section 14.2.1.4).
+
+use super::rules::Rules;
+use crate::syntax::ast::{EntrySyntax, Expr, Property, Table};
+
+impl Rules<'_> {
+    /// Priorities are for tables whose keys need them and whose entries are not constant as a
+    /// whole; where some entries have one, the others follow from it, so the first has one.
+    pub(super) fn priorities(&mut self, decl: &Table) {
+        for property in &decl.properties {
+            let Property::Entries { is_const, list } = property else {
+                continue;
+            };
+            let given = list
+                .iter()
+                .find_map(|entry| Some((entry, entry.priority.as_ref()?)));
+            let Some((entry, priority)) = given else {
+                continue;
+            };
+            if *is_const {
+                self.sink
+                    .error(
+                        "E0439",
+                        priority.span,
+                        "constant entries are ranked by their order and have no priorities",
+                    )
+                    .help("leave the priority out, or write `entries` without `const`");
+            } else if !self.unneeded(decl, priority) {
+                self.first_priority(list, entry, priority);
+            }
+        }
+    }
+
+    /// Whether every key is of a kind that leaves one entry to win.
+    fn unneeded(&mut self, decl: &Table, priority: &Expr) -> bool {
+        let elements: Vec<_> = decl
+            .properties
+            .iter()
+            .filter_map(|property| match property {
+                Property::Key(elements) => Some(elements),
+                _ => None,
+            })
+            .flatten()
+            .collect();
+        let decides = |kind: &str| matches!(kind, "exact" | "lpm");
+        let (Some(first), Some(last)) = (elements.first(), elements.last()) else {
+            // That entries need a key is said elsewhere.
+            return true;
+        };
+        if !elements
+            .iter()
+            .all(|element| decides(&element.match_kind.name))
+        {
+            return false;
+        }
+        let message = format!(
+            "the entries of table `{}` need no priority",
+            decl.name.name
+        );
+        let keys = first.expr.span.to(last.match_kind.span);
+        self.sink
+            .error("E0439", priority.span, message)
+            .note_at(keys, "no two entries match alike where all keys are exact or lpm")
+            .help("leave the priorities out");
+        true
+    }
+
+    fn first_priority(&mut self, list: &[EntrySyntax], later: &EntrySyntax, priority: &Expr) {
+        let Some(first) = list.first().filter(|first| first.priority.is_none()) else {
+            return;
+        };
+        let given = later.span.to(priority.span);
+        self.sink
+            .error(
+                "E0439",
+                first.span,
+                "the first entry has no priority, though a later one has",
+            )
+            .note_at(given, "this one")
+            .help("begin it with `priority = NUMBER:`; entries without one follow from the one before");
+    }
+}
