@@ -34,8 +34,37 @@ pub struct SourceFile {
     /// The text.
     pub text: Rc<str>,
     line_starts: Vec<u32>,
+    /// What `#line` says of the lines behind it, in their order.
+    renumberings: Vec<Renumbering>,
     /// The `#include` that asked for it.
     included_at: Option<Span>,
+}
+
+/// From `first` on the lines are those of another file, or have other numbers.
+struct Renumbering {
+    first: u32,
+    name: Rc<str>,
+    number: u32,
+}
+
+impl SourceFile {
+    /// The line of a byte, from 1.
+    fn line_of(&self, at: u32) -> u32 {
+        self.line_starts
+            .partition_point(|start| *start <= at)
+            .max(1) as u32
+    }
+
+    /// The file and the number that a line goes by.
+    fn named(&self, line: u32) -> (&Rc<str>, u32) {
+        let after = self
+            .renumberings
+            .partition_point(|renumbering| renumbering.first <= line);
+        match after.checked_sub(1).map(|at| &self.renumberings[at]) {
+            Some(said) => (&said.name, (line - said.first).saturating_add(said.number)),
+            None => (&self.name, line),
+        }
+    }
 }
 
 /// Every file of one compilation.
@@ -75,6 +104,7 @@ impl SourceMap {
             name: name.into(),
             text: text.into(),
             line_starts: starts.collect(),
+            renumberings: Vec::new(),
             included_at: None,
         };
         self.files.push(file);
@@ -86,6 +116,30 @@ impl SourceMap {
         if let Some(file) = self.files.get_mut(file as usize) {
             file.included_at = span;
         }
+    }
+
+    /// The lines behind this directive begin with this number, in another file where one is named.
+    pub fn renumber(&mut self, directive: Span, number: u32, name: Option<&str>) {
+        let Some(file) = self.files.get_mut(directive.file as usize) else {
+            return;
+        };
+        let last = file.line_of(directive.end);
+        let name = match name {
+            Some(name) => name.into(),
+            None => file.named(last).0.clone(),
+        };
+        file.renumberings.push(Renumbering {
+            first: last + 1,
+            name,
+            number,
+        });
+    }
+
+    /// The file and line (from 1) of a place, as `#line` names them.
+    pub fn named_line(&self, span: Span) -> Option<(Rc<str>, u32)> {
+        let file = self.file(span.file)?;
+        let (name, line) = file.named(file.line_of(span.start));
+        Some((name.clone(), line))
     }
 
     /// The `#include` by which the span's file came in.
@@ -105,19 +159,14 @@ impl SourceMap {
             .unwrap_or("")
     }
 
-    /// Line (from 1) and byte column (from 0).
+    /// Line (from 1) and byte column (from 0) in the text itself.
     pub fn line_column(&self, span: Span) -> (u32, u32) {
         let Some(file) = self.file(span.file) else {
             return (1, 0);
         };
-        let line = file
-            .line_starts
-            .partition_point(|start| *start <= span.start)
-            .max(1);
-        (
-            line as u32,
-            span.start.saturating_sub(file.line_starts[line - 1]),
-        )
+        let line = file.line_of(span.start);
+        let start = file.line_starts[line as usize - 1];
+        (line, span.start.saturating_sub(start))
     }
 
     /// The place for people.
@@ -143,10 +192,17 @@ impl SourceMap {
             .unwrap_or("");
         let column = before.chars().count() as u32 + 1;
         let length = under.chars().count() as u32;
-        let (end_line, end_column) = self.end(file, span).unwrap_or((line, column + length));
+        let (name, named_line) = file.named(line);
+        let (end_line, end_column) = self
+            .end(file, span)
+            .and_then(|(end_line, end_column)| {
+                let (end_name, end_line) = file.named(end_line);
+                (end_name == name && end_line >= named_line).then_some((end_line, end_column))
+            })
+            .unwrap_or((named_line, column + length));
         Position {
-            file: file.name.clone(),
-            line,
+            file: name.clone(),
+            line: named_line,
             column,
             end_line,
             end_column,
@@ -157,12 +213,9 @@ impl SourceMap {
 
     /// Line and column of a span's end, where it is within the text.
     fn end(&self, file: &SourceFile, span: Span) -> Option<(u32, u32)> {
-        let line = file
-            .line_starts
-            .partition_point(|start| *start <= span.end)
-            .max(1);
-        let start = file.line_starts[line - 1] as usize;
+        let line = file.line_of(span.end);
+        let start = file.line_starts[line as usize - 1] as usize;
         let before = file.text.get(start..(span.end as usize).max(start))?;
-        Some((line as u32, before.chars().count() as u32 + 1))
+        Some((line, before.chars().count() as u32 + 1))
     }
 }

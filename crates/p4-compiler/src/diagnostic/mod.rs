@@ -362,7 +362,7 @@ impl Sink {
             last.note(format!(
                 "{} more are not shown, the next of them in line {}",
                 cut.len(),
-                sources.line_column(cut[0].span).0
+                sources.position(cut[0].span).line
             ));
         }
         kept.into_iter().map(|raw| raw.resolve(sources)).collect()

@@ -33,15 +33,16 @@ impl Subject<'_> {
     /// Whether it stands in a file that comes with the compiler.
     fn is_library(&self, span: Span) -> bool {
         self.sources
-            .file(span.file)
-            .is_none_or(|file| crate::preprocess::is_embedded(&file.name))
+            .named_line(span)
+            .is_none_or(|(file, _)| crate::preprocess::is_embedded(&file))
     }
 
     /// Whether it stands in the file that was given to the compiler, not in an included one.
     fn is_main_file(&self, span: Span) -> bool {
+        let file = |span| self.sources.named_line(span).map(|(file, _)| file);
         self.tokens
             .last()
-            .is_some_and(|end| end.span.file == span.file)
+            .is_some_and(|end| end.span.file == span.file && file(end.span) == file(span))
     }
 
     /// Whether the text there is made of literals only. What a name stands for may change; a

@@ -426,8 +426,8 @@ impl Lower<'_> {
 
     /// Where in the source, as the JSON says it.
     pub fn source_info(&self, span: Span) -> Option<SourceInfo> {
-        let file = self.sources.file(span.file)?;
-        let (line, column) = self.sources.line_column(span);
+        let (file, line) = self.sources.named_line(span)?;
+        let (_, column) = self.sources.line_column(span);
         let text = self.sources.text(span);
         let first = text.lines().next().unwrap_or("");
         let fragment: String = first.chars().take(60).collect();
@@ -437,7 +437,7 @@ impl Lower<'_> {
             ""
         };
         Some(SourceInfo {
-            filename: file.name.to_string(),
+            filename: file.to_string(),
             line,
             column,
             source_fragment: format!("{fragment}{more}"),

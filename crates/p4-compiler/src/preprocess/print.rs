@@ -4,6 +4,7 @@
 //! stand in their file, so that compiling the text gives the program's tokens again.
 
 use std::fmt::Write as _;
+use std::rc::Rc;
 
 use crate::lex::{Tok, Token};
 use crate::source::SourceMap;
@@ -11,17 +12,20 @@ use crate::source::SourceMap;
 /// Lines that are bridged by newlines; a longer gap gets a line marker.
 const BLANK_LINES_MAX: u32 = 8;
 
+/// A line's file and number.
+type Line = (Rc<str>, u32);
+
 /// The text of preprocessed tokens.
 pub fn print(tokens: &[Token], sources: &SourceMap) -> String {
     let mut out = String::new();
-    let mut place: Option<(u32, u32)> = None;
+    let mut place: Option<Line> = None;
     let mut previous: Option<&Token> = None;
     for token in tokens.iter().filter(|token| token.tok != Tok::Eof) {
-        let file = token.span.file;
-        let line = sources.line_column(token.span).0;
-        let here = (file, line);
-        if place != Some(here) {
-            move_to(&mut out, place, here, sources);
+        let here = sources
+            .named_line(token.span)
+            .unwrap_or_else(|| ("".into(), 1));
+        if place.as_ref() != Some(&here) {
+            move_to(&mut out, place.as_ref(), &here);
             place = Some(here);
         } else if previous.is_some_and(|before| !touches(before, token)) {
             out.push(' ');
@@ -36,17 +40,16 @@ pub fn print(tokens: &[Token], sources: &SourceMap) -> String {
 }
 
 /// Ends the line, and says where the next one is from unless newlines do.
-fn move_to(out: &mut String, from: Option<(u32, u32)>, to: (u32, u32), sources: &SourceMap) {
+fn move_to(out: &mut String, from: Option<&Line>, to: &Line) {
     if !out.is_empty() {
         out.push('\n');
     }
     match from {
-        Some((file, line)) if file == to.0 && line < to.1 && to.1 - line <= BLANK_LINES_MAX => {
+        Some((file, line)) if *file == to.0 && *line < to.1 && to.1 - line <= BLANK_LINES_MAX => {
             (line + 1..to.1).for_each(|_| out.push('\n'));
         }
         _ => {
-            let name = sources.file(to.0).map_or("", |file| &*file.name);
-            let name = name.replace('\\', "\\\\").replace('"', "\\\"");
+            let name = to.0.replace('\\', "\\\\").replace('"', "\\\"");
             // Writing to a string does not fail.
             let _ = writeln!(out, "# {} \"{name}\"", to.1);
         }

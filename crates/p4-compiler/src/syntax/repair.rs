@@ -283,7 +283,7 @@ impl Closer<'_> {
         });
         if self.reported.insert(top.span) {
             let raw = self.sink.error("E0208", top.span, "this `{` is not closed");
-            let line = self.sources.line_column(before.span).0;
+            let line = self.sources.position(before.span).line;
             if matches!(before.tok, Tok::Eof) {
                 raw.help("add `}`");
             } else {

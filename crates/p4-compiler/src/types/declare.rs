@@ -44,8 +44,8 @@ pub fn check(declarations: &[Declaration], sources: &SourceMap, sink: &mut Sink)
     super::rules::check(declarations, checker.sink);
     checker.scopes.push();
     for declaration in declarations {
-        let file = declaration_name(declaration).and_then(|name| sources.file(name.span.file));
-        checker.in_library = file.is_some_and(|file| crate::preprocess::is_embedded(&file.name));
+        let place = declaration_name(declaration).and_then(|name| sources.named_line(name.span));
+        checker.in_library = place.is_some_and(|(file, _)| crate::preprocess::is_embedded(&file));
         checker.unknowns.next_declaration();
         checker.declaration(declaration);
     }

@@ -53,14 +53,14 @@ impl Rules<'_> {
         {
             return false;
         }
-        let message = format!(
-            "the entries of table `{}` need no priority",
-            decl.name.name
-        );
+        let message = format!("the entries of table `{}` need no priority", decl.name.name);
         let keys = first.expr.span.to(last.match_kind.span);
         self.sink
             .error("E0439", priority.span, message)
-            .note_at(keys, "no two entries match alike where all keys are exact or lpm")
+            .note_at(
+                keys,
+                "no two entries match alike where all keys are exact or lpm",
+            )
             .help("leave the priorities out");
         true
     }
