@@ -19,6 +19,19 @@
 
 use crate::{DropReason, Nanos, PortId, Program};
 
+/// The verified program as an engine reads it: [`Program::ir`].
+///
+/// Expressions have infinite precision, cut where they are stored. What an undefined operation
+/// gives is said at each construct; the rest is in the interpreter, which is the semantics.
+pub mod ir {
+    pub use crate::{
+        externs::hash::Algorithm,
+        program::ir::*,
+        v1model::{Queueing, StandardMetadata},
+        value::Int,
+    };
+}
+
 /// How an ingress pass ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IngressVerdict {

@@ -10,7 +10,7 @@ use dashu_int::{
 };
 
 /// An integer without a width.
-pub(crate) type Int = IBig;
+pub type Int = IBig;
 
 /// `bits` ones.
 pub(crate) fn ones(bits: u32) -> Int {

@@ -222,6 +222,11 @@ impl Program {
         })
     }
 
+    /// The program as an engine reads it.
+    pub fn ir(&self) -> &Ir {
+        &self.ir
+    }
+
     /// The table of a fully qualified name.
     pub fn table(&self, name: &str) -> Option<TableId> {
         position(&self.tables, |t| t.name == name).map(TableId)

@@ -10,29 +10,47 @@ use crate::program::{
 /// Where the fields are that the target reads and writes; those that a program leaves out are
 /// not written.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct StandardMetadata {
+pub struct StandardMetadata {
+    /// Where the root frame came in.
     pub ingress_port: FieldId,
+    /// Where ingress sends the packet.
     pub egress_spec: FieldId,
+    /// Where it goes, in egress.
     pub egress_port: FieldId,
+    /// How it came to be.
     pub instance_type: FieldId,
+    /// Bytes.
     pub packet_length: FieldId,
+    /// Microseconds when the frame came.
     pub ingress_global_timestamp: Option<FieldId>,
+    /// Microseconds when egress began.
     pub egress_global_timestamp: Option<FieldId>,
+    /// The multicast group; 0 is none.
     pub mcast_grp: Option<FieldId>,
+    /// The instance of a copy.
     pub egress_rid: Option<FieldId>,
+    /// The number of the parser's error.
     pub parser_error: Option<FieldId>,
+    /// 1 where a checksum was wrong.
     pub checksum_error: Option<FieldId>,
+    /// The queue that the packet goes to.
     pub priority: Option<FieldId>,
+    /// The queue that it came through.
     pub qid: Option<FieldId>,
+    /// The fields of the queues.
     pub queueing: Option<Queueing>,
 }
 
 /// The fields of the queues; all or none of them.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Queueing {
+pub struct Queueing {
+    /// Microseconds when the packet was queued.
     pub enq_timestamp: FieldId,
+    /// Packets that were there before it.
     pub enq_qdepth: FieldId,
+    /// Microseconds in the queue.
     pub deq_timedelta: FieldId,
+    /// Packets left there when its turn came.
     pub deq_qdepth: FieldId,
 }
 

@@ -7,7 +7,7 @@ mod metadata;
 
 use std::sync::Arc;
 
-pub(crate) use metadata::StandardMetadata;
+pub use metadata::{Queueing, StandardMetadata};
 
 use crate::{
     DropReason, Nanos, PortId, Transmit, checksum,

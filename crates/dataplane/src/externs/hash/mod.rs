@@ -19,18 +19,30 @@ use crate::{
 
 /// An algorithm over bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Algorithm {
+pub enum Algorithm {
+    /// The Internet checksum (RFC 1071).
     Csum16,
+    /// Exclusive or of the words of 2 bytes.
     Xor16,
+    /// Exclusive or of the words of 4 bytes.
     Xor32,
+    /// CRC-8, with parameters that may be chosen.
     Crc8Custom,
+    /// CRC-16/ARC.
     Crc16,
+    /// CRC-16, with parameters that may be chosen.
     Crc16Custom,
+    /// CRC-16/CCITT.
     CrcCcitt,
+    /// CRC-32/ISO-HDLC.
     Crc32,
+    /// CRC-32, with parameters that may be chosen.
     Crc32Custom,
+    /// CRC-64, with parameters that may be chosen.
     Crc64Custom,
+    /// The first 8 bytes as a number.
     Identity,
+    /// XXH64.
     Xxh64,
     /// FNV-1a with a final mix, as BMv2's tests use it.
     HashEx,
