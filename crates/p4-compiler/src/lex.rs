@@ -16,14 +16,31 @@ use crate::source::Span;
 pub enum Tok {
     /// An identifier or a keyword.
     Word(Rc<str>),
-    /// A number; the width where one is written, and whether it is signed.
-    Int(BigInt, Option<(u32, bool)>),
+    /// A number, and how it is written.
+    Int(BigInt, Written),
     /// A string, its escapes resolved.
     Str(Rc<str>),
     /// An operator or a separator.
     Punct(&'static str),
     /// The end of the input.
     Eof,
+}
+
+/// What a number's text says beside its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The width where there is one, and whether it is signed.
+    pub width: Option<(u32, bool)>,
+    /// Of the digits: 2, 8, 10 or 16.
+    pub radix: u32,
+}
+
+impl Written {
+    /// Decimal digits only.
+    pub const PLAIN: Self = Self {
+        width: None,
+        radix: 10,
+    };
 }
 
 /// A token and where it stands.
@@ -193,23 +210,21 @@ impl Lexer<'_> {
     fn number(&mut self, text: &str) {
         let len = text.len();
         match parse_number(text) {
-            Ok((value, width)) => self.push(Tok::Int(value, width), len),
+            Ok((value, written)) => self.push(Tok::Int(value, written), len),
             Err(why) => {
                 self.sink.error(
                     "E0104",
                     self.span(len),
                     format!("`{text}` is not a number: {why}"),
                 );
-                self.push(Tok::Int(BigInt::from(0), None), len);
+                self.push(Tok::Int(BigInt::from(0), Written::PLAIN), len);
             }
         }
     }
 }
 
-type Number = (BigInt, Option<(u32, bool)>);
-
 /// `[width (w|s)] [0x|0o|0b|0d] digits`.
-fn parse_number(text: &str) -> Result<Number, String> {
+fn parse_number(text: &str) -> Result<(BigInt, Written), String> {
     let digits_end = text
         .find(|c: char| !c.is_ascii_digit())
         .unwrap_or(text.len());
@@ -240,5 +255,15 @@ fn parse_number(text: &str) -> Result<Number, String> {
     }
     let value = BigInt::from_str_radix(&digits, radix)
         .map_err(|_| format!("expected digits of base {radix}"))?;
-    Ok((value, width))
+    Ok((value, Written { width, radix }))
+}
+
+/// A number in the digits of a radix, with the prefix that says so.
+pub fn number_text(value: &BigInt, radix: u32) -> String {
+    match radix {
+        2 => format!("{value:#b}"),
+        8 => format!("{value:#o}"),
+        16 => format!("{value:#x}"),
+        _ => value.to_string(),
+    }
 }

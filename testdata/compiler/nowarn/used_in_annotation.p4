@@ -1,7 +1,7 @@
 // What only an annotation names is used; so is what says itself that it is not.
 #include "../prelude.p4"
 
-const bit<8> KEPT = 1;
+const int KEPT = 1;
 @note[level = KEPT]
 struct noted_t {
     bit<8> x;

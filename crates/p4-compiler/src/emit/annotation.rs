@@ -7,11 +7,9 @@ use p4runtime_proto::p4::config::v1 as p4;
 
 use crate::ir::{Annotation, int_annotation, string_annotation};
 use crate::lex::Tok;
-use crate::syntax::ast::{
-    AnnotationBody, BinaryOp, Expr as SyntaxExpr, ExprKind as SyntaxKind, UnaryOp,
-};
+use crate::syntax::ast::{AnnotationBody, Expr as SyntaxExpr, ExprKind as SyntaxKind};
 
-/// A value that is known from the annotation's text alone.
+/// An annotation's value; the checker has computed it.
 pub enum Constant {
     Int(BigInt),
     Bool(bool),
@@ -145,31 +143,6 @@ fn constant(expr: &SyntaxExpr) -> Option<Constant> {
         SyntaxKind::Str(text) => Constant::Text(text.to_string()),
         SyntaxKind::Bool(truth) => Constant::Bool(*truth),
         SyntaxKind::Int(value, _) => Constant::Int(value.clone()),
-        SyntaxKind::Unary(op, inner) => match (op, constant(inner)?) {
-            (UnaryOp::Minus, Constant::Int(value)) => Constant::Int(-value),
-            (UnaryOp::Not, Constant::Bool(truth)) => Constant::Bool(!truth),
-            _ => return None,
-        },
-        SyntaxKind::Binary(op, left, right) => binary(*op, constant(left)?, constant(right)?)?,
-        _ => return None,
-    })
-}
-
-fn binary(op: BinaryOp, left: Constant, right: Constant) -> Option<Constant> {
-    use Constant::{Bool, Int, Text};
-    Some(match (op, left, right) {
-        (BinaryOp::Add, Int(left), Int(right)) => Int(left + right),
-        (BinaryOp::Sub, Int(left), Int(right)) => Int(left - right),
-        (BinaryOp::Mul, Int(left), Int(right)) => Int(left * right),
-        (BinaryOp::Eq, Int(left), Int(right)) => Bool(left == right),
-        (BinaryOp::Ne, Int(left), Int(right)) => Bool(left != right),
-        (BinaryOp::Lt, Int(left), Int(right)) => Bool(left < right),
-        (BinaryOp::Gt, Int(left), Int(right)) => Bool(left > right),
-        (BinaryOp::Le, Int(left), Int(right)) => Bool(left <= right),
-        (BinaryOp::Ge, Int(left), Int(right)) => Bool(left >= right),
-        (BinaryOp::And, Bool(left), Bool(right)) => Bool(left && right),
-        (BinaryOp::Or, Bool(left), Bool(right)) => Bool(left || right),
-        (BinaryOp::Concat, Text(left), Text(right)) => Text(left + &right),
         _ => return None,
     })
 }

@@ -3,7 +3,7 @@
 use num_traits::ToPrimitive as _;
 
 use super::Preprocessor;
-use crate::lex::{Tok, Token};
+use crate::lex::{Tok, Token, Written};
 use crate::limits;
 use crate::source::Span;
 
@@ -27,7 +27,7 @@ impl Preprocessor<'_> {
                 let paren = rest.get(at + 1).is_some_and(|token| token.is("("));
                 let name = rest.get(at + 1 + usize::from(paren)).and_then(Token::word);
                 let value = name.is_some_and(|word| self.macros.contains_key(word));
-                let tok = Tok::Int(i32::from(value).into(), None);
+                let tok = Tok::Int(i32::from(value).into(), Written::PLAIN);
                 resolved.push(Token {
                     tok,
                     ..rest[at].clone()

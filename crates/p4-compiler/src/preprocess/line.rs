@@ -11,7 +11,7 @@ impl Preprocessor<'_> {
     /// say how it came in.
     pub(super) fn line(&mut self, rest: &[Token], directive: Span) {
         let number = match rest.first().map(|token| &token.tok) {
-            Some(Tok::Int(number, None)) => number.to_i32().and_then(|number| number.to_u32()),
+            Some(Tok::Int(number, _)) => number.to_i32().and_then(|number| number.to_u32()),
             _ => None,
         };
         let name = match rest.get(1).map(|token| &token.tok) {

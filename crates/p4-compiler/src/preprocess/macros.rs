@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::Preprocessor;
-use crate::lex::{Tok, Token};
+use crate::lex::{Tok, Token, Written};
 use crate::limits;
 use crate::source::Span;
 
@@ -45,7 +45,10 @@ impl Preprocessor<'_> {
     /// `__LINE__` and `__FILE__`: the token's place; in a macro's body, where the macro is used.
     fn place(&self, token: &Token) -> Option<Token> {
         let tok = match token.word()? {
-            "__LINE__" => Tok::Int(self.sources.named_line(token.span)?.1.into(), None),
+            "__LINE__" => Tok::Int(
+                self.sources.named_line(token.span)?.1.into(),
+                Written::PLAIN,
+            ),
             "__FILE__" => Tok::Str(self.sources.named_line(token.span)?.0),
             _ => return None,
         };
@@ -165,7 +168,7 @@ fn substitute(body: &[Token], parameters: &[Rc<str>], arguments: &[Vec<Token>]) 
 fn paste(body: Vec<Token>) -> Vec<Token> {
     let text = |token: &Token| match &token.tok {
         Tok::Word(word) => Some(word.to_string()),
-        Tok::Int(value, None) => Some(value.to_string()),
+        Tok::Int(value, Written { width: None, .. }) => Some(value.to_string()),
         _ => None,
     };
     let mut out: Vec<Token> = Vec::new();

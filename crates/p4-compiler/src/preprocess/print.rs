@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::rc::Rc;
 
-use crate::lex::{Tok, Token};
+use crate::lex::{Tok, Token, number_text};
 use crate::source::SourceMap;
 
 /// Lines that are bridged by newlines; a longer gap gets a line marker.
@@ -74,10 +74,13 @@ fn write_token(out: &mut String, token: &Token, sources: &SourceMap) {
         }
         Tok::Str(text) => write!(out, "\"{}\"", escaped(text)),
         Tok::Int(..) if written.starts_with(|c: char| c.is_ascii_digit()) => out.write_str(written),
-        Tok::Int(value, None) => write!(out, "{value}"),
-        Tok::Int(value, Some((width, signed))) => {
-            write!(out, "{width}{}{value}", if *signed { 's' } else { 'w' })
-        }
+        Tok::Int(value, written) => match written.width {
+            None => out.write_str(&number_text(value, written.radix)),
+            Some((width, signed)) => {
+                let digits = number_text(value, written.radix);
+                write!(out, "{width}{}{digits}", if signed { 's' } else { 'w' })
+            }
+        },
         Tok::Eof => Ok(()),
     };
 }

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use num_bigint::BigInt;
 
-use crate::lex::Token;
+use crate::lex::{Token, Written};
 use crate::source::Span;
 
 /// A name and its place.
@@ -88,7 +88,7 @@ pub struct Argument {
 
 #[derive(Clone, Debug)]
 pub enum ExprKind {
-    Int(BigInt, Option<(u32, bool)>),
+    Int(BigInt, Written),
     Bool(bool),
     Str(Rc<str>),
     /// A name; `global` for `.name`.

@@ -2,7 +2,7 @@
 
 use super::ast::{Argument, BinaryOp, Expr, ExprKind, Ident, Type, TypeKind, UnaryOp};
 use super::{Failed, Parsed, Parser, RESERVED};
-use crate::lex::Tok;
+use crate::lex::{Tok, Written};
 use crate::limits;
 use crate::source::Span;
 
@@ -270,9 +270,9 @@ impl Parser<'_> {
     fn primary(&mut self) -> Parsed<Expr> {
         let span = self.span();
         match self.peek().tok.clone() {
-            Tok::Int(value, width) => {
+            Tok::Int(value, written) => {
                 self.advance();
-                self.make(ExprKind::Int(value, width), span, 0)
+                self.make(ExprKind::Int(value, written), span, 0)
             }
             Tok::Str(text) => {
                 self.advance();
@@ -502,7 +502,8 @@ impl Parser<'_> {
                         "int" => Ok(TypeKind::Int),
                         // `bit` alone is `bit<1>`.
                         "bit" => {
-                            let one = self.make(ExprKind::Int(1.into(), None), span, 0)?;
+                            let one =
+                                self.make(ExprKind::Int(1.into(), Written::PLAIN), span, 0)?;
                             Ok(TypeKind::Bits(Box::new(one), false))
                         }
                         _ => self.unexpected("`<`"),

@@ -13,11 +13,11 @@ impl Rules<'_> {
                     AnnotationBody::List(_) | AnnotationBody::Pairs(_)
                 )
             };
-            let before = annotations[..at]
-                .iter()
-                .find(|other| other.name == annotation.name && is_structured(other));
-            if let Some(before) = before.filter(|_| is_structured(annotation)) {
-                let message = format!("structured annotation @{} is there twice", annotation.name);
+            let before = annotations[..at].iter().find(|other| {
+                other.name == annotation.name && (is_structured(other) || is_structured(annotation))
+            });
+            if let Some(before) = before {
+                let message = format!("@{} is structured and there twice", annotation.name);
                 self.sink
                     .error("E0427", annotation.span, message)
                     .note_at(before.span, "first here");

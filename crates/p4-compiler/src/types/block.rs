@@ -201,7 +201,7 @@ impl Checker<'_> {
         let ty = self.resolve_type(&decl.ty);
         let size = self.expr(&decl.size);
         self.legal_value_set(decl, &ty, &size);
-        let (name, annotations) = (decl.name.name.clone(), decl.annotations.clone());
+        let (name, annotations) = (decl.name.name.clone(), self.annotations(&decl.annotations));
         self.program.value_sets.push(ir::ValueSet {
             name,
             ty,

@@ -80,6 +80,8 @@ pub struct Checker<'a> {
     /// Loops around the statement that is checked.
     pub loops: usize,
     pub unknowns: super::unknown::Unknowns,
+    /// Constants that are not written in decimal digits, by the place of their values.
+    pub radices: HashMap<Span, u32>,
 }
 
 impl Checker<'_> {
@@ -348,11 +350,11 @@ impl Checker<'_> {
             fields.push(Field {
                 name: field.name.name.clone(),
                 ty,
-                annotations: field.annotations.clone(),
+                annotations: self.annotations(&field.annotations),
                 span: field.name.span,
             });
         }
-        let annotations = decl.annotations.clone();
+        let annotations = self.annotations(&decl.annotations);
         self.program.structs.push(Struct {
             name,
             kind: decl.kind,
@@ -411,13 +413,14 @@ impl Checker<'_> {
                 let value = checker.expr(value);
                 checker.coerce(value, &ty)
             });
+            let annotations = checker.annotations(&parameter.annotations);
             let id = checker.new_var(Var {
                 name: parameter.name.name.clone(),
                 ty,
                 direction: parameter.direction,
                 is_parameter: true,
                 default,
-                annotations: parameter.annotations.clone(),
+                annotations,
                 span: parameter.name.span,
             });
             checker.declare(&parameter.name, Symbol::Var(id));

@@ -40,6 +40,7 @@ pub fn check(declarations: &[Declaration], sources: &SourceMap, sink: &mut Sink)
         open_generics: Vec::new(),
         loops: 0,
         unknowns: super::unknown::Unknowns::new(declarations),
+        radices: HashMap::new(),
     };
     super::rules::check(declarations, checker.sink);
     checker.scopes.push();
@@ -48,6 +49,7 @@ pub fn check(declarations: &[Declaration], sources: &SourceMap, sink: &mut Sink)
         checker.in_library = place.is_some_and(|(file, _)| crate::preprocess::is_embedded(&file));
         checker.unknowns.next_declaration();
         checker.declaration(declaration);
+        checker.unused_annotations(declaration);
     }
     Program {
         names: checker.scopes.into_names(),
@@ -138,6 +140,7 @@ impl Checker<'_> {
             self.declare(&decl.name, Symbol::Broken);
             return;
         }
+        self.remember_radix(&decl.value, value.span);
         self.declare(&decl.name, Symbol::Const(value));
     }
 
@@ -253,7 +256,7 @@ impl Checker<'_> {
         self.scopes.pop();
         let (name, annotations, from_library) = (
             decl.name.name.clone(),
-            decl.annotations.clone(),
+            self.annotations(&decl.annotations),
             self.in_library,
         );
         self.program.enums.push(Enum {
@@ -274,6 +277,7 @@ impl Checker<'_> {
             self.declaration(inner);
         }
         let ty = self.resolve_type(&decl.ty);
+        let annotations = self.annotations(&decl.annotations);
         let symbol = if decl.is_new {
             let below = self.program.underlying(&ty);
             if !matches!(
@@ -288,7 +292,7 @@ impl Checker<'_> {
                     .error("E0404", decl.ty.span, message)
                     .help("use `typedef`");
             }
-            let (name, annotations) = (decl.name.name.clone(), decl.annotations.clone());
+            let name = decl.name.name.clone();
             self.program.newtypes.push(Newtype {
                 name,
                 ty,
@@ -464,7 +468,7 @@ impl Checker<'_> {
         self.scopes.pop();
         self.scopes.pop();
         (self.place, self.returns) = (place, returns);
-        let (name, annotations) = (decl.name.name.clone(), decl.annotations.clone());
+        let (name, annotations) = (decl.name.name.clone(), self.annotations(&decl.annotations));
         self.program.actions.push(ir::Action {
             name,
             parameters,
@@ -487,7 +491,7 @@ impl Checker<'_> {
         }
         let instance = Instance {
             name: decl.name.name.clone(),
-            annotations: decl.annotations.clone(),
+            annotations: self.annotations(&decl.annotations),
             ..instance
         };
         self.program.instances.push(instance);

@@ -33,7 +33,7 @@ impl Checker<'_> {
         let span = expr.span;
         let make = |kind, ty| Expr { kind, ty, span };
         match &*expr.kind {
-            ast::ExprKind::Int(value, width) => self.literal(value, *width, span),
+            ast::ExprKind::Int(value, written) => self.literal(value, written.width, span),
             ast::ExprKind::Bool(value) => make(ExprKind::Bool(*value), Type::Bool),
             ast::ExprKind::Str(text) => make(ExprKind::Str(text.clone()), Type::String),
             ast::ExprKind::Name(name, global) => self.name(name, *global),

@@ -1,5 +1,6 @@
 //! Types and the checker: syntax tree in, checked program ([`crate::ir`]) out.
 
+mod annotation;
 mod annotation_rules;
 pub mod block;
 pub mod call;
@@ -9,6 +10,7 @@ pub mod declare;
 pub mod generic;
 pub mod infer;
 pub mod initial;
+mod key_name;
 pub mod legality;
 pub mod loops;
 pub mod method;

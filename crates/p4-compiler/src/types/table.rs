@@ -20,7 +20,7 @@ impl Checker<'_> {
             default_is_const: false,
             entries: None,
             properties: Vec::new(),
-            annotations: decl.annotations.clone(),
+            annotations: self.annotations(&decl.annotations),
             span: decl.name.span,
         };
         let mut has_actions = false;
@@ -101,8 +101,8 @@ impl Checker<'_> {
                 raw.did_you_mean(kind.span, similar);
             }
         }
-        let name =
-            crate::ir::name_annotation(&element.annotations).or_else(|| key_name(&element.expr));
+        let name = crate::ir::name_annotation(&element.annotations)
+            .or_else(|| self.key_name(&element.expr, &expr));
         let name = match name {
             Some(name) => name,
             None => {
@@ -119,7 +119,7 @@ impl Checker<'_> {
         Key {
             expr,
             match_kind: kind.name.clone(),
-            annotations: element.annotations.clone(),
+            annotations: self.annotations(&element.annotations),
             name,
         }
     }
@@ -219,7 +219,7 @@ impl Checker<'_> {
         Some(ActionUse {
             action: id,
             arguments,
-            annotations: decl.annotations.clone(),
+            annotations: self.annotations(&decl.annotations),
             span: decl.span,
         })
     }
@@ -320,7 +320,8 @@ impl Checker<'_> {
             return;
         }
         let expr = self.expr(value);
-        let (name, annotations, span) = (name.name.clone(), annotations.to_vec(), value.span);
+        let (name, annotations, span) =
+            (name.name.clone(), self.annotations(annotations), value.span);
         if &*name == "size" && !matches!(expr.ty, Type::Int | Type::Bits { .. } | Type::Poison) {
             self.sink.error("E0401", span, "a table's size is a number");
         }
@@ -498,37 +499,6 @@ impl Checker<'_> {
 fn has_default(decl: &ast::Table) -> bool {
     let is_default = |property: &Property| matches!(property, Property::Other { name, .. } if &*name.name == "default_action");
     decl.properties.iter().any(is_default)
-}
-
-/// The control plane's name of a key: the expression's text, where it is simple.
-fn key_name(expr: &ast::Expr) -> Option<String> {
-    match &*expr.kind {
-        ast::ExprKind::Name(name, _) => Some(name.name.to_string()),
-        ast::ExprKind::Member(base, member) => Some(format!("{}.{}", key_name(base)?, member.name)),
-        ast::ExprKind::Index(base, index) => match &*index.kind {
-            ast::ExprKind::Int(value, _) => Some(format!("{}[{value}]", key_name(base)?)),
-            _ => Some(format!("{}[{}]", key_name(base)?, key_name(index)?)),
-        },
-        ast::ExprKind::Slice(base, high, low) => match (&*high.kind, &*low.kind) {
-            (ast::ExprKind::Int(high, _), ast::ExprKind::Int(low, _)) => {
-                Some(format!("{}[{high}:{low}]", key_name(base)?))
-            }
-            _ => None,
-        },
-        ast::ExprKind::Binary(ast::BinaryOp::BitAnd, base, mask) => match &*mask.kind {
-            ast::ExprKind::Int(..) => Some(format!("{} & {}", key_name(base)?, key_name(mask)?)),
-            _ => key_name(base),
-        },
-        ast::ExprKind::Int(value, _) => Some(format!("{value:#x}")),
-        ast::ExprKind::Call(callee, _, arguments) if arguments.is_empty() => match &*callee.kind {
-            ast::ExprKind::Member(base, method) if &*method.name == "isValid" => {
-                Some(format!("{}.$valid$", key_name(base)?))
-            }
-            _ => None,
-        },
-        ast::ExprKind::Cast(_, inner) => key_name(inner),
-        _ => None,
-    }
 }
 
 /// The kinds that simple_switch matches with.

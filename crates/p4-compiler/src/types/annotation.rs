@@ -1,0 +1,93 @@
+//! The values of structured annotations (P4_16 1.2.5, section 20.2): constants of any kind.
+
+use super::Type;
+use super::check::Checker;
+use crate::ir::ExprKind;
+use crate::lex::Written;
+use crate::syntax::ast::{self, Annotation, AnnotationBody, Declaration};
+
+impl Checker<'_> {
+    /// The annotations with the values of structured ones computed.
+    pub fn annotations(&mut self, list: &[Annotation]) -> Vec<Annotation> {
+        list.iter()
+            .map(|annotation| Annotation {
+                body: self.annotation_body(&annotation.body),
+                ..annotation.clone()
+            })
+            .collect()
+    }
+
+    fn annotation_body(&mut self, body: &AnnotationBody) -> AnnotationBody {
+        match body {
+            AnnotationBody::Pairs(pairs) => AnnotationBody::Pairs(
+                pairs
+                    .iter()
+                    .map(|(key, value)| (key.clone(), self.annotation_value(value)))
+                    .collect(),
+            ),
+            AnnotationBody::List(values) => AnnotationBody::List(
+                values
+                    .iter()
+                    .map(|value| self.annotation_value(value))
+                    .collect(),
+            ),
+            AnnotationBody::None | AnnotationBody::Tokens(_) => body.clone(),
+        }
+    }
+
+    fn annotation_value(&mut self, value: &ast::Expr) -> ast::Expr {
+        let kind = match &*value.kind {
+            // That these are no values of an annotation is said where no types are needed.
+            ast::ExprKind::List(_) | ast::ExprKind::Struct(..) => return value.clone(),
+            _ => {
+                let known = self.expr(value);
+                match (known.kind, &known.ty) {
+                    (ExprKind::Int(number), Type::Int) => {
+                        ast::ExprKind::Int(number, Written::PLAIN)
+                    }
+                    (ExprKind::Bool(truth), _) => ast::ExprKind::Bool(truth),
+                    (ExprKind::Str(text), _) => ast::ExprKind::Str(text),
+                    (ExprKind::Poison, _) => return value.clone(),
+                    (_, ty) => {
+                        let label = format!("this is {}", self.program.type_name(ty));
+                        self.sink
+                            .error(
+                                "E0427",
+                                value.span,
+                                "a structured annotation holds numbers, strings and booleans",
+                            )
+                            .label(label)
+                            .help("write a number without a width, a string, a boolean, or a constant of `int`, `string` or `bool`");
+                        return value.clone();
+                    }
+                }
+            }
+        };
+        ast::Expr {
+            kind: Box::new(kind),
+            span: value.span,
+            height: 1,
+        }
+    }
+
+    /// The annotations of declarations that have no other use for them.
+    pub fn unused_annotations(&mut self, declaration: &Declaration) {
+        let list = match declaration {
+            Declaration::Const(decl) => &decl.annotations,
+            Declaration::ExternFunction(decl) => &decl.annotations,
+            Declaration::Function(decl) => &decl.annotations,
+            Declaration::Parser(decl) => &decl.annotations,
+            Declaration::Control(decl) => &decl.annotations,
+            Declaration::Error(_)
+            | Declaration::MatchKind(_)
+            | Declaration::Extern(_)
+            | Declaration::Package(_)
+            | Declaration::Struct(_)
+            | Declaration::Enum(_)
+            | Declaration::TypeDef(_)
+            | Declaration::Action(_)
+            | Declaration::Instance(_) => return,
+        };
+        self.annotations(list);
+    }
+}

@@ -1,0 +1,113 @@
+//! What a table's key is called by the control plane where it has no `@name`: the text of its
+//! expression, by the names that the control plane has for fields.
+//!
+//! As p4c makes them, so that a controller's names stay the same: `@name` of a field takes its
+//! place (and, beginning with a dot, everything in front of it too), constants are numbers with the
+//! radix that they were written in.
+
+use super::Type;
+use super::check::Checker;
+use super::scope::Symbol;
+use crate::ir::{Expr, ExprKind, name_annotation};
+use crate::lex::number_text;
+use crate::source::Span;
+use crate::syntax::ast::{self, BinaryOp};
+
+impl Checker<'_> {
+    /// None for what has no name: the sum of two fields, a call.
+    pub fn key_name(&self, written: &ast::Expr, checked: &Expr) -> Option<String> {
+        if let (ExprKind::Cast(inner), false) = (
+            &checked.kind,
+            matches!(*written.kind, ast::ExprKind::Cast(..)),
+        ) {
+            return self.key_name(written, inner);
+        }
+        if let ExprKind::Int(value) = &checked.kind {
+            return Some(number_text(value, self.radix(written)));
+        }
+        match (&*written.kind, &checked.kind) {
+            (ast::ExprKind::Name(name, _), _) => Some(name.name.to_string()),
+            (ast::ExprKind::Member(base, member), ExprKind::Field(object, _)) => {
+                self.field_name(base, object, &member.name)
+            }
+            (ast::ExprKind::Index(base, index), ExprKind::Index(object, at)) => {
+                let (base, index) = (self.key_name(base, object)?, self.key_name(index, at)?);
+                Some(format!("{base}[{index}]"))
+            }
+            (ast::ExprKind::Index(base, index), ExprKind::Field(object, at)) => {
+                let at = number_text(&(*at).into(), self.radix(index));
+                Some(format!("{}[{at}]", self.key_name(base, object)?))
+            }
+            (ast::ExprKind::Slice(base, high, low), ExprKind::Slice(object, top, bottom)) => {
+                let top = number_text(&(*top).into(), self.radix(high));
+                let bottom = number_text(&(*bottom).into(), self.radix(low));
+                Some(format!("{}[{top}:{bottom}]", self.key_name(base, object)?))
+            }
+            (
+                ast::ExprKind::Binary(BinaryOp::BitAnd, left, right),
+                ExprKind::Binary(BinaryOp::BitAnd, first, second),
+            ) => {
+                let (left, right) = (self.key_name(left, first)?, self.key_name(right, second)?);
+                Some(format!("{left} & {right}"))
+            }
+            (ast::ExprKind::Call(callee, _, arguments), ExprKind::Call(call))
+                if arguments.is_empty() =>
+            {
+                self.validity_name(callee, call)
+            }
+            (ast::ExprKind::Cast(_, inner), ExprKind::Cast(object)) => self.key_name(inner, object),
+            _ => None,
+        }
+    }
+
+    fn field_name(&self, base: &ast::Expr, object: &Expr, member: &str) -> Option<String> {
+        let external = match object.ty {
+            Type::Struct(id) => {
+                let fields = &self.program.structs[id].fields;
+                let field = fields.iter().find(|field| &*field.name == member);
+                field.and_then(|field| name_annotation(&field.annotations))
+            }
+            _ => None,
+        };
+        let name = external.as_deref().unwrap_or(member);
+        match name.strip_prefix('.') {
+            Some(whole) => Some(whole.to_owned()),
+            None => Some(format!("{}.{name}", self.key_name(base, object)?)),
+        }
+    }
+
+    /// `hdr.ipv4.isValid()` is `hdr.ipv4.$valid$`.
+    fn validity_name(&self, callee: &ast::Expr, call: &crate::ir::Call) -> Option<String> {
+        use crate::ir::{Builtin, Callee};
+        match (&*callee.kind, &call.callee) {
+            (ast::ExprKind::Member(base, _), Callee::Builtin(Builtin::IsValid, object)) => {
+                Some(format!("{}.$valid$", self.key_name(base, object)?))
+            }
+            _ => None,
+        }
+    }
+
+    /// The radix that a constant expression's value is written in: that of its leftmost number.
+    fn radix(&self, written: &ast::Expr) -> u32 {
+        match &*written.kind {
+            ast::ExprKind::Int(_, written) => written.radix,
+            ast::ExprKind::Name(name, global) => match self.scopes.lookup(&name.name, *global) {
+                Some(Symbol::Const(value)) => self.radices.get(&value.span).copied().unwrap_or(10),
+                _ => 10,
+            },
+            ast::ExprKind::Unary(_, inner)
+            | ast::ExprKind::Cast(_, inner)
+            | ast::ExprKind::Binary(_, inner, _)
+            | ast::ExprKind::Slice(inner, ..) => self.radix(inner),
+            _ => 10,
+        }
+    }
+
+    /// Remembers it for a constant with this value.
+    pub fn remember_radix(&mut self, written: &ast::Expr, value: Span) {
+        let radix = self.radix(written);
+        if radix != 10 {
+            self.radices.insert(value, radix);
+        }
+    }
+}
