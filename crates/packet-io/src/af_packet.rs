@@ -21,8 +21,9 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
+use crate::batch::TxBatch;
 use crate::limits::{
-    MAX_SUPER_FRAME_BYTES, MIN_FRAME_BYTES, RX_RING_SLOTS, SOCKET_BUFFER_BYTES, TX_BATCH_FRAMES,
+    MAX_SUPER_FRAME_BYTES, MIN_FRAME_BYTES, RX_RING_SLOTS, SOCKET_BUFFER_BYTES,
     TX_RETRIES_PER_FLUSH, TX_RETRY_WAIT_US,
 };
 use crate::offload::{self, Segmentation, Transport, VLAN_TAG_BYTES};
@@ -52,7 +53,7 @@ pub struct AfPacketPort {
     ring: RxRing,
     rx: OwnedFd,
     tx: OwnedFd,
-    tx_queue: Vec<Vec<u8>>,
+    tx_queue: TxBatch,
     super_frame: Vec<u8>,
     statistics: PortStatistics,
     _lock: InterfaceLock,
@@ -124,7 +125,7 @@ impl AfPacketPort {
             ring,
             rx,
             tx,
-            tx_queue: Vec::with_capacity(TX_BATCH_FRAMES),
+            tx_queue: TxBatch::new(),
             super_frame: Vec::new(),
             statistics: PortStatistics::default(),
             _lock: lock,
@@ -149,9 +150,9 @@ impl AfPacketPort {
         let mut first = 0;
         let mut retries_left = TX_RETRIES_PER_FLUSH;
         while first < self.tx_queue.len() {
-            match socket::send_batch(self.tx.as_fd(), &self.tx_queue[first..]) {
+            match socket::send_batch(self.tx.as_fd(), self.tx_queue.iter_from(first)) {
                 Ok(n_sent) => {
-                    for frame in &self.tx_queue[first..first + n_sent] {
+                    for frame in self.tx_queue.iter_from(first).take(n_sent) {
                         self.statistics.tx_frames += 1;
                         self.statistics.tx_bytes += frame.len() as u64;
                     }
@@ -163,7 +164,7 @@ impl AfPacketPort {
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    self.count_refused(&error, self.tx_queue[first].len());
+                    self.count_refused(&error, self.tx_queue.get(first).len());
                     first += 1;
                 }
             }
@@ -227,9 +228,9 @@ impl Port for AfPacketPort {
         Ok(n_frames)
     }
 
-    fn transmit(&mut self, _now: Nanos, frame: Vec<u8>) -> Result<(), PortError> {
+    fn transmit(&mut self, _now: Nanos, frame: [&[u8]; 2]) -> Result<(), PortError> {
         self.tx_queue.push(frame);
-        if self.tx_queue.len() >= TX_BATCH_FRAMES {
+        if self.tx_queue.is_full() {
             self.send_queue();
         }
         Ok(())

@@ -12,6 +12,7 @@
 //! `af_packet/ring.rs` (the memory shared with the kernel), `wait.rs` (`ppoll`, `eventfd`).
 
 mod af_packet;
+mod batch;
 mod error;
 pub mod limits;
 mod memory;

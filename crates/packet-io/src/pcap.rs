@@ -7,6 +7,7 @@
 
 mod reader;
 
+use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -120,7 +121,11 @@ impl Port for PcapPort {
         Ok(n_frames)
     }
 
-    fn transmit(&mut self, now: Nanos, frame: Vec<u8>) -> Result<(), PortError> {
+    fn transmit(&mut self, now: Nanos, frame: [&[u8]; 2]) -> Result<(), PortError> {
+        let frame = match frame {
+            [whole, []] => Cow::Borrowed(whole),
+            pieces => Cow::Owned(pieces.concat()),
+        };
         if frame.len() < MIN_FRAME_BYTES {
             self.statistics.tx_too_short += 1;
             return Ok(());

@@ -26,11 +26,13 @@ pub trait Port: Send {
         take: &mut dyn FnMut(&[u8]),
     ) -> Result<usize, PortError>;
 
-    /// Queues a frame to be sent. May send what is queued; [`Port::flush`] certainly does.
+    /// Queues a frame to be sent, given as the piece that was made for it and the payload that it
+    /// shares with others; either may be empty. Both are copied, once, to where they are sent from.
+    /// May send what is queued; [`Port::flush`] certainly does.
     ///
     /// # Errors
     /// A capture file that cannot be written.
-    fn transmit(&mut self, now: Nanos, frame: Vec<u8>) -> Result<(), PortError>;
+    fn transmit(&mut self, now: Nanos, frame: [&[u8]; 2]) -> Result<(), PortError>;
 
     /// Sends all that is queued, in the order of [`Port::transmit`]. Frames that the kernel does
     /// not take are counted as dropped.

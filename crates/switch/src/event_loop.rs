@@ -264,7 +264,7 @@ impl EventLoop {
             };
             self.ports[place]
                 .port
-                .transmit(now, transmit.frame)
+                .transmit(now, [&transmit.frame, &[]])
                 .map_err(|source| LoopError::Port { id, source })?;
         }
         while let Some(frame) = self.switch.poll_packet_in() {
@@ -398,9 +398,9 @@ mod tests {
         });
         // More than one batch.
         for number in 0..=255 {
-            one.transmit(0, vec![number; 60]).expect("sending");
+            one.transmit(0, [&[number; 60], &[]]).expect("sending");
         }
-        two.transmit(0, vec![7; 100]).expect("sending");
+        two.transmit(0, [&[7; 40], &[7; 60]]).expect("sending");
         let there: Vec<u8> = receive(&mut two, 256)
             .iter()
             .map(|frame| frame[0])
@@ -471,7 +471,7 @@ mod tests {
         let (mut event_loop, handle, mut one, _two) = forwarder(&[(1, CPU_PORT)]);
         let (sender, mut packet_ins) = tokio::sync::mpsc::unbounded_channel();
         handle.subscribe_packet_in(sender);
-        one.transmit(0, vec![3; 60]).expect("sending");
+        one.transmit(0, [&[3; 60], &[]]).expect("sending");
         let running = thread::spawn(move || event_loop.run(AfterReplay::Serve));
         assert_eq!(packet_ins.blocking_recv(), Some(vec![3; 60]));
         handle.stop();
@@ -481,7 +481,7 @@ mod tests {
     #[test]
     fn only_work_is_served_until_what_it_waits_for_is_there() {
         let (mut event_loop, handle, mut one, mut two) = forwarder(&[(1, 2)]);
-        one.transmit(0, vec![1; 60]).expect("sending");
+        one.transmit(0, [&[1; 60], &[]]).expect("sending");
         let (done, is_done) = mpsc::channel();
         let waker = handle.clone();
         handle.submit(Box::new(move |context| {

@@ -181,20 +181,24 @@ pub(super) fn receive_message(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Resu
 
 /// Sends up to [`TX_BATCH_FRAMES`] frames, in order, with one system call; returns how many went.
 /// An error is about the first frame, and none went.
-pub(super) fn send_batch(fd: BorrowedFd<'_>, frames: &[Vec<u8>]) -> io::Result<usize> {
+pub(super) fn send_batch<'frame>(
+    fd: BorrowedFd<'_>,
+    frames: impl Iterator<Item = &'frame [u8]>,
+) -> io::Result<usize> {
     let mut pieces = [const { MaybeUninit::<libc::iovec>::uninit() }; TX_BATCH_FRAMES];
-    let mut messages = [const { MaybeUninit::<libc::mmsghdr>::zeroed() }; TX_BATCH_FRAMES];
-    let n_frames = frames.len().min(TX_BATCH_FRAMES);
-    for ((frame, piece), message) in frames.iter().zip(&mut pieces).zip(&mut messages) {
+    let mut messages = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; TX_BATCH_FRAMES];
+    let mut n_frames = 0;
+    for ((frame, piece), message) in frames.zip(&mut pieces).zip(&mut messages) {
         let piece = piece.write(libc::iovec {
             // `sendmmsg` only reads; `iovec` serves both directions and has no const form.
             iov_base: frame.as_ptr().cast_mut().cast(),
             iov_len: frame.len(),
         });
         // SAFETY: `mmsghdr` is integers and pointers, of which all bytes zero is a value.
-        let message = unsafe { message.assume_init_mut() };
+        let message = message.write(unsafe { mem::zeroed() });
         message.msg_hdr.msg_iov = piece;
         message.msg_hdr.msg_iovlen = 1;
+        n_frames += 1;
     }
     // SAFETY: the first `n_frames` messages are initialised; each points to one initialised
     // `iovec`, that one to a frame, and all three outlive the call, which keeps no pointer.
@@ -202,7 +206,7 @@ pub(super) fn send_batch(fd: BorrowedFd<'_>, frames: &[Vec<u8>]) -> io::Result<u
         libc::sendmmsg(
             fd.as_raw_fd(),
             messages.as_mut_ptr().cast(),
-            n_frames as libc::c_uint,
+            n_frames,
             libc::MSG_DONTWAIT,
         )
     })?;
