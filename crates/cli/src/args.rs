@@ -119,7 +119,7 @@ pub struct Global {
     #[arg(long, global = true, value_name = "NUMBER", default_value_t = 1)]
     pub device_id: u64,
     /// Print JSON in place of text.
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = 900)]
     pub json: bool,
 }
 
@@ -128,7 +128,7 @@ pub enum Command {
     /// Compile a P4 program to NAME.json, NAME.p4info.txtpb and NAME.p4info.bin.
     #[command(after_help = COMPILE_EXAMPLES)]
     Compile {
-        /// The P4_16 program, for v1model.
+        /// The P4_16 program, for v1model; `-` is standard input.
         program: PathBuf,
         /// Directory to write to; made if it is not there.
         #[arg(short, long, value_name = "DIR", default_value = ".")]
@@ -153,7 +153,7 @@ pub enum Command {
         after_help = "Examples:\n  reprise explain E0301\n  reprise explain      # all codes"
     )]
     Explain {
-        /// The code; left out: all of them, with a line each.
+        /// The code, with or without its letter; left out: all of them, with a line each.
         code: Option<String>,
     },
     /// Format P4 source, in place.
@@ -251,6 +251,9 @@ pub struct Conformance {
     /// How long one sample may take, in seconds.
     #[arg(long = "time-limit", value_name = "SECONDS", default_value_t = 60)]
     pub time_limit_s: u64,
+    /// Compile with this level of optimisation: 1, or 0 for the JSON as the program is written.
+    #[arg(short = 'O', value_name = "LEVEL", default_value = "1", value_parser = crate::compiler::level, action = clap::ArgAction::Set)]
+    pub optimise: bool,
     /// A document with a table of known failures, in place of docs/conformance.md.
     #[arg(long, value_name = "FILE")]
     pub known: Option<PathBuf>,

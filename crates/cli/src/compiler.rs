@@ -1,13 +1,13 @@
 //! The compiler as commands use it: its options, files in, files out, diagnostics shown.
 
 use std::fs;
-use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use p4_compiler::{Diagnostic, Options, Severity, SourceProvider};
 use p4runtime_proto::p4::config::v1::P4Info;
 
 use crate::failure::Failure;
+use crate::files::{self, Unreadable};
 
 /// A compiled program.
 pub struct Program {
@@ -49,8 +49,8 @@ pub struct CompilerArgs {
     )]
     disabled_warnings: Vec<String>,
     /// 1: make the JSON smaller and faster; 0: leave it as the program is written.
-    #[arg(short = 'O', value_name = "LEVEL", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=1))]
-    optimise: u8,
+    #[arg(short = 'O', value_name = "LEVEL", default_value = "1", value_parser = level, action = clap::ArgAction::Set)]
+    optimise: bool,
     /// Write extern functions and objects that v1model has not into the JSON, for a switch that
     /// has them.
     #[arg(long)]
@@ -75,6 +75,25 @@ fn warning_flag(text: &str) -> Result<Denied, String> {
     }
 }
 
+/// Whether a level of optimisation optimises.
+pub fn level(text: &str) -> Result<bool, String> {
+    match text {
+        "0" => Ok(false),
+        "1" => Ok(true),
+        _ => Err("expected 0 (as the program is written) or 1 (all that there is)".to_owned()),
+    }
+}
+
+/// A warning that `-Werror=` or `--Wdisable=` names.
+fn known_warning(option: &str, name: &str) -> Result<String, Failure> {
+    if p4_compiler::is_warning(name) {
+        return Ok(name.to_owned());
+    }
+    Err(Failure::new(format!(
+        "{option}={name}: there is no warning of this code or name: `reprise explain` lists them"
+    )))
+}
+
 impl CompilerArgs {
     pub fn message_format(&self) -> MessageFormat {
         self.message_format
@@ -82,24 +101,25 @@ impl CompilerArgs {
 
     pub fn options(&self) -> Result<Options, Failure> {
         let defines = self.define.iter().map(|text| parse_define(text));
-        let denied = |denied: &Denied| match denied {
+        let denied = self.warnings.iter().filter_map(|denied| match denied {
             Denied::All => None,
-            Denied::One(name) => Some(name.clone()),
-        };
+            Denied::One(name) => Some(known_warning("-Werror", name)),
+        });
         let disabled = self
             .disabled_warnings
             .iter()
-            .filter(|name| !name.is_empty());
+            .filter(|name| !name.is_empty())
+            .map(|name| known_warning("--Wdisable", name));
         Ok(Options {
             include_dirs: self.include.iter().map(|dir| lossy(dir)).collect(),
             defines: defines.collect::<Result<_, _>>()?,
             undefines: self.undefine.clone(),
-            warnings_as_errors: self.warnings.iter().any(|flag| denied(flag).is_none()),
-            denied_warnings: self.warnings.iter().filter_map(denied).collect(),
+            warnings_as_errors: self.warnings.iter().any(|flag| matches!(flag, Denied::All)),
+            denied_warnings: denied.collect::<Result<_, _>>()?,
             all_warnings_disabled: self.disabled_warnings.iter().any(String::is_empty),
-            disabled_warnings: disabled.cloned().collect(),
+            disabled_warnings: disabled.collect::<Result<_, _>>()?,
             emit_externs: self.emit_externs,
-            optimise: self.optimise > 0,
+            optimise: self.optimise,
         })
     }
 }
@@ -131,57 +151,29 @@ impl SourceProvider for Files {
     }
 
     fn unusable(&self, path: &str) -> Option<String> {
-        match read_text(Path::new(path)) {
+        match files::read_text(Path::new(path)) {
             Err(Unreadable::Missing) | Ok(_) => None,
+            Err(folder @ Unreadable::Directory) => {
+                Some(format!("{folder}, expected {}", files::P4_SOURCE))
+            }
             Err(other) => Some(other.to_string()),
         }
     }
 }
 
-/// Why a file is no source text.
-enum Unreadable {
-    Missing,
-    Directory,
-    /// The line of the first byte that is no UTF-8, from 1.
-    NotText(usize),
-    Other(io::Error),
-}
-
-impl std::fmt::Display for Unreadable {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Unreadable::Missing => write!(f, "there is no such file"),
-            Unreadable::Directory => write!(f, "it is a folder, expected a P4 source file"),
-            Unreadable::NotText(line) => write!(
-                f,
-                "line {line} is not UTF-8: P4 source is text; `iconv -t UTF-8` converts it"
-            ),
-            Unreadable::Other(error) => write!(f, "{error}"),
-        }
-    }
-}
-
-fn read_text(path: &Path) -> Result<String, Unreadable> {
-    let bytes = if path == Path::new("-") {
-        let mut bytes = Vec::new();
-        io::stdin().read_to_end(&mut bytes).map(|_| bytes)
-    } else {
-        fs::read(path)
-    };
-    let bytes = bytes.map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => Unreadable::Missing,
-        io::ErrorKind::IsADirectory => Unreadable::Directory,
-        _ => Unreadable::Other(error),
-    })?;
-    String::from_utf8(bytes).map_err(|error| {
-        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        Unreadable::NotText(valid.iter().filter(|byte| **byte == b'\n').count() + 1)
-    })
-}
-
 /// The text of a program; `-` is standard input.
 pub fn read_source(path: &Path) -> Result<String, Failure> {
-    read_text(path).map_err(|why| Failure::in_file(path, &why))
+    if path
+        .extension()
+        .is_some_and(|extension| extension == "json")
+        && path.is_file()
+    {
+        return Err(Failure::in_file(
+            path,
+            &"is compiled already, expected P4 source; `reprise stf` and `reprise pipeline set` take JSON",
+        ));
+    }
+    files::text(path, files::P4_SOURCE)
 }
 
 /// The name under which messages speak of a program.
@@ -227,7 +219,8 @@ pub fn compile_with(
 pub fn show(diagnostics: &[Diagnostic], format: MessageFormat) {
     for diagnostic in diagnostics {
         match format {
-            MessageFormat::Human => eprint!("{}", diagnostic.render()),
+            // A line apart, as a person reads them.
+            MessageFormat::Human => eprintln!("{}", diagnostic.render()),
             MessageFormat::Json => eprintln!("{}", diagnostic.json_line()),
         }
     }
@@ -239,23 +232,6 @@ pub fn refused(path: &Path, diagnostics: &[Diagnostic]) -> Failure {
     let n = diagnostics.iter().filter(is_error).count();
     let errors = if n == 1 { "error" } else { "errors" };
     Failure::new(format!("{}: not compiled, {n} {errors}", source_name(path)))
-}
-
-/// Writes one output file.
-pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    fs::write(path, bytes).map_err(|error| {
-        let folder = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-        match folder {
-            Some(folder) if !folder.exists() => Failure::in_file(
-                path,
-                &format!("there is no folder {}: make it first", folder.display()),
-            ),
-            _ if path.is_dir() => {
-                Failure::in_file(path, &"is a folder, expected the name of a file to write")
-            }
-            _ => Failure::in_file(path, &error),
-        }
-    })
 }
 
 /// BMv2 JSON as people and switches read it.

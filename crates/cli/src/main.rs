@@ -6,6 +6,7 @@ mod compat;
 mod compiler;
 mod conformance;
 mod failure;
+mod files;
 mod output;
 mod session;
 

@@ -459,7 +459,7 @@ fn a_file_with_a_mistake_is_refused_with_file_line_and_key() {
     assert!(
         bench
             .fails("apply d.yaml")
-            .starts_with("d.yaml: No such file")
+            .starts_with("d.yaml: there is no such file")
     );
     assert_eq!(bench.server.switch().log.len(), 0);
 }

@@ -346,7 +346,8 @@ reprise: test.stf: 2 expectations failed
     assert_eq!(code, Some(1));
     assert_eq!(
         error,
-        "reprise: test.stf: line 1: unknown command \"fly\"\n"
+        "test.stf:1: unknown command \"fly\": docs/conformance.md lists the commands\n  fly 1\n\
+         reprise: test.stf: not run, 1 line is no command\n"
     );
     let (code, _, error) = stf(folder.path(), test, &[]);
     assert_eq!(code, Some(1));

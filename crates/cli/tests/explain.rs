@@ -35,3 +35,44 @@ fn without_a_code_all_are_listed_and_an_unknown_one_is_refused() {
     let error = text(&output.stderr);
     assert!(error.contains("E9999 is not a code"), "{error}");
 }
+
+#[test]
+fn what_the_examples_do_not_declare_is_told() {
+    let out = text(&explain(&["E0401"]).stdout);
+    assert!(out.contains("meta.x         bit<32>\n"), "{out}");
+    assert!(out.contains("meta.y         bit<16>\n"), "{out}");
+    assert!(!out.contains("meta.flag"), "{out}");
+    let out = text(&explain(&["E0101"]).stdout);
+    assert!(!out.contains("Around the examples"), "{out}");
+}
+
+#[test]
+fn a_code_is_found_as_it_is_pasted_and_a_name_leads_to_its_codes() {
+    for code in ["E0301", "e0301", "301", "0301", "error[E0301]:"] {
+        let out = text(&explain(&[code]).stdout);
+        assert!(out.starts_with("E0301: "), "{code}: {out}");
+    }
+    let output = explain(&["shadow"]);
+    assert_eq!(
+        text(&output.stderr),
+        "reprise: shadow is the name of W0811: `reprise explain W0811`\n"
+    );
+    let list = text(&explain(&[]).stdout);
+    assert!(
+        list.contains("W0811  a name hides another (shadow)\n"),
+        "{list}"
+    );
+}
+
+#[test]
+fn the_list_is_json_where_json_is_asked_for() {
+    let list = text(&explain(&["--json"]).stdout);
+    assert!(list.lines().count() > 90, "{list}");
+    for line in list.lines() {
+        let found: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        assert!(
+            found["code"].is_string() && found["title"].is_string(),
+            "{line}"
+        );
+    }
+}

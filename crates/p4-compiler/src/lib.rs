@@ -22,6 +22,7 @@ mod lower;
 pub mod optimise;
 mod preprocess;
 mod source;
+mod spelling;
 mod syntax;
 mod types;
 
@@ -30,8 +31,10 @@ pub use bmv2_json;
 pub use diagnostic::{Diagnostic, Note, Place, Severity, Suggestion};
 pub use explain::explain;
 pub use format::format;
+pub use lint::control::{is_warning, name_of as warning_name};
 /// What a program offers to a controller.
 pub use p4runtime_proto::p4::config::v1::P4Info;
+pub use spelling::nearest;
 
 /// Gives the text of an included file.
 pub trait SourceProvider {

@@ -74,6 +74,19 @@ pub enum Command {
     /// `meter_write NAME INDEX RATE BURST PEAK_RATE PEAK_BURST`: a meter's rates a second; without
     /// numbers after the index the cell is green again.
     MeterWrite(String, u64, Option<[u64; 4]>),
+    /// `meter_set_rates NAME INDEX RATE:BURST RATE:BURST`: the committed and the peak rate, in
+    /// units a microsecond; here as `[RATE, BURST, PEAK_RATE, PEAK_BURST]` a second. In place of the
+    /// index the ID of an entry, for its direct meter.
+    MeterSetRates(String, String, [u64; 4]),
+    /// `meter_array_set_rates NAME RATE:BURST RATE:BURST`: the same for every cell.
+    MeterArraySetRates(String, [u64; 4]),
+    /// `meter_get_rates NAME INDEX`: the cell is there, or the entry of this ID with its meter.
+    MeterGetRates(String, String),
+    /// `expect_digest NAME [VALUE ...]`: the next digest that the program gave; the values are those
+    /// of its members.
+    ExpectDigest(String, Option<Vec<Vec<u8>>>),
+    /// `no_digest`: no digest was given that no line before this one expects.
+    NoDigest,
     /// `value_set_add NAME MATCH ...`: a member of a parser value set, a match a part of its key.
     ValueSetAdd(String, Vec<Match>),
     /// `member_add TABLE MEMBER ACTION(PARAM:VALUE, ...)`: a member of the table's action profile.
@@ -119,6 +132,19 @@ pub enum Match {
     Mask(Vec<u8>, Vec<u8>),
     /// `LOW..HIGH`: a closed interval.
     Range(Vec<u8>, Vec<u8>),
+}
+
+/// As a test writes it.
+impl std::fmt::Display for Match {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let hex = |bytes: &[u8]| format!("0x{}", crate::difference::hex(bytes));
+        match self {
+            Self::Value(value) => f.write_str(&hex(value)),
+            Self::Prefix(value, bits) => write!(f, "{}/{bits}", hex(value)),
+            Self::Mask(value, mask) => write!(f, "{}&&&{}", hex(value), hex(mask)),
+            Self::Range(low, high) => write!(f, "{}..{}", hex(low), hex(high)),
+        }
+    }
 }
 
 /// Which of a counter's two numbers.

@@ -25,8 +25,9 @@ pub(crate) fn match_field(field: &KeyField, given: Option<&Match>) -> Result<Mat
     });
     let wrong = || {
         format!(
-            "key field \"{}\" of kind {:?}: found {given:?}",
-            field.name, field.kind
+            "key field \"{}\" is {}, found {given}",
+            field.name,
+            accepted(field.kind)
         )
     };
     let is_any = |mask: &[u8]| mask.iter().all(|byte| *byte == 0);
@@ -63,6 +64,17 @@ pub(crate) fn match_field(field: &KeyField, given: Option<&Match>) -> Result<Mat
         (MatchKind::Optional, Match::Mask(_, mask)) if is_any(&mask) => MatchField::Optional(None),
         _ => return Err(wrong()),
     })
+}
+
+/// A match kind and how its values are written.
+fn accepted(kind: MatchKind) -> &'static str {
+    match kind {
+        MatchKind::Exact => "exact: expected VALUE",
+        MatchKind::Lpm => "lpm: expected VALUE/BITS or a mask of leading bits",
+        MatchKind::Ternary => "ternary: expected VALUE, VALUE/BITS or VALUE&&&MASK",
+        MatchKind::Range => "range: expected VALUE or LOW..HIGH",
+        MatchKind::Optional => "optional: expected VALUE, or the field left out",
+    }
 }
 
 /// Bits of a number, the highest first, as many as the field has.

@@ -1,7 +1,7 @@
 //! STF, the "simple test format" of p4c's corpus: a program's tables, frames in, frames expected.
 //!
-//! One command a line, `#` begins a comment. What p4c's driver for simple_switch understands, but
-//! for its `meter_` commands, is understood here; [`Command`] lists it with what is ours beyond it.
+//! One command a line, `#` begins a comment. What p4c's driver for simple_switch understands is
+//! understood here; [`Command`] lists it with what is ours beyond it.
 //! docs/conformance.md is the reader's version.
 //!
 //! ```text
@@ -28,6 +28,6 @@ mod run;
 pub use command::{Command, Comparison, Counted, Expected, Match, Named};
 pub use difference::Difference;
 pub use frames::Failure;
-pub use parse::{ParseError, parse};
+pub use parse::{ParseError, ParseErrors, parse};
 pub use program::{ProgramError, load, program_beside};
 pub use run::{Outcome, run};

@@ -3,6 +3,9 @@
 
 use dataplane::KeyField;
 
+/// Names that a message lists: a line, not a screen.
+const NAMES_SHOWN_MAX: usize = 10;
+
 /// What is not found, or not the only one.
 pub(crate) type Found<T> = Result<T, String>;
 
@@ -32,13 +35,31 @@ pub(crate) fn find<'n, T: Copy>(
             }
         }
     }
+    let near = p4_compiler::nearest(wanted, names.iter().map(|(_, name)| *name)).or_else(|| {
+        // Of a name in dots its last part is what is mostly written.
+        let lasts = names
+            .iter()
+            .filter_map(|(_, name)| Some(name.rsplit_once('.')?.1));
+        p4_compiler::nearest(wanted, lasts)
+    });
+    if let Some(near) = near {
+        return Err(format!("no {kind} \"{wanted}\", did you mean \"{near}\"?"));
+    }
     let known: Vec<String> = names
         .iter()
+        .take(NAMES_SHOWN_MAX)
         .map(|(_, name)| format!("\"{name}\""))
         .collect();
+    let more = match names.len().saturating_sub(NAMES_SHOWN_MAX) {
+        0 => String::new(),
+        n => format!(" and {n} more"),
+    };
     Err(match known.is_empty() {
         true => format!("no {kind} \"{wanted}\", there is none at all"),
-        false => format!("no {kind} \"{wanted}\", there is {}", known.join(", ")),
+        false => format!(
+            "no {kind} \"{wanted}\", there is {}{more}",
+            known.join(", ")
+        ),
     })
 }
 
@@ -103,6 +124,12 @@ mod tests {
             wanted("v")
                 .unwrap_err()
                 .contains("no table \"v\", there is")
+        );
+        let long = ["c.forward", "c.deliver"];
+        let wanted = |name| find("table", name, long.into_iter().enumerate());
+        assert_eq!(
+            wanted("forwrad").unwrap_err(),
+            "no table \"forwrad\", did you mean \"forward\"?"
         );
     }
 

@@ -23,7 +23,13 @@ fn base(text: &str) -> (&str, u32) {
 /// Big endian, without leading zeros, at least one byte.
 pub(crate) fn number(text: &str) -> Parsed<Vec<u8>> {
     let (digits, base) = base(text);
-    let wrong = || format!("expected a number, found \"{text}\"");
+    let wrong = || match text.parse::<std::net::Ipv4Addr>() {
+        Ok(address) => format!(
+            "expected a number, found the address {text}: write {:#010x}",
+            address.to_bits()
+        ),
+        Err(_) => format!("expected a number, found \"{text}\""),
+    };
     if digits.is_empty() {
         return Err(wrong());
     }
@@ -49,7 +55,13 @@ pub(crate) fn number(text: &str) -> Parsed<Vec<u8>> {
 /// A small number.
 pub(crate) fn int<T: TryFrom<u64>>(text: &str) -> Parsed<T> {
     let bytes = number(text)?;
-    let too_large = || format!("{text} is too large here");
+    let bits_max = 8 * size_of::<T>().min(8);
+    let too_large = || {
+        format!(
+            "expected at most {}, found {text}",
+            u64::MAX >> (64 - bits_max)
+        )
+    };
     if bytes.len() > 8 {
         return Err(too_large());
     }
@@ -81,11 +93,34 @@ pub(crate) fn masked(text: &str) -> Parsed<Match> {
     Ok(Match::Mask(value, number(&format!("{prefix}{mask}"))?))
 }
 
+/// `0.000001`, in millionths: a rate in units a microsecond, as units a second.
+pub(crate) fn millionths(text: &str) -> Parsed<u64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let is_number = |digits: &str| digits.bytes().all(|digit| digit.is_ascii_digit());
+    if whole.is_empty() || !is_number(whole) || !is_number(fraction) {
+        return Err(format!("expected a rate such as 0.5, found \"{text}\""));
+    }
+    let fraction = fraction.trim_end_matches('0');
+    if fraction.len() > 6 {
+        return Err(format!(
+            "expected at most 6 digits behind the point (a unit a second), found \"{text}\""
+        ));
+    }
+    let digits = format!("{whole}{fraction:0<6}");
+    digits
+        .parse()
+        .map_err(|_| format!("the rate {text} is too large"))
+}
+
 /// Bytes of a frame.
 pub(crate) fn hex_bytes(digits: &str) -> Parsed<Vec<u8>> {
-    if digits.len() % 2 == 1 || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+    if let Some(other) = digits.chars().find(|digit| !digit.is_ascii_hexdigit()) {
+        return Err(format!("expected hexadecimal digits, found '{other}'"));
+    }
+    if digits.len() % 2 == 1 {
         return Err(format!(
-            "expected pairs of hexadecimal digits, found \"{digits}\""
+            "expected pairs of hexadecimal digits, found {} digits",
+            digits.len()
         ));
     }
     let byte = |i: usize| u8::from_str_radix(&digits[i..i + 2], 16).map_err(|e| e.to_string());
@@ -130,6 +165,22 @@ mod tests {
         assert_eq!(int::<u8>("255").unwrap(), 255);
         assert!(int::<u8>("256").is_err());
         assert!(int::<u64>("0x1ffffffffffffffff").is_err());
+    }
+
+    #[test]
+    fn rates_are_read_without_rounding() {
+        assert_eq!(millionths("0.000005"), Ok(5));
+        assert_eq!(millionths("2"), Ok(2_000_000));
+        assert_eq!(millionths("1.50000000"), Ok(1_500_000));
+        for wrong in ["", ".5", "0.0000001", "1e3", "-1", "99999999999999999999"] {
+            assert!(millionths(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_told_how_it_is_written() {
+        let message = number("10.0.0.1").unwrap_err();
+        assert!(message.ends_with("write 0x0a000001"), "{message}");
     }
 
     #[test]

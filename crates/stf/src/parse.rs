@@ -5,8 +5,44 @@ use thiserror::Error;
 use crate::{
     command::{Command, Comparison, Counted, Match, Named},
     lex::{Token, tokens, without_comment},
-    number::{expected, hex_bytes, int, masked, number},
+    number::{expected, hex_bytes, int, masked, millionths, number},
 };
+
+/// Every command, for those who misspell one.
+const COMMANDS: [&str; 32] = [
+    "add",
+    "check_counter",
+    "counter_read",
+    "counter_write",
+    "expect",
+    "expect_digest",
+    "group_add",
+    "mc_group",
+    "mc_mgrp_create",
+    "mc_node_associate",
+    "mc_node_create",
+    "mc_node_update",
+    "member_add",
+    "meter_array_set_rates",
+    "meter_get_rates",
+    "meter_set_rates",
+    "meter_write",
+    "mirroring_add",
+    "mirroring_add_mc",
+    "mirroring_delete",
+    "mirroring_get",
+    "no_digest",
+    "no_packet",
+    "packet",
+    "register_check",
+    "register_read",
+    "register_reset",
+    "register_write",
+    "remove",
+    "setdefault",
+    "value_set_add",
+    "wait",
+];
 
 /// What `wait` waits unless it says otherwise.
 const WAIT_MS: u64 = 1_000;
@@ -21,26 +57,45 @@ pub struct ParseError {
     pub message: String,
 }
 
+/// Every line that is no command, at least one.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{}", summary(.0))]
+pub struct ParseErrors(pub Vec<ParseError>);
+
+/// The first, and how many more there are.
+fn summary(errors: &[ParseError]) -> String {
+    let first = errors.first().map(ToString::to_string).unwrap_or_default();
+    match errors.len() {
+        0 | 1 => first,
+        n => format!("{first} (and {} more)", n - 1),
+    }
+}
+
 type Parsed<T> = Result<T, String>;
 
 /// The commands of a test with their line numbers, from 1.
 ///
 /// # Errors
-/// The line, what was expected and what was found.
-pub fn parse(text: &str) -> Result<Vec<(usize, Command)>, ParseError> {
-    let mut commands = Vec::new();
-    for (index, line) in text.lines().enumerate() {
-        let line_number = index + 1;
+/// The lines, what was expected in each and what was found.
+pub fn parse(text: &str) -> Result<Vec<(usize, Command)>, ParseErrors> {
+    let (mut commands, mut errors) = (Vec::new(), Vec::new());
+    for (line_number, line) in (1..).zip(text.lines()) {
         let line = without_comment(line).trim();
-        if !line.is_empty() {
-            let command = command(line).map_err(|message| ParseError {
+        if line.is_empty() {
+            continue;
+        }
+        match command(line) {
+            Ok(command) => commands.push((line_number, command)),
+            Err(message) => errors.push(ParseError {
                 line: line_number,
                 message,
-            })?;
-            commands.push((line_number, command));
+            }),
         }
     }
-    Ok(commands)
+    match errors.is_empty() {
+        true => Ok(commands),
+        false => Err(ParseErrors(errors)),
+    }
 }
 
 /// What is left of a line.
@@ -58,7 +113,7 @@ impl Line {
     }
 
     fn int<T: TryFrom<u64>>(&mut self, what: &str) -> Parsed<T> {
-        int(&self.word(what)?)
+        int(&self.word(what)?).map_err(|error| format!("{what}: {error}"))
     }
 
     fn number(&mut self, what: &str) -> Parsed<Vec<u8>> {
@@ -129,6 +184,12 @@ fn command(line: &str) -> Parsed<Command> {
             Command::Expect(port, expected.transpose()?)
         }
         "no_packet" => Command::NoPacket,
+        "no_digest" => Command::NoDigest,
+        "expect_digest" => {
+            let name = line.word("a digest's name")?;
+            let values = line.rest(|line| line.number("a value"))?;
+            Command::ExpectDigest(name, (!values.is_empty()).then_some(values))
+        }
         "wait" if line.is_empty() => Command::Wait(WAIT_MS),
         "wait" => Command::Wait(line.int("milliseconds")?),
         "check_counter" => check_counter(&mut line)?,
@@ -185,6 +246,12 @@ fn externs(name: &str, line: &mut Line) -> Parsed<Option<Command>> {
             };
             Command::MeterWrite(meter, index, rates)
         }
+        "meter_set_rates" => {
+            let (meter, index) = (line.word("a meter")?, line.word("an index")?);
+            Command::MeterSetRates(meter, index, rates(line)?)
+        }
+        "meter_array_set_rates" => Command::MeterArraySetRates(line.word("a meter")?, rates(line)?),
+        "meter_get_rates" => Command::MeterGetRates(line.word("a meter")?, line.word("an index")?),
         "value_set_add" => Command::ValueSetAdd(line.word("a value set")?, line.rest(match_of)?),
         "member_add" => Command::MemberAdd {
             table: line.word("a table")?,
@@ -199,6 +266,27 @@ fn externs(name: &str, line: &mut Line) -> Parsed<Option<Command>> {
         ),
         _ => return Ok(None),
     }))
+}
+
+/// `RATE:BURST RATE:BURST`, the rates in units a microsecond.
+fn rates(line: &mut Line) -> Parsed<[u64; 4]> {
+    let mut numbers = [0; 4];
+    for pair in numbers.chunks_exact_mut(2) {
+        pair[0] = millionths(&line.word("RATE:BURST, the committed and then the peak one")?)?;
+        line.mark(":")?;
+        pair[1] = line.int("a burst")?;
+    }
+    Ok(numbers)
+}
+
+/// What is no command, and what was probably meant.
+fn unknown(name: &str) -> String {
+    let meant = p4_compiler::nearest(name, COMMANDS.into_iter());
+    let hint = meant.map_or_else(
+        || "docs/conformance.md lists the commands".to_owned(),
+        |meant| format!("did you mean \"{meant}\"?"),
+    );
+    format!("unknown command \"{name}\": {hint}")
 }
 
 /// Groups and sessions.
@@ -224,7 +312,7 @@ fn traffic(name: &str, line: &mut Line) -> Parsed<Command> {
         "mirroring_add_mc" => Command::MirrorGroup(session(line)?, group(line)?),
         "mirroring_delete" => Command::MirrorDelete(session(line)?),
         "mirroring_get" => Command::MirrorGet(session(line)?),
-        _ => return Err(format!("unknown command \"{name}\"")),
+        _ => return Err(unknown(name)),
     })
 }
 
@@ -414,6 +502,19 @@ mod tests {
         );
         assert!(parse("meter_write m 3 1 2").is_err());
         assert_eq!(
+            one("meter_set_rates c.m 2 0.000005:4 0.00002:5"),
+            Command::MeterSetRates("c.m".into(), "2".into(), [5, 4, 20, 5])
+        );
+        assert_eq!(
+            one("METER_ARRAY_SET_RATES c.m 1:4 2.5:5"),
+            Command::MeterArraySetRates("c.m".into(), [1_000_000, 4, 2_500_000, 5])
+        );
+        assert!(parse("meter_set_rates m 2 0.5:4").is_err());
+        assert_eq!(
+            one("expect_digest seen_t 0x1 2"),
+            Command::ExpectDigest("seen_t".into(), Some(vec![vec![1], vec![2]]))
+        );
+        assert_eq!(
             one("value_set_add v 0x10&&&0xf0 5"),
             Command::ValueSetAdd(
                 "v".into(),
@@ -435,7 +536,15 @@ mod tests {
         let message = |text: &str| parse(text).unwrap_err().to_string();
         assert_eq!(
             message("packet 1 00\n\nfly 1"),
-            "line 3: unknown command \"fly\""
+            "line 3: unknown command \"fly\": docs/conformance.md lists the commands"
+        );
+        assert_eq!(
+            message("exepct 1 00\npacket 70000 00"),
+            "line 1: unknown command \"exepct\": did you mean \"expect\"? (and 1 more)"
+        );
+        assert_eq!(
+            message("packet 70000 00"),
+            "line 1: a port: expected at most 65535, found 70000"
         );
         assert!(message("packet 1 0").contains("pairs of hexadecimal digits"));
         assert_eq!(

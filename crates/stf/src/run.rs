@@ -2,15 +2,16 @@
 
 mod externs;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use dataplane::{
-    ActionCall, CloneSession, CounterId, CounterValue, MatchField, MulticastGroup, Nanos, PortId,
-    Program, RegisterId, Replica, Switch, SwitchConfig, TableEntry, TableId, TraceSink,
+    ActionCall, CloneSession, CounterId, CounterValue, Digest, MatchField, MulticastGroup, Nanos,
+    PortId, Program, RegisterId, Replica, Switch, SwitchConfig, TableEntry, TableId, TraceSink,
 };
 
 use crate::{
     command::{Command, Comparison, Counted, Match, Named},
+    difference::hex,
     frames::{Failure, Frames},
     key::match_field,
     names::{find, key_field},
@@ -38,6 +39,8 @@ pub struct Outcome {
     pub n_packets: usize,
     /// Frames that were expected.
     pub n_expected: usize,
+    /// The line of a command that could not be done: the test ended there.
+    pub stopped_at: Option<usize>,
 }
 
 struct Runner {
@@ -46,6 +49,7 @@ struct Runner {
     frames: Frames,
     nodes: Vec<McNode>,
     entries: HashMap<String, EntryOf>,
+    digests: VecDeque<Digest>,
 }
 
 /// Runs a test on a new switch. Every frame that leaves must be expected. A command that cannot
@@ -71,6 +75,7 @@ pub fn run(
         frames: Frames::default(),
         nodes: Vec::new(),
         entries: HashMap::new(),
+        digests: VecDeque::new(),
     };
     let count = |is_it: fn(&Command) -> bool| commands.iter().filter(|(_, c)| is_it(c)).count();
     let mut broken = None;
@@ -89,9 +94,13 @@ pub fn run(
             runner.frames.finish(|_| drops.clone())
         }
     };
+    let stopped_at = broken.as_ref().map(|failure| failure.line);
     failures.extend(broken);
+    // As in the test; what is wrong at its end, last.
+    failures.sort_by_key(|failure| failure.line.wrapping_sub(1));
     Outcome {
         failures,
+        stopped_at,
         n_packets: count(|command| matches!(command, Command::Packet(..))),
         n_expected: count(|command| matches!(command, Command::Expect(..))),
     }
@@ -141,6 +150,13 @@ impl Runner {
                 self.frames.expect(line, *port, expected.clone());
                 Ok(())
             }
+            Command::ExpectDigest(name, values) => {
+                self.expect_digest(line, name, values.as_deref())
+            }
+            Command::NoDigest => {
+                self.expect_no_digest(line);
+                Ok(())
+            }
             Command::NoPacket => {
                 self.frames.expect_none(line);
                 Ok(())
@@ -151,8 +167,13 @@ impl Runner {
                 self.collect(line);
                 Ok(())
             }
-            other => self.state(other),
+            other => self.state(line, other),
         }
+    }
+
+    /// Something is not as expected; the test goes on.
+    fn fail(&mut self, line: usize, message: String) {
+        self.frames.failures.push(Failure::new(line, message));
     }
 
     fn program(&self) -> Done<&Program> {
@@ -180,16 +201,19 @@ impl Runner {
         let info = program.action_info(action).ok_or("no such action")?;
         let is_param = |name: &str| info.params.iter().any(|param| param.name == name);
         if let Some((unknown, _)) = args.iter().find(|(name, _)| !is_param(name)) {
+            let names = info.params.iter().map(|param| ((), param.name.as_str()));
+            let message = find("parameter", unknown, names).err();
             return Err(format!(
-                "action \"{}\" has no parameter \"{unknown}\"",
-                info.name
+                "action \"{}\": {}",
+                info.name,
+                message.unwrap_or_else(|| format!("no parameter \"{unknown}\""))
             ));
         }
         let value = |param: &str| {
             let found = args.iter().find(|(name, _)| name == param);
             found
                 .map(|(_, value)| value.clone())
-                .ok_or_else(|| format!("no argument \"{param}\""))
+                .ok_or_else(|| format!("action \"{}\": no argument \"{param}\"", info.name))
         };
         let args: Done<Vec<_>> = info.params.iter().map(|param| value(&param.name)).collect();
         Ok(ActionCall {
@@ -252,6 +276,9 @@ impl Runner {
         while let Some(transmit) = self.switch.poll_transmit(self.now) {
             self.frames.left(line, transmit.port.0, transmit.frame);
         }
+        while let Some(digest) = self.switch.poll_digest() {
+            self.digests.push_back(digest);
+        }
         while let Some(frame) = self.switch.poll_packet_in() {
             let cpu_port = self.switch.config().cpu_port;
             let port = cpu_port.map_or(u16::MAX, |port| port.0);
@@ -260,17 +287,15 @@ impl Runner {
     }
 
     fn register(&self, name: &str) -> Done<RegisterId> {
-        let register = self.program()?.register(name);
-        register.ok_or_else(|| format!("no register \"{name}\""))
+        find("register", name, self.program()?.registers())
     }
 
     fn counter(&self, name: &str) -> Done<CounterId> {
-        let counter = self.program()?.counter(name);
-        counter.ok_or_else(|| format!("no counter \"{name}\""))
+        find("counter", name, self.program()?.counters())
     }
 
     /// Registers and counters.
-    fn state(&mut self, command: &Command) -> Done {
+    fn state(&mut self, line: usize, command: &Command) -> Done {
         match command {
             Command::RegisterWrite(name, index, value) => {
                 let register = self.register(name)?;
@@ -289,7 +314,11 @@ impl Runner {
                 let cell = self.switch.register_cell(self.register(name)?, *index);
                 cell.map(|_| ()).map_err(text)
             }
-            Command::RegisterCheck(name, index, value) => self.register_check(name, *index, value),
+            Command::RegisterCheck(name, index, value) => {
+                let wrong = self.register_check(name, *index, value)?;
+                wrong.into_iter().for_each(|wrong| self.fail(line, wrong));
+                Ok(())
+            }
             Command::CounterWrite(name, index, packets, bytes) => {
                 let counter = self.counter(name)?;
                 let (packets, bytes) = (*packets, *bytes);
@@ -309,7 +338,9 @@ impl Runner {
                 value,
             } => {
                 let found = self.counted(counter, index)?;
-                check_count(counter, index, (*counted, *comparison, *value), found)
+                let wrong = check_count(counter, index, (*counted, *comparison, *value), found);
+                wrong.into_iter().for_each(|wrong| self.fail(line, wrong));
+                Ok(())
             }
             other => match self.externs(other) {
                 Some(done) => done,
@@ -318,7 +349,8 @@ impl Runner {
         }
     }
 
-    fn register_check(&self, name: &str, index: u64, value: &[u8]) -> Done {
+    /// What is wrong with a cell.
+    fn register_check(&self, name: &str, index: u64, value: &[u8]) -> Done<Option<String>> {
         let cell = self.switch.register_cell(self.register(name)?, index);
         let found = cell.map_err(text)?;
         let zeros = value.iter().take_while(|byte| **byte == 0).count();
@@ -326,12 +358,10 @@ impl Runner {
             true => &[0][..],
             false => &value[zeros..],
         };
-        if found == wanted {
-            return Ok(());
-        }
-        Err(format!(
-            "register \"{name}\"[{index}]: expected {wanted:02x?}, found {found:02x?}"
-        ))
+        Ok((found != wanted).then(|| {
+            let (wanted, found) = (hex(wanted), hex(&found));
+            format!("register \"{name}\"[{index}]: expected 0x{wanted}, found 0x{found}")
+        }))
     }
 
     /// A counter's cell, or the direct counter of an entry with a name.
@@ -438,23 +468,22 @@ fn replica(port: u16, instance: u16) -> Replica {
     }
 }
 
+/// What is wrong with a count.
 fn check_count(
     counter: &str,
     index: &str,
     (counted, comparison, value): (Option<Counted>, Comparison, u64),
     found: CounterValue,
-) -> Done {
+) -> Option<String> {
     let counts = match counted {
         Some(Counted::Packets) => vec![("packets", found.packets)],
         Some(Counted::Bytes) => vec![("bytes", found.bytes)],
         None => vec![("packets", found.packets), ("bytes", found.bytes)],
     };
-    for (what, found) in counts {
-        if !comparison.holds(found, value) {
-            return Err(format!(
-                "counter \"{counter}\"({index}): expected {what} {comparison} {value}, found {found}"
-            ));
-        }
-    }
-    Ok(())
+    let (what, found) = counts
+        .into_iter()
+        .find(|(_, found)| !comparison.holds(*found, value))?;
+    Some(format!(
+        "counter \"{counter}\"({index}): expected {what} {comparison} {value}, found {found}"
+    ))
 }

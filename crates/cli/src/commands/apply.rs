@@ -17,6 +17,7 @@ use serde_json::json;
 use super::program;
 use crate::args::Global;
 use crate::failure::Failure;
+use crate::files;
 use crate::output;
 use crate::session::Session;
 
@@ -137,7 +138,7 @@ pub fn export(global: &Global, path: &Path, program: &Path, to: &Path) -> Result
 }
 
 fn read_file(path: &Path) -> Result<File, Failure> {
-    let text = fs::read_to_string(path).map_err(|error| Failure::in_file(path, &error))?;
+    let text = files::text(path, "a conference.yaml")?;
     File::parse(&text).map_err(|error| Failure::in_file(path, &error))
 }
 

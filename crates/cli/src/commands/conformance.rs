@@ -1,7 +1,6 @@
 //! `reprise conformance`: p4c's own samples through our compiler and switch.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::num::NonZero;
 use std::time::Duration;
 
@@ -10,12 +9,13 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::args::{Conformance, Global};
 use crate::conformance::{self, Known, Pool, Report, Sample};
 use crate::failure::Failure;
+use crate::files;
 use crate::output;
 
 pub fn run(global: &Global, args: &Conformance) -> Result<(), Failure> {
     let known = match &args.known {
         Some(path) => {
-            let text = fs::read_to_string(path).map_err(|error| Failure::in_file(path, &error))?;
+            let text = files::text(path, "a document with a table of known failures")?;
             Known::read(&text).map_err(|error| Failure::in_file(path, &error))?
         }
         None => Known::built_in().map_err(Failure::new)?,
@@ -28,7 +28,16 @@ pub fn run(global: &Global, args: &Conformance) -> Result<(), Failure> {
                 .as_ref()
                 .is_none_or(|part| sample.name.contains(part.as_str()))
     };
-    let samples: Vec<Sample> = checkout.samples.into_iter().filter(is_wanted).collect();
+    let mut samples: Vec<Sample> = checkout.samples.into_iter().filter(is_wanted).collect();
+    if samples.is_empty() {
+        return Err(Failure::new(format!(
+            "{}: no sample is left by --only and --filter",
+            args.p4c.display()
+        )));
+    }
+    for sample in &mut samples {
+        sample.optimise = args.optimise;
+    }
     let n_jobs = args
         .jobs
         .or_else(|| std::thread::available_parallelism().ok());

@@ -1,6 +1,7 @@
 //! `reprise explain`: what a code of the compiler means.
 
 use p4_compiler::explain::{explain, explanations};
+use p4_compiler::warning_name;
 
 use crate::args::Global;
 use crate::failure::Failure;
@@ -9,24 +10,62 @@ use crate::output;
 /// Prints one explanation, or the list of all codes.
 pub fn run(global: &Global, code: Option<&str>) -> Result<(), Failure> {
     let Some(code) = code else {
-        for found in explanations() {
-            output::text(format!("{}  {}", found.code, found.title));
-        }
+        list(global);
         return Ok(());
     };
-    let Some(found) = explain(code) else {
-        return Err(Failure::new(format!(
-            "{code} is not a code of the compiler: `reprise explain` lists them"
-        )));
+    // `301` and `error[E0301]:` are what is typed and pasted too.
+    let digits: String = code.chars().filter(char::is_ascii_digit).collect();
+    let meant = |letter: &str| explain(&format!("{letter}{digits:0>4}"));
+    let is_bare = code.len() == digits.len() || code.contains('[');
+    let by_digits = || {
+        let found = is_bare.then(|| meant("E").or_else(|| meant("W")));
+        found.flatten()
+    };
+    let Some(found) = explain(code).or_else(by_digits) else {
+        return Err(unknown(code));
     };
     if global.json {
         output::json(&serde_json::json!({
             "code": found.code,
             "title": found.title,
-            "text": found.text,
+            "name": warning_name(found.code),
+            "text": found.text.trim(),
         }));
     } else {
         output::text(found.render().trim_end());
     }
     Ok(())
+}
+
+/// All codes; warnings with the name by which `--Wdisable` knows them too.
+fn list(global: &Global) {
+    for found in explanations() {
+        let name = warning_name(found.code);
+        if global.json {
+            output::json(&serde_json::json!({
+                "code": found.code,
+                "title": found.title,
+                "name": name,
+            }));
+        } else {
+            let name = name.map_or_else(String::new, |name| format!(" ({name})"));
+            output::text(format!("{}  {}{name}", found.code, found.title));
+        }
+    }
+}
+
+/// What is no code, but perhaps the name of several.
+fn unknown(word: &str) -> Failure {
+    let codes: Vec<&str> = explanations()
+        .map(|found| found.code)
+        .filter(|code| warning_name(code) == Some(word.replace('_', "-").as_str()))
+        .collect();
+    Failure::new(match codes.is_empty() {
+        true => format!("{word} is not a code of the compiler: `reprise explain` lists them"),
+        false => format!(
+            "{word} is the name of {}: `reprise explain {}`",
+            codes.join(", "),
+            codes[0]
+        ),
+    })
 }

@@ -1,6 +1,5 @@
 //! `reprise fmt`: P4 source in one layout.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use p4_compiler::Options;
@@ -9,6 +8,7 @@ use serde_json::json;
 use crate::args::Global;
 use crate::compiler::{self, MessageFormat, lossy};
 use crate::failure::Failure;
+use crate::files;
 use crate::output;
 
 /// Formats files in place, standard input to standard output; with `check` writes nothing and
@@ -74,7 +74,7 @@ fn format(path: &Path, options: &Options, check: bool) -> Result<Option<usize>, 
         return Ok(None);
     }
     if !check {
-        fs::write(path, &formatted).map_err(|error| Failure::in_file(path, &error))?;
+        files::write(path, formatted.as_bytes())?;
     }
     let same = text
         .lines()

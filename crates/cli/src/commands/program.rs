@@ -1,6 +1,5 @@
 //! P4 programs: `reprise compile`, `reprise check`, and how every other command gets one.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use p4_compiler::{Diagnostic, Options, Severity};
@@ -11,6 +10,7 @@ use prost::Message;
 use crate::args::Global;
 use crate::compiler::{self, CompilerArgs, MessageFormat};
 use crate::failure::Failure;
+use crate::files;
 use crate::output;
 
 /// A compiled program.
@@ -23,7 +23,7 @@ pub struct Program {
 /// Compiles P4 source, or reads BMv2 JSON and the P4Info that belongs to it.
 pub fn load(path: &Path, p4info: Option<&Path>) -> Result<Program, Failure> {
     if path.extension().is_some_and(|ext| ext == "json") {
-        let json = read(path)?;
+        let json = files::bytes(path, "a compiled program (.json)")?;
         let p4info = match p4info {
             Some(p4info) => read_p4info(p4info)?,
             None => read_p4info(&p4info_beside(path)?)?,
@@ -50,21 +50,24 @@ pub fn compile(
     let Some(program) = compiled.program else {
         return Err(last_line(path, &compiled.diagnostics, args));
     };
-    fs::create_dir_all(output).map_err(|error| Failure::in_file(output, &error))?;
-    let stem = path
-        .file_stem()
-        .ok_or_else(|| Failure::in_file(path, &"not a file"))?;
-    let to = |suffix: &str| output.join(format!("{}.{suffix}", stem.to_string_lossy()));
+    files::make_folder(output)?;
+    let stem = if path == Path::new("-") {
+        "stdin".into()
+    } else {
+        let stem = path.file_stem().map(|stem| stem.to_string_lossy());
+        stem.ok_or_else(|| Failure::in_file(path, &"not a file"))?
+    };
+    let to = |suffix: &str| output.join(format!("{stem}.{suffix}"));
     let text = text_format::print_p4info(&program.p4info);
-    let files = [
+    let outputs = [
         (to("json"), compiler::json_bytes(&program.json)?),
         (to("p4info.txtpb"), text.into_bytes()),
         (to("p4info.bin"), program.p4info.encode_to_vec()),
     ];
-    for (to, bytes) in &files {
-        compiler::write_file(to, bytes)?;
+    for (to, bytes) in &outputs {
+        files::write(to, bytes)?;
     }
-    let names: Vec<String> = files
+    let names: Vec<String> = outputs
         .iter()
         .map(|(to, _)| to.display().to_string())
         .collect();
@@ -159,10 +162,6 @@ fn last_line(path: &Path, diagnostics: &[Diagnostic], args: &CompilerArgs) -> Fa
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    fs::read(path).map_err(|error| Failure::in_file(path, &error))
-}
-
 fn p4info_beside(json: &Path) -> Result<PathBuf, Failure> {
     let candidates = ["p4info.txtpb", "p4info.bin"].map(|suffix| json.with_extension(suffix));
     let found = candidates.iter().find(|path| path.exists()).cloned();
@@ -176,7 +175,7 @@ fn p4info_beside(json: &Path) -> Result<PathBuf, Failure> {
 }
 
 fn read_p4info(path: &Path) -> Result<P4Info, Failure> {
-    let bytes = read(path)?;
+    let bytes = files::bytes(path, "P4Info")?;
     if path
         .extension()
         .is_some_and(|ext| ext == "bin" || ext == "binpb" || ext == "pb")

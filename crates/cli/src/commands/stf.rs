@@ -1,15 +1,14 @@
 //! `reprise stf`: a packet test on the switch, in this process.
 
-use std::fs;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use dataplane::{TraceEvent, TraceRenderer, TraceSink};
-use stf::ProgramError;
+use dataplane::{Program, TraceEvent, TraceRenderer, TraceSink};
 
 use crate::args::Global;
 use crate::compiler::{self, CompilerArgs};
 use crate::failure::Failure;
+use crate::files;
 use crate::output;
 
 pub fn run(
@@ -18,16 +17,17 @@ pub fn run(
     args: &CompilerArgs,
     trace: bool,
 ) -> Result<(), Failure> {
-    let text = fs::read_to_string(test).map_err(|error| Failure::in_file(test, &error))?;
-    let commands = stf::parse(&text).map_err(|error| Failure::in_file(test, &error))?;
-    let program = match stf::load(program_path, &args.options()?) {
-        Ok(program) => program,
-        Err(ProgramError::Compile { path, diagnostics }) => {
-            compiler::show(&diagnostics, args.message_format());
-            return Err(compiler::refused(&path, &diagnostics));
-        }
-        Err(error) => return Err(error.into()),
-    };
+    in_order(program_path, test)?;
+    let text = files::text(test, files::PACKET_TEST)?;
+    let commands = stf::parse(&text).map_err(|errors| {
+        show_mistakes(test, &text, &errors.0);
+        let lines = match errors.0.len() {
+            1 => "1 line is no command".to_owned(),
+            n => format!("{n} lines are no commands"),
+        };
+        Failure::in_file(test, &format!("not run, {lines}"))
+    })?;
+    let program = load(program_path, args)?;
     let story = Story::default();
     let sink = trace.then(|| Box::new(story.clone()) as Box<dyn TraceSink>);
     let outcome = stf::run(program, &commands, sink);
@@ -45,12 +45,8 @@ pub fn run(
         eprint!("{}", story.text());
         show_failures(test, &text, &outcome.failures);
     }
-    match outcome.failures.len() {
-        0 => {}
-        1 => return Err(Failure::in_file(test, &"1 expectation failed")),
-        n => {
-            return Err(Failure::in_file(test, &format!("{n} expectations failed")));
-        }
+    if let Some(failure) = verdict(&outcome) {
+        return Err(Failure::in_file(test, &failure));
     }
     if !global.json {
         output::text(format!(
@@ -63,18 +59,84 @@ pub fn run(
     Ok(())
 }
 
+/// The program comes first; files that are named the other way around are not read.
+fn in_order(program: &Path, test: &Path) -> Result<(), Failure> {
+    let is =
+        |path: &Path, extension: &str| path.extension().is_some_and(|found| found == extension);
+    if is(program, "stf") && !is(test, "stf") {
+        return Err(Failure::in_file(
+            program,
+            &format!(
+                "the program comes first: `reprise stf {} {}`",
+                test.display(),
+                program.display()
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// Compiles P4 source, or reads BMv2 JSON. Warnings are not what a test is run for.
+fn load(path: &Path, args: &CompilerArgs) -> Result<Program, Failure> {
+    let json = if path.extension().is_some_and(|found| found == "json") {
+        files::text(path, "BMv2 JSON or a P4 program")?
+    } else {
+        let compiled = compiler::compile(path, &args.options()?)?;
+        let Some(program) = compiled.program else {
+            compiler::show(&compiled.diagnostics, args.message_format());
+            return Err(compiler::refused(path, &compiled.diagnostics));
+        };
+        serde_json::to_string(&program.json)?
+    };
+    Program::from_json_str(&json).map_err(|error| Failure::in_file(path, &error))
+}
+
+/// What is said at the end of a test that failed.
+fn verdict(outcome: &stf::Outcome) -> Option<String> {
+    let n = outcome.failures.len();
+    let (n_failed, stopped) = match outcome.stopped_at {
+        Some(line) => (
+            n.saturating_sub(1),
+            format!("line {line} cannot be done, the test ends there"),
+        ),
+        None => (n, String::new()),
+    };
+    let failed = match n_failed {
+        0 => String::new(),
+        1 => "1 expectation failed".to_owned(),
+        n => format!("{n} expectations failed"),
+    };
+    match (failed.is_empty(), stopped.is_empty()) {
+        (true, true) => None,
+        (true, false) => Some(stopped),
+        (false, true) => Some(failed),
+        (false, false) => Some(format!("{failed}; {stopped}")),
+    }
+}
+
+/// Each line that is no command, and why.
+fn show_mistakes(test: &Path, text: &str, errors: &[stf::ParseError]) {
+    for error in errors {
+        show_line(test, text, error.line, &error.message);
+    }
+}
+
+/// A line of the test (0: its end) and what is wrong with it.
+fn show_line(test: &Path, text: &str, line: usize, message: &str) {
+    let test = test.display();
+    match line.checked_sub(1).and_then(|at| text.lines().nth(at)) {
+        Some(source) => {
+            eprintln!("{test}:{line}: {message}");
+            eprintln!("  {}", source.trim());
+        }
+        None => eprintln!("{test}: at the end: {message}"),
+    }
+}
+
 /// Each failure with the line that it is of and the bytes that differ.
 fn show_failures(test: &Path, text: &str, failures: &[stf::Failure]) {
-    let test = test.display();
     for failure in failures {
-        let line = failure.line.checked_sub(1);
-        match line.and_then(|line| text.lines().nth(line)) {
-            Some(line) => {
-                eprintln!("{test}:{}: {}", failure.line, failure.message);
-                eprintln!("  {}", line.trim());
-            }
-            None => eprintln!("{test}: at the end: {}", failure.message),
-        }
+        show_line(test, text, failure.line, &failure.message);
         if let Some(difference) = &failure.difference {
             eprint!("{difference}");
         }

@@ -16,6 +16,7 @@ use p4_compiler::{Diagnostic, Options, Severity};
 
 use crate::compiler::{self, MessageFormat, Program};
 use crate::failure::Failure;
+use crate::files;
 use crate::output;
 use dependencies::Recorder;
 use request::Request;
@@ -104,7 +105,13 @@ fn back_end(request: &Request) -> Result<(), Failure> {
 fn driver(request: &Request) -> Result<(), Failure> {
     let folder = request.output.clone().unwrap_or_else(|| ".".into());
     if !request.preprocess_only {
-        std::fs::create_dir_all(&folder).map_err(|error| Failure::in_file(&folder, &error))?;
+        if folder.is_file() {
+            return Err(Failure::in_file(
+                &folder,
+                &"is a file, -o of `p4c` names a folder (that of `p4c-bm2-ss` a file)",
+            ));
+        }
+        files::make_folder(&folder)?;
     }
     let stem = stem(&request.input)?;
     let to = |suffix: &str| folder.join(format!("{stem}.{suffix}"));
@@ -171,7 +178,7 @@ fn show(request: &Request, diagnostics: &[Diagnostic]) {
 }
 
 fn write(request: &Request, to: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    compiler::write_file(to, bytes)?;
+    files::write(to, bytes)?;
     if request.verbose {
         eprintln!("wrote {}", to.display());
     }

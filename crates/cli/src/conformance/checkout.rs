@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::cmake::{self, Argument, Variables};
 use super::{Check, Sample, golden};
 use crate::failure::Failure;
+use crate::files;
 
 /// Where the BMv2 back end lists its tests.
 const LISTS: &str = "backends/bmv2/CMakeLists.txt";
@@ -41,12 +42,15 @@ pub struct Checkout {
 /// Reads the lists and folders of a checkout.
 pub fn read(root: &Path) -> Result<Checkout, Failure> {
     let path = root.join(LISTS);
-    let text = fs::read_to_string(&path).map_err(|error| {
-        Failure::new(format!(
-            "{}: {error}; expected the root of a checkout of p4c",
-            path.display()
-        ))
-    })?;
+    if !path.is_file() {
+        return Err(Failure::in_file(
+            root,
+            &format!(
+                "expected the root of a checkout of p4c (p4lang/p4c), found no {LISTS} below it"
+            ),
+        ));
+    }
+    let text = files::text(&path, "p4c's lists of tests")?;
     let mut lists = Lists::new(root);
     cmake::evaluate(&text, |call, variables| lists.call(call, variables));
     if lists.accepted.is_empty() {
@@ -228,7 +232,7 @@ fn is_to_be_refused(program: &str) -> bool {
 }
 
 fn read_text(path: &Path) -> Result<String, Failure> {
-    let bytes = fs::read(path).map_err(|error| Failure::in_file(path, &error))?;
+    let bytes = files::bytes(path, "a sample")?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 

@@ -42,6 +42,8 @@ pub struct Sample {
     pub check: Check,
     /// Compiled with `--emit-externs`.
     pub emit_externs: bool,
+    /// Compiled with `-O 1`.
+    pub optimise: bool,
 }
 
 impl Sample {
@@ -52,6 +54,7 @@ impl Sample {
             path: root.join(below_root),
             check,
             emit_externs: false,
+            optimise: true,
         }
     }
 }

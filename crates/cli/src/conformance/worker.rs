@@ -39,7 +39,7 @@ fn message(panic: &(dyn std::any::Any + Send)) -> String {
 fn judge(sample: &Sample) -> Verdict {
     let options = Options {
         emit_externs: sample.emit_externs,
-        optimise: true,
+        optimise: sample.optimise,
         ..Options::default()
     };
     match &sample.check {

@@ -247,6 +247,20 @@ impl Program {
         position(&self.ir.counters, |counter| counter.name == name).map(CounterId)
     }
 
+    /// Every counter array and its name.
+    pub fn counters(&self) -> impl Iterator<Item = (CounterId, &str)> {
+        let names = self.ir.counters.iter().map(|counter| counter.name.as_str());
+        (0..).map(CounterId).zip(names)
+    }
+
+    /// Every register array and its name.
+    pub fn registers(&self) -> impl Iterator<Item = (RegisterId, &str)> {
+        let names = self.ir.registers.iter();
+        (0..)
+            .map(RegisterId)
+            .zip(names.map(|register| register.name.as_str()))
+    }
+
     /// The register array of a fully qualified name.
     pub fn register(&self, name: &str) -> Option<RegisterId> {
         position(&self.ir.registers, |register| register.name == name).map(RegisterId)

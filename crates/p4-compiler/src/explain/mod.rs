@@ -45,9 +45,60 @@ impl Explanation {
             out.push_str(line);
             out.push('\n');
         }
-        out
+        out + &self.surroundings()
+    }
+
+    /// What the names in the examples are that the examples do not declare.
+    fn surroundings(&self) -> String {
+        let is_used = |(name, _): &&(&str, &str)| {
+            // `hdr.word` is no part of `hdr.words`; whoever shows one of them shows their type.
+            let ends = |rest: &str| !rest.starts_with('s');
+            let is_in = |line: &str| line.split(name).skip(1).any(ends);
+            match *name {
+                "word_t" => self.examples().any(|line| line.contains("word")),
+                _ => self.examples().any(is_in),
+            }
+        };
+        let used: Vec<String> = SURROUNDINGS
+            .iter()
+            .filter(is_used)
+            .map(|(name, what)| format!("    {name:<14} {what}\n"))
+            .collect();
+        match used.is_empty() {
+            true => String::new(),
+            false => format!("\nAround the examples:\n\n{}", used.concat()),
+        }
+    }
+
+    /// The lines of the examples that are parts of a program.
+    fn examples(&self) -> impl Iterator<Item = &str> {
+        let mut is_part = false;
+        self.text.lines().filter(move |line| {
+            if line.starts_with("```") {
+                is_part = !is_part && line.starts_with("```p4") && !line.contains("program");
+                return false;
+            }
+            is_part
+        })
     }
 }
+
+/// What `testdata/compiler/prelude.p4` declares around an example.
+const SURROUNDINGS: &[(&str, &str)] = &[
+    ("meta.x", "bit<32>"),
+    ("meta.y", "bit<16>"),
+    ("meta.flag", "bool"),
+    ("hdr.word", "a word_t"),
+    ("hdr.words", "a word_t[3]"),
+    (
+        "word_t",
+        "a header of a: bit<32>, b: bit<16>, c: bit<8>, d: int<8>",
+    ),
+    (
+        "hdr.ethernet",
+        "a header of dst_addr: bit<48>, src_addr: bit<48>, ether_type: bit<16>",
+    ),
+];
 
 /// The explanation of a code, written in any case, where there is one.
 pub fn explain(code: &str) -> Option<Explanation> {

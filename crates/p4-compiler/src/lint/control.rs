@@ -33,6 +33,20 @@ pub fn apply(options: &Options, tokens: &[Token], sink: &mut Sink) {
     });
 }
 
+/// Whether any warning has this code or name.
+pub fn is_warning(name: &str) -> bool {
+    crate::explain::explanations()
+        .any(|found| found.code.starts_with('W') && is_called(found.code, name))
+}
+
+/// p4c's name of a warning.
+pub fn name_of(code: &str) -> Option<&'static str> {
+    NAMES
+        .iter()
+        .find(|(known, _)| *known == code)
+        .map(|(_, name)| *name)
+}
+
 /// Whether a warning is meant by a code or name.
 fn is_called(code: &str, name: &str) -> bool {
     code.eq_ignore_ascii_case(name)

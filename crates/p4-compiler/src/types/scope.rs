@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use crate::ir::{ActionId, Expr, InstanceId, TableId, VarId};
 use crate::source::Span;
+pub use crate::spelling::nearest;
 use crate::syntax::ast;
 use crate::types::Type;
 
@@ -208,44 +209,4 @@ impl Scopes {
         let names = self.stack.iter().flat_map(HashMap::keys);
         nearest(name, names.map(|name| &**name))
     }
-}
-
-/// The candidate that differs least, where it is near enough to be meant.
-pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<String> {
-    let bound = match name.len() {
-        0..=2 => 0,
-        3..=5 => 1,
-        len => len / 3,
-    };
-    let near = candidates
-        .filter(|candidate| *candidate != name)
-        .map(|candidate| {
-            if candidate.eq_ignore_ascii_case(name) {
-                (0, candidate)
-            } else {
-                (distance(name.as_bytes(), candidate.as_bytes()), candidate)
-            }
-        })
-        .filter(|(far, _)| *far <= bound);
-    near.min().map(|(_, candidate)| candidate.to_owned())
-}
-
-/// How many letters are changed, added, left out, or swapped with the next one.
-fn distance(left: &[u8], right: &[u8]) -> usize {
-    let mut before: Vec<usize> = Vec::new();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (i, a) in left.iter().enumerate() {
-        let mut next = vec![i + 1];
-        for (j, b) in right.iter().enumerate() {
-            let mut best = (row[j] + usize::from(a != b))
-                .min(row[j + 1] + 1)
-                .min(next[j] + 1);
-            if i > 0 && j > 0 && *a == right[j - 1] && left[i - 1] == *b {
-                best = best.min(before[j - 1] + 1);
-            }
-            next.push(best);
-        }
-        before = std::mem::replace(&mut row, next);
-    }
-    row[right.len()]
 }

@@ -1,18 +1,25 @@
-//! Meters, value sets, action profiles and selectors.
+//! Meters, digests, value sets, action profiles and selectors.
 
 use dataplane::{
-    ActionProfileId, MatchField, MeterConfig, ProfileGroup, ProfileMember, TableAction, TableId,
-    WeightedCall,
+    ActionProfileId, MatchField, MeterConfig, MeterId, ProfileGroup, ProfileMember, TableAction,
+    TableId, WeightedCall,
 };
 
 use super::{Done, Runner, text};
-use crate::command::{Command, Match, Named};
+use crate::{
+    command::{Command, Match, Named},
+    difference::hex,
+    names::find,
+};
 
 impl Runner {
     /// Runs what is said to these externs; none for other commands.
     pub(super) fn externs(&mut self, command: &Command) -> Option<Done> {
         Some(match command {
             Command::MeterWrite(name, index, rates) => self.meter_write(name, *index, *rates),
+            Command::MeterSetRates(name, index, rates) => self.meter_set_rates(name, index, *rates),
+            Command::MeterArraySetRates(name, rates) => self.meter_array_set_rates(name, *rates),
+            Command::MeterGetRates(name, index) => self.meter_get_rates(name, index),
             Command::ValueSetAdd(name, member) => self.value_set_add(name, member),
             Command::MemberAdd {
                 table,
@@ -25,22 +32,103 @@ impl Runner {
         })
     }
 
+    fn meter(&self, name: &str) -> Done<MeterId> {
+        find("meter", name, self.program()?.meters())
+    }
+
     fn meter_write(&mut self, name: &str, index: u64, rates: Option<[u64; 4]>) -> Done {
-        let meter = self.program()?.meter(name);
-        let meter = meter.ok_or_else(|| format!("no meter \"{name}\""))?;
-        let config = rates.map(|[rate, burst, peak_rate, peak_burst]| MeterConfig {
-            committed_rate: rate,
-            committed_burst: burst,
-            peak_rate,
-            peak_burst,
-        });
-        let set = self.switch.set_meter_cell(meter, index, config);
+        let meter = self.meter(name)?;
+        let set = self.switch.set_meter_cell(meter, index, rates.map(config));
         set.map_err(text)
     }
 
+    /// A cell of a meter array, or the direct meter of an entry with a name.
+    fn meter_set_rates(&mut self, name: &str, index: &str, rates: [u64; 4]) -> Done {
+        let Some((table, key, priority)) = self.entries.get(index) else {
+            let index = crate::number::int(index)?;
+            return self.meter_write(name, index, Some(rates));
+        };
+        self.is_direct_meter(name, *table)?;
+        let config = Some(config(rates));
+        let set = self.switch.set_direct_meter(*table, key, *priority, config);
+        set.map_err(text)
+    }
+
+    fn meter_array_set_rates(&mut self, name: &str, rates: [u64; 4]) -> Done {
+        let meter = self.meter(name)?;
+        for index in 0..self.switch.meter_size(meter) {
+            let set = self
+                .switch
+                .set_meter_cell(meter, index, Some(config(rates)));
+            set.map_err(text)?;
+        }
+        Ok(())
+    }
+
+    fn meter_get_rates(&mut self, name: &str, index: &str) -> Done {
+        let found = match self.entries.get(index) {
+            Some((table, key, priority)) => {
+                self.is_direct_meter(name, *table)?;
+                self.switch.direct_meter(*table, key, *priority)
+            }
+            None => {
+                let meter = self.meter(name)?;
+                self.switch.meter_cell(meter, crate::number::int(index)?)
+            }
+        };
+        found.map(|_| ()).map_err(text)
+    }
+
+    /// Whether a table's direct meter has this name.
+    fn is_direct_meter(&self, name: &str, table: TableId) -> Done {
+        let direct = self.program()?.direct_meter(table);
+        let names = direct.into_iter().map(|(name, _)| ((), name));
+        find("direct meter", name, names)
+    }
+
+    /// The next digest is the one that the test says.
+    pub(super) fn expect_digest(
+        &mut self,
+        line: usize,
+        name: &str,
+        values: Option<&[Vec<u8>]>,
+    ) -> Done {
+        let wanted = || shown(name, values);
+        let Some(found) = self.digests.pop_front() else {
+            let message = format!("expected the digest {}, found none", wanted());
+            self.fail(line, message);
+            return Ok(());
+        };
+        let stripped = |value: &[u8]| {
+            let zeros = value.iter().take_while(|byte| **byte == 0).count();
+            value[zeros..].to_vec()
+        };
+        let is_wanted = found.name == name
+            && values.is_none_or(|values| {
+                let wanted = values.iter().map(|value| stripped(value));
+                wanted.eq(found.members.iter().map(|value| stripped(value)))
+            });
+        if !is_wanted {
+            let message = format!(
+                "expected the digest {}, found {}",
+                wanted(),
+                shown(&found.name, Some(&found.members))
+            );
+            self.fail(line, message);
+        }
+        Ok(())
+    }
+
+    /// No digest is left.
+    pub(super) fn expect_no_digest(&mut self, line: usize) {
+        for found in std::mem::take(&mut self.digests) {
+            let found = shown(&found.name, Some(&found.members));
+            self.fail(line, format!("expected no digest, found {found}"));
+        }
+    }
+
     fn value_set_add(&mut self, name: &str, member: &[Match]) -> Done {
-        let set = self.program()?.value_set(name);
-        let set = set.ok_or_else(|| format!("no value set \"{name}\""))?;
+        let set = find("value set", name, self.program()?.value_sets())?;
         let fields: Done<Vec<MatchField>> = member.iter().map(value_set_field).collect();
         let mut members = self.switch.value_set(set);
         members.push(fields?);
@@ -96,6 +184,23 @@ impl Runner {
             }
         }
     }
+}
+
+/// Rates a second.
+fn config([rate, burst, peak_rate, peak_burst]: [u64; 4]) -> MeterConfig {
+    MeterConfig {
+        committed_rate: rate,
+        committed_burst: burst,
+        peak_rate,
+        peak_burst,
+    }
+}
+
+/// A digest as a test writes it.
+fn shown(name: &str, values: Option<&[Vec<u8>]>) -> String {
+    let values = values.unwrap_or_default();
+    let values = values.iter().map(|value| format!(" 0x{}", hex(value)));
+    format!("{name}{}", values.collect::<String>())
 }
 
 /// A part of a value set's key: a value, a prefix or a mask.

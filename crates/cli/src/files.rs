@@ -1,0 +1,135 @@
+//! Files as commands read and write them, and what is said where that cannot be done: what is
+//! there, what was expected, no number of the system's.
+
+use std::fmt;
+use std::fs;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+
+/// What a file holds, for the messages.
+pub const P4_SOURCE: &str = "a P4 source file";
+pub const PACKET_TEST: &str = "a packet test (.stf)";
+
+/// Why a file is not read.
+pub enum Unreadable {
+    Missing,
+    Directory,
+    /// The line of the first byte that is no UTF-8, from 1.
+    NotText(usize),
+    Other(io::Error),
+}
+
+impl Unreadable {
+    fn of(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound => Unreadable::Missing,
+            io::ErrorKind::IsADirectory => Unreadable::Directory,
+            _ => Unreadable::Other(error),
+        }
+    }
+
+    /// The failure of a command that needs the file. `what` was expected.
+    fn failure(&self, path: &Path, what: &str) -> Failure {
+        let next = match self {
+            Unreadable::Missing => match with_extension_left_out(path) {
+                Some(meant) => format!("; did you mean {}?", meant.display()),
+                None => format!(", expected {what}"),
+            },
+            Unreadable::Directory => format!(", expected {what}"),
+            Unreadable::NotText(_) | Unreadable::Other(_) => String::new(),
+        };
+        Failure::in_file(path, &format!("{self}{next}"))
+    }
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unreadable::Missing => f.write_str("there is no such file"),
+            Unreadable::Directory => f.write_str("it is a folder"),
+            Unreadable::NotText(line) => write!(
+                f,
+                "line {line} is not UTF-8, expected text; `iconv -t UTF-8` converts it"
+            ),
+            Unreadable::Other(error) => write!(f, "cannot be read: {}", why(error)),
+        }
+    }
+}
+
+/// `prog` where `prog.p4` is meant.
+fn with_extension_left_out(path: &Path) -> Option<PathBuf> {
+    let mut candidates = ["p4", "stf", "json"]
+        .into_iter()
+        .map(|extension| path.with_added_extension(extension));
+    candidates.find(|candidate| candidate.is_file())
+}
+
+/// What the system says, in words: its own text without its number.
+pub fn why(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "no such file or folder".to_owned(),
+        io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        io::ErrorKind::NotADirectory => "part of the path is a file, not a folder".to_owned(),
+        io::ErrorKind::AlreadyExists => "there is a file of this name".to_owned(),
+        io::ErrorKind::StorageFull => "no space left".to_owned(),
+        _ => {
+            let text = error.to_string();
+            let text = text.split(" (os error").next().unwrap_or_default();
+            text.to_lowercase()
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Unreadable> {
+    let bytes = if path == Path::new("-") {
+        let mut bytes = Vec::new();
+        io::stdin().read_to_end(&mut bytes).map(|_| bytes)
+    } else {
+        fs::read(path)
+    };
+    bytes.map_err(Unreadable::of)
+}
+
+/// A file's text; `-` is standard input.
+pub fn read_text(path: &Path) -> Result<String, Unreadable> {
+    String::from_utf8(read(path)?).map_err(|error| {
+        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        Unreadable::NotText(valid.iter().filter(|byte| **byte == b'\n').count() + 1)
+    })
+}
+
+/// The text of a file that a command needs; `what` it is to be.
+pub fn text(path: &Path, what: &str) -> Result<String, Failure> {
+    read_text(path).map_err(|error| error.failure(path, what))
+}
+
+/// The bytes of a file that a command needs; `what` it is to be.
+pub fn bytes(path: &Path, what: &str) -> Result<Vec<u8>, Failure> {
+    read(path).map_err(|error| error.failure(path, what))
+}
+
+/// Writes one output file.
+pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    fs::write(path, bytes).map_err(|error| {
+        let folder = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+        match folder {
+            Some(folder) if !folder.exists() => Failure::in_file(
+                path,
+                &format!("there is no folder {}: make it first", folder.display()),
+            ),
+            _ if path.is_dir() => {
+                Failure::in_file(path, &"is a folder, expected the name of a file to write")
+            }
+            _ => Failure::in_file(path, &format!("cannot be written: {}", why(&error))),
+        }
+    })
+}
+
+/// Makes a folder to write to, and those above it.
+pub fn make_folder(path: &Path) -> Result<(), Failure> {
+    fs::create_dir_all(path).map_err(|error| {
+        Failure::in_file(path, &format!("the folder cannot be made: {}", why(&error)))
+    })
+}

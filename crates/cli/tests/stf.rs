@@ -1,0 +1,275 @@
+//! `reprise stf` as it is typed: commands beyond tables and packets, and mistakes in tests.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// A program with one of each extern that a test can set or read.
+const PROGRAM: &str = "\
+#include <core.p4>
+#include <v1model.p4>
+
+header word_t { bit<16> a; }
+struct headers_t { word_t word; }
+struct meta_t { bit<2> color; bit<2> of_entry; bit<16> seen; }
+struct seen_t { bit<16> a; bit<9> port; }
+
+parser P(packet_in packet, out headers_t hdr, inout meta_t meta, inout standard_metadata_t sm) {
+    state start {
+        packet.extract(hdr.word);
+        transition accept;
+    }
+}
+control C(inout headers_t hdr, inout meta_t meta) { apply { } }
+control I(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t sm) {
+    meter(4, MeterType.packets) rate;
+    direct_meter<bit<2>>(MeterType.packets) entry_rate;
+    counter(4, CounterType.packets) packets;
+    register<bit<16>>(4) last;
+    action forward(bit<9> port) {
+        sm.egress_spec = port;
+        entry_rate.read(meta.of_entry);
+    }
+    table ports {
+        key = { hdr.word.a : lpm; }
+        actions = { forward; NoAction; }
+        meters = entry_rate;
+        default_action = forward(1);
+    }
+    apply {
+        ports.apply();
+        rate.execute_meter(2, meta.color);
+        packets.count(3);
+        last.write(0, hdr.word.a);
+        meta.seen = hdr.word.a;
+        digest<seen_t>(1, { meta.seen, sm.ingress_port });
+        hdr.word.a = 7w0 ++ meta.of_entry ++ 5w0 ++ meta.color;
+    }
+}
+control E(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t sm) { apply { } }
+control D(packet_out packet, in headers_t hdr) { apply { packet.emit(hdr); } }
+V1Switch(P(), C(), I(), E(), C(), D()) main;
+";
+
+/// Exit code, standard output, standard error.
+fn reprise(folder: &Path, words: &[&str]) -> (Option<i32>, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_reprise"))
+        .args(words)
+        .current_dir(folder)
+        .output()
+        .expect("it runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (
+        output.status.code(),
+        text(&output.stdout),
+        text(&output.stderr),
+    )
+}
+
+/// The same on a test's text.
+fn stf(test: &str) -> (Option<i32>, String, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("prog.p4"), PROGRAM).expect("written");
+    fs::write(folder.path().join("test.stf"), test).expect("written");
+    reprise(folder.path(), &["stf", "prog.p4", "test.stf"])
+}
+
+fn passes(test: &str) {
+    let (code, _, error) = stf(test);
+    assert_eq!(code, Some(0), "{error}");
+}
+
+/// Standard error of a test that fails.
+fn fails(test: &str) -> String {
+    let (code, out, error) = stf(test);
+    assert_eq!(code, Some(1), "{out}");
+    error
+}
+
+#[test]
+fn meters_are_set_in_units_a_microsecond() {
+    // One packet in the committed bucket, two in the peak one: green, yellow, red.
+    passes(
+        "meter_set_rates rate 2 0.000001:1 0.000002:2\n\
+         meter_get_rates I.rate 2\n\
+         packet 0 0000\nexpect 1 0000$\n\
+         packet 0 0000\nexpect 1 0001$\n\
+         packet 0 0000\nexpect 1 0002$\n\
+         wait 1000\n\
+         packet 0 0000\nexpect 1 0000$\n",
+    );
+    passes(
+        "meter_array_set_rates rate 0.000001:1 0.000002:1\n\
+         packet 0 0000\nexpect 1 0000$\n\
+         packet 0 0000\nexpect 1 0002$\n",
+    );
+    // An entry's own meter goes by the entry's name.
+    passes(
+        "add ports hdr.word.a:0x1200/8 forward(port:5) = first\n\
+         meter_set_rates entry_rate first 0.000001:1 0.000002:1\n\
+         meter_get_rates entry_rate first\n\
+         packet 0 1234\nexpect 5 0000$\n\
+         packet 0 1234\nexpect 5 0100$\n",
+    );
+    let error = fails("meter_get_rates rate 4\n");
+    assert!(error.contains("4"), "{error}");
+    let error = fails("meter_set_rates raet 0 1:1 1:1\n");
+    assert!(
+        error.contains("no meter \"raet\", did you mean \"rate\"?"),
+        "{error}"
+    );
+}
+
+#[test]
+fn digests_are_expected_in_their_order() {
+    let packets = "packet 3 0102\nexpect 1\npacket 4 0304\nexpect 1\n";
+    passes(packets);
+    passes(&format!(
+        "{packets}expect_digest seen_t 0x0102 3\nexpect_digest seen_t\nno_digest\n"
+    ));
+    let error = fails(&format!(
+        "{packets}expect_digest seen_t 0x0102 4\nno_digest\n"
+    ));
+    assert!(
+        error.contains(
+            "test.stf:5: expected the digest seen_t 0x0102 0x04, found seen_t 0x0102 0x03"
+        ),
+        "{error}"
+    );
+    assert!(
+        error.contains("test.stf:6: expected no digest, found seen_t 0x0304 0x04"),
+        "{error}"
+    );
+    let error = fails("expect_digest seen_t\n");
+    assert!(
+        error.contains("expected the digest seen_t, found none"),
+        "{error}"
+    );
+}
+
+#[test]
+fn state_is_named_in_short_and_every_check_that_fails_is_told() {
+    let packet = "packet 3 0102\nexpect 1\n";
+    passes(&format!(
+        "{packet}register_check last 0 0x102\ncheck_counter packets(3) packets == 1\n"
+    ));
+    let error = fails(&format!(
+        "{packet}register_check last 0 0x103\ncheck_counter packets(3) packets == 2\n"
+    ));
+    assert!(
+        error.contains("test.stf:3: register \"last\"[0]: expected 0x0103, found 0x0102"),
+        "{error}"
+    );
+    assert!(
+        error.contains("counter \"packets\"(3): expected packets == 2, found 1"),
+        "{error}"
+    );
+    assert!(
+        error.ends_with("reprise: test.stf: 2 expectations failed\n"),
+        "{error}"
+    );
+    let error = fails("register_check lst 0 1\n");
+    assert!(error.contains("did you mean \"last\"?"), "{error}");
+    assert!(
+        error.ends_with("reprise: test.stf: line 1 cannot be done, the test ends there\n"),
+        "{error}"
+    );
+}
+
+#[test]
+fn every_line_that_is_no_command_is_told_with_what_was_meant() {
+    assert_eq!(
+        fails(
+            "exepct 1 00\npacket 1 00\npacket 70000 00\nadd ports hdr.word.a:10.0.0.1 forward(port:1)\npacket 1 000\n"
+        ),
+        "\
+test.stf:1: unknown command \"exepct\": did you mean \"expect\"?
+  exepct 1 00
+test.stf:3: a port: expected at most 65535, found 70000
+  packet 70000 00
+test.stf:4: expected a number, found the address 10.0.0.1: write 0x0a000001
+  add ports hdr.word.a:10.0.0.1 forward(port:1)
+test.stf:5: expected pairs of hexadecimal digits, found 3 digits
+  packet 1 000
+reprise: test.stf: not run, 4 lines are no commands
+"
+    );
+}
+
+#[test]
+fn keys_and_arguments_that_do_not_fit_are_told_in_the_tests_own_words() {
+    let error = fails("add ports hdr.word.a:1..5 forward(port:1)\n");
+    assert!(
+        error.contains(
+            "key field \"hdr.word.a\" is lpm: expected VALUE/BITS or a mask of leading bits, found 0x01..0x05"
+        ),
+        "{error}"
+    );
+    let error = fails("add ports hdr.word.a:1 forwrad(port:1)\n");
+    assert!(
+        error.contains("no action \"forwrad\", did you mean \"forward\"?"),
+        "{error}"
+    );
+    let error = fails("add ports hdr.word.a:1 forward(prt:1)\n");
+    assert!(
+        error.contains("action \"I.forward\": no parameter \"prt\", did you mean \"port\"?"),
+        "{error}"
+    );
+    let error = fails("add ports hdr.word.a:1 forward()\n");
+    assert!(
+        error.contains("action \"I.forward\": no argument \"port\""),
+        "{error}"
+    );
+}
+
+#[test]
+fn files_that_cannot_be_had_are_told_without_the_systems_numbers() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, bytes: &[u8]| {
+        fs::write(folder.path().join(name), bytes).expect("written");
+    };
+    write("prog.p4", PROGRAM.as_bytes());
+    write("test.stf", b"wait\n");
+    write("bytes.stf", b"wait\npacket 1 00 # \xff\n");
+    write("torn.json", b"{\"a\": 1");
+    for (words, expected) in [
+        (
+            "stf prog.p4 none.stf",
+            "none.stf: there is no such file, expected a packet test (.stf)",
+        ),
+        (
+            "stf none.p4 test.stf",
+            "none.p4: there is no such file, expected a P4 source file",
+        ),
+        (
+            "stf prog test.stf",
+            "prog: there is no such file; did you mean prog.p4?",
+        ),
+        (
+            "stf none.json test.stf",
+            "none.json: there is no such file, expected BMv2 JSON or a P4 program",
+        ),
+        (
+            "stf prog.p4 .",
+            ".: it is a folder, expected a packet test (.stf)",
+        ),
+        (
+            "stf prog.p4 bytes.stf",
+            "bytes.stf: line 2 is not UTF-8, expected text; `iconv -t UTF-8` converts it",
+        ),
+        (
+            "stf test.stf prog.p4",
+            "test.stf: the program comes first: `reprise stf prog.p4 test.stf`",
+        ),
+    ] {
+        let words: Vec<&str> = words.split(' ').collect();
+        let (code, _, error) = reprise(folder.path(), &words);
+        assert_eq!(code, Some(1), "{words:?}");
+        assert_eq!(error, format!("reprise: {expected}\n"), "{words:?}");
+    }
+    let (_, _, error) = reprise(folder.path(), &["stf", "torn.json", "test.stf"]);
+    assert!(
+        error.contains("torn.json: JSON: not well-formed"),
+        "{error}"
+    );
+}
