@@ -6,8 +6,8 @@
 use std::net::Ipv4Addr;
 
 use dataplane::{
-    ActionCall, CloneSession, MatchField, MulticastGroup, PortId, Replica, Switch, SwitchConfig,
-    TableEntry, Transmit,
+    ActionCall, CloneSession, MatchField, MulticastGroup, OwnedTransmit, PortId, Replica, Switch,
+    SwitchConfig, TableEntry,
 };
 
 /// The port that the conference uses.
@@ -171,9 +171,10 @@ impl Sfu {
     }
 
     /// Gives a frame to the SFU's port and takes everything that leaves.
-    pub fn send(&mut self, frame: &[u8]) -> Vec<Transmit> {
+    pub fn send(&mut self, frame: &[u8]) -> Vec<OwnedTransmit> {
         self.switch.handle_frame(0, SFU_PORT, frame);
-        std::iter::from_fn(|| self.switch.poll_transmit(0)).collect()
+        let mut next = || Some(self.switch.poll_transmit(0)?.to_owned());
+        std::iter::from_fn(&mut next).collect()
     }
 
     /// Every verdict's name and how many packets got it.

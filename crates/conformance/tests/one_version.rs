@@ -113,7 +113,7 @@ fn turn(mut switch: Switch, inbox: &Receiver<Message>, sent: &Mutex<u64>) -> (Co
         }
         switch.handle_timeout(now);
         while let Some(transmit) = switch.poll_transmit(now) {
-            let copy = udp_copy(&transmit.frame);
+            let copy = udp_copy(&transmit.to_owned().frame);
             assert!(copy.udp_checksum_right, "{copy:?}");
             let sequence = u64::from_be_bytes(copy.payload.try_into().unwrap());
             copies.entry(sequence).or_default().push(copy.ips.1);

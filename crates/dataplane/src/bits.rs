@@ -19,6 +19,15 @@ impl BitWriter {
         }
     }
 
+    /// Writes into the room of a vector, whatever it holds.
+    pub(crate) fn with_buffer(mut bytes: Vec<u8>) -> Self {
+        bytes.clear();
+        Self {
+            bytes,
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn push(&mut self, value: &Int, bits: u32) {
         if self.partial_bits == 0 && bits.is_multiple_of(8) {
             value::push_be_bytes(&mut self.bytes, value, bits);

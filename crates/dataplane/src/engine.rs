@@ -1,23 +1,39 @@
 //! What an engine supplies: the two passes of a packet, and nothing of the traffic between them.
 //!
-//! The contract in words. An engine is given a verified [`Program`] and runs *passes*. It may keep
+//! The contract in words. An engine is made for a verified [`crate::Program`] and runs *passes*. It keeps
 //! frames and header vectors wherever it likes (host memory, a ring shared with the kernel, a
-//! card): the traffic manager holds them as opaque handles and never looks inside. Queues, copies,
-//! drops, limits, counters of ports and the order of passes belong to the traffic manager and are
-//! the same for every engine, so two engines can only differ in what one pass does to one packet.
+//! card): the traffic manager holds packets as opaque [`PacketHandle`]s and never looks inside.
+//! Queues, copies, drops, limits, counters of ports and the order of passes belong to the traffic
+//! manager and are the same for every engine; tables, externs and counters are in the [`State`]
+//! that the switch owns. So two engines can only differ in what one pass does to one packet.
+//!
+//! A packet's way through an engine:
+//!
+//! ```text
+//!              clone_ingress --+
+//!                    |         v
+//! receive --> ingress --> (replicate) --> egress --> deparse --> frame --> discard
+//!              ^  |                         |           |
+//!              |  +-- resubmit              |           +-- recirculate --+
+//!              +----------------------------|-----------------------------+
+//!                                           +-- clone_egress --> egress ...
+//! ```
 //!
 //! An engine must
 //! 1. agree with the reference interpreter in every observable: the bytes of frames, verdicts and
 //!    requests, table, counter and register state, digests. What P4 leaves undefined is defined in
-//!    `expression`;
-//! 2. see a control-plane write either wholly or not at all in any pass;
-//! 3. make a clone cost no copy of the payload that can be avoided;
+//!    the interpreter's `expression`;
+//! 2. see a control-plane write either wholly or not at all in any pass; writes come between
+//!    passes, and what an engine has derived from tables is told of them by [`Engine::table_changed`];
+//! 3. make a clone or replica cost no copy of the payload, and no allocation in steady state;
 //! 4. never fail because of a packet: a pass always gives a verdict.
-//!
-//! The reference interpreter is built into [`crate::Switch`]; it comes behind this trait together
-//! with the second engine, which shows whether the cut is right.
 
-use crate::{DropReason, Nanos, PortId, Program};
+pub mod interpret;
+mod state;
+
+pub use state::{EntryAccount, EntryAction, EntryIndex, EntryView, State};
+
+use crate::{ActionProfileId, Digest, DropReason, Nanos, PortId, TableId, ValueSetId};
 
 /// The verified program as an engine reads it: [`Program::ir`].
 ///
@@ -30,6 +46,42 @@ pub mod ir {
         v1model::{Queueing, StandardMetadata},
         value::Int,
     };
+}
+
+/// A packet that an engine holds. A handle is good from [`Engine::receive`], or from whatever made
+/// the packet, until [`Engine::discard`]; then it may be given again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PacketHandle(pub u32);
+
+/// What `instance_type` of v1model says about how a packet came to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InstanceType {
+    /// It came in.
+    Normal = 0,
+    /// A clone of the packet as it came to ingress.
+    IngressClone = 1,
+    /// A clone of the packet as it was after egress.
+    EgressClone = 2,
+    /// It went through egress and came to ingress again.
+    Recirculated = 4,
+    /// A replica of a multicast group.
+    Replicated = 5,
+    /// It came to ingress again as it was.
+    Resubmitted = 6,
+}
+
+/// What the traffic manager knows of a packet that comes to ingress.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IngressInput {
+    /// The port that the root frame came from.
+    pub ingress_port: PortId,
+    /// How the packet came to be.
+    pub instance_type: InstanceType,
+    /// When the frame came; none in a recirculated or resubmitted packet, which has the port and
+    /// the time in its metadata only where it kept them.
+    pub arrived: Option<Nanos>,
+    /// What counters and meters count as its length.
+    pub ingress_bytes: usize,
 }
 
 /// How an ingress pass ends.
@@ -45,6 +97,39 @@ pub enum IngressVerdict {
     Drop(DropReason),
 }
 
+/// What an ingress pass came to. The traffic manager makes the clone first, then the digest, then
+/// does what the verdict says. Of a packet that an `assert` ended nothing is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IngressOutcome {
+    /// How the pass ends.
+    pub verdict: IngressVerdict,
+    /// A clone is to be sent to this session, whatever the verdict.
+    pub clone_session: Option<u32>,
+    /// A digest is to be made, whatever the verdict.
+    pub has_digest: bool,
+    /// The program's `priority`: the queue of the output port.
+    pub priority: u64,
+}
+
+/// What the traffic manager knows of a packet that comes to egress.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EgressInput {
+    /// The output port.
+    pub port: PortId,
+    /// The queue it came through.
+    pub queue: usize,
+    /// How the packet came to be.
+    pub instance_type: InstanceType,
+    /// `egress_rid` of a copy; none leaves what the program has written there.
+    pub instance: Option<u16>,
+    /// When it was queued.
+    pub enqueued: Nanos,
+    /// Packets that were in the queue before it.
+    pub enq_depth: usize,
+    /// Packets left in the queue.
+    pub deq_depth: usize,
+}
+
 /// How an egress pass ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EgressVerdict {
@@ -56,46 +141,169 @@ pub enum EgressVerdict {
     Drop(DropReason),
 }
 
-/// A pass's outcome: its verdict, and the clone session it asked for, looked at first.
+/// What an egress pass came to. The traffic manager makes the clone first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PassOutcome<V> {
+pub struct EgressOutcome {
+    /// The packet that went through egress: one of its own, where the handle stood for several.
+    pub packet: PacketHandle,
     /// How the pass ends.
-    pub verdict: V,
+    pub verdict: EgressVerdict,
     /// A clone is to be sent to this session, whatever the verdict.
     pub clone_session: Option<u32>,
 }
 
-/// Runs passes. See the module for what it must keep to.
-pub trait Engine {
-    /// A frame before the parser, wherever it lives.
-    type Frame;
-    /// A packet between ingress and egress: headers, metadata, payload.
-    type Packet;
+/// What a clone session makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CloneCopies {
+    /// How many, from 1.
+    pub copies: u32,
+    /// They are cut to so many bytes on leaving.
+    pub truncate_bytes: Option<usize>,
+}
 
-    /// Replaces the program and clears all state.
-    fn install(&mut self, program: &Program);
+/// A clone, standing for every copy that its session makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Clones {
+    /// The handle of them all.
+    pub packet: PacketHandle,
+    /// `priority` in the metadata that the clone kept.
+    pub priority: u64,
+}
 
-    /// Parser and ingress. A resubmitted packet gives its frame back.
+/// What happened to a table.
+#[derive(Debug, Clone, Copy)]
+pub enum TableChange<'a> {
+    /// There is a new entry: [`State::entry`].
+    Inserted(EntryIndex),
+    /// The entry runs something else, or has another meter or idle timeout.
+    Modified(EntryIndex),
+    /// The entry is gone; its index may be given again.
+    Removed {
+        /// Where it was.
+        entry: EntryIndex,
+        /// Its key.
+        key: &'a [ir::Matcher],
+        /// Its priority.
+        priority: i32,
+    },
+    /// A miss runs something else: [`State::default_action`].
+    Default,
+}
+
+/// A construct that an engine leaves to the interpreter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interpreted {
+    /// Where it is: an action, a parser state, a source line.
+    pub place: String,
+    /// Why it cannot be compiled.
+    pub reason: String,
+}
+
+/// Makes an engine whenever a program is set. Chosen when the switch is made.
+pub trait EngineFactory: Send {
+    /// As `--engine` names it.
+    fn name(&self) -> &'static str;
+
+    /// Whether its engines tell a trace sink what happens in a pass. As long as there is a sink,
+    /// the interpreter runs in place of one that does not.
+    fn traces(&self) -> bool {
+        false
+    }
+
+    /// An engine for the program of a state. Tables, externs and counters have their place in
+    /// memory now and keep it as long as the engine lives; the entries of tables do not.
+    fn load(&self, state: &mut State) -> Box<dyn Engine>;
+}
+
+/// Runs passes. See the module for what it must keep to. `state` is always the one that the engine
+/// was loaded for.
+pub trait Engine: Send {
+    /// Takes a frame in.
+    fn receive(&mut self, frame: &[u8]) -> PacketHandle;
+
+    /// Parser, checksum verification and the ingress control, for a frame. The frame is kept until
+    /// it is clear that nobody needs it as it came: until [`Engine::egress`].
     fn ingress(
         &mut self,
-        now: Nanos,
-        frame: Self::Frame,
-    ) -> (Self::Packet, PassOutcome<IngressVerdict>);
+        state: &mut State,
+        input: &IngressInput,
+        packet: PacketHandle,
+    ) -> IngressOutcome;
 
-    /// Egress at a port; the packet stays whole, so that it can be cloned before it ends.
+    /// The digest that the ingress pass asked for.
+    fn digest(&mut self, state: &mut State, packet: PacketHandle) -> Digest;
+
+    /// The clone that the ingress pass asked for: the headers as they arrived, parsed once more,
+    /// the metadata of its field list. `input` is that of the pass.
+    fn clone_ingress(
+        &mut self,
+        state: &mut State,
+        input: &IngressInput,
+        packet: PacketHandle,
+        copies: CloneCopies,
+    ) -> Clones;
+
+    /// After an ingress pass, the handle stands for so many replicas, each of which will come to
+    /// egress or be discarded. What the pass asked for is over; a truncation cuts the payload
+    /// now, as BMv2 does it.
+    fn replicate(&mut self, packet: PacketHandle, copies: u32);
+
+    /// After an ingress pass, the packet is a frame again, as it came but cut as asked, with the
+    /// metadata of its field list.
+    fn resubmit(&mut self, packet: PacketHandle);
+
+    /// The egress control. A handle that stands for several packets gives one of them.
     fn egress(
         &mut self,
-        now: Nanos,
-        port: PortId,
-        packet: &mut Self::Packet,
-    ) -> PassOutcome<EgressVerdict>;
+        state: &mut State,
+        input: &EgressInput,
+        packet: PacketHandle,
+    ) -> EgressOutcome;
 
-    /// A copy for a replica or clone, with its `egress_rid`.
-    fn copy(&mut self, packet: &Self::Packet, instance: u16) -> Self::Packet;
+    /// The clone that the egress pass asked for: the headers as they are, the metadata of its
+    /// field list.
+    fn clone_egress(
+        &mut self,
+        state: &mut State,
+        packet: PacketHandle,
+        copies: CloneCopies,
+    ) -> Clones;
 
-    /// The deparser: a packet that leaves or recirculates becomes a frame.
-    fn deparse(&mut self, packet: Self::Packet) -> Self::Frame;
+    /// After egress: checksum update and deparser. The packet is a frame again, cut as asked;
+    /// gives its length.
+    fn deparse(&mut self, state: &mut State, packet: PacketHandle) -> usize;
 
-    /// Ends a packet that goes nowhere.
-    fn discard(&mut self, packet: Self::Packet);
+    /// After the deparser, the packet keeps the metadata of its field list for ingress.
+    fn recirculate(&mut self, packet: PacketHandle);
+
+    /// The bytes of a packet that is a frame, in two pieces.
+    fn frame(&self, packet: PacketHandle) -> [&[u8]; 2];
+
+    /// Ends a packet, or one of those that the handle stands for.
+    fn discard(&mut self, packet: PacketHandle);
+
+    /// A control call has changed a table. The entries' accounts may have moved.
+    fn table_changed(&mut self, state: &mut State, table: TableId, change: TableChange<'_>) {
+        let _ = (state, table, change);
+    }
+
+    /// A control call has changed members or groups of an action profile.
+    fn profile_changed(&mut self, state: &mut State, profile: ActionProfileId) {
+        let _ = (state, profile);
+    }
+
+    /// A control call has changed the members of a parser value set.
+    fn value_set_changed(&mut self, state: &mut State, set: ValueSetId) {
+        let _ = (state, set);
+    }
+
+    /// A control call has chosen the parameters of a custom CRC.
+    fn calculation_changed(&mut self, state: &mut State, calculation: ir::CalculationId) {
+        let _ = (state, calculation);
+    }
+
+    /// What is left to the interpreter, found when the program was loaded.
+    fn interpreted(&self) -> Vec<Interpreted> {
+        Vec::new()
+    }
 }

@@ -6,19 +6,13 @@
 //! `simple_switch` (v1model); what BMv2 does silently has a [`DropReason`] and a counter here.
 
 mod bits;
-mod checksum;
 pub mod control;
-mod control_flow;
-mod deparser;
 mod drop_reason;
 pub mod engine;
-mod expression;
 mod externs;
+mod interpreter;
 pub mod limits;
 mod match_action;
-mod packet;
-mod parser;
-mod phv;
 pub mod program;
 mod switch;
 pub mod trace;
@@ -38,7 +32,8 @@ pub use program::{
     MatchKind, MeterId, MeterUnit, ParamInfo, Program, RegisterId, TableId, TableInfo, ValueSetId,
 };
 pub use switch::{
-    DrainToken, PortCounters, Switch, SwitchConfig, SwitchCounters, TableCounters, Transmit,
+    DrainToken, OwnedTransmit, PortCounters, Switch, SwitchConfig, SwitchCounters, TableCounters,
+    Transmit,
 };
 pub use trace::{SourceLine, TraceEvent, TraceKind, TraceRenderer, TraceSink};
 

@@ -74,5 +74,10 @@ pub const FIELD_BITS_MAX: u32 = 65_536;
 /// Nested expressions of a program: deeper ones would overflow the stack of whoever evaluates.
 pub const EXPRESSION_DEPTH_MAX: usize = 256;
 
-/// Header vectors kept for reuse: what a burst of replicas needs, beyond it they are freed.
-pub const SPARE_HEADER_VECTORS_MAX: usize = 1_024;
+/// Header vectors and buffers of frames that the interpreter keeps for reuse: what a burst of a
+/// receive ring (1,024 frames) needs, beyond it they are freed.
+pub const SPARE_PACKETS_MAX: usize = 1_024;
+
+/// Bytes of a buffer that is kept for reuse: a frame of an Ethernet with large frames; longer ones
+/// are rare, and a thousand of them would be 64 MiB.
+pub const SPARE_BUFFER_BYTES_MAX: usize = 10_240;

@@ -1,16 +1,19 @@
 //! The door: frames and control calls in, frames, packet-ins and digests out.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use crate::{
     Digest, DropReason, IdleTimeout, Nanos, PortId, Program, TableId, TraceSink,
-    externs::Externs,
+    engine::{
+        Engine, EngineFactory, InstanceType, Interpreted, PacketHandle, State,
+        interpret::InterpreterFactory,
+    },
     limits,
-    match_action::Tables,
-    packet::{Common, Frame, IngressPacket, InstanceType},
-    phv::Phv,
-    trace::{TraceKind, Tracer},
-    traffic_manager::TrafficManager,
+    trace::TraceKind,
+    traffic_manager::{
+        TrafficManager,
+        packet::{Common, IngressPacket},
+    },
 };
 
 /// What is chosen when a switch is made.
@@ -46,9 +49,31 @@ impl Default for SwitchConfig {
     }
 }
 
-/// A frame that leaves.
+/// A frame that leaves, where the engine has it. The two pieces are one frame: a port copies them
+/// one after the other to where it sends from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Transmit<'a> {
+    /// On this port.
+    pub port: PortId,
+    /// The headers, as the deparser wrote them.
+    pub head: &'a [u8],
+    /// What follows them, shared with other copies.
+    pub payload: &'a [u8],
+}
+
+impl Transmit<'_> {
+    /// The frame in one piece.
+    pub fn to_owned(&self) -> OwnedTransmit {
+        OwnedTransmit {
+            port: self.port,
+            frame: [self.head, self.payload].concat(),
+        }
+    }
+}
+
+/// A frame that has left.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Transmit {
+pub struct OwnedTransmit {
     /// On this port.
     pub port: PortId,
     /// The whole frame.
@@ -103,7 +128,8 @@ pub struct SwitchCounters {
     pub digests_lost: u64,
     /// Idle timeouts lost because nobody took them.
     pub idle_timeouts_lost: u64,
-    pub(crate) ports: BTreeMap<PortId, PortCounters>,
+    /// By port number; none where no port was added.
+    ports: Vec<Option<PortCounters>>,
     /// In the order of [`DropReason::ALL`].
     drops: Vec<u64>,
     pub(crate) tables: Vec<TableCounters>,
@@ -112,12 +138,26 @@ pub struct SwitchCounters {
 impl SwitchCounters {
     /// Every port that was added, and what it has seen.
     pub fn ports(&self) -> impl Iterator<Item = (PortId, PortCounters)> {
-        self.ports.iter().map(|(port, counters)| (*port, *counters))
+        let all = (0..).map(PortId).zip(&self.ports);
+        all.filter_map(|(port, counters)| Some((port, (*counters)?)))
     }
 
     /// One port.
     pub fn port(&self, port: PortId) -> PortCounters {
-        self.ports.get(&port).copied().unwrap_or_default()
+        let counters = self.ports.get(usize::from(port.0)).copied();
+        counters.flatten().unwrap_or_default()
+    }
+
+    pub(crate) fn port_mut(&mut self, port: PortId) -> Option<&mut PortCounters> {
+        self.ports.get_mut(usize::from(port.0))?.as_mut()
+    }
+
+    fn add_port(&mut self, port: PortId) {
+        let place = usize::from(port.0);
+        if place >= self.ports.len() {
+            self.ports.resize(place + 1, None);
+        }
+        self.ports[place].get_or_insert_default();
     }
 
     /// Packets dropped for a reason.
@@ -150,86 +190,58 @@ impl SwitchCounters {
     }
 }
 
-/// A program with its state.
-pub(crate) struct Loaded {
-    pub program: Program,
-    pub tables: Tables,
-    pub externs: Externs,
-    /// Header vectors that no packet uses now.
-    spare: Vec<Phv>,
-}
-
-impl Loaded {
-    fn new(program: Program, config: &SwitchConfig, now: Nanos) -> Self {
-        let tables = Tables::new(&program, now);
-        let externs = Externs::new(&program.ir, config.random_seed, now);
-        Self {
-            program,
-            tables,
-            externs,
-            spare: Vec::new(),
-        }
-    }
-
-    /// A header vector with whatever in it.
-    pub(crate) fn spare_phv(&mut self) -> Phv {
-        self.spare
-            .pop()
-            .unwrap_or_else(|| Phv::new(&self.program.ir))
-    }
-
-    /// A header vector with nothing in it.
-    pub(crate) fn blank_phv(&mut self) -> Phv {
-        match self.spare.pop() {
-            Some(mut phv) => {
-                phv.reset(&self.program.ir);
-                phv
-            }
-            None => Phv::new(&self.program.ir),
-        }
-    }
-
-    pub(crate) fn give_back(&mut self, phv: Phv) {
-        if self.spare.len() < limits::SPARE_HEADER_VECTORS_MAX {
-            self.spare.push(phv);
-        }
-    }
-}
-
 /// The switch: a pure state machine, (program, state, time, frame) to frames.
 ///
 /// Scheduling is part of the semantics: egress work first, then recirculated and resubmitted
 /// packets, then new frames. So one packet's passes run back to back unless a rate holds a queue.
 pub struct Switch {
     config: SwitchConfig,
-    pub(crate) loaded: Option<Box<Loaded>>,
+    factory: Box<dyn EngineFactory>,
+    /// None as long as there is no program.
+    pub(crate) engine: Option<Box<dyn Engine>>,
+    /// The engine is to be changed as soon as it holds no packet.
+    is_engine_outdated: bool,
+    pub(crate) state: State,
     pub(crate) traffic: TrafficManager,
-    pub(crate) counters: SwitchCounters,
-    pub(crate) tracer: Tracer,
-    pub(crate) transmits: VecDeque<Transmit>,
+    /// What [`Switch::poll_transmit`] gave last, which the engine holds until the next call.
+    sent: Option<PacketHandle>,
     pub(crate) packet_ins: VecDeque<Vec<u8>>,
     pub(crate) digests: VecDeque<Digest>,
     pub(crate) idle_timeouts: VecDeque<IdleTimeout>,
-    /// The latest time that anyone has given.
-    pub(crate) now: Nanos,
     epoch: u64,
     n_frames: u64,
 }
 
+/// What a step of the switch came to.
+enum Step {
+    /// Nothing can run now.
+    Idle,
+    /// A pass ran, and nothing has left.
+    Ran,
+    /// A frame leaves.
+    Sent(PortId, PacketHandle),
+}
+
 impl Switch {
-    /// A switch without ports and without a program: every frame is dropped.
+    /// A switch without ports and without a program: every frame is dropped. The reference
+    /// interpreter runs its programs.
     pub fn new(config: SwitchConfig) -> Self {
+        Self::with_engine(config, Box::new(InterpreterFactory))
+    }
+
+    /// A switch like [`Switch::new`]'s whose programs an engine of this kind runs.
+    pub fn with_engine(config: SwitchConfig, factory: Box<dyn EngineFactory>) -> Self {
         Self {
             traffic: TrafficManager::new(&config),
+            state: State::new(&config),
             config,
-            loaded: None,
-            counters: SwitchCounters::default(),
-            tracer: Tracer::default(),
-            transmits: VecDeque::new(),
+            factory,
+            engine: None,
+            is_engine_outdated: false,
+            sent: None,
             packet_ins: VecDeque::new(),
             digests: VecDeque::new(),
             idle_timeouts: VecDeque::new(),
-            now: 0,
             epoch: 0,
             n_frames: 0,
         }
@@ -240,64 +252,98 @@ impl Switch {
         &self.config
     }
 
+    /// The engine that was chosen, as `--engine` names it.
+    pub fn engine_name(&self) -> &'static str {
+        self.factory.name()
+    }
+
+    /// What the engine leaves to the interpreter in the loaded program.
+    pub fn interpreted(&self) -> Vec<Interpreted> {
+        let engine = self.engine.as_ref();
+        engine.map_or_else(Vec::new, |engine| engine.interpreted())
+    }
+
     /// Adds a port. Frames from a port that was not added are dropped and counted, and so are
     /// those to one; the CPU port needs no adding.
     pub fn add_port(&mut self, port: PortId) {
-        self.counters.ports.entry(port).or_default();
+        self.state.counters.add_port(port);
     }
 
     /// Replaces the program. All state is cleared: tables, registers, counters, groups, sessions,
     /// digests; the packets inside are dropped and counted. The switch's own counters of ports
     /// and drops go on.
     pub fn set_program(&mut self, program: Program) {
-        let waiting = std::mem::take(&mut self.traffic.ingress);
-        let commons = waiting
-            .into_iter()
-            .chain(self.traffic.recirculation.drain())
-            .map(|packet| packet.common)
-            .chain(self.traffic.egress.drain().map(|packet| packet.common));
-        for common in commons.collect::<Vec<Common>>() {
-            self.tracer
-                .set_packet(0, common.label.as_ref(), common.pass());
+        while let Some(common) = self.next_waiting() {
+            let pass = common.pass();
+            self.state.tracer.set_packet(0, common.label.as_ref(), pass);
             self.count_drop(DropReason::PipelineChanged);
             self.traffic.inside.leave(common.epoch);
         }
         self.traffic = TrafficManager::new(&self.config);
         self.digests.clear();
         self.idle_timeouts.clear();
-        self.counters.tables = vec![TableCounters::default(); program.tables.len()];
-        self.loaded = Some(Box::new(Loaded::new(program, &self.config, self.now)));
+        self.state.set_program(program, &self.config);
+        self.load_engine();
+    }
+
+    /// Takes a packet out of its queue, in the order in which they would run.
+    fn next_waiting(&mut self) -> Option<Common> {
+        let traffic = &mut self.traffic;
+        let mut next = traffic.ingress.pop_front();
+        if next.is_none() {
+            next = traffic.recirculation.pop(Nanos::MAX);
+        }
+        match next {
+            Some(waiting) => Some(waiting.common),
+            None => Some(traffic.egress.pop(Nanos::MAX)?.packet.common),
+        }
+    }
+
+    /// Makes the engine for the program as it is: the one that was chosen, or the interpreter as
+    /// long as somebody wants to be told what happens.
+    fn load_engine(&mut self) {
+        self.is_engine_outdated = false;
+        self.sent = None;
+        let state = &mut self.state;
+        self.engine = Some(if state.tracer.is_on() && !self.factory.traces() {
+            InterpreterFactory.load(state)
+        } else {
+            self.factory.load(state)
+        });
     }
 
     /// The loaded program.
     pub fn program(&self) -> Option<&Program> {
-        self.loaded.as_ref().map(|loaded| &loaded.program)
+        self.engine.as_ref().map(|_| &self.state.program)
     }
 
     /// Takes a frame in. Cheap: the work is done by [`Switch::poll_transmit`], to be called
     /// afterwards until it gives none. A packet-out is a frame from the CPU port.
     pub fn handle_frame(&mut self, now: Nanos, port: PortId, frame: &[u8]) {
-        self.now = self.now.max(now);
+        let now = self.advance(now);
         self.n_frames += 1;
-        self.counters.received += 1;
-        let label = self
-            .tracer
-            .is_on()
-            .then(|| self.n_frames.to_string().into());
-        self.tracer.set_packet(now, label.as_ref(), 1);
-        self.tracer.emit(|| TraceKind::Arrive {
+        let State {
+            tracer, counters, ..
+        } = &mut self.state;
+        counters.received += 1;
+        let label = tracer.is_on().then(|| self.n_frames.to_string().into());
+        tracer.set_packet(now, label.as_ref(), 1);
+        tracer.emit(|| TraceKind::Arrive {
             port,
             frame_len_bytes: frame.len(),
         });
-        if let Some(counters) = self.counters.ports.get_mut(&port) {
+        if let Some(counters) = counters.port_mut(port) {
             counters.rx_packets += 1;
             counters.rx_bytes += frame.len() as u64;
         } else if self.config.cpu_port != Some(port) {
             return self.count_drop(DropReason::PortUnknown);
         }
-        if self.loaded.is_none() {
-            return self.count_drop(DropReason::NoPipeline);
+        if self.is_engine_outdated && self.packets_inside() == 0 {
+            self.load_engine();
         }
+        let Some(engine) = &mut self.engine else {
+            return self.count_drop(DropReason::NoPipeline);
+        };
         if frame.len() > limits::FRAME_BYTES_MAX {
             return self.count_drop(DropReason::FrameTooLong);
         }
@@ -317,48 +363,61 @@ impl Switch {
                 resubmits: 0,
                 clone_generation: 0,
             },
-            frame: Frame::from_bytes(frame),
+            packet: engine.receive(frame),
             instance_type: InstanceType::Normal,
-            kept: Vec::new(),
             arrived: Some(now),
         });
     }
 
-    /// Runs passes until a frame leaves, or nothing can run at `now`. To be called until it gives
-    /// none, after every `handle_frame` and `handle_timeout`.
-    pub fn poll_transmit(&mut self, now: Nanos) -> Option<Transmit> {
-        self.now = self.now.max(now);
-        loop {
-            if let Some(transmit) = self.transmits.pop_front() {
-                return Some(transmit);
-            }
-            if !self.step(now) {
-                return None;
-            }
-        }
+    /// Time never goes back, whatever is given.
+    fn advance(&mut self, now: Nanos) -> Nanos {
+        self.state.now = self.state.now.max(now);
+        self.state.now
     }
 
-    /// Runs one pass; false if none can run now.
-    fn step(&mut self, now: Nanos) -> bool {
-        // The program's state is moved out for the time of the pass, which borrows the rest.
-        let Some(mut loaded) = self.loaded.take() else {
-            return false;
-        };
-        let ran = if let Some(departure) = self.traffic.egress.pop(now) {
-            self.egress_pass(&mut loaded, now, departure);
-            true
-        } else {
-            let recirculated = self.traffic.recirculation.pop(now);
-            match recirculated.or_else(|| self.traffic.ingress.pop_front()) {
-                Some(packet) => {
-                    self.ingress_pass(&mut loaded, now, packet);
-                    true
-                }
-                None => false,
+    /// Runs passes until a frame leaves, or nothing can run at `now`. To be called until it gives
+    /// none, after every `handle_frame` and `handle_timeout`.
+    pub fn poll_transmit(&mut self, now: Nanos) -> Option<Transmit<'_>> {
+        let now = self.advance(now);
+        // The engine is moved out for the time of the passes, which borrow the rest.
+        let mut engine = self.engine.take()?;
+        if let Some(sent) = self.sent.take() {
+            engine.discard(sent);
+        }
+        let sent = loop {
+            match self.step(&mut *engine, now) {
+                Step::Idle => break None,
+                Step::Ran => {}
+                Step::Sent(port, packet) => break Some((port, packet)),
             }
         };
-        self.loaded = Some(loaded);
-        ran
+        let engine = self.engine.insert(engine);
+        let (port, packet) = sent?;
+        self.sent = Some(packet);
+        let [head, payload] = engine.frame(packet);
+        Some(Transmit {
+            port,
+            head,
+            payload,
+        })
+    }
+
+    /// Runs one pass.
+    fn step(&mut self, engine: &mut dyn Engine, now: Nanos) -> Step {
+        if let Some(departure) = self.traffic.egress.pop(now) {
+            return match self.egress_pass(engine, now, departure) {
+                Some((port, packet)) => Step::Sent(port, packet),
+                None => Step::Ran,
+            };
+        }
+        let recirculated = self.traffic.recirculation.pop(now);
+        match recirculated.or_else(|| self.traffic.ingress.pop_front()) {
+            Some(packet) => {
+                self.ingress_pass(engine, now, packet);
+                Step::Ran
+            }
+            None => Step::Idle,
+        }
     }
 
     /// A frame that went to the CPU port, with the packet-in header in front.
@@ -378,15 +437,14 @@ impl Switch {
             self.traffic.egress.next_departure(),
             self.traffic.recirculation.next_departure(),
         ];
-        let loaded = self.loaded.as_ref();
-        let idle = loaded.and_then(|loaded| loaded.tables.next_idle());
+        let idle = self.state.tables.next_idle();
         departures.into_iter().flatten().chain(idle).min()
     }
 
     /// Tells that time has come to what [`Switch::poll_timeout`] said: looks for idle entries. The
     /// queues look at the time given to [`Switch::poll_transmit`].
     pub fn handle_timeout(&mut self, now: Nanos) {
-        self.now = self.now.max(now);
+        self.advance(now);
         self.sweep_idle_entries();
     }
 
@@ -410,11 +468,20 @@ impl Switch {
 
     /// Everything the switch counts on its own.
     pub fn counters(&self) -> &SwitchCounters {
-        &self.counters
+        &self.state.counters
     }
 
-    /// Sets or takes away who listens to what happens.
+    /// Sets or takes away who listens to what happens. An engine that does not tell what happens in
+    /// a pass gives way to the interpreter and comes back after it; at once, or with the first
+    /// frame that comes when no packet is inside.
     pub fn set_trace(&mut self, sink: Option<Box<dyn TraceSink>>) {
-        self.tracer.set_sink(sink);
+        let was_on = self.state.tracer.is_on();
+        self.state.tracer.set_sink(sink);
+        if self.state.tracer.is_on() != was_on && self.engine.is_some() && !self.factory.traces() {
+            self.is_engine_outdated = !self.is_engine_outdated;
+        }
+        if self.is_engine_outdated && self.packets_inside() == 0 {
+            self.load_engine();
+        }
     }
 }

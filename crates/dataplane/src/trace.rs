@@ -12,7 +12,7 @@ pub(crate) use render::{format_mask, format_value};
 
 use crate::{
     DropReason, Nanos, PortId,
-    phv::Phv,
+    interpreter::phv::Phv,
     program::ir::{FieldId, HeaderId, Ir},
     value::{self, Int},
 };

@@ -177,7 +177,7 @@ fn run(seed: u64) -> (Vec<(u16, Vec<u8>)>, u64) {
             let Some(transmit) = switch.poll_transmit(now) else {
                 break;
             };
-            out.push((transmit.port.0, transmit.frame));
+            out.push((transmit.port.0, transmit.to_owned().frame));
             assert_accounted(&switch);
         }
         if seeded.below(8) == 0 {

@@ -274,7 +274,8 @@ impl Runner {
     /// Takes what leaves.
     fn collect(&mut self, line: usize) {
         while let Some(transmit) = self.switch.poll_transmit(self.now) {
-            self.frames.left(line, transmit.port.0, transmit.frame);
+            let sent = transmit.to_owned();
+            self.frames.left(line, sent.port.0, sent.frame);
         }
         while let Some(digest) = self.switch.poll_digest() {
             self.digests.push_back(digest);

@@ -256,15 +256,21 @@ impl EventLoop {
 
     /// Runs the switch until nothing can run, and queues what leaves at the ports.
     fn run_switch(&mut self, now: Nanos) -> Result<(), LoopError> {
-        while let Some(transmit) = self.switch.poll_transmit(now) {
+        let EventLoop {
+            switch,
+            ports,
+            places,
+            ..
+        } = self;
+        while let Some(transmit) = switch.poll_transmit(now) {
             let id = transmit.port;
             // The switch transmits to ports that were added, and to no others.
-            let Some(place) = self.places.get(usize::from(id.0)).copied().flatten() else {
+            let Some(place) = places.get(usize::from(id.0)).copied().flatten() else {
                 continue;
             };
-            self.ports[place]
+            ports[place]
                 .port
-                .transmit(now, [&transmit.frame, &[]])
+                .transmit(now, [transmit.head, transmit.payload])
                 .map_err(|source| LoopError::Port { id, source })?;
         }
         while let Some(frame) = self.switch.poll_packet_in() {

@@ -70,6 +70,7 @@ impl Subject {
             let now = 1_000_000 * position as u64;
             switch.handle_frame(now, *port, frame);
             while let Some(sent) = switch.poll_transmit(now) {
+                let sent = sent.to_owned();
                 seen.push(format!("packet {position}: {sent:?}"));
             }
             while let Some(frame) = switch.poll_packet_in() {

@@ -52,8 +52,7 @@ impl Switch {
 
     /// Cells of a counter array; 0 where there is none.
     pub fn counter_size(&self, counter: CounterId) -> u64 {
-        let loaded = self.loaded.as_deref();
-        let cells = loaded.and_then(|loaded| loaded.externs.counters.cells(counter));
+        let cells = self.state.externs.counters.cells(counter);
         cells.map_or(0, |cells| cells.len() as u64)
     }
 
@@ -103,15 +102,13 @@ impl Switch {
 
     /// Cells of a register array; 0 where there is none.
     pub fn register_size(&self, register: RegisterId) -> u64 {
-        let loaded = self.loaded.as_deref();
-        let shape = loaded.and_then(|loaded| loaded.externs.registers.shape(register));
+        let shape = self.state.externs.registers.shape(register);
         shape.map_or(0, |(cells, _)| cells as u64)
     }
 
     /// Bits of a cell of a register array; 0 where there is none.
     pub fn register_width_bits(&self, register: RegisterId) -> u32 {
-        let loaded = self.loaded.as_deref();
-        let shape = loaded.and_then(|loaded| loaded.externs.registers.shape(register));
+        let shape = self.state.externs.registers.shape(register);
         shape.map_or(0, |(_, bits)| bits)
     }
 
@@ -153,6 +150,9 @@ impl Switch {
         }
         let id = CalculationId(u32::try_from(position).unwrap_or(u32::MAX));
         loaded.externs.crcs.set(id, bits, parameters);
+        if let Some(engine) = &mut self.engine {
+            engine.calculation_changed(&mut self.state, id);
+        }
         Ok(())
     }
 }

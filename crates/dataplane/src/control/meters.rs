@@ -3,7 +3,7 @@
 use super::{
     ControlErrorKind, Controlled, MatchField, MeterConfig, beyond, error, tables::check_meter,
 };
-use crate::{MeterId, TableId, externs::meter::Meter, switch::Switch};
+use crate::{MeterId, TableId, engine::TableChange, externs::meter::Meter, switch::Switch};
 
 /// Each call is atomic and takes effect between two passes.
 impl Switch {
@@ -51,8 +51,7 @@ impl Switch {
 
     /// Cells of a meter array; 0 where there is none.
     pub fn meter_size(&self, meter: MeterId) -> u64 {
-        let loaded = self.loaded.as_deref();
-        let cells = loaded.and_then(|loaded| loaded.externs.meters.cells(meter));
+        let cells = self.state.externs.meters.cells(meter);
         cells.map_or(0, |cells| cells as u64)
     }
 
@@ -93,6 +92,7 @@ impl Switch {
         if let Some(meter) = target.table.meter_mut(entry) {
             *meter = config.map(|config| Box::new(Meter::new(config)));
         }
+        self.tell(table, TableChange::Modified(entry));
         Ok(())
     }
 }

@@ -15,8 +15,9 @@ use thiserror::Error;
 
 use crate::{
     PortId, TableId,
+    engine::{State, TableChange},
     program::ActionId,
-    switch::{Loaded, Switch},
+    switch::Switch,
 };
 
 /// A table entry.
@@ -177,6 +178,7 @@ pub struct ActionCall {
 
 /// A counter cell; packets and bytes are always both counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
 pub struct CounterValue {
     /// Packets.
     pub packets: u64,
@@ -267,12 +269,25 @@ fn no_program() -> ControlError {
 }
 
 impl Switch {
-    fn loaded(&self) -> Controlled<&Loaded> {
-        self.loaded.as_deref().ok_or_else(no_program)
+    fn loaded(&self) -> Controlled<&State> {
+        match self.engine {
+            Some(_) => Ok(&self.state),
+            None => Err(no_program()),
+        }
     }
 
-    fn loaded_mut(&mut self) -> Controlled<&mut Loaded> {
-        self.loaded.as_deref_mut().ok_or_else(no_program)
+    fn loaded_mut(&mut self) -> Controlled<&mut State> {
+        match self.engine {
+            Some(_) => Ok(&mut self.state),
+            None => Err(no_program()),
+        }
+    }
+
+    /// Tells the engine what happened to a table.
+    fn tell(&mut self, table: TableId, change: TableChange<'_>) {
+        if let Some(engine) = &mut self.engine {
+            engine.table_changed(&mut self.state, table, change);
+        }
     }
 }
 

@@ -3,9 +3,10 @@
 use super::{ActionCall, ControlErrorKind, Controlled, ProfileGroup, ProfileMember, error};
 use crate::{
     ActionProfileId,
+    engine::State,
     match_action::{self, Call, Profile},
     program::ActionProfileInfo,
-    switch::{Loaded, Switch},
+    switch::Switch,
 };
 
 /// An action profile with what is known of it.
@@ -27,7 +28,7 @@ impl Target<'_> {
 /// Each call is atomic and takes effect between two passes.
 impl Switch {
     fn profile_target(&mut self, id: ActionProfileId) -> Controlled<Target<'_>> {
-        let Loaded {
+        let State {
             program, tables, ..
         } = self.loaded_mut()?;
         let info = program.action_profiles.get(id.index());
@@ -38,6 +39,13 @@ impl Switch {
                 format!("no action profile {}", id.index()),
             ),
         }
+    }
+
+    fn tell_profile(&mut self, profile: ActionProfileId) -> Controlled {
+        if let Some(engine) = &mut self.engine {
+            engine.profile_changed(&mut self.state, profile);
+        }
+        Ok(())
     }
 
     /// An action that some table of the profile has.
@@ -71,7 +79,8 @@ impl Switch {
     pub fn insert_member(&mut self, profile: ActionProfileId, member: ProfileMember) -> Controlled {
         let call = self.profile_call(profile, &member.action)?;
         let target = self.profile_target(profile)?;
-        target.profile.insert_member(member.id, call)
+        target.profile.insert_member(member.id, call)?;
+        self.tell_profile(profile)
     }
 
     /// Replaces the action of a member, for every entry and group that names it.
@@ -81,7 +90,8 @@ impl Switch {
     pub fn modify_member(&mut self, profile: ActionProfileId, member: ProfileMember) -> Controlled {
         let call = self.profile_call(profile, &member.action)?;
         let target = self.profile_target(profile)?;
-        target.profile.modify_member(member.id, call)
+        target.profile.modify_member(member.id, call)?;
+        self.tell_profile(profile)
     }
 
     /// Takes a member away.
@@ -89,18 +99,16 @@ impl Switch {
     /// # Errors
     /// `NotFound`, `FailedPrecondition` where an entry or a group names it.
     pub fn delete_member(&mut self, profile: ActionProfileId, id: u32) -> Controlled {
-        self.profile_target(profile)?.profile.delete_member(id)
+        self.profile_target(profile)?.profile.delete_member(id)?;
+        self.tell_profile(profile)
     }
 
     /// Every member; none of a profile that is not there.
     pub fn members(&self, profile: ActionProfileId) -> Vec<ProfileMember> {
-        let Some(loaded) = self.loaded.as_deref() else {
+        let Some(profile) = self.state.tables.profile(profile) else {
             return Vec::new();
         };
-        let Some(profile) = loaded.tables.profile(profile) else {
-            return Vec::new();
-        };
-        let actions = &loaded.program.actions;
+        let actions = &self.state.program.actions;
         let member = |(id, call): (u32, &Call)| {
             let action = call.to_control(actions.get(call.action.index())?);
             Some(ProfileMember { id, action })
@@ -121,7 +129,8 @@ impl Switch {
             max_size,
             members,
         } = group;
-        target.profile.insert_group(id, max_size, &members)
+        target.profile.insert_group(id, max_size, &members)?;
+        self.tell_profile(profile)
     }
 
     /// Replaces the members of a group.
@@ -136,7 +145,8 @@ impl Switch {
             max_size,
             members,
         } = group;
-        target.profile.modify_group(id, max_size, &members)
+        target.profile.modify_group(id, max_size, &members)?;
+        self.tell_profile(profile)
     }
 
     /// Takes a group away; its members stay.
@@ -144,13 +154,13 @@ impl Switch {
     /// # Errors
     /// `NotFound`, `FailedPrecondition` where an entry names it.
     pub fn delete_group(&mut self, profile: ActionProfileId, id: u32) -> Controlled {
-        self.profile_target(profile)?.profile.delete_group(id)
+        self.profile_target(profile)?.profile.delete_group(id)?;
+        self.tell_profile(profile)
     }
 
     /// Every group, by id; none of a profile that is not there.
     pub fn groups(&self, profile: ActionProfileId) -> Vec<ProfileGroup> {
-        let loaded = self.loaded.as_deref();
-        let profile = loaded.and_then(|loaded| loaded.tables.profile(profile));
+        let profile = self.state.tables.profile(profile);
         profile.map_or_else(Vec::new, |profile| {
             let groups = profile.groups();
             let group = |(id, max_size, members)| ProfileGroup {

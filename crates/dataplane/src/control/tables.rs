@@ -8,14 +8,15 @@ use super::{
 };
 use crate::{
     TableId,
+    engine::{EntryAccount, State, TableChange},
     externs::meter::Meter,
     limits,
-    match_action::{self, Choices, EntryAction, EntryIndex, EntryView, Profile, Slot, Table},
+    match_action::{self, Choices, EntryAction, EntryIndex, EntryShow, Profile, Slot, Table},
     program::{
         ActionInfo, TableInfo,
         ir::{Matcher, MeterKind},
     },
-    switch::{Loaded, Switch},
+    switch::Switch,
 };
 
 /// A table with what is known of it.
@@ -173,7 +174,7 @@ pub(super) fn check_meter(what: &str, kind: MeterKind, config: &MeterConfig) -> 
 /// What P4Runtime calls. Each call is atomic and takes effect between two passes.
 impl Switch {
     pub(super) fn target(&mut self, id: TableId) -> Controlled<Target<'_>> {
-        let Loaded {
+        let State {
             program, tables, ..
         } = self.loaded_mut()?;
         let info = program.tables.get(id.index());
@@ -196,17 +197,17 @@ impl Switch {
         }
     }
 
-    fn table_view(&self, id: TableId) -> Option<(&TableInfo, &Table, EntryView<'_>)> {
-        let loaded = self.loaded.as_deref()?;
-        let info = loaded.program.tables.get(id.index())?;
-        let view = EntryView {
-            actions: &loaded.program.actions,
+    fn table_view(&self, id: TableId) -> Option<(&TableInfo, &Table, EntryShow<'_>)> {
+        let state = &self.state;
+        let info = state.program.tables.get(id.index())?;
+        let view = EntryShow {
+            actions: &state.program.actions,
             profile: info
                 .action_profile
-                .and_then(|profile| loaded.tables.profile(profile)),
-            now: self.now,
+                .and_then(|profile| state.tables.profile(profile)),
+            now: state.now,
         };
-        Some((info, loaded.tables.table(id)?, view))
+        Some((info, state.tables.table(id)?, view))
     }
 
     /// Adds an entry. Its direct counter starts with the value given, its meter with full
@@ -218,7 +219,7 @@ impl Switch {
     /// entries, `NotFound` for the table, or for a member or group,
     /// `FailedPrecondition` for a meter where the table has none.
     pub fn insert_entry(&mut self, table: TableId, entry: TableEntry) -> Controlled {
-        let now = self.now;
+        let now = self.state.now;
         let mut target = self.target(table)?;
         target.writable()?;
         target.check_idle_timeout(entry.idle_timeout_ns)?;
@@ -228,14 +229,17 @@ impl Switch {
             priority: entry.priority,
             action: action.clone(),
             is_const: false,
-            counter: entry.counter,
             meter: target.meter(entry.meter)?,
             idle_timeout_ns: entry.idle_timeout_ns,
+        };
+        let account = EntryAccount {
+            counter: entry.counter,
             last_hit: now,
             is_idle: false,
         };
-        target.table.insert(target.info, slot)?;
+        let index = target.table.insert(target.info, slot, account)?;
         target.count_uses(None, Some(&action));
+        self.tell(table, TableChange::Inserted(index));
         Ok(())
     }
 
@@ -245,23 +249,22 @@ impl Switch {
     /// # Errors
     /// As [`Switch::insert_entry`], and `NotFound` for the entry.
     pub fn modify_entry(&mut self, table: TableId, entry: TableEntry) -> Controlled {
-        let now = self.now;
+        let now = self.state.now;
         let mut target = self.target(table)?;
         target.writable()?;
         target.check_idle_timeout(entry.idle_timeout_ns)?;
         let key = target.key(&entry.key, entry.priority)?;
         let action = target.action(&entry.action, false)?;
         let meter = target.meter(entry.meter)?;
-        let slot = target.table.changeable(target.info, &key, entry.priority)?;
+        let (index, slot) = target.table.changeable(target.info, &key, entry.priority)?;
         let old = std::mem::replace(&mut slot.action, action.clone());
         if meter.is_some() {
             slot.meter = meter;
         }
         slot.idle_timeout_ns = entry.idle_timeout_ns;
-        slot.last_hit = now;
-        slot.is_idle = false;
-        target.table.watch(now, entry.idle_timeout_ns);
+        target.table.begin_idle_timeout(index, now);
         target.count_uses(Some(&old), Some(&action));
+        self.tell(table, TableChange::Modified(index));
         Ok(())
     }
 
@@ -278,8 +281,14 @@ impl Switch {
         let mut target = self.target(table)?;
         target.writable()?;
         let key = target.key(key, priority)?;
-        let old = target.table.delete(target.info, &key, priority)?;
-        target.count_uses(old.as_ref(), None);
+        let (entry, old) = target.table.delete(target.info, &key, priority)?;
+        target.count_uses(old.as_ref().map(|slot| &slot.action), None);
+        let removed = TableChange::Removed {
+            entry,
+            key: &key,
+            priority,
+        };
+        self.tell(table, removed);
         Ok(())
     }
 
@@ -322,6 +331,7 @@ impl Switch {
         };
         let old = target.table.set_default(action.clone());
         target.count_uses(old.as_ref(), action.as_ref());
+        self.tell(table, TableChange::Default);
         Ok(())
     }
 
@@ -386,13 +396,11 @@ impl Switch {
     }
 
     pub(crate) fn sweep_idle_entries(&mut self) {
-        let Some(loaded) = self.loaded.as_deref_mut() else {
-            return;
-        };
-        let swept = loaded.tables.tables_mut().enumerate();
+        let now = self.state.now;
+        let swept = self.state.tables.tables_mut().enumerate();
         let idle: Vec<_> = swept
             .flat_map(|(index, table)| {
-                let entries = table.sweep_idle(self.now);
+                let entries = table.sweep_idle(now);
                 entries.into_iter().map(move |entry| (index, entry))
             })
             .collect();
@@ -404,7 +412,7 @@ impl Switch {
             if self.idle_timeouts.len() < limits::IDLE_TIMEOUT_QUEUE_MAX {
                 self.idle_timeouts.push_back(IdleTimeout { table, entry });
             } else {
-                self.counters.idle_timeouts_lost += 1;
+                self.state.counters.idle_timeouts_lost += 1;
             }
         }
     }

@@ -39,16 +39,16 @@ impl Switch {
             .map(|fields| member(&what, &declared.parts, fields))
             .collect();
         loaded.externs.value_sets.replace(set, members?);
+        if let Some(engine) = &mut self.engine {
+            engine.value_set_changed(&mut self.state, set);
+        }
         Ok(())
     }
 
     /// The members of a value set, as they were written.
     pub fn value_set(&self, set: ValueSetId) -> Vec<Vec<MatchField>> {
-        let loaded = self.loaded.as_deref();
-        loaded.map_or_else(Vec::new, |loaded| {
-            let members = loaded.externs.value_sets.members(set).iter();
-            members.map(|member| member.fields.clone()).collect()
-        })
+        let members = self.state.externs.value_sets.members(set).iter();
+        members.map(|member| member.fields.clone()).collect()
     }
 }
 

@@ -26,6 +26,11 @@ impl Counters {
         self.arrays.get(counter.index()).map(Vec::as_slice)
     }
 
+    pub(crate) fn cells_mut(&mut self, counter: CounterId) -> &mut [CounterValue] {
+        let cells = self.arrays.get_mut(counter.index());
+        cells.map_or(&mut [], Vec::as_mut_slice)
+    }
+
     pub(crate) fn cell_mut(
         &mut self,
         counter: CounterId,

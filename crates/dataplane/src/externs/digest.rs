@@ -1,7 +1,7 @@
 //! v1model `digest`: values that the control plane gets, taken at the end of ingress.
 
 use crate::{
-    expression::Scope,
+    interpreter::expression::Scope,
     program::ir::{DigestId, Ir},
     value,
 };

@@ -56,6 +56,14 @@ impl Registers {
         }
     }
 
+    /// The cells where they are machine words.
+    pub(crate) fn words_mut(&mut self, register: RegisterId) -> Option<&mut [u64]> {
+        match &mut self.arrays.get_mut(register.index())?.0 {
+            Cells::Words(words) => Some(words),
+            Cells::Wide(_) => None,
+        }
+    }
+
     /// Cells and bits of a cell.
     pub(crate) fn shape(&self, register: RegisterId) -> Option<(usize, u32)> {
         let (cells, bits) = self.arrays.get(register.index())?;

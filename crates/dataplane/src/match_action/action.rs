@@ -10,8 +10,10 @@ use crate::{
 
 /// An action and its arguments.
 #[derive(Debug, Clone)]
-pub(crate) struct Call {
+pub struct Call {
+    /// The action.
     pub action: ActionId,
+    /// One a parameter.
     pub args: Arc<[Int]>,
 }
 

@@ -20,20 +20,24 @@ fn error<T>(kind: ControlErrorKind, message: String) -> Checked<T> {
 
 /// Number of a member inside; free numbers are used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct MemberHandle(usize);
+pub struct MemberHandle(usize);
 
 /// What an entry or a default action runs.
 #[derive(Debug, Clone)]
-pub(crate) enum EntryAction {
+pub enum EntryAction {
+    /// An action.
     Call(Call),
+    /// A member of the table's action profile.
     Member(MemberHandle),
+    /// A group of the table's action selector.
     Group(u32),
+    /// A group that belongs to this entry alone.
     OneShot(Arc<Choices<Call>>),
 }
 
 /// Things with weights, one of which a number chooses.
 #[derive(Debug, Clone)]
-pub(crate) struct Choices<T> {
+pub struct Choices<T> {
     /// The sum of the weights up to each.
     items: Vec<(u64, T)>,
 }

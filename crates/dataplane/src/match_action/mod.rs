@@ -9,14 +9,16 @@ mod range;
 mod table;
 mod ternary;
 
-pub(crate) use action::Call;
-pub(crate) use action_profile::{Choices, EntryAction, Profile};
+pub use action::Call;
+pub use action_profile::EntryAction;
+pub(crate) use action_profile::{Choices, Profile};
 pub(crate) use entry::{number, prefix_mask, to_call, to_key};
-pub(crate) use table::{EntryIndex, EntryView, Slot, Table};
+pub use table::{EntryAccount, EntryIndex};
+pub(crate) use table::{EntryShow, Slot, Table};
 
 use crate::{
     Nanos,
-    expression::Scope,
+    interpreter::expression::Scope,
     program::{
         ActionProfileId, Program, TableId, TableInfo,
         ir::{Expr, KeySource, MeterKind, TableNode},
@@ -123,7 +125,14 @@ impl Tables {
         (bytes, now): (usize, Nanos),
         hash: impl FnOnce() -> u64,
     ) -> Option<Call> {
-        let action = self.tables[id.index()].account(hit, bytes, now)?;
+        let table = &mut self.tables[id.index()];
+        let action = match hit {
+            Some(entry) => {
+                table.count_hit(entry, bytes, now);
+                table.action(entry)?
+            }
+            None => table.default_action()?,
+        };
         match (action, profile) {
             (EntryAction::Call(call), _) => Some(call.clone()),
             (action, Some(profile)) => self.profiles[profile.index()].resolve(action, hash),

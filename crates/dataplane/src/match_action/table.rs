@@ -11,6 +11,7 @@ use crate::{
         ControlError, ControlErrorKind, CounterValue, MatchField, MeterConfig, TableAction,
         TableEntry, WeightedCall,
     },
+    engine::EntryView,
     externs::{
         counter,
         meter::{self, Meter},
@@ -25,7 +26,27 @@ use crate::{
 
 /// Position of an entry in its table; stays the same as long as the entry is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct EntryIndex(usize);
+pub struct EntryIndex(usize);
+
+impl EntryIndex {
+    /// The position, from 0; it may have gaps.
+    pub fn index(self) -> usize {
+        self.0
+    }
+}
+
+/// What packets have left at an entry. Engines may write it in place.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub struct EntryAccount {
+    /// The direct counter; counted whether the table has one or not.
+    pub counter: CounterValue,
+    /// When it was last hit, or made.
+    pub last_hit: Nanos,
+    /// The control plane knows that the entry is idle. A hit of an idle entry is counted by
+    /// [`crate::engine::State::count_hit`], which watches it again.
+    pub is_idle: bool,
+}
 
 #[derive(Debug)]
 enum Index {
@@ -41,20 +62,18 @@ pub(crate) struct Slot {
     pub priority: i32,
     pub action: EntryAction,
     pub is_const: bool,
-    pub counter: CounterValue,
     /// None is green.
     pub meter: Option<Box<Meter>>,
     /// Nanoseconds without a hit after which the entry is idle; 0 is never.
     pub idle_timeout_ns: u64,
-    pub last_hit: Nanos,
-    /// The control plane knows that the entry is idle.
-    pub is_idle: bool,
 }
 
 /// A table's state.
 #[derive(Debug)]
 pub(crate) struct Table {
     slots: Vec<Option<Slot>>,
+    /// One a slot.
+    accounts: Vec<EntryAccount>,
     free: Vec<usize>,
     by_key: HashMap<(Vec<Matcher>, i32), EntryIndex>,
     index: Index,
@@ -77,6 +96,7 @@ impl Table {
         let default = init.default.as_ref().map(call);
         let mut table = Self {
             slots: Vec::new(),
+            accounts: Vec::new(),
             free: Vec::new(),
             by_key: HashMap::new(),
             index,
@@ -92,18 +112,19 @@ impl Table {
                     priority: entry.priority,
                     action: call(&entry.action),
                     is_const: entry.is_const,
-                    counter: CounterValue::default(),
                     meter: None,
                     idle_timeout_ns: 0,
+                },
+                EntryAccount {
                     last_hit: now,
-                    is_idle: false,
+                    ..EntryAccount::default()
                 },
             );
         }
         table
     }
 
-    fn put(&mut self, info: &TableInfo, slot: Slot) {
+    fn put(&mut self, info: &TableInfo, slot: Slot, account: EntryAccount) -> EntryIndex {
         let position = self.free.pop().unwrap_or(self.slots.len());
         let entry = EntryIndex(position);
         self.by_key.insert((slot.key.clone(), slot.priority), entry);
@@ -113,9 +134,39 @@ impl Table {
             Index::Ordered(index) => index.insert(slot.priority, entry),
         }
         match self.slots.get_mut(position) {
-            Some(free) => *free = Some(slot),
-            None => self.slots.push(Some(slot)),
+            Some(free) => {
+                *free = Some(slot);
+                self.accounts[position] = account;
+            }
+            None => {
+                self.slots.push(Some(slot));
+                self.accounts.push(account);
+            }
         }
+        entry
+    }
+
+    /// The entries; of those with one priority the older first.
+    pub(crate) fn in_order(&self) -> Vec<EntryIndex> {
+        match &self.index {
+            Index::Ordered(index) => index.in_order().collect(),
+            _ => (0..self.slots.len()).map(EntryIndex).collect(),
+        }
+    }
+
+    /// An entry as an engine reads it.
+    pub(crate) fn view(&self, entry: EntryIndex) -> Option<EntryView<'_>> {
+        let slot = self.slot(entry)?;
+        Some(EntryView {
+            key: &slot.key,
+            priority: slot.priority,
+            action: &slot.action,
+            has_meter: slot.meter.is_some(),
+        })
+    }
+
+    pub(crate) fn accounts_mut(&mut self) -> &mut [EntryAccount] {
+        &mut self.accounts
     }
 
     pub(crate) fn lookup(
@@ -141,22 +192,22 @@ impl Table {
         self.slots.get_mut(entry.0)?.as_mut()
     }
 
-    /// Counts a hit at its entry and says what runs.
-    pub(crate) fn account(
-        &mut self,
-        hit: Option<EntryIndex>,
-        bytes: usize,
-        now: Nanos,
-    ) -> Option<&EntryAction> {
-        let Some(slot) = hit.and_then(|entry| self.slots.get_mut(entry.0)?.as_mut()) else {
-            return self.default.as_ref();
+    /// Counts a hit at its entry.
+    pub(crate) fn count_hit(&mut self, entry: EntryIndex, bytes: usize, now: Nanos) {
+        let Some(account) = self.accounts.get_mut(entry.0) else {
+            return;
         };
-        counter::count(&mut slot.counter, bytes);
-        slot.last_hit = now;
-        if std::mem::take(&mut slot.is_idle) {
-            watch(&mut self.next_idle, now, slot.idle_timeout_ns);
+        counter::count(&mut account.counter, bytes);
+        account.last_hit = now;
+        if std::mem::take(&mut account.is_idle) {
+            let timeout = self.slot(entry).map_or(0, |slot| slot.idle_timeout_ns);
+            self.watch(now, timeout);
         }
-        Some(&slot.action)
+    }
+
+    /// What a hit runs.
+    pub(crate) fn action(&self, entry: EntryIndex) -> Option<&EntryAction> {
+        self.slot(entry).map(|slot| &slot.action)
     }
 
     /// The colour that an entry's meter gives to a packet.
@@ -206,7 +257,12 @@ impl Table {
         self.by_key.get(&(key.to_vec(), priority)).copied()
     }
 
-    pub(crate) fn insert(&mut self, info: &TableInfo, slot: Slot) -> Result<(), ControlError> {
+    pub(crate) fn insert(
+        &mut self,
+        info: &TableInfo,
+        slot: Slot,
+        account: EntryAccount,
+    ) -> Result<EntryIndex, ControlError> {
         if self.find(&slot.key, slot.priority).is_some() {
             return Err(self.error(
                 info,
@@ -218,9 +274,8 @@ impl Table {
             let message = format!("is full, its size is {}", info.size);
             return Err(self.error(info, ControlErrorKind::ResourceExhausted, &message));
         }
-        self.watch(slot.last_hit, slot.idle_timeout_ns);
-        self.put(info, slot);
-        Ok(())
+        self.watch(account.last_hit, slot.idle_timeout_ns);
+        Ok(self.put(info, slot, account))
     }
 
     /// Looks again when an entry may have become idle.
@@ -238,7 +293,7 @@ impl Table {
         info: &TableInfo,
         key: &[Matcher],
         priority: i32,
-    ) -> Result<&mut Slot, ControlError> {
+    ) -> Result<(EntryIndex, &mut Slot), ControlError> {
         let Some(entry) = self.find(key, priority) else {
             return Err(self.not_found(info));
         };
@@ -248,18 +303,28 @@ impl Table {
             "has this entry from the program, which fixes it",
         );
         match self.slot_mut(entry) {
-            Some(slot) if !slot.is_const => Ok(slot),
+            Some(slot) if !slot.is_const => Ok((entry, slot)),
             _ => Err(fixed),
         }
     }
 
-    /// Takes an entry away and says what it ran.
+    /// An entry was written: its idle timeout begins anew.
+    pub(crate) fn begin_idle_timeout(&mut self, entry: EntryIndex, now: Nanos) {
+        let timeout = self.slot(entry).map_or(0, |slot| slot.idle_timeout_ns);
+        if let Some(account) = self.accounts.get_mut(entry.0) {
+            account.last_hit = now;
+            account.is_idle = false;
+        }
+        self.watch(now, timeout);
+    }
+
+    /// Takes an entry away; gives where it was and what it was.
     pub(crate) fn delete(
         &mut self,
         info: &TableInfo,
         key: &[Matcher],
         priority: i32,
-    ) -> Result<Option<EntryAction>, ControlError> {
+    ) -> Result<(EntryIndex, Option<Slot>), ControlError> {
         self.changeable(info, key, priority)?;
         let Some(entry) = self.by_key.remove(&(key.to_vec(), priority)) else {
             return Err(self.not_found(info));
@@ -271,7 +336,7 @@ impl Table {
         }
         let slot = self.slots.get_mut(entry.0).and_then(Option::take);
         self.free.push(entry.0);
-        Ok(slot.map(|slot| slot.action))
+        Ok((entry, slot))
     }
 
     pub(crate) fn not_found(&self, info: &TableInfo) -> ControlError {
@@ -284,7 +349,8 @@ impl Table {
 
     /// The direct counter of an entry.
     pub(crate) fn counter_mut(&mut self, entry: EntryIndex) -> Option<&mut CounterValue> {
-        self.slot_mut(entry).map(|slot| &mut slot.counter)
+        let account = self.accounts.get_mut(entry.0);
+        account.map(|account| &mut account.counter)
     }
 
     /// The direct meter of an entry.
@@ -314,16 +380,17 @@ impl Table {
         }
         self.next_idle = None;
         let mut idle = Vec::new();
-        for (position, slot) in self.slots.iter_mut().enumerate() {
-            let Some(slot) = slot.as_mut() else { continue };
-            if slot.idle_timeout_ns == 0 || slot.is_idle {
+        let slots = self.slots.iter().zip(&mut self.accounts).enumerate();
+        for (position, (slot, account)) in slots {
+            let Some(slot) = slot.as_ref() else { continue };
+            if slot.idle_timeout_ns == 0 || account.is_idle {
                 continue;
             }
-            if slot.last_hit.saturating_add(slot.idle_timeout_ns) <= now {
-                slot.is_idle = true;
+            if account.last_hit.saturating_add(slot.idle_timeout_ns) <= now {
+                account.is_idle = true;
                 idle.push(EntryIndex(position));
             } else {
-                watch(&mut self.next_idle, slot.last_hit, slot.idle_timeout_ns);
+                watch(&mut self.next_idle, account.last_hit, slot.idle_timeout_ns);
             }
         }
         idle
@@ -331,11 +398,12 @@ impl Table {
 
     pub(crate) fn entry(
         &self,
-        view: &EntryView<'_>,
+        view: &EntryShow<'_>,
         info: &TableInfo,
         entry: EntryIndex,
     ) -> Option<TableEntry> {
         let slot = self.slot(entry)?;
+        let account = self.accounts.get(entry.0)?;
         let key: Vec<MatchField> = entry::to_fields(info, &slot.key);
         Some(TableEntry {
             key,
@@ -343,18 +411,18 @@ impl Table {
             action: view.action(&slot.action)?,
             is_const: slot.is_const,
             counter: if info.with_counters {
-                slot.counter
+                account.counter
             } else {
                 CounterValue::default()
             },
             meter: slot.meter.as_ref().map(|meter| meter.config()),
             idle_timeout_ns: slot.idle_timeout_ns,
-            since_last_hit_ns: view.now.saturating_sub(slot.last_hit),
+            since_last_hit_ns: view.now.saturating_sub(account.last_hit),
         })
     }
 
     /// Every entry, in the order of the slots.
-    pub(crate) fn entries(&self, view: &EntryView<'_>, info: &TableInfo) -> Vec<TableEntry> {
+    pub(crate) fn entries(&self, view: &EntryShow<'_>, info: &TableInfo) -> Vec<TableEntry> {
         let all = (0..self.slots.len()).map(EntryIndex);
         all.filter_map(|entry| self.entry(view, info, entry))
             .collect()
@@ -369,14 +437,14 @@ fn watch(next: &mut Option<Nanos>, last_hit: Nanos, idle_timeout_ns: u64) {
 }
 
 /// What is needed to show an entry to the control plane.
-pub(crate) struct EntryView<'a> {
+pub(crate) struct EntryShow<'a> {
     pub actions: &'a [ActionInfo],
     /// The table's action profile.
     pub profile: Option<&'a Profile>,
     pub now: Nanos,
 }
 
-impl EntryView<'_> {
+impl EntryShow<'_> {
     fn call(&self, call: &Call) -> Option<crate::ActionCall> {
         Some(call.to_control(self.actions.get(call.action.index())?))
     }

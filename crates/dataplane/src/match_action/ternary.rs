@@ -31,6 +31,11 @@ impl OrderedIndex {
         })
     }
 
+    /// The entries in the order in which they are looked at.
+    pub(super) fn in_order(&self) -> impl Iterator<Item = EntryIndex> {
+        self.order.iter().map(|(_, entry)| *entry)
+    }
+
     pub(super) fn insert(&mut self, priority: i32, entry: EntryIndex) {
         let position = self.order.partition_point(|(other, _)| *other >= priority);
         self.order.insert(position, (priority, entry));

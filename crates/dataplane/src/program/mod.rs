@@ -203,6 +203,16 @@ impl Program {
         Self::from_json(&json)
     }
 
+    /// A program that does nothing, which stands where none is loaded.
+    pub(crate) fn empty() -> Self {
+        Self {
+            ir: Arc::default(),
+            tables: Arc::default(),
+            actions: Arc::default(),
+            action_profiles: Arc::default(),
+        }
+    }
+
     /// Verifies BMv2 JSON.
     ///
     /// # Errors

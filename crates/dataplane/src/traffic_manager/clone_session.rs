@@ -1,40 +1,50 @@
 //! Clone sessions: where `clone` sends its copies. P4Runtime 1.4, section 9.5.2.
 
-use std::{collections::BTreeMap, sync::Arc};
-
-use super::replication::check_replicas;
+use super::replication::{ById, check_replicas};
 use crate::{
     control::{CloneSession, ControlError, ControlErrorKind, Replica},
     limits,
 };
 
 /// A session as the traffic manager reads it.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Session {
-    pub replicas: Arc<[Replica]>,
-    pub truncate_bytes: Option<usize>,
-    pub queue: usize,
+    pub replicas: Box<[Replica]>,
+    pub truncate_bytes: Option<u32>,
+    /// 0 is the queue of the clone's priority.
+    pub queue: u32,
 }
 
-/// Every clone session, by its id.
+/// Every clone session.
 #[derive(Debug, Default)]
 pub(crate) struct CloneSessions {
-    sessions: BTreeMap<u32, (Session, CloneSession)>,
+    sessions: ById<Session>,
 }
 
 impl CloneSessions {
-    pub(crate) fn get(&self, id: u32) -> Option<Session> {
-        self.sessions.get(&id).map(|(session, _)| session.clone())
+    /// Moves a session out, for the time of cloning.
+    pub(crate) fn take(&mut self, id: u32) -> Option<Session> {
+        self.sessions.take(id)
+    }
+
+    /// Puts back what [`CloneSessions::take`] gave.
+    pub(crate) fn put_back(&mut self, id: u32, session: Session) {
+        self.sessions.put(id, session);
     }
 
     pub(crate) fn all(&self) -> Vec<CloneSession> {
-        self.sessions
-            .values()
-            .map(|(_, session)| session.clone())
+        let sessions = self.sessions.iter();
+        sessions
+            .map(|(id, session)| CloneSession {
+                id,
+                replicas: session.replicas.to_vec(),
+                truncate_bytes: session.truncate_bytes,
+                class_of_service: session.queue,
+            })
             .collect()
     }
 
-    fn checked(session: CloneSession) -> Result<(Session, CloneSession), ControlError> {
+    fn checked(session: CloneSession) -> Result<Session, ControlError> {
         let what = format!("clone session {}", session.id);
         let invalid = |expected: String| {
             let message = format!("{what}: {expected}");
@@ -62,29 +72,28 @@ impl CloneSessions {
             ));
         }
         check_replicas(&what, &session.replicas)?;
-        let inner = Session {
-            replicas: session.replicas.as_slice().into(),
-            truncate_bytes: session.truncate_bytes.map(|len| len as usize),
-            queue,
-        };
-        Ok((inner, session))
+        Ok(Session {
+            replicas: session.replicas.into(),
+            truncate_bytes: session.truncate_bytes,
+            queue: session.class_of_service,
+        })
     }
 
     pub(crate) fn insert(&mut self, session: CloneSession) -> Result<(), ControlError> {
         let id = session.id;
         let checked = Self::checked(session)?;
-        if self.sessions.contains_key(&id) {
+        if self.sessions.has(id) {
             let message = format!("clone session {id} is there already");
             return Err(ControlError::new(ControlErrorKind::AlreadyExists, message));
         }
-        self.sessions.insert(id, checked);
+        self.sessions.put(id, checked);
         Ok(())
     }
 
     pub(crate) fn modify(&mut self, session: CloneSession) -> Result<(), ControlError> {
         let id = session.id;
         let checked = Self::checked(session)?;
-        match self.sessions.get_mut(&id) {
+        match self.sessions.get_mut(id) {
             Some(slot) => {
                 *slot = checked;
                 Ok(())
@@ -95,7 +104,7 @@ impl CloneSessions {
 
     pub(crate) fn delete(&mut self, id: u32) -> Result<(), ControlError> {
         self.sessions
-            .remove(&id)
+            .take(id)
             .map(|_| ())
             .ok_or_else(|| not_found(id))
     }

@@ -1,13 +1,15 @@
 //! Between the controls: queues, copies, and who is still inside.
 
 pub(crate) mod clone_session;
+pub(crate) mod packet;
 pub(crate) mod queue;
 pub(crate) mod recirculate;
 pub(crate) mod replication;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
-use crate::{SwitchConfig, packet::IngressPacket};
+use crate::SwitchConfig;
+use packet::IngressPacket;
 
 /// Every packet that waits, and the groups and sessions that make copies.
 #[derive(Debug)]
@@ -38,40 +40,78 @@ impl TrafficManager {
     }
 }
 
-/// How many packets are inside, by the epoch of their root frame.
+/// How many packets are inside, by the epoch of their root frame. Epochs are numbered one after
+/// the other, so that a count is found by its distance from the oldest.
 #[derive(Debug, Default)]
 pub(crate) struct Inside {
-    by_epoch: BTreeMap<u64, u64>,
+    /// The epoch of the first count.
+    oldest: u64,
+    /// Without zeros in front.
+    counts: VecDeque<u64>,
+    total: u64,
 }
 
 impl Inside {
     pub(crate) fn enter(&mut self, epoch: u64) {
-        *self.by_epoch.entry(epoch).or_default() += 1;
+        if self.counts.is_empty() {
+            self.oldest = epoch;
+        }
+        // Only a packet that is inside has copies, so nobody enters before the oldest.
+        let place = usize::try_from(epoch.saturating_sub(self.oldest)).unwrap_or_default();
+        if place >= self.counts.len() {
+            self.counts.resize(place + 1, 0);
+        }
+        self.counts[place] += 1;
+        self.total += 1;
     }
 
     pub(crate) fn leave(&mut self, epoch: u64) {
-        if let Some(count) = self.by_epoch.get_mut(&epoch) {
+        let place = usize::try_from(epoch.saturating_sub(self.oldest)).unwrap_or_default();
+        if let Some(count) = self.counts.get_mut(place) {
             *count -= 1;
-            if *count == 0 {
-                self.by_epoch.remove(&epoch);
-            }
+            self.total -= 1;
+        }
+        while self.counts.front() == Some(&0) {
+            self.counts.pop_front();
+            self.oldest += 1;
         }
     }
 
     pub(crate) fn total(&self) -> u64 {
-        self.by_epoch.values().sum()
+        self.total
     }
 
     /// Whether no packet of that epoch or an older one is inside.
     pub(crate) fn is_clear(&self, epoch: u64) -> bool {
-        self.by_epoch
-            .keys()
-            .next()
-            .is_none_or(|oldest| *oldest > epoch)
+        self.counts.is_empty() || self.oldest > epoch
     }
 }
 
 /// Nanoseconds between two packets at a rate; none where there is no rate.
 fn interval_ns(rate_pps: Option<u64>) -> Option<u64> {
     rate_pps.map(|rate| 1_000_000_000 / rate.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_epoch_is_clear_when_it_and_all_older_ones_are_empty() {
+        let mut inside = Inside::default();
+        inside.enter(3);
+        inside.enter(5);
+        inside.enter(5);
+        assert_eq!(inside.total(), 3);
+        assert!(inside.is_clear(2) && !inside.is_clear(3) && !inside.is_clear(7));
+        inside.leave(5);
+        assert!(!inside.is_clear(3));
+        inside.leave(3);
+        assert!(inside.is_clear(4) && !inside.is_clear(5));
+        inside.leave(5);
+        assert!(inside.is_clear(9));
+        inside.enter(9);
+        assert!(inside.is_clear(8) && !inside.is_clear(9));
+        assert_eq!(inside.total(), 1);
+    }
 }

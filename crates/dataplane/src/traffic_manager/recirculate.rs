@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use super::interval_ns;
-use crate::{Nanos, packet::IngressPacket};
+use super::{interval_ns, packet::IngressPacket};
+use crate::Nanos;
 
 /// Recirculated and resubmitted packets, in the order in which they came.
 #[derive(Debug)]
@@ -51,12 +51,5 @@ impl RecirculationQueue {
 
     pub(crate) fn next_departure(&self) -> Option<Nanos> {
         self.waiting.front().map(|(departure, _)| *departure)
-    }
-
-    /// Empties the queue.
-    pub(crate) fn drain(&mut self) -> impl Iterator<Item = IngressPacket> + use<> {
-        std::mem::take(&mut self.waiting)
-            .into_iter()
-            .map(|(_, packet)| packet)
     }
 }

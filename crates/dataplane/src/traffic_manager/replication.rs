@@ -1,20 +1,60 @@
 //! Multicast groups: what the packet replication engine copies a packet to. P4Runtime 1.4,
 //! section 9.5.1.
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    sync::Arc,
-};
+use std::collections::HashSet;
 
 use crate::{
     control::{ControlError, ControlErrorKind, MulticastGroup, Replica},
     limits,
 };
 
-/// Every multicast group, by its id.
+/// Every multicast group.
 #[derive(Debug, Default)]
 pub(crate) struct MulticastGroups {
-    groups: BTreeMap<u32, Arc<[Replica]>>,
+    groups: ById<Box<[Replica]>>,
+}
+
+/// Things by small ids, found without a search. What is read for the time of many steps is moved
+/// out and put back.
+#[derive(Debug)]
+pub(super) struct ById<T> {
+    /// By id, up to the highest that was ever there.
+    places: Vec<Option<T>>,
+}
+
+impl<T> Default for ById<T> {
+    fn default() -> Self {
+        Self { places: Vec::new() }
+    }
+}
+
+impl<T> ById<T> {
+    pub(super) fn get_mut(&mut self, id: u32) -> Option<&mut T> {
+        self.places.get_mut(id as usize)?.as_mut()
+    }
+
+    pub(super) fn has(&self, id: u32) -> bool {
+        matches!(self.places.get(id as usize), Some(Some(_)))
+    }
+
+    /// Moves one out; none where there is none.
+    pub(super) fn take(&mut self, id: u32) -> Option<T> {
+        self.places.get_mut(id as usize)?.take()
+    }
+
+    pub(super) fn put(&mut self, id: u32, thing: T) {
+        let place = id as usize;
+        if place >= self.places.len() {
+            self.places.resize_with(place + 1, || None);
+        }
+        self.places[place] = Some(thing);
+    }
+
+    /// Every one, by id.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        let all = (0..).zip(&self.places);
+        all.filter_map(|(id, thing)| Some((id, thing.as_ref()?)))
+    }
 }
 
 /// Refuses replicas that the switch cannot make: too many, the same twice, or to no port.
@@ -55,15 +95,21 @@ pub(crate) fn check_replicas(what: &str, replicas: &[Replica]) -> Result<(), Con
 }
 
 impl MulticastGroups {
-    pub(crate) fn get(&self, id: u32) -> Option<Arc<[Replica]>> {
-        self.groups.get(&id).cloned()
+    /// Moves the replicas of a group out, for the time of replication.
+    pub(crate) fn take(&mut self, id: u32) -> Option<Box<[Replica]>> {
+        self.groups.take(id)
+    }
+
+    /// Puts back what [`MulticastGroups::take`] gave.
+    pub(crate) fn put_back(&mut self, id: u32, replicas: Box<[Replica]>) {
+        self.groups.put(id, replicas);
     }
 
     pub(crate) fn all(&self) -> Vec<MulticastGroup> {
         let groups = self.groups.iter();
         groups
             .map(|(id, replicas)| MulticastGroup {
-                id: *id,
+                id,
                 replicas: replicas.to_vec(),
             })
             .collect()
@@ -85,17 +131,17 @@ impl MulticastGroups {
 
     pub(crate) fn insert(&mut self, group: MulticastGroup) -> Result<(), ControlError> {
         Self::check(&group)?;
-        if self.groups.contains_key(&group.id) {
+        if self.groups.has(group.id) {
             let message = format!("multicast group {} is there already", group.id);
             return Err(ControlError::new(ControlErrorKind::AlreadyExists, message));
         }
-        self.groups.insert(group.id, group.replicas.into());
+        self.groups.put(group.id, group.replicas.into());
         Ok(())
     }
 
     pub(crate) fn modify(&mut self, group: MulticastGroup) -> Result<(), ControlError> {
         Self::check(&group)?;
-        match self.groups.get_mut(&group.id) {
+        match self.groups.get_mut(group.id) {
             Some(replicas) => {
                 *replicas = group.replicas.into();
                 Ok(())
@@ -106,7 +152,7 @@ impl MulticastGroups {
 
     pub(crate) fn delete(&mut self, id: u32) -> Result<(), ControlError> {
         self.groups
-            .remove(&id)
+            .take(id)
             .map(|_| ())
             .ok_or_else(|| not_found(id))
     }

@@ -1,455 +1,282 @@
-//! The v1model architecture as BMv2's `simple_switch` runs it: what the standard metadata hold,
-//! and what happens to a packet between the controls. Source: behavioral-model,
-//! `simple_switch.cpp` and `docs/simple_switch.md`.
+//! The v1model architecture as BMv2's `simple_switch` runs it: what happens to a packet between the
+//! controls. Source: behavioral-model, `simple_switch.cpp` and `docs/simple_switch.md`. What the
+//! standard metadata hold is the engine's to write, from what it is given here.
 
 mod copies;
 mod metadata;
 
-use std::sync::Arc;
-
 pub use metadata::{Queueing, StandardMetadata};
 
 use crate::{
-    DropReason, Nanos, PortId, Transmit, checksum,
-    control_flow::{self, Pass},
-    deparser,
-    expression::Scope,
-    externs::digest,
+    DropReason, Nanos, PortId,
+    engine::{
+        EgressInput, EgressVerdict, Engine, IngressInput, IngressVerdict, InstanceType,
+        PacketHandle,
+    },
     limits,
-    packet::{Common, EgressPacket, Frame, IngressPacket, InstanceType, Requests, Work},
-    parser,
-    phv::Phv,
-    program::ir::{FieldId, FieldListId, Ir},
-    switch::{Loaded, Switch},
-    trace::{Stage, TraceKind},
-    traffic_manager::queue::Departure,
-    value::{self, Int},
+    switch::Switch,
+    trace::TraceKind,
+    traffic_manager::{
+        packet::{Common, EgressPacket, IngressPacket},
+        queue::Departure,
+    },
 };
 
-/// Writes a number into a field that the program may have left out.
-fn put(ir: &Ir, phv: &mut Phv, field: Option<FieldId>, number: impl Into<Int>) {
-    if let Some(field) = field {
-        phv.set(ir, field, number.into());
-    }
-}
-
-/// Timestamps are in microseconds.
-fn micros(now: Nanos) -> u64 {
-    now / 1_000
-}
-
-/// The length of a frame as the metadata hold it; no frame is near the end of the type.
-fn length(bytes: usize) -> i64 {
-    i64::try_from(bytes).unwrap_or(i64::MAX)
-}
-
-/// The values that a field list keeps.
-fn kept(ir: &Ir, phv: &Phv, list: Option<FieldListId>) -> Vec<(FieldId, Int)> {
-    let Some(list) = list else { return Vec::new() };
-    let fields = &ir.field_lists[list.index()].fields;
-    fields
-        .iter()
-        .map(|field| (*field, phv.get(*field).clone()))
-        .collect()
-}
-
-fn port_of(phv: &Phv, field: FieldId) -> PortId {
-    PortId(u16::try_from(phv.get(field)).unwrap_or(u16::MAX))
+/// How a packet goes to egress.
+#[derive(Debug, Clone, Copy)]
+struct Way {
+    port: PortId,
+    /// The queue of the port; there may be none of that number.
+    queue: u64,
+    instance_type: InstanceType,
+    /// `egress_rid` of a copy.
+    instance: Option<u16>,
 }
 
 impl Switch {
-    fn run_parser(&mut self, loaded: &mut Loaded, work: &mut Work, frame: &Frame) -> u32 {
-        let ir = Arc::clone(&loaded.program.ir);
-        let outcome = {
-            let mut pass = self.pass(loaded, &ir, work);
-            pass.tracer.emit(|| TraceKind::Begin(Stage::Parser));
-            parser::parse(&mut pass, frame)
-        };
-        work.payload = frame.rest(outcome.consumed);
-        outcome.error
-    }
-
-    /// The interpreter's view of a packet.
-    fn pass<'a>(&'a mut self, loaded: &'a mut Loaded, ir: &'a Ir, work: &'a mut Work) -> Pass<'a> {
-        Pass {
-            ir,
-            action_infos: &loaded.program.actions,
-            phv: &mut work.phv,
-            externs: &mut loaded.externs,
-            tracer: &mut self.tracer,
-            table_counters: &mut self.counters.tables,
-            payload: &work.payload,
-            requests: &mut work.requests,
-            packet_length: &mut work.packet_length,
-            ingress_bytes: work.ingress_bytes,
-            now: self.now,
-            args: Arc::default(),
-            exited: false,
-            failed: None,
-        }
-    }
-
-    /// Runs a control and says why the packet ended in it, if it did.
-    fn run_control(
-        &mut self,
-        loaded: &mut Loaded,
-        work: &mut Work,
-        stage: Stage,
-    ) -> Option<DropReason> {
-        let program = loaded.program.clone();
-        let start = if stage == Stage::Ingress {
-            program.ir.ingress
-        } else {
-            program.ir.egress
-        };
-        // The tables are moved out for the time of the control, since the pass borrows the rest.
-        let mut tables = std::mem::take(&mut loaded.tables);
-        let mut pass = self.pass(loaded, &program.ir, work);
-        pass.tracer.emit(|| TraceKind::Begin(stage));
-        control_flow::run(&program, &mut tables, &mut pass, start);
-        pass.tracer.set_line(|| None);
-        let failed = pass.failed;
-        loaded.tables = tables;
-        failed
-    }
-
     /// Parser, checksum verification, ingress, and what the packet asked for there.
     pub(crate) fn ingress_pass(
         &mut self,
-        loaded: &mut Loaded,
+        engine: &mut dyn Engine,
         now: Nanos,
-        mut packet: IngressPacket,
+        mut waiting: IngressPacket,
     ) {
-        let ir = Arc::clone(&loaded.program.ir);
-        self.trace_packet(now, &packet.common);
-        let mut work = self.start_ingress(loaded, &packet);
-        let error = self.run_parser(loaded, &mut work, &packet.frame);
-        let right = checksum::verify(&mut self.pass(loaded, &ir, &mut work));
-        let metadata = &ir.metadata;
-        put(&ir, &mut work.phv, metadata.parser_error, error);
-        put(
-            &ir,
-            &mut work.phv,
-            metadata.checksum_error,
-            u8::from(!right),
-        );
-        if let Some(reason) = self.run_control(loaded, &mut work, Stage::Ingress) {
-            return self.end(loaded, packet.common, work, reason);
-        }
-        if let Some((session, list)) = work.requests.clone.take() {
-            self.clone_at_ingress(loaded, now, &mut packet, &work, session, list);
-        }
-        if let Some(list) = work.requests.digest.take() {
-            self.send_digest(loaded, &work, list);
-        }
-        if let Some(list) = work.requests.resubmit.take() {
-            return self.resubmit(loaded, now, packet, work, Some(list));
-        }
-        let group = metadata
-            .mcast_grp
-            .map_or(0, |field| value::low_u64(work.phv.get(field)));
-        if group != 0 {
-            let group = u32::try_from(group).unwrap_or(u32::MAX);
-            let replicated = InstanceType::Replicated as u8;
-            work.phv
-                .set(&ir, metadata.instance_type, Int::from(replicated));
-            return self.multicast(loaded, now, packet.common, work, group);
-        }
-        let port = port_of(&work.phv, metadata.egress_spec);
-        if port.0 == limits::DROP_PORT {
-            return self.end(loaded, packet.common, work, DropReason::IngressDrop);
-        }
-        work.phv.set(
-            &ir,
-            metadata.instance_type,
-            Int::from(InstanceType::Normal as u8),
-        );
-        self.enqueue(loaded, now, port, None, packet.common, work);
-    }
-
-    /// The metadata a packet has when it comes to the parser.
-    fn start_ingress(&mut self, loaded: &mut Loaded, packet: &IngressPacket) -> Work {
-        let mut phv = loaded.blank_phv();
-        let ir = &loaded.program.ir;
-        let metadata = &ir.metadata;
-        for (field, value) in &packet.kept {
-            phv.set(ir, *field, value.clone());
-        }
-        if let Some(arrived) = packet.arrived {
-            phv.set(
-                ir,
-                metadata.ingress_port,
-                Int::from(packet.common.ingress_port.0),
-            );
-            put(
-                ir,
-                &mut phv,
-                metadata.ingress_global_timestamp,
-                micros(arrived),
-            );
-        }
-        phv.set(
-            ir,
-            metadata.instance_type,
-            Int::from(packet.instance_type as u8),
-        );
-        phv.set(ir, metadata.packet_length, Int::from(packet.frame.len()));
-        Work {
-            phv,
-            payload: packet.frame.payload.clone(),
-            requests: Requests::default(),
-            packet_length: length(packet.frame.len()),
-            ingress_bytes: packet.common.ingress_bytes,
-        }
-    }
-
-    fn send_digest(&mut self, loaded: &Loaded, work: &Work, list: crate::program::ir::DigestId) {
-        let ir = &loaded.program.ir;
-        let scope = Scope {
-            ir,
-            phv: &work.phv,
-            registers: &loaded.externs.registers,
-            args: &[],
+        self.trace_packet(now, &waiting.common);
+        let packet = waiting.packet;
+        let input = IngressInput {
+            ingress_port: waiting.common.ingress_port,
+            instance_type: waiting.instance_type,
+            arrived: waiting.arrived,
+            ingress_bytes: waiting.common.ingress_bytes,
         };
-        let digest = digest::take(ir, &scope, list);
-        self.tracer.emit(|| TraceKind::Digest(digest.name.clone()));
-        self.counters.digests += 1;
+        let outcome = engine.ingress(&mut self.state, &input, packet);
+        if let Some(session) = outcome.clone_session {
+            self.clone_at_ingress(engine, now, &mut waiting, &input, session);
+        }
+        if outcome.has_digest {
+            self.send_digest(engine, packet);
+        }
+        match outcome.verdict {
+            IngressVerdict::Drop(reason) => self.end(engine, &waiting.common, packet, reason),
+            IngressVerdict::Resubmit => self.resubmit(engine, now, waiting),
+            IngressVerdict::Multicast(group) => {
+                let priority = outcome.priority;
+                self.multicast(engine, now, waiting.common, packet, group, priority);
+            }
+            IngressVerdict::Unicast(port) => {
+                let way = Way {
+                    port,
+                    queue: outcome.priority,
+                    instance_type: InstanceType::Normal,
+                    instance: None,
+                };
+                self.enqueue(engine, now, way, waiting.common, packet);
+            }
+        }
+    }
+
+    fn send_digest(&mut self, engine: &mut dyn Engine, packet: PacketHandle) {
+        let digest = engine.digest(&mut self.state, packet);
+        let tracer = &mut self.state.tracer;
+        tracer.emit(|| TraceKind::Digest(digest.name.clone()));
+        self.state.counters.digests += 1;
         if self.digests.len() < limits::DIGEST_QUEUE_MAX {
             self.digests.push_back(digest);
         } else {
-            self.counters.digests_lost += 1;
+            self.state.counters.digests_lost += 1;
         }
     }
 
-    /// Sends a packet through ingress again as it came, with a field list's metadata.
-    fn resubmit(
-        &mut self,
-        loaded: &mut Loaded,
-        now: Nanos,
-        mut packet: IngressPacket,
-        work: Work,
-        list: Option<FieldListId>,
-    ) {
-        packet.common.resubmits += 1;
-        if packet.common.resubmits > limits::RESUBMITS_PER_PACKET_MAX {
-            return self.end(loaded, packet.common, work, DropReason::ResubmitLimit);
+    /// Sends a packet through ingress again as it came.
+    fn resubmit(&mut self, engine: &mut dyn Engine, now: Nanos, mut waiting: IngressPacket) {
+        waiting.common.resubmits += 1;
+        if waiting.common.resubmits > limits::RESUBMITS_PER_PACKET_MAX {
+            let reason = DropReason::ResubmitLimit;
+            return self.end(engine, &waiting.common, waiting.packet, reason);
         }
-        self.tracer.emit(|| TraceKind::Resubmit {
-            pass: packet.common.pass(),
-        });
-        packet.kept = kept(&loaded.program.ir, &work.phv, list);
-        packet.frame.truncate(work.requests.truncate_bytes);
-        packet.instance_type = InstanceType::Resubmitted;
-        packet.arrived = None;
-        self.back_to_ingress(loaded, now, packet, work);
+        let pass = waiting.common.pass();
+        self.state.tracer.emit(|| TraceKind::Resubmit { pass });
+        engine.resubmit(waiting.packet);
+        waiting.instance_type = InstanceType::Resubmitted;
+        waiting.arrived = None;
+        self.back_to_ingress(engine, now, waiting);
     }
 
-    fn back_to_ingress(
-        &mut self,
-        loaded: &mut Loaded,
-        now: Nanos,
-        packet: IngressPacket,
-        work: Work,
-    ) {
+    fn back_to_ingress(&mut self, engine: &mut dyn Engine, now: Nanos, waiting: IngressPacket) {
         if self.traffic.recirculation.is_full() {
-            return self.end(
-                loaded,
-                packet.common,
-                work,
-                DropReason::RecirculationQueueFull,
-            );
+            let reason = DropReason::RecirculationQueueFull;
+            return self.end(engine, &waiting.common, waiting.packet, reason);
         }
-        loaded.give_back(work.phv);
-        self.traffic.recirculation.push(now, packet);
+        self.traffic.recirculation.push(now, waiting);
     }
 
-    /// Puts a packet into a queue of an output port: the one given, or that of its priority.
+    /// Puts a packet into a queue of an output port.
     fn enqueue(
         &mut self,
-        loaded: &mut Loaded,
+        engine: &mut dyn Engine,
         now: Nanos,
-        port: PortId,
-        queue: Option<usize>,
+        way: Way,
         common: Common,
-        mut work: Work,
+        packet: PacketHandle,
     ) {
-        let ir = &loaded.program.ir;
         self.trace_packet(now, &common);
-        let priority = ir
-            .metadata
-            .priority
-            .map_or(0, |field| value::low_u64(work.phv.get(field)));
-        let queue = queue
-            .or_else(|| usize::try_from(priority).ok())
-            .unwrap_or(usize::MAX);
+        let Way { port, .. } = way;
+        let queue = usize::try_from(way.queue).unwrap_or(usize::MAX);
         if queue >= limits::EGRESS_QUEUES_PER_PORT {
-            return self.end(loaded, common, work, DropReason::PriorityOutOfRange);
+            return self.end(engine, &common, packet, DropReason::PriorityOutOfRange);
         }
         if self.traffic.egress.is_full(port) {
-            return self.end(loaded, common, work, DropReason::EgressQueueFull);
+            return self.end(engine, &common, packet, DropReason::EgressQueueFull);
         }
         let depth = self.traffic.egress.depth(port, queue);
-        if let Some(queueing) = ir.metadata.queueing {
-            work.phv
-                .set(ir, queueing.enq_timestamp, Int::from(micros(now)));
-            work.phv.set(ir, queueing.enq_qdepth, Int::from(depth));
-        }
-        self.tracer
-            .emit(|| TraceKind::Enqueue { port, queue, depth });
-        let packet = EgressPacket {
+        let tracer = &mut self.state.tracer;
+        tracer.emit(|| TraceKind::Enqueue { port, queue, depth });
+        let waiting = EgressPacket {
             common,
-            work,
+            packet,
+            instance_type: way.instance_type,
+            instance: way.instance,
             enqueued: now,
+            enq_depth: depth,
         };
-        self.traffic.egress.push(now, port, queue, packet);
+        self.traffic.egress.push(now, port, queue, waiting);
     }
 
     /// Egress, the clone, then drop, deparser, and recirculation or transmission, in this order:
-    /// a drop beats recirculation, and the clone survives it.
-    pub(crate) fn egress_pass(&mut self, loaded: &mut Loaded, now: Nanos, departure: Departure) {
-        let ir = Arc::clone(&loaded.program.ir);
+    /// a drop beats recirculation, and the clone survives it. Gives what leaves.
+    pub(crate) fn egress_pass(
+        &mut self,
+        engine: &mut dyn Engine,
+        now: Nanos,
+        departure: Departure,
+    ) -> Option<(PortId, PacketHandle)> {
         let port = departure.port;
-        let EgressPacket {
-            mut common,
-            mut work,
-            ..
-        } = start_egress(&ir, now, departure);
+        let waiting = departure.packet;
+        let mut common = waiting.common;
         self.trace_packet(now, &common);
-        if let Some(reason) = self.run_control(loaded, &mut work, Stage::Egress) {
-            return self.end(loaded, common, work, reason);
-        }
-        if let Some((session, list)) = work.requests.clone.take() {
-            self.clone_at_egress(loaded, now, &mut common, &work, session, list);
-        }
-        if port_of(&work.phv, ir.metadata.egress_spec).0 == limits::DROP_PORT {
-            return self.end(loaded, common, work, DropReason::EgressDrop);
-        }
-        let frame = {
-            let mut pass = self.pass(loaded, &ir, &mut work);
-            pass.tracer.emit(|| TraceKind::Begin(Stage::Deparser));
-            deparser::deparse(&mut pass)
+        let input = EgressInput {
+            port,
+            queue: departure.queue,
+            instance_type: waiting.instance_type,
+            instance: waiting.instance,
+            enqueued: waiting.enqueued,
+            enq_depth: waiting.enq_depth,
+            deq_depth: departure.depth,
         };
-        if let Some(list) = work.requests.recirculate.take() {
-            return self.recirculate(loaded, now, common, work, frame, Some(list));
+        let outcome = engine.egress(&mut self.state, &input, waiting.packet);
+        let packet = outcome.packet;
+        if let Some(session) = outcome.clone_session {
+            self.clone_at_egress(engine, now, &mut common, packet, session);
         }
-        let mut frame = frame;
-        frame.truncate(work.requests.truncate_bytes);
-        self.send(loaded, port, common, work, frame.into_bytes());
+        if let EgressVerdict::Drop(reason) = outcome.verdict {
+            self.end(engine, &common, packet, reason);
+            return None;
+        }
+        let frame_len_bytes = engine.deparse(&mut self.state, packet);
+        if outcome.verdict == EgressVerdict::Recirculate {
+            self.recirculate(engine, now, common, packet, frame_len_bytes);
+            return None;
+        }
+        self.send(engine, port, &common, packet, frame_len_bytes)
     }
 
-    /// Sends a packet through ingress again as it would have left, with a field list's metadata.
+    /// Sends a packet through ingress again as it would have left.
     fn recirculate(
         &mut self,
-        loaded: &mut Loaded,
+        engine: &mut dyn Engine,
         now: Nanos,
         mut common: Common,
-        work: Work,
-        mut frame: Frame,
-        list: Option<FieldListId>,
+        packet: PacketHandle,
+        frame_len_bytes: usize,
     ) {
-        frame.truncate(work.requests.truncate_bytes);
         common.recirculations += 1;
         if common.recirculations > limits::RECIRCULATIONS_PER_PACKET_MAX {
-            return self.end(loaded, common, work, DropReason::RecirculationLimit);
+            return self.end(engine, &common, packet, DropReason::RecirculationLimit);
         }
-        if frame.len() > limits::FRAME_BYTES_MAX {
-            return self.end(loaded, common, work, DropReason::FrameTooLong);
+        if frame_len_bytes > limits::FRAME_BYTES_MAX {
+            return self.end(engine, &common, packet, DropReason::FrameTooLong);
         }
-        self.tracer.emit(|| TraceKind::Recirculate {
-            pass: common.pass(),
-        });
-        common.ingress_bytes = frame.len();
-        let packet = IngressPacket {
+        let pass = common.pass();
+        self.state.tracer.emit(|| TraceKind::Recirculate { pass });
+        engine.recirculate(packet);
+        common.ingress_bytes = frame_len_bytes;
+        let waiting = IngressPacket {
             common,
-            frame,
+            packet,
             instance_type: InstanceType::Recirculated,
-            kept: kept(&loaded.program.ir, &work.phv, list),
             arrived: None,
         };
-        self.back_to_ingress(loaded, now, packet, work);
+        self.back_to_ingress(engine, now, waiting);
     }
 
-    /// The end of a packet's way: out of a port, or to the control plane.
+    /// The end of a packet's way: out of a port, which has it as long as the engine keeps it, or
+    /// to the control plane.
     fn send(
         &mut self,
-        loaded: &mut Loaded,
+        engine: &mut dyn Engine,
         port: PortId,
-        common: Common,
-        work: Work,
-        frame: Vec<u8>,
-    ) {
-        let frame_len_bytes = frame.len();
+        common: &Common,
+        packet: PacketHandle,
+        frame_len_bytes: usize,
+    ) -> Option<(PortId, PacketHandle)> {
         if self.config().cpu_port == Some(port) {
-            if self.packet_ins.len() >= limits::PACKET_IN_QUEUE_MAX {
-                return self.end(loaded, common, work, DropReason::PacketInQueueFull);
-            }
-            self.tracer.emit(|| TraceKind::PacketIn { frame_len_bytes });
-            self.counters.to_cpu += 1;
-            self.packet_ins.push_back(frame);
-        } else {
-            let Some(counters) = self.counters.ports.get_mut(&port) else {
-                return self.end(loaded, common, work, DropReason::EgressPortUnknown);
-            };
-            counters.tx_packets += 1;
-            counters.tx_bytes += frame_len_bytes as u64;
-            self.counters.transmitted += 1;
-            self.tracer.emit(|| TraceKind::Transmit {
-                port,
-                frame_len_bytes,
-            });
-            self.transmits.push_back(Transmit { port, frame });
+            self.send_to_cpu(engine, common, packet, frame_len_bytes);
+            return None;
         }
+        let Some(counters) = self.state.counters.port_mut(port) else {
+            self.end(engine, common, packet, DropReason::EgressPortUnknown);
+            return None;
+        };
+        counters.tx_packets += 1;
+        counters.tx_bytes += frame_len_bytes as u64;
+        self.state.counters.transmitted += 1;
+        self.state.tracer.emit(|| TraceKind::Transmit {
+            port,
+            frame_len_bytes,
+        });
         self.traffic.inside.leave(common.epoch);
-        loaded.give_back(work.phv);
+        Some((port, packet))
+    }
+
+    fn send_to_cpu(
+        &mut self,
+        engine: &mut dyn Engine,
+        common: &Common,
+        packet: PacketHandle,
+        frame_len_bytes: usize,
+    ) {
+        if self.packet_ins.len() >= limits::PACKET_IN_QUEUE_MAX {
+            return self.end(engine, common, packet, DropReason::PacketInQueueFull);
+        }
+        let tracer = &mut self.state.tracer;
+        tracer.emit(|| TraceKind::PacketIn { frame_len_bytes });
+        self.state.counters.to_cpu += 1;
+        self.packet_ins.push_back(engine.frame(packet).concat());
+        self.traffic.inside.leave(common.epoch);
+        engine.discard(packet);
     }
 
     /// Ends a packet inside the switch, counted.
-    fn end(&mut self, loaded: &mut Loaded, common: Common, work: Work, reason: DropReason) {
+    fn end(
+        &mut self,
+        engine: &mut dyn Engine,
+        common: &Common,
+        packet: PacketHandle,
+        reason: DropReason,
+    ) {
         self.count_drop(reason);
         self.traffic.inside.leave(common.epoch);
-        loaded.give_back(work.phv);
+        engine.discard(packet);
     }
 
-    pub(crate) fn trace_packet(&mut self, now: Nanos, common: &Common) {
-        self.tracer
-            .set_packet(now, common.label.as_ref(), common.pass());
+    fn trace_packet(&mut self, now: Nanos, common: &Common) {
+        let tracer = &mut self.state.tracer;
+        tracer.set_packet(now, common.label.as_ref(), common.pass());
     }
 
     /// Counts a drop of the packet that is being traced.
     pub(crate) fn count_drop(&mut self, reason: DropReason) {
-        self.counters.count_drop(reason);
-        self.tracer.emit(|| TraceKind::Drop(reason));
+        self.state.counters.count_drop(reason);
+        self.state.tracer.emit(|| TraceKind::Drop(reason));
     }
-}
-
-/// The metadata a packet has when it comes to egress.
-fn start_egress(ir: &Ir, now: Nanos, departure: Departure) -> EgressPacket {
-    let Departure {
-        port,
-        queue,
-        depth,
-        mut packet,
-    } = departure;
-    let metadata = &ir.metadata;
-    let phv = &mut packet.work.phv;
-    put(ir, phv, metadata.egress_global_timestamp, micros(now));
-    if let Some(queueing) = metadata.queueing {
-        let waited = micros(now).saturating_sub(micros(packet.enqueued));
-        phv.set(ir, queueing.deq_timedelta, Int::from(waited));
-        phv.set(ir, queueing.deq_qdepth, Int::from(depth));
-        put(ir, phv, metadata.qid, Int::from(queue));
-    }
-    phv.set(ir, metadata.egress_port, Int::from(port.0));
-    // Any value but the drop port: simple_switch writes 512, of which 9 bits are 0.
-    phv.set(
-        ir,
-        metadata.egress_spec,
-        Int::from(u32::from(limits::DROP_PORT) + 1),
-    );
-    phv.set(
-        ir,
-        metadata.packet_length,
-        Int::from(packet.work.packet_length),
-    );
-    packet
 }

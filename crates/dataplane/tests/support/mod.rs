@@ -1,7 +1,7 @@
 //! Small BMv2 JSON programs built in Rust, and a switch that runs them.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
-use dataplane::{PortId, Program, Switch, SwitchConfig, Transmit};
+use dataplane::{OwnedTransmit, PortId, Program, Switch, SwitchConfig};
 use serde_json::{Value, json};
 
 /// A field as an operand: `"pkt.kind"`.
@@ -225,17 +225,18 @@ fn base() -> Value {
 }
 
 /// Gives a frame and takes everything that leaves at that time.
-pub fn exchange(switch: &mut Switch, now: u64, port: u16, frame: &[u8]) -> Vec<Transmit> {
+pub fn exchange(switch: &mut Switch, now: u64, port: u16, frame: &[u8]) -> Vec<OwnedTransmit> {
     switch.handle_frame(now, PortId(port), frame);
     drain(switch, now)
 }
 
-pub fn drain(switch: &mut Switch, now: u64) -> Vec<Transmit> {
-    std::iter::from_fn(|| switch.poll_transmit(now)).collect()
+pub fn drain(switch: &mut Switch, now: u64) -> Vec<OwnedTransmit> {
+    let mut next = || Some(switch.poll_transmit(now)?.to_owned());
+    std::iter::from_fn(&mut next).collect()
 }
 
 /// Port and bytes of each frame.
-pub fn brief(transmits: &[Transmit]) -> Vec<(u16, Vec<u8>)> {
+pub fn brief(transmits: &[OwnedTransmit]) -> Vec<(u16, Vec<u8>)> {
     transmits
         .iter()
         .map(|t| (t.port.0, t.frame.clone()))

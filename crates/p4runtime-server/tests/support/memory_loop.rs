@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-use dataplane::{Nanos, PortId, Switch, SwitchConfig, Transmit};
+use dataplane::{Nanos, OwnedTransmit, PortId, Switch, SwitchConfig};
 use p4runtime_server::{DrainWaiters, PortStatus, SwitchContext, SwitchHandle, Work};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -30,7 +30,7 @@ struct Inside {
     ports: Vec<PortStatus>,
     drain_waiters: DrainWaiters,
     subscribers: Vec<UnboundedSender<Vec<u8>>>,
-    transmitted: Vec<Transmit>,
+    transmitted: Vec<OwnedTransmit>,
 }
 
 impl MemoryLoop {
@@ -87,7 +87,7 @@ impl MemoryLoop {
     }
 
     /// What left since the last call.
-    pub fn transmitted(&self) -> Vec<Transmit> {
+    pub fn transmitted(&self) -> Vec<OwnedTransmit> {
         std::mem::take(&mut self.0.inside().transmitted)
     }
 
@@ -163,7 +163,7 @@ impl Inside {
 
     fn pump(&mut self) {
         while let Some(transmit) = self.switch.poll_transmit(self.now) {
-            self.transmitted.push(transmit);
+            self.transmitted.push(transmit.to_owned());
         }
         while let Some(frame) = self.switch.poll_packet_in() {
             self.subscribers

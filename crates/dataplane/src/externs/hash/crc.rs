@@ -25,7 +25,7 @@ pub(crate) struct Crc {
 }
 
 impl Crc {
-    pub(super) fn compute(&self, bytes: &[u8]) -> u64 {
+    pub(crate) fn compute(&self, bytes: &[u8]) -> u64 {
         let mask = if self.bits == 64 {
             u64::MAX
         } else {

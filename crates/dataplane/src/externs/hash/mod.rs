@@ -12,8 +12,7 @@ pub(crate) use self::crc::CustomCrcs;
 use super::{Externs, random::Random};
 use crate::{
     bits::BitWriter,
-    packet::Payload,
-    phv::Phv,
+    interpreter::phv::Phv,
     program::ir::{Calculation, CalculationId, CalculationInput, HeaderId, Ir},
 };
 
@@ -229,7 +228,7 @@ fn hash_ex(bytes: &[u8]) -> u32 {
 pub(crate) fn calculate(
     ir: &Ir,
     phv: &Phv,
-    payload: &Payload,
+    payload: &[u8],
     id: CalculationId,
     externs: &mut Externs,
 ) -> u64 {
@@ -246,7 +245,7 @@ pub(crate) fn calculate(
 pub(crate) fn input_bytes(
     ir: &Ir,
     phv: &Phv,
-    payload: &Payload,
+    payload: &[u8],
     calculation: &Calculation,
 ) -> Vec<u8> {
     let mut writer = BitWriter::with_capacity(64);
@@ -269,7 +268,7 @@ pub(crate) fn input_bytes(
     }
     let mut bytes = writer.finish();
     if with_payload {
-        bytes.extend_from_slice(payload.as_slice());
+        bytes.extend_from_slice(payload);
     }
     bytes
 }

@@ -621,7 +621,7 @@ pub struct Parser {
 }
 
 /// Numbers of the core library's errors in this program.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct CoreErrors {
     /// `NoError`
     pub no_error: u32,
@@ -786,7 +786,7 @@ pub struct Deparser {
 }
 
 /// The whole program.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Ir {
     /// By [`FieldId`].
     pub fields: Vec<Field>,

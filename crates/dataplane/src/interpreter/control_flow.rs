@@ -3,13 +3,11 @@
 
 use std::sync::Arc;
 
+use super::{expression::Scope, packet::Requests, phv::Phv};
 use crate::{
     DropReason, Nanos,
-    expression::Scope,
     externs::{Externs, counter, hash},
     match_action::{EntryIndex, Tables},
-    packet::{Payload, Requests},
-    phv::Phv,
     program::{
         ActionId, ActionInfo, CounterId, MeterId, Program, TableId, TableInfo,
         ir::{
@@ -23,19 +21,24 @@ use crate::{
 };
 
 /// One pass of one packet: what primitives read and write.
-pub(crate) struct Pass<'a> {
-    pub ir: &'a Ir,
-    pub action_infos: &'a [ActionInfo],
+pub struct Pass<'a> {
+    /// The program.
+    pub(crate) ir: &'a Ir,
+    pub(crate) action_infos: &'a [ActionInfo],
+    /// Headers and metadata.
     pub phv: &'a mut Phv,
-    pub externs: &'a mut Externs,
-    pub tracer: &'a mut Tracer,
-    pub table_counters: &'a mut [TableCounters],
-    pub payload: &'a Payload,
+    pub(crate) externs: &'a mut Externs,
+    pub(crate) tracer: &'a mut Tracer,
+    pub(crate) table_counters: &'a mut [TableCounters],
+    /// What follows the headers.
+    pub payload: &'a [u8],
+    /// What primitives have asked for.
     pub requests: &'a mut Requests,
+    /// What `packet_length` will say in egress.
     pub packet_length: &'a mut i64,
     /// What counters and meters count as the packet's length.
     pub ingress_bytes: usize,
-    pub now: Nanos,
+    pub(crate) now: Nanos,
     /// The arguments of the running action.
     pub args: Arc<[Int]>,
     /// The control is over.
@@ -61,7 +64,8 @@ impl Pass<'_> {
         }
     }
 
-    fn number(&self, expr: &Expr) -> Int {
+    /// The value of an expression.
+    pub fn number(&self, expr: &Expr) -> Int {
         self.scope().number(expr)
     }
 
@@ -135,8 +139,8 @@ impl Pass<'_> {
         i64::try_from(self.phv.header_bytes(self.ir, header)).unwrap_or(i64::MAX)
     }
 
-    /// Runs one primitive.
-    pub(crate) fn primitive(&mut self, primitive: &Primitive) {
+    /// Runs one primitive; a jump goes nowhere.
+    pub fn primitive(&mut self, primitive: &Primitive) {
         self.step(primitive);
     }
 
@@ -265,7 +269,7 @@ impl Pass<'_> {
     }
 
     /// The result of a calculation over the packet as it is now.
-    pub(crate) fn calculate(&mut self, calculation: CalculationId) -> u64 {
+    pub fn calculate(&mut self, calculation: CalculationId) -> u64 {
         hash::calculate(self.ir, self.phv, self.payload, calculation, self.externs)
     }
 

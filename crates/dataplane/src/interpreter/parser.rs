@@ -1,11 +1,9 @@
 //! The parser: bytes to headers. P4_16 section 13, with BMv2's choices: an error ends the parser,
 //! is kept in `parser_error`, and ingress runs nevertheless.
 
+use super::{control_flow::Pass, packet};
 use crate::{
-    bits,
-    control_flow::Pass,
-    limits,
-    packet::Frame,
+    bits, limits,
     program::ir::{
         AnyStack, ExtractTarget, HeaderId, KeyPart, ParserOp, Place, State, StateId, TransitionCase,
     },
@@ -23,33 +21,40 @@ pub(crate) struct Outcome {
 }
 
 /// Position in a frame.
-struct Cursor<'f> {
-    frame: &'f Frame,
-    consumed: usize,
+#[derive(Debug, Clone, Copy)]
+pub struct Cursor<'f> {
+    /// The frame, in two pieces.
+    pub frame: [&'f [u8]; 2],
+    /// Bytes that were extracted or skipped.
+    pub consumed: usize,
 }
 
 impl Cursor<'_> {
+    fn frame_len(&self) -> usize {
+        self.frame[0].len() + self.frame[1].len()
+    }
+
     fn remaining(&self) -> usize {
-        self.frame.len() - self.consumed
+        self.frame_len() - self.consumed
     }
 
     /// Bits from `offset` bits after the position on; none where the frame is too short.
     fn peek(&self, offset: u32, n_bits: u32) -> Option<Int> {
         let start = self.consumed * 8 + offset as usize;
         let end = start + n_bits as usize;
-        if end.div_ceil(8) > self.frame.len() {
+        if end.div_ceil(8) > self.frame_len() {
             return None;
         }
-        let bytes = self.frame.bytes(start / 8..end.div_ceil(8));
+        let bytes = packet::bytes(self.frame, start / 8..end.div_ceil(8));
         Some(bits::read(&bytes, start % 8, n_bits))
     }
 }
 
 /// The number of an error.
-type ParserError = u32;
+pub(crate) type ParserError = u32;
 
 /// Parses a frame from its beginning.
-pub(crate) fn parse(pass: &mut Pass<'_>, frame: &Frame) -> Outcome {
+pub(crate) fn parse(pass: &mut Pass<'_>, frame: [&[u8]; 2]) -> Outcome {
     let mut cursor = Cursor { frame, consumed: 0 };
     let mut state = pass.ir.parser.start;
     let mut steps = 0;
@@ -155,7 +160,12 @@ fn choose(pass: &Pass<'_>, state: &State, key: &[Int]) -> Option<StateId> {
     }
 }
 
-fn run_op(pass: &mut Pass<'_>, cursor: &mut Cursor<'_>, op: &ParserOp) -> Result<(), ParserError> {
+/// Runs one operation of a state.
+pub(crate) fn run_op(
+    pass: &mut Pass<'_>,
+    cursor: &mut Cursor<'_>,
+    op: &ParserOp,
+) -> Result<(), ParserError> {
     let errors = pass.ir.core_errors;
     match op {
         ParserOp::Extract(target) => {
@@ -264,9 +274,8 @@ fn extract(
     {
         return Err(ir.core_errors.header_too_short);
     }
-    let bytes = cursor
-        .frame
-        .bytes(cursor.consumed..cursor.consumed + n_bytes);
+    let range = cursor.consumed..cursor.consumed + n_bytes;
+    let bytes = packet::bytes(cursor.frame, range);
     let mut offset = 0;
     for field in header.field_ids() {
         if Some(field) == header.variable_field {

@@ -6,8 +6,8 @@ use crate::{
 };
 
 /// Field values and header validity of one packet.
-#[derive(Debug, Clone)]
-pub(crate) struct Phv {
+#[derive(Debug, Clone, Default)]
+pub struct Phv {
     values: Vec<Int>,
     valid: Vec<bool>,
     /// Bits of the varbit field, a header each.
@@ -19,7 +19,7 @@ pub(crate) struct Phv {
 
 impl Phv {
     /// No header is valid, everything is zero.
-    pub(crate) fn new(ir: &Ir) -> Self {
+    pub fn new(ir: &Ir) -> Self {
         Self {
             values: vec![Int::ZERO; ir.fields.len()],
             valid: ir.headers.iter().map(|header| header.metadata).collect(),
@@ -29,8 +29,13 @@ impl Phv {
         }
     }
 
+    /// Made by nobody.
+    pub(crate) fn is_without_fields(&self) -> bool {
+        self.values.is_empty()
+    }
+
     /// As new, without allocating.
-    pub(crate) fn reset(&mut self, ir: &Ir) {
+    pub fn reset(&mut self, ir: &Ir) {
         self.values.fill(Int::ZERO);
         for (valid, header) in self.valid.iter_mut().zip(&ir.headers) {
             *valid = header.metadata;
@@ -55,12 +60,13 @@ impl Phv {
         }
     }
 
-    pub(crate) fn get(&self, field: FieldId) -> &Int {
+    /// A field's value, whether its header is valid or not.
+    pub fn get(&self, field: FieldId) -> &Int {
         &self.values[field.index()]
     }
 
     /// The width of a field now.
-    pub(crate) fn bits(&self, ir: &Ir, field: FieldId) -> u32 {
+    pub fn bits(&self, ir: &Ir, field: FieldId) -> u32 {
         let field = &ir.fields[field.index()];
         if field.variable {
             self.variable_bits[field.header.index()]
@@ -70,19 +76,30 @@ impl Phv {
     }
 
     /// Copies a value into a field, cut to its width.
-    pub(crate) fn set(&mut self, ir: &Ir, field: FieldId, value: Int) {
+    pub fn set(&mut self, ir: &Ir, field: FieldId, value: Int) {
         let bits = self.bits(ir, field);
         self.values[field.index()] = value::wrap(value, bits, ir.fields[field.index()].signed);
     }
 
     /// Copies a value into a varbit field that becomes so wide.
-    pub(crate) fn set_variable(&mut self, ir: &Ir, field: FieldId, value: Int, bits: u32) {
+    pub fn set_variable(&mut self, ir: &Ir, field: FieldId, value: Int, bits: u32) {
         self.variable_bits[ir.fields[field.index()].header.index()] = bits;
         self.set(ir, field, value);
     }
 
-    pub(crate) fn is_valid(&self, header: HeaderId) -> bool {
+    /// Whether a header is valid.
+    pub fn is_valid(&self, header: HeaderId) -> bool {
         self.valid[header.index()]
+    }
+
+    /// Bits of a header's varbit field now.
+    pub fn variable_bits(&self, header: HeaderId) -> u32 {
+        self.variable_bits[header.index()]
+    }
+
+    /// Writes the validity of a header and of nothing else.
+    pub fn put_validity(&mut self, header: HeaderId, valid: bool) {
+        self.valid[header.index()] = valid;
     }
 
     /// Makes a header valid; the other members of its union become invalid.
@@ -156,11 +173,13 @@ impl Phv {
         }
     }
 
-    pub(crate) fn next_index(&self, stack: AnyStack) -> usize {
+    /// `nextIndex` of a stack.
+    pub fn next_index(&self, stack: AnyStack) -> usize {
         self.next_index[self.stack_slot(stack)]
     }
 
-    pub(crate) fn set_next_index(&mut self, stack: AnyStack, index: usize) {
+    /// Sets `nextIndex` of a stack.
+    pub fn set_next_index(&mut self, stack: AnyStack, index: usize) {
         let slot = self.stack_slot(stack);
         self.next_index[slot] = index;
     }

@@ -5,10 +5,10 @@
 //! of an invalid header reads as what this packet wrote last, or zero, division by zero gives zero,
 //! a shift by more than [`limits::FIELD_BITS_MAX`] bits leaves nothing.
 
+use super::phv::{self, Phv};
 use crate::{
     externs::register::Registers,
     limits,
-    phv::{self, Phv},
     program::ir::{
         AnyStack, Arithmetic, BoolExpr, Comparison, Expr, FieldId, HeaderExpr, HeaderId, Ir,
         UnionExpr, UnionId,

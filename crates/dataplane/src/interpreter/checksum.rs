@@ -1,7 +1,7 @@
 //! Checksums: verified after parsing, updated before deparsing.
 
+use super::control_flow::Pass;
 use crate::{
-    control_flow::Pass,
     program::ir::Checksum,
     trace::TraceKind,
     value::{self, Int},

@@ -1,0 +1,207 @@
+//! The state of a program: tables, externs, counters. The switch owns it, control calls write it,
+//! passes read and write it through the engine. So it reads the same whatever the engine is.
+
+pub use crate::match_action::{EntryAccount, EntryAction, EntryIndex};
+
+use super::ir::{CalculationId, Int, Matcher};
+use crate::{
+    ActionProfileId, CounterId, CounterValue, MeterId, Nanos, Program, RegisterId, SwitchConfig,
+    SwitchCounters, TableCounters, TableId, ValueSetId,
+    externs::Externs,
+    match_action::{Call, Tables},
+    trace::Tracer,
+};
+
+/// A program's state.
+pub struct State {
+    pub(crate) program: Program,
+    pub(crate) tables: Tables,
+    pub(crate) externs: Externs,
+    pub(crate) counters: SwitchCounters,
+    pub(crate) tracer: Tracer,
+    /// The latest time that anyone has given.
+    pub(crate) now: Nanos,
+}
+
+/// An entry as a lookup needs it.
+#[derive(Debug, Clone, Copy)]
+pub struct EntryView<'a> {
+    /// One matcher a key field.
+    pub key: &'a [Matcher],
+    /// The numerically higher wins.
+    pub priority: i32,
+    /// What a hit runs.
+    pub action: &'a EntryAction,
+    /// The entry has a meter with rates.
+    pub has_meter: bool,
+}
+
+impl State {
+    /// Without a program.
+    pub(crate) fn new(config: &SwitchConfig) -> Self {
+        let program = Program::empty();
+        Self {
+            tables: Tables::default(),
+            externs: Externs::new(&program.ir, config.random_seed, 0),
+            program,
+            counters: SwitchCounters::default(),
+            tracer: Tracer::default(),
+            now: 0,
+        }
+    }
+
+    /// Replaces the program; tables and externs are as it declares them.
+    pub(crate) fn set_program(&mut self, program: Program, config: &SwitchConfig) {
+        self.tables = Tables::new(&program, self.now);
+        self.externs = Externs::new(&program.ir, config.random_seed, self.now);
+        self.counters.tables = vec![TableCounters::default(); program.tables.len()];
+        self.program = program;
+    }
+
+    /// The program.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// The time of the pass.
+    pub fn now(&self) -> Nanos {
+        self.now
+    }
+
+    /// Hits and misses, a table each; one place in memory as long as the program is loaded.
+    pub fn table_counters(&mut self) -> &mut [TableCounters] {
+        &mut self.counters.tables
+    }
+}
+
+/// Tables.
+impl State {
+    /// Every entry of a table; of those with one priority the older first, which wins.
+    pub fn entries(&self, table: TableId) -> impl Iterator<Item = (EntryIndex, EntryView<'_>)> {
+        let table = self.tables.table(table);
+        table.into_iter().flat_map(|table| {
+            let order = table.in_order().into_iter();
+            order.filter_map(|entry| Some((entry, table.view(entry)?)))
+        })
+    }
+
+    /// An entry.
+    pub fn entry(&self, table: TableId, entry: EntryIndex) -> Option<EntryView<'_>> {
+        self.tables.table(table)?.view(entry)
+    }
+
+    /// What a miss runs.
+    pub fn default_action(&self, table: TableId) -> Option<&EntryAction> {
+        self.tables.table(table)?.default_action()
+    }
+
+    /// What an entry's action, or a default action, comes down to where the table has an action
+    /// profile. `hash` is the selector's over the packet, asked for where there is a choice; none
+    /// is a choice among nothing.
+    pub fn resolve(
+        &self,
+        profile: ActionProfileId,
+        action: &EntryAction,
+        hash: impl FnOnce() -> u64,
+    ) -> Option<Call> {
+        self.tables.profile(profile)?.resolve(action, hash)
+    }
+
+    /// What packets have left at a table's entries, by [`EntryIndex::index`]. It moves when the
+    /// table is changed, and then only.
+    pub fn accounts(&mut self, table: TableId) -> &mut [EntryAccount] {
+        let table = self.tables.table_mut(table, None);
+        table.map_or(&mut [], |(table, _)| table.accounts_mut())
+    }
+
+    /// Counts a hit at its entry: the direct counter, the time, and that the entry is not idle.
+    pub fn count_hit(&mut self, table: TableId, entry: EntryIndex, ingress_bytes: usize) {
+        let now = self.now;
+        if let Some((table, _)) = self.tables.table_mut(table, None) {
+            table.count_hit(entry, ingress_bytes, now);
+        }
+    }
+
+    /// The colour that an entry's meter gives to a packet; green where the table has none.
+    pub fn execute_direct_meter(
+        &mut self,
+        table: TableId,
+        entry: EntryIndex,
+        ingress_bytes: usize,
+    ) -> u8 {
+        let node = self.program.ir.table_nodes.get(table.index());
+        let Some(meter) = node.and_then(|node| node.meter.as_ref()) else {
+            return 0;
+        };
+        let micros = self.externs.meters.micros(self.now);
+        self.tables
+            .color(table, entry, meter.kind, micros, ingress_bytes)
+    }
+}
+
+/// Externs.
+impl State {
+    /// The cells of a register of up to 64 bits; one place in memory as long as the program is
+    /// loaded. None where the register is wider.
+    pub fn register_words(&mut self, register: RegisterId) -> Option<&mut [u64]> {
+        self.externs.registers.words_mut(register)
+    }
+
+    /// A cell of any register; none beyond the end.
+    pub fn register(&self, register: RegisterId, index: usize) -> Option<Int> {
+        self.externs.registers.get(register, index)
+    }
+
+    /// Writes a cell of any register, cut to its width; beyond the end nothing.
+    pub fn set_register(&mut self, register: RegisterId, index: usize, value: Int) {
+        self.externs.registers.set(register, index, value);
+    }
+
+    /// The cells of a counter; one place in memory as long as the program is loaded.
+    pub fn counter_cells(&mut self, counter: CounterId) -> &mut [CounterValue] {
+        self.externs.counters.cells_mut(counter)
+    }
+
+    /// The colour that a meter gives to a packet; none beyond the end.
+    pub fn execute_meter(
+        &mut self,
+        meter: MeterId,
+        index: usize,
+        ingress_bytes: usize,
+    ) -> Option<u8> {
+        let now = self.now;
+        let meters = &mut self.externs.meters;
+        meters.execute(meter, index, now, ingress_bytes)
+    }
+
+    /// A random number of `low..=high`; none where that is empty.
+    pub fn random(&mut self, low: u64, high: u64) -> Option<u64> {
+        self.externs.random.between(low, high)
+    }
+
+    /// The result of a calculation over bytes that the engine has put together, with the
+    /// parameters of a custom CRC as they are now.
+    pub fn calculate(&mut self, calculation: CalculationId, bytes: &[u8]) -> u64 {
+        let declared = &self.program.ir.calculations[calculation.index()];
+        match self.externs.crcs.get(calculation) {
+            Some(crc) => crc.compute(bytes),
+            None => declared.algorithm.compute(bytes, &mut self.externs.random),
+        }
+    }
+
+    /// The selector's hash of an action profile over bytes; 0 where it has no selector.
+    pub fn select(&mut self, profile: ActionProfileId, bytes: &[u8]) -> u64 {
+        let declared = self.program.ir.action_profiles.get(profile.index());
+        let selector = declared.and_then(|profile| profile.selector.as_ref());
+        selector.map_or(0, |selector| {
+            let random = &mut self.externs.random;
+            selector.algorithm.compute(bytes, random)
+        })
+    }
+
+    /// The members of a parser value set: value and the bits of it that count.
+    pub fn value_set(&self, set: ValueSetId) -> impl Iterator<Item = (&Int, &Int)> {
+        let members = self.externs.value_sets.members(set).iter();
+        members.map(|member| (&member.value, &member.mask))
+    }
+}

@@ -1,0 +1,32 @@
+//! The deparser: valid headers to bytes, in the program's order.
+
+use super::{checksum, control_flow::Pass};
+use crate::{
+    bits::BitWriter,
+    externs::hash,
+    trace::{self, TraceKind},
+};
+
+/// Updates the checksums and gives the headers in front of the payload, in the room of `head`.
+pub(crate) fn deparse(pass: &mut Pass<'_>, head: Vec<u8>) -> Vec<u8> {
+    checksum::update(pass);
+    let ir = pass.ir;
+    for primitive in &ir.deparser.primitives {
+        pass.primitive(primitive);
+    }
+    let phv = &*pass.phv;
+    let order = ir.deparser.order.iter().copied();
+    let valid = order.filter(|header| phv.is_valid(*header));
+    let mut writer = BitWriter::with_buffer(head);
+    for header in valid.clone() {
+        hash::push_header(&mut writer, ir, phv, header);
+    }
+    let head = writer.finish();
+    pass.tracer.emit(|| TraceKind::Deparse {
+        headers: valid
+            .map(|header| trace::header_values(ir, phv, header))
+            .collect(),
+        frame_len_bytes: head.len() + pass.payload.len(),
+    });
+    head
+}

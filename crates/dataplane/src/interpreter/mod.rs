@@ -1,0 +1,509 @@
+//! The reference interpreter: an engine that is written for reading. It is the semantics; every
+//! faster engine must agree with it, packet for packet.
+//!
+//! Here are its packets, and what v1model's metadata hold when a packet comes to a control; the
+//! rest is in one file a part of the pipeline.
+
+mod checksum;
+pub(crate) mod control_flow;
+mod deparser;
+pub(crate) mod expression;
+pub(crate) mod packet;
+pub(crate) mod parser;
+pub(crate) mod phv;
+
+use std::sync::Arc;
+
+use self::{
+    expression::Scope,
+    packet::{Asked, Packet, Payload, Requests},
+    phv::Phv,
+};
+use crate::{
+    Digest, DropReason, Nanos, PortId, Program,
+    engine::{
+        CloneCopies, Clones, EgressInput, EgressOutcome, EgressVerdict, Engine, EngineFactory,
+        IngressInput, IngressOutcome, IngressVerdict, PacketHandle, State, interpret::Carried,
+    },
+    externs::digest,
+    limits,
+    program::ir::{FieldId, FieldListId, Ir},
+    trace::{Stage, TraceKind},
+    value::{self, Int},
+};
+
+/// Makes reference interpreters.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct InterpreterFactory;
+
+impl EngineFactory for InterpreterFactory {
+    fn name(&self) -> &'static str {
+        "interpreter"
+    }
+
+    fn traces(&self) -> bool {
+        true
+    }
+
+    fn load(&self, state: &mut State) -> Box<dyn Engine> {
+        Box::new(Interpreter {
+            program: state.program.clone(),
+            packets: Vec::new(),
+            free: Vec::new(),
+            spare_vectors: Vec::new(),
+            spare_buffers: Vec::new(),
+        })
+    }
+}
+
+/// The reference interpreter with its packets.
+struct Interpreter {
+    program: Program,
+    /// By handle.
+    packets: Vec<Packet>,
+    free: Vec<u32>,
+    /// Header vectors that no packet uses now, with whatever in them.
+    spare_vectors: Vec<Phv>,
+    /// Frames' bytes that nobody shares any more.
+    spare_buffers: Vec<Arc<Vec<u8>>>,
+}
+
+/// Writes a number into a field that the program may have left out.
+fn put(ir: &Ir, phv: &mut Phv, field: Option<FieldId>, number: impl Into<Int>) {
+    if let Some(field) = field {
+        phv.set(ir, field, number.into());
+    }
+}
+
+/// Timestamps are in microseconds.
+fn micros(now: Nanos) -> u64 {
+    now / 1_000
+}
+
+/// The length of a frame as the metadata hold it; no frame is near the end of the type.
+fn length(bytes: usize) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+/// The values that a field list keeps.
+fn keep<'a>(
+    ir: &'a Ir,
+    phv: &'a Phv,
+    list: Option<FieldListId>,
+) -> impl Iterator<Item = (FieldId, Int)> + 'a {
+    let list = list.map(|list| ir.field_lists[list.index()].fields.as_slice());
+    let fields = list.unwrap_or_default().iter();
+    fields.map(move |field| (*field, phv.get(*field).clone()))
+}
+
+fn port_of(phv: &Phv, field: FieldId) -> PortId {
+    PortId(u16::try_from(phv.get(field)).unwrap_or(u16::MAX))
+}
+
+fn priority(ir: &Ir, phv: &Phv) -> u64 {
+    let field = ir.metadata.priority;
+    field.map_or(0, |field| value::low_u64(phv.get(field)))
+}
+
+/// What a pass may touch of a packet.
+fn carried(packet: &mut Packet) -> Carried<'_> {
+    Carried {
+        phv: &mut packet.phv,
+        payload: packet.payload.as_slice(),
+        requests: &mut packet.requests,
+        packet_length: &mut packet.packet_length,
+        ingress_bytes: packet.ingress_bytes,
+        args: Arc::default(),
+    }
+}
+
+/// Parses the frame; gives the number of the error.
+fn run_parser(state: &mut State, packet: &mut Packet) -> u32 {
+    // The frame is moved out for the time of the parser, which writes to the rest.
+    let frame = std::mem::take(&mut packet.frame);
+    let outcome = {
+        let mut pass = state.pass(carried(packet));
+        pass.tracer.emit(|| TraceKind::Begin(Stage::Parser));
+        parser::parse(&mut pass, frame.pieces())
+    };
+    packet.payload = frame.rest(outcome.consumed);
+    packet.frame = frame;
+    outcome.error
+}
+
+/// Runs a control and says why the packet ended in it, if it did.
+fn run_control(state: &mut State, packet: &mut Packet, stage: Stage) -> Option<DropReason> {
+    let (program, tables, mut pass) = state.split(carried(packet));
+    let start = if stage == Stage::Ingress {
+        program.ir.ingress
+    } else {
+        program.ir.egress
+    };
+    pass.tracer.emit(|| TraceKind::Begin(stage));
+    control_flow::run(program, tables, &mut pass, start);
+    pass.tracer.set_line(|| None);
+    pass.failed
+}
+
+/// The metadata a packet has when it comes to the parser.
+fn start_ingress(ir: &Ir, packet: &mut Packet, input: &IngressInput) {
+    let metadata = &ir.metadata;
+    let phv = &mut packet.phv;
+    for (field, value) in packet.kept.drain(..) {
+        phv.set(ir, field, value);
+    }
+    if let Some(arrived) = input.arrived {
+        let port = Int::from(input.ingress_port.0);
+        phv.set(ir, metadata.ingress_port, port);
+        let timestamp = metadata.ingress_global_timestamp;
+        put(ir, phv, timestamp, micros(arrived));
+    }
+    let instance_type = Int::from(input.instance_type as u8);
+    phv.set(ir, metadata.instance_type, instance_type);
+    let len = packet.frame.len();
+    phv.set(ir, metadata.packet_length, Int::from(len));
+    packet.payload = packet.frame.payload.clone();
+    packet.requests = Requests::default();
+    packet.packet_length = length(len);
+    packet.ingress_bytes = input.ingress_bytes;
+}
+
+/// The metadata a packet has when it comes to egress.
+fn start_egress(ir: &Ir, now: Nanos, packet: &mut Packet, input: &EgressInput) {
+    let metadata = &ir.metadata;
+    let phv = &mut packet.phv;
+    if let Some(instance) = input.instance {
+        put(ir, phv, metadata.egress_rid, instance);
+    }
+    let instance_type = Int::from(input.instance_type as u8);
+    phv.set(ir, metadata.instance_type, instance_type);
+    put(ir, phv, metadata.egress_global_timestamp, micros(now));
+    if let Some(queueing) = metadata.queueing {
+        let enqueued = micros(input.enqueued);
+        let waited = micros(now).saturating_sub(enqueued);
+        phv.set(ir, queueing.enq_timestamp, Int::from(enqueued));
+        phv.set(ir, queueing.enq_qdepth, Int::from(input.enq_depth));
+        phv.set(ir, queueing.deq_timedelta, Int::from(waited));
+        phv.set(ir, queueing.deq_qdepth, Int::from(input.deq_depth));
+        put(ir, phv, metadata.qid, Int::from(input.queue));
+    }
+    phv.set(ir, metadata.egress_port, Int::from(input.port.0));
+    // Any value but the drop port: simple_switch writes 512, of which 9 bits are 0.
+    let not_dropped = Int::from(u32::from(limits::DROP_PORT) + 1);
+    phv.set(ir, metadata.egress_spec, not_dropped);
+    let packet_length = Int::from(packet.packet_length);
+    phv.set(ir, metadata.packet_length, packet_length);
+}
+
+/// Where ingress sends a packet, unless it asked for a resubmission.
+fn ingress_verdict(ir: &Ir, phv: &Phv) -> IngressVerdict {
+    let group = ir.metadata.mcast_grp;
+    let group = group.map_or(0, |field| value::low_u64(phv.get(field)));
+    if group != 0 {
+        return IngressVerdict::Multicast(u32::try_from(group).unwrap_or(u32::MAX));
+    }
+    match port_of(phv, ir.metadata.egress_spec) {
+        PortId(limits::DROP_PORT) => IngressVerdict::Drop(DropReason::IngressDrop),
+        port => IngressVerdict::Unicast(port),
+    }
+}
+
+impl Interpreter {
+    fn packet(&mut self, packet: PacketHandle) -> &mut Packet {
+        &mut self.packets[packet.0 as usize]
+    }
+
+    /// Keeps a packet under a handle.
+    fn insert(&mut self, packet: Packet) -> PacketHandle {
+        if let Some(place) = self.free.pop() {
+            self.packets[place as usize] = packet;
+            return PacketHandle(place);
+        }
+        let place = u32::try_from(self.packets.len()).unwrap_or(u32::MAX);
+        self.packets.push(packet);
+        PacketHandle(place)
+    }
+
+    /// A header vector with whatever in it.
+    fn spare_vector(&mut self) -> Phv {
+        let spare = self.spare_vectors.pop();
+        spare.unwrap_or_else(|| Phv::new(&self.program.ir))
+    }
+
+    /// A header vector with nothing in it.
+    fn blank_vector(&mut self) -> Phv {
+        match self.spare_vectors.pop() {
+            Some(mut phv) => {
+                phv.reset(&self.program.ir);
+                phv
+            }
+            None => Phv::new(&self.program.ir),
+        }
+    }
+
+    fn give_back_vector(&mut self, phv: Phv) {
+        if !phv.is_without_fields() && self.spare_vectors.len() < limits::SPARE_PACKETS_MAX {
+            self.spare_vectors.push(phv);
+        }
+    }
+
+    fn give_back_payload(&mut self, payload: Payload) {
+        let Some(mut bytes) = payload.bytes else {
+            return;
+        };
+        let fits = Arc::get_mut(&mut bytes)
+            .is_some_and(|bytes| bytes.capacity() <= limits::SPARE_BUFFER_BYTES_MAX);
+        if fits && self.spare_buffers.len() < limits::SPARE_PACKETS_MAX {
+            self.spare_buffers.push(bytes);
+        }
+    }
+
+    /// A packet of its own: a copy where the handle stands for several.
+    fn own(&mut self, packet: PacketHandle) -> PacketHandle {
+        let original = self.packet(packet);
+        if original.references == 1 {
+            return packet;
+        }
+        original.references -= 1;
+        let copy = self.copy(packet);
+        self.insert(copy)
+    }
+
+    /// A copy; the payload is shared.
+    fn copy(&mut self, packet: PacketHandle) -> Packet {
+        let mut phv = self.spare_vector();
+        let original = &self.packets[packet.0 as usize];
+        phv.copy_from(&original.phv);
+        Packet {
+            references: 1,
+            phv,
+            payload: original.payload.clone(),
+            requests: original.requests.clone(),
+            packet_length: original.packet_length,
+            ingress_bytes: original.ingress_bytes,
+            ..Packet::default()
+        }
+    }
+
+    /// A clone keeps nothing of its metadata but a field list's of the original.
+    fn insert_clone(&mut self, of: PacketHandle, mut clone: Packet, copies: CloneCopies) -> Clones {
+        let ir = &self.program.ir;
+        let original = &self.packets[of.0 as usize];
+        clone.phv.reset_metadata(ir);
+        for (field, value) in keep(ir, &original.phv, original.asked.clone_list) {
+            clone.phv.set(ir, field, value);
+        }
+        clone.references = copies.copies;
+        clone.requests = Requests {
+            truncate_bytes: copies.truncate_bytes,
+            ..Requests::default()
+        };
+        let priority = priority(ir, &clone.phv);
+        let packet = self.insert(clone);
+        Clones { packet, priority }
+    }
+
+    /// Keeps the metadata of the field list that the packet goes back to ingress with.
+    fn keep_back_list(&mut self, packet: PacketHandle) {
+        let ir = &self.program.ir;
+        let packet = &mut self.packets[packet.0 as usize];
+        packet.kept.clear();
+        let kept = keep(ir, &packet.phv, packet.asked.back_list);
+        packet.kept.extend(kept);
+        let phv = std::mem::take(&mut packet.phv);
+        self.give_back_vector(phv);
+    }
+}
+
+impl Engine for Interpreter {
+    fn receive(&mut self, frame: &[u8]) -> PacketHandle {
+        let mut bytes = self.spare_buffers.pop().unwrap_or_default();
+        match Arc::get_mut(&mut bytes) {
+            Some(room) => {
+                room.clear();
+                room.extend_from_slice(frame);
+            }
+            None => bytes = Arc::new(frame.to_vec()),
+        }
+        let mut packet = Packet {
+            references: 1,
+            ..Packet::default()
+        };
+        packet.frame.payload = Payload::new(bytes);
+        self.insert(packet)
+    }
+
+    fn ingress(
+        &mut self,
+        state: &mut State,
+        input: &IngressInput,
+        packet: PacketHandle,
+    ) -> IngressOutcome {
+        let phv = self.blank_vector();
+        let ir = &self.program.ir;
+        let packet = &mut self.packets[packet.0 as usize];
+        packet.phv = phv;
+        start_ingress(ir, packet, input);
+        let error = run_parser(state, packet);
+        let right = checksum::verify(&mut state.pass(carried(packet)));
+        let metadata = &ir.metadata;
+        put(ir, &mut packet.phv, metadata.parser_error, error);
+        let wrong = u8::from(!right);
+        put(ir, &mut packet.phv, metadata.checksum_error, wrong);
+        if let Some(reason) = run_control(state, packet, Stage::Ingress) {
+            return IngressOutcome {
+                verdict: IngressVerdict::Drop(reason),
+                clone_session: None,
+                has_digest: false,
+                priority: 0,
+            };
+        }
+        let clone = packet.requests.clone.take();
+        packet.asked = Asked {
+            clone_list: clone.and_then(|(_, list)| list),
+            digest: packet.requests.digest.take(),
+            back_list: packet.requests.resubmit.take(),
+        };
+        IngressOutcome {
+            verdict: match packet.asked.back_list {
+                Some(_) => IngressVerdict::Resubmit,
+                None => ingress_verdict(ir, &packet.phv),
+            },
+            clone_session: clone.map(|(session, _)| session),
+            has_digest: packet.asked.digest.is_some(),
+            priority: priority(ir, &packet.phv),
+        }
+    }
+
+    fn digest(&mut self, state: &mut State, packet: PacketHandle) -> Digest {
+        let ir = &self.program.ir;
+        let packet = &self.packets[packet.0 as usize];
+        let scope = Scope {
+            ir,
+            phv: &packet.phv,
+            registers: &state.externs.registers,
+            args: &[],
+        };
+        digest::take(ir, &scope, packet.asked.digest.unwrap_or_default())
+    }
+
+    /// An ingress clone has the headers as they arrived: the frame is parsed once more.
+    fn clone_ingress(
+        &mut self,
+        state: &mut State,
+        input: &IngressInput,
+        packet: PacketHandle,
+        copies: CloneCopies,
+    ) -> Clones {
+        let mut phv = self.blank_vector();
+        let ir = &self.program.ir;
+        // Parsers may branch on the port, so the clone's has to see the same one.
+        let ingress_port = Int::from(input.ingress_port.0);
+        phv.set(ir, ir.metadata.ingress_port, ingress_port);
+        let original = &self.packets[packet.0 as usize];
+        let mut frame = original.frame.clone();
+        frame.truncate(original.requests.truncate_bytes);
+        let mut clone = Packet {
+            phv,
+            payload: frame.payload.clone(),
+            frame,
+            packet_length: length(original.frame.len()),
+            ingress_bytes: input.ingress_bytes,
+            ..Packet::default()
+        };
+        run_parser(state, &mut clone);
+        clone.frame.payload = Payload::default();
+        self.insert_clone(packet, clone, copies)
+    }
+
+    fn replicate(&mut self, packet: PacketHandle, copies: u32) {
+        let packet = self.packet(packet);
+        packet.truncate_payload();
+        packet.requests = Requests::default();
+        packet.references = copies;
+    }
+
+    fn resubmit(&mut self, packet: PacketHandle) {
+        self.keep_back_list(packet);
+        let packet = self.packet(packet);
+        let truncate_bytes = packet.requests.truncate_bytes;
+        packet.frame.truncate(truncate_bytes);
+    }
+
+    fn egress(
+        &mut self,
+        state: &mut State,
+        input: &EgressInput,
+        packet: PacketHandle,
+    ) -> EgressOutcome {
+        let handle = self.own(packet);
+        let ir = &self.program.ir;
+        let packet = &mut self.packets[handle.0 as usize];
+        start_egress(ir, state.now, packet, input);
+        let failed = run_control(state, packet, Stage::Egress);
+        let clone = packet.requests.clone.take();
+        packet.asked = Asked {
+            clone_list: clone.and_then(|(_, list)| list),
+            digest: None,
+            back_list: packet.requests.recirculate.take(),
+        };
+        let dropped = port_of(&packet.phv, ir.metadata.egress_spec) == PortId(limits::DROP_PORT);
+        EgressOutcome {
+            packet: handle,
+            verdict: match failed {
+                Some(reason) => EgressVerdict::Drop(reason),
+                None if dropped => EgressVerdict::Drop(DropReason::EgressDrop),
+                None if packet.asked.back_list.is_some() => EgressVerdict::Recirculate,
+                None => EgressVerdict::Transmit,
+            },
+            clone_session: clone
+                .filter(|_| failed.is_none())
+                .map(|(session, _)| session),
+        }
+    }
+
+    /// An egress clone has the headers as they are now, and only a field list's metadata.
+    fn clone_egress(
+        &mut self,
+        _state: &mut State,
+        packet: PacketHandle,
+        copies: CloneCopies,
+    ) -> Clones {
+        let mut clone = self.copy(packet);
+        clone.truncate_payload();
+        self.insert_clone(packet, clone, copies)
+    }
+
+    fn deparse(&mut self, state: &mut State, packet: PacketHandle) -> usize {
+        let packet = self.packet(packet);
+        let head = std::mem::take(&mut packet.frame.head);
+        let mut pass = state.pass(carried(packet));
+        pass.tracer.emit(|| TraceKind::Begin(Stage::Deparser));
+        packet.frame.head = deparser::deparse(&mut pass, head);
+        packet.frame.payload = std::mem::take(&mut packet.payload);
+        packet.frame.truncate(packet.requests.truncate_bytes);
+        packet.frame.len()
+    }
+
+    fn recirculate(&mut self, packet: PacketHandle) {
+        self.keep_back_list(packet);
+    }
+
+    fn frame(&self, packet: PacketHandle) -> [&[u8]; 2] {
+        self.packets[packet.0 as usize].frame.pieces()
+    }
+
+    fn discard(&mut self, packet: PacketHandle) {
+        let place = packet.0;
+        let packet = self.packet(packet);
+        packet.references -= 1;
+        if packet.references > 0 {
+            return;
+        }
+        let packet = std::mem::take(packet);
+        self.free.push(place);
+        self.give_back_vector(packet.phv);
+        self.give_back_payload(packet.payload);
+        self.give_back_payload(packet.frame.payload);
+    }
+}
