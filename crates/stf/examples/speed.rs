@@ -1,72 +1,165 @@
-//! Nanoseconds a packet of several programs that pass the same test.
+//! Nanoseconds a packet on the switch, this compiler's JSON beside p4c's.
 //!
-//! `cargo run --release -p stf --example speed -- TEST.stf PROGRAM...`: sets each program up with
-//! the test's commands, gives it the test's packets over and over, and prints the median of several
-//! runs. The runs of the programs alternate, so that a machine that grows slower favours none. The
-//! time to set up is taken off by comparing runs of different length; comparing what leaves with
-//! what is expected is in the time, the same for all programs.
+//! `cargo run --release -p stf --example speed -- SAMPLES P4C [NAME...]`: SAMPLES is a folder with
+//! NAME.p4 and NAME.stf, P4C one with the NAME.json that p4c made of each. Without names every
+//! program that has all three is measured. Each program runs its test once, which makes its entries
+//! and must pass, then gets the test's packets over and over. The runs of the two alternate and the
+//! ratio is that of neighbours, so that a machine that grows slower favours none.
 
 #![allow(
     clippy::unwrap_used,
     reason = "a measurement stops at what it did not expect"
 )]
 
-use std::path::PathBuf;
-use std::time::Instant;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
+use dataplane::{Nanos, PortId, Switch};
 use stf::Command;
 
-const RUNS: usize = 9;
-/// How often the packets are given in the short run; the long one gives twice as many.
-const ROUNDS: usize = 1_000;
+/// Pairs of runs; odd, so that there is one in the middle.
+const RUNS: usize = 15;
+/// As long as a run should take: much longer than the clock's step, short beside what else the
+/// machine does.
+const RUN: Duration = Duration::from_millis(8);
+/// Between two packets: no queue fills.
+const GAP_NS: Nanos = 1_000;
 
-/// The test with its packets repeated.
-fn repeated(commands: &[(usize, Command)], rounds: usize) -> Vec<(usize, Command)> {
-    let is_traffic =
-        |command: &Command| matches!(command, Command::Packet(..) | Command::Expect(..));
-    let (traffic, set_up): (Vec<_>, Vec<_>) = commands
-        .iter()
-        .cloned()
-        .partition(|(_, command)| is_traffic(command));
-    let mut all = set_up;
-    for _ in 0..rounds {
-        all.extend(traffic.iter().cloned());
-    }
-    all
+/// A program with its entries, and the packets of its test.
+struct Subject {
+    switch: Switch,
+    packets: Vec<(PortId, Vec<u8>)>,
+    now: Nanos,
 }
 
-fn seconds(program: &dataplane::Program, commands: &[(usize, Command)]) -> f64 {
-    let start = Instant::now();
-    let outcome = stf::run(program.clone(), commands, None);
-    let took = start.elapsed().as_secs_f64();
-    assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
-    took
+impl Subject {
+    /// None where the test fails or has no packets.
+    fn new(program: &Path, commands: &[(usize, Command)]) -> Option<Self> {
+        let program = stf::load(program, &p4_compiler::Options::default()).ok()?;
+        let (outcome, switch) = stf::run_and_keep(program, commands, None);
+        let packets: Vec<(PortId, Vec<u8>)> = commands
+            .iter()
+            .filter_map(|(_, command)| match command {
+                Command::Packet(port, frame) => Some((PortId(*port), frame.clone())),
+                _ => None,
+            })
+            .collect();
+        let fits = outcome.failures.is_empty() && !packets.is_empty();
+        // Behind whatever the test waited for.
+        let now = 3_600_000_000_000;
+        fits.then_some(Self {
+            switch,
+            packets,
+            now,
+        })
+    }
+
+    /// Seconds for all packets so many times.
+    fn seconds(&mut self, rounds: usize) -> f64 {
+        let start = Instant::now();
+        for _ in 0..rounds {
+            for (port, frame) in &self.packets {
+                self.now += GAP_NS;
+                self.switch.handle_frame(self.now, *port, frame);
+                while self.switch.poll_transmit(self.now).is_some() {}
+                while self.switch.poll_packet_in().is_some() {}
+                while self.switch.poll_digest().is_some() {}
+            }
+        }
+        start.elapsed().as_secs_f64()
+    }
+}
+
+struct Measured {
+    ours_ns: f64,
+    theirs_ns: f64,
+    /// Ours by theirs.
+    ratio: f64,
+}
+
+fn median(mut numbers: Vec<f64>) -> f64 {
+    numbers.sort_by(f64::total_cmp);
+    numbers[numbers.len() / 2]
+}
+
+fn measure(ours: &mut Subject, theirs: &mut Subject) -> Measured {
+    let once = ours.seconds(1).max(1e-6);
+    let rounds = (RUN.as_secs_f64() / once).ceil() as usize;
+    let n_packets = (rounds * ours.packets.len()) as f64;
+    // What is cold becomes warm.
+    let _ = (ours.seconds(rounds), theirs.seconds(rounds));
+    let pairs: Vec<(f64, f64)> = (0..RUNS)
+        .map(|_| (ours.seconds(rounds), theirs.seconds(rounds)))
+        .collect();
+    let ns = |seconds: f64| 1e9 * seconds / n_packets;
+    Measured {
+        ours_ns: median(pairs.iter().map(|(ours, _)| ns(*ours)).collect()),
+        theirs_ns: median(pairs.iter().map(|(_, theirs)| ns(*theirs)).collect()),
+        ratio: median(pairs.iter().map(|(ours, theirs)| ours / theirs).collect()),
+    }
+}
+
+/// The names of the tests in a folder, in order.
+fn tests(samples: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(samples).unwrap();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "stf"))
+        .filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()))
+        .collect();
+    names.sort();
+    names
 }
 
 fn main() {
-    let mut arguments = std::env::args().skip(1).map(PathBuf::from);
-    let test = arguments.next().unwrap();
-    let text = std::fs::read_to_string(&test).unwrap();
-    let commands = stf::parse(&text).unwrap();
-    let paths: Vec<PathBuf> = arguments.collect();
-    let options = p4_compiler::Options::default();
-    let programs: Vec<_> = paths
-        .iter()
-        .map(|path| stf::load(path, &options).unwrap())
-        .collect();
-    let (short, long) = (repeated(&commands, ROUNDS), repeated(&commands, 2 * ROUNDS));
-    let is_packet = |(_, command): &&(usize, Command)| matches!(command, Command::Packet(..));
-    let n_packets =
-        (long.iter().filter(is_packet).count() - short.iter().filter(is_packet).count()) as f64;
-    let mut times = vec![Vec::new(); programs.len()];
-    for _ in 0..RUNS {
-        for (program, times) in programs.iter().zip(&mut times) {
-            let took = seconds(program, &long) - seconds(program, &short);
-            times.push(1e9 * took / n_packets);
+    let mut arguments = std::env::args().skip(1);
+    let (Some(samples), Some(p4c)) = (arguments.next(), arguments.next()) else {
+        eprintln!("usage: speed SAMPLES P4C [NAME...]");
+        std::process::exit(2);
+    };
+    let (samples, p4c) = (PathBuf::from(samples), PathBuf::from(p4c));
+    let mut names: Vec<String> = arguments.collect();
+    if names.is_empty() {
+        names = tests(&samples);
+    }
+    let mut all: Vec<Measured> = Vec::new();
+    println!("    ours     p4c  ratio");
+    for name in &names {
+        let json = p4c.join(format!("{name}.json"));
+        if !json.exists() {
+            continue;
         }
+        let text = std::fs::read_to_string(samples.join(format!("{name}.stf"))).unwrap();
+        let Ok(commands) = stf::parse(&text) else {
+            continue;
+        };
+        let ours = Subject::new(&samples.join(format!("{name}.p4")), &commands);
+        let theirs = Subject::new(&json, &commands);
+        let (Some(mut ours), Some(mut theirs)) = (ours, theirs) else {
+            println!("                       {name}: does not pass, or has no packets");
+            continue;
+        };
+        let found = measure(&mut ours, &mut theirs);
+        let Measured {
+            ours_ns,
+            theirs_ns,
+            ratio,
+        } = found;
+        println!("{ours_ns:8.0}{theirs_ns:8.0}{ratio:7.2}  {name}");
+        all.push(found);
     }
-    for (path, times) in paths.iter().zip(&mut times) {
-        times.sort_by(f64::total_cmp);
-        println!("{:8.0} ns  {}", times[RUNS / 2], path.display());
+    if all.is_empty() {
+        println!("nothing to measure");
+        return;
     }
+    let ratios: Vec<f64> = all.iter().map(|found| found.ratio).collect();
+    let worst = ratios.iter().copied().fold(0.0, f64::max);
+    println!(
+        "{} programs; ns a packet, medians: ours {:.0}, p4c's {:.0}; ours by p4c's: median {:.2}, \
+         greatest {worst:.2}",
+        all.len(),
+        median(all.iter().map(|found| found.ours_ns).collect()),
+        median(all.iter().map(|found| found.theirs_ns).collect()),
+        median(ratios),
+    );
 }

@@ -59,6 +59,15 @@ pub fn run(
     commands: &[(usize, Command)],
     trace: Option<Box<dyn TraceSink>>,
 ) -> Outcome {
+    run_and_keep(program, commands, trace).0
+}
+
+/// [`run`], and the switch as the test leaves it, with the entries that it made.
+pub fn run_and_keep(
+    program: Program,
+    commands: &[(usize, Command)],
+    trace: Option<Box<dyn TraceSink>>,
+) -> (Outcome, Switch) {
     let mut switch = Switch::new(SwitchConfig::default());
     let named = commands.iter().filter_map(|(_, command)| match command {
         Command::Packet(port, _) | Command::Expect(port, _) => Some(*port),
@@ -98,12 +107,13 @@ pub fn run(
     failures.extend(broken);
     // As in the test; what is wrong at its end, last.
     failures.sort_by_key(|failure| failure.line.wrapping_sub(1));
-    Outcome {
+    let outcome = Outcome {
         failures,
         stopped_at,
         n_packets: count(|command| matches!(command, Command::Packet(..))),
         n_expected: count(|command| matches!(command, Command::Expect(..))),
-    }
+    };
+    (outcome, runner.switch)
 }
 
 /// Why packets did not leave, to say where one is missing.

@@ -1,11 +1,13 @@
 //! Assignments as straight-line code, for places and values of every type.
 
+use std::rc::Rc;
+
 use bmv2_json::Value;
 use num_bigint::BigInt;
 
 use super::Lower;
 use super::expression::has_call;
-use super::place::{Place, hex, operation, parameter, plain_hex};
+use super::place::{Place, Roots, hex, operation, parameter, plain_hex};
 use crate::ir::{Expr, ExprKind};
 use crate::source::Span;
 use crate::types::Type;
@@ -73,20 +75,20 @@ impl Lower<'_> {
         }
     }
 
-    fn assign_members(&mut self, members: &[Place], expr: &Expr) {
+    fn assign_members(&mut self, members: &Rc<[Place]>, expr: &Expr) {
         if let ExprKind::Mux(condition, yes, no) = &expr.kind {
-            let whole = Place::Members(members.to_vec());
+            let whole = Place::Members(members.clone());
             return self.assign_either(&whole, condition, yes, no);
         }
         let ExprKind::List(items) = &expr.kind else {
             match self.place(expr) {
-                Some(source) => self.copy(&Place::Members(members.to_vec()), &source, expr.span),
+                Some(source) => self.copy(&Place::Members(members.clone()), &source, expr.span),
                 None => self.unsupported(expr.span, "this value of a struct"),
             }
             return;
         };
         // `s = {s.b, s.a}`: everything is read before anything is written.
-        let whole = Place::Members(members.to_vec());
+        let whole = Place::Members(members.clone());
         let reads_itself = items.len() > 1 && items.iter().any(|item| self.reads(item, &whole));
         if !reads_itself {
             members
@@ -128,7 +130,7 @@ impl Lower<'_> {
         {
             return self
                 .place(expr)
-                .is_some_and(|source| self.overlap(&source, place));
+                .is_some_and(|source| Roots::of(&source).overlap(&Roots::of(place)));
         }
         let mut parts = Vec::new();
         super::expression::map_operands(&expr.kind, &mut |inner| {
@@ -148,7 +150,7 @@ impl Lower<'_> {
                 let fields = self.header_members(place);
                 self.emit("add_header", vec![parameter(target)], expr.span);
                 self.assign_members(
-                    &fields,
+                    &fields.into(),
                     &Expr {
                         kind: ExprKind::List(items.clone()),
                         ..expr.clone()
@@ -194,7 +196,7 @@ impl Lower<'_> {
             (Place::Members(targets), Place::Members(sources)) => {
                 targets
                     .iter()
-                    .zip(sources)
+                    .zip(sources.iter())
                     .for_each(|(target, source)| self.copy(target, source, span));
             }
             (Place::Union { .. }, _) => self.copy_whole("assign_union", target, source, span),

@@ -10,7 +10,7 @@ use bmv2_json::{Conditional, DefaultEntry, Pipeline, Primitive, Table, Value};
 
 use super::copy::CopyOut;
 use super::headers::Architecture;
-use super::place::Place;
+use super::place::{Place, Roots};
 use super::{Binding, BlockInstance, Lower, Object, Stage};
 use crate::ir::{
     BinaryOp, Callee, Control, Direction, Expr, ExprKind, InstanceKind, Statement, StatementKind,
@@ -502,6 +502,10 @@ impl Lower<'_> {
             .iter()
             .map(|argument| self.shared_place(argument.as_ref()))
             .collect();
+        let roots: Vec<Option<Roots<'_>>> = places
+            .iter()
+            .map(|place| place.as_ref().map(Roots::of))
+            .collect();
         let mut bound = Vec::new();
         let mut copies = Vec::new();
         for (at, (parameter, argument)) in parameters.iter().zip(&resolved).enumerate() {
@@ -515,16 +519,13 @@ impl Lower<'_> {
                 continue;
             }
             let place = places[at].clone();
-            let alone = |place: &Place| {
-                places.iter().enumerate().all(|(other, found)| {
-                    other == at
-                        || found
-                            .as_ref()
-                            .is_none_or(|found| !self.overlap(found, place))
-                })
+            let shares = |other: usize| match (&roots[other], &roots[at]) {
+                (Some(other), Some(own)) => other.overlap(own),
+                _ => false,
             };
+            let alone = || (0..roots.len()).all(|other| other == at || !shares(other));
             let binding = match (place, argument) {
-                (Some(place), _) if storage.is_none() && alone(&place) => {
+                (Some(place), _) if storage.is_none() && alone() => {
                     if var.direction == Direction::Out {
                         self.invalidate(&place, span);
                     }

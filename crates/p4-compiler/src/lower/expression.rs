@@ -297,7 +297,7 @@ impl Lower<'_> {
         match (left, right) {
             (Place::Members(a), Place::Members(b)) => all(a
                 .iter()
-                .zip(b)
+                .zip(b.iter())
                 .map(|(a, b)| self.equal_places(a, b))
                 .collect()),
             (Place::Stack { .. }, Place::Stack { .. }) => {

@@ -301,7 +301,7 @@ impl Lower<'_> {
         let names: Vec<Rc<str>> = (self.program.structs[id].fields.iter())
             .map(|field| field.name.clone())
             .collect();
-        for (name, member) in names.iter().zip(&members) {
+        for (name, member) in names.iter().zip(members.iter()) {
             let value = match &**name {
                 EGRESS_SPEC => DROP_PORT,
                 MCAST_GRP => 0,

@@ -1,5 +1,7 @@
 //! Header types and instances, metadata, temporaries; field lists and aliases.
 
+use std::rc::Rc;
+
 use bmv2_json::{
     Field, FieldList, FieldWidth, Header, HeaderStack, HeaderType, HeaderUnion, HeaderUnionStack,
     HeaderUnionType, Value,
@@ -77,7 +79,7 @@ impl Lower<'_> {
         };
         let span = Span::default();
         let [_, headers, metadata, standard] = types.as_slice() else {
-            let nothing = || Place::Members(Vec::new());
+            let nothing = || Place::Members(Rc::default());
             return Architecture {
                 headers: nothing(),
                 metadata: nothing(),
@@ -97,7 +99,7 @@ impl Lower<'_> {
 
     fn standard_metadata(&mut self, ty: &Type) -> Place {
         let Type::Struct(id) = ty else {
-            return Place::Members(Vec::new());
+            return Place::Members(Rc::default());
         };
         let decl = &self.program.structs[*id];
         let name =
@@ -141,7 +143,7 @@ impl Lower<'_> {
             metadata: true,
             pi_omit: Some(true),
         });
-        Place::Members(members)
+        Place::Members(members.into())
     }
 
     /// User metadata: `type.field`, as the well-known compiler names it.
@@ -209,7 +211,7 @@ impl Lower<'_> {
                 self.program.type_name(ty)
             );
             self.sink.error("E0604", span, message);
-            return Place::Members(Vec::new());
+            return Place::Members(Rc::default());
         };
         let field = self.fresh(name);
         let signed = matches!(below, Type::Bits { signed: true, .. });
@@ -408,7 +410,7 @@ impl Lower<'_> {
     fn new_stack(&mut self, name: &str, element: &Type, size: u32) -> Place {
         let name = self.fresh(name);
         let Type::Struct(id) = element else {
-            return Place::Members(Vec::new());
+            return Place::Members(Rc::default());
         };
         let is_union = self.program.structs[*id].kind == StructKind::Union;
         let ids: Vec<u32> = (0..size)
@@ -482,7 +484,7 @@ impl Lower<'_> {
             return;
         };
         let fields = &self.program.structs[*id].fields;
-        for (field, member) in fields.iter().zip(members) {
+        for (field, member) in fields.iter().zip(members.iter()) {
             for index in ir::int_annotation(&field.annotations, "field_list").unwrap_or_default() {
                 let Ok(index) = u32::try_from(&index) else {
                     self.sink.error(

@@ -1,5 +1,8 @@
 //! Where values live in BMv2: fields, headers, stacks; and the operands that read them.
 
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+
 use bmv2_json::{Expression, Operand, Operation, Value};
 use num_bigint::BigInt;
 use num_traits::{Signed as _, ToPrimitive as _};
@@ -31,8 +34,8 @@ pub enum Place {
         element: Type,
         size: u32,
     },
-    /// A struct's or tuple's members, in order.
-    Members(Vec<Place>),
+    /// A struct's or tuple's members, in order; whoever looks for one of them copies the place.
+    Members(Rc<[Place]>),
     /// An action's parameter.
     Data(u32, Type),
     /// `stack.last`, in a parser.
@@ -413,40 +416,59 @@ impl Lower<'_> {
             other => vec![other.clone()],
         }
     }
-
-    /// Whether two places share storage; unknown indices count as sharing.
-    pub fn overlap(&self, left: &Place, right: &Place) -> bool {
-        let roots = |place: &Place| -> Vec<(String, Option<String>)> {
-            self.leaves(place).iter().map(root).collect()
-        };
-        let right = roots(right);
-        roots(left).iter().any(|(header, field)| {
-            right.iter().any(|(other, other_field)| {
-                let near = header == other
-                    || header.starts_with(&format!("{other}["))
-                    || other.starts_with(&format!("{header}["))
-                    || header.starts_with(&format!("{other}."))
-                    || other.starts_with(&format!("{header}."));
-                near && (field.is_none() || other_field.is_none() || field == other_field)
-            })
-        })
-    }
 }
 
-/// A leaf's header (or stack) and field.
-fn root(place: &Place) -> (String, Option<String>) {
-    match place {
-        Place::Field { header, field, .. } => (header.clone(), Some(field.clone())),
-        Place::Header { name, .. } | Place::Union { name, .. } | Place::Stack { name, .. } => {
-            (name.clone(), None)
-        }
-        Place::Last { stack, .. } | Place::Next { stack, .. } | Place::NextMember { stack, .. } => {
-            (stack.clone(), None)
-        }
-        Place::Element { stack, .. }
-        | Place::ElementField { stack, .. }
-        | Place::LastField { stack, .. } => (stack.clone(), None),
-        Place::Data(index, _) => ("$data".to_owned(), Some(index.to_string())),
-        Place::Members(_) => (String::new(), None),
+/// A part of a header or stack.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Part<'a> {
+    Whole,
+    Field(&'a str),
+    Parameter(u32),
+}
+
+/// What a place is made of: headers and stacks by name, and which parts of each.
+#[derive(Default)]
+pub struct Roots<'a>(HashMap<&'a str, HashSet<Part<'a>>>);
+
+impl<'a> Roots<'a> {
+    pub fn of(place: &'a Place) -> Self {
+        let mut roots = Self::default();
+        roots.add(place);
+        roots
+    }
+
+    /// Whether the two share storage; unknown indices count as sharing.
+    pub fn overlap(&self, other: &Roots<'_>) -> bool {
+        self.enclose(other) || other.enclose(self)
+    }
+
+    fn add(&mut self, place: &'a Place) {
+        let (name, part) = match place {
+            Place::Members(members) => return members.iter().for_each(|member| self.add(member)),
+            Place::Field { header, field, .. } => (header.as_str(), Part::Field(field)),
+            Place::Header { name, .. } | Place::Union { name, .. } | Place::Stack { name, .. } => {
+                (name.as_str(), Part::Whole)
+            }
+            Place::Last { stack, .. }
+            | Place::Next { stack, .. }
+            | Place::NextMember { stack, .. }
+            | Place::Element { stack, .. }
+            | Place::ElementField { stack, .. }
+            | Place::LastField { stack, .. } => (stack.as_str(), Part::Whole),
+            Place::Data(index, _) => ("$data", Part::Parameter(*index)),
+        };
+        self.0.entry(name).or_default().insert(part);
+    }
+
+    /// Whether something of the other is something of this, or within it.
+    fn enclose(&self, other: &Roots<'_>) -> bool {
+        other.0.iter().any(|(name, parts)| {
+            let outside = name.match_indices(['[', '.']).map(|(end, _)| &name[..end]);
+            let mut found = outside.chain([*name]).filter_map(|name| self.0.get(name));
+            found.any(|mine| {
+                let whole = mine.contains(&Part::Whole) || parts.contains(&Part::Whole);
+                whole || parts.iter().any(|part| mine.contains(part))
+            })
+        })
     }
 }

@@ -1,12 +1,13 @@
 //! What is known at a place of the program: fields that hold a constant or a copy of another
 //! field, and conditions that hold.
 
-use std::collections::HashMap;
+use std::rc::Rc;
 
 use bmv2_json::{Operand, Value};
 use num_bigint::BigInt;
 use num_traits::{ToPrimitive as _, Zero as _};
 
+use super::atoms::{Atom, Atoms};
 use super::effect::{Effect, Touch, reads};
 use super::fold;
 use super::model::{FieldId, Model, Role, VALID};
@@ -17,17 +18,7 @@ const CONDITIONS_MAX: usize = 16;
 /// Bits of a constant that is remembered; an IPv6 address fits.
 const CONSTANT_BITS_MAX: u32 = 128;
 
-/// What a field holds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Atom {
-    Constant(u128),
-    /// The same as another field.
-    Copy(FieldId),
-    /// The same as the action's parameter.
-    Parameter(u32),
-}
-
-#[derive(Clone, PartialEq, Debug)]
+#[derive(PartialEq, Debug)]
 struct Condition {
     value: Value,
     truth: bool,
@@ -35,10 +26,10 @@ struct Condition {
 }
 
 /// What is known at a place.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Facts {
-    atoms: HashMap<FieldId, Atom>,
-    conditions: Vec<Condition>,
+    atoms: Atoms,
+    conditions: Vec<Rc<Condition>>,
 }
 
 impl Facts {
@@ -48,15 +39,15 @@ impl Facts {
 
     /// What holds whichever way was taken.
     pub fn meet(&mut self, other: &Facts) {
-        self.atoms
-            .retain(|field, atom| other.atoms.get(field) == Some(atom));
-        self.conditions
-            .retain(|condition| other.conditions.contains(condition));
+        self.atoms.meet(&other.atoms);
+        self.conditions.retain(|condition| {
+            let is_same = |it: &Rc<Condition>| Rc::ptr_eq(it, condition) || it == condition;
+            other.conditions.iter().any(is_same)
+        });
     }
 
     fn forget(&mut self, field: FieldId) {
-        self.atoms
-            .retain(|known, atom| *known != field && *atom != Atom::Copy(field));
+        self.atoms.forget(field);
         self.conditions
             .retain(|condition| !condition.fields.contains(&field));
     }
@@ -76,7 +67,7 @@ impl Facts {
     /// Outside of the action its parameters mean nothing.
     pub fn leave_action(&mut self) {
         self.atoms
-            .retain(|_, atom| !matches!(atom, Atom::Parameter(_)));
+            .remove_linked(|atom| matches!(atom, Atom::Parameter(_)));
         self.conditions.retain(|condition| {
             let mut found = false;
             super::walk::inside(&condition.value, &mut |value| {
@@ -88,11 +79,11 @@ impl Facts {
 
     /// The operand that gives a field's value.
     pub fn read(&self, model: &Model, header: &str, field: &str) -> Value {
-        let known = model.id(header, field).and_then(|id| self.atoms.get(&id));
+        let known = model.id(header, field).and_then(|id| self.atoms.get(id));
         match known {
-            Some(Atom::Constant(value)) => number::literal(&BigInt::from(*value)),
-            Some(Atom::Copy(other)) => model.value(*other),
-            Some(Atom::Parameter(at)) => Value::Local(*at),
+            Some(Atom::Constant(value)) => number::literal(&BigInt::from(value)),
+            Some(Atom::Copy(other)) => model.value(other),
+            Some(Atom::Parameter(at)) => Value::Local(at),
             None => Value::Field((header.to_owned(), field.to_owned())),
         }
     }
@@ -104,8 +95,8 @@ impl Facts {
             && let Some(Operand::Value(Value::Header(header))) = &operation.right
         {
             let valid = model.headers.get(header)?.valid;
-            return match self.atoms.get(&valid) {
-                Some(Atom::Constant(value)) => Some(*value != 0),
+            return match self.atoms.get(valid) {
+                Some(Atom::Constant(value)) => Some(value != 0),
                 _ => None,
             };
         }
@@ -167,13 +158,13 @@ impl Facts {
         if touched.all || touched.outside || self.conditions.len() >= CONDITIONS_MAX {
             return;
         }
-        let condition = Condition {
-            value: value.clone(),
-            truth,
-            fields: touched.fields,
-        };
-        if !self.conditions.contains(&condition) {
-            self.conditions.push(condition);
+        let is_known = |it: &Rc<Condition>| it.truth == truth && it.value == *value;
+        if !self.conditions.iter().any(is_known) {
+            self.conditions.push(Rc::new(Condition {
+                value: value.clone(),
+                truth,
+                fields: touched.fields,
+            }));
         }
     }
 

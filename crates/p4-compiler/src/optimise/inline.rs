@@ -51,9 +51,9 @@ pub fn run(program: &mut Program, visible: &Visible) -> bool {
         changed |= inliner.state(state);
     }
     for at in 0..program.pipelines.len() {
-        let mut pipeline = program.pipelines[at].clone();
+        let mut pipeline = program.pipelines.remove(at);
         changed |= inliner.conditions(program, &mut pipeline, visible);
-        program.pipelines[at] = pipeline;
+        program.pipelines.insert(at, pipeline);
     }
     changed
 }
@@ -401,6 +401,7 @@ impl Inliner<'_> {
         };
         let entries = graph.entries(pipeline);
         let uses = super::flow::uses(program, pipeline);
+        let positions = graph::action_positions(program);
         let mut changed = false;
         for node in order {
             let Some((id, next)) = super::flow::internal(pipeline, node, visible) else {
@@ -413,9 +414,8 @@ impl Inliner<'_> {
             if uses.get(&id) != Some(&1) || entries.get(&Node::If(at)) != Some(&own) {
                 continue;
             }
-            let position = graph::action_positions(program).get(&id).copied();
-            if let Some(position) = position {
-                let body = &mut program.actions[position].primitives;
+            if let Some(position) = positions.get(&id) {
+                let body = &mut program.actions[*position].primitives;
                 let condition = &mut pipeline.conditionals[at].expression;
                 changed |= self.move_to_condition(body, condition);
             }

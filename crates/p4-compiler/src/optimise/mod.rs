@@ -7,6 +7,7 @@
 //! the places in the source; a primitive or operation that is not known here is taken to read and
 //! write everything.
 
+mod atoms;
 mod code;
 mod dead_stores;
 mod effect;
@@ -21,6 +22,7 @@ mod parser_states;
 mod propagate;
 mod unused;
 mod walk;
+mod written;
 
 use bmv2_json::Program;
 
@@ -131,10 +133,19 @@ fn visible(p4info: Option<&P4Info>) -> Visible {
     }
 }
 
+/// Puts a value in the place of another; whether they differ.
+fn put<T: PartialEq>(place: &mut T, value: T) -> bool {
+    let differs = *place != value;
+    if differs {
+        *place = value;
+    }
+    differs
+}
+
 /// Folds every expression; whether anything changed.
 fn fold_all(program: &mut Program) -> bool {
     let model = model::Model::new(program);
-    let before = program.clone();
+    let mut changed = false;
     for action in &mut program.actions {
         let parameters = propagate::widths(action);
         let folder = Folder {
@@ -144,7 +155,7 @@ fn fold_all(program: &mut Program) -> bool {
             fold: true,
         };
         for primitive in &mut action.primitives {
-            propagate::rewrite(&folder, primitive);
+            changed |= propagate::rewrite(&folder, primitive);
         }
     }
     let folder = Folder {
@@ -159,21 +170,20 @@ fn fold_all(program: &mut Program) -> bool {
         .flat_map(|parser| &mut parser.parse_states)
         .flat_map(|state| &mut state.parser_ops)
     {
-        propagate::parser_operands(&folder, op);
+        changed |= propagate::parser_operands(&folder, op);
     }
-    for conditional in program
+    let branches = program
         .pipelines
         .iter_mut()
         .flat_map(|pipeline| &mut pipeline.conditionals)
-    {
-        conditional.expression = folder.value(&conditional.expression);
-    }
-    for condition in program
+        .map(|conditional| &mut conditional.expression);
+    let checksums = program
         .checksums
         .iter_mut()
-        .filter_map(|checksum| checksum.if_cond.as_mut())
-    {
-        *condition = folder.value(condition);
+        .filter_map(|checksum| checksum.if_cond.as_mut());
+    for condition in branches.chain(checksums) {
+        let simpler = folder.value(condition);
+        changed |= put(condition, simpler);
     }
-    before != *program
+    changed
 }

@@ -12,23 +12,23 @@
 //! may run any of its actions, whatever its entries are. Facts end with their control, since the
 //! target writes between controls and clones come in there.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use bmv2_json::{ParserOpParameter, Pipeline, Primitive, Program, Value};
+use bmv2_json::{Conditional, ParserOp, ParserOpParameter, Pipeline, Primitive, Program, Value};
 
-use super::Pass;
 use super::code;
 use super::effect;
 use super::facts::Facts;
 use super::fold::Folder;
 use super::graph::{self, Graph, Node};
-use super::model::{FieldId, Model, Role, VALID};
+use super::model::Model;
+use super::written::{Stage, Written};
+use super::{Pass, put};
 
 /// Runs the pass; whether anything changed.
 pub fn run(program: &mut Program, passes: &[Pass]) -> bool {
     let model = Model::new(program);
-    let before = program.clone();
-    parser(program, &model, passes);
+    let mut changed = parser(program, &model, passes);
     let written = Written::new(program, &model);
     let mut walk = Walk {
         model: &model,
@@ -42,10 +42,12 @@ pub fn run(program: &mut Program, passes: &[Pass]) -> bool {
             "egress" => written.start(&model, &[Stage::Parser, Stage::Ingress]),
             _ => Facts::default(),
         };
-        walk.pipeline(program, at, start);
+        // Apart from the program, which the walk reads.
+        let mut pipeline = program.pipelines.remove(at);
+        changed |= walk.pipeline(program, &mut pipeline, start);
+        program.pipelines.insert(at, pipeline);
     }
-    walk.finish(program);
-    before != *program
+    walk.finish(program) | changed
 }
 
 /// Widths of an action's parameters.
@@ -55,115 +57,6 @@ pub fn widths(action: &bmv2_json::Action) -> Vec<u32> {
         .iter()
         .map(|datum| datum.bitwidth)
         .collect()
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum Stage {
-    Parser,
-    Ingress,
-    Egress,
-}
-
-/// Which fields each part may write.
-struct Written {
-    by: HashMap<Stage, HashSet<FieldId>>,
-    /// Something is not known.
-    anything: bool,
-}
-
-impl Written {
-    fn new(program: &Program, model: &Model) -> Self {
-        let mut written = Self {
-            by: HashMap::new(),
-            anything: false,
-        };
-        for op in program
-            .parsers
-            .iter()
-            .flat_map(|parser| &parser.parse_states)
-            .flat_map(|state| &state.parser_ops)
-        {
-            written.add(Stage::Parser, &effect::parser_op(model, op));
-        }
-        // What a packet brings along from an earlier way is there before the parser.
-        let kept = program.field_lists.iter().flat_map(|list| &list.elements);
-        for value in kept {
-            let touched = effect::reads(model, value);
-            written.anything |= touched.all;
-            written
-                .by
-                .entry(Stage::Parser)
-                .or_default()
-                .extend(touched.fields);
-        }
-        let positions = graph::action_positions(program);
-        for pipeline in &program.pipelines {
-            let stage = match pipeline.name.as_str() {
-                "ingress" => Stage::Ingress,
-                _ => Stage::Egress,
-            };
-            let tables = pipeline.tables.iter();
-            let ids = tables.flat_map(|table| graph::table_actions(program, table));
-            let called = pipeline.action_calls.iter().map(|call| call.action_id);
-            for at in ids.chain(called).filter_map(|id| positions.get(&id)) {
-                for primitive in &program.actions[*at].primitives {
-                    written.add(stage, &effect::primitive(model, primitive));
-                }
-            }
-        }
-        for (header, field) in program
-            .meter_arrays
-            .iter()
-            .filter_map(|meter| meter.result_target.as_ref())
-        {
-            if let Some(id) = model.id(header, field) {
-                written.by.entry(Stage::Parser).or_default().insert(id);
-            }
-        }
-        written
-    }
-
-    fn add(&mut self, stage: Stage, effect: &effect::Effect) {
-        self.anything |= effect.writes.all;
-        self.by
-            .entry(stage)
-            .or_default()
-            .extend(&effect.writes.fields);
-    }
-
-    fn has(&self, stage: Stage, field: FieldId) -> bool {
-        self.by
-            .get(&stage)
-            .is_some_and(|fields| fields.contains(&field))
-    }
-
-    /// What is known behind these parts, of what they do not write.
-    fn start(&self, model: &Model, behind: &[Stage]) -> Facts {
-        let mut facts = Facts::default();
-        if self.anything {
-            return facts;
-        }
-        for (id, info) in (0..).zip(&model.fields) {
-            let untouched = behind.iter().all(|stage| !self.has(*stage, id));
-            let is_known = match info.role {
-                Role::Local => info.is_plain(),
-                // A clone made in egress has the headers that egress made valid.
-                Role::Hidden => {
-                    info.name == VALID
-                        && model
-                            .headers
-                            .get(&info.header)
-                            .is_some_and(|header| !header.metadata)
-                        && (behind.len() == 1 || !self.has(Stage::Egress, id))
-                }
-                Role::Header | Role::Architecture => false,
-            };
-            if untouched && is_known {
-                facts.set_constant(id, 0);
-            }
-        }
-        facts
-    }
 }
 
 /// Which parameters of a primitive are read as values; the others name things.
@@ -193,17 +86,30 @@ fn value_parameters(op: &str) -> &'static [usize] {
     }
 }
 
-/// Simplifies the operands that a primitive reads.
-pub fn rewrite(folder: &Folder<'_>, primitive: &mut Primitive) {
+/// The primitive with the operands that it reads simplified; none where they are simple.
+fn rewritten(folder: &Folder<'_>, primitive: &Primitive) -> Option<Primitive> {
     let copies = matches!(primitive.op.as_str(), "assign" | "modify_field");
+    let mut new: Option<Primitive> = None;
     for at in value_parameters(&primitive.op) {
-        let simpler = match primitive.parameters.get(*at) {
-            Some(value) if copies => folder.assigned(value, &primitive.parameters[0]),
-            Some(value) => folder.parameter(value),
-            None => continue,
+        let Some(value) = primitive.parameters.get(*at) else {
+            continue;
         };
-        primitive.parameters[*at] = simpler;
+        let simpler = match copies {
+            true => folder.assigned(value, &primitive.parameters[0]),
+            false => folder.parameter(value),
+        };
+        if simpler != *value {
+            let new = new.get_or_insert_with(|| primitive.clone());
+            new.parameters[*at] = simpler;
+        }
     }
+    new
+}
+
+/// Simplifies the operands that a primitive reads; whether anything changed.
+pub fn rewrite(folder: &Folder<'_>, primitive: &mut Primitive) -> bool {
+    let simpler = rewritten(folder, primitive);
+    simpler.map(|simpler| *primitive = simpler).is_some()
 }
 
 /// What holds behind a primitive.
@@ -225,58 +131,60 @@ fn pass(model: &Model, widths: &[u32], facts: &mut Facts, primitive: &Primitive)
     }
 }
 
-fn meet_into(target: &mut Option<Facts>, facts: &Facts) {
+fn meet_into(target: &mut Option<Facts>, facts: Facts) {
     match target {
-        Some(known) => known.meet(facts),
-        None => *target = Some(facts.clone()),
+        Some(known) => known.meet(&facts),
+        None => *target = Some(facts),
     }
 }
 
-/// Walks through a body, putting in what is known, and gives what holds at its end.
-pub fn body(folder: &Folder<'_>, body: &mut [Primitive], start: Facts) -> Facts {
+/// Walks through a body: what holds at its end, and each primitive that is simpler with what is
+/// known in front of it.
+fn body(folder: &Folder<'_>, body: &[Primitive], start: Facts) -> (Facts, Vec<(usize, Primitive)>) {
+    let mut simpler = Vec::new();
     if !code::is_regular(body) {
-        return Facts::default();
+        return (Facts::default(), simpler);
     }
     let mut pending: HashMap<usize, Facts> = HashMap::new();
     let mut current = Some(start);
-    let length = body.len();
-    for (at, primitive) in body.iter_mut().enumerate() {
+    for (at, original) in body.iter().enumerate() {
         if let Some(facts) = pending.remove(&at) {
-            meet_into(&mut current, &facts);
+            meet_into(&mut current, facts);
         }
         let Some(mut facts) = current.take() else {
             continue;
         };
-        let to = code::target(primitive);
         let here = Folder {
             facts: Some(&facts),
             ..*folder
         };
-        rewrite(&here, primitive);
-        let mut jumped = facts.clone();
-        match (primitive.op.as_str(), to) {
-            ("_jump", Some(to)) => {
-                join(&mut pending, to, jumped);
-                continue;
-            }
+        let new = rewritten(&here, original);
+        let primitive = new.as_ref().unwrap_or(original);
+        match (primitive.op.as_str(), code::target(primitive)) {
+            ("_jump", Some(to)) => join(&mut pending, to, facts),
             ("_jump_if_zero", Some(to)) => {
+                let mut jumped = facts.clone();
                 let condition = primitive.parameters.first().map(unwrapped);
                 if let Some(condition) = condition {
                     jumped.learn_number(folder.model, condition, true);
                     facts.learn_number(folder.model, condition, false);
                 }
                 join(&mut pending, to, jumped);
+                current = Some(facts);
             }
-            _ => pass(folder.model, folder.parameters, &mut facts, primitive),
+            _ => {
+                pass(folder.model, folder.parameters, &mut facts, primitive);
+                current = Some(facts);
+            }
         }
-        current = Some(facts);
+        simpler.extend(new.map(|new| (at, new)));
     }
-    if let Some(facts) = pending.remove(&length) {
-        meet_into(&mut current, &facts);
+    if let Some(facts) = pending.remove(&body.len()) {
+        meet_into(&mut current, facts);
     }
     let mut end = current.unwrap_or_default();
     end.leave_action();
-    end
+    (end, simpler)
 }
 
 fn join(pending: &mut HashMap<usize, Facts>, to: usize, facts: Facts) {
@@ -307,41 +215,35 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn pipeline(&mut self, program: &mut Program, at: usize, start: Facts) {
-        let mut pipeline = program.pipelines[at].clone();
-        let graph = Graph::new(&pipeline);
-        let Some(order) = graph.order(&pipeline) else {
-            return self.give_up(program, &pipeline);
+    /// Walks through one pipeline; whether anything of it changed, its actions apart.
+    fn pipeline(&mut self, program: &Program, pipeline: &mut Pipeline, start: Facts) -> bool {
+        let graph = Graph::new(pipeline);
+        let Some(order) = graph.order(pipeline) else {
+            self.give_up(program, pipeline);
+            return false;
         };
         let mut known: HashMap<Node, Facts> = HashMap::new();
-        let init = self.edge(
-            &pipeline,
-            &graph,
-            pipeline.init_table.clone(),
-            start,
-            &mut known,
-        );
-        pipeline.init_table = init;
+        let init = pipeline.init_table.clone();
+        let init = self.edge(pipeline, &graph, init, start, &mut known);
+        let mut changed = put(&mut pipeline.init_table, init);
         for node in order {
             // Nothing leads here any more.
             let Some(facts) = known.remove(&node) else {
                 continue;
             };
-            match node {
-                Node::If(at) => self.conditional(&mut pipeline, &graph, at, &facts, &mut known),
+            changed |= match node {
+                Node::If(at) => self.conditional(pipeline, &graph, at, &facts, &mut known),
                 Node::Call(at) => {
                     let id = pipeline.action_calls[at].action_id;
                     let behind = self.action(program, id, &facts);
                     let next = pipeline.action_calls[at].next_node.clone();
-                    let next = self.edge(&pipeline, &graph, next, behind, &mut known);
-                    pipeline.action_calls[at].next_node = next;
+                    let next = self.edge(pipeline, &graph, next, behind, &mut known);
+                    put(&mut pipeline.action_calls[at].next_node, next)
                 }
-                Node::Table(at) => {
-                    self.table(program, &mut pipeline, &graph, at, &facts, &mut known);
-                }
-            }
+                Node::Table(at) => self.table(program, pipeline, &graph, at, facts, &mut known),
+            };
         }
-        program.pipelines[at] = pipeline;
+        changed
     }
 
     /// Nothing is known where nodes run in a circle.
@@ -380,11 +282,13 @@ impl Walk<'_> {
             return facts.clone();
         }
         let parameters = widths(action);
-        let mut copy = action.primitives.clone();
-        body(&self.folder(None, &parameters), &mut copy, facts.clone())
+        let folder = self.folder(None, &parameters);
+        body(&folder, &action.primitives, facts.clone()).0
     }
 
-    fn finish(self, program: &mut Program) {
+    /// Changes the actions; whether there was anything to change.
+    fn finish(self, program: &mut Program) -> bool {
+        let mut changed = false;
         for (id, facts) in &self.entries {
             let Some(action) = self
                 .positions
@@ -395,8 +299,13 @@ impl Walk<'_> {
             };
             let parameters = widths(action);
             let folder = self.folder(None, &parameters);
-            body(&folder, &mut action.primitives, facts.clone());
+            let (_, simpler) = body(&folder, &action.primitives, facts.clone());
+            for (at, primitive) in simpler {
+                action.primitives[at] = primitive;
+                changed = true;
+            }
         }
+        changed
     }
 
     /// Follows an edge through the branches that are decided on it; what is known there goes on.
@@ -437,31 +346,22 @@ impl Walk<'_> {
         at: usize,
         facts: &Facts,
         known: &mut HashMap<Node, Facts>,
-    ) {
+    ) -> bool {
         let value = self
             .folder(Some(facts), &[])
             .value(&pipeline.conditionals[at].expression);
+        let mut changed = false;
         for truth in [true, false] {
             if value == Value::Bool(!truth) {
                 continue;
             }
             let mut facts = facts.clone();
             facts.learn(self.model, &value, truth);
-            let conditional = &pipeline.conditionals[at];
-            let next = if truth {
-                conditional.true_next.clone()
-            } else {
-                conditional.false_next.clone()
-            };
+            let next = way(&mut pipeline.conditionals[at], truth).clone();
             let next = self.edge(pipeline, graph, next, facts, known);
-            let conditional = &mut pipeline.conditionals[at];
-            if truth {
-                conditional.true_next = next;
-            } else {
-                conditional.false_next = next;
-            }
+            changed |= put(way(&mut pipeline.conditionals[at], truth), next);
         }
-        pipeline.conditionals[at].expression = value;
+        put(&mut pipeline.conditionals[at].expression, value) | changed
     }
 
     fn table(
@@ -470,10 +370,9 @@ impl Walk<'_> {
         pipeline: &mut Pipeline,
         graph: &Graph,
         at: usize,
-        facts: &Facts,
+        mut facts: Facts,
         known: &mut HashMap<Node, Facts>,
-    ) {
-        let mut facts = facts.clone();
+    ) -> bool {
         let table = &pipeline.tables[at];
         let ids = graph::table_actions(program, table);
         if let Some(meter) = &table.direct_meters {
@@ -486,7 +385,7 @@ impl Walk<'_> {
                 None => facts.forget_all(),
             }
         }
-        let names = pipeline.tables[at].actions.clone();
+        let names = table.actions.clone();
         let mut behind: HashMap<String, Facts> = HashMap::new();
         let mut any = facts.clone();
         for (id, name) in ids.iter().zip(names) {
@@ -498,20 +397,32 @@ impl Walk<'_> {
             }
         }
         // Without an action nothing has changed, which `any` has too.
-        let edges = pipeline.tables[at].next_tables.clone();
+        let mut changed = false;
+        let edges = table.next_tables.clone();
         for (label, next) in edges {
             let facts = behind.get(&label).unwrap_or(&any).clone();
-            let next = self.edge(pipeline, graph, next, facts, known);
-            pipeline.tables[at].next_tables.insert(label, next);
+            let new = self.edge(pipeline, graph, next.clone(), facts, known);
+            if new != next {
+                pipeline.tables[at].next_tables.insert(label, new);
+                changed = true;
+            }
         }
-        pipeline.tables[at].base_default_next =
-            match self.default_edge(program, &pipeline.tables[at]) {
-                Some(next) => next,
-                None => {
-                    let base = pipeline.tables[at].base_default_next.clone();
-                    self.edge(pipeline, graph, base, any, known)
-                }
-            };
+        let base = match self.default_edge(program, &pipeline.tables[at]) {
+            Some(next) => next,
+            None => {
+                let base = pipeline.tables[at].base_default_next.clone();
+                self.edge(pipeline, graph, base, any, known)
+            }
+        };
+        put(&mut pipeline.tables[at].base_default_next, base) | changed
+    }
+}
+
+/// Where a branch leads.
+fn way(conditional: &mut Conditional, truth: bool) -> &mut Option<String> {
+    match truth {
+        true => &mut conditional.true_next,
+        false => &mut conditional.false_next,
     }
 }
 
@@ -527,11 +438,12 @@ impl Walk<'_> {
 }
 
 /// Each parser state by itself: what holds where it begins depends on the packet.
-fn parser(program: &mut Program, model: &Model, passes: &[Pass]) {
+fn parser(program: &mut Program, model: &Model, passes: &[Pass]) -> bool {
     let states = program
         .parsers
         .iter_mut()
         .flat_map(|parser| &mut parser.parse_states);
+    let mut changed = false;
     for state in states {
         let mut facts = Facts::default();
         for op in &mut state.parser_ops {
@@ -541,43 +453,51 @@ fn parser(program: &mut Program, model: &Model, passes: &[Pass]) {
                 facts: Some(&facts),
                 fold: passes.contains(&Pass::Fold),
             };
-            parser_operands(&folder, op);
-            let effect = effect::parser_op(model, op);
-            facts.pass(&effect);
-            match (op.op.as_str(), op.parameters.as_slice()) {
-                ("set", [_, ParserOpParameter::Value(value)]) => {
-                    if let Some(field) = effect.defines {
-                        facts.assign(model, field, value, &[]);
-                    }
-                }
-                (
-                    "extract" | "extract_VL",
-                    [ParserOpParameter::Value(Value::Regular(name)), ..],
-                ) => {
-                    facts.set_valid(model, name, true);
-                }
-                ("verify", [ParserOpParameter::Value(condition), _]) => {
-                    facts.learn(model, condition, true);
-                }
-                _ => {}
+            changed |= parser_operands(&folder, op);
+            pass_op(model, &mut facts, op);
+        }
+    }
+    changed
+}
+
+/// What holds behind an operation of a parser state.
+fn pass_op(model: &Model, facts: &mut Facts, op: &ParserOp) {
+    let effect = effect::parser_op(model, op);
+    facts.pass(&effect);
+    match (op.op.as_str(), op.parameters.as_slice()) {
+        ("set", [_, ParserOpParameter::Value(value)]) => {
+            if let Some(field) = effect.defines {
+                facts.assign(model, field, value, &[]);
             }
         }
+        ("extract" | "extract_VL", [ParserOpParameter::Value(Value::Regular(name)), ..]) => {
+            facts.set_valid(model, name, true);
+        }
+        ("verify", [ParserOpParameter::Value(condition), _]) => {
+            facts.learn(model, condition, true);
+        }
+        _ => {}
     }
 }
 
-/// Simplifies the operands that a parser operation reads.
-pub fn parser_operands(folder: &Folder<'_>, op: &mut bmv2_json::ParserOp) {
+/// Simplifies the operands that a parser operation reads; whether anything changed.
+pub fn parser_operands(folder: &Folder<'_>, op: &mut ParserOp) -> bool {
     match (op.op.as_str(), op.parameters.as_mut_slice()) {
         ("set", [ParserOpParameter::Value(to), ParserOpParameter::Value(from)])
             if !matches!(unwrapped(from), Value::Lookahead(_)) =>
         {
-            *from = folder.assigned(from, to);
+            let simpler = folder.assigned(from, to);
+            put(from, simpler)
         }
         ("verify", [ParserOpParameter::Value(condition), _]) => {
-            *condition = folder.value(condition);
+            let simpler = folder.value(condition);
+            put(condition, simpler)
         }
-        ("advance", [ParserOpParameter::Value(bits)]) => *bits = folder.parameter(bits),
+        ("advance", [ParserOpParameter::Value(bits)]) => {
+            let simpler = folder.parameter(bits);
+            put(bits, simpler)
+        }
         ("primitive", [ParserOpParameter::Primitive(primitive)]) => rewrite(folder, primitive),
-        _ => {}
+        _ => false,
     }
 }

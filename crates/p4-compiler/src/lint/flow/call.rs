@@ -215,6 +215,10 @@ impl Flow<'_> {
             for argument in written.filter(|argument| self.path(argument).is_none()) {
                 self.forget_stack(argument, env);
             }
+            // Nobody asks for them again, and every branch to come would copy them.
+            for id in parameters {
+                env.vars.remove(id);
+            }
         }
         self.exits.iter_mut().for_each(copy_back);
     }

@@ -49,8 +49,9 @@ impl Fact {
     }
 }
 
-/// A variable's or field's knowledge, as its type is made.
-#[derive(Debug, Clone, PartialEq)]
+/// A variable's or field's knowledge, as its type is made. Copies share what is the same in them,
+/// so what does not change is never made anew.
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Node {
     /// Was it given a value?
     Leaf(Fact),
@@ -119,8 +120,25 @@ impl Node {
         }
     }
 
+    /// Whether [`Node::map`] would change anything.
+    fn changes(&self, change: &impl Fn(bool, Fact) -> Fact) -> bool {
+        match self {
+            Self::Leaf(fact) => change(false, *fact) != *fact,
+            Self::Header(fact) => change(true, *fact) != *fact,
+            Self::Struct(inner) | Self::Union(inner) | Self::Stack(inner) => {
+                inner.iter().any(|child| child.changes(change))
+            }
+        }
+    }
+
     /// The same for every value and header inside.
     fn map(&mut self, change: &impl Fn(bool, Fact) -> Fact) {
+        if self.changes(change) {
+            self.map_each(change);
+        }
+    }
+
+    fn map_each(&mut self, change: &impl Fn(bool, Fact) -> Fact) {
         match self {
             Self::Leaf(fact) => *fact = change(false, *fact),
             Self::Header(fact) => *fact = change(true, *fact),
@@ -154,15 +172,15 @@ impl Node {
                     a.clone()
                 }
                 (Some(left), Some(right)) => {
-                    let mut out = a.clone();
-                    if let Some(children) = out.children_mut() {
-                        *children = left
-                            .iter()
-                            .zip(right.iter())
-                            .map(|(a, b)| a.combine(b, with))
-                            .collect();
+                    let pairs = left.iter().zip(right.iter());
+                    let both: Vec<Self> = pairs.map(|(a, b)| a.combine(b, with)).collect();
+                    match a {
+                        _ if both == **left => a.clone(),
+                        _ if both == **right => b.clone(),
+                        Self::Union(_) => Self::Union(Rc::new(both)),
+                        Self::Stack(_) => Self::Stack(Rc::new(both)),
+                        _ => Self::Struct(Rc::new(both)),
                     }
-                    out
                 }
                 _ => a.clone(),
             },

@@ -1,0 +1,155 @@
+//! What fields hold: a table by field whose copies share what they have in common.
+//!
+//! A walk along a control graph copies what it knows at every branch and keeps what both sides
+//! share where branches meet. Most fields are the same on both, so the table is in chunks that are
+//! shared until one side writes, and shared chunks need no comparison.
+
+use std::rc::Rc;
+
+use super::model::FieldId;
+
+/// What a field holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Atom {
+    Constant(u128),
+    /// The same as another field.
+    Copy(FieldId),
+    /// The same as the action's parameter.
+    Parameter(u32),
+}
+
+/// Fields in a chunk: as small as what one action writes, as large as what is worth sharing.
+const CHUNK: usize = 32;
+
+type Chunk = Rc<[Option<Atom>; CHUNK]>;
+
+/// What is known of each field.
+#[derive(Clone, Debug, Default)]
+pub struct Atoms {
+    /// A chunk that is missing holds nothing.
+    chunks: Vec<Option<Chunk>>,
+    /// Every field that holds something else than a constant; some that no longer do.
+    linked: Vec<FieldId>,
+}
+
+fn place(field: FieldId) -> (usize, usize) {
+    (field as usize / CHUNK, field as usize % CHUNK)
+}
+
+impl Atoms {
+    pub fn get(&self, field: FieldId) -> Option<Atom> {
+        let (chunk, at) = place(field);
+        self.chunks.get(chunk)?.as_ref()?[at]
+    }
+
+    pub fn insert(&mut self, field: FieldId, atom: Atom) {
+        if self.get(field) == Some(atom) {
+            return;
+        }
+        let (chunk, at) = place(field);
+        if chunk >= self.chunks.len() {
+            self.chunks.resize(chunk + 1, None);
+        }
+        let chunk = self.chunks[chunk].get_or_insert_with(|| Rc::new([None; CHUNK]));
+        Rc::make_mut(chunk)[at] = Some(atom);
+        if !matches!(atom, Atom::Constant(_)) && !self.linked.contains(&field) {
+            self.linked.push(field);
+        }
+    }
+
+    fn remove(&mut self, field: FieldId) {
+        if self.get(field).is_none() {
+            return;
+        }
+        let (chunk, at) = place(field);
+        if let Some(chunk) = &mut self.chunks[chunk] {
+            Rc::make_mut(chunk)[at] = None;
+        }
+    }
+
+    /// Forgets a field and what is a copy of it.
+    pub fn forget(&mut self, field: FieldId) {
+        self.remove(field);
+        self.remove_linked(|atom| atom == Atom::Copy(field));
+    }
+
+    /// Forgets those of the fields without a constant that `is_gone` says.
+    pub fn remove_linked(&mut self, is_gone: impl Fn(Atom) -> bool) {
+        let mut linked = std::mem::take(&mut self.linked);
+        linked.retain(|known| match self.get(*known) {
+            None | Some(Atom::Constant(_)) => false,
+            Some(atom) if is_gone(atom) => {
+                self.remove(*known);
+                false
+            }
+            Some(_) => true,
+        });
+        self.linked = linked;
+    }
+
+    pub fn clear(&mut self) {
+        self.chunks.clear();
+        self.linked.clear();
+    }
+
+    /// Keeps what the other has too.
+    pub fn meet(&mut self, other: &Self) {
+        self.chunks.truncate(other.chunks.len());
+        for (mine, theirs) in self.chunks.iter_mut().zip(&other.chunks) {
+            match (mine.as_mut(), theirs) {
+                (Some(same), Some(theirs)) if Rc::ptr_eq(same, theirs) => {}
+                (Some(chunk), Some(theirs)) => keep_common(chunk, theirs),
+                _ => *mine = None,
+            }
+        }
+    }
+}
+
+fn keep_common(mine: &mut Chunk, theirs: &Chunk) {
+    let differs = |(mine, theirs): (&Option<Atom>, &Option<Atom>)| mine.is_some() && mine != theirs;
+    if !mine.iter().zip(theirs.iter()).any(differs) {
+        return;
+    }
+    for pair in Rc::make_mut(mine).iter_mut().zip(theirs.iter()) {
+        if differs((pair.0, pair.1)) {
+            *pair.0 = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_field_held_goes_with_its_copies() {
+        let mut atoms = Atoms::default();
+        atoms.insert(3, Atom::Constant(7));
+        atoms.insert(100, Atom::Copy(3));
+        atoms.insert(101, Atom::Copy(4));
+        atoms.forget(3);
+        assert_eq!(atoms.get(3), None);
+        assert_eq!(atoms.get(100), None);
+        assert_eq!(atoms.get(101), Some(Atom::Copy(4)));
+    }
+
+    #[test]
+    fn where_ways_meet_only_what_both_have_stays() {
+        let mut first = Atoms::default();
+        for field in 0..200 {
+            first.insert(field, Atom::Constant(0));
+        }
+        let mut second = first.clone();
+        first.insert(40, Atom::Constant(1));
+        first.insert(41, Atom::Parameter(0));
+        second.forget(199);
+        second.insert(300, Atom::Constant(2));
+        first.meet(&second);
+        let kept: Vec<FieldId> = (0..400)
+            .filter(|field| first.get(*field).is_some())
+            .collect();
+        let expected: Vec<FieldId> = (0..199).filter(|field| !matches!(field, 40 | 41)).collect();
+        assert_eq!(kept, expected);
+        assert_eq!(second.get(40), Some(Atom::Constant(0)));
+    }
+}
