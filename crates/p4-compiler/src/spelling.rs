@@ -1,4 +1,10 @@
-//! Names that are nearly the same: what was probably meant by one that is not known.
+//! Words for messages: names that are nearly the same as one that is not known, and numbers with
+//! what they count.
+
+/// `1 key`, `2 keys`.
+pub fn counted(n: usize, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
+}
 
 /// The candidate that differs least, where it is near enough to be meant.
 pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<String> {

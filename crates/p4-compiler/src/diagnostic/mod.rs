@@ -235,6 +235,8 @@ pub struct Sink {
     raw: Vec<Raw>,
     /// Names of declarations that could not be read: that they are missing says nothing.
     unreliable: HashSet<Rc<str>>,
+    /// A file was not included: any name may be missing.
+    include_failed: bool,
 }
 
 impl Sink {
@@ -300,9 +302,14 @@ impl Sink {
         self.unreliable.insert(name.clone());
     }
 
+    /// Remembers that a file was not included whose name could not be read.
+    pub fn set_include_failed(&mut self) {
+        self.include_failed = true;
+    }
+
     /// Whether a missing name would only be the consequence of another error.
     pub fn is_unreliable(&self, name: &str) -> bool {
-        self.unreliable.contains(name) || self.has_code("E0118")
+        self.include_failed || self.unreliable.contains(name) || self.has_code("E0118")
     }
 
     /// Whether any error was pushed.

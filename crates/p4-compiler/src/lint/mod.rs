@@ -90,6 +90,7 @@ const NAMES: &[(&str, &str)] = &[
     ("W0853", "missing"),
     ("W0854", "mismatch"),
     ("W0855", "ordering"),
+    ("W0856", "ignore-prop"),
 ];
 
 /// Runs every analysis.

@@ -50,6 +50,7 @@ impl Preprocessor<'_> {
                 )
             }
             _ => {
+                self.sink.set_include_failed();
                 self.sink.error(
                     "E0112",
                     span,
@@ -88,10 +89,14 @@ impl Preprocessor<'_> {
                 places.join(" and ")
             )
         };
+        let built_in = ["core.p4", "v1model.p4"].into_iter();
+        let meant = crate::spelling::nearest(name, built_in);
         let raw = self
             .sink
             .error("E0118", span, format!("cannot find `{name}`"));
-        if other_architecture(name) {
+        if let Some(meant) = meant {
+            raw.help(format!("did you mean `<{meant}>`?"));
+        } else if other_architecture(name) {
             raw.help(format!(
                 "{name} declares an architecture that this compiler does not have; it compiles for v1model.p4"
             ));

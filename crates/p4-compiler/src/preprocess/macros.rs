@@ -6,6 +6,7 @@ use super::Preprocessor;
 use crate::lex::{Tok, Token, Written};
 use crate::limits;
 use crate::source::Span;
+use crate::spelling::counted;
 
 #[derive(Clone)]
 pub(super) struct Macro {
@@ -97,9 +98,9 @@ impl Preprocessor<'_> {
                             "E0120",
                             token.span,
                             format!(
-                                "macro `{name}` takes {} arguments, {} were given",
-                                parameters.len(),
-                                arguments.len()
+                                "macro `{name}` takes {}, {} given",
+                                counted(parameters.len(), "argument", "arguments"),
+                                counted(arguments.len(), "was", "were")
                             ),
                         );
                     }

@@ -3,10 +3,12 @@
 use std::rc::Rc;
 
 use super::ast::{
-    ActionRef, Annotation, Control, EntrySyntax, Expr, KeyElement, Local, Parser as ParserDecl,
-    Property, SelectCase, State, Statement, Table, Transition, ValueSet, Variable,
+    ActionRef, Annotation, Control, EntrySyntax, Expr, Ident, KeyElement, Local,
+    Parser as ParserDecl, Property, SelectCase, State, Statement, Table, Transition, ValueSet,
+    Variable,
 };
 use super::{Failed, Parsed, Parser};
+use crate::source::Span;
 
 impl Parser<'_> {
     pub(super) fn control(&mut self, annotations: Vec<Annotation>) -> Parsed<Control> {
@@ -31,14 +33,25 @@ impl Parser<'_> {
         };
         self.expect("{")?;
         let mut locals = Vec::new();
-        while !self.at_word("apply") && !self.at("}") && !self.at_end() {
+        while !self.at_word("apply") && !self.at("}") && !self.at("{") && !self.at_end() {
             match self.local() {
                 Ok(local) => locals.push(local),
                 Err(Failed) => self.recover(true),
             }
         }
-        self.expect_word("apply")?;
-        self.annotations()?;
+        if self.at("{") {
+            let span = self.span();
+            let here = Span {
+                end: span.start,
+                ..span
+            };
+            self.sink
+                .error("E0201", self.span(), "expected `apply`, found `{`")
+                .suggest(here, "apply ", "what the control does stands in `apply`");
+        } else {
+            self.expect_word("apply")?;
+            self.annotations()?;
+        }
         let apply = self.block()?;
         self.expect("}")?;
         Ok(Control {
@@ -97,19 +110,23 @@ impl Parser<'_> {
         }))
     }
 
-    fn table(&mut self, annotations: Vec<Annotation>) -> Parsed<Table> {
+    pub(super) fn table(&mut self, annotations: Vec<Annotation>) -> Parsed<Table> {
         self.advance();
         let name = self.name()?;
         self.expect("{")?;
         let (mut properties, mut property_spans) = (Vec::new(), Vec::new());
         while !self.at("}") && !self.at_end() {
-            let span = self.span();
+            let (span, begin) = (self.span(), self.at);
             match self.property() {
                 Ok(property) => {
                     properties.push(property);
                     property_spans.push(span);
                 }
-                Err(Failed) => self.recover(true),
+                Err(Failed) => {
+                    // All of it, with what is in its braces.
+                    self.at = begin;
+                    self.recover(true);
+                }
             }
         }
         self.expect("}")?;
@@ -126,18 +143,15 @@ impl Parser<'_> {
         let is_const = self.eat_word("const");
         let name = self.word()?;
         self.expect("=")?;
-        match &*name.name {
+        let meant = self.misspelt_list(&name);
+        match meant.as_deref().unwrap_or(&name.name) {
             "key" => {
                 self.expect("{")?;
                 Ok(Property::Key(self.braced(Self::key_element)?))
             }
             "actions" => {
                 self.expect("{")?;
-                Ok(Property::Actions(self.braced(|parser| {
-                    let action = parser.action_ref()?;
-                    parser.semicolon()?;
-                    Ok(action)
-                })?))
+                Ok(Property::Actions(self.action_list()?))
             }
             "entries" => {
                 self.expect("{")?;
@@ -159,6 +173,41 @@ impl Parser<'_> {
         }
     }
 
+    /// `keys = {`: nothing but one of the lists has what follows.
+    fn misspelt_list(&mut self, name: &Ident) -> Option<String> {
+        const LISTS: [&str; 3] = ["key", "actions", "entries"];
+        if LISTS.contains(&&*name.name) || !self.at("{") {
+            return None;
+        }
+        let meant = crate::spelling::nearest(&name.name, LISTS.into_iter())?;
+        let message = format!("a table has no property `{}`", name.name);
+        self.sink
+            .error("E0425", name.span, message)
+            .did_you_mean(name.span, Some(meant.clone()));
+        Some(meant)
+    }
+
+    /// Actions, each with its `;`. Commas are one mistake, however many there are.
+    fn action_list(&mut self) -> Parsed<Vec<ActionRef>> {
+        let mut has_commas = false;
+        self.braced(|parser| {
+            let action = parser.action_ref()?;
+            let span = parser.span();
+            if parser.eat(",") {
+                if !has_commas {
+                    parser
+                        .sink
+                        .error("E0201", span, "expected `;`, found `,`")
+                        .help("each action ends with `;`, the last one too");
+                }
+                has_commas = true;
+            } else if !(has_commas && parser.at("}")) {
+                parser.semicolon()?;
+            }
+            Ok(action)
+        })
+    }
+
     fn braced<T>(&mut self, mut item: impl FnMut(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
         let mut out = Vec::new();
         while !self.at("}") && !self.at_end() {
@@ -173,6 +222,13 @@ impl Parser<'_> {
 
     fn key_element(&mut self) -> Parsed<KeyElement> {
         let expr = self.expression()?;
+        if self.at(";") {
+            let message = "expected `:` and a match kind, found `;`";
+            self.sink
+                .error("E0201", self.span(), message)
+                .help("a key says how it is matched: `x : exact;`");
+            return Err(Failed);
+        }
         self.expect(":")?;
         let match_kind = self.name()?;
         let annotations = self.annotations()?;

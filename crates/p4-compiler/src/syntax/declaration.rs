@@ -25,6 +25,7 @@ impl Parser<'_> {
             match self.declaration() {
                 Ok(declaration) => out.push(declaration),
                 Err(Failed) => {
+                    self.lose_declaration(before);
                     self.recover(false);
                     if self.at == before {
                         self.advance();

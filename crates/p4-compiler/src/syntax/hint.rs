@@ -34,6 +34,16 @@ pub fn hint(tokens: &[Token], at: usize, wanted: &str) -> Option<String> {
         {
             Some("write `.` in place of `::`, as in `Enum.member`".to_owned())
         }
+        Tok::Punct(";") if wanted == "a name" && is_before(")") => Some(
+            "an instance has a name behind its arguments; that of the package is `main`".to_owned(),
+        ),
+        Tok::Punct("[") if wanted == "`;`" => Some(
+            "a stack's size stands with its type, and only headers are stacked: `vlan_t[2] vlan;`"
+                .to_owned(),
+        ),
+        _ if wanted == "`(`" && matches!(word_before, Some("if" | "switch" | "for" | "select")) => {
+            Some("it stands in parentheses".to_owned())
+        }
         Tok::Punct("*") if wanted.contains("name") => Some("P4 has no pointers".to_owned()),
         Tok::Punct("{") if wanted == "an expression" => None,
         Tok::Punct("?") => Some("`a ? b : c` needs a bool in front of the `?`".to_owned()),
@@ -105,6 +115,10 @@ pub fn foreign_type(name: &str) -> Option<(Option<&'static str>, &'static str)> 
         "int32_t" | "i32" | "int32" => (Some("int<32>"), "write `int<32>`"),
         "int64_t" | "i64" | "int64" => (Some("int<64>"), "write `int<64>`"),
         "boolean" | "Bool" | "Boolean" => (Some("bool"), "write `bool`"),
+        "goto" => (
+            None,
+            "a state goes on with `transition`: `transition accept;`",
+        ),
         "String" => (Some("string"), "write `string`"),
         "char" => (None, "P4 has no characters; a byte is `bit<8>`"),
         "unsigned" | "uint" => (None, "give a width: `bit<32>`"),

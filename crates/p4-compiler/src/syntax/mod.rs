@@ -237,7 +237,7 @@ impl Parser<'_> {
 
     /// A missing `;` is reported behind what came before, and counts as there.
     fn semicolon(&mut self) -> Parsed<Span> {
-        if !self.at(";") && (self.peek().first || self.at_end()) {
+        if !self.at(";") && (self.peek().first || self.at("}") || self.at_end()) {
             let before = self.last_span();
             let behind = Span {
                 start: before.end.saturating_sub(1),
@@ -409,6 +409,31 @@ impl Parser<'_> {
             return Ok(AnnotationBody::Pairs(pairs));
         }
         Ok(AnnotationBody::List(self.list("]", Self::expression)?))
+    }
+
+    /// What begins here could not be read: its name is not to be missed.
+    fn lose_declaration(&mut self, begin: usize) {
+        let words = self.tokens[begin..]
+            .iter()
+            .take_while(|token| !token.is("{") && !token.is("(") && !token.is(";"));
+        for word in words {
+            if let Tok::Word(word) = &word.tok {
+                self.sink.set_unreliable(word);
+            }
+        }
+    }
+
+    /// Skips to the `}` that closes what is open, and leaves it.
+    fn skip_to_close(&mut self) {
+        let mut depth = 0_usize;
+        while !(self.at_end() || depth == 0 && self.at("}")) {
+            if self.at("{") {
+                depth += 1;
+            } else if self.at("}") {
+                depth -= 1;
+            }
+            self.advance();
+        }
     }
 
     /// Skips to where a declaration or member can begin again: behind `;`, or behind the `}` that

@@ -89,9 +89,34 @@ impl Parser<'_> {
                 self.semicolon()?;
                 Ok(kind)
             }
+            "action" | "table" if self.begins_member() => self.member_of_a_control(),
             _ if self.begins_declaration() => self.variable_or_instance(start),
             _ => self.assignment_or_call(),
         }
+    }
+
+    /// Whether an action or table is declared here: `action name(`, `table name {`.
+    fn begins_member(&self) -> bool {
+        let open = if self.at_word("action") { "(" } else { "{" };
+        matches!(self.nth(1).tok, Tok::Word(_)) && self.nth(2).is(open)
+    }
+
+    /// An action or table among statements.
+    fn member_of_a_control(&mut self) -> Parsed<StatementKind> {
+        let (span, begin) = (self.span(), self.at);
+        let what = if self.at_word("action") {
+            self.action(Vec::new())?;
+            "an action"
+        } else {
+            self.table(Vec::new())?;
+            "a table"
+        };
+        let message = format!("{what} cannot be declared among statements");
+        self.sink
+            .error("E0304", span, message)
+            .help("declare it in the control, in front of `apply`");
+        self.lose_declaration(begin);
+        Ok(StatementKind::Empty)
     }
 
     /// Whether a type and then a name (or constructor arguments) stand here.
@@ -222,30 +247,79 @@ impl Parser<'_> {
         let subject = self.expression()?;
         self.expect(")")?;
         self.expect("{")?;
-        let mut cases = Vec::new();
+        let (mut cases, mut is_c) = (Vec::new(), false);
         while !self.at("}") && !self.at_end() {
-            if self.at_word("case") && !self.nth(1).is(":") {
-                self.sink
-                    .error("E0201", self.span(), "expected a label, found `case`")
-                    .help("labels are written without `case`: `0x0800: { ... }`");
-                self.advance();
+            match self.switch_case(&mut is_c) {
+                Ok(case) => cases.push(case),
+                Err(_) => self.skip_to_close(),
             }
-            let span = self.span();
-            let label = if self.eat_word("default") {
-                None
-            } else {
-                Some(self.expression()?)
-            };
-            self.expect(":")?;
-            let body = if self.at("{") {
-                Some(self.statement()?)
-            } else {
-                None
-            };
-            cases.push(SwitchCase { label, body, span });
         }
         self.expect("}")?;
         Ok(StatementKind::Switch(subject, cases))
+    }
+
+    /// A label and what it does. `is_c`: something was written as in C, which was said, and what
+    /// follows it is not blamed.
+    fn switch_case(&mut self, is_c: &mut bool) -> Parsed<SwitchCase> {
+        if self.at_word("case") && !self.nth(1).is(":") {
+            if !*is_c {
+                self.sink
+                    .error("E0201", self.span(), "expected a label, found `case`")
+                    .help(
+                        "a label has no `case`, its statements stand in braces: `0x0800: { ... }`",
+                    );
+            }
+            *is_c = true;
+            self.advance();
+        }
+        let span = self.span();
+        let label = if self.eat_word("default") {
+            None
+        } else {
+            Some(self.expression()?)
+        };
+        self.expect(":")?;
+        if self.at("{") {
+            let body = Some(self.statement()?);
+            return Ok(SwitchCase { label, body, span });
+        }
+        let falls_through = self.at("}") || self.at_word("default") || self.begins_label();
+        if falls_through && !*is_c {
+            let body = None;
+            return Ok(SwitchCase { label, body, span });
+        }
+        if !*is_c {
+            let message = format!("expected `{{`, found {}", self.found());
+            self.sink
+                .error("E0201", self.span(), message)
+                .help("a label's statements stand in braces, and no `break` ends them");
+            *is_c = true;
+        }
+        let begin = self.span();
+        while !self.at("}") && !self.at_word("case") && !self.at_word("default") && !self.at_end() {
+            if self.begins_label() {
+                break;
+            }
+            self.skip(true);
+        }
+        // Empty: what it was to do is not known.
+        let body = Some(Statement {
+            kind: StatementKind::Block(Vec::new()),
+            span: begin,
+            annotations: Vec::new(),
+        });
+        Ok(SwitchCase { label, body, span })
+    }
+
+    /// Whether a label of a `switch` stands here.
+    fn begins_label(&mut self) -> bool {
+        let back = self.at;
+        let found = self.speculate(|parser| {
+            parser.expression()?;
+            parser.expect(":")
+        });
+        self.at = back;
+        found.is_some()
     }
 
     /// `for (init; condition; update) body` or `for (type name in collection) body`.

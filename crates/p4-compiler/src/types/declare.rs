@@ -484,7 +484,10 @@ impl Checker<'_> {
     pub fn instance(&mut self, decl: &ast::Instance) -> Option<usize> {
         let callee_span = decl.ty.span;
         let ty = self.resolve_type(&decl.ty);
-        let instance = self.construct(&ty, &decl.arguments, callee_span, decl.span)?;
+        let Some(instance) = self.construct(&ty, &decl.arguments, callee_span, decl.span) else {
+            self.declare(&decl.name, Symbol::Broken);
+            return None;
+        };
         self.legal_implementation(decl, &ty);
         if let Some(methods) = &decl.methods {
             self.implementation(methods);

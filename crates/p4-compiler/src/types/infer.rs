@@ -123,9 +123,13 @@ impl Checker<'_> {
                 make(ExprKind::ValueSet(id), ty)
             }
             Some(Symbol::Broken) => self.poison(span),
-            Some(_) => {
-                self.sink
+            Some(other) => {
+                let raw = self
+                    .sink
                     .error("E0308", span, format!("`{}` is not a value", name.name));
+                if matches!(other, Symbol::Control(_) | Symbol::Parser(_)) {
+                    raw.help(format!("`{}()` makes an instance of it", name.name));
+                }
                 self.poison(span)
             }
             None => {
@@ -228,9 +232,13 @@ impl Checker<'_> {
                 }
                 let similar = nearest(name, fields.iter().map(|field| &*field.name));
                 let message = format!("{} has no field `{name}`", self.program.structs[id].name);
-                self.sink
-                    .error("E0307", member.span, message)
-                    .did_you_mean(member.span, similar);
+                let is_validity = name == "valid" && self.program.is_header(&base.ty);
+                let raw = self.sink.error("E0307", member.span, message);
+                if is_validity {
+                    raw.help("call `isValid()`");
+                } else {
+                    raw.did_you_mean(member.span, similar);
+                }
                 self.poison(span)
             }
             Type::Stack(element, size) => self.stack_member(base, &element, size, member, span),
@@ -325,7 +333,11 @@ impl Checker<'_> {
             Type::Poison => return self.poison(span),
             other => {
                 let message = format!("{} cannot be indexed", self.program.type_name(other));
-                self.sink.error("E0412", span, message);
+                let is_number = matches!(self.program.underlying(other), Type::Bits { .. });
+                let raw = self.sink.error("E0412", span, message);
+                if let (true, Some(at)) = (is_number, &at) {
+                    raw.help(format!("a bit of a number is a slice: `[{at}:{at}]`"));
+                }
                 return self.poison(span);
             }
         };
@@ -395,7 +407,11 @@ impl Checker<'_> {
                         span,
                         format!("the slice [{high}:{low}] is not within the {width} bits"),
                     )
-                    .help("the high bit comes first");
+                    .help(if low > high {
+                        "the high bit comes first".to_owned()
+                    } else {
+                        format!("its bits are {} to 0", width.saturating_sub(1))
+                    });
                 self.poison(span)
             }
             None => {

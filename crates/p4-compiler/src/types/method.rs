@@ -2,7 +2,7 @@
 
 use super::Type;
 use super::check::{Checker, Place, Signature};
-use super::scope::Symbol;
+use super::scope::{Symbol, nearest};
 use super::unify::{Bindings, is_open};
 use crate::ir::{Builtin, Call, Callee, Expr, ExprKind};
 use crate::source::Span;
@@ -62,7 +62,12 @@ impl Checker<'_> {
                         self.program.type_name(other),
                         method.name
                     );
-                    self.sink.error("E0307", method.span, message);
+                    let raw = self.sink.error("E0307", method.span, message);
+                    if matches!(other, Type::ApplyResult(_))
+                        && matches!(&*method.name, "hit" | "miss")
+                    {
+                        raw.help(format!("`{}` is a bool: leave out `()`", method.name));
+                    }
                     self.poison(span)
                 }
             },
@@ -95,7 +100,14 @@ impl Checker<'_> {
                     self.program.type_name(ty),
                     method.name
                 );
-                self.sink.error("E0307", method.span, message);
+                let methods = ["isValid", "setValid", "setInvalid"].into_iter();
+                let similar = self
+                    .program
+                    .is_header(ty)
+                    .then(|| nearest(&method.name, methods));
+                self.sink
+                    .error("E0307", method.span, message)
+                    .did_you_mean(method.span, similar.flatten());
                 return self.poison(span);
             }
         };
@@ -230,7 +242,7 @@ impl Checker<'_> {
             .cloned()
             .collect();
         if overloads.is_empty() {
-            let similar = super::scope::nearest(
+            let similar = nearest(
                 &method.name,
                 info.methods.iter().map(|signature| &*signature.name),
             );

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-use crate::ir::{ActionId, Expr, InstanceId, TableId, VarId};
+use crate::ir::{ActionId, Expr, InstanceId, Program, TableId, VarId};
 use crate::source::Span;
 pub use crate::spelling::nearest;
 use crate::syntax::ast;
@@ -202,6 +202,23 @@ impl Scopes {
     /// What was declared and used, at the end.
     pub fn into_names(self) -> Names {
         self.names
+    }
+
+    /// The innermost visible variable or parameter of a struct type: `standard_metadata` where the
+    /// parameter of type `standard_metadata_t` has another name.
+    pub fn of_type(&self, type_name: &str, program: &Program) -> Option<String> {
+        let is_it = |symbol: &Symbol| match symbol {
+            Symbol::Var(id) => match program.vars[*id].ty {
+                Type::Struct(ty) => &*program.structs[ty].name == type_name,
+                _ => false,
+            },
+            _ => false,
+        };
+        let found = self.stack.iter().rev().find_map(|scope| {
+            let mut names = scope.iter().filter(|(_, (symbol, _))| is_it(symbol));
+            names.next()
+        });
+        found.map(|(name, _)| name.to_string())
     }
 
     /// The visible name nearest to a misspelt one.

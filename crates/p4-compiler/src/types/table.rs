@@ -7,6 +7,7 @@ use super::check::Checker;
 use super::scope::{Symbol, nearest};
 use crate::ir::{ActionUse, Direction, Entry, Expr, ExprKind, Key, Table, TableProperty};
 use crate::source::Span;
+use crate::spelling::counted;
 use crate::syntax::ast::{self, Property};
 use crate::syntax::flatten_keys;
 
@@ -105,6 +106,7 @@ impl Checker<'_> {
             .or_else(|| self.key_name(&element.expr, &expr));
         let name = match name {
             Some(name) => name,
+            None if expr.ty.is_poison() => "".into(),
             None => {
                 self.sink
                     .error(
@@ -356,9 +358,9 @@ impl Checker<'_> {
         }
         if sets.len() != types.len() {
             let message = format!(
-                "{} keys are matched, {} sets were given",
-                types.len(),
-                sets.len()
+                "{} matched, {} given",
+                counted(types.len(), "key is", "keys are"),
+                counted(sets.len(), "set was", "sets were")
             );
             self.sink.error("E0410", span, message);
             return Vec::new();
@@ -439,10 +441,10 @@ impl Checker<'_> {
         };
         if parts.len() != types.len() {
             let message = format!(
-                "{} has {} elements, {} were given",
+                "{} has {}, {} given",
                 self.program.type_name(ty),
-                types.len(),
-                parts.len()
+                counted(types.len(), "element", "elements"),
+                counted(parts.len(), "was", "were")
             );
             self.sink.error("E0410", set.span, message);
             return Vec::new();

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::Type;
-use super::check::Checker;
+use super::check::{Checker, Signature, SignatureParameter};
 use super::const_eval::{fits, wrap};
-use crate::ir::{Expr, ExprKind};
+use crate::ir::{Direction, Expr, ExprKind};
+use crate::spelling::counted;
 
 /// What type parameters stand for.
 pub type Bindings = HashMap<Rc<str>, Type>;
@@ -30,6 +31,16 @@ pub fn substitute(ty: &Type, bindings: &Bindings) -> Type {
         Type::ParserKind(id, items) => Type::ParserKind(*id, all(items)),
         Type::Package(id, items) => Type::Package(*id, all(items)),
         _ => ty.clone(),
+    }
+}
+
+/// As it is written in front of a parameter's type.
+fn direction(direction: Direction) -> &'static str {
+    match direction {
+        Direction::None => "",
+        Direction::In => "in ",
+        Direction::Out => "out ",
+        Direction::InOut => "inout ",
     }
 }
 
@@ -197,11 +208,17 @@ impl Checker<'_> {
 
     fn unify_block(
         &self,
-        signature: &super::check::Signature,
+        signature: &Signature,
         arguments: &[Type],
         parameters: &[usize],
         bindings: &mut Bindings,
     ) {
+        let required = |wanted: &&SignatureParameter| wanted.default.is_none() && !wanted.optional;
+        let n_min = signature.parameters.iter().filter(required).count();
+        if parameters.len() < n_min || parameters.len() > signature.parameters.len() {
+            // Which of them is which cannot be said; the other blocks are not to be measured by it.
+            return;
+        }
         let mut inner = Bindings::new();
         for (wanted, found) in signature.parameters.iter().zip(parameters) {
             self.unify(&wanted.ty, &self.program.vars[*found].ty, &mut inner);
@@ -213,20 +230,62 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether a block's parameters are those that its declared type asks for.
-    pub fn block_fits(&self, wanted: &Type, found: &Type) -> bool {
-        let (signature, arguments, parameters) = match (wanted, found) {
-            (Type::ControlKind(id, arguments), Type::Control(control)) => (
+    /// A block's declared type with its type arguments, and the block's parameters.
+    fn block_parts<'a>(
+        &'a self,
+        wanted: &'a Type,
+        found: &Type,
+    ) -> Option<(&'a Signature, &'a [Type], &'a [usize])> {
+        match (wanted, found) {
+            (Type::ControlKind(id, arguments), Type::Control(control)) => Some((
                 &self.control_types[*id],
                 arguments,
                 &self.program.controls[*control].parameters,
-            ),
-            (Type::ParserKind(id, arguments), Type::Parser(parser)) => (
+            )),
+            (Type::ParserKind(id, arguments), Type::Parser(parser)) => Some((
                 &self.parser_types[*id],
                 arguments,
                 &self.program.parsers[*parser].parameters,
-            ),
-            _ => return false,
+            )),
+            _ => None,
+        }
+    }
+
+    /// In what a block's parameters differ from those of its declared type.
+    fn block_difference(&self, wanted: &Type, found: &Type) -> Option<String> {
+        let (signature, arguments, parameters) = self.block_parts(wanted, found)?;
+        if signature.parameters.len() != parameters.len() {
+            return Some(format!(
+                "it has {}, the architecture declares `{}`",
+                counted(parameters.len(), "parameter", "parameters"),
+                self.shape(signature)
+            ));
+        }
+        let names = signature.type_parameters.iter().cloned();
+        let bindings: Bindings = names.zip(arguments.iter().cloned()).collect();
+        let mut pairs = (1..).zip(signature.parameters.iter().zip(parameters));
+        pairs.find_map(|(number, (wanted, found))| {
+            let found = &self.program.vars[*found];
+            let ty = substitute(&wanted.ty, &bindings);
+            let differs = wanted.direction != found.direction
+                || !(ty == found.ty || is_open(&ty) || found.ty.is_poison());
+            differs.then(|| {
+                format!(
+                    "its parameter {number} is `{}{} {}`, the architecture asks for `{}{}`",
+                    direction(found.direction),
+                    self.program.type_name(&found.ty),
+                    found.name,
+                    direction(wanted.direction),
+                    self.program.type_name(&ty),
+                )
+            })
+        })
+    }
+
+    /// Whether a block's parameters are those that its declared type asks for.
+    pub fn block_fits(&self, wanted: &Type, found: &Type) -> bool {
+        let Some((signature, arguments, parameters)) = self.block_parts(wanted, found) else {
+            return false;
         };
         let bindings: Bindings = signature
             .type_parameters
@@ -334,15 +393,14 @@ impl Checker<'_> {
             self.program.underlying(wanted).clone(),
             self.program.underlying(&expr.ty).clone(),
         );
-        let block = matches!(expr.ty, Type::Control(_) | Type::Parser(_))
-            && matches!(wanted, Type::ControlKind(..) | Type::ParserKind(..));
+        let difference = self.block_difference(wanted, &expr.ty);
         let raw = self.sink.error(
             "E0401",
             expr.span,
             format!("expected {wanted_name}, found {found_name}"),
         );
-        if block {
-            raw.help("its parameters differ from those that the architecture declares in number, type or direction");
+        if let Some(difference) = difference {
+            raw.help(difference);
             return;
         }
         match below {
@@ -453,10 +511,10 @@ impl Checker<'_> {
         }
         if items.len() != types.len() {
             let message = format!(
-                "{} has {} elements, {} were given",
+                "{} has {}, {} given",
                 self.program.type_name(wanted),
-                types.len(),
-                items.len()
+                counted(types.len(), "element", "elements"),
+                counted(items.len(), "was", "were")
             );
             self.sink.error("E0410", span, message);
             return self.poison_of(wanted, span);

@@ -53,7 +53,10 @@ impl Checker<'_> {
         if !self.unknowns.reported.insert((name.name.clone(), scope)) {
             return;
         }
-        let similar = self.scopes.similar(text).or_else(|| {
+        let of_type = (what == "value")
+            .then(|| self.scopes.of_type(&format!("{text}_t"), &self.program))
+            .flatten();
+        let similar = of_type.or_else(|| self.scopes.similar(text)).or_else(|| {
             let names = self.unknowns.declared.keys().map(|name| &**name);
             super::scope::nearest(text, names)
         });
@@ -66,6 +69,13 @@ impl Checker<'_> {
             self.scopes.lookup(sign, true).is_none()
         });
         let below = self.unknowns.declared.get(text).copied();
+        if let Some(file) = embedded
+            && below.is_none()
+            && !self.unknowns.reported.insert((file.into(), usize::MAX))
+        {
+            // One file that is not included is one mistake.
+            return;
+        }
         let raw = self
             .sink
             .error("E0301", name.span, format!("cannot find {what} `{text}`"));
