@@ -13,22 +13,22 @@
 //! Sending is by a second socket, bound to protocol 0: it receives nothing, and errors of one
 //! direction do not turn up in the other.
 
-mod lock;
 mod ring;
-mod socket;
+pub(crate) mod socket;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use crate::batch::TxBatch;
+use crate::interface::Interface;
+use crate::interface::lock::InterfaceLock;
 use crate::limits::{
-    MAX_SUPER_FRAME_BYTES, MIN_FRAME_BYTES, RX_RING_SLOTS, SOCKET_BUFFER_BYTES,
-    TX_RETRIES_PER_FLUSH, TX_RETRY_WAIT_US,
+    EMPTY_RECEIVES_PER_ERROR_CHECK, MAX_SUPER_FRAME_BYTES, MIN_FRAME_BYTES, RX_RING_SLOTS,
+    SOCKET_BUFFER_BYTES, TX_RETRIES_PER_FLUSH, TX_RETRY_WAIT_US,
 };
 use crate::offload::{self, Segmentation, Transport, VLAN_TAG_BYTES};
 use crate::{Nanos, Port, PortError, PortStatistics};
-use lock::InterfaceLock;
 use ring::{RxRing, Slot, VIRTIO_HEADER_BYTES};
 
 /// What can be chosen of an AF_PACKET port.
@@ -55,12 +55,11 @@ pub struct AfPacketPort {
     tx: OwnedFd,
     tx_queue: TxBatch,
     super_frame: Vec<u8>,
+    /// Calls of `receive` in a row that found nothing.
+    n_empty: u32,
     statistics: PortStatistics,
     _lock: InterfaceLock,
 }
-
-/// ARPHRD_ETHER, and the loopback interface's type, which has an Ethernet header too.
-const ETHERNET_TYPES: [u16; 2] = [libc::ARPHRD_ETHER, libc::ARPHRD_LOOPBACK];
 
 impl AfPacketPort {
     /// Takes an interface as a port.
@@ -70,7 +69,8 @@ impl AfPacketPort {
     /// [`PortError::NotEthernet`], [`PortError::InterfaceDown`], [`PortError::InUse`], and
     /// [`PortError::System`] for everything else.
     pub fn open(name: &str, config: AfPacketConfig) -> Result<AfPacketPort, PortError> {
-        let interface = || name.to_owned();
+        let interface = Interface::find(name)?;
+        interface.check_usable()?;
         let system = |operation| {
             move |source| PortError::System {
                 interface: name.to_owned(),
@@ -78,55 +78,27 @@ impl AfPacketPort {
                 source,
             }
         };
-        if name.is_empty() || name.len() >= libc::IFNAMSIZ {
-            return Err(PortError::NameLength {
-                interface: interface(),
-            });
-        }
-        let Ok(index) = socket::interface_index(name) else {
-            return Err(PortError::InterfaceMissing {
-                interface: interface(),
-            });
-        };
         let open = || {
             socket::open().map_err(|source| match source.raw_os_error() {
                 Some(libc::EPERM | libc::EACCES) => PortError::NoPrivileges {
-                    interface: interface(),
+                    interface: name.to_owned(),
                 },
                 _ => system("open a packet socket")(source),
             })
         };
         let (rx, tx) = (open()?, open()?);
-        let found =
-            socket::interface(rx.as_fd(), name, index).map_err(system("read the interface"))?;
-        if !ETHERNET_TYPES.contains(&found.hardware_type) {
-            let hardware_type = found.hardware_type;
-            return Err(PortError::NotEthernet {
-                interface: interface(),
-                hardware_type,
-            });
-        }
-        if !found.is_up {
-            return Err(PortError::InterfaceDown {
-                interface: interface(),
-            });
-        }
-        let lock = InterfaceLock::acquire(index).map_err(system("reserve the interface"))?;
-        let Some(lock) = lock else {
-            return Err(PortError::InUse {
-                interface: interface(),
-            });
-        };
-        let ring = set_up_receiving(rx.as_fd(), &found, config)
+        let lock = interface.reserve()?;
+        let ring = set_up_receiving(rx.as_fd(), &interface, config)
             .map_err(system("set up the receive ring"))?;
-        set_up_sending(tx.as_fd(), &found).map_err(system("set up sending"))?;
+        set_up_sending(tx.as_fd(), &interface).map_err(system("set up sending"))?;
         Ok(AfPacketPort {
-            name: interface(),
+            name: interface.name,
             ring,
             rx,
             tx,
             tx_queue: TxBatch::new(),
             super_frame: Vec::new(),
+            n_empty: 0,
             statistics: PortStatistics::default(),
             _lock: lock,
         })
@@ -137,9 +109,15 @@ impl AfPacketPort {
         self.ring.frame_bytes_max()
     }
 
-    /// A POLLERR would be reported again and again if nobody took the error.
-    fn note_socket_error(&mut self) {
-        if let Ok(Some(_)) = socket::take_error(self.rx.as_fd()) {
+    /// A POLLERR would be reported again and again if nobody took the error. Whoever spins asks for
+    /// frames without having been woken: then an error is looked for once in a while.
+    fn note_nothing_came(&mut self) {
+        let is_due = self.n_empty.is_multiple_of(EMPTY_RECEIVES_PER_ERROR_CHECK);
+        self.n_empty = self.n_empty.wrapping_add(1);
+        if !is_due {
+            return;
+        }
+        if let Ok(Some(_)) = crate::socket::take_error(self.rx.as_fd()) {
             self.statistics.link_down_events += 1;
         }
     }
@@ -150,7 +128,7 @@ impl AfPacketPort {
         let mut first = 0;
         let mut retries_left = TX_RETRIES_PER_FLUSH;
         while first < self.tx_queue.len() {
-            match socket::send_batch(self.tx.as_fd(), self.tx_queue.iter_from(first)) {
+            match crate::socket::send_batch(self.tx.as_fd(), self.tx_queue.iter_from(first)) {
                 Ok(n_sent) => {
                     for frame in self.tx_queue.iter_from(first).take(n_sent) {
                         self.statistics.tx_frames += 1;
@@ -178,7 +156,7 @@ impl AfPacketPort {
             // A queue behind the socket is full, of which poll knows nothing.
             std::thread::sleep(wait);
         } else {
-            socket::wait_for_room(self.tx.as_fd(), wait);
+            crate::socket::wait_for_room(self.tx.as_fd(), wait);
         }
     }
 
@@ -209,11 +187,12 @@ impl Port for AfPacketPort {
         while n_frames < max_frames {
             let Some(slot) = self.ring.peek() else {
                 if n_frames == 0 {
-                    self.note_socket_error();
+                    self.note_nothing_came();
                 }
                 break;
             };
             n_frames += 1;
+            self.n_empty = 0;
             let mut taker = Taker {
                 statistics: &mut self.statistics,
                 take,
@@ -262,33 +241,27 @@ fn is_no_room(error: &io::Error) -> bool {
 
 fn set_up_receiving(
     fd: BorrowedFd<'_>,
-    interface: &socket::Interface,
+    interface: &Interface,
     config: AfPacketConfig,
 ) -> io::Result<RxRing> {
     let on: libc::c_int = 1;
     socket::set_packet_option(fd, libc::PACKET_VNET_HDR, &on)?;
     socket::set_packet_option(fd, libc::PACKET_IGNORE_OUTGOING, &on)?;
     socket::set_packet_option(fd, libc::PACKET_COPY_THRESH, &on)?;
-    socket::set_buffers(fd, SOCKET_BUFFER_BYTES)?;
+    crate::socket::set_buffers(fd, SOCKET_BUFFER_BYTES)?;
     // Two tags beside the header: the outer one is stripped into the metadata, the inner is not.
-    let frame_bytes_max = interface.mtu_bytes + MIN_FRAME_BYTES + 2 * VLAN_TAG_BYTES;
+    let frame_bytes_max = interface.frame_bytes_max() + 2 * VLAN_TAG_BYTES;
     let ring = RxRing::map(fd, config.rx_ring_slots, frame_bytes_max)?;
-    let promiscuous = libc::packet_mreq {
-        mr_ifindex: interface.index,
-        mr_type: libc::PACKET_MR_PROMISC as u16,
-        mr_alen: 0,
-        mr_address: [0; 8],
-    };
-    socket::set_packet_option(fd, libc::PACKET_ADD_MEMBERSHIP, &promiscuous)?;
+    socket::set_promiscuous(fd, interface.index)?;
     socket::bind(fd, libc::ETH_P_ALL as u16, interface.index)?;
     Ok(ring)
 }
 
-fn set_up_sending(fd: BorrowedFd<'_>, interface: &socket::Interface) -> io::Result<()> {
+fn set_up_sending(fd: BorrowedFd<'_>, interface: &Interface) -> io::Result<()> {
     let on: libc::c_int = 1;
     // Straight to the driver: a queueing discipline would only add a lock and a queue that drops.
     socket::set_packet_option(fd, libc::PACKET_QDISC_BYPASS, &on)?;
-    socket::set_buffers(fd, SOCKET_BUFFER_BYTES)?;
+    crate::socket::set_buffers(fd, SOCKET_BUFFER_BYTES)?;
     socket::bind(fd, 0, interface.index)
 }
 

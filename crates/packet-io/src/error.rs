@@ -1,6 +1,7 @@
 //! Why a port cannot be opened or used, said so that the next step is clear.
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// What went wrong with a port.
@@ -55,6 +56,44 @@ pub enum PortError {
         interface: String,
         /// As in `if_arp.h`.
         hardware_type: u16,
+    },
+    /// The process may not use AF_XDP.
+    #[error(
+        "interface \"{interface}\": no permission to {operation}; AF_XDP needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF outside any user namespace: run as root, or use packet sockets (PORT@{interface})"
+    )]
+    NoXdpPrivileges {
+        /// The interface that was to be opened.
+        interface: String,
+        /// What was tried, as a verb phrase.
+        operation: &'static str,
+    },
+    /// Another XDP program is there.
+    #[error(
+        "interface \"{interface}\" carries another XDP program: stop whoever put it there, or detach it (\"ip link set dev {interface} xdp off\")"
+    )]
+    XdpInUse {
+        /// The interface that was to be opened.
+        interface: String,
+    },
+    /// Too much to compare every frame with.
+    #[error(
+        "interface \"{interface}\": {found} destinations for one XDP program, expected at most {max}", max = crate::limits::XDP_DESTINATIONS
+    )]
+    XdpDestinations {
+        /// The interface that was to be opened.
+        interface: String,
+        /// How many were given.
+        found: usize,
+    },
+    /// A UDP socket could not be had.
+    #[error("UDP address {address}: cannot {operation}: {source}")]
+    Socket {
+        /// The address as given.
+        address: SocketAddr,
+        /// What was tried, as a verb phrase.
+        operation: &'static str,
+        /// What the system said.
+        source: io::Error,
     },
     /// A system call failed for a reason that has no words of its own.
     #[error("interface \"{interface}\": cannot {operation}: {source}")]

@@ -1,29 +1,39 @@
 //! Ports: where frames come from and go to.
 //!
 //! A [`Port`] hands over whole Ethernet frames, as they are on the wire, and takes frames to send.
-//! Three kinds: [`AfPacketPort`] (a Linux network interface), [`PcapPort`] (capture files, in the
-//! capture's own time) and [`MemoryPort`] (a pair of ports in memory, for tests).
+//! Five kinds: [`AfPacketPort`] and [`AfXdpPort`] (a Linux network interface, through packet sockets
+//! or past the kernel's stack), [`UdpPort`] (a UDP socket, without any privilege), [`PcapPort`]
+//! (capture files, in the capture's own time) and [`MemoryPort`] (a pair of ports in memory, for
+//! tests).
 //!
 //! This crate knows frames and ports, nothing of P4. It reads no clock: time is an argument, in
 //! nanoseconds. Every frame that a port takes in or is given either goes on or is counted in
 //! [`PortStatistics`] with its reason; none is lost silently.
 //!
-//! `unsafe` is in three files, one a mechanism: `af_packet/socket.rs` (socket calls),
-//! `af_packet/ring.rs` (the memory shared with the kernel), `wait.rs` (`ppoll`, `eventfd`).
+//! `unsafe` is in files of one mechanism each: socket calls (`socket.rs`, `af_packet/socket.rs`,
+//! `udp/socket.rs`), requests about an interface (`interface.rs`), memory shared with the kernel
+//! (`af_packet/ring.rs`, `af_xdp/ring.rs`, `af_xdp/queue.rs`), bpf(2) (`af_xdp/bpf.rs`), waiting
+//! (`wait.rs`).
 
 mod af_packet;
+mod af_xdp;
 mod batch;
 mod error;
+mod interface;
 pub mod limits;
 mod memory;
 pub mod offload;
 mod pcap;
 mod port;
+mod socket;
+mod udp;
 mod wait;
 
 pub use af_packet::{AfPacketConfig, AfPacketPort};
+pub use af_xdp::{AfXdpConfig, AfXdpMode, AfXdpPort, Destination};
 pub use error::PortError;
 pub use memory::{MemoryPort, memory_pair};
 pub use pcap::PcapPort;
 pub use port::{Nanos, Port, PortStatistics};
+pub use udp::{UdpPort, mac_of};
 pub use wait::{Waiter, Waker};

@@ -22,6 +22,10 @@ pub const MAX_SUPER_FRAME_BYTES: usize = 128 * 1024;
 /// would only delay the first.
 pub const TX_BATCH_FRAMES: usize = 64;
 
+/// Empty looks at a packet socket's ring for each look at its error, which takes a system call of
+/// 100 ns; a switch that sleeps is woken that often at most for an error it has not yet taken.
+pub const EMPTY_RECEIVES_PER_ERROR_CHECK: u32 = 64;
+
 /// Bytes after which a batch is sent although it has fewer frames than [`TX_BATCH_FRAMES`]: that many
 /// frames of 1,518 bytes fit, and the batch's buffer stays within a core's second-level cache.
 pub const TX_BATCH_BYTES: usize = 128 * 1024;
@@ -43,6 +47,42 @@ pub const MIN_FRAME_BYTES: usize = 14;
 /// The longest frame that a capture file is written with, in bytes; the largest value that
 /// libpcap's readers take (`MAXIMUM_SNAPLEN`).
 pub const PCAP_SNAPLEN_BYTES: u32 = 262_144;
+
+/// Bytes of a chunk of AF_XDP memory at the usual MTUs: the kernel takes 2 KiB or a page of 4 KiB,
+/// and what is smaller stays in the cache longer.
+pub const XDP_CHUNK_BYTES: usize = 2048;
+
+/// Bytes of a chunk where frames do not fit [`XDP_CHUNK_BYTES`]; longer ones take several.
+pub const XDP_LARGE_CHUNK_BYTES: usize = 4096;
+
+/// Bytes that the kernel keeps free in front of a received frame (`XDP_PACKET_HEADROOM`).
+pub const XDP_CHUNK_HEADROOM_BYTES: usize = 256;
+
+/// Chunks that go round between a queue's fill and receive rings. All are written in turn, so this
+/// is what receiving takes of the cache: 4 MiB; at 400,000 frames/s it rides out 5 ms.
+pub const XDP_RX_CHUNKS: usize = 2048;
+
+/// Chunks for sending. Used last in, first out: only as many are touched as are on their way at
+/// once; room for several of the largest groups' copies that a receiver has not yet taken.
+pub const XDP_TX_CHUNKS: usize = 4096;
+
+/// How often taking a queue or an interface is tried again while a program that has just ended
+/// still holds it.
+pub const XDP_BIND_RETRIES: u32 = 50;
+
+/// Milliseconds between two such tries; half a second in all, the kernel needs some milliseconds.
+pub const XDP_BIND_RETRY_WAIT_MS: u64 = 10;
+
+/// Destinations that an XDP program compares every frame with, at most: it does so one by one.
+pub const XDP_DESTINATIONS: usize = 16;
+
+/// Addresses of its own that a UDP port bound to none in particular remembers; copies from others
+/// leave with the address that the kernel chooses.
+pub const UDP_LOCAL_ADDRESSES: usize = 64;
+
+/// Bytes between the buffers of a UDP port's batch: the longest datagram and its headers (65,527 and
+/// 62), and some more so that the buffers' beginnings do not fall on the same lines of the cache.
+pub const UDP_SLOT_BYTES: usize = 65_536 + 192;
 
 /// Frames that a memory port holds before it drops.
 pub const MEMORY_PORT_FRAMES: usize = 65_536;

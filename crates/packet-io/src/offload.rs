@@ -4,14 +4,19 @@
 //! transport checksum holds only the pseudo-header's sum, its VLAN tag is in the metadata, and it
 //! may be a super-frame of up to 64 KiB that a card would have cut. Everything here is pure.
 
+mod begun;
 mod checksum;
 mod segment;
 
+pub use begun::complete_begun_checksum;
 pub use checksum::{complete_checksum, internet_checksum};
 pub use segment::{Segmentation, Transport, segment};
 
 /// Bytes of an IEEE 802.1Q tag.
 pub const VLAN_TAG_BYTES: usize = 4;
+
+/// The type of an outer tag, IEEE 802.1ad.
+const ETHER_TYPE_VLAN_OUTER: u16 = 0x88a8;
 
 /// Bytes of the destination and source addresses, after which a VLAN tag stands.
 const ADDRESSES_BYTES: usize = 12;

@@ -74,6 +74,8 @@ pub struct PortStatistics {
     pub rx_bytes: u64,
     /// Dropped by the kernel because the receive ring was full.
     pub rx_ring_full: u64,
+    /// Dropped by the kernel because no chunk was free, or the frame did not fit one (AF_XDP).
+    pub rx_no_buffer: u64,
     /// Cut short: longer than a slot while the socket's buffer was full, or cut in the capture.
     pub rx_truncated: u64,
     /// Longer than any frame or super-frame that the port takes.
@@ -97,6 +99,10 @@ pub struct PortStatistics {
     pub tx_link_down: u64,
     /// Refused by the kernel for another reason.
     pub tx_refused: u64,
+    /// Not one whole UDP datagram over the socket's version of IP (UDP ports).
+    pub tx_not_udp: u64,
+    /// No route to the destination (UDP ports).
+    pub tx_unreachable: u64,
     /// How often the interface was found to have gone down or away.
     pub link_down_events: u64,
 }
@@ -104,18 +110,25 @@ pub struct PortStatistics {
 impl PortStatistics {
     /// Frames lost before the switch saw them, for whatever reason.
     pub fn rx_dropped(&self) -> u64 {
-        self.drops().iter().take(5).map(|(_, count)| count).sum()
+        self.drops_from("rx_")
     }
 
     /// Frames that the switch sent and that did not leave, for whatever reason.
     pub fn tx_dropped(&self) -> u64 {
-        self.drops().iter().skip(5).map(|(_, count)| count).sum()
+        self.drops_from("tx_")
+    }
+
+    fn drops_from(&self, direction: &str) -> u64 {
+        let drops = self.drops().into_iter();
+        let of_direction = drops.filter(|(reason, _)| reason.starts_with(direction));
+        of_direction.map(|(_, count)| count).sum()
     }
 
     /// Every drop reason by name with its count; receiving first.
-    pub fn drops(&self) -> [(&'static str, u64); 10] {
+    pub fn drops(&self) -> [(&'static str, u64); 13] {
         [
             ("rx_ring_full", self.rx_ring_full),
+            ("rx_no_buffer", self.rx_no_buffer),
             ("rx_truncated", self.rx_truncated),
             ("rx_oversized", self.rx_oversized),
             ("rx_unsegmentable", self.rx_unsegmentable),
@@ -125,6 +138,8 @@ impl PortStatistics {
             ("tx_no_room", self.tx_no_room),
             ("tx_link_down", self.tx_link_down),
             ("tx_refused", self.tx_refused),
+            ("tx_not_udp", self.tx_not_udp),
+            ("tx_unreachable", self.tx_unreachable),
         ]
     }
 }

@@ -2,7 +2,7 @@
 
 #![expect(
     unsafe_code,
-    reason = "ppoll and eventfd have no safe form in the standard library"
+    reason = "ppoll, epoll and eventfd have no safe form in the standard library"
 )]
 
 use std::fs::File;
@@ -10,6 +10,8 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
 use std::time::Duration;
+
+use crate::socket::check;
 
 /// Wakes a thread that waits in a [`Waiter`]. Any number of wake-ups before it runs are one.
 #[derive(Debug)]
@@ -24,10 +26,7 @@ impl Waker {
     /// If the process has no descriptor left.
     pub fn new() -> io::Result<Waker> {
         // SAFETY: no pointers; the result is checked before it is owned.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        let fd = check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
         // SAFETY: a descriptor that was just made and that nobody else owns.
         let event = unsafe { OwnedFd::from_raw_fd(fd) };
         Ok(Waker {
@@ -102,9 +101,58 @@ impl Waiter {
     }
 }
 
+/// Descriptors to be waited for as one (epoll): readable when one of them is.
+pub(crate) struct PollSet {
+    epoll: OwnedFd,
+}
+
+impl PollSet {
+    /// The descriptors are in the set until they are closed.
+    pub(crate) fn new<'fd>(
+        descriptors: impl IntoIterator<Item = BorrowedFd<'fd>>,
+    ) -> io::Result<PollSet> {
+        // SAFETY: no pointers; the result is checked before it is owned.
+        let fd = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+        // SAFETY: a descriptor that was just made and that nobody else owns.
+        let epoll = unsafe { OwnedFd::from_raw_fd(fd) };
+        for descriptor in descriptors {
+            let mut event = libc::epoll_event {
+                events: libc::EPOLLIN as u32,
+                u64: 0,
+            };
+            let (set, member) = (epoll.as_raw_fd(), descriptor.as_raw_fd());
+            // SAFETY: the event lives through the call, which copies it.
+            check(unsafe { libc::epoll_ctl(set, libc::EPOLL_CTL_ADD, member, &raw mut event) })?;
+        }
+        Ok(PollSet { epoll })
+    }
+
+    /// To be waited for.
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_set_is_readable_when_one_of_its_members_is() -> io::Result<()> {
+        let (one, other) = (Waker::new()?, Waker::new()?);
+        let set = PollSet::new([one.as_fd(), other.as_fd()])?;
+        let is_readable = || {
+            let mut waiter = Waiter::default();
+            waiter.wait([set.as_fd()], Some(Duration::ZERO))?;
+            io::Result::Ok(waiter.is_ready(0))
+        };
+        assert!(!is_readable()?);
+        other.wake();
+        assert!(is_readable()?);
+        other.clear();
+        assert!(!is_readable()?);
+        Ok(())
+    }
 
     #[test]
     fn a_wake_up_is_seen_once_however_often_it_came() -> io::Result<()> {

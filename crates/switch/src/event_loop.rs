@@ -3,9 +3,11 @@
 //! A turn: run submitted work; take frames in from every port that has some, up to a batch each;
 //! run the switch until it has nothing left to do; flush the ports; tell who waits for a drain.
 //! Between turns it waits for ports, work and the switch's own timeout. System calls are amortised
-//! over a batch: one `ppoll` a turn, one `sendmmsg` for up to 64 frames, none to receive.
+//! over a batch: one `ppoll` a turn, one `sendmmsg` for up to 64 frames, none to receive. Told to spin,
+//! it does not wait, looks at every port in every turn, and at the mailbox every now and then.
 
 use std::io;
+use std::time::Duration;
 
 use dataplane::{Nanos, PortId, Switch, limits};
 use p4runtime_server::{DrainWaiters, PortStatus, SwitchContext};
@@ -22,6 +24,19 @@ const RX_BATCH_FRAMES: usize = 64;
 /// Pieces of submitted work before frames have their turn: a controller that writes without pause
 /// holds frames up for some tens of microseconds.
 const WORK_BATCH: usize = 64;
+
+/// Turns of a spinning loop between two looks at whether somebody wakes it, which take a system call
+/// of 150 ns; a turn takes some tens of nanoseconds, or frames come.
+const SPINS_PER_LOOK: u32 = 32;
+
+/// What the loop does while there is nothing to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Wait {
+    /// It sleeps until the kernel wakes it.
+    Sleep,
+    /// It looks again at once.
+    Spin,
+}
 
 /// Why the loop ended other than by being stopped.
 #[derive(Debug, thiserror::Error)]
@@ -67,6 +82,9 @@ pub(crate) struct EventLoop {
     mailbox: Mailbox,
     drain_waiters: DrainWaiters,
     waiter: Waiter,
+    wait: Wait,
+    n_spins: u32,
+    is_woken: bool,
     packet_ins_unclaimed: u64,
 }
 
@@ -81,6 +99,9 @@ impl EventLoop {
             mailbox,
             drain_waiters: DrainWaiters::default(),
             waiter: Waiter::default(),
+            wait: Wait::Sleep,
+            n_spins: 0,
+            is_woken: false,
             packet_ins_unclaimed: 0,
         }
     }
@@ -107,6 +128,15 @@ impl EventLoop {
             port,
             wait_place,
         });
+    }
+
+    /// Says what it does while there is nothing to do. With a virtual clock there is always something.
+    pub(crate) fn set_wait(&mut self, wait: Wait) {
+        self.wait = wait;
+    }
+
+    fn is_spinning(&self) -> bool {
+        self.wait == Wait::Spin && !self.clock.is_virtual()
     }
 
     pub(crate) fn switch_mut(&mut self) -> &mut Switch {
@@ -136,6 +166,11 @@ impl EventLoop {
         // What was submitted before is looked at in the first turn.
         self.mailbox.waker().wake();
         while !self.mailbox.is_stopped() {
+            if self.is_spinning() {
+                self.look_around()?;
+                self.turn(after)?;
+                continue;
+            }
             let next = self.next_event(after);
             if next.is_none() && after == AfterReplay::End {
                 break;
@@ -147,7 +182,20 @@ impl EventLoop {
                 .filter_map(|attached| attached.port.poll_fd());
             let descriptors = std::iter::once(self.mailbox.waker().as_fd()).chain(ports);
             self.waiter.wait(descriptors, timeout)?;
+            self.is_woken = self.waiter.is_ready(0);
             self.turn(after)?;
+        }
+        Ok(())
+    }
+
+    /// Every now and then, whether somebody woke the loop.
+    fn look_around(&mut self) -> Result<(), LoopError> {
+        self.n_spins = self.n_spins.wrapping_add(1);
+        self.is_woken = false;
+        if self.n_spins.is_multiple_of(SPINS_PER_LOOK) {
+            let mailbox = [self.mailbox.waker().as_fd()];
+            self.waiter.wait(mailbox, Some(Duration::ZERO))?;
+            self.is_woken = self.waiter.is_ready(0);
         }
         Ok(())
     }
@@ -211,7 +259,7 @@ impl EventLoop {
     }
 
     fn turn(&mut self, after: AfterReplay) -> Result<(), LoopError> {
-        if self.waiter.is_ready(0) {
+        if self.is_woken {
             self.mailbox.waker().clear();
             self.run_work()?;
         }
@@ -231,6 +279,7 @@ impl EventLoop {
 
     /// Ready or due frames of one port, up to a batch, into the switch.
     fn receive(&mut self, place: usize, now: Nanos) -> Result<(), LoopError> {
+        let is_spinning = self.is_spinning();
         let EventLoop {
             switch,
             ports,
@@ -243,7 +292,7 @@ impl EventLoop {
             wait_place,
         } = &mut ports[place];
         let is_due = || port.next_frame_at().is_some_and(|at| at <= now);
-        if !wait_place.map_or_else(is_due, |place| waiter.is_ready(place)) {
+        if !wait_place.map_or_else(is_due, |place| is_spinning || waiter.is_ready(place)) {
             return Ok(());
         }
         let id = *id;
@@ -331,7 +380,6 @@ impl EventLoop {
 mod tests {
     use std::sync::mpsc;
     use std::thread;
-    use std::time::Duration;
 
     use dataplane::{ActionCall, MatchField, Program, SwitchConfig, TableEntry};
     use p4runtime_server::SwitchHandle;
@@ -397,7 +445,14 @@ mod tests {
 
     #[test]
     fn frames_pass_between_the_ports_until_the_loop_is_stopped() {
+        for wait in [Wait::Sleep, Wait::Spin] {
+            frames_pass(wait);
+        }
+    }
+
+    fn frames_pass(wait: Wait) {
         let (mut event_loop, handle, mut one, mut two) = forwarder(&[(1, 2), (2, 1)]);
+        event_loop.set_wait(wait);
         let running = thread::spawn(move || {
             event_loop.run(AfterReplay::Serve).expect("no error");
             event_loop.totals().to_json()
@@ -420,7 +475,14 @@ mod tests {
 
     #[test]
     fn work_runs_in_order_with_its_frames_between() {
+        for wait in [Wait::Sleep, Wait::Spin] {
+            work_runs_in_order(wait);
+        }
+    }
+
+    fn work_runs_in_order(wait: Wait) {
         let (mut event_loop, handle, _one, mut two) = forwarder(&[]);
+        event_loop.set_wait(wait);
         for number in 0..3 * WORK_BATCH as u8 {
             handle.submit(Box::new(move |context| {
                 let (cpu_port, to) = (PortId(u16::from(CPU_PORT)), 2 - number % 2);

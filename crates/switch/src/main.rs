@@ -56,6 +56,7 @@ fn run(options: &Options) -> Result<(), SwitchError> {
         .transpose()?;
     options.check_entries(program.as_ref())?;
     let ports = ports::open(options)?;
+    let described: Vec<String> = ports.iter().map(|port| port.described.clone()).collect();
 
     let mut switch = Switch::new(options.switch_config());
     switch.set_trace(trace::sink(options)?);
@@ -68,6 +69,7 @@ fn run(options: &Options) -> Result<(), SwitchError> {
         source,
     })?;
     let mut event_loop = EventLoop::new(switch, clock, mailbox);
+    event_loop.set_wait(options.wait);
     for port in ports {
         event_loop.add_port(port.id, &port.name, port.port);
     }
@@ -75,7 +77,7 @@ fn run(options: &Options) -> Result<(), SwitchError> {
     let result = match control.configure(&mut event_loop, program, entries)? {
         true => {
             control.serve()?;
-            say(&ready_line(options, &control));
+            say(&ready_line(options, &described, &control));
             event_loop.run(options.after_replay())
         }
         false => Ok(()),
@@ -96,8 +98,7 @@ fn say(line: &str) {
 }
 
 /// Scripts wait for a line that begins with "ready: ".
-fn ready_line(options: &Options, control: &Control) -> String {
-    let ports: Vec<String> = options.ports.iter().map(ToString::to_string).collect();
+fn ready_line(options: &Options, ports: &[String], control: &Control) -> String {
     let ports = if ports.is_empty() {
         "none".to_owned()
     } else {

@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::Parser;
 use dataplane::{PortId, limits};
+use packet_io::Destination;
 
-use crate::event_loop::AfterReplay;
+use crate::event_loop::{AfterReplay, Wait};
 use crate::program::LoadedProgram;
 
 /// P4Runtime's port at IANA, on the loopback interface: whoever reaches it rules the switch.
@@ -29,6 +30,12 @@ Examples:
 
   Run a capture through a program in the capture's own time, and see every packet's way:
     reprise-switch -i 1@pcap:in.pcap,out.pcap --entries viewers.txtpb --trace p4/sfu.p4
+
+  Past the kernel's stack, without sleeping; the kernel keeps what is not for the SFU:
+    reprise-switch -i 1@afxdp:eth1,10.0.1.100 --wait spin p4/sfu.p4
+
+  On a UDP socket, without any privilege:
+    reprise-switch -i 1@udp:192.0.2.7:5004 p4/sfu.p4
 
 Ports:
   An interface under a port must be up and must carry no IP address: the host's own
@@ -51,10 +58,17 @@ pub(crate) struct Options {
     #[arg(value_name = "PROGRAM")]
     pub(crate) program: Option<PathBuf>,
 
-    /// A port, one option each: its number (0 to 510), and an interface (1@veth1) or capture files
-    /// to read and to write (1@pcap:in.pcap,out.pcap; either may be left out)
+    /// A port, one option each: its number (0 to 510), and an interface (1@veth1, or through AF_XDP
+    /// 1@afxdp:veth1, with destinations behind commas if the rest is the kernel's), a UDP address
+    /// (1@udp:127.0.0.1:5004), or capture files to read and to write (1@pcap:in.pcap,out.pcap; either
+    /// may be left out)
     #[arg(short = 'i', long = "interface", value_name = "PORT@INTERFACE")]
     pub(crate) ports: Vec<PortOption>,
+
+    /// What the switch does while there is nothing to do: sleep, which costs a wake-up of some 20
+    /// microseconds, or spin, which costs a core
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = Wait::Sleep)]
+    pub(crate) wait: Wait,
 
     /// Serve P4Runtime on this address, or "off"; port 0 takes a free one, which the ready line
     /// says [default: 127.0.0.1:9559; off with capture ports only]
@@ -126,10 +140,10 @@ pub(crate) struct QueueOptions {
     #[arg(long, value_name = "N", default_value_t = limits::EGRESS_QUEUE_PACKETS)]
     pub(crate) egress_queue: usize,
 
-    /// Frames that the kernel keeps for each interface while the switch is busy
-    #[arg(long, value_name = "N", default_value_t = packet_io::limits::RX_RING_SLOTS,
-        value_parser = ring_slots)]
-    pub(crate) rx_ring: usize,
+    /// Frames that the kernel keeps for each interface while the switch is busy, with AF_XDP for
+    /// each of its queues, rounded up to a power of two [default: 4096, with AF_XDP 2048]
+    #[arg(long, value_name = "N", value_parser = ring_slots)]
+    pub(crate) rx_ring: Option<usize>,
 }
 
 /// Where to serve P4Runtime.
@@ -150,6 +164,11 @@ pub(crate) struct PortOption {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PortSource {
     Interface(String),
+    Xdp {
+        interface: String,
+        destinations: Vec<Destination>,
+    },
+    Udp(SocketAddr),
     Capture {
         input: Option<PathBuf>,
         output: Option<PathBuf>,
@@ -179,12 +198,16 @@ impl Options {
                     "port {port} has the number of the CPU port: choose another, or move the CPU port with --cpu-port"
                 ));
             }
-            if let PortSource::Interface(name) = &port.source
-                && let Some(other) = interfaces.insert(name, port)
-            {
-                return fail(format!(
-                    "interface \"{name}\" is given twice: {other} and {port}"
-                ));
+            let device = match &port.source {
+                PortSource::Interface(interface) | PortSource::Xdp { interface, .. } => {
+                    format!("interface \"{interface}\"")
+                }
+                // Port 0 is another one each time.
+                PortSource::Udp(address) if address.port() != 0 => format!("address {address}"),
+                PortSource::Udp(_) | PortSource::Capture { .. } => continue,
+            };
+            if let Some(other) = interfaces.insert(device.clone(), port) {
+                return fail(format!("{device} is given twice: {other} and {port}"));
             }
         }
         if self.cpu_port > limits::PORT_ID_MAX {
@@ -211,8 +234,8 @@ impl Options {
     fn check_outputs(&self) -> Result<(), UsageError> {
         let captures = || {
             self.ports.iter().filter_map(|port| match &port.source {
-                PortSource::Interface(_) => None,
                 PortSource::Capture { input, output } => Some((input, output)),
+                _ => None,
             })
         };
         let name = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -305,7 +328,7 @@ impl FromStr for PortOption {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let expected = "expected PORT@INTERFACE or PORT@pcap:IN[,OUT], for example 1@veth1";
+        let expected = "expected PORT@INTERFACE, PORT@afxdp:INTERFACE[,DESTINATION...], PORT@udp:ADDRESS:PORT or PORT@pcap:IN[,OUT], for example 1@veth1";
         let Some((number, source)) = text.split_once('@') else {
             return Err(format!("{expected}; there is no \"@\""));
         };
@@ -318,43 +341,106 @@ impl FromStr for PortOption {
                 ));
             }
         };
-        let source = match source.strip_prefix("pcap:") {
-            None if source.is_empty() => {
-                return Err(format!("{expected}; there is nothing behind the \"@\""));
-            }
-            None => PortSource::Interface(source.to_owned()),
-            Some(files) => {
+        let source = source
+            .parse()
+            .map_err(|reason| format!("{expected}; {reason}"))?;
+        Ok(PortOption { id, source })
+    }
+}
+
+impl FromStr for PortSource {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once(':') {
+            Some(("pcap", files)) => {
                 let (input, output) = files.split_once(',').unwrap_or((files, ""));
                 let path = |name: &str| (!name.is_empty()).then(|| PathBuf::from(name));
                 if input.is_empty() && output.is_empty() {
-                    return Err(format!("{expected}; there is no file behind \"pcap:\""));
+                    return Err("there is no file behind \"pcap:\"".to_owned());
                 }
-                PortSource::Capture {
+                Ok(PortSource::Capture {
                     input: path(input),
                     output: path(output),
-                }
+                })
             }
-        };
-        Ok(PortOption { id, source })
+            Some(("afxdp", words)) => {
+                let (interface, destinations) = words.split_once(',').unwrap_or((words, ""));
+                if interface.is_empty() {
+                    return Err("there is no interface behind \"afxdp:\"".to_owned());
+                }
+                let words = destinations.split(',').filter(|word| !word.is_empty());
+                Ok(PortSource::Xdp {
+                    interface: interface.to_owned(),
+                    destinations: words.map(parse_destination).collect::<Result<_, _>>()?,
+                })
+            }
+            Some(("udp", address)) => match address.parse() {
+                Ok(address) => Ok(PortSource::Udp(address)),
+                Err(_) => Err(format!(
+                    "\"{address}\" is no address with a port, like 127.0.0.1:5004 or [::1]:5004"
+                )),
+            },
+            _ if text.is_empty() => Err("there is nothing behind the \"@\"".to_owned()),
+            _ => Ok(PortSource::Interface(text.to_owned())),
+        }
+    }
+}
+
+/// An address, or an address with a UDP port.
+fn parse_destination(text: &str) -> Result<Destination, String> {
+    if let Ok(address) = text.parse::<SocketAddr>() {
+        return Ok(Destination {
+            address: address.ip(),
+            udp_port: Some(address.port()),
+        });
+    }
+    let address = text.trim_start_matches('[').trim_end_matches(']');
+    match address.parse::<IpAddr>() {
+        Ok(address) => Ok(Destination {
+            address,
+            udp_port: None,
+        }),
+        Err(_) => Err(format!(
+            "\"{text}\" is no destination, like 10.0.1.100, 10.0.1.100:5004 or [fd00::1]:5004"
+        )),
     }
 }
 
 impl fmt::Display for PortOption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.id, self.source)
+    }
+}
+
+impl fmt::Display for PortSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = |path: &Option<PathBuf>| {
             path.as_ref()
                 .map_or(String::new(), |path| path.display().to_string())
         };
-        match &self.source {
-            PortSource::Interface(interface) => write!(f, "{}@{interface}", self.id),
+        match self {
+            PortSource::Interface(interface) => f.write_str(interface),
+            PortSource::Xdp {
+                interface,
+                destinations,
+            } => {
+                write!(f, "afxdp:{interface}")?;
+                for destination in destinations {
+                    match destination.udp_port {
+                        Some(port) => write!(f, ",{}", SocketAddr::new(destination.address, port))?,
+                        None => write!(f, ",{}", destination.address)?,
+                    }
+                }
+                Ok(())
+            }
+            PortSource::Udp(address) => write!(f, "udp:{address}"),
             PortSource::Capture {
                 input,
                 output: None,
-            } => {
-                write!(f, "{}@pcap:{}", self.id, name(input))
-            }
+            } => write!(f, "pcap:{}", name(input)),
             PortSource::Capture { input, output } => {
-                write!(f, "{}@pcap:{},{}", self.id, name(input), name(output))
+                write!(f, "pcap:{},{}", name(input), name(output))
             }
         }
     }
@@ -385,6 +471,10 @@ mod tests {
             "0@pcap:in.pcap",
             "2@pcap:a,b",
             "2@pcap:,b",
+            "3@afxdp:eth1",
+            "3@afxdp:eth1,10.0.1.100,10.0.1.101:5004,fd00::1,[fd00::1]:5004",
+            "4@udp:127.0.0.1:5004",
+            "4@udp:[::1]:0",
         ] {
             let port: PortOption = text.parse().expect(text);
             assert_eq!(port.to_string(), text);
@@ -401,6 +491,15 @@ mod tests {
             ("1@", "nothing behind the \"@\""),
             ("1@pcap:", "no file behind \"pcap:\""),
             ("1@pcap:,", "no file behind \"pcap:\""),
+            ("1@afxdp:", "no interface behind \"afxdp:\""),
+            ("1@afxdp:,10.0.0.1", "no interface behind \"afxdp:\""),
+            ("1@afxdp:eth1,sfu", "\"sfu\" is no destination"),
+            (
+                "1@afxdp:eth1,10.0.0.1:65536",
+                "\"10.0.0.1:65536\" is no destination",
+            ),
+            ("1@udp:5004", "\"5004\" is no address with a port"),
+            ("1@udp:127.0.0.1", "\"127.0.0.1\" is no address with a port"),
         ] {
             let error = text.parse::<PortOption>().expect_err(text);
             assert!(error.contains(reason), "{text}: {error}");
@@ -417,6 +516,18 @@ mod tests {
             (
                 &["-i", "1@a", "-i", "2@a"],
                 "interface \"a\" is given twice: 1@a and 2@a",
+            ),
+            (
+                &["-i", "1@a", "-i", "2@afxdp:a"],
+                "interface \"a\" is given twice: 1@a and 2@afxdp:a",
+            ),
+            (
+                &["-i", "1@udp:[::1]:9", "-i", "2@udp:[::1]:9"],
+                "address [::1]:9 is given twice",
+            ),
+            (
+                &["-i", "1@a", "--wait", "doze"],
+                "possible values: sleep, spin",
             ),
             (&["-i", "510@a"], "number of the CPU port"),
             (&["-i", "7@a", "--cpu-port", "7"], "number of the CPU port"),

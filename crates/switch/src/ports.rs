@@ -1,7 +1,9 @@
 //! Opening the ports that the command line names.
 
 use dataplane::PortId;
-use packet_io::{AfPacketConfig, AfPacketPort, PcapPort, Port, PortError};
+use packet_io::{
+    AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, PcapPort, Port, PortError, UdpPort,
+};
 
 use crate::options::{Options, PortOption, PortSource};
 
@@ -9,6 +11,8 @@ use crate::options::{Options, PortOption, PortSource};
 pub(crate) struct OpenPort {
     pub(crate) id: PortId,
     pub(crate) name: String,
+    /// What the ready line says of it.
+    pub(crate) described: String,
     pub(crate) port: Box<dyn Port>,
 }
 
@@ -19,10 +23,32 @@ pub(crate) fn open(options: &Options) -> Result<Vec<OpenPort>, PortError> {
     for option in &options.ports {
         match &option.source {
             PortSource::Interface(interface) => {
-                let config = AfPacketConfig {
-                    rx_ring_slots: options.queues.rx_ring,
-                };
+                let mut config = AfPacketConfig::default();
+                if let Some(slots) = options.queues.rx_ring {
+                    config.rx_ring_slots = slots;
+                }
                 let port = AfPacketPort::open(interface, config)?;
+                ports.push(open_port(option, Box::new(port)));
+            }
+            PortSource::Xdp {
+                interface,
+                destinations,
+            } => {
+                let mut config = AfXdpConfig {
+                    destinations: destinations.clone(),
+                    ..AfXdpConfig::default()
+                };
+                if let Some(slots) = options.queues.rx_ring {
+                    config.rx_ring_slots = slots;
+                }
+                let port = AfXdpPort::open(interface, &config)?;
+                let mode = port.mode();
+                let mut port = open_port(option, Box::new(port));
+                port.described = format!("{option} ({mode})");
+                ports.push(port);
+            }
+            PortSource::Udp(address) => {
+                let port = UdpPort::open(*address)?;
                 ports.push(open_port(option, Box::new(port)));
             }
             PortSource::Capture { input, output } => {
@@ -42,13 +68,20 @@ pub(crate) fn open(options: &Options) -> Result<Vec<OpenPort>, PortError> {
 }
 
 fn open_port(option: &PortOption, port: Box<dyn Port>) -> OpenPort {
-    let name = match &option.source {
-        PortSource::Interface(interface) => interface.clone(),
-        PortSource::Capture { .. } => port.name().to_owned(),
+    // The port's own name where it knows better: the UDP port that the kernel chose, for instance.
+    let (name, described) = match &option.source {
+        PortSource::Interface(interface) => (interface.clone(), option.to_string()),
+        PortSource::Xdp { interface, .. } => (format!("afxdp:{interface}"), option.to_string()),
+        PortSource::Udp(_) => {
+            let name = port.name().to_owned();
+            (name.clone(), format!("{}@{name}", option.id))
+        }
+        PortSource::Capture { .. } => (port.name().to_owned(), option.to_string()),
     };
     OpenPort {
         id: option.id,
         name,
+        described,
         port,
     }
 }

@@ -7,7 +7,7 @@ mod support;
 use std::path::Path;
 use std::time::Duration;
 
-use namespace::{in_namespace, ip, veth_pair};
+use namespace::{in_namespace, in_root_namespace, ip, veth_pair};
 use packet_io::{AfPacketConfig, AfPacketPort, PcapPort, Port, Waiter};
 use serde_json::Value;
 use support::{Running, TemporaryFolder, program, run};
@@ -308,53 +308,79 @@ fn frames_are_forwarded_between_interfaces_until_a_signal() {
     in_namespace(
         "frames_are_forwarded_between_interfaces_until_a_signal",
         || {
-            veth_pair("host1", "sw1");
-            veth_pair("host2", "sw2");
-            ip("link set lo up");
-            let forward = forward_options();
-            let own = [
-                "-i",
-                "1@sw1",
-                "-i",
-                "2@sw2",
-                "--grpc",
-                "127.0.0.1:0",
-                "--json",
-            ];
-            for signal in ["-TERM", "-INT"] {
-                let switch = Running::start(&arguments(&own, &forward));
-                let ready = switch.ready.clone();
-                assert!(ready.starts_with("ready: ports 1@sw1 2@sw2, P4Runtime on 127.0.0.1:"));
-                assert!(
-                    !ready.contains("127.0.0.1:0,") && ready.ends_with("forward.json"),
-                    "{ready}"
-                );
-                let (mut one, mut two) = (open("host1"), open("host2"));
-                let sent: Vec<_> = (0..200).map(|number| frame(number, 1400)).collect();
-                for frame in &sent {
-                    one.transmit(0, [frame, &[]]).expect("queueing");
-                }
-                one.flush().expect("sending");
-                let received = receive(&mut two, sent.len());
-                assert!(
-                    received == sent,
-                    "{} frames came, or not as sent",
-                    received.len()
-                );
-                two.transmit(0, [&frame(1, 60), &[]]).expect("queueing");
-                two.flush().expect("sending");
-                // The refused frame leaves no trace outside; another one behind it does.
-                one.transmit(0, [&frame(77, 60), &[]]).expect("queueing");
-                one.flush().expect("sending");
-                assert_eq!(receive(&mut two, 1), [frame(77, 60)]);
-                let totals = totals(&switch.stop(signal));
-                assert_eq!(totals["packets"]["transmitted"], 201);
-                assert_eq!(totals["ports"][0]["rx_bytes"], 200 * 1400 + 60);
-                assert_eq!(totals["ports"][1]["tx_frames"], 201);
-                assert_eq!(totals["packets"]["inside"], 0);
+            for wait in ["sleep", "spin"] {
+                frames_are_forwarded(["1@sw1", "2@sw2"], wait, "");
             }
         },
     );
+}
+
+#[test]
+fn frames_are_forwarded_between_afxdp_ports_until_a_signal() {
+    in_root_namespace(
+        "frames_are_forwarded_between_afxdp_ports_until_a_signal",
+        || {
+            for wait in ["sleep", "spin"] {
+                let mode = " (XDP native, copy, 1 queue)";
+                frames_are_forwarded(["1@afxdp:sw1", "2@afxdp:sw2"], wait, mode);
+            }
+        },
+    );
+}
+
+/// `ports` are on interfaces sw1 and sw2; `mode` is what the ready line says of each.
+fn frames_are_forwarded(ports: [&str; 2], wait: &str, mode: &str) {
+    veth_pair("host1", "sw1");
+    veth_pair("host2", "sw2");
+    ip("link set lo up");
+    let forward = forward_options();
+    let [one, two] = ports;
+    let own = [
+        "-i",
+        one,
+        "-i",
+        two,
+        "--wait",
+        wait,
+        "--grpc",
+        "127.0.0.1:0",
+        "--json",
+    ];
+    for signal in ["-TERM", "-INT"] {
+        let switch = Running::start(&arguments(&own, &forward));
+        let ready = switch.ready.clone();
+        let expected = format!("ready: ports {one}{mode} {two}{mode}, P4Runtime on 127.0.0.1:");
+        assert!(ready.starts_with(&expected), "{ready}");
+        assert!(
+            !ready.contains("127.0.0.1:0,") && ready.ends_with("forward.json"),
+            "{ready}"
+        );
+        let (mut one, mut two) = (open("host1"), open("host2"));
+        let sent: Vec<_> = (0..200).map(|number| frame(number, 1400)).collect();
+        for frame in &sent {
+            one.transmit(0, [frame, &[]]).expect("queueing");
+        }
+        one.flush().expect("sending");
+        let received = receive(&mut two, sent.len());
+        assert!(
+            received == sent,
+            "{} frames came, or not as sent",
+            received.len()
+        );
+        two.transmit(0, [&frame(1, 60), &[]]).expect("queueing");
+        two.flush().expect("sending");
+        // The refused frame leaves no trace outside; another one behind it does.
+        one.transmit(0, [&frame(77, 60), &[]]).expect("queueing");
+        one.flush().expect("sending");
+        assert_eq!(receive(&mut two, 1), [frame(77, 60)]);
+        let totals = totals(&switch.stop(signal));
+        assert_eq!(totals["packets"]["transmitted"], 201);
+        assert_eq!(totals["ports"][0]["rx_bytes"], 200 * 1400 + 60);
+        assert_eq!(totals["ports"][1]["tx_frames"], 201);
+        assert_eq!(totals["packets"]["inside"], 0);
+    }
+    ip("link del host1");
+    ip("link del host2");
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn a_wrong_command_line_has_exit_code_2() {
     for (arguments, reason) in [
         (
             &["-i", "veth1"][..],
-            "expected PORT@INTERFACE or PORT@pcap:IN[,OUT]",
+            "expected PORT@INTERFACE, PORT@afxdp:INTERFACE",
         ),
         (&["-i", "1@"], "there is nothing behind the \"@\""),
         (&["-i", "511@veth1"], "no port number from 0 to 510"),

@@ -1,5 +1,9 @@
 //! Runs a test in a network namespace of its own, by starting the test binary once more.
 
+// Each test binary uses a part of it.
+#![allow(dead_code, reason = "shared by several test binaries")]
+
+use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 
 const INSIDE: &str = "PACKET_IO_TEST_NAMESPACE";
@@ -7,12 +11,35 @@ const INSIDE: &str = "PACKET_IO_TEST_NAMESPACE";
 /// Runs `body` inside new user and network namespaces. `test` is the test function's own name.
 /// Where the machine allows no namespaces, says so and returns; with `CI=true` that is a failure.
 pub fn in_namespace(test: &str, body: impl FnOnce()) {
+    in_namespaces(&["--user", "--map-root-user", "--net"], test, body);
+}
+
+/// The same in a network namespace alone, for what the kernel lets only root outside any user
+/// namespace do. For everybody else it says that the test was not run, also with `CI=true`: no
+/// setting of the machine could change that.
+pub fn in_root_namespace(test: &str, body: impl FnOnce()) {
+    let is_root = std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    if is_root && map.split_whitespace().eq(["0", "0", "4294967295"]) {
+        return in_namespaces(&["--net"], test, body);
+    }
+    tell(&format!(
+        "NOT TESTED: {test}: needs root outside any user namespace"
+    ));
+}
+
+/// Past the test harness, which would swallow it.
+fn tell(message: &str) {
+    let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("{message}\n").as_bytes());
+}
+
+fn in_namespaces(kinds: &[&str], test: &str, body: impl FnOnce()) {
     if std::env::var_os(INSIDE).is_some() {
         return body();
     }
     let unshare = || {
         let mut command = Command::new("unshare");
-        command.args(["--user", "--map-root-user", "--net", "--"]);
+        command.args(kinds).arg("--");
         command
     };
     let probe = unshare()
@@ -22,10 +49,7 @@ pub fn in_namespace(test: &str, body: impl FnOnce()) {
         let message =
             format!("NOT TESTED: {test}: no network namespaces with veth here: {probe:?}");
         assert!(std::env::var("CI").as_deref() != Ok("true"), "{message}");
-        // Past the test harness, which would swallow it.
-        let _ =
-            std::io::Write::write_all(&mut std::io::stderr(), format!("{message}\n").as_bytes());
-        return;
+        return tell(&message);
     }
     let program = std::env::current_exe().expect("this test's binary");
     let output = unshare()

@@ -1,7 +1,7 @@
 //! One switch an interface.
 //!
 //! Packet sockets do not exclude one another: two switches on one interface would both forward
-//! every frame. The lock is a Unix socket bound to a name in the abstract namespace, which is the
+//! every frame, and an XDP program would take them all from a packet socket. The lock is a Unix socket bound to a name in the abstract namespace, which is the
 //! network namespace's own and is freed by the kernel however the process ends.
 
 use std::io;
@@ -9,11 +9,11 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 /// Holds an interface until dropped.
-pub(super) struct InterfaceLock(#[expect(dead_code, reason = "held, not used")] UnixDatagram);
+pub(crate) struct InterfaceLock(#[expect(dead_code, reason = "held, not used")] UnixDatagram);
 
 impl InterfaceLock {
     /// `None` if somebody else holds it.
-    pub(super) fn acquire(interface_index: i32) -> io::Result<Option<InterfaceLock>> {
+    pub(crate) fn acquire(interface_index: i32) -> io::Result<Option<InterfaceLock>> {
         let name = format!("reprise-switch/interface/{interface_index}");
         let address = SocketAddr::from_abstract_name(name)?;
         match UnixDatagram::bind_addr(&address) {

@@ -1,0 +1,497 @@
+//! A Linux network interface as a port: AF_XDP sockets, one for each receive queue.
+//!
+//! A small XDP program ([`program`]) gives frames to the sockets before the kernel's stack sees
+//! them; what it is not told to take goes on to the kernel. It runs in the driver where that can
+//! (native), else on the kernel's own packet (generic); frames are not copied between card and
+//! socket where the driver can do without (zero copy). The interface has its program for as long as
+//! the port lives: the kernel detaches it when the process ends, however it ends.
+//!
+//! XDP says nothing of checksums that a sender on this machine left to a card. Behind an interface
+//! that is software (veth, tap) such a checksum is recognised and finished
+//! ([`offload::complete_begun_checksum`]); a card's frames came over a wire and are left alone. A VLAN
+//! tag that the sender or the card keeps beside the frame is not seen by XDP at all, and a
+//! super-frame in generic mode does not fit: those offloads have to be off (docs/ports.md).
+//!
+//! Sending is from the first queue's socket.
+
+mod bpf;
+mod program;
+mod queue;
+mod ring;
+
+use std::fmt;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use crate::af_packet::socket as packet_socket;
+use crate::interface::Interface;
+use crate::interface::lock::InterfaceLock;
+use crate::limits::{
+    MAX_SUPER_FRAME_BYTES, MIN_FRAME_BYTES, TX_BATCH_FRAMES, TX_RETRIES_PER_FLUSH,
+    TX_RETRY_WAIT_US, XDP_DESTINATIONS, XDP_RX_CHUNKS, XDP_TX_CHUNKS,
+};
+use crate::offload::{self, VLAN_TAG_BYTES};
+use crate::wait::PollSet;
+use crate::{Nanos, Port, PortError, PortStatistics};
+use bpf::AttachMode;
+use queue::{Piece, Queue, QueueConfig};
+
+/// Whose frames the XDP program takes from the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Destination {
+    /// The packet's destination address.
+    pub address: IpAddr,
+    /// The datagram's destination port; `None`: every packet to the address.
+    pub udp_port: Option<u16>,
+}
+
+/// What can be chosen of an AF_XDP port.
+#[derive(Clone, Debug)]
+pub struct AfXdpConfig {
+    /// Frames that the kernel keeps for each queue while the switch does not run, at least.
+    pub rx_ring_slots: usize,
+    /// What is the switch's; empty: everything.
+    pub destinations: Vec<Destination>,
+}
+
+impl Default for AfXdpConfig {
+    fn default() -> Self {
+        AfXdpConfig {
+            rx_ring_slots: XDP_RX_CHUNKS,
+            destinations: Vec::new(),
+        }
+    }
+}
+
+/// How an AF_XDP port came to be open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AfXdpMode {
+    /// The program runs in the driver, not on the kernel's own packet.
+    pub is_native: bool,
+    /// Frames are not copied between card and socket.
+    pub is_zero_copy: bool,
+    /// Receive queues that the port has.
+    pub n_queues: usize,
+}
+
+impl fmt::Display for AfXdpMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mode = if self.is_native { "native" } else { "generic" };
+        let copy = if self.is_zero_copy {
+            "zero copy"
+        } else {
+            "copy"
+        };
+        let plural = if self.n_queues == 1 { "" } else { "s" };
+        write!(f, "XDP {mode}, {copy}, {} queue{plural}", self.n_queues)
+    }
+}
+
+/// The interface with its program, shared by the ports on its queues.
+struct Attached {
+    // Detached first: fields drop in order.
+    _link: OwnedFd,
+    sockets: OwnedFd,
+    mode: AttachMode,
+    /// Held for the membership that makes the interface promiscuous.
+    _promiscuous: OwnedFd,
+    _lock: InterfaceLock,
+}
+
+/// A port on queues of a Linux network interface.
+pub struct AfXdpPort {
+    name: String,
+    /// The program stays until the last port of the interface is gone.
+    attached: Arc<Attached>,
+    queues: Vec<Queue>,
+    poll_set: Option<PollSet>,
+    next_queue: usize,
+    /// A frame that came in several pieces, as far as it has come.
+    pieces: Vec<u8>,
+    completes_checksums: bool,
+    frame_bytes_max: usize,
+    /// Frames pushed since the kernel was last shown them.
+    n_pushed: usize,
+    is_link_down: bool,
+    statistics: PortStatistics,
+}
+
+impl AfXdpPort {
+    /// Takes an interface as a port, all its receive queues.
+    ///
+    /// # Errors
+    /// [`PortError::NameLength`], [`PortError::InterfaceMissing`], [`PortError::NotEthernet`],
+    /// [`PortError::InterfaceDown`], [`PortError::InUse`], [`PortError::NoXdpPrivileges`],
+    /// [`PortError::XdpInUse`], and [`PortError::System`] for everything else.
+    pub fn open(name: &str, config: &AfXdpConfig) -> Result<AfXdpPort, PortError> {
+        let ports = AfXdpPort::open_queues(name, config)?;
+        let mut ports = ports.into_iter();
+        let first = ports.next().ok_or_else(|| PortError::System {
+            interface: name.to_owned(),
+            operation: "find a receive queue",
+            source: io::ErrorKind::NotFound.into(),
+        })?;
+        ports.try_fold(first, |mut port, other| {
+            port.queues.extend(other.queues);
+            let sockets = port.queues.iter().map(Queue::as_fd);
+            port.poll_set = Some(PollSet::new(sockets).map_err(|source| PortError::System {
+                interface: name.to_owned(),
+                operation: "wait for several queues",
+                source,
+            })?);
+            Ok(port)
+        })
+    }
+
+    /// Takes an interface as one port for each of its receive queues, in their order: one a worker.
+    ///
+    /// # Errors
+    /// As [`AfXdpPort::open`].
+    pub fn open_queues(name: &str, config: &AfXdpConfig) -> Result<Vec<AfXdpPort>, PortError> {
+        let interface = Interface::find(name)?;
+        interface.check_usable()?;
+        let n_queues = interface.n_rx_queues();
+        let attached = Arc::new(attach(&interface, config, n_queues)?);
+        let n_rx_chunks = config.rx_ring_slots.next_power_of_two();
+        (0..n_queues)
+            .map(|queue| {
+                let config = QueueConfig {
+                    interface_index: interface.index.cast_unsigned(),
+                    queue,
+                    frame_bytes_max: interface.frame_bytes_max() + 2 * VLAN_TAG_BYTES,
+                    n_rx_chunks: n_rx_chunks as u32,
+                    n_tx_chunks: XDP_TX_CHUNKS as u32,
+                };
+                let socket = Queue::open(&config)
+                    .map_err(|error| socket_error(name, "open an AF_XDP socket", error))?;
+                bpf::set_socket(attached.sockets.as_fd(), queue, socket.as_fd()).map_err(
+                    |error| socket_error(name, "give the XDP program its socket", error),
+                )?;
+                Ok(AfXdpPort::new(&interface, &attached, socket))
+            })
+            .collect()
+    }
+
+    fn new(interface: &Interface, attached: &Arc<Attached>, queue: Queue) -> AfXdpPort {
+        AfXdpPort {
+            name: interface.name.clone(),
+            attached: Arc::clone(attached),
+            queues: vec![queue],
+            poll_set: None,
+            next_queue: 0,
+            pieces: Vec::new(),
+            completes_checksums: interface.is_virtual(),
+            frame_bytes_max: interface.frame_bytes_max(),
+            n_pushed: 0,
+            is_link_down: false,
+            statistics: PortStatistics::default(),
+        }
+    }
+
+    /// How it came to be open.
+    pub fn mode(&self) -> AfXdpMode {
+        AfXdpMode {
+            is_native: self.attached.mode == AttachMode::Native,
+            is_zero_copy: self.queues.iter().all(Queue::is_zero_copy),
+            n_queues: self.queues.len(),
+        }
+    }
+
+    /// Whether a frame of that length and tag may leave, as the kernel decides for packet sockets.
+    fn fits(&self, [head, payload]: [&[u8]; 2]) -> bool {
+        let frame_bytes = head.len() + payload.len();
+        let ether_type = match head.get(12..14) {
+            Some(ether_type) => [ether_type[0], ether_type[1]],
+            None => {
+                let at = |place: usize| head.iter().chain(payload).nth(place).copied();
+                [at(12).unwrap_or(0), at(13).unwrap_or(0)]
+            }
+        };
+        let tag_bytes = match ether_type {
+            [0x81, 0x00] => VLAN_TAG_BYTES,
+            _ => 0,
+        };
+        frame_bytes <= self.frame_bytes_max + tag_bytes
+            && self.queues[0].n_chunks(frame_bytes).is_some()
+    }
+
+    /// Whether there are chunks for a frame, after having waited a little for them if need be.
+    fn make_room(&mut self, frame_bytes: usize) -> bool {
+        let n_chunks = self.queues[0].n_chunks(frame_bytes).unwrap_or(usize::MAX);
+        if self.queues[0].n_free() >= n_chunks {
+            return true;
+        }
+        self.send_queue();
+        let mut retries_left = TX_RETRIES_PER_FLUSH;
+        while self.queues[0].n_free() < n_chunks && retries_left > 0 && !self.is_link_down {
+            retries_left -= 1;
+            wait_for_kernel(retries_left);
+            self.send_queue();
+        }
+        self.queues[0].n_free() >= n_chunks
+    }
+
+    /// Shows what was pushed to the kernel and has it send until nothing is left, or until it does
+    /// not get on. What is left then leaves with the next call: it is in the ring, not lost.
+    fn send_queue(&mut self) {
+        self.n_pushed = 0;
+        let queue = &mut self.queues[0];
+        queue.publish();
+        let mut retries_left = TX_RETRIES_PER_FLUSH;
+        loop {
+            let n_before = queue.n_untaken();
+            if n_before == 0 {
+                break;
+            }
+            let result = queue.wake_sender();
+            let n_done = queue.reap();
+            let has_moved = n_done > 0 || queue.n_untaken() < n_before;
+            match result.as_ref().map_err(io::Error::raw_os_error) {
+                // A driver that sends by itself; otherwise all is taken now, and the loop ends.
+                Ok(()) if queue.is_zero_copy() => break,
+                // The device has dropped the frame that it was given last.
+                Err(Some(libc::EBUSY)) if has_moved => {
+                    let n_bytes = queue.last_taken_bytes();
+                    let statistics = &mut self.statistics;
+                    statistics.tx_frames = statistics.tx_frames.saturating_sub(1);
+                    statistics.tx_bytes = statistics.tx_bytes.saturating_sub(n_bytes);
+                    statistics.tx_no_room += 1;
+                }
+                Err(Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV)) => {
+                    self.statistics.link_down_events += u64::from(!self.is_link_down);
+                    self.is_link_down = true;
+                    return;
+                }
+                Ok(()) | Err(_) => {}
+            }
+            if !has_moved {
+                if retries_left == 0 {
+                    break;
+                }
+                retries_left -= 1;
+                wait_for_kernel(retries_left);
+            }
+        }
+        queue.reap();
+        self.is_link_down = false;
+    }
+}
+
+/// The first tries follow at once: on one core the receiver may have to run before there is room.
+fn wait_for_kernel(retries_left: u32) {
+    if retries_left > TX_RETRIES_PER_FLUSH / 2 {
+        thread::yield_now();
+    } else {
+        thread::sleep(Duration::from_micros(TX_RETRY_WAIT_US));
+    }
+}
+
+impl Port for AfXdpPort {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn receive(
+        &mut self,
+        _now: Nanos,
+        max_frames: usize,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> Result<usize, PortError> {
+        let n_queues = self.queues.len();
+        let mut n_frames = 0;
+        let mut taker = Taker {
+            statistics: &mut self.statistics,
+            pieces: &mut self.pieces,
+            completes_checksums: self.completes_checksums,
+            take,
+        };
+        // Every queue has its turn to be first, so that none waits behind a busy one for ever.
+        for place in 0..n_queues {
+            let queue = &mut self.queues[(self.next_queue + place) % n_queues];
+            n_frames += queue.receive(max_frames - n_frames, &mut |piece| taker.take_piece(piece));
+        }
+        self.next_queue = (self.next_queue + 1) % n_queues;
+        Ok(n_frames)
+    }
+
+    fn transmit(&mut self, _now: Nanos, frame: [&[u8]; 2]) -> Result<(), PortError> {
+        let frame_bytes = frame[0].len() + frame[1].len();
+        if frame_bytes < MIN_FRAME_BYTES {
+            self.statistics.tx_too_short += 1;
+        } else if !self.fits(frame) {
+            self.statistics.tx_too_long += 1;
+        } else if self.is_link_down {
+            self.statistics.tx_link_down += 1;
+        } else if !self.make_room(frame_bytes) {
+            self.statistics.tx_no_room += 1;
+        } else {
+            self.queues[0].push(frame);
+            self.statistics.tx_frames += 1;
+            self.statistics.tx_bytes += frame_bytes as u64;
+            self.n_pushed += 1;
+            if self.n_pushed >= TX_BATCH_FRAMES {
+                self.send_queue();
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), PortError> {
+        if self.n_pushed > 0 || self.is_link_down || self.queues[0].n_untaken() > 0 {
+            self.send_queue();
+        }
+        Ok(())
+    }
+
+    fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
+        match &self.poll_set {
+            Some(set) => Some(set.as_fd()),
+            None => self.queues.first().map(Queue::as_fd),
+        }
+    }
+
+    fn statistics(&mut self) -> PortStatistics {
+        let mut statistics = self.statistics;
+        for counted in self
+            .queues
+            .iter()
+            .filter_map(|queue| queue.statistics().ok())
+        {
+            statistics.rx_ring_full += counted.rx_ring_full;
+            statistics.rx_no_buffer += counted.rx_dropped;
+            statistics.tx_refused += counted.tx_invalid_descs;
+            statistics.tx_frames = statistics
+                .tx_frames
+                .saturating_sub(counted.tx_invalid_descs);
+        }
+        statistics
+    }
+}
+
+/// Puts pieces together and hands whole frames on.
+struct Taker<'a> {
+    statistics: &'a mut PortStatistics,
+    pieces: &'a mut Vec<u8>,
+    completes_checksums: bool,
+    take: &'a mut dyn FnMut(&[u8]),
+}
+
+impl Taker<'_> {
+    fn take_piece(&mut self, piece: Piece<'_>) {
+        if !piece.is_continued && self.pieces.is_empty() {
+            self.take_frame(piece.bytes);
+            return;
+        }
+        self.pieces.extend_from_slice(piece.bytes);
+        if piece.is_continued {
+            return;
+        }
+        let mut frame = std::mem::take(self.pieces);
+        self.take_frame(&mut frame);
+        frame.clear();
+        *self.pieces = frame;
+    }
+
+    fn take_frame(&mut self, frame: &mut [u8]) {
+        if frame.len() < MIN_FRAME_BYTES {
+            self.statistics.rx_too_short += 1;
+            return;
+        }
+        if frame.len() > MAX_SUPER_FRAME_BYTES {
+            self.statistics.rx_oversized += 1;
+            return;
+        }
+        if self.completes_checksums {
+            offload::complete_begun_checksum(frame);
+        }
+        self.statistics.rx_frames += 1;
+        self.statistics.rx_bytes += frame.len() as u64;
+        (self.take)(frame);
+    }
+}
+
+/// Reserves the interface and attaches the program: in the driver where that takes it, with frames
+/// in several pieces where it does not take it otherwise (an MTU above a page), else generic.
+fn attach(
+    interface: &Interface,
+    config: &AfXdpConfig,
+    n_queues: u32,
+) -> Result<Attached, PortError> {
+    let name = interface.name.as_str();
+    let fail = |operation| move |error| socket_error(name, operation, error);
+    if config.destinations.len() > XDP_DESTINATIONS {
+        return Err(PortError::XdpDestinations {
+            interface: name.to_owned(),
+            found: config.destinations.len(),
+        });
+    }
+    let lock = interface.reserve()?;
+    let promiscuous = packet_socket::open().map_err(fail("open a packet socket"))?;
+    let sockets = bpf::create_socket_map(n_queues).map_err(fail("make the XDP program's map"))?;
+    let mut attempts = [
+        (AttachMode::Native, false),
+        (AttachMode::Native, true),
+        (AttachMode::Generic, true),
+        (AttachMode::Generic, false),
+    ]
+    .into_iter();
+    let (link, mode) = loop {
+        let Some((mode, has_fragments)) = attempts.next() else {
+            return Err(fail("attach the XDP program")(
+                io::ErrorKind::Unsupported.into(),
+            ));
+        };
+        let program = load(sockets.as_fd(), config, has_fragments);
+        let program = program.map_err(fail("load the XDP program"))?;
+        let index = interface.index.cast_unsigned();
+        let link = queue::retry_while_busy(|| bpf::attach(program.as_fd(), index, mode));
+        match link {
+            Ok(link) => break (link, mode),
+            Err(error) if is_occupied(&error) => {
+                let interface = name.to_owned();
+                return Err(PortError::XdpInUse { interface });
+            }
+            // The last attempt's error is the one to tell: generic XDP has no driver to blame.
+            Err(error) if attempts.len() == 0 => return Err(fail("attach the XDP program")(error)),
+            Err(_) => {}
+        }
+    };
+    packet_socket::set_promiscuous(promiscuous.as_fd(), interface.index)
+        .map_err(fail("make the interface promiscuous"))?;
+    Ok(Attached {
+        _link: link,
+        sockets,
+        mode,
+        _promiscuous: promiscuous,
+        _lock: lock,
+    })
+}
+
+fn load(sockets: BorrowedFd<'_>, config: &AfXdpConfig, has_fragments: bool) -> io::Result<OwnedFd> {
+    use std::os::fd::AsRawFd;
+    let instructions = program::assemble(&config.destinations, sockets.as_raw_fd());
+    bpf::load_program(&instructions, c"reprise_xdp", has_fragments)
+}
+
+fn is_occupied(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST))
+}
+
+fn socket_error(interface: &str, operation: &'static str, source: io::Error) -> PortError {
+    let interface = interface.to_owned();
+    match source.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => PortError::NoXdpPrivileges {
+            interface,
+            operation,
+        },
+        _ => PortError::System {
+            interface,
+            operation,
+            source,
+        },
+    }
+}

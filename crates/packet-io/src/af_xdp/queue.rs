@@ -1,0 +1,366 @@
+//! One AF_XDP socket on one queue of an interface: its memory (umem), its four rings, its calls.
+//!
+//! The memory is cut into chunks. The first ones go round the fill and receive rings; the others
+//! are for sending and are used last in, first out, so that what is written next is still in the
+//! cache.
+
+#![expect(
+    unsafe_code,
+    reason = "socket calls and memory shared with the kernel have no safe form"
+)]
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::thread;
+use std::time::Duration;
+
+use super::ring::{Mapping, Ring};
+use crate::limits::{
+    SOCKET_BUFFER_BYTES, XDP_BIND_RETRIES, XDP_BIND_RETRY_WAIT_MS, XDP_CHUNK_BYTES,
+    XDP_CHUNK_HEADROOM_BYTES, XDP_LARGE_CHUNK_BYTES,
+};
+use crate::socket::{self, check, get_option, set_option};
+
+/// `linux/if_xdp.h` since Linux 6.17: frames that the kernel sends in one system call.
+const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
+
+/// What a queue is made with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct QueueConfig {
+    pub(super) interface_index: u32,
+    pub(super) queue: u32,
+    /// The longest frame that the interface is to send or receive.
+    pub(super) frame_bytes_max: usize,
+    pub(super) n_rx_chunks: u32,
+    pub(super) n_tx_chunks: u32,
+}
+
+/// An open socket, bound to its queue.
+pub(super) struct Queue {
+    rx: Ring<libc::xdp_desc>,
+    tx: Ring<libc::xdp_desc>,
+    fill: Ring<u64>,
+    completion: Ring<u64>,
+    memory: Mapping,
+    chunk_bytes: usize,
+    /// Whether a frame may have several chunks.
+    is_scattered: bool,
+    is_zero_copy: bool,
+    free_tx: Vec<u64>,
+    socket: OwnedFd,
+}
+
+/// A piece of a frame that has arrived.
+pub(super) struct Piece<'a> {
+    pub(super) bytes: &'a mut [u8],
+    /// Whether the frame goes on in the next piece.
+    pub(super) is_continued: bool,
+}
+
+impl Queue {
+    pub(super) fn open(config: &QueueConfig) -> io::Result<Queue> {
+        let socket = socket::open(libc::AF_XDP, libc::SOCK_RAW)?;
+        let fd = socket.as_fd();
+        let room = |chunk_bytes: usize| chunk_bytes - XDP_CHUNK_HEADROOM_BYTES;
+        let chunk_bytes = match config.frame_bytes_max <= room(XDP_CHUNK_BYTES) {
+            true => XDP_CHUNK_BYTES,
+            false => XDP_LARGE_CHUNK_BYTES,
+        };
+        let is_scattered = config.frame_bytes_max > room(chunk_bytes);
+        let n_chunks = (config.n_rx_chunks + config.n_tx_chunks) as usize;
+        let memory = Mapping::anonymous(n_chunks * chunk_bytes)?;
+        set_memory(fd, &memory, chunk_bytes)?;
+        for (option, n_entries) in [
+            (libc::XDP_UMEM_FILL_RING, config.n_rx_chunks),
+            (libc::XDP_UMEM_COMPLETION_RING, config.n_tx_chunks),
+            (libc::XDP_RX_RING, config.n_rx_chunks),
+            (libc::XDP_TX_RING, config.n_tx_chunks),
+        ] {
+            set_option(fd, libc::SOL_XDP, option, &n_entries)?;
+        }
+        socket::set_buffers(fd, SOCKET_BUFFER_BYTES)?;
+        // Older kernels send 32 a call, and have to be called more often.
+        let _ = set_option(
+            fd,
+            libc::SOL_XDP,
+            XDP_MAX_TX_SKB_BUDGET,
+            &config.n_tx_chunks,
+        );
+        let (rx, tx, fill, completion) = map_rings(fd, config)?;
+        let mut queue = Queue {
+            rx,
+            tx,
+            fill,
+            completion,
+            memory,
+            chunk_bytes,
+            is_scattered,
+            is_zero_copy: false,
+            free_tx: Vec::with_capacity(config.n_tx_chunks as usize),
+            socket,
+        };
+        queue.share_out(config);
+        queue.bind(config)?;
+        Ok(queue)
+    }
+
+    /// The first chunks to the fill ring, the others to sending.
+    fn share_out(&mut self, config: &QueueConfig) {
+        let address = |chunk: u32| u64::from(chunk) * self.chunk_bytes as u64;
+        for chunk in 0..config.n_rx_chunks {
+            self.fill.push(address(chunk));
+        }
+        let n_chunks = config.n_rx_chunks + config.n_tx_chunks;
+        self.free_tx
+            .extend((config.n_rx_chunks..n_chunks).rev().map(address));
+        self.fill.publish();
+    }
+
+    /// Zero copy where the driver has it, else by copying: the kernel tries in this order.
+    fn bind(&mut self, config: &QueueConfig) -> io::Result<()> {
+        let mut flags = libc::XDP_USE_NEED_WAKEUP;
+        if self.is_scattered {
+            flags |= libc::XDP_USE_SG;
+        }
+        let address = libc::sockaddr_xdp {
+            sxdp_family: libc::AF_XDP as u16,
+            sxdp_flags: flags,
+            sxdp_ifindex: config.interface_index,
+            sxdp_queue_id: config.queue,
+            sxdp_shared_umem_fd: 0,
+        };
+        // A socket that was just closed holds its queue for some milliseconds more.
+        retry_while_busy(|| {
+            let len = size_of::<libc::sockaddr_xdp>() as libc::socklen_t;
+            // SAFETY: pointer and length describe `address`, which lives through the call.
+            check(unsafe { libc::bind(self.socket.as_raw_fd(), (&raw const address).cast(), len) })
+        })?;
+        let mut options = libc::xdp_options { flags: 0 };
+        get_option(
+            self.socket.as_fd(),
+            libc::SOL_XDP,
+            libc::XDP_OPTIONS,
+            &mut options,
+        )?;
+        self.is_zero_copy = options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0;
+        Ok(())
+    }
+
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    pub(super) fn is_zero_copy(&self) -> bool {
+        self.is_zero_copy
+    }
+
+    /// Hands up to `max_frames` frames to `take`, piece by piece; returns how many.
+    pub(super) fn receive(&mut self, max_frames: usize, take: &mut dyn FnMut(Piece<'_>)) -> usize {
+        let (mut n_frames, mut n_pieces) = (0, 0);
+        while n_frames < max_frames
+            && let Some(descriptor) = self.rx.pop()
+        {
+            n_pieces += 1;
+            let is_continued = descriptor.options & libc::XDP_PKT_CONTD != 0;
+            n_frames += usize::from(!is_continued);
+            let bytes = self.piece(descriptor.addr, descriptor.len as usize);
+            take(Piece {
+                bytes,
+                is_continued,
+            });
+            let chunk_mask = self.chunk_bytes as u64 - 1;
+            // There is always room: it has as many entries as there are chunks that go round.
+            self.fill.push(descriptor.addr & !chunk_mask);
+        }
+        if n_pieces > 0 {
+            self.rx.release();
+            self.fill.publish();
+        }
+        if self.fill.needs_wakeup() {
+            self.wake_receiver();
+        }
+        n_frames
+    }
+
+    /// The bytes that a received descriptor names, bounded by the memory so that no number from
+    /// outside leads out of it.
+    fn piece(&mut self, address: u64, n_bytes: usize) -> &mut [u8] {
+        let start = (address as usize).min(self.memory.n_bytes());
+        let n_bytes = n_bytes.min(self.memory.n_bytes() - start);
+        // SAFETY: inside the mapping as just bounded. The kernel gave the chunk to us with the
+        // descriptor and has it back with the fill ring's next publication, behind this borrow.
+        unsafe {
+            let start = self.memory.start().add(start);
+            std::slice::from_raw_parts_mut(start.as_ptr(), n_bytes)
+        }
+    }
+
+    /// Chunks that a frame of that length takes; `None` if it cannot be sent at all.
+    pub(super) fn n_chunks(&self, frame_bytes: usize) -> Option<usize> {
+        let n_chunks = frame_bytes.div_ceil(self.chunk_bytes);
+        (n_chunks <= 1 || self.is_scattered).then_some(n_chunks)
+    }
+
+    /// Chunks that frames can be written to now.
+    pub(super) fn n_free(&self) -> usize {
+        self.free_tx.len()
+    }
+
+    /// Queues a frame, copying its pieces. The caller knows that there are chunks for it.
+    pub(super) fn push(&mut self, [head, payload]: [&[u8]; 2]) {
+        if head.len() + payload.len() <= self.chunk_bytes {
+            self.push_chunk([head, payload], 0);
+            return;
+        }
+        let (mut head, mut payload) = (head, payload);
+        while !(head.is_empty() && payload.is_empty()) {
+            let (first, rest) = head.split_at(head.len().min(self.chunk_bytes));
+            head = rest;
+            let room = self.chunk_bytes - first.len();
+            let (second, rest) = payload.split_at(payload.len().min(room));
+            payload = rest;
+            let is_last = head.is_empty() && payload.is_empty();
+            let options = if is_last { 0 } else { libc::XDP_PKT_CONTD };
+            self.push_chunk([first, second], options);
+        }
+    }
+
+    fn push_chunk(&mut self, [first, second]: [&[u8]; 2], options: u32) {
+        let Some(address) = self.free_tx.pop() else {
+            return;
+        };
+        let n_bytes = first.len() + second.len();
+        let chunk = self.piece(address, n_bytes);
+        chunk[..first.len()].copy_from_slice(first);
+        chunk[first.len()..].copy_from_slice(second);
+        // As many entries as chunks, so there is room for every chunk that was free.
+        self.tx.push(libc::xdp_desc {
+            addr: address,
+            len: n_bytes as u32,
+            options,
+        });
+    }
+
+    /// Shows what was pushed to the kernel.
+    pub(super) fn publish(&mut self) {
+        self.tx.publish();
+    }
+
+    /// Pieces shown to the kernel that it has not taken.
+    pub(super) fn n_untaken(&mut self) -> u32 {
+        self.tx.n_untaken()
+    }
+
+    /// Bytes of the piece that the kernel has taken last.
+    pub(super) fn last_taken_bytes(&mut self) -> u64 {
+        u64::from(self.tx.last_taken().len)
+    }
+
+    /// Has the kernel send, if it waits to be told.
+    pub(super) fn wake_sender(&self) -> io::Result<()> {
+        if !self.tx.needs_wakeup() {
+            return Ok(());
+        }
+        let (none, flags) = (std::ptr::null(), libc::MSG_DONTWAIT);
+        // SAFETY: no data and no address.
+        let sent = unsafe { libc::sendto(self.socket.as_raw_fd(), none, 0, flags, none.cast(), 0) };
+        if sent < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
+    }
+
+    fn wake_receiver(&self) {
+        let (fd, flags) = (self.socket.as_raw_fd(), libc::MSG_DONTWAIT);
+        let (none, no_address) = (std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: no buffer and no address. What it returns does not matter: it is tried again with
+        // the next batch.
+        unsafe { libc::recvfrom(fd, none, 0, flags, no_address, std::ptr::null_mut()) };
+    }
+
+    /// Takes back the chunks whose frames have left; returns how many.
+    pub(super) fn reap(&mut self) -> usize {
+        let before = self.free_tx.len();
+        while let Some(address) = self.completion.pop() {
+            let chunk_mask = self.chunk_bytes as u64 - 1;
+            self.free_tx.push(address & !chunk_mask);
+        }
+        self.completion.release();
+        self.free_tx.len() - before
+    }
+
+    /// What the kernel has counted of this socket.
+    pub(super) fn statistics(&self) -> io::Result<libc::xdp_statistics> {
+        let mut statistics = libc::xdp_statistics {
+            rx_dropped: 0,
+            rx_invalid_descs: 0,
+            tx_invalid_descs: 0,
+            rx_ring_full: 0,
+            rx_fill_ring_empty_descs: 0,
+            tx_ring_empty_descs: 0,
+        };
+        get_option(
+            self.socket.as_fd(),
+            libc::SOL_XDP,
+            libc::XDP_STATISTICS,
+            &mut statistics,
+        )?;
+        Ok(statistics)
+    }
+}
+
+/// Runs `attempt` until it fails for another reason than that something is still held.
+pub(super) fn retry_while_busy<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    for _ in 0..XDP_BIND_RETRIES {
+        match attempt() {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
+                thread::sleep(Duration::from_millis(XDP_BIND_RETRY_WAIT_MS));
+            }
+            result => return result,
+        }
+    }
+    attempt()
+}
+
+fn set_memory(fd: BorrowedFd<'_>, memory: &Mapping, chunk_bytes: usize) -> io::Result<()> {
+    let request = libc::xdp_umem_reg {
+        addr: memory.start().as_ptr() as u64,
+        len: memory.n_bytes() as u64,
+        chunk_size: chunk_bytes as u32,
+        headroom: 0,
+        flags: 0,
+        tx_metadata_len: 0,
+    };
+    set_option(fd, libc::SOL_XDP, libc::XDP_UMEM_REG, &request)
+}
+
+type Rings = (
+    Ring<libc::xdp_desc>,
+    Ring<libc::xdp_desc>,
+    Ring<u64>,
+    Ring<u64>,
+);
+
+/// Receive, transmit, fill and completion ring.
+fn map_rings(fd: BorrowedFd<'_>, config: &QueueConfig) -> io::Result<Rings> {
+    const NONE: libc::xdp_ring_offset = libc::xdp_ring_offset {
+        producer: 0,
+        consumer: 0,
+        desc: 0,
+        flags: 0,
+    };
+    let mut offsets = libc::xdp_mmap_offsets {
+        rx: NONE,
+        tx: NONE,
+        fr: NONE,
+        cr: NONE,
+    };
+    get_option(fd, libc::SOL_XDP, libc::XDP_MMAP_OFFSETS, &mut offsets)?;
+    let (n_rx, n_tx) = (config.n_rx_chunks, config.n_tx_chunks);
+    Ok((
+        Ring::map(fd, &offsets.rx, n_rx, libc::XDP_PGOFF_RX_RING as u64)?,
+        Ring::map(fd, &offsets.tx, n_tx, libc::XDP_PGOFF_TX_RING as u64)?,
+        Ring::map(fd, &offsets.fr, n_rx, libc::XDP_UMEM_PGOFF_FILL_RING)?,
+        Ring::map(fd, &offsets.cr, n_tx, libc::XDP_UMEM_PGOFF_COMPLETION_RING)?,
+    ))
+}

@@ -1,0 +1,249 @@
+//! What the kernel knows of a network interface: netdevice(7) and ethtool's requests.
+//!
+//! Always of the network namespace of the calling thread, which sysfs need not show.
+
+#![expect(
+    unsafe_code,
+    reason = "the requests have no safe form in the standard library"
+)]
+
+pub(crate) mod lock;
+
+use std::ffi::CString;
+use std::io;
+use std::mem;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::net::UnixDatagram;
+
+use crate::PortError;
+use crate::socket::check;
+
+/// ARPHRD_ETHER, and the loopback interface's type, which has an Ethernet header too.
+const ETHERNET_TYPES: [u16; 2] = [libc::ARPHRD_ETHER, libc::ARPHRD_LOOPBACK];
+
+/// An interface that exists.
+pub(crate) struct Interface {
+    pub(crate) name: String,
+    pub(crate) index: i32,
+    pub(crate) is_up: bool,
+    pub(crate) mtu_bytes: usize,
+    pub(crate) hardware_type: u16,
+}
+
+impl Interface {
+    /// Looks an interface up.
+    ///
+    /// # Errors
+    /// [`PortError::NameLength`], [`PortError::InterfaceMissing`], [`PortError::System`].
+    pub(crate) fn find(name: &str) -> Result<Interface, PortError> {
+        let interface = || name.to_owned();
+        if name.is_empty() || name.len() >= libc::IFNAMSIZ {
+            return Err(PortError::NameLength {
+                interface: interface(),
+            });
+        }
+        let Ok(index) = interface_index(name) else {
+            return Err(PortError::InterfaceMissing {
+                interface: interface(),
+            });
+        };
+        read_interface(name, index).map_err(|source| PortError::System {
+            interface: interface(),
+            operation: "read the interface",
+            source,
+        })
+    }
+
+    /// Whether it can be a port now: Ethernet, and up.
+    ///
+    /// # Errors
+    /// [`PortError::NotEthernet`], [`PortError::InterfaceDown`].
+    pub(crate) fn check_usable(&self) -> Result<(), PortError> {
+        let interface = self.name.clone();
+        if !ETHERNET_TYPES.contains(&self.hardware_type) {
+            let hardware_type = self.hardware_type;
+            return Err(PortError::NotEthernet {
+                interface,
+                hardware_type,
+            });
+        }
+        if !self.is_up {
+            return Err(PortError::InterfaceDown { interface });
+        }
+        Ok(())
+    }
+
+    /// Takes it for this process.
+    ///
+    /// # Errors
+    /// [`PortError::InUse`], [`PortError::System`].
+    pub(crate) fn reserve(&self) -> Result<lock::InterfaceLock, PortError> {
+        let interface = || self.name.clone();
+        let lock = lock::InterfaceLock::acquire(self.index);
+        let lock = lock.map_err(|source| PortError::System {
+            interface: interface(),
+            operation: "reserve the interface",
+            source,
+        })?;
+        lock.ok_or_else(|| PortError::InUse {
+            interface: interface(),
+        })
+    }
+
+    /// Frames that an interface of this MTU sends and receives, in bytes, without tags.
+    pub(crate) fn frame_bytes_max(&self) -> usize {
+        self.mtu_bytes + crate::limits::MIN_FRAME_BYTES
+    }
+
+    /// The driver's name and its place on a bus, empty for a device that is only software.
+    pub(crate) fn driver(&self) -> io::Result<(String, String)> {
+        let mut info = DriverInfo::new();
+        self.ethtool(&mut info)?;
+        let text = |bytes: &[u8]| {
+            let end = bytes.iter().position(|byte| *byte == 0);
+            String::from_utf8_lossy(&bytes[..end.unwrap_or(bytes.len())]).into_owned()
+        };
+        let bus = text(&info.bus_info);
+        // Software devices of some drivers write what they are in place of a bus.
+        let has_bus = bus.contains([':', '.']) || bus.starts_with("virtio");
+        Ok((
+            text(&info.driver),
+            if has_bus { bus } else { String::new() },
+        ))
+    }
+
+    /// Whether frames come straight from a sender on this machine, who may have left checksums to a
+    /// card that there is not.
+    pub(crate) fn is_virtual(&self) -> bool {
+        self.driver().map_or(true, |(_, bus)| bus.is_empty())
+    }
+
+    /// Queues that frames arrive on; 1 if the driver does not say.
+    pub(crate) fn n_rx_queues(&self) -> u32 {
+        let mut channels = Channels {
+            command: ETHTOOL_GCHANNELS,
+            ..Channels::default()
+        };
+        match self.ethtool(&mut channels) {
+            Ok(()) => (channels.rx_count + channels.combined_count).max(1),
+            Err(_) => 1,
+        }
+    }
+
+    fn ethtool<T: EthtoolRequest>(&self, request: &mut T) -> io::Result<()> {
+        let socket = UnixDatagram::unbound()?;
+        let mut ifreq = named_request(&self.name)?;
+        ifreq.ifr_ifru.ifru_data = std::ptr::from_mut(request).cast();
+        // SAFETY: the request's structure is the one that its command is defined with; it and the
+        // `ifreq` that points to it live through the call.
+        check(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut ifreq) })?;
+        Ok(())
+    }
+}
+
+// `linux/sockios.h` and `linux/ethtool.h`.
+const SIOCETHTOOL: libc::c_ulong = 0x8946;
+const ETHTOOL_GDRVINFO: u32 = 0x03;
+const ETHTOOL_GCHANNELS: u32 = 0x3c;
+
+/// Plain data that begins with its command, as ethtool's ioctl wants it.
+trait EthtoolRequest {}
+
+#[repr(C)]
+struct DriverInfo {
+    command: u32,
+    driver: [u8; 32],
+    version: [u8; 32],
+    firmware_version: [u8; 32],
+    bus_info: [u8; 32],
+    rom_version: [u8; 32],
+    reserved: [u8; 12],
+    counts: [u32; 5],
+}
+
+impl DriverInfo {
+    fn new() -> DriverInfo {
+        DriverInfo {
+            command: ETHTOOL_GDRVINFO,
+            driver: [0; 32],
+            version: [0; 32],
+            firmware_version: [0; 32],
+            bus_info: [0; 32],
+            rom_version: [0; 32],
+            reserved: [0; 12],
+            counts: [0; 5],
+        }
+    }
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct Channels {
+    command: u32,
+    max: [u32; 4],
+    rx_count: u32,
+    tx_count: u32,
+    other_count: u32,
+    combined_count: u32,
+}
+
+impl EthtoolRequest for DriverInfo {}
+impl EthtoolRequest for Channels {}
+
+/// The number of the interface of that name.
+fn interface_index(name: &str) -> io::Result<i32> {
+    let name = CString::new(name)?;
+    // SAFETY: `name` is a string that ends in NUL and lives through the call.
+    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+        0 => Err(io::Error::last_os_error()),
+        index => i32::try_from(index).map_err(io::Error::other),
+    }
+}
+
+/// Asks for state, MTU and kind of an interface.
+fn read_interface(name: &str, index: i32) -> io::Result<Interface> {
+    let socket = UnixDatagram::unbound()?;
+    let request = |request| interface_request(socket.as_fd(), name, request);
+    let flags = request(libc::SIOCGIFFLAGS)?;
+    let mtu = request(libc::SIOCGIFMTU)?;
+    let address = request(libc::SIOCGIFHWADDR)?;
+    // SAFETY: each request has filled the member of the union that is its answer, see netdevice(7).
+    let (flags, mtu, hardware_type) = unsafe {
+        (
+            flags.ifr_ifru.ifru_flags,
+            mtu.ifr_ifru.ifru_mtu,
+            address.ifr_ifru.ifru_hwaddr.sa_family,
+        )
+    };
+    Ok(Interface {
+        name: name.to_owned(),
+        index,
+        is_up: libc::c_int::from(flags) & libc::IFF_UP != 0,
+        mtu_bytes: usize::try_from(mtu).map_err(io::Error::other)?,
+        hardware_type,
+    })
+}
+
+fn interface_request(
+    fd: BorrowedFd<'_>,
+    name: &str,
+    request: libc::c_ulong,
+) -> io::Result<libc::ifreq> {
+    let mut ifreq = named_request(name)?;
+    // SAFETY: the three requests used read the name, which ends in NUL as the length was checked,
+    // and write into the `ifreq`, which lives through the call.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), request as _, &raw mut ifreq) })?;
+    Ok(ifreq)
+}
+
+fn named_request(name: &str) -> io::Result<libc::ifreq> {
+    if name.len() >= libc::IFNAMSIZ {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    // SAFETY: `ifreq` is plain data, of which all bytes zero is a value.
+    let mut ifreq: libc::ifreq = unsafe { mem::zeroed() };
+    for (to, from) in ifreq.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = libc::c_char::from_ne_bytes([from]);
+    }
+    Ok(ifreq)
+}

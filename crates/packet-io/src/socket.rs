@@ -1,0 +1,130 @@
+//! The system calls that sockets of every kind need, each behind a safe function.
+
+#![expect(
+    unsafe_code,
+    reason = "socket calls have no safe form in the standard library"
+)]
+
+use std::io;
+use std::mem::{self, MaybeUninit};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+use crate::limits::TX_BATCH_FRAMES;
+
+/// A socket, non-blocking.
+pub(crate) fn open(domain: libc::c_int, kind: libc::c_int) -> io::Result<OwnedFd> {
+    let kind = kind | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: no pointers; the result is checked before it is owned.
+    let fd = check(unsafe { libc::socket(domain, kind, 0) })?;
+    // SAFETY: a descriptor that was just made and that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Asks for socket buffers of that size; takes what an unprivileged process may have if it must.
+pub(crate) fn set_buffers(fd: BorrowedFd<'_>, bytes: i32) -> io::Result<()> {
+    for (forced, plain) in [
+        (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF),
+        (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF),
+    ] {
+        set_option(fd, libc::SOL_SOCKET, forced, &bytes)
+            .or_else(|_| set_option(fd, libc::SOL_SOCKET, plain, &bytes))?;
+    }
+    Ok(())
+}
+
+/// `setsockopt`.
+pub(crate) fn set_option<T: Copy>(
+    fd: BorrowedFd<'_>,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: &T,
+) -> io::Result<()> {
+    let len = size_of::<T>() as libc::socklen_t;
+    let value = std::ptr::from_ref(value).cast();
+    // SAFETY: pointer and length describe `value`, which lives through the call.
+    check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, value, len) })?;
+    Ok(())
+}
+
+/// The error that waits on the socket, if any; it is cleared.
+pub(crate) fn take_error(fd: BorrowedFd<'_>) -> io::Result<Option<io::Error>> {
+    let mut error: libc::c_int = 0;
+    get_option(fd, libc::SOL_SOCKET, libc::SO_ERROR, &mut error)?;
+    Ok((error != 0).then(|| io::Error::from_raw_os_error(error)))
+}
+
+/// `getsockopt`; `T` is of integers, so that any bytes are a value.
+pub(crate) fn get_option<T: Copy>(
+    fd: BorrowedFd<'_>,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: &mut T,
+) -> io::Result<()> {
+    let mut len = size_of::<T>() as libc::socklen_t;
+    let value = std::ptr::from_mut(value).cast();
+    // SAFETY: pointer and length describe `value`, which lives through the call; both `T`s in use
+    // are integers or made of them, so any bytes are a value.
+    check(unsafe { libc::getsockopt(fd.as_raw_fd(), level, option, value, &raw mut len) })?;
+    Ok(())
+}
+
+/// Sends up to [`TX_BATCH_FRAMES`] frames, in order, with one system call; returns how many went.
+/// An error is about the first frame, and none went.
+pub(crate) fn send_batch<'frame>(
+    fd: BorrowedFd<'_>,
+    frames: impl Iterator<Item = &'frame [u8]>,
+) -> io::Result<usize> {
+    let mut pieces = [const { MaybeUninit::<libc::iovec>::uninit() }; TX_BATCH_FRAMES];
+    let mut messages = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; TX_BATCH_FRAMES];
+    let mut n_frames = 0;
+    for ((frame, piece), message) in frames.zip(&mut pieces).zip(&mut messages) {
+        let piece = piece.write(libc::iovec {
+            // `sendmmsg` only reads; `iovec` serves both directions and has no const form.
+            iov_base: frame.as_ptr().cast_mut().cast(),
+            iov_len: frame.len(),
+        });
+        // SAFETY: `mmsghdr` is integers and pointers, of which all bytes zero is a value.
+        let message = message.write(unsafe { mem::zeroed() });
+        message.msg_hdr.msg_iov = piece;
+        message.msg_hdr.msg_iovlen = 1;
+        n_frames += 1;
+    }
+    // SAFETY: the first `n_frames` messages are initialised; each points to one initialised
+    // `iovec`, that one to a frame, and all three outlive the call, which keeps no pointer.
+    let sent = check(unsafe {
+        libc::sendmmsg(
+            fd.as_raw_fd(),
+            messages.as_mut_ptr().cast(),
+            n_frames,
+            libc::MSG_DONTWAIT,
+        )
+    })?;
+    // `check` has let no negative number through.
+    Ok(sent as usize)
+}
+
+/// Waits until the socket's buffer has room, or for `at_most`.
+pub(crate) fn wait_for_room(fd: BorrowedFd<'_>, at_most: Duration) {
+    let mut poll = libc::pollfd {
+        fd: fd.as_raw_fd(),
+        events: libc::POLLOUT,
+        revents: 0,
+    };
+    let timeout = libc::timespec {
+        tv_sec: at_most.as_secs() as libc::time_t,
+        tv_nsec: libc::c_long::from(at_most.subsec_nanos() as i32),
+    };
+    // SAFETY: one `pollfd` and one `timespec`, both alive through the call; no signal mask.
+    // Whatever comes back, the caller tries to send again.
+    unsafe { libc::ppoll(&raw mut poll, 1, &raw const timeout, std::ptr::null()) };
+}
+
+/// The error of a call that failed.
+pub(crate) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
+}

@@ -1,0 +1,581 @@
+//! AF_XDP ports on real veth pairs. The kernel lets only root outside any user namespace load an XDP
+//! program, so these tests make a network namespace alone.
+
+mod namespace;
+
+use std::io::{BufRead, BufReader};
+use std::net::UdpSocket;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use etherparse::PacketBuilder;
+use namespace::{in_namespace, in_root_namespace, ip, veth_pair};
+use packet_io::{
+    AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, Destination, Port, PortError, Waiter,
+};
+
+/// How long a test waits for frames that it expects.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+fn open(name: &str) -> AfXdpPort {
+    AfXdpPort::open(name, &AfXdpConfig::default()).expect("an interface that is up and free")
+}
+
+fn open_packet(name: &str) -> AfPacketPort {
+    AfPacketPort::open(name, AfPacketConfig::default()).expect("an interface that is up and free")
+}
+
+fn open_error(name: &str) -> PortError {
+    let result = AfXdpPort::open(name, &AfXdpConfig::default());
+    result.err().expect("an interface that cannot be opened")
+}
+
+/// Receives until `n_frames` have come or nothing comes any more.
+fn receive(port: &mut dyn Port, n_frames: usize) -> Vec<Vec<u8>> {
+    let mut frames = Vec::new();
+    let mut waiter = Waiter::default();
+    while frames.len() < n_frames {
+        let fd = port.poll_fd().expect("a descriptor");
+        waiter.wait([fd], Some(PATIENCE)).expect("waiting");
+        if !waiter.is_ready(0) {
+            break;
+        }
+        port.receive(0, 64, &mut |frame| frames.push(frame.to_vec()))
+            .expect("receiving");
+    }
+    frames
+}
+
+/// An Ethernet frame of a type that no stack answers, with a number in it.
+fn numbered(number: u32, len: usize) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5];
+    frame.extend(number.to_be_bytes());
+    frame.resize(len, 0xab);
+    frame
+}
+
+fn send(port: &mut dyn Port, frames: impl IntoIterator<Item = Vec<u8>>) {
+    for frame in frames {
+        // In two pieces of which each may be empty.
+        let (head, payload) = frame.split_at(frame.len() / 7 * 3);
+        port.transmit(0, [head, payload]).expect("queueing");
+    }
+    port.flush().expect("sending");
+}
+
+/// A socket on an address of `interface`, with a neighbour that does not exist to send to.
+fn local_sender(interface: &str) -> UdpSocket {
+    ip(&format!("addr add 10.9.0.1/24 dev {interface}"));
+    ip(&format!(
+        "neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 dev {interface}"
+    ));
+    let socket = UdpSocket::bind("10.9.0.1:4000").expect("a socket");
+    socket.connect("10.9.0.2:5004").expect("a peer");
+    socket
+}
+
+fn is_attached(interface: &str) -> bool {
+    let output = Command::new("ip")
+        .args(["link", "show", interface])
+        .output();
+    let output = output.expect("iproute2 is installed");
+    String::from_utf8_lossy(&output.stdout).contains("xdp")
+}
+
+#[test]
+fn frames_pass_between_xdp_and_packet_sockets_whole_and_in_order() {
+    in_root_namespace(
+        "frames_pass_between_xdp_and_packet_sockets_whole_and_in_order",
+        || {
+            veth_pair("v0", "v1");
+            let (mut outside, mut port) = (open_packet("v0"), open("v1"));
+            assert_eq!(port.mode().to_string(), "XDP native, copy, 1 queue");
+            // More than the ring of chunks once round, in both directions.
+            for round in 0..10 {
+                let sent: Vec<_> = (0..500)
+                    .map(|n| numbered(round * 500 + n, 60 + n as usize))
+                    .collect();
+                for batch in sent.chunks(100) {
+                    send(&mut outside, batch.to_vec());
+                    assert!(receive(&mut port, batch.len()) == batch, "into the port");
+                    send(&mut port, batch.to_vec());
+                    assert!(
+                        receive(&mut outside, batch.len()) == batch,
+                        "out of the port"
+                    );
+                }
+            }
+            let statistics = port.statistics();
+            assert_eq!((statistics.rx_frames, statistics.tx_frames), (5000, 5000));
+            assert_eq!(statistics.rx_bytes, statistics.tx_bytes);
+            assert_eq!((statistics.rx_dropped(), statistics.tx_dropped()), (0, 0));
+        },
+    );
+}
+
+#[test]
+fn an_unfinished_checksum_of_a_local_sender_is_finished() {
+    in_root_namespace(
+        "an_unfinished_checksum_of_a_local_sender_is_finished",
+        || {
+            veth_pair("v0", "v1");
+            std::fs::write("/proc/sys/net/ipv6/conf/v0/disable_ipv6", "0").expect("IPv6 turned on");
+            ip("-6 addr add fd00::1/64 dev v0 nodad");
+            ip("-6 neigh add fd00::2 lladdr 02:00:00:00:00:02 dev v0");
+            let v4 = local_sender("v0");
+            let v6 = UdpSocket::bind("[fd00::1]:4000").expect("a socket");
+            v6.connect("[fd00::2]:5004").expect("a peer");
+            let mut port = open("v1");
+            for payload in [&b"four"[..], b"three", b"", &[0xff; 1400], &[0, 0]] {
+                for socket in [&v4, &v6] {
+                    socket.send(payload).expect("sending");
+                    // The kernel greets its IPv6 neighbours too.
+                    let frames =
+                        std::iter::repeat_with(|| receive(&mut port, 1).pop().expect("a frame"));
+                    let is_udp = |frame: &Vec<u8>| match frame[12..14] {
+                        [0x08, 0x00] => frame[23] == 17,
+                        _ => frame[20] == 17,
+                    };
+                    let frame = frames.into_iter().find(is_udp).expect("a frame");
+                    let parsed =
+                        etherparse::PacketHeaders::from_ethernet_slice(&frame).expect("a frame");
+                    let udp = parsed
+                        .transport
+                        .clone()
+                        .and_then(|transport| transport.udp());
+                    let udp = udp.expect("a datagram");
+                    let expected = match parsed.net.expect("IP") {
+                        etherparse::NetHeaders::Ipv4(ip, _) => udp.calc_checksum_ipv4(&ip, payload),
+                        etherparse::NetHeaders::Ipv6(ip, _) => udp.calc_checksum_ipv6(&ip, payload),
+                        other => unreachable!("{other:?}"),
+                    };
+                    assert_eq!(Ok(udp.checksum), expected, "{frame:02x?}");
+                    assert!(frame.ends_with(payload));
+                }
+            }
+        },
+    );
+}
+
+/// A UDP frame to the address, given as text, and port.
+fn datagram(to: &str, port: u16) -> Vec<u8> {
+    let builder = PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
+    let builder = match to.parse().expect("an address") {
+        std::net::IpAddr::V4(to) => builder.ipv4([10, 9, 0, 1], to.octets(), 64),
+        std::net::IpAddr::V6(to) => builder.ipv6([0xfd; 16], to.octets(), 64),
+    };
+    let mut frame = Vec::new();
+    builder
+        .udp(4000, port)
+        .write(&mut frame, b"payload")
+        .expect("a frame");
+    frame
+}
+
+#[test]
+fn only_what_is_for_the_switch_is_taken_and_the_rest_goes_to_the_kernel() {
+    in_root_namespace(
+        "only_what_is_for_the_switch_is_taken_and_the_rest_goes_to_the_kernel",
+        || {
+            veth_pair("v0", "v1");
+            ip("link set v1 address 02:00:00:00:00:02");
+            ip("addr add 10.9.0.2/24 dev v1");
+            let host = UdpSocket::bind("10.9.0.2:6000").expect("a socket");
+            host.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+            let destination = |address: &str, udp_port| Destination {
+                address: address.parse().expect("an address"),
+                udp_port,
+            };
+            let config = AfXdpConfig {
+                destinations: vec![
+                    destination("10.9.0.2", Some(5004)),
+                    destination("10.9.0.200", None),
+                    destination("fd00::2", Some(5004)),
+                    destination("fd00::3", None),
+                    destination("10.9.0.2", Some(5006)),
+                ],
+                ..AfXdpConfig::default()
+            };
+            let mut port = AfXdpPort::open("v1", &config).expect("a port");
+            let mut outside = open_packet("v0");
+            let mut with_options = datagram("10.9.0.2", 5004);
+            with_options.splice(34..34, [1; 8]);
+            with_options[14] = 0x47;
+            let mut later_fragment = datagram("10.9.0.2", 5004);
+            later_fragment[21] = 5;
+            let mut tcp = datagram("10.9.0.2", 5004);
+            tcp[23] = 6;
+            let mut tcp_to_any = datagram("10.9.0.200", 1);
+            tcp_to_any[23] = 6;
+            let ours = [
+                datagram("10.9.0.2", 5004),
+                with_options,
+                datagram("10.9.0.200", 7),
+                tcp_to_any,
+                datagram("fd00::2", 5004),
+                datagram("fd00::3", 9),
+                datagram("10.9.0.2", 5006),
+            ];
+            let not_ours = [
+                numbered(1, 60),
+                numbered(2, 14),
+                datagram("10.9.0.2", 5005),
+                datagram("10.9.0.3", 5004),
+                datagram("fd00::2", 5005),
+                datagram("fd00::4", 5004),
+                later_fragment,
+                tcp,
+                datagram("10.9.0.2", 6000),
+            ];
+            for (ours, not_ours) in ours.iter().zip(&not_ours) {
+                send(&mut outside, [not_ours.clone(), ours.clone()]);
+            }
+            send(&mut outside, not_ours[ours.len()..].to_vec());
+            assert_eq!(receive(&mut port, ours.len()), ours);
+            let mut buffer = [0; 64];
+            let (n_bytes, from) = host.recv_from(&mut buffer).expect("the host's datagram");
+            assert_eq!(
+                (&buffer[..n_bytes], from.to_string()),
+                (&b"payload"[..], "10.9.0.1:4000".to_owned())
+            );
+            assert_eq!(port.receive(0, 9, &mut |_| ()).expect("receiving"), 0);
+        },
+    );
+}
+
+#[test]
+fn too_many_destinations_are_refused() {
+    in_root_namespace("too_many_destinations_are_refused", || {
+        veth_pair("v0", "v1");
+        let destination = Destination {
+            address: [10, 0, 0, 1].into(),
+            udp_port: Some(1),
+        };
+        let with = |n_destinations| AfXdpConfig {
+            destinations: vec![destination; n_destinations],
+            ..AfXdpConfig::default()
+        };
+        let error = AfXdpPort::open("v1", &with(17)).err().expect("an error");
+        assert!(error.to_string().contains("17 destinations"), "{error}");
+        AfXdpPort::open("v1", &with(16)).expect("a port");
+    });
+}
+
+#[test]
+fn frames_of_an_mtu_of_9000_pass() {
+    in_root_namespace("frames_of_an_mtu_of_9000_pass", || {
+        veth_pair("v0", "v1");
+        ip("link set v0 mtu 9000");
+        ip("link set v1 mtu 9000");
+        let (mut outside, mut port) = (open_packet("v0"), open("v1"));
+        let sent: Vec<_> = [60, 9014, 3840, 3841, 4096, 4097, 8192, 8193, 14]
+            .into_iter()
+            .zip(0..)
+            .map(|(len, n)| numbered(n, len).split_at(len).0.to_vec())
+            .collect();
+        for _ in 0..3 {
+            send(&mut outside, sent.clone());
+            assert!(receive(&mut port, sent.len()) == sent, "into the port");
+            send(&mut port, sent.clone());
+            assert!(receive(&mut outside, sent.len()) == sent, "out of the port");
+        }
+        send(&mut port, [numbered(1, 9015)]);
+        assert_eq!(port.statistics().tx_too_long, 1);
+        assert_eq!(port.statistics().rx_dropped(), 0);
+    });
+}
+
+#[test]
+fn frames_that_the_kernel_has_no_chunk_for_are_counted() {
+    in_root_namespace(
+        "frames_that_the_kernel_has_no_chunk_for_are_counted",
+        || {
+            veth_pair("v0", "v1");
+            let config = AfXdpConfig {
+                rx_ring_slots: 32,
+                ..AfXdpConfig::default()
+            };
+            let mut small = AfXdpPort::open("v1", &config).expect("a port");
+            let mut outside = open_packet("v0");
+            send(&mut outside, (0..200).map(|n| numbered(n, 1000)));
+            let first: Vec<_> = (0..32).map(|n| numbered(n, 1000)).collect();
+            assert_eq!(receive(&mut small, 32), first, "the oldest are kept");
+            let statistics = small.statistics();
+            assert_eq!(
+                (statistics.rx_no_buffer, statistics.rx_dropped()),
+                (168, 168)
+            );
+            send(&mut outside, [numbered(999, 60)]);
+            assert_eq!(receive(&mut small, 1), [numbered(999, 60)]);
+        },
+    );
+}
+
+#[test]
+fn frames_that_cannot_be_sent_are_counted_and_the_others_go() {
+    in_root_namespace(
+        "frames_that_cannot_be_sent_are_counted_and_the_others_go",
+        || {
+            veth_pair("v0", "v1");
+            let (mut outside, mut port) = (open_packet("v0"), open("v1"));
+            let tagged = |len: usize| {
+                let mut frame = numbered(0, len - 4);
+                frame.splice(12..12, [0x81, 0x00, 0, 5]);
+                frame
+            };
+            let mut frames: Vec<_> = [60, 1600, 13, 0, 1514, 1515, 61]
+                .map(|len| numbered(0, len.max(18))[..len].to_vec())
+                .into();
+            frames.extend([tagged(1518), tagged(1519)]);
+            send(&mut port, frames);
+            let received: Vec<usize> = receive(&mut outside, 4).iter().map(Vec::len).collect();
+            assert_eq!(received, [60, 1514, 61, 1518]);
+            let statistics = port.statistics();
+            assert_eq!((statistics.tx_too_long, statistics.tx_too_short), (3, 2));
+            assert_eq!((statistics.tx_frames, statistics.tx_dropped()), (4, 5));
+        },
+    );
+}
+
+#[test]
+fn a_burst_larger_than_all_chunks_leaves_whole() {
+    in_root_namespace("a_burst_larger_than_all_chunks_leaves_whole", || {
+        veth_pair("v0", "v1");
+        let (mut port, n_frames) = (open("v1"), 3 * packet_io::limits::XDP_TX_CHUNKS as u64);
+        // Nobody takes them at the other end, where the kernel throws them away.
+        for n in 0..n_frames {
+            port.transmit(0, [&numbered(n as u32, 1400), &[]])
+                .expect("queueing");
+        }
+        port.flush().expect("sending");
+        let statistics = port.statistics();
+        assert_eq!(statistics.tx_frames + statistics.tx_no_room, n_frames);
+        assert_eq!(statistics.tx_dropped(), statistics.tx_no_room);
+        assert!(statistics.tx_frames > n_frames / 2, "{statistics:?}");
+        let at_the_peer = std::fs::read_to_string("/proc/net/dev").expect("the counters");
+        let line = at_the_peer
+            .lines()
+            .find(|line| line.trim().starts_with("v0:"));
+        let counts = line
+            .and_then(|line| line.split_once(':'))
+            .expect("the peer's line")
+            .1;
+        let counts: Vec<u64> = counts
+            .split_whitespace()
+            .map(|word| word.parse().expect("a count"))
+            .collect();
+        assert_eq!(counts[1], statistics.tx_frames, "frames at the peer");
+    });
+}
+
+#[test]
+fn a_port_outlives_its_link_going_down() {
+    in_root_namespace("a_port_outlives_its_link_going_down", || {
+        veth_pair("v0", "v1");
+        let (mut outside, mut port) = (open_packet("v0"), open("v1"));
+        ip("link set v1 down");
+        send(&mut port, [numbered(1, 60)]);
+        send(&mut port, [numbered(2, 60), numbered(3, 60)]);
+        let statistics = port.statistics();
+        assert_eq!(
+            (statistics.link_down_events, statistics.tx_link_down),
+            (1, 2)
+        );
+        ip("link set v1 up");
+        // What the kernel had been shown before leaves now.
+        send(&mut port, []);
+        send(&mut port, [numbered(4, 60)]);
+        assert_eq!(receive(&mut outside, 2), [numbered(1, 60), numbered(4, 60)]);
+        send(&mut outside, [numbered(5, 60)]);
+        assert_eq!(receive(&mut port, 1), [numbered(5, 60)]);
+        ip("link del v0");
+        send(&mut port, [numbered(6, 60)]);
+        send(&mut port, [numbered(7, 60)]);
+        assert!(port.statistics().tx_link_down >= 3);
+        assert_eq!(port.receive(0, 9, &mut |_| ()).expect("no error"), 0);
+    });
+}
+
+#[test]
+fn an_interface_is_one_switchs_at_a_time_and_free_again_at_once() {
+    in_root_namespace(
+        "an_interface_is_one_switchs_at_a_time_and_free_again_at_once",
+        || {
+            veth_pair("v0", "v1");
+            for _ in 0..5 {
+                let holder = open("v1");
+                assert!(is_attached("v1"));
+                assert!(matches!(open_error("v1"), PortError::InUse { .. }));
+                let packet = AfPacketPort::open("v1", AfPacketConfig::default());
+                assert!(matches!(packet, Err(PortError::InUse { .. })));
+                drop(holder);
+                assert!(!is_attached("v1"));
+            }
+            open_packet("v1");
+        },
+    );
+}
+
+#[test]
+fn several_queues_are_one_port_or_one_each() {
+    in_root_namespace("several_queues_are_one_port_or_one_each", || {
+        veth_pair("v8", "v9");
+        let queues = "numrxqueues 2 numtxqueues 2";
+        ip(&format!(
+            "link add v0 {queues} type veth peer name v1 {queues}"
+        ));
+        ip("link set v0 up");
+        ip("link set v1 up");
+        for interface in ["v0", "v1"] {
+            let ethtool = Command::new("ethtool")
+                .args(["-L", interface, "rx", "2", "tx", "2"])
+                .status();
+            assert!(ethtool.expect("ethtool is installed").success());
+        }
+        let (mut outside, mut port) = (open_packet("v0"), open("v1"));
+        assert_eq!(port.mode().n_queues, 2);
+        // The sender's core chooses the queue: both are tried.
+        for core in ["0", "1"] {
+            let pinned = Command::new("taskset")
+                .args(["-pc", core, &std::process::id().to_string()])
+                .output();
+            assert!(pinned.expect("taskset is installed").status.success());
+            let sent: Vec<_> = (0..100).map(|n| numbered(n, 200)).collect();
+            send(&mut outside, sent.clone());
+            let mut received = receive(&mut port, sent.len());
+            received.sort_unstable();
+            assert_eq!(received, sent);
+        }
+        drop(port);
+        let ports = AfXdpPort::open_queues("v1", &AfXdpConfig::default()).expect("two ports");
+        assert_eq!(ports.len(), 2);
+        for mut port in ports {
+            send(&mut port, [numbered(1, 60)]);
+            assert_eq!(receive(&mut outside, 1), [numbered(1, 60)]);
+            assert!(is_attached("v1"), "as long as one of them lives");
+        }
+        assert!(!is_attached("v1"));
+    });
+}
+
+/// Run by the next test as a process of its own; otherwise it does nothing.
+#[test]
+fn holds_a_port_until_killed() {
+    if std::env::var_os("PACKET_IO_TEST_HOLD").is_none() {
+        return;
+    }
+    let port = open("v1");
+    println!("holding {}", port.name());
+    std::thread::sleep(PATIENCE * 4);
+}
+
+#[test]
+fn a_killed_process_leaves_no_program_behind() {
+    in_root_namespace("a_killed_process_leaves_no_program_behind", || {
+        veth_pair("v0", "v1");
+        let mut child = Command::new(std::env::current_exe().expect("this test's binary"))
+            .args(["--exact", "holds_a_port_until_killed", "--nocapture"])
+            .env("PACKET_IO_TEST_HOLD", "1")
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a process");
+        let said = BufReader::new(child.stdout.take().expect("its output")).lines();
+        let is_holding = said
+            .map_while(Result::ok)
+            .any(|line| line.contains("holding v1"));
+        assert!(is_holding && is_attached("v1"));
+        child.kill().expect("killing");
+        child.wait().expect("its end");
+        let start = Instant::now();
+        while is_attached("v1") {
+            assert!(start.elapsed() < PATIENCE, "the program is still there");
+            std::thread::yield_now();
+        }
+        // And its queue and the interface are free.
+        drop(open("v1"));
+    });
+}
+
+#[test]
+fn memory_stays_flat() {
+    in_root_namespace("memory_stays_flat", || {
+        veth_pair("v0", "v1");
+        let (mut outside, mut port) = (open_packet("v0"), open("v1"));
+        let resident_pages = || {
+            let statm = std::fs::read_to_string("/proc/self/statm").expect("the process's memory");
+            let words: Vec<u64> = statm
+                .split(' ')
+                .map_while(|word| word.parse().ok())
+                .collect();
+            words[1]
+        };
+        let frame = numbered(7, 1400);
+        let mut round = || {
+            for _ in 0..100 {
+                for _ in 0..32 {
+                    outside.transmit(0, [&frame, &[]]).expect("queueing");
+                }
+                outside.flush().expect("sending");
+                let mut n_frames = 0;
+                while n_frames < 32 {
+                    let n = port.receive(0, 64, &mut |_| ()).expect("receiving");
+                    n_frames += n;
+                }
+                for _ in 0..32 {
+                    port.transmit(0, [&frame[..42], &frame[42..]])
+                        .expect("queueing");
+                }
+                port.flush().expect("sending");
+                n_frames = 0;
+                while n_frames < 32 {
+                    n_frames += outside.receive(0, 64, &mut |_| ()).expect("receiving");
+                }
+            }
+        };
+        // The rings have been round once, and all their pages are there.
+        round();
+        round();
+        let before = resident_pages();
+        for _ in 0..15 {
+            round();
+        }
+        let after = resident_pages();
+        assert!(after <= before + 16, "{before} pages became {after}");
+    });
+}
+
+#[test]
+fn what_keeps_an_interface_from_being_opened_is_said() {
+    in_root_namespace("what_keeps_an_interface_from_being_opened_is_said", || {
+        veth_pair("v0", "v1");
+        ip("link set v0 down");
+        let said = |name: &str| open_error(name).to_string();
+        assert!(said("v0").contains("is down"), "{}", said("v0"));
+        assert!(said("v9").contains("does not exist"), "{}", said("v9"));
+        ip("tuntap add dev tun0 mode tun");
+        assert!(said("tun0").contains("hardware type"), "{}", said("tun0"));
+    });
+}
+
+#[test]
+fn in_a_user_namespace_the_missing_privileges_are_said() {
+    in_namespace(
+        "in_a_user_namespace_the_missing_privileges_are_said",
+        || {
+            veth_pair("v0", "v1");
+            let error = open_error("v1");
+            assert!(
+                matches!(error, PortError::NoXdpPrivileges { .. }),
+                "{error}"
+            );
+            assert!(
+                error
+                    .to_string()
+                    .contains("CAP_BPF outside any user namespace"),
+                "{error}"
+            );
+            // Packet sockets work there.
+            open_packet("v1");
+        },
+    );
+}
