@@ -109,6 +109,8 @@ pub struct PassContext {
     pub arrays: *const *mut u64,
     /// The counters of tables in the order of their ids: hits, then misses.
     pub table_counters: *mut u64,
+    /// For each table the entry that a miss runs, where nothing has to be looked up; else null.
+    pub direct: *const *const u64,
     /// The engine's runtime, for the functions of [`crate::runtime`].
     pub runtime: *mut c_void,
     /// The switch's state, for the same.
@@ -131,6 +133,7 @@ impl PassContext {
         requests: Requests::NONE,
         arrays: std::ptr::null(),
         table_counters: std::ptr::null_mut(),
+        direct: std::ptr::null(),
         runtime: std::ptr::null_mut(),
         state: std::ptr::null_mut(),
     };

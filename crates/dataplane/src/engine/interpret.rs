@@ -11,7 +11,12 @@ use super::{
     State,
     ir::{BoolExpr, Int, ParserOp},
 };
-use crate::{Program, interpreter::parser, match_action::Tables};
+use crate::{
+    Program, TableId,
+    externs::hash,
+    interpreter::parser,
+    match_action::{Call, EntryIndex, Tables},
+};
 
 /// What a pass may touch of a packet.
 #[derive(Debug)]
@@ -35,6 +40,39 @@ impl State {
     pub fn pass<'a>(&'a mut self, carried: Carried<'a>) -> Pass<'a> {
         let (_, _, pass) = self.split(carried);
         pass
+    }
+
+    /// The entry that a packet hits, found by the interpreter's own reading of the key.
+    pub fn hit(&mut self, table: TableId, carried: Carried<'_>) -> Option<EntryIndex> {
+        let (program, tables, pass) = self.split(carried);
+        let info = program.tables.get(table.index())?;
+        let node = program.ir.table_nodes.get(table.index())?;
+        tables.lookup(table, info, node, &pass.scope())
+    }
+
+    /// What an entry, or the default action, of a table with an action profile comes down to for a
+    /// packet; none is a choice among nothing.
+    pub fn resolve_for(
+        &mut self,
+        table: TableId,
+        entry: Option<EntryIndex>,
+        carried: Carried<'_>,
+    ) -> Option<Call> {
+        let (program, tables, pass) = self.split(carried);
+        let node = program.ir.table_nodes.get(table.index())?;
+        let profile = node.profile?;
+        let declared = program.ir.action_profiles.get(profile.index())?;
+        let state = tables.table(table)?;
+        let action = match entry {
+            Some(entry) => state.view(entry)?.action,
+            None => state.default_action()?,
+        };
+        tables.profile(profile)?.resolve(action, || {
+            declared.selector.as_ref().map_or(0, |selector| {
+                let bytes = hash::input_bytes(&program.ir, pass.phv, pass.payload, selector);
+                selector.algorithm.compute(&bytes, &mut pass.externs.random)
+            })
+        })
     }
 
     /// The interpreter's view of a packet, and what it is given apart from that.

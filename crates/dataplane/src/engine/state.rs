@@ -90,6 +90,13 @@ impl State {
         self.tables.table(table)?.view(entry)
     }
 
+    /// The entry that a key hits: one value a key field, each of the field's width.
+    pub fn look_up(&self, table: TableId, key: &[Int]) -> Option<EntryIndex> {
+        let info = self.program.tables.get(table.index())?;
+        let mut bytes = Vec::new();
+        self.tables.table(table)?.lookup(info, key, &mut bytes)
+    }
+
     /// What a miss runs.
     pub fn default_action(&self, table: TableId) -> Option<&EntryAction> {
         self.tables.table(table)?.default_action()

@@ -1,0 +1,226 @@
+//! Controls: a block a node; actions, whose primitives jump.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    mem::offset_of,
+};
+
+use cranelift_codegen::ir::{Block, InstBuilder, Value, condcodes::IntCC, types};
+use cranelift_frontend::Variable;
+use dataplane::{
+    ActionId, DropReason,
+    engine::ir::{Node, NodeId, Primitive},
+    limits,
+};
+
+use super::{Emit, primitive::Flow};
+use crate::context::PassContext;
+
+/// The blocks of a control.
+pub(super) struct Control {
+    blocks: HashMap<NodeId, Block>,
+    waiting: Vec<NodeId>,
+    /// Behind the last node.
+    pub end: Block,
+}
+
+impl Control {
+    /// The block of a node, or the end.
+    pub(super) fn block(&mut self, emit: &mut Emit<'_, '_, '_>, node: Option<NodeId>) -> Block {
+        let Some(node) = node else { return self.end };
+        *self.blocks.entry(node).or_insert_with(|| {
+            self.waiting.push(node);
+            emit.b.create_block()
+        })
+    }
+}
+
+/// The running action.
+struct Running {
+    /// A block each primitive that is jumped to.
+    leaders: HashMap<usize, Block>,
+    /// Behind the last primitive.
+    after: Block,
+    /// How often was jumped back.
+    rounds: Option<Variable>,
+    exited: Option<Variable>,
+    /// Where a packet goes that is over.
+    end: Block,
+}
+
+impl Emit<'_, '_, '_> {
+    /// A whole control, from its first node to its end.
+    pub(crate) fn control(&mut self, start: Option<NodeId>) {
+        let mut control = Control {
+            blocks: HashMap::new(),
+            waiting: Vec::new(),
+            end: self.b.create_block(),
+        };
+        let first = control.block(self, start);
+        self.jump(first);
+        let ir = self.ir();
+        while let Some(id) = control.waiting.pop() {
+            let block = control.blocks[&id];
+            self.begin(block);
+            match &ir.nodes[id.index()] {
+                Node::Table(table) => self.table(&mut control, *table),
+                Node::If {
+                    name,
+                    condition,
+                    yes,
+                    no,
+                    ..
+                } => {
+                    self.place = format!("condition \"{name}\"");
+                    let holds = self.condition(condition);
+                    let (yes, no) = (control.block(self, *yes), control.block(self, *no));
+                    self.branch(holds, yes, no);
+                }
+                Node::Call { action, next } => {
+                    self.run_action(*action, None, control.end);
+                    let next = control.block(self, *next);
+                    self.jump(next);
+                }
+            }
+        }
+        self.begin(control.end);
+    }
+
+    /// An action's primitives; goes to `end` where the control is over. Goes on behind them.
+    pub(super) fn run_action(&mut self, action: ActionId, args: Option<Value>, end: Block) {
+        let program = self.unit.program;
+        let body = &program.ir().actions[action.index()];
+        let name = program.action_info(action).map(|info| info.name.clone());
+        let name = name.unwrap_or_default();
+        self.action = Some(action);
+        self.args = args;
+        let mut running = self.prepare(&body.primitives, end);
+        let mut reached = true;
+        for (position, primitive) in body.primitives.iter().enumerate() {
+            if let Some(block) = running.leaders.get(&position) {
+                if reached {
+                    self.jump(*block);
+                }
+                self.begin(*block);
+                reached = true;
+            }
+            if !reached {
+                continue;
+            }
+            self.place = match body.lines.get(position) {
+                Some(Some(line)) => format!("action \"{name}\", {}:{}", line.file, line.line),
+                _ => format!("action \"{name}\""),
+            };
+            let flow = self.primitive(primitive);
+            reached = self.follow(&mut running, position, flow);
+        }
+        if reached {
+            self.jump(running.after);
+        }
+        self.begin(running.after);
+        if let Some(exited) = running.exited {
+            let exited = self.b.use_var(exited);
+            let go_on = self.b.create_block();
+            self.branch(exited, end, go_on);
+            self.begin(go_on);
+        }
+        self.action = None;
+        self.args = None;
+    }
+
+    fn prepare(&mut self, primitives: &[Primitive], end: Block) -> Running {
+        let mut targets = BTreeSet::new();
+        let mut goes_back = false;
+        let mut exits = false;
+        for (position, primitive) in primitives.iter().enumerate() {
+            match primitive {
+                Primitive::Jump(target) | Primitive::JumpIfZero(_, target) => {
+                    targets.insert(*target);
+                    goes_back |= *target <= position;
+                }
+                Primitive::Exit => exits = true,
+                _ => {}
+            }
+        }
+        let targets = targets.into_iter().filter(|it| *it < primitives.len());
+        let leaders = targets.map(|it| (it, self.b.create_block())).collect();
+        let mut flag = |is_needed: bool, ty| {
+            is_needed.then(|| {
+                let variable = self.b.declare_var(ty);
+                let zero = self.b.ins().iconst(ty, 0);
+                self.b.def_var(variable, zero);
+                variable
+            })
+        };
+        let rounds = flag(goes_back, types::I32);
+        let exited = flag(exits, types::I8);
+        Running {
+            leaders,
+            after: self.b.create_block(),
+            rounds,
+            exited,
+            end,
+        }
+    }
+
+    /// Ends the block as the primitive wants it; whether what follows is reached from here.
+    fn follow(&mut self, running: &mut Running, position: usize, flow: Flow) -> bool {
+        match flow {
+            Flow::Next => true,
+            Flow::Exit => {
+                if let Some(exited) = running.exited {
+                    let one = self.b.ins().iconst(types::I8, 1);
+                    self.b.def_var(exited, one);
+                }
+                true
+            }
+            Flow::Check(holds, reason) => {
+                let (go_on, fail) = (self.b.create_block(), self.b.create_block());
+                self.branch(holds, go_on, fail);
+                self.begin(fail);
+                self.fail(reason, running.end);
+                self.begin(go_on);
+                true
+            }
+            Flow::Jump(target, condition) => {
+                let go_on = condition.map(|condition| {
+                    let (taken, go_on) = (self.b.create_block(), self.b.create_block());
+                    self.branch(condition, taken, go_on);
+                    self.begin(taken);
+                    go_on
+                });
+                if target <= position
+                    && let Some(rounds) = running.rounds
+                {
+                    self.count_round(rounds, running.end);
+                }
+                let to = running.leaders.get(&target).copied();
+                self.jump(to.unwrap_or(running.after));
+                if let Some(go_on) = go_on {
+                    self.begin(go_on);
+                }
+                go_on.is_some()
+            }
+        }
+    }
+
+    fn count_round(&mut self, rounds: Variable, end: Block) {
+        let before = self.b.use_var(rounds);
+        let now = self.b.ins().iadd_imm_u(before, 1);
+        self.b.def_var(rounds, now);
+        let most = i64::from(limits::LOOP_ROUNDS_MAX);
+        let over = self.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThan, now, most);
+        let (fail, go_on) = (self.b.create_block(), self.b.create_block());
+        self.b.set_cold_block(fail);
+        self.branch(over, fail, go_on);
+        self.begin(fail);
+        self.fail(DropReason::LoopLimit, end);
+        self.begin(go_on);
+    }
+
+    fn fail(&mut self, reason: DropReason, end: Block) {
+        let code = self.constant32(reason as u32 + 1);
+        self.store_context(code, offset_of!(PassContext, failed));
+        self.jump(end);
+    }
+}

@@ -1,0 +1,421 @@
+//! From the program to machine code: the module, and what every generated function is made with.
+//!
+//! Each function is made through an [`Emit`], which knows where the packet's block and the context
+//! are. Sibling modules add to it: expressions, primitives, controls, tables. What a sibling
+//! cannot compile it says by an `Err` with the reason, before anything with an effect was
+//! generated; the caller then leaves the whole construct to the interpreter.
+
+mod control;
+mod expression;
+mod primitive;
+pub(crate) mod range;
+mod table;
+
+use std::collections::HashMap;
+
+use cranelift_codegen::{
+    ir::{
+        AbiParam, AliasRegion, AliasRegionData, Block, FuncRef, InstBuilder, MemFlagsData,
+        Signature, Type, Value, types,
+    },
+    settings::{self, Configurable},
+};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use cranelift_jit::{JITBuilder, JITModule};
+use cranelift_module::{FuncId, Linkage, Module, ModuleError, default_libcall_names};
+use dataplane::{
+    ActionId, Program,
+    engine::{Interpreted, ir::{AnyStack, FieldId, HeaderId, Ir}},
+};
+use thiserror::Error;
+
+use crate::{
+    fallback::{Construct, Interpretable},
+    layout::Layout,
+    options::NativeOptions,
+    runtime,
+};
+use range::Names;
+
+/// Why a program could not be compiled at all.
+#[derive(Debug, Error)]
+pub enum CompileError {
+    /// The machine is not one that code can be made for.
+    #[error("no native code for this machine: {0}")]
+    Machine(String),
+    /// Code generation failed, which is a fault of ours.
+    #[error("code generation failed: {0}")]
+    Generation(#[from] Box<ModuleError>),
+}
+
+impl From<ModuleError> for CompileError {
+    fn from(error: ModuleError) -> Self {
+        Self::Generation(Box::new(error))
+    }
+}
+
+/// Why one construct has no native code.
+pub(crate) type Reason = String;
+
+/// The result of generating something that may have no native code.
+pub(crate) type Native<T = ()> = Result<T, Reason>;
+
+/// What code is being made of, and what has been made.
+pub(crate) struct Unit<'p> {
+    pub program: &'p Program,
+    pub layout: &'p Layout,
+    pub options: NativeOptions,
+    module: JITModule,
+    imports: HashMap<&'static str, FuncId>,
+    /// What is left to the interpreter.
+    pub constructs: Vec<Construct>,
+    pub explained: Vec<Interpreted>,
+}
+
+/// Memory that generated code touches; different regions never overlap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Region {
+    /// The packet's block.
+    Vector,
+    /// The context.
+    Context,
+    /// Entries of tables and pointers to arrays, which no pass writes.
+    Entry,
+    /// Registers and counters.
+    State,
+}
+
+impl<'p> Unit<'p> {
+    pub(crate) fn new(
+        program: &'p Program,
+        layout: &'p Layout,
+        options: NativeOptions,
+    ) -> Result<Self, CompileError> {
+        let machine = |error: &dyn std::fmt::Display| CompileError::Machine(error.to_string());
+        let mut flags = settings::builder();
+        let verify = if cfg!(debug_assertions) { "true" } else { "false" };
+        for (name, value) in [
+            ("opt_level", "speed"),
+            ("is_pic", "false"),
+            ("use_colocated_libcalls", "false"),
+            ("enable_probestack", "false"),
+            ("enable_verifier", verify),
+        ] {
+            flags.set(name, value).map_err(|error| machine(&error))?;
+        }
+        let isa = cranelift_native::builder().map_err(|error| machine(&error))?;
+        let isa = isa
+            .finish(settings::Flags::new(flags))
+            .map_err(|error| machine(&error))?;
+        let mut builder = JITBuilder::with_isa(isa, default_libcall_names());
+        for (name, address, _, _) in runtime::FUNCTIONS {
+            builder.symbol(*name, address.0);
+        }
+        let mut unit = Self {
+            program,
+            layout,
+            options,
+            module: JITModule::new(builder),
+            imports: HashMap::new(),
+            constructs: Vec::new(),
+            explained: Vec::new(),
+        };
+        for (name, _, params, returns) in runtime::FUNCTIONS {
+            let signature = unit.signature(params, *returns);
+            let id = unit
+                .module
+                .declare_function(name, Linkage::Import, &signature)?;
+            unit.imports.insert(name, id);
+        }
+        Ok(unit)
+    }
+
+    fn signature(&self, params: &[Type], returns: Option<Type>) -> Signature {
+        let mut signature = self.module.make_signature();
+        signature.params.extend(params.iter().map(|it| AbiParam::new(*it)));
+        signature.returns.extend(returns.map(AbiParam::new));
+        signature
+    }
+
+    /// Makes a function of context and block that gives nothing; `body` fills it and ends every
+    /// block but the last, behind which the function returns.
+    pub(crate) fn define(
+        &mut self,
+        name: &str,
+        body: impl FnOnce(&mut Emit<'_, '_, 'p>),
+    ) -> Result<FuncId, CompileError> {
+        let signature = self.signature(&[types::I64, types::I64], None);
+        let id = self
+            .module
+            .declare_function(name, Linkage::Local, &signature)?;
+        let mut context = self.module.make_context();
+        context.func.signature = signature;
+        let mut frontend = FunctionBuilderContext::new();
+        let mut builder = FunctionBuilder::new(&mut context.func, &mut frontend);
+        let entry = builder.create_block();
+        builder.append_block_params_for_function_params(entry);
+        builder.switch_to_block(entry);
+        let pointers = builder.block_params(entry);
+        let (pass, vector) = (pointers[0], pointers[1]);
+        let regions = std::array::from_fn(|number| {
+            builder.func.dfg.alias_regions.insert(AliasRegionData {
+                user_id: u32::try_from(number).unwrap_or_default(),
+                description: "".into(),
+            })
+        });
+        let config = self.module.target_config();
+        let mut emit = Emit {
+            b: builder,
+            unit: self,
+            pass,
+            vector,
+            regions,
+            known: HashMap::new(),
+            functions: HashMap::new(),
+            action: None,
+            args: None,
+            place: name.to_owned(),
+        };
+        body(&mut emit);
+        emit.b.ins().return_(&[]);
+        emit.b.seal_all_blocks();
+        emit.b.finalize(config);
+        self.module.define_function(id, &mut context)?;
+        Ok(id)
+    }
+
+    /// Ends code generation; then functions have addresses.
+    pub(crate) fn finish(mut self) -> Result<(Code, Vec<Construct>, Vec<Interpreted>), CompileError> {
+        self.module.finalize_definitions()?;
+        let code = Code {
+            module: Some(self.module),
+        };
+        Ok((code, self.constructs, self.explained))
+    }
+}
+
+/// Machine code, freed when it is dropped.
+pub(crate) struct Code {
+    module: Option<JITModule>,
+}
+
+impl Code {
+    /// Where a function begins.
+    pub(crate) fn address(&self, function: FuncId) -> *const u8 {
+        self.module.as_ref().map_or(std::ptr::null(), |module| {
+            module.get_finalized_function(function)
+        })
+    }
+
+    pub(crate) fn take(&mut self) -> Option<JITModule> {
+        self.module.take()
+    }
+}
+
+/// A function in the making.
+pub(crate) struct Emit<'f, 'u, 'p> {
+    pub b: FunctionBuilder<'f>,
+    pub unit: &'u mut Unit<'p>,
+    /// The pass's context.
+    pub pass: Value,
+    /// The packet's block.
+    pub vector: Value,
+    regions: [AliasRegion; 4],
+    /// Words of fields that are in registers at this place of the current block.
+    known: HashMap<(FieldId, usize), Value>,
+    functions: HashMap<&'static str, FuncRef>,
+    /// The action that primitives belong to.
+    pub action: Option<ActionId>,
+    /// The arguments of the running action.
+    args: Option<Value>,
+    /// Where we are, for explanations.
+    pub place: String,
+}
+
+fn offset32(offset: u32) -> i32 {
+    i32::try_from(offset).unwrap_or(i32::MAX)
+}
+
+impl<'p> Emit<'_, '_, 'p> {
+    pub(crate) fn ir(&self) -> &'p Ir {
+        self.unit.program.ir()
+    }
+
+    pub(crate) fn layout(&self) -> &'p Layout {
+        self.unit.layout
+    }
+
+    pub(crate) fn names(&self) -> Names<'p> {
+        let program = self.unit.program;
+        Names {
+            ir: program.ir(),
+            layout: self.unit.layout,
+            action: self.action.and_then(|action| program.action_info(action)),
+        }
+    }
+
+    fn flags(&self, region: Region) -> MemFlagsData {
+        MemFlagsData::trusted().with_alias_region(Some(self.regions[region as usize]))
+    }
+
+    pub(crate) fn load(&mut self, ty: Type, region: Region, base: Value, offset: u32) -> Value {
+        let flags = self.flags(region);
+        self.b.ins().load(ty, flags, base, offset32(offset))
+    }
+
+    pub(crate) fn store(&mut self, region: Region, value: Value, base: Value, offset: u32) {
+        let flags = self.flags(region);
+        self.b.ins().store(flags, value, base, offset32(offset));
+    }
+
+    pub(crate) fn load_context(&mut self, ty: Type, offset: usize) -> Value {
+        let pass = self.pass;
+        self.load(ty, Region::Context, pass, u32::try_from(offset).unwrap_or_default())
+    }
+
+    pub(crate) fn store_context(&mut self, value: Value, offset: usize) {
+        let pass = self.pass;
+        let offset = u32::try_from(offset).unwrap_or_default();
+        self.store(Region::Context, value, pass, offset);
+    }
+
+    pub(crate) fn constant(&mut self, value: u64) -> Value {
+        self.b.ins().iconst(types::I64, value.cast_signed())
+    }
+
+    pub(crate) fn constant32(&mut self, value: u32) -> Value {
+        self.b.ins().iconst(types::I32, i64::from(value))
+    }
+
+    /// Goes on in a block; what is known of fields is known no more.
+    pub(crate) fn begin(&mut self, block: Block) {
+        self.forget();
+        self.b.switch_to_block(block);
+    }
+
+    /// Goes on in a block that is reached only from where we are.
+    pub(crate) fn begin_inner(&mut self, block: Block) {
+        self.b.switch_to_block(block);
+    }
+
+    pub(crate) fn jump(&mut self, block: Block) {
+        self.b.ins().jump(block, &[]);
+    }
+
+    pub(crate) fn branch(&mut self, condition: Value, yes: Block, no: Block) {
+        self.b.ins().brif(condition, yes, &[], no, &[]);
+    }
+
+    /// After something that may have written any field.
+    pub(crate) fn forget(&mut self) {
+        self.known.clear();
+    }
+
+    /// Calls a function of the runtime. It may write the packet's block.
+    pub(crate) fn call(&mut self, name: &'static str, args: &[Value]) -> Option<Value> {
+        let function = match self.functions.get(name) {
+            Some(function) => *function,
+            None => {
+                let id = self.unit.imports[name];
+                let function = self.unit.module.declare_func_in_func(id, self.b.func);
+                self.functions.insert(name, function);
+                function
+            }
+        };
+        let call = self.b.ins().call(function, args);
+        self.forget();
+        self.b.inst_results(call).first().copied()
+    }
+
+    /// A word of a field; beyond its words what extends it.
+    pub(crate) fn field_word(&mut self, field: FieldId, word: usize) -> Value {
+        let slot = self.layout().field(field);
+        let words = slot.words as usize;
+        if word >= words {
+            if !slot.signed {
+                return self.constant(0);
+            }
+            let top = self.field_word(field, words - 1);
+            return self.b.ins().sshr_imm_u(top, 63);
+        }
+        if let Some(value) = self.known.get(&(field, word)) {
+            return *value;
+        }
+        let vector = self.vector;
+        let offset = slot.offset + 8 * u32::try_from(word).unwrap_or_default();
+        let value = self.load(types::I64, Region::Vector, vector, offset);
+        self.know(field, word, value);
+        value
+    }
+
+    /// Writes a word of a field; the value is cut and extended already.
+    pub(crate) fn put_field_word(&mut self, field: FieldId, word: usize, value: Value) {
+        let slot = self.layout().field(field);
+        let vector = self.vector;
+        let offset = slot.offset + 8 * u32::try_from(word).unwrap_or_default();
+        self.store(Region::Vector, value, vector, offset);
+        self.know(field, word, value);
+    }
+
+    fn know(&mut self, field: FieldId, word: usize, value: Value) {
+        if self.unit.options.action_specialisation {
+            self.known.insert((field, word), value);
+        }
+    }
+
+    /// Whether a header is valid: 0 or 1 in 8 bits.
+    pub(crate) fn valid(&mut self, header: HeaderId) -> Value {
+        let (vector, offset) = (self.vector, self.layout().valid(header));
+        self.load(types::I8, Region::Vector, vector, offset)
+    }
+
+    /// Writes a header's validity alone.
+    pub(crate) fn put_valid(&mut self, header: HeaderId, valid: bool) {
+        let value = self.b.ins().iconst(types::I8, i64::from(valid));
+        let (vector, offset) = (self.vector, self.layout().valid(header));
+        self.store(Region::Vector, value, vector, offset);
+    }
+
+    /// The `nextIndex` of a stack, in 64 bits.
+    pub(crate) fn next_index(&mut self, stack: AnyStack) -> Value {
+        let (vector, offset) = (self.vector, self.layout().next_index(stack));
+        let next = self.load(types::I32, Region::Vector, vector, offset);
+        self.b.ins().uextend(types::I64, next)
+    }
+
+    /// The width of a header's varbit field, in 64 bits.
+    pub(crate) fn variable_bits(&mut self, header: HeaderId) -> Value {
+        let (vector, offset) = (self.vector, self.layout().variable_bits(header));
+        let bits = self.load(types::I32, Region::Vector, vector, offset);
+        self.b.ins().uextend(types::I64, bits)
+    }
+
+    /// Writes the width of a header's varbit field from 64 bits.
+    pub(crate) fn put_variable_bits(&mut self, header: HeaderId, bits: Value) {
+        let bits = self.b.ins().ireduce(types::I32, bits);
+        let (vector, offset) = (self.vector, self.layout().variable_bits(header));
+        self.store(Region::Vector, bits, vector, offset);
+    }
+
+    /// Keeps a construct for the interpreter and gives its number.
+    pub(crate) fn leave(&mut self, what: Interpretable, reason: Reason) -> Value {
+        let number = u32::try_from(self.unit.constructs.len()).unwrap_or(u32::MAX);
+        self.unit.constructs.push(Construct {
+            what,
+            action: self.action,
+        });
+        self.unit.explained.push(Interpreted {
+            place: self.place.clone(),
+            reason,
+        });
+        self.constant32(number)
+    }
+
+    /// The arguments of the running action; null where there is none.
+    pub(crate) fn args_pointer(&mut self) -> Value {
+        match self.args {
+            Some(args) => args,
+            None => self.constant(0),
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Constructs without native code: the packet's block becomes the interpreter's header vector, the
+//! interpreter runs the construct, and the block is written back.
+#![expect(unsafe_code, reason = "the payload and the arguments are where generated code has them")]
+
+use std::sync::Arc;
+
+use dataplane::{
+    ActionId, TableId,
+    engine::{
+        EntryIndex, State,
+        interpret::{Carried, Pass, Requests as Asked},
+        ir::{BoolExpr, CalculationId, Int, Primitive},
+    },
+};
+
+use crate::{
+    context::{PassContext, Requests},
+    runtime::{Runtime, param_slot},
+    vector::{self, Vector},
+};
+
+/// What the interpreter may be asked to run.
+#[derive(Debug, Clone)]
+pub(crate) enum Interpretable {
+    Primitive(Primitive),
+    Condition(BoolExpr),
+    /// The key of a table.
+    Key(TableId),
+}
+
+/// A construct that is left to the interpreter.
+#[derive(Debug, Clone)]
+pub(crate) struct Construct {
+    pub what: Interpretable,
+    /// The action it is in, for its arguments.
+    pub action: Option<ActionId>,
+}
+
+/// The entry whose arguments a construct reads; null where there are none.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Arguments(pub *const u64);
+
+impl Arguments {
+    fn values(self, runtime: &Runtime, action: Option<ActionId>) -> Arc<[Int]> {
+        let info = action.and_then(|action| runtime.program.action_info(action));
+        let Some(info) = info.filter(|_| !self.0.is_null()) else {
+            return Arc::default();
+        };
+        let slots = (0..info.params.len()).filter_map(|index| param_slot(info, index));
+        slots
+            .map(|slot| {
+                // SAFETY: the entry is one of this action and has words for its parameters.
+                let words = unsafe {
+                    std::slice::from_raw_parts(self.0.add(slot.start as usize), slot.len())
+                };
+                vector::unsigned(words)
+            })
+            .collect()
+    }
+}
+
+fn asked(requests: &Requests) -> Asked {
+    Asked {
+        clone: requests.clone_request(),
+        resubmit: Requests::list_of(requests.resubmit),
+        recirculate: Requests::list_of(requests.recirculate),
+        digest: requests.digest_request(),
+        truncate_bytes: requests.truncation(),
+    }
+}
+
+fn requests(asked: &Asked) -> Requests {
+    let (session, list) = asked.clone.unwrap_or_default();
+    Requests {
+        clone: u32::from(asked.clone.is_some()),
+        clone_session: session,
+        clone_list: Requests::list_code(list),
+        digest: asked.digest.map_or(0, |digest| digest.0 + 1),
+        resubmit: Requests::list_code(asked.resubmit),
+        recirculate: Requests::list_code(asked.recirculate),
+        truncate_bytes: asked.truncate_bytes.map_or(Requests::WHOLE, |len| len as u64),
+    }
+}
+
+/// Has the interpreter's view of the packet, and what of the state it needs.
+fn interpreted<T>(
+    runtime: &mut Runtime,
+    context: &mut PassContext,
+    state: &mut State,
+    mut vector: Vector,
+    args: Arc<[Int]>,
+    run: impl FnOnce(&mut State, Carried<'_>) -> T,
+) -> T {
+    let program = runtime.program.clone();
+    vector.to_phv(&runtime.layout, program.ir(), &mut runtime.phv);
+    let mut asked = asked(&context.requests);
+    let payload_len = usize::try_from(context.payload_len).unwrap_or_default();
+    let payload = match payload_len {
+        0 => &[][..],
+        // SAFETY: the engine has given the payload of the pass.
+        len => unsafe { std::slice::from_raw_parts(context.payload, len) },
+    };
+    let carried = Carried {
+        phv: &mut runtime.phv,
+        payload,
+        requests: &mut asked,
+        packet_length: &mut context.packet_length,
+        ingress_bytes: usize::try_from(context.ingress_bytes).unwrap_or(usize::MAX),
+        args,
+    };
+    let result = run(state, carried);
+    context.requests = requests(&asked);
+    vector.from_phv(&runtime.layout, program.ir(), &runtime.phv);
+    result
+}
+
+/// Runs a construct with the interpreter's pass.
+pub(crate) fn with(
+    runtime: &mut Runtime,
+    context: &mut PassContext,
+    state: &mut State,
+    vector: Vector,
+    (construct, args): (u32, Arguments),
+    run: impl FnOnce(&mut Pass<'_>, &Interpretable) -> u64,
+) -> u64 {
+    let Some(construct) = runtime.constructs.get(construct as usize).cloned() else {
+        return 0;
+    };
+    let args = args.values(runtime, construct.action);
+    interpreted(runtime, context, state, vector, args, |state, carried| {
+        run(&mut state.pass(carried), &construct.what)
+    })
+}
+
+/// The result of a calculation.
+pub(crate) fn calculate(
+    runtime: &mut Runtime,
+    context: &mut PassContext,
+    state: &mut State,
+    vector: Vector,
+    calculation: CalculationId,
+) -> u64 {
+    let none = Arc::default();
+    interpreted(runtime, context, state, vector, none, |state, carried| {
+        state.pass(carried).calculate(calculation)
+    })
+}
+
+/// The entry that a packet hits, by the interpreter's reading of the key.
+pub(crate) fn look_up(
+    runtime: &mut Runtime,
+    context: &mut PassContext,
+    state: &mut State,
+    vector: Vector,
+    table: TableId,
+) -> Option<EntryIndex> {
+    let none = Arc::default();
+    interpreted(runtime, context, state, vector, none, |state, carried| {
+        state.hit(table, carried)
+    })
+}
+
+/// What an entry, or the default action, of a table with an action profile comes down to.
+pub(crate) fn resolve(
+    runtime: &mut Runtime,
+    context: &mut PassContext,
+    state: &mut State,
+    vector: Vector,
+    (table, entry): (TableId, Option<EntryIndex>),
+) -> *const u64 {
+    let none = Arc::default();
+    let call = interpreted(runtime, context, state, vector, none, |state, carried| {
+        state.resolve_for(table, entry, carried)
+    });
+    let call = call.as_ref().map(|call| (call.action, &*call.args));
+    runtime.keep_resolved(table, call, entry.is_some())
+}

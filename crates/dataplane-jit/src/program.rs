@@ -1,0 +1,101 @@
+//! A program as machine code, with what it needs to run.
+#![expect(unsafe_code, reason = "machine code is called, and freed")]
+
+use dataplane::engine::{Interpreted, State};
+
+use crate::{
+    CompileError, NativeOptions,
+    compile::{Code, Unit},
+    context::PassContext,
+    layout::Layout,
+    runtime::Runtime,
+};
+
+/// A generated function: of the pass's context and the packet's block.
+type Function = unsafe extern "C" fn(*mut PassContext, *mut u8);
+
+/// A compiled program.
+pub struct NativeProgram {
+    /// What the code needs beside the context.
+    pub runtime: Box<Runtime>,
+    ingress: Function,
+    egress: Function,
+    explained: Vec<Interpreted>,
+    /// Owns the code; the functions are in it.
+    code: Code,
+}
+
+impl NativeProgram {
+    /// Compiles the program of a state.
+    ///
+    /// # Errors
+    /// [`CompileError`] where there is no native code for this machine.
+    pub fn compile(state: &mut State, options: NativeOptions) -> Result<Self, CompileError> {
+        let program = state.program().clone();
+        let layout = Layout::new(program.ir());
+        let mut unit = Unit::new(&program, &layout, options)?;
+        let ir = program.ir();
+        let ingress = unit.define("ingress", |emit| emit.control(ir.ingress))?;
+        let egress = unit.define("egress", |emit| emit.control(ir.egress))?;
+        let (code, constructs, explained) = unit.finish()?;
+        let function = |id| {
+            // SAFETY: the address is that of a function generated with this signature.
+            unsafe { std::mem::transmute::<*const u8, Function>(code.address(id)) }
+        };
+        Ok(Self {
+            ingress: function(ingress),
+            egress: function(egress),
+            explained,
+            runtime: Box::new(Runtime::new(state, layout, constructs)),
+            code,
+        })
+    }
+
+    /// Which constructs are left to the interpreter, and why.
+    pub fn explain(&self) -> &[Interpreted] {
+        &self.explained
+    }
+
+    /// Where the packet's state is.
+    pub fn layout(&self) -> &Layout {
+        self.runtime.layout()
+    }
+
+    /// Runs the ingress control over a packet's block. The block must be one of the layout's size,
+    /// aligned to words; the frame that the context points to must live.
+    pub fn ingress(&mut self, context: &mut PassContext, state: &mut State, block: &mut [u64]) {
+        self.run(self.ingress, context, state, block);
+    }
+
+    /// Runs the egress control over a packet's block, as [`NativeProgram::ingress`].
+    pub fn egress(&mut self, context: &mut PassContext, state: &mut State, block: &mut [u64]) {
+        self.run(self.egress, context, state, block);
+    }
+
+    pub(crate) fn run(
+        &mut self,
+        function: Function,
+        context: &mut PassContext,
+        state: &mut State,
+        block: &mut [u64],
+    ) {
+        assert!(
+            size_of_val(block) >= self.runtime.layout().size(),
+            "a block of {} words is too short for the layout",
+            block.len()
+        );
+        self.runtime.attach(context, state);
+        // SAFETY: the code was generated for this layout, the block is long enough, the context
+        // leads to the runtime and to the state, which nobody else uses until it returns.
+        unsafe { function(context, block.as_mut_ptr().cast()) }
+    }
+}
+
+impl Drop for NativeProgram {
+    fn drop(&mut self) {
+        if let Some(module) = self.code.take() {
+            // SAFETY: the functions of the module are called through `self` only.
+            unsafe { module.free_memory() };
+        }
+    }
+}
