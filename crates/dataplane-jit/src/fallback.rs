@@ -1,6 +1,9 @@
 //! Constructs without native code: the packet's block becomes the interpreter's header vector, the
 //! interpreter runs the construct, and the block is written back.
-#![expect(unsafe_code, reason = "the payload and the arguments are where generated code has them")]
+#![expect(
+    unsafe_code,
+    reason = "the payload and the arguments are where generated code has them"
+)]
 
 use std::sync::Arc;
 
@@ -25,7 +28,7 @@ pub(crate) enum Interpretable {
     Primitive(Primitive),
     Condition(BoolExpr),
     /// The key of a table.
-    Key(TableId),
+    Key,
 }
 
 /// A construct that is left to the interpreter.
@@ -78,7 +81,9 @@ fn requests(asked: &Asked) -> Requests {
         digest: asked.digest.map_or(0, |digest| digest.0 + 1),
         resubmit: Requests::list_code(asked.resubmit),
         recirculate: Requests::list_code(asked.recirculate),
-        truncate_bytes: asked.truncate_bytes.map_or(Requests::WHOLE, |len| len as u64),
+        truncate_bytes: asked
+            .truncate_bytes
+            .map_or(Requests::WHOLE, |len| len as u64),
     }
 }
 
@@ -92,7 +97,7 @@ fn interpreted<T>(
     run: impl FnOnce(&mut State, Carried<'_>) -> T,
 ) -> T {
     let program = runtime.program.clone();
-    vector.to_phv(&runtime.layout, program.ir(), &mut runtime.phv);
+    vector.give_phv(&runtime.layout, program.ir(), &mut runtime.phv);
     let mut asked = asked(&context.requests);
     let payload_len = usize::try_from(context.payload_len).unwrap_or_default();
     let payload = match payload_len {
@@ -110,7 +115,7 @@ fn interpreted<T>(
     };
     let result = run(state, carried);
     context.requests = requests(&asked);
-    vector.from_phv(&runtime.layout, program.ir(), &runtime.phv);
+    vector.take_phv(&runtime.layout, program.ir(), &runtime.phv);
     result
 }
 

@@ -339,11 +339,7 @@ impl Runtime {
 
 /// The position of an action in a table's list. A member of a profile that tables share may be
 /// another table's copy of the action.
-fn position_of(
-    program: &Program,
-    info: &TableInfo,
-    action: dataplane::ActionId,
-) -> Option<usize> {
+fn position_of(program: &Program, info: &TableInfo, action: dataplane::ActionId) -> Option<usize> {
     let name = |action| program.action_info(action).map(|info| &info.name);
     let position = info.actions.iter().position(|other| *other == action);
     position.or_else(|| {
@@ -506,12 +502,19 @@ unsafe extern "C" fn interpret_primitive(
         state,
     } = world;
     let args = fallback::Arguments(args);
-    fallback::with(runtime, context, state, vector, (construct, args), |pass, what| {
-        if let Interpretable::Primitive(primitive) = what {
-            pass.primitive(primitive);
-        }
-        0
-    });
+    fallback::with(
+        runtime,
+        context,
+        state,
+        vector,
+        (construct, args),
+        |pass, what| {
+            if let Interpretable::Primitive(primitive) = what {
+                pass.primitive(primitive);
+            }
+            0
+        },
+    );
 }
 
 /// Whether a condition holds that has no native code.
@@ -529,12 +532,19 @@ unsafe extern "C" fn interpret_condition(
         state,
     } = world;
     let args = fallback::Arguments(args);
-    fallback::with(runtime, context, state, vector, (construct, args), |pass, what| {
-        let Interpretable::Condition(condition) = what else {
-            return 0;
-        };
-        u64::from(pass.truth(condition))
-    })
+    fallback::with(
+        runtime,
+        context,
+        state,
+        vector,
+        (construct, args),
+        |pass, what| {
+            let Interpretable::Condition(condition) = what else {
+                return 0;
+            };
+            u64::from(pass.truth(condition))
+        },
+    )
 }
 
 /// The result of a calculation over the packet.
@@ -570,4 +580,3 @@ unsafe extern "C" fn random(context: *mut PassContext, low: u64, high: u64) -> u
     let World { state, .. } = unsafe { World::new(context) };
     state.random(low, high).unwrap_or(low)
 }
-

@@ -33,16 +33,18 @@ pub(crate) fn unsigned(words: &[u64]) -> Int {
 pub(crate) fn words_of(value: &Int, n: usize) -> impl Iterator<Item = u64> {
     let mut rest = value.clone();
     (0..n).map(move |_| {
-        let word = u64::try_from(&rest).unwrap_or_else(|_| {
-            u64::try_from(&(&rest & Int::from(u64::MAX))).unwrap_or_default()
-        });
+        let word = u64::try_from(&rest)
+            .unwrap_or_else(|_| u64::try_from(&(&rest & Int::from(u64::MAX))).unwrap_or_default());
         rest >>= 64usize;
         word
     })
 }
 
 fn all_stacks(ir: &Ir) -> impl Iterator<Item = AnyStack> {
-    let headers = (0..).take(ir.stacks.len()).map(StackId).map(AnyStack::Headers);
+    let headers = (0..)
+        .take(ir.stacks.len())
+        .map(StackId)
+        .map(AnyStack::Headers);
     let unions = (0..).take(ir.union_stacks.len());
     headers.chain(unions.map(UnionStackId).map(AnyStack::Unions))
 }
@@ -80,7 +82,10 @@ impl Vector {
             };
         }
         let words: Vec<u64> = self.words(slot).collect();
-        let used = words.iter().rposition(|word| *word != 0).map_or(1, |it| it + 1);
+        let used = words
+            .iter()
+            .rposition(|word| *word != 0)
+            .map_or(1, |it| it + 1);
         if !slot.signed {
             return unsigned(&words[..used]);
         }
@@ -105,7 +110,7 @@ impl Vector {
     }
 
     /// Everything as the interpreter has it.
-    pub(crate) fn to_phv(self, layout: &Layout, ir: &Ir, phv: &mut Phv) {
+    pub(crate) fn give_phv(self, layout: &Layout, ir: &Ir, phv: &mut Phv) {
         for (header, declared) in (0..).map(HeaderId).zip(&ir.headers) {
             phv.put_validity(header, self.is_valid(layout, header));
             let bits = self.read::<u32>(layout.variable_bits(header));
@@ -125,7 +130,7 @@ impl Vector {
     }
 
     /// Everything back from the interpreter.
-    pub(crate) fn from_phv(&mut self, layout: &Layout, ir: &Ir, phv: &Phv) {
+    pub(crate) fn take_phv(&mut self, layout: &Layout, ir: &Ir, phv: &Phv) {
         for (header, declared) in (0..).map(HeaderId).zip(&ir.headers) {
             self.write(layout.valid(header), u8::from(phv.is_valid(header)));
             self.write(layout.variable_bits(header), phv.variable_bits(header));

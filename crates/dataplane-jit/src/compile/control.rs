@@ -209,7 +209,10 @@ impl Emit<'_, '_, '_> {
         let now = self.b.ins().iadd_imm_u(before, 1);
         self.b.def_var(rounds, now);
         let most = i64::from(limits::LOOP_ROUNDS_MAX);
-        let over = self.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThan, now, most);
+        let over = self
+            .b
+            .ins()
+            .icmp_imm_u(IntCC::UnsignedGreaterThan, now, most);
         let (fail, go_on) = (self.b.create_block(), self.b.create_block());
         self.b.set_cold_block(fail);
         self.branch(over, fail, go_on);

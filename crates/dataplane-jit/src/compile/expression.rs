@@ -3,9 +3,9 @@
 //! division, saturation, index) the operand's interval says how many words hold it exactly.
 
 use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
+use dataplane::RegisterId;
 use dataplane::engine::ir::{
-    AnyStack, Arithmetic, BoolExpr, Comparison, Expr, HeaderExpr, HeaderId, Int, RegisterId,
-    UnionExpr,
+    AnyStack, Arithmetic, BoolExpr, Comparison, Expr, HeaderExpr, HeaderId, Int, UnionExpr,
 };
 
 use super::{
@@ -85,7 +85,7 @@ impl Emit<'_, '_, '_> {
             Expr::Field(field) => (0..n).map(|word| self.field_word(*field, word)).collect(),
             Expr::ValidBit(header) => {
                 let valid = self.valid(*header);
-                self.from_truth(valid, n)
+                self.word_of_truth(valid, n)
             }
             Expr::Param(index) => self.param(*index, n),
             Expr::LastField { stack, offset } => {
@@ -113,7 +113,7 @@ impl Emit<'_, '_, '_> {
             }
             Expr::FromBool(operand) => {
                 let truth = self.truth(operand)?;
-                self.from_truth(truth, n)
+                self.word_of_truth(truth, n)
             }
             Expr::LastStackIndex(stack) => {
                 let next = self.next_index(*stack);
@@ -127,7 +127,7 @@ impl Emit<'_, '_, '_> {
         })
     }
 
-    fn from_truth(&mut self, truth: Value, n: usize) -> Words {
+    fn word_of_truth(&mut self, truth: Value, n: usize) -> Words {
         let word = self.b.ins().uextend(types::I64, truth);
         self.extend(vec![word], false, n)
     }
@@ -249,7 +249,10 @@ impl Emit<'_, '_, '_> {
             return Ok(self.extend(Vec::new(), false, n));
         }
         let cells = i64::try_from(array.cells).unwrap_or(i64::MAX);
-        let inside = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, index, cells);
+        let inside = self
+            .b
+            .ins()
+            .icmp_imm_u(IntCC::UnsignedLessThan, index, cells);
         let zero = self.constant(0);
         let safe = self.b.ins().select(inside, index, zero);
         let address = self.cell_address(register.index(), safe, 3);
@@ -265,13 +268,7 @@ impl Emit<'_, '_, '_> {
         self.b.ins().iadd(base, offset)
     }
 
-    fn arithmetic(
-        &mut self,
-        op: Arithmetic,
-        left: &Expr,
-        right: &Expr,
-        n: usize,
-    ) -> Native<Words> {
+    fn arithmetic(&mut self, op: Arithmetic, left: &Expr, right: &Expr, n: usize) -> Native<Words> {
         match op {
             Arithmetic::Add | Arithmetic::Sub => {
                 let (left, right) = (self.low(left, n)?, self.low(right, n)?);
@@ -393,7 +390,10 @@ impl Emit<'_, '_, '_> {
             [low, high] => {
                 let whole = self.b.ins().iconcat(*low, *high);
                 let shifted = self.b.ins().ishl(whole, amount);
-                let inside = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, amount, 128);
+                let inside = self
+                    .b
+                    .ins()
+                    .icmp_imm_u(IntCC::UnsignedLessThan, amount, 128);
                 let (low, high) = self.b.ins().isplit(shifted);
                 Ok(self.select(inside, &[low, high], &[zero, zero]))
             }
@@ -463,7 +463,10 @@ impl Emit<'_, '_, '_> {
             Some(top) if signed => self.b.ins().sshr_imm_u(*top, 63),
             _ => self.constant(0),
         };
-        let inside = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, amount, width);
+        let inside = self
+            .b
+            .ins()
+            .icmp_imm_u(IntCC::UnsignedLessThan, amount, width);
         let rest = vec![fill; shifted.len()];
         let result = self.select(inside, &shifted, &rest);
         Ok(self.extend(result, signed, n))
@@ -521,7 +524,10 @@ impl Emit<'_, '_, '_> {
                 let high = self.b.ins().ishl_imm_u(*top, surplus);
                 self.b.ins().sshr_imm_u(high, surplus)
             } else {
-                let mask = self.b.ins().iconst(types::I64, (u64::MAX >> surplus).cast_signed());
+                let mask = self
+                    .b
+                    .ins()
+                    .iconst(types::I64, (u64::MAX >> surplus).cast_signed());
                 self.b.ins().band(*top, mask)
             };
         }

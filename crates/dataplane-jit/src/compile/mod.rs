@@ -25,7 +25,10 @@ use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{FuncId, Linkage, Module, ModuleError, default_libcall_names};
 use dataplane::{
     ActionId, Program,
-    engine::{Interpreted, ir::{AnyStack, FieldId, HeaderId, Ir}},
+    engine::{
+        Interpreted,
+        ir::{AnyStack, FieldId, HeaderId, Ir},
+    },
 };
 use thiserror::Error;
 
@@ -93,7 +96,11 @@ impl<'p> Unit<'p> {
     ) -> Result<Self, CompileError> {
         let machine = |error: &dyn std::fmt::Display| CompileError::Machine(error.to_string());
         let mut flags = settings::builder();
-        let verify = if cfg!(debug_assertions) { "true" } else { "false" };
+        let verify = if cfg!(debug_assertions) {
+            "true"
+        } else {
+            "false"
+        };
         for (name, value) in [
             ("opt_level", "speed"),
             ("is_pic", "false"),
@@ -132,7 +139,9 @@ impl<'p> Unit<'p> {
 
     fn signature(&self, params: &[Type], returns: Option<Type>) -> Signature {
         let mut signature = self.module.make_signature();
-        signature.params.extend(params.iter().map(|it| AbiParam::new(*it)));
+        signature
+            .params
+            .extend(params.iter().map(|it| AbiParam::new(*it)));
         signature.returns.extend(returns.map(AbiParam::new));
         signature
     }
@@ -185,7 +194,9 @@ impl<'p> Unit<'p> {
     }
 
     /// Ends code generation; then functions have addresses.
-    pub(crate) fn finish(mut self) -> Result<(Code, Vec<Construct>, Vec<Interpreted>), CompileError> {
+    pub(crate) fn finish(
+        mut self,
+    ) -> Result<(Code, Vec<Construct>, Vec<Interpreted>), CompileError> {
         self.module.finalize_definitions()?;
         let code = Code {
             module: Some(self.module),
@@ -270,7 +281,12 @@ impl<'p> Emit<'_, '_, 'p> {
 
     pub(crate) fn load_context(&mut self, ty: Type, offset: usize) -> Value {
         let pass = self.pass;
-        self.load(ty, Region::Context, pass, u32::try_from(offset).unwrap_or_default())
+        self.load(
+            ty,
+            Region::Context,
+            pass,
+            u32::try_from(offset).unwrap_or_default(),
+        )
     }
 
     pub(crate) fn store_context(&mut self, value: Value, offset: usize) {

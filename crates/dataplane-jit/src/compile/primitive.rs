@@ -6,9 +6,7 @@ use std::mem::offset_of;
 use cranelift_codegen::ir::{Block, InstBuilder, Value, condcodes::IntCC, types};
 use dataplane::{
     DropReason,
-    engine::ir::{
-        AnyStack, BoolExpr, Expr, FieldId, HeaderExpr, HeaderId, Int, Place, Primitive,
-    },
+    engine::ir::{AnyStack, BoolExpr, Expr, FieldId, HeaderExpr, HeaderId, Int, Place, Primitive},
     limits,
 };
 
@@ -255,7 +253,10 @@ impl Emit<'_, '_, '_> {
         body: impl FnOnce(&mut Self) -> Native,
     ) -> Native {
         let cells = i64::try_from(cells).unwrap_or(i64::MAX);
-        let inside = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, index, cells);
+        let inside = self
+            .b
+            .ins()
+            .icmp_imm_u(IntCC::UnsignedLessThan, index, cells);
         self.if_true(inside, body)
     }
 
@@ -448,7 +449,9 @@ impl Emit<'_, '_, '_> {
             .find(|it| self.ir().headers[it.index()].metadata)
         {
             let name = &self.ir().headers[metadata.index()].name;
-            return Err(format!("metadata \"{name}\" as a header that comes and goes"));
+            return Err(format!(
+                "metadata \"{name}\" as a header that comes and goes"
+            ));
         }
         match self.find(header)? {
             Found::Nothing => Ok(()),
@@ -469,7 +472,10 @@ impl Emit<'_, '_, '_> {
             return self.constant(u64::from(declared.fixed_bits / 8));
         }
         let bits = self.variable_bits(header);
-        let bits = self.b.ins().iadd_imm_u(bits, i64::from(declared.fixed_bits));
+        let bits = self
+            .b
+            .ins()
+            .iadd_imm_u(bits, i64::from(declared.fixed_bits));
         self.b.ins().ushr_imm_u(bits, 3)
     }
 

@@ -198,9 +198,7 @@ impl Names<'_> {
 
     fn arithmetic(&self, op: Arithmetic, left: &Expr, right: &Expr) -> Option<Range> {
         match op {
-            Arithmetic::TwoCompMod
-            | Arithmetic::SaturateUnsigned
-            | Arithmetic::SaturateSigned => {
+            Arithmetic::TwoCompMod | Arithmetic::SaturateUnsigned | Arithmetic::SaturateSigned => {
                 let Some(bits) = constant_amount(right)? else {
                     return Some(Range::point(Int::ZERO));
                 };

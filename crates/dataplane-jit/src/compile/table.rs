@@ -3,9 +3,7 @@
 
 use std::mem::offset_of;
 
-use cranelift_codegen::ir::{
-    InstBuilder, StackSlotData, StackSlotKind, Value, types,
-};
+use cranelift_codegen::ir::{InstBuilder, StackSlotData, StackSlotKind, Value, types};
 use cranelift_frontend::Switch;
 use dataplane::{
     MatchKind, TableId, TableInfo,
@@ -108,7 +106,7 @@ impl Emit<'_, '_, '_> {
         let address = match self.key(info, key) {
             Ok(address) => address,
             Err(reason) => {
-                self.leave(Interpretable::Key(id), reason);
+                self.leave(Interpretable::Key, reason);
                 self.constant(0)
             }
         };
@@ -119,8 +117,7 @@ impl Emit<'_, '_, '_> {
     }
 
     fn count_miss(&mut self, id: TableId) {
-        let counters =
-            self.load_context(types::I64, offset_of!(PassContext, table_counters));
+        let counters = self.load_context(types::I64, offset_of!(PassContext, table_counters));
         let offset = u32::try_from(16 * id.index() + 8).unwrap_or(u32::MAX);
         let misses = self.load(types::I64, Region::State, counters, offset);
         let misses = self.b.ins().iadd_imm_u(misses, 1);
