@@ -11,6 +11,7 @@ pub fn check(subject: &Subject<'_>, sink: &mut Sink) {
         if subject.is_library(table.span) {
             continue;
         }
+        properties(table, sink);
         keys(table, sink);
         entries(table, sink);
         if table.keys.is_empty() && table.default_action.is_none() {
@@ -24,6 +25,42 @@ pub fn check(subject: &Subject<'_>, sink: &mut Sink) {
             )
             .label("it does nothing until the control plane sets its default action")
             .help("add `default_action`, or call the action");
+        }
+    }
+}
+
+/// What the language and v1model give a table.
+const PROPERTIES: [&str; 11] = [
+    "key",
+    "actions",
+    "entries",
+    "default_action",
+    "size",
+    "implementation",
+    "counters",
+    "meters",
+    "support_timeout",
+    "largest_priority_wins",
+    "priority_delta",
+];
+
+/// The language allows others; here nothing reads them.
+fn properties(table: &Table, sink: &mut Sink) {
+    for property in &table.properties {
+        let name = &*property.name;
+        if PROPERTIES.contains(&name) {
+            continue;
+        }
+        let span = property.span;
+        let similar = crate::spelling::nearest(name, PROPERTIES.into_iter());
+        let warning = sink.warning(
+            "W0856",
+            span,
+            format!("v1model has no table property `{name}`"),
+        );
+        warning.label("nothing reads it");
+        if let Some(similar) = similar {
+            warning.help(format!("did you mean `{similar}`?"));
         }
     }
 }
