@@ -234,6 +234,9 @@ fn parse_number(text: &str) -> Result<(BigInt, Written), String> {
             let bits: u32 = head
                 .parse()
                 .map_err(|_| "the width is too large".to_owned())?;
+            if bits == 0 && tail.starts_with('s') {
+                return Err("a signed number has at least one bit".to_owned());
+            }
             if bits > limits::WIDTH_BITS {
                 return Err(format!("the width is above {} bits", limits::WIDTH_BITS));
             }

@@ -292,6 +292,20 @@ impl Sink {
         self.raw.len()
     }
 
+    /// Takes away what was pushed since, but for errors with these codes that are no repetition.
+    pub fn keep_errors(&mut self, since: usize, codes: &[&str]) {
+        let later = self.raw.split_off(since.min(self.raw.len()));
+        for raw in later {
+            let is_new = !self
+                .raw
+                .iter()
+                .any(|before| before.code == raw.code && before.span == raw.span);
+            if is_new && raw.severity == Severity::Error && codes.contains(&raw.code) {
+                self.raw.push(raw);
+            }
+        }
+    }
+
     /// Whether an error with this code was pushed.
     pub fn has_code(&self, code: &str) -> bool {
         self.raw.iter().any(|raw| raw.code == code)

@@ -37,6 +37,9 @@ impl Checker<'_> {
 
     fn generic_block(&mut self, block: GenericBlock) {
         let name = block.name().clone();
+        if !self.check_open_block(&block) {
+            return self.declare_broken(&name);
+        }
         self.generic_blocks.push(block);
         let id = self.generic_blocks.len() - 1;
         self.declare(&name, Symbol::GenericBlock(id));
@@ -100,7 +103,7 @@ impl Checker<'_> {
         decl: &ast::Variable,
         span: crate::source::Span,
     ) -> (usize, Option<Expr>) {
-        let ty = self.resolve_type(&decl.ty);
+        let ty = self.whole_type(&decl.ty);
         if !self.legal_variable(&ty) {
             let message = format!(
                 "a variable cannot have the type {}",

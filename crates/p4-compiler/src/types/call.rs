@@ -181,7 +181,9 @@ impl Checker<'_> {
             .cloned()
             .zip(type_arguments)
             .collect();
+        let written = bindings.clone();
         let values = self.bind(signature, arguments, &mut bindings, span)?;
+        self.as_written(&written, &bindings, span);
         self.constant_arguments(&values);
         let arguments: Vec<Type> = signature
             .type_parameters
@@ -436,6 +438,7 @@ impl Checker<'_> {
         span: Span,
     ) -> Option<(Vec<Option<Expr>>, Bindings)> {
         let mut bindings = start;
+        let mut written = Bindings::new();
         if !types.is_empty() {
             if types.len() != signature.type_parameters.len() {
                 let message = format!(
@@ -449,6 +452,7 @@ impl Checker<'_> {
             }
             for (name, ty) in signature.type_parameters.iter().zip(types) {
                 let ty = self.resolve_type(ty);
+                written.insert(name.clone(), ty.clone());
                 bindings.insert(name.clone(), ty);
             }
         }
@@ -457,7 +461,43 @@ impl Checker<'_> {
             self.sink.warning("W0301", span, message).help(why.clone());
         }
         let values = self.bind(signature, arguments, &mut bindings, span)?;
+        self.as_written(&written, &bindings, span);
+        self.no_strings(signature, &bindings, span);
         Some((values, bindings))
+    }
+
+    /// A type argument that is written is not replaced by what the arguments would make of it.
+    fn as_written(&mut self, written: &Bindings, bindings: &Bindings, span: Span) {
+        let changed = written.iter().find(|(name, ty)| {
+            !is_open(ty) && !ty.is_poison() && bindings.get(*name).is_some_and(|found| found != *ty)
+        });
+        if let Some((name, ty)) = changed
+            && let Some(found) = bindings.get(name).filter(|found| !found.is_poison())
+        {
+            let message = format!(
+                "`{name}` is given as {}, the arguments make it {}",
+                self.program.type_name(ty),
+                self.program.type_name(found)
+            );
+            self.sink.error("E0401", span, message);
+        }
+    }
+
+    /// A type parameter that stands for `string` takes no direction.
+    fn no_strings(&mut self, signature: &Signature, bindings: &Bindings, span: Span) {
+        let string = signature.parameters.iter().find(|parameter| {
+            parameter.direction != Direction::None
+                && matches!(&parameter.ty, Type::Variable(name) if bindings.get(name) == Some(&Type::String))
+        });
+        if let Some(parameter) = string {
+            let message = format!(
+                "`{}` has a direction and cannot take a string",
+                parameter.name
+            );
+            self.sink.error("E0422", span, message).help(
+                "strings are known at compile time; only a parameter without direction takes one",
+            );
+        }
     }
 
     fn function_call(

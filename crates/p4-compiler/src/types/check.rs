@@ -105,6 +105,12 @@ impl Checker<'_> {
             .help("give one of them another name");
     }
 
+    /// A name whose declaration is wrong: nothing more is said about it.
+    pub fn declare_broken(&mut self, name: &ast::Ident) {
+        self.scopes
+            .set_global(&name.name, Symbol::Broken, name.span);
+    }
+
     pub fn new_var(&mut self, var: Var) -> VarId {
         self.program.vars.push(var);
         self.program.vars.len() - 1
@@ -347,6 +353,7 @@ impl Checker<'_> {
         for field in &decl.fields {
             let ty = self.resolve_type(&field.ty);
             self.check_field(decl, &ty, field.ty.span);
+            self.legal_length(&field.annotations, &fields);
             fields.push(Field {
                 name: field.name.name.clone(),
                 ty,
@@ -377,7 +384,7 @@ impl Checker<'_> {
                         | Type::Varbit(_)
                         | Type::Poison
                         | Type::Variable(_)
-                ) || matches!(below, Type::Struct(id) if self.program.structs[id].kind == ast::StructKind::Struct)
+                ) || self.fits_header(&below)
             }
             ast::StructKind::Struct => !matches!(
                 below,
@@ -404,6 +411,22 @@ impl Checker<'_> {
         }
     }
 
+    /// Whether a struct may be a part of a header: all in it is a number or another such struct.
+    fn fits_header(&self, ty: &Type) -> bool {
+        let Type::Struct(id) = ty else {
+            return false;
+        };
+        let decl = &self.program.structs[*id];
+        decl.kind == ast::StructKind::Struct
+            && decl.fields.iter().all(|field| {
+                let below = self.program.underlying(&field.ty);
+                matches!(
+                    below,
+                    Type::Bits { .. } | Type::Bool | Type::Poison | Type::Variable(_)
+                ) || self.fits_header(below)
+            })
+    }
+
     /// The types of declared parameters as variables in the scope that is open.
     pub fn declare_parameters(&mut self, parameters: &[ast::Parameter]) -> Vec<VarId> {
         let declare = |parameter: &ast::Parameter, checker: &mut Self| {
@@ -411,7 +434,9 @@ impl Checker<'_> {
             checker.legal_parameter(parameter, &ty);
             let default = parameter.default.as_ref().map(|value| {
                 let value = checker.expr(value);
-                checker.coerce(value, &ty)
+                let value = checker.coerce(value, &ty);
+                checker.legal_default(&value);
+                value
             });
             let annotations = checker.annotations(&parameter.annotations);
             let id = checker.new_var(Var {

@@ -45,9 +45,10 @@ pub fn check(declarations: &[Declaration], sources: &SourceMap, sink: &mut Sink)
     super::rules::check(declarations, checker.sink);
     checker.scopes.push();
     for declaration in declarations {
-        let place = declaration_name(declaration).and_then(|name| sources.named_line(name.span));
+        let name = declaration_name(declaration).map(|name| name.span);
+        let place = name.and_then(|name| sources.named_line(name));
         checker.in_library = place.is_some_and(|(file, _)| crate::preprocess::is_embedded(&file));
-        checker.unknowns.next_declaration();
+        checker.unknowns.next_declaration(name);
         checker.declaration(declaration);
         checker.unused_annotations(declaration);
     }
@@ -123,7 +124,7 @@ impl Checker<'_> {
     }
 
     pub fn constant(&mut self, decl: &ast::Constant) {
-        let ty = self.resolve_type(&decl.ty);
+        let ty = self.whole_type(&decl.ty);
         let value = self.expr(&decl.value);
         let value = self.coerce(value, &ty);
         if !self.is_constant(&value) {
@@ -361,9 +362,11 @@ impl Checker<'_> {
     fn function(&mut self, decl: &Rc<ast::Function>) {
         let id = self.functions.len();
         self.functions.push(decl.clone());
+        // Checked here even where nothing calls it.
         if decl.type_parameters.is_empty() {
-            // Checked here even where nothing calls it.
             self.instantiate_function(id, &[]);
+        } else if !self.check_open_function(id) {
+            return self.declare_broken(&decl.name);
         }
         self.declare_function(&decl.name, FunctionSymbol::User(id));
     }
@@ -430,11 +433,14 @@ impl Checker<'_> {
 
     /// The methods that an instance gives for an extern's abstract ones; no extern of v1model has
     /// any, so they are checked and not kept.
-    fn implementation(&mut self, methods: &[Rc<ast::Function>]) {
+    fn implementation(&mut self, methods: &[Rc<ast::Function>], of: &InstanceKind) {
         for method in methods {
             self.scopes.push();
             let returns = self.resolve_type(&method.returns);
-            self.declare_parameters(&method.parameters);
+            let parameters = self.declare_parameters(&method.parameters);
+            if let InstanceKind::Extern(id, arguments) = of {
+                self.legal_method(method, *id, arguments, (&parameters, &returns));
+            }
             let place = std::mem::replace(&mut self.place, Place::Function);
             let returns = std::mem::replace(&mut self.returns, returns);
             self.statements(&method.body);
@@ -490,7 +496,7 @@ impl Checker<'_> {
         };
         self.legal_implementation(decl, &ty);
         if let Some(methods) = &decl.methods {
-            self.implementation(methods);
+            self.implementation(methods, &instance.kind);
         }
         let instance = Instance {
             name: decl.name.name.clone(),

@@ -123,6 +123,14 @@ impl Checker<'_> {
                 make(ExprKind::ValueSet(id), ty)
             }
             Some(Symbol::Broken) => self.poison(span),
+            // The name of the table whose key is checked.
+            Some(Symbol::Type(Type::Void)) => {
+                let message = format!("`{}` is the table itself here", name.name);
+                self.sink
+                    .error("E0308", span, message)
+                    .help("a table hides what has its name outside; give one of them another name");
+                self.poison(span)
+            }
             Some(other) => {
                 let raw = self
                     .sink

@@ -37,7 +37,6 @@ impl Checker<'_> {
                 let item = self.default_value(&element, span);
                 make(ExprKind::List(vec![item; size as usize]))
             }
-            Type::List(_) => make(ExprKind::List(Vec::new())),
             Type::Poison => self.poison_of(ty, span),
             _ => {
                 let message = format!("{} has no default value", self.program.type_name(ty));

@@ -16,6 +16,19 @@ use crate::syntax::ast;
 impl Checker<'_> {
     /// A parameter's type: what has no value cannot be copied in or out.
     pub fn legal_parameter(&mut self, parameter: &ast::Parameter, ty: &Type) {
+        if let Type::Extern(id, given) = ty
+            && given.len() != self.externs[*id].type_parameters.len()
+        {
+            let message = format!(
+                "`{}` takes {} type arguments, {} were given",
+                self.program.extern_names[*id],
+                self.externs[*id].type_parameters.len(),
+                given.len()
+            );
+            self.sink
+                .error("E0402", parameter.ty.span, message)
+                .help("a parameter's type is written as a whole");
+        }
         if parameter.direction == Direction::None {
             return;
         }
@@ -191,51 +204,6 @@ impl Checker<'_> {
             self.sink
                 .error("E0404", written.span, "a method cannot return int")
                 .help("give a width: bit<W> or int<W>");
-        }
-    }
-
-    /// The methods that an instance gives are the extern's abstract ones, all of them.
-    pub fn legal_implementation(&mut self, decl: &ast::Instance, ty: &Type) {
-        let name = decl.name.span;
-        let Type::Extern(id, _) = ty else {
-            if decl.methods.is_some() {
-                self.sink.error(
-                    "E0438",
-                    name,
-                    "only an extern's instance has methods of its own",
-                );
-            }
-            return;
-        };
-        let abstracts = self.externs[*id].abstracts.clone();
-        let extern_name = self.program.extern_names[*id].clone();
-        let methods = decl.methods.as_deref().unwrap_or(&[]);
-        if abstracts.is_empty() && decl.methods.is_some() {
-            let message = format!("{extern_name} has no abstract methods");
-            self.sink
-                .error("E0438", name, message)
-                .help("leave `= { ... }` out");
-            return;
-        }
-        for method in methods {
-            if !abstracts.iter().any(|(name, _)| *name == method.name.name) {
-                let message = format!(
-                    "{extern_name} has no abstract method `{}`",
-                    method.name.name
-                );
-                self.sink.error("E0438", method.name.span, message);
-            }
-        }
-        let given =
-            |name: &std::rc::Rc<str>| methods.iter().any(|method| method.name.name == *name);
-        let missing = abstracts
-            .iter()
-            .find(|(name, optional)| !optional && !given(name));
-        if let Some((missing, _)) = missing {
-            let message = format!("the abstract method `{missing}` is not given");
-            self.sink
-                .error("E0438", name, message)
-                .help("write it behind the name: `= { ... };`");
         }
     }
 

@@ -114,6 +114,15 @@ impl Checker<'_> {
         }
         let ty = match op {
             BinaryOp::And | BinaryOp::Or => {
+                if let Some(open) = [&left, &right]
+                    .into_iter()
+                    .find(|operand| operand.ty == Type::Default)
+                {
+                    self.sink
+                        .error("E0413", open.span, "`...` has no type here")
+                        .help("write the value");
+                    return self.poison(span);
+                }
                 let (left, right) = (
                     self.coerce(left, &Type::Bool),
                     self.coerce(right, &Type::Bool),

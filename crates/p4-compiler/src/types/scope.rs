@@ -199,6 +199,16 @@ impl Scopes {
         });
     }
 
+    /// How many declarations were recorded.
+    pub fn n_declared(&self) -> usize {
+        self.names.declared.len()
+    }
+
+    /// Forgets the later ones; what they used stays used.
+    pub fn forget_declared(&mut self, n_declared: usize) {
+        self.names.declared.truncate(n_declared);
+    }
+
     /// What was declared and used, at the end.
     pub fn into_names(self) -> Names {
         self.names

@@ -269,10 +269,12 @@ impl Checker<'_> {
     }
 
     fn switch_value(&mut self, subject: Expr, cases: &[ast::SwitchCase]) -> StatementKind {
-        if subject.ty == Type::String {
+        if matches!(subject.ty, Type::String | Type::Default) {
+            let name = self.program.type_name(&subject.ty);
+            let message = format!("cannot switch on {name}");
             self.sink
-                .error("E0408", subject.span, "cannot switch on a string")
-                .help("a string is not known to the switch; use a number or an enum");
+                .error("E0408", subject.span, message)
+                .help("it is not known to the switch; use a number or an enum");
         }
         let mut out = Vec::new();
         let mut labels = Vec::new();

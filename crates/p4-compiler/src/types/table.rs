@@ -28,7 +28,13 @@ impl Checker<'_> {
         for property in &decl.properties {
             match property {
                 Property::Key(elements) => {
-                    table.keys = elements.iter().map(|element| self.key(element)).collect()
+                    // The table's name is known in it, and hides others.
+                    self.scopes.push();
+                    let own = Symbol::Type(Type::Void);
+                    let name = &decl.name;
+                    self.scopes.declare_member(&name.name, own, name.span);
+                    table.keys = elements.iter().map(|element| self.key(element)).collect();
+                    self.scopes.pop();
                 }
                 Property::Actions(list) => {
                     has_actions = true;

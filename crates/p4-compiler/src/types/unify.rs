@@ -482,7 +482,7 @@ impl Checker<'_> {
             Type::Tuple(types) => types.clone(),
             Type::Stack(element, size) => {
                 let count = *size as usize;
-                vec![(**element).clone(); if open { count } else { count.min(items.len()) }]
+                vec![(**element).clone(); count]
             }
             Type::List(element) => vec![(**element).clone(); items.len()],
             _ => {

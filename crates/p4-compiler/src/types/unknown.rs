@@ -17,6 +17,8 @@ pub struct Unknowns {
     /// Names that were reported, each once a declaration.
     reported: HashSet<(Rc<str>, usize)>,
     declaration: usize,
+    /// The name of what is checked.
+    current: Option<Span>,
 }
 
 impl Unknowns {
@@ -32,8 +34,9 @@ impl Unknowns {
     }
 
     /// From here on another declaration is checked.
-    pub fn next_declaration(&mut self) {
+    pub fn next_declaration(&mut self, name: Option<Span>) {
         self.declaration += 1;
+        self.current = name;
     }
 }
 
@@ -69,6 +72,13 @@ impl Checker<'_> {
             self.scopes.lookup(sign, true).is_none()
         });
         let below = self.unknowns.declared.get(text).copied();
+        if let Some(itself) = below.filter(|below| self.unknowns.current == Some(*below)) {
+            self.sink
+                .error("E0204", name.span, format!("`{text}` is inside of itself"))
+                .note_at(itself, "this is declared here")
+                .help("P4 has no recursion");
+            return;
+        }
         if let Some(file) = embedded
             && below.is_none()
             && !self.unknowns.reported.insert((file.into(), usize::MAX))
