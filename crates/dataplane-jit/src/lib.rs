@@ -7,6 +7,7 @@ mod compile;
 pub mod context;
 mod fallback;
 pub mod layout;
+pub mod lookup;
 pub mod options;
 pub mod program;
 pub mod runtime;

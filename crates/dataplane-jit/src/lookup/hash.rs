@@ -1,0 +1,42 @@
+//! A hash of a key's words: one multiplication of 64 by 64 bits for two words, the halves of the
+//! product folded together (the construction of wyhash and foldhash).
+//!
+//! The constants are fixed: the keys that a table holds come from the control plane, so nobody who
+//! sends packets chooses what collides, and two runs behave the same.
+
+const K: [u64; 4] = [
+    0x9e37_79b9_7f4a_7c15,
+    0xc2b2_ae3d_27d4_eb4f,
+    0x1656_67b1_9e37_79f9,
+    0xd6e8_feb8_6659_fd93,
+];
+
+#[inline(always)]
+fn fold(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    let low = u64::try_from(product & u128::from(u64::MAX)).unwrap_or(0);
+    let high = u64::try_from(product >> 64).unwrap_or(0);
+    low ^ high
+}
+
+/// The hash of `words` words, of which `word` gives each.
+#[inline(always)]
+pub(super) fn hash_words(words: usize, word: impl Fn(usize) -> u64) -> u64 {
+    match words {
+        0 => K[0],
+        1 => fold(word(0) ^ K[0], K[1]),
+        2 => fold(word(0) ^ K[0], word(1) ^ K[1]),
+        3 => fold(word(0) ^ K[0], word(1) ^ K[1]) ^ fold(word(2) ^ K[2], K[3]),
+        4 => fold(word(0) ^ K[0], word(1) ^ K[1]) ^ fold(word(2) ^ K[2], word(3) ^ K[3]),
+        _ => {
+            let mut hash = K[2];
+            let mut at = 0;
+            while at < words {
+                let second = if at + 1 < words { word(at + 1) } else { 0 };
+                hash = fold(hash ^ word(at), second ^ K[1]).rotate_left(23) ^ K[3];
+                at += 2;
+            }
+            fold(hash, K[1])
+        }
+    }
+}

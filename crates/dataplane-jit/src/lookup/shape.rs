@@ -1,0 +1,159 @@
+//! Where a key's fields stand in its words.
+//!
+//! A key is packed into as few 64-bit words as whole fields allow. A field of up to 64 bits stands in
+//! one word, so that reading or writing it is one shift and one mask; a wider one has words of its
+//! own, the least significant first, and leaves what is free in the last of them to narrow fields.
+
+/// Bits of a key's word.
+const WORD_BITS: u32 = 64;
+
+/// The place of a field in a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FieldPlace {
+    /// The word of its least significant bit.
+    pub word: usize,
+    /// The bit of its least significant bit in this word; 0 where the field is wider than a word.
+    pub shift: u32,
+    /// Width in bits.
+    pub bits: u32,
+}
+
+impl FieldPlace {
+    /// Words that hold it.
+    pub fn words(&self) -> usize {
+        self.bits.div_ceil(WORD_BITS).max(1) as usize
+    }
+
+    /// The bits of its `limb`-th word that are the field's, not shifted.
+    fn limb_mask(&self, limb: usize) -> u64 {
+        let below = u32::try_from(limb).map_or(self.bits, |limb| limb.saturating_mul(WORD_BITS));
+        low_ones(self.bits.saturating_sub(below).min(WORD_BITS))
+    }
+
+    /// The `limb`-th 64 bits of the field's value in a key.
+    #[inline]
+    pub fn limb(&self, key: &[u64], limb: usize) -> u64 {
+        (key[self.word + limb] >> self.shift) & self.limb_mask(limb)
+    }
+
+    /// Writes a value, its least significant 64 bits first, over zeros. What is beyond the width is
+    /// cut off; words that are not given are zero.
+    pub fn put(&self, value: &[u64], key: &mut [u64]) {
+        for (limb, part) in value.iter().enumerate().take(self.words()) {
+            key[self.word + limb] |= (part & self.limb_mask(limb)) << self.shift;
+        }
+    }
+}
+
+/// The lowest `bits` bits set.
+pub fn low_ones(bits: u32) -> u64 {
+    match bits {
+        0 => 0,
+        1..=63 => (1 << bits) - 1,
+        _ => u64::MAX,
+    }
+}
+
+/// How a table's key is packed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyShape {
+    fields: Vec<FieldPlace>,
+    words: usize,
+}
+
+impl KeyShape {
+    /// Places fields of these widths: wide ones first, then the others, each into the first word
+    /// that has room, the widest first.
+    pub fn new(widths: &[u32]) -> Self {
+        let mut order: Vec<usize> = (0..widths.len()).collect();
+        order.sort_by_key(|field| std::cmp::Reverse(widths[*field]));
+        let mut used: Vec<u32> = Vec::new();
+        let nowhere = FieldPlace {
+            word: 0,
+            shift: 0,
+            bits: 0,
+        };
+        let mut fields = vec![nowhere; widths.len()];
+        // A field without bits is nowhere, but a key with fields has a word.
+        for index in order.into_iter().filter(|index| widths[*index] > 0) {
+            let bits = widths[index];
+            let room = used.iter().position(|used| used + bits <= WORD_BITS);
+            let (word, shift) = match room {
+                Some(word) => (word, used[word]),
+                None => {
+                    let first = used.len();
+                    let whole = (bits / WORD_BITS) as usize;
+                    used.resize(first + whole, WORD_BITS);
+                    if !bits.is_multiple_of(WORD_BITS) {
+                        used.push(0);
+                    }
+                    (first, 0)
+                }
+            };
+            fields[index] = FieldPlace { word, shift, bits };
+            if !bits.is_multiple_of(WORD_BITS) {
+                let last = word + (bits / WORD_BITS) as usize;
+                used[last] += bits % WORD_BITS;
+            }
+        }
+        let words = used.len().max(usize::from(!widths.is_empty()));
+        Self { fields, words }
+    }
+
+    /// The fields' places, in the order of the key.
+    pub fn fields(&self) -> &[FieldPlace] {
+        &self.fields
+    }
+
+    /// Words of a key.
+    pub fn words(&self) -> usize {
+        self.words
+    }
+
+    /// A key of these values; each value its least significant 64 bits first.
+    pub fn pack<'v>(&self, values: impl IntoIterator<Item = &'v [u64]>) -> Vec<u64> {
+        let mut key = vec![0; self.words];
+        for (place, value) in self.fields.iter().zip(values) {
+            place.put(value, &mut key);
+        }
+        key
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_five_tuple_fills_two_words() {
+        let shape = KeyShape::new(&[32, 32, 8, 16, 16]);
+        assert_eq!(shape.words(), 2);
+        let values: [&[u64]; 5] = [&[0x0a00_0001], &[0x0a00_0002], &[17], &[5000], &[6000]];
+        let key = shape.pack(values);
+        for (place, value) in shape.fields().iter().zip(values) {
+            assert_eq!(place.limb(&key, 0), value[0]);
+        }
+    }
+
+    #[test]
+    fn fields_of_any_widths_do_not_overlap() {
+        let mut random = fastrand::Rng::with_seed(1);
+        for _ in 0..2_000 {
+            let widths: Vec<u32> = (0..random.usize(1..8))
+                .map(|_| random.u32(0..200))
+                .collect();
+            let shape = KeyShape::new(&widths);
+            let mut seen = vec![0u64; shape.words()];
+            for place in shape.fields() {
+                let mut alone = vec![0u64; shape.words()];
+                place.put(&vec![u64::MAX; place.words()], &mut alone);
+                let ones: u32 = alone.iter().map(|word| word.count_ones()).sum();
+                assert_eq!(ones, place.bits, "{widths:?}");
+                for (seen, alone) in seen.iter_mut().zip(alone) {
+                    assert_eq!(*seen & alone, 0, "{widths:?}");
+                    *seen |= alone;
+                }
+            }
+        }
+    }
+}

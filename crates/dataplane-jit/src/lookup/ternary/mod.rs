@@ -1,0 +1,356 @@
+//! Ternary, range and optional fields with priorities: tuple space search where many entries share a
+//! mask, bitmaps for the others.
+//!
+//! Entries with the same mask (a *tuple*) are found by one hash of the key's bits under it. The
+//! tuples are searched in the order of their best entries, and the search ends when none of the
+//! rest can be better than what was found. A tuple costs one hash however many entries it has, so
+//! it is only worth it from some number on; the entries of smaller ones stand in [`block`]s, which
+//! cost about as much for 64 entries of any masks as a tuple does. So a set in which every entry has
+//! a mask of its own costs no more than a linear search with one instruction or two an entry.
+//!
+//! A range is a mask of the leading bits that its values have in common, and a comparison for the
+//! entries that the mask finds.
+
+mod block;
+mod store;
+
+use std::collections::{BTreeSet, HashMap};
+
+use block::Blocks;
+pub use store::FieldRange;
+use store::{Rank, Store};
+
+use super::{MISS, exact::ExactMap, shape::FieldPlace};
+
+/// Entries of one mask from which on a hash finds them. Measured, see docs/performance.md.
+const TUPLE_ENTRIES_MIN: usize = 32;
+
+/// A tuple that has shrunk to so few entries ends; fewer than it began with, so that one entry that
+/// comes and goes moves nothing.
+const TUPLE_ENTRIES_KEPT: usize = 12;
+
+/// Entries of one tuple with one value (of different priorities or ranges); more stand in blocks,
+/// which filter them.
+const CHAIN_ENTRIES_MAX: usize = 8;
+
+#[derive(Debug, Clone)]
+struct Tuple {
+    mask: Box<[u64]>,
+    /// By value, the first entry of it; the others hang on it, in their order.
+    heads: ExactMap,
+    /// Every entry by its rank; the first is the tuple's best.
+    ranks: BTreeSet<(Rank, u32)>,
+}
+
+impl Tuple {
+    fn best(&self) -> Rank {
+        self.ranks.first().map_or(Rank::LAST, |(rank, _)| *rank)
+    }
+}
+
+/// The entries of one mask.
+#[derive(Debug, Clone, Default)]
+struct Group {
+    tuple: Option<u32>,
+    /// Those in blocks, as long as there is no tuple.
+    loose: Vec<u32>,
+}
+
+/// Entries with masks and priorities.
+#[derive(Debug, Clone)]
+pub struct TernaryIndex {
+    store: Store,
+    blocks: Blocks,
+    tuples: Vec<Tuple>,
+    /// The tuples by their best entries, the best first.
+    order: Vec<(Rank, u32)>,
+    free_tuples: Vec<u32>,
+    groups: HashMap<Box<[u64]>, Group>,
+    len: usize,
+    age: u64,
+    tuple_entries_min: usize,
+}
+
+impl TernaryIndex {
+    /// An empty index for keys of so many words. `fields` are all fields of the key,
+    /// `range_fields` those matched by ranges.
+    pub fn new(words: usize, fields: &[FieldPlace], range_fields: &[FieldPlace]) -> Self {
+        let mut used = vec![0; words];
+        for field in fields {
+            field.put(&vec![u64::MAX; field.words()], &mut used);
+        }
+        Self {
+            store: Store::new(words, range_fields.to_vec()),
+            blocks: Blocks::new(&used),
+            tuples: Vec::new(),
+            order: Vec::new(),
+            free_tuples: Vec::new(),
+            groups: HashMap::new(),
+            len: 0,
+            age: 0,
+            tuple_entries_min: TUPLE_ENTRIES_MIN,
+        }
+    }
+
+    /// Makes tuples from so many entries on, to measure; before the first entry.
+    #[must_use]
+    pub fn with_tuple_entries_min(mut self, entries: usize) -> Self {
+        self.tuple_entries_min = entries;
+        self
+    }
+
+    /// Entries.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has no entries.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Tuples that a hash finds.
+    pub fn n_tuples(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Bytes that it holds, about.
+    pub fn memory_bytes(&self) -> usize {
+        let tuples = self.tuples.iter().map(|tuple| {
+            tuple.heads.memory_bytes() + tuple.ranks.len() * size_of::<(Rank, u32)>() * 2
+        });
+        self.store.memory_bytes() + self.blocks.memory_bytes() + tuples.sum::<usize>()
+    }
+
+    /// The first entry that matches a key, or [`MISS`].
+    #[inline]
+    pub fn lookup(&self, key: &[u64]) -> u32 {
+        match self.store.words {
+            1 => self.find(1, key),
+            2 => self.find(2, key),
+            3 => self.find(3, key),
+            words => self.find(words, key),
+        }
+    }
+
+    /// As [`TernaryIndex::lookup`] where the caller knows the number of words.
+    #[inline(always)]
+    pub(super) fn find(&self, words: usize, key: &[u64]) -> u32 {
+        let key = &key[..words];
+        let (mut best, mut found) = (Rank::LAST, MISS);
+        for (first, tuple) in &self.order {
+            if *first > best {
+                break;
+            }
+            let tuple = &self.tuples[*tuple as usize];
+            let mut entry = tuple.heads.lookup_masked(key, &tuple.mask[..words]);
+            while entry != MISS {
+                if self.store.in_ranges(entry, key) {
+                    let rank = self.store.rank(entry);
+                    if rank < best {
+                        (best, found) = (rank, entry);
+                    }
+                    break;
+                }
+                entry = self.store.next[entry as usize];
+            }
+        }
+        let loose = self.blocks.lookup(words, &self.store, key, best);
+        loose.unwrap_or(found)
+    }
+
+    /// Adds an entry. `entry` is a small number that no other entry has; the value has no bits
+    /// outside of the mask, and neither has bits of range fields, whose ranges are given in the
+    /// order of those fields. Of two entries of one priority, that which was added first is found.
+    pub fn insert(
+        &mut self,
+        (value, mask): (&[u64], &[u64]),
+        ranges: &[FieldRange],
+        priority: i32,
+        entry: u32,
+    ) {
+        let rank = Rank::new(priority, self.age);
+        self.age += 1;
+        self.len += 1;
+        self.store.put(entry, (value, mask), ranges, rank);
+        let mask = self.store.mask(entry);
+        let group = match self.groups.get_mut(mask) {
+            Some(group) => group,
+            None => self.groups.entry(mask.into()).or_default(),
+        };
+        match group.tuple {
+            Some(tuple) => {
+                if !self.chain(tuple, entry) {
+                    self.blocks.insert(&self.store, entry);
+                }
+            }
+            None => {
+                group.loose.push(entry);
+                let full = group.loose.len() >= self.tuple_entries_min;
+                self.blocks.insert(&self.store, entry);
+                if full {
+                    self.make_tuple(entry);
+                }
+            }
+        }
+    }
+
+    /// Takes an entry away.
+    pub fn remove(&mut self, entry: u32) {
+        let mask: Box<[u64]> = self.store.mask(entry).into();
+        self.len -= 1;
+        let tuple = self.groups.get(&mask).and_then(|group| group.tuple);
+        if let Some(tuple) = tuple
+            && self.unchain(tuple, entry)
+        {
+            if self.tuples[tuple as usize].ranks.len() <= self.tuple_entries_kept() {
+                self.end_tuple(tuple, &mask);
+            }
+            return;
+        }
+        // In a block: its mask has no tuple, or its value has too many entries.
+        if let Some(group) = self.groups.get_mut(&mask) {
+            group.loose.retain(|other| *other != entry);
+            if group.loose.is_empty() && group.tuple.is_none() {
+                self.groups.remove(&mask);
+            }
+        }
+        self.blocks.remove(&self.store, entry);
+    }
+
+    fn tuple_entries_kept(&self) -> usize {
+        TUPLE_ENTRIES_KEPT.min(self.tuple_entries_min / 2)
+    }
+
+    /// Moves the entries with the mask of this one from the blocks to a tuple.
+    fn make_tuple(&mut self, entry: u32) {
+        let mask: Box<[u64]> = self.store.mask(entry).into();
+        let Some(group) = self.groups.get_mut(&mask) else {
+            return;
+        };
+        let loose = std::mem::take(&mut group.loose);
+        let made = Tuple {
+            heads: ExactMap::new(mask.len()),
+            mask: mask.clone(),
+            ranks: BTreeSet::new(),
+        };
+        let tuple = match self.free_tuples.pop() {
+            Some(tuple) => {
+                self.tuples[tuple as usize] = made;
+                tuple
+            }
+            None => {
+                self.tuples.push(made);
+                u32::try_from(self.tuples.len() - 1).unwrap_or(MISS)
+            }
+        };
+        group.tuple = Some(tuple);
+        self.order.push((Rank::LAST, tuple));
+        for entry in loose {
+            self.blocks.remove(&self.store, entry);
+            if !self.chain(tuple, entry) {
+                self.blocks.insert(&self.store, entry);
+            }
+        }
+        // A tuple of one value, all its entries but a few in blocks, is none.
+        if self.tuples[tuple as usize].ranks.len() <= self.tuple_entries_kept() {
+            self.end_tuple(tuple, &mask);
+        }
+    }
+
+    /// Moves what a tuple still has to the blocks.
+    fn end_tuple(&mut self, tuple: u32, mask: &[u64]) {
+        self.order.retain(|(_, other)| *other != tuple);
+        self.free_tuples.push(tuple);
+        let ended = Tuple {
+            mask: Box::default(),
+            heads: ExactMap::new(0),
+            ranks: BTreeSet::new(),
+        };
+        let ended = std::mem::replace(&mut self.tuples[tuple as usize], ended);
+        let loose: Vec<u32> = ended.ranks.iter().map(|(_, entry)| *entry).collect();
+        for entry in &loose {
+            self.store.next[*entry as usize] = MISS;
+            self.blocks.insert(&self.store, *entry);
+        }
+        if loose.is_empty() {
+            self.groups.remove(mask);
+        } else if let Some(group) = self.groups.get_mut(mask) {
+            group.tuple = None;
+            group.loose = loose;
+        }
+    }
+
+    /// Adds an entry to its tuple; false where too many have its value.
+    fn chain(&mut self, tuple: u32, entry: u32) -> bool {
+        let Tuple { heads, ranks, .. } = &mut self.tuples[tuple as usize];
+        let rank = self.store.rank(entry);
+        let head = heads.lookup(self.store.value(entry));
+        let (mut before, mut at, mut len) = (MISS, head, 0);
+        while at != MISS {
+            len += 1;
+            if self.store.rank(at) < rank {
+                before = at;
+            }
+            at = self.store.next[at as usize];
+        }
+        if len >= CHAIN_ENTRIES_MAX {
+            return false;
+        }
+        if before == MISS {
+            self.store.next[entry as usize] = head;
+            heads.insert(self.store.value(entry), entry);
+        } else {
+            let after = self.store.next[before as usize];
+            self.store.next[entry as usize] = after;
+            self.store.next[before as usize] = entry;
+        }
+        ranks.insert((rank, entry));
+        self.reorder(tuple);
+        true
+    }
+
+    /// Takes an entry out of its tuple; false where it is not in it.
+    fn unchain(&mut self, tuple: u32, entry: u32) -> bool {
+        let Tuple { heads, ranks, .. } = &mut self.tuples[tuple as usize];
+        if !ranks.remove(&(self.store.rank(entry), entry)) {
+            return false;
+        }
+        let after = std::mem::replace(&mut self.store.next[entry as usize], MISS);
+        let value = self.store.value(entry);
+        let mut at = heads.lookup(value);
+        if at == entry {
+            if after == MISS {
+                heads.remove(value);
+            } else {
+                heads.insert(value, after);
+            }
+        }
+        while at != MISS {
+            if self.store.next[at as usize] == entry {
+                self.store.next[at as usize] = after;
+                break;
+            }
+            at = self.store.next[at as usize];
+        }
+        self.reorder(tuple);
+        true
+    }
+
+    /// Moves a tuple to where its best entry puts it.
+    fn reorder(&mut self, tuple: u32) {
+        let best = self.tuples[tuple as usize].best();
+        let Some(old) = self.order.iter().position(|(_, other)| *other == tuple) else {
+            return;
+        };
+        if self.order[old].0 == best {
+            return;
+        }
+        self.order.remove(old);
+        let new = self.order.partition_point(|(rank, _)| *rank < best);
+        self.order.insert(new, (best, tuple));
+    }
+}
+
+#[cfg(test)]
+mod tests;

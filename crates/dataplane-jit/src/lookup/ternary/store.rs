@@ -1,0 +1,208 @@
+//! What is known of each entry: value, mask, ranges, and where it stands in the order.
+
+use crate::lookup::{
+    MISS,
+    shape::{FieldPlace, low_ones},
+};
+
+/// Where an entry stands: the smaller, the earlier it is looked at. Higher priorities come first,
+/// of equal ones the older entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Rank(u128);
+
+impl Rank {
+    /// After every entry.
+    pub(super) const LAST: Self = Self(u128::MAX);
+
+    pub(super) fn new(priority: i32, age: u64) -> Self {
+        let below = i64::from(i32::MAX) - i64::from(priority);
+        Self(u128::from(below.unsigned_abs()) << 64 | u128::from(age))
+    }
+}
+
+/// A range of one field: the lowest and the highest value, each its least significant word first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldRange {
+    /// The lowest value inside.
+    pub low: Vec<u64>,
+    /// The highest value inside.
+    pub high: Vec<u64>,
+}
+
+/// The entries by their numbers.
+#[derive(Debug, Clone)]
+pub(super) struct Store {
+    pub(super) words: usize,
+    pub(super) range_fields: Vec<FieldPlace>,
+    /// Cells of an entry: value, mask, then the ends of each range.
+    stride: usize,
+    cells: Vec<u64>,
+    ranks: Vec<Rank>,
+    /// The next entry of the same tuple and value, or [`MISS`].
+    pub(super) next: Vec<u32>,
+}
+
+impl Store {
+    pub(super) fn new(words: usize, range_fields: Vec<FieldPlace>) -> Self {
+        let limbs: usize = range_fields.iter().map(FieldPlace::words).sum();
+        Self {
+            words,
+            range_fields,
+            stride: 2 * words + 2 * limbs,
+            cells: Vec::new(),
+            ranks: Vec::new(),
+            next: Vec::new(),
+        }
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.cells.capacity() * size_of::<u64>()
+            + self.ranks.capacity() * size_of::<Rank>()
+            + self.next.capacity() * size_of::<u32>()
+    }
+
+    /// Keeps an entry. The mask has no bits of range fields; those that all values of a range have
+    /// in common are added here, so that a range is found by them.
+    pub(super) fn put(
+        &mut self,
+        entry: u32,
+        (value, mask): (&[u64], &[u64]),
+        ranges: &[FieldRange],
+        rank: Rank,
+    ) {
+        let at = entry as usize;
+        if self.ranks.len() <= at {
+            self.ranks.resize(at + 1, Rank::LAST);
+            self.next.resize(at + 1, MISS);
+            self.cells.resize((at + 1) * self.stride, 0);
+        }
+        self.ranks[at] = rank;
+        self.next[at] = MISS;
+        let (mut value, mut mask) = (value.to_vec(), mask.to_vec());
+        let mut ends = Vec::new();
+        for (field, range) in self.range_fields.iter().zip(ranges) {
+            let (low, high) = (resized(&range.low, field), resized(&range.high, field));
+            field.put(&low, &mut value);
+            field.put(&common_prefix(&low, &high, field.bits), &mut mask);
+            ends.extend(low);
+            ends.extend(high);
+        }
+        for (value, mask) in value.iter_mut().zip(&mask) {
+            *value &= mask;
+        }
+        let cells = value.into_iter().chain(mask).chain(ends);
+        let places = &mut self.cells[at * self.stride..][..self.stride];
+        for (place, cell) in places.iter_mut().zip(cells) {
+            *place = cell;
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn rank(&self, entry: u32) -> Rank {
+        self.ranks[entry as usize]
+    }
+
+    #[inline(always)]
+    fn cells(&self, entry: u32) -> &[u64] {
+        &self.cells[entry as usize * self.stride..][..self.stride]
+    }
+
+    pub(super) fn value(&self, entry: u32) -> &[u64] {
+        &self.cells(entry)[..self.words]
+    }
+
+    pub(super) fn mask(&self, entry: u32) -> &[u64] {
+        &self.cells(entry)[self.words..2 * self.words]
+    }
+
+    /// Whether an entry matches a key.
+    #[inline(always)]
+    pub(super) fn matches(&self, words: usize, entry: u32, key: &[u64]) -> bool {
+        let cells = self.cells(entry);
+        let (value, rest) = cells.split_at(words);
+        let mask = &rest[..words];
+        let differs = (0..words).fold(0, |all, word| {
+            all | ((key[word] & mask[word]) ^ value[word])
+        });
+        differs == 0 && self.in_ranges(entry, key)
+    }
+
+    /// Whether the ranges of an entry, if it has any, hold the key's fields.
+    #[inline(always)]
+    pub(super) fn in_ranges(&self, entry: u32, key: &[u64]) -> bool {
+        if self.range_fields.is_empty() {
+            return true;
+        }
+        let mut ends = &self.cells(entry)[2 * self.words..];
+        self.range_fields.iter().all(|field| {
+            let limbs = field.words();
+            let (low, rest) = ends.split_at(limbs);
+            let (high, rest) = rest.split_at(limbs);
+            ends = rest;
+            if limbs == 1 {
+                let value = field.limb(key, 0);
+                return low[0] <= value && value <= high[0];
+            }
+            let value = || (0..limbs).rev().map(|limb| field.limb(key, limb));
+            low.iter().rev().copied().le(value()) && value().le(high.iter().rev().copied())
+        })
+    }
+
+    /// Bit n is set where the entry may match a key of which the four bits at `shift` of a word are
+    /// n. True of more than the entries that do match, never of fewer.
+    pub(super) fn nibbles(&self, entry: u32, word: usize, shift: u32) -> u16 {
+        let (value, mask) = (self.value(entry)[word], self.mask(entry)[word]);
+        let (value, mask) = (value >> shift & 15, mask >> shift & 15);
+        let mut allowed = (0..16u64)
+            .filter(|nibble| nibble & mask == value)
+            .fold(0, |all, nibble| all | 1u16 << nibble);
+        let mut ends = &self.cells(entry)[2 * self.words..];
+        for field in &self.range_fields {
+            let (range, rest) = ends.split_at(2 * field.words());
+            ends = rest;
+            let inside = field.word == word
+                && field.bits <= 64
+                && field.shift <= shift
+                && shift + 4 <= field.shift + field.bits;
+            if !inside {
+                continue;
+            }
+            let offset = shift - field.shift;
+            let above = |end: u64| end.checked_shr(offset + 4).unwrap_or(0);
+            let (low, high) = (range[0], range[1]);
+            if above(low) == above(high) {
+                for nibble in 0..16u64 {
+                    if nibble < (low >> offset & 15) || nibble > (high >> offset & 15) {
+                        allowed &= !(1 << nibble);
+                    }
+                }
+            }
+        }
+        allowed
+    }
+}
+
+/// The words of a field; what is missing is zero.
+fn resized(value: &[u64], field: &FieldPlace) -> Vec<u64> {
+    let mut value = value.to_vec();
+    value.resize(field.words(), 0);
+    value
+}
+
+/// The leading bits that two values have in common, as a mask.
+fn common_prefix(low: &[u64], high: &[u64], bits: u32) -> Vec<u64> {
+    let mut mask = vec![0; low.len()];
+    for limb in (0..low.len()).rev() {
+        let differs = low[limb] ^ high[limb];
+        let below = 64 - differs.leading_zeros();
+        mask[limb] = !low_ones(below);
+        if differs != 0 {
+            break;
+        }
+    }
+    let last = mask.len() - 1;
+    if !bits.is_multiple_of(64) || bits == 0 {
+        mask[last] &= low_ones(bits % 64);
+    }
+    mask
+}
