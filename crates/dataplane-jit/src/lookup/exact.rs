@@ -66,16 +66,13 @@ impl ExactMap {
         self.find(WORDS, |word| key[word])
     }
 
-    /// The value of a key's bits under a mask, or [`MISS`].
-    #[inline]
-    pub(super) fn lookup_masked(&self, key: &[u64], mask: &[u64]) -> u32 {
-        match self.words {
-            1 => self.find(1, |word| key[word] & mask[word]),
-            2 => self.find(2, |word| key[word] & mask[word]),
-            3 => self.find(3, |word| key[word] & mask[word]),
-            4 => self.find(4, |word| key[word] & mask[word]),
-            words => self.find(words, |word| key[word] & mask[word]),
+    /// The value of a key that the caller has hashed, word by word.
+    #[inline(always)]
+    pub(super) fn lookup_hashed(&self, words: usize, hash: u64, key: impl Fn(usize) -> u64) -> u32 {
+        if self.len == 0 {
+            return MISS;
         }
+        self.walk(words, hash, key)
     }
 
     #[inline(always)]
@@ -83,8 +80,13 @@ impl ExactMap {
         if self.len == 0 {
             return MISS;
         }
+        self.walk(words, hash_words(words, &key), key)
+    }
+
+    #[inline(always)]
+    fn walk(&self, words: usize, hash: u64, key: impl Fn(usize) -> u64) -> u32 {
         let stride = words + 1;
-        let mut position = start(hash_words(words, &key), self.mask);
+        let mut position = start(hash, self.mask);
         // There always is an empty slot, so this ends.
         loop {
             let slot = &self.slots[position * stride..][..stride];

@@ -9,7 +9,10 @@ pub mod exact;
 mod hash;
 pub mod lpm;
 pub mod shape;
+pub mod table;
 pub mod ternary;
+
+pub use table::{LookupFunction, TableIndex};
 
 /// The number that says that no entry was found.
 pub const MISS: u32 = u32::MAX;

@@ -24,7 +24,7 @@ const NODE_BITS: u32 = 6;
 
 /// Bits of the root by the number of entries: with few, the root stays in the first-level cache;
 /// with many, its slots replace two or three nodes each. Measured, see docs/performance.md.
-const ROOT_BITS: [(usize, u32); 3] = [(0, 6), (64, 12), (4_096, 16)];
+const ROOT_BITS: [(usize, u32); 4] = [(0, 6), (64, 12), (2_048, 16), (16_384, 20)];
 
 /// The longest string of bits that a trie takes: it keeps a mask for each length.
 pub(super) const TRIE_BITS_MAX: u32 = 256;

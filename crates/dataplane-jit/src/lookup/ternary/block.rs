@@ -15,7 +15,7 @@ const BLOCK_ENTRIES: usize = 64;
 const MERGE_AT: usize = BLOCK_ENTRIES / 2;
 
 /// With so few entries it costs less to look at each.
-const SCAN_ENTRIES_MAX: usize = 4;
+const SCAN_ENTRIES_MAX: usize = 3;
 
 /// Groups that a block filters by at most; an entry is compared whole in the end anyway.
 const GROUPS_MAX: usize = 64;
@@ -23,19 +23,32 @@ const GROUPS_MAX: usize = 64;
 /// Values of a group of four bits.
 const GROUP_VALUES: usize = 16;
 
+type Bitmaps = [u64; GROUP_VALUES];
+
+/// Every other group of four bits of a word, up to eight: one shift and one mask read them all,
+/// each into a byte.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    word: usize,
+    /// 0 or 4.
+    shift: u32,
+    len: usize,
+}
+
 #[derive(Debug, Clone)]
 struct Block {
     /// Entries in their order.
     entries: Vec<u32>,
     first: Rank,
     /// For each group, for each value, the entries that allow it, by their position.
-    bitmaps: Vec<u64>,
+    bitmaps: Vec<Bitmaps>,
 }
 
 /// Entries in their order.
 #[derive(Debug, Clone)]
 pub(super) struct Blocks {
-    /// Word and first bit of the groups of four bits that hold some field.
+    runs: Vec<Run>,
+    /// Word and first bit of each group, in the order of the runs.
     groups: Vec<(usize, u32)>,
     blocks: Vec<Block>,
     len: usize,
@@ -44,10 +57,20 @@ pub(super) struct Blocks {
 impl Blocks {
     /// `used` has the bits of a key that belong to fields.
     pub(super) fn new(used: &[u64]) -> Self {
-        let all = (0..used.len()).flat_map(|word| (0..64).step_by(4).map(move |bit| (word, bit)));
-        let groups = all.filter(|(word, bit)| used[*word] >> bit & 15 != 0);
+        let (mut runs, mut groups) = (Vec::new(), Vec::new());
+        for (word, used) in used.iter().enumerate() {
+            for shift in [0, 4] {
+                let last = 64 - ((used >> shift) & 0x0f0f_0f0f_0f0f_0f0f).leading_zeros();
+                let room = GROUPS_MAX - groups.len();
+                let len = (last.div_ceil(8) as usize).min(room);
+                runs.push(Run { word, shift, len });
+                groups.extend((0..64).step_by(8).take(len).map(|bit| (word, bit + shift)));
+            }
+        }
+        runs.retain(|run| run.len > 0);
         Self {
-            groups: groups.take(GROUPS_MAX).collect(),
+            runs,
+            groups,
             blocks: Vec::new(),
             len: 0,
         }
@@ -55,7 +78,7 @@ impl Blocks {
 
     pub(super) fn memory_bytes(&self) -> usize {
         let bytes = |block: &Block| {
-            block.bitmaps.capacity() * size_of::<u64>()
+            block.bitmaps.capacity() * size_of::<Bitmaps>()
                 + block.entries.capacity() * size_of::<u32>()
         };
         self.blocks.iter().map(bytes).sum()
@@ -70,10 +93,15 @@ impl Blocks {
         key: &[u64],
         bound: Rank,
     ) -> Option<u32> {
-        let mut values = [0u8; GROUPS_MAX];
+        // The key's groups; a run writes eight bytes, of which the next one overwrites what is
+        // not a group.
+        let mut values = [0u8; GROUPS_MAX + 8];
         if self.len > SCAN_ENTRIES_MAX {
-            for (value, (word, bit)) in values.iter_mut().zip(&self.groups) {
-                *value = (key[*word] >> bit).to_le_bytes()[0] & 15;
+            let mut at = 0;
+            for run in &self.runs {
+                let bytes = (key[run.word] >> run.shift) & 0x0f0f_0f0f_0f0f_0f0f;
+                values[at..at + 8].copy_from_slice(&bytes.to_le_bytes());
+                at += run.len;
             }
         }
         let values = &values[..self.groups.len()];
@@ -151,7 +179,7 @@ impl Block {
             first: entries
                 .first()
                 .map_or(Rank::LAST, |entry| store.rank(*entry)),
-            bitmaps: vec![0; groups.len() * GROUP_VALUES],
+            bitmaps: vec![[0; GROUP_VALUES]; groups.len()],
         };
         for (position, entry) in entries.iter().enumerate() {
             block.mark(store, groups, position, *entry);
@@ -161,8 +189,7 @@ impl Block {
 
     /// Sets an entry's bits, which are zero.
     fn mark(&mut self, store: &Store, groups: &[(usize, u32)], position: usize, entry: u32) {
-        let maps = self.bitmaps.chunks_exact_mut(GROUP_VALUES);
-        for (maps, (word, bit)) in maps.zip(groups) {
+        for (maps, (word, bit)) in self.bitmaps.iter_mut().zip(groups) {
             let allowed = store.nibbles(entry, *word, *bit);
             for (value, map) in maps.iter_mut().enumerate() {
                 *map |= u64::from(allowed >> value & 1) << position;
@@ -175,7 +202,7 @@ impl Block {
         let position = self
             .entries
             .partition_point(|other| store.rank(*other) < rank);
-        for map in &mut self.bitmaps {
+        for map in self.bitmaps.as_flattened_mut() {
             let below = *map & ((1 << position) - 1);
             *map = below | (*map & !((1 << position) - 1)) << 1;
         }
@@ -185,7 +212,7 @@ impl Block {
     }
 
     fn remove(&mut self, store: &Store, position: usize) {
-        for map in &mut self.bitmaps {
+        for map in self.bitmaps.as_flattened_mut() {
             let below = *map & ((1 << position) - 1);
             *map = below | (*map >> 1 & !((1 << position) - 1));
         }
@@ -198,10 +225,9 @@ impl Block {
     #[inline(always)]
     fn lookup(&self, words: usize, store: &Store, key: &[u64], values: &[u8]) -> Option<u32> {
         let mut candidates = u64::MAX >> (BLOCK_ENTRIES - self.entries.len());
-        // Looking for zero after each group would cost more than it saves.
-        let maps = self.bitmaps.chunks(GROUP_VALUES * 4).zip(values.chunks(4));
-        for (maps, values) in maps {
-            for (map, value) in maps.chunks_exact(GROUP_VALUES).zip(values) {
+        let quads = self.bitmaps.chunks(4).zip(values.chunks(4));
+        for (maps, values) in quads {
+            for (map, value) in maps.iter().zip(values) {
                 candidates &= map[usize::from(value & 15)];
             }
             if candidates == 0 {

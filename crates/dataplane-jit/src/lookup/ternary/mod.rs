@@ -8,45 +8,28 @@
 //! cost about as much for 64 entries of any masks as a tuple does. So a set in which every entry has
 //! a mask of its own costs no more than a linear search with one instruction or two an entry.
 //!
-//! A range is a mask of the leading bits that its values have in common, and a comparison for the
-//! entries that the mask finds.
+//! A range has no part in a mask: it is compared for the entries that the rest of their key finds, and
+//! filters those in blocks.
 
 mod block;
 mod store;
+mod tuple;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use block::Blocks;
 pub use store::FieldRange;
 use store::{Rank, Store};
+use tuple::Tuple;
 
-use super::{MISS, exact::ExactMap, shape::FieldPlace};
+use super::{MISS, shape::FieldPlace};
 
 /// Entries of one mask from which on a hash finds them. Measured, see docs/performance.md.
-const TUPLE_ENTRIES_MIN: usize = 32;
+const TUPLE_ENTRIES_MIN: usize = 16;
 
 /// A tuple that has shrunk to so few entries ends; fewer than it began with, so that one entry that
 /// comes and goes moves nothing.
-const TUPLE_ENTRIES_KEPT: usize = 12;
-
-/// Entries of one tuple with one value (of different priorities or ranges); more stand in blocks,
-/// which filter them.
-const CHAIN_ENTRIES_MAX: usize = 8;
-
-#[derive(Debug, Clone)]
-struct Tuple {
-    mask: Box<[u64]>,
-    /// By value, the first entry of it; the others hang on it, in their order.
-    heads: ExactMap,
-    /// Every entry by its rank; the first is the tuple's best.
-    ranks: BTreeSet<(Rank, u32)>,
-}
-
-impl Tuple {
-    fn best(&self) -> Rank {
-        self.ranks.first().map_or(Rank::LAST, |(rank, _)| *rank)
-    }
-}
+const TUPLE_ENTRIES_KEPT: usize = 6;
 
 /// The entries of one mask.
 #[derive(Debug, Clone, Default)]
@@ -116,9 +99,7 @@ impl TernaryIndex {
 
     /// Bytes that it holds, about.
     pub fn memory_bytes(&self) -> usize {
-        let tuples = self.tuples.iter().map(|tuple| {
-            tuple.heads.memory_bytes() + tuple.ranks.len() * size_of::<(Rank, u32)>() * 2
-        });
+        let tuples = self.tuples.iter().map(Tuple::memory_bytes);
         self.store.memory_bytes() + self.blocks.memory_bytes() + tuples.sum::<usize>()
     }
 
@@ -142,17 +123,12 @@ impl TernaryIndex {
             if *first > best {
                 break;
             }
-            let tuple = &self.tuples[*tuple as usize];
-            let mut entry = tuple.heads.lookup_masked(key, &tuple.mask[..words]);
-            while entry != MISS {
-                if self.store.in_ranges(entry, key) {
-                    let rank = self.store.rank(entry);
-                    if rank < best {
-                        (best, found) = (rank, entry);
-                    }
-                    break;
+            let entry = self.tuples[*tuple as usize].lookup(words, &self.store, key);
+            if entry != MISS {
+                let rank = self.store.rank(entry);
+                if rank < best {
+                    (best, found) = (rank, entry);
                 }
-                entry = self.store.next[entry as usize];
             }
         }
         let loose = self.blocks.lookup(words, &self.store, key, best);
@@ -203,7 +179,7 @@ impl TernaryIndex {
         if let Some(tuple) = tuple
             && self.unchain(tuple, entry)
         {
-            if self.tuples[tuple as usize].ranks.len() <= self.tuple_entries_kept() {
+            if self.tuples[tuple as usize].len() <= self.tuple_entries_kept() {
                 self.end_tuple(tuple, &mask);
             }
             return;
@@ -229,11 +205,7 @@ impl TernaryIndex {
             return;
         };
         let loose = std::mem::take(&mut group.loose);
-        let made = Tuple {
-            heads: ExactMap::new(mask.len()),
-            mask: mask.clone(),
-            ranks: BTreeSet::new(),
-        };
+        let made = Tuple::new(mask.clone());
         let tuple = match self.free_tuples.pop() {
             Some(tuple) => {
                 self.tuples[tuple as usize] = made;
@@ -253,7 +225,7 @@ impl TernaryIndex {
             }
         }
         // A tuple of one value, all its entries but a few in blocks, is none.
-        if self.tuples[tuple as usize].ranks.len() <= self.tuple_entries_kept() {
+        if self.tuples[tuple as usize].len() <= self.tuple_entries_kept() {
             self.end_tuple(tuple, &mask);
         }
     }
@@ -262,13 +234,9 @@ impl TernaryIndex {
     fn end_tuple(&mut self, tuple: u32, mask: &[u64]) {
         self.order.retain(|(_, other)| *other != tuple);
         self.free_tuples.push(tuple);
-        let ended = Tuple {
-            mask: Box::default(),
-            heads: ExactMap::new(0),
-            ranks: BTreeSet::new(),
-        };
-        let ended = std::mem::replace(&mut self.tuples[tuple as usize], ended);
-        let loose: Vec<u32> = ended.ranks.iter().map(|(_, entry)| *entry).collect();
+        let none = Tuple::new(Box::default());
+        let ended = std::mem::replace(&mut self.tuples[tuple as usize], none);
+        let loose: Vec<u32> = ended.entries().collect();
         for entry in &loose {
             self.store.next[*entry as usize] = MISS;
             self.blocks.insert(&self.store, *entry);
@@ -283,58 +251,16 @@ impl TernaryIndex {
 
     /// Adds an entry to its tuple; false where too many have its value.
     fn chain(&mut self, tuple: u32, entry: u32) -> bool {
-        let Tuple { heads, ranks, .. } = &mut self.tuples[tuple as usize];
-        let rank = self.store.rank(entry);
-        let head = heads.lookup(self.store.value(entry));
-        let (mut before, mut at, mut len) = (MISS, head, 0);
-        while at != MISS {
-            len += 1;
-            if self.store.rank(at) < rank {
-                before = at;
-            }
-            at = self.store.next[at as usize];
-        }
-        if len >= CHAIN_ENTRIES_MAX {
-            return false;
-        }
-        if before == MISS {
-            self.store.next[entry as usize] = head;
-            heads.insert(self.store.value(entry), entry);
-        } else {
-            let after = self.store.next[before as usize];
-            self.store.next[entry as usize] = after;
-            self.store.next[before as usize] = entry;
-        }
-        ranks.insert((rank, entry));
+        let is_in = self.tuples[tuple as usize].insert(&mut self.store, entry);
         self.reorder(tuple);
-        true
+        is_in
     }
 
     /// Takes an entry out of its tuple; false where it is not in it.
     fn unchain(&mut self, tuple: u32, entry: u32) -> bool {
-        let Tuple { heads, ranks, .. } = &mut self.tuples[tuple as usize];
-        if !ranks.remove(&(self.store.rank(entry), entry)) {
-            return false;
-        }
-        let after = std::mem::replace(&mut self.store.next[entry as usize], MISS);
-        let value = self.store.value(entry);
-        let mut at = heads.lookup(value);
-        if at == entry {
-            if after == MISS {
-                heads.remove(value);
-            } else {
-                heads.insert(value, after);
-            }
-        }
-        while at != MISS {
-            if self.store.next[at as usize] == entry {
-                self.store.next[at as usize] = after;
-                break;
-            }
-            at = self.store.next[at as usize];
-        }
+        let was_in = self.tuples[tuple as usize].remove(&mut self.store, entry);
         self.reorder(tuple);
-        true
+        was_in
     }
 
     /// Moves a tuple to where its best entry puts it.

@@ -1,9 +1,6 @@
 //! What is known of each entry: value, mask, ranges, and where it stands in the order.
 
-use crate::lookup::{
-    MISS,
-    shape::{FieldPlace, low_ones},
-};
+use crate::lookup::{MISS, shape::FieldPlace};
 
 /// Where an entry stands: the smaller, the earlier it is looked at. Higher priorities come first,
 /// of equal ones the older entry.
@@ -61,8 +58,7 @@ impl Store {
             + self.next.capacity() * size_of::<u32>()
     }
 
-    /// Keeps an entry. The mask has no bits of range fields; those that all values of a range have
-    /// in common are added here, so that a range is found by them.
+    /// Keeps an entry. Value and mask have no bits of range fields.
     pub(super) fn put(
         &mut self,
         entry: u32,
@@ -78,23 +74,13 @@ impl Store {
         }
         self.ranks[at] = rank;
         self.next[at] = MISS;
-        let (mut value, mut mask) = (value.to_vec(), mask.to_vec());
-        let mut ends = Vec::new();
+        let mut cells = [value, mask].concat();
         for (field, range) in self.range_fields.iter().zip(ranges) {
-            let (low, high) = (resized(&range.low, field), resized(&range.high, field));
-            field.put(&low, &mut value);
-            field.put(&common_prefix(&low, &high, field.bits), &mut mask);
-            ends.extend(low);
-            ends.extend(high);
+            cells.extend(resized(&range.low, field));
+            cells.extend(resized(&range.high, field));
         }
-        for (value, mask) in value.iter_mut().zip(&mask) {
-            *value &= mask;
-        }
-        let cells = value.into_iter().chain(mask).chain(ends);
         let places = &mut self.cells[at * self.stride..][..self.stride];
-        for (place, cell) in places.iter_mut().zip(cells) {
-            *place = cell;
-        }
+        places.copy_from_slice(&cells);
     }
 
     #[inline(always)]
@@ -187,22 +173,4 @@ fn resized(value: &[u64], field: &FieldPlace) -> Vec<u64> {
     let mut value = value.to_vec();
     value.resize(field.words(), 0);
     value
-}
-
-/// The leading bits that two values have in common, as a mask.
-fn common_prefix(low: &[u64], high: &[u64], bits: u32) -> Vec<u64> {
-    let mut mask = vec![0; low.len()];
-    for limb in (0..low.len()).rev() {
-        let differs = low[limb] ^ high[limb];
-        let below = 64 - differs.leading_zeros();
-        mask[limb] = !low_ones(below);
-        if differs != 0 {
-            break;
-        }
-    }
-    let last = mask.len() - 1;
-    if !bits.is_multiple_of(64) || bits == 0 {
-        mask[last] &= low_ones(bits % 64);
-    }
-    mask
 }

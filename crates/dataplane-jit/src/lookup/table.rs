@@ -1,0 +1,589 @@
+//! The index of one table, as the engine keeps it and generated code asks it.
+//!
+//! The engine makes a [`TableIndex`] for each table, gives it the entries that the table has, and
+//! tells it of every change ([`dataplane::engine::Engine`]'s `table_changed`). Generated code
+//! packs the key as [`TableIndex::shape`] says, zeros where no field is, and calls the function that
+//! [`TableIndex::function`] gave when the program was compiled: which structure a table has and how
+//! many words its keys have is known then, so a lookup asks for neither.
+#![expect(
+    unsafe_code,
+    reason = "generated code calls lookups with plain pointers; instructions that not every \
+              processor has are used where they are"
+)]
+
+use dataplane::{
+    MatchKind, TableInfo,
+    engine::ir::{Int, Matcher},
+};
+
+use super::{
+    MISS,
+    exact::ExactMap,
+    lpm::LpmTrie,
+    shape::{FieldPlace, KeyShape, low_ones},
+    ternary::{FieldRange, TernaryIndex},
+};
+
+/// What generated code calls: the entry's number, or [`MISS`].
+///
+/// # Safety
+/// `table` is a live index of the kind that the function was given for, not written meanwhile; `key`
+/// points to as many readable words as its shape has.
+pub type LookupFunction = unsafe extern "C" fn(table: *const TableIndex, key: *const u64) -> u32;
+
+#[derive(Debug, Clone)]
+enum Index {
+    /// No key, so no entries.
+    Keyless,
+    Exact(ExactMap),
+    Lpm(LpmTrie),
+    /// Also for prefixes of keys that are too long for a trie: the longest has the highest priority.
+    Ternary(TernaryIndex),
+}
+
+/// A table's entries by their keys.
+#[derive(Debug, Clone)]
+pub struct TableIndex {
+    shape: KeyShape,
+    index: Index,
+    has_priority: bool,
+}
+
+impl TableIndex {
+    /// The index of a table without entries.
+    pub fn new(info: &TableInfo) -> Self {
+        let widths: Vec<u32> = info.key.iter().map(|field| field.width_bits).collect();
+        let kinds: Vec<MatchKind> = info.key.iter().map(|field| field.kind).collect();
+        let shape = KeyShape::new(&widths);
+        Self {
+            index: index(info, &kinds, &shape),
+            shape,
+            has_priority: info.has_priority(),
+        }
+    }
+
+    /// How keys are packed.
+    pub fn shape(&self) -> &KeyShape {
+        &self.shape
+    }
+
+    /// Whether there are entries at all; a table without a key has none.
+    pub fn is_empty(&self) -> bool {
+        match &self.index {
+            Index::Keyless => true,
+            Index::Exact(map) => map.is_empty(),
+            Index::Lpm(trie) => trie.is_empty(),
+            Index::Ternary(index) => index.is_empty(),
+        }
+    }
+
+    /// Bytes that it holds, about.
+    pub fn memory_bytes(&self) -> usize {
+        match &self.index {
+            Index::Keyless => 0,
+            Index::Exact(map) => map.memory_bytes(),
+            Index::Lpm(trie) => trie.memory_bytes(),
+            Index::Ternary(index) => index.memory_bytes(),
+        }
+    }
+
+    /// Adds an entry. `key` has one matcher a field; `entry` is a small number that no other entry
+    /// of the table has. Of entries of one priority, that which was added first is found.
+    pub fn insert(&mut self, key: &[Matcher], priority: i32, entry: u32) {
+        let words = self.words(key);
+        match &mut self.index {
+            Index::Keyless => {}
+            Index::Exact(map) => {
+                map.insert(&words.value, entry);
+            }
+            Index::Lpm(trie) => {
+                trie.insert(&words.value, words.prefix_len, entry);
+            }
+            Index::Ternary(index) => {
+                let priority = match self.has_priority {
+                    true => priority,
+                    false => i32::try_from(words.prefix_len).unwrap_or(i32::MAX),
+                };
+                index.insert((&words.value, &words.mask), &words.ranges, priority, entry);
+            }
+        }
+    }
+
+    /// Takes an entry away.
+    pub fn remove(&mut self, key: &[Matcher], entry: u32) {
+        match &mut self.index {
+            Index::Keyless => {}
+            Index::Ternary(index) => index.remove(entry),
+            Index::Exact(_) | Index::Lpm(_) => {
+                let words = self.words(key);
+                match &mut self.index {
+                    Index::Exact(map) => map.remove(&words.value),
+                    Index::Lpm(trie) => trie.remove(&words.value, words.prefix_len),
+                    _ => None,
+                };
+            }
+        }
+    }
+
+    /// The entry that a key hits, if any.
+    pub fn lookup(&self, key: &[u64]) -> Option<u32> {
+        let entry = match &self.index {
+            Index::Keyless => MISS,
+            Index::Exact(map) => map.lookup(key),
+            Index::Lpm(trie) => trie.lookup(key),
+            Index::Ternary(index) => index.lookup(key),
+        };
+        (entry != MISS).then_some(entry)
+    }
+
+    /// The function that generated code calls for this table. It stays right whatever entries come
+    /// and go.
+    pub fn function(&self) -> LookupFunction {
+        let words = self.shape.words();
+        match &self.index {
+            Index::Keyless => keyless,
+            Index::Exact(_) => match words {
+                1 => exact::<1>,
+                2 => exact::<2>,
+                3 => exact::<3>,
+                4 => exact::<4>,
+                _ => any,
+            },
+            Index::Lpm(_) => match words {
+                1 => counting(lpm::<1>, counting_lpm::<1>),
+                2 => counting(lpm::<2>, counting_lpm::<2>),
+                3 => counting(lpm::<3>, counting_lpm::<3>),
+                _ => any,
+            },
+            Index::Ternary(_) => match words {
+                1 => counting(ternary::<1>, counting_ternary::<1>),
+                2 => counting(ternary::<2>, counting_ternary::<2>),
+                3 => counting(ternary::<3>, counting_ternary::<3>),
+                4 => counting(ternary::<4>, counting_ternary::<4>),
+                _ => any,
+            },
+        }
+    }
+
+    fn words(&self, key: &[Matcher]) -> KeyWords {
+        let mut words = KeyWords {
+            value: vec![0; self.shape.words()],
+            mask: vec![0; self.shape.words()],
+            ranges: Vec::new(),
+            prefix_len: 0,
+        };
+        for (place, matcher) in self.shape.fields().iter().zip(key) {
+            words.add(*place, matcher);
+        }
+        words
+    }
+}
+
+fn index(info: &TableInfo, kinds: &[MatchKind], shape: &KeyShape) -> Index {
+    let of_kind = |wanted: &dyn Fn(MatchKind) -> bool| -> Vec<FieldPlace> {
+        let fields = shape.fields().iter().zip(kinds);
+        let fields = fields.filter(|(_, kind)| wanted(**kind));
+        fields.map(|(field, _)| *field).collect()
+    };
+    let ternary = || {
+        let ranges = of_kind(&|kind| kind == MatchKind::Range);
+        Index::Ternary(TernaryIndex::new(shape.words(), shape.fields(), &ranges))
+    };
+    if kinds.is_empty() {
+        return Index::Keyless;
+    }
+    if info.has_priority() {
+        return ternary();
+    }
+    match of_kind(&|kind| kind == MatchKind::Lpm).as_slice() {
+        [] => Index::Exact(ExactMap::new(shape.words())),
+        [prefix] => {
+            let exact = of_kind(&|kind| kind == MatchKind::Exact);
+            let trie = LpmTrie::new(shape.words(), &exact, *prefix);
+            trie.map_or_else(ternary, Index::Lpm)
+        }
+        // The loader refuses it.
+        _ => ternary(),
+    }
+}
+
+/// An entry's key in words.
+struct KeyWords {
+    value: Vec<u64>,
+    mask: Vec<u64>,
+    ranges: Vec<FieldRange>,
+    prefix_len: u32,
+}
+
+impl KeyWords {
+    fn add(&mut self, place: FieldPlace, matcher: &Matcher) {
+        let ones = vec![u64::MAX; place.words()];
+        match matcher {
+            Matcher::Exact(value) | Matcher::Optional(Some(value)) => {
+                self.put(place, limbs(value), &ones);
+            }
+            Matcher::Optional(None) => {}
+            Matcher::Lpm { value, prefix_len } => {
+                self.prefix_len = *prefix_len;
+                self.put(place, limbs(value), &prefix(place, *prefix_len));
+            }
+            Matcher::Ternary { value, mask } => self.put(place, limbs(value), limbs(mask)),
+            Matcher::Range { low, high } => self.ranges.push(FieldRange {
+                low: limbs(low).to_vec(),
+                high: limbs(high).to_vec(),
+            }),
+        }
+    }
+
+    fn put(&mut self, place: FieldPlace, value: &[u64], mask: &[u64]) {
+        place.put(value, &mut self.value);
+        place.put(mask, &mut self.mask);
+    }
+}
+
+/// A number's words, the least significant first. Values of keys are not negative.
+fn limbs(value: &Int) -> &[u64] {
+    value.as_sign_words().1
+}
+
+/// The leading bits of a field, as its words.
+fn prefix(place: FieldPlace, len: u32) -> Vec<u64> {
+    let after = place.bits - len.min(place.bits);
+    let mut below = after;
+    (0..place.words())
+        .map(|_| {
+            let zeros = below.min(64);
+            below -= zeros;
+            !low_ones(zeros)
+        })
+        .collect()
+}
+
+/// The second of two functions where the processor counts bits in one instruction.
+fn counting(plain: LookupFunction, counting: LookupFunction) -> LookupFunction {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("popcnt")
+        && std::arch::is_x86_feature_detected!("bmi1")
+        && std::arch::is_x86_feature_detected!("bmi2")
+        && std::arch::is_x86_feature_detected!("lzcnt")
+    {
+        return counting;
+    }
+    let _ = counting;
+    plain
+}
+
+extern "C" fn keyless(_table: *const TableIndex, _key: *const u64) -> u32 {
+    MISS
+}
+
+/// Any table, any number of words.
+unsafe extern "C" fn any(table: *const TableIndex, key: *const u64) -> u32 {
+    // SAFETY: the caller gives a live index and as many words as its shape has.
+    let (table, key) = unsafe {
+        let table = &*table;
+        (table, std::slice::from_raw_parts(key, table.shape.words()))
+    };
+    table.lookup(key).unwrap_or(MISS)
+}
+
+unsafe extern "C" fn exact<const WORDS: usize>(table: *const TableIndex, key: *const u64) -> u32 {
+    // SAFETY: the caller gives a live index and as many words as its shape has, which are `WORDS`.
+    let (table, key) = unsafe { (&*table, &*key.cast::<[u64; WORDS]>()) };
+    match &table.index {
+        Index::Exact(map) => map.lookup_words(key),
+        _ => MISS,
+    }
+}
+
+unsafe extern "C" fn lpm<const WORDS: usize>(table: *const TableIndex, key: *const u64) -> u32 {
+    // SAFETY: the caller gives a live index and as many words as its shape has, which are `WORDS`.
+    let (table, key) = unsafe { (&*table, &*key.cast::<[u64; WORDS]>()) };
+    table.lpm(key)
+}
+
+unsafe extern "C" fn ternary<const WORDS: usize>(table: *const TableIndex, key: *const u64) -> u32 {
+    // SAFETY: the caller gives a live index and as many words as its shape has, which are `WORDS`.
+    let (table, key) = unsafe { (&*table, &*key.cast::<[u64; WORDS]>()) };
+    table.ternary(key)
+}
+
+/// As [`lpm`], compiled for processors that have the instructions.
+#[cfg_attr(
+    target_arch = "x86_64",
+    target_feature(enable = "popcnt,bmi1,bmi2,lzcnt")
+)]
+unsafe extern "C" fn counting_lpm<const WORDS: usize>(
+    table: *const TableIndex,
+    key: *const u64,
+) -> u32 {
+    // SAFETY: the caller gives a live index and as many words as its shape has, which are `WORDS`.
+    let (table, key) = unsafe { (&*table, &*key.cast::<[u64; WORDS]>()) };
+    table.lpm(key)
+}
+
+/// As [`ternary`], compiled for processors that have the instructions.
+#[cfg_attr(
+    target_arch = "x86_64",
+    target_feature(enable = "popcnt,bmi1,bmi2,lzcnt")
+)]
+unsafe extern "C" fn counting_ternary<const WORDS: usize>(
+    table: *const TableIndex,
+    key: *const u64,
+) -> u32 {
+    // SAFETY: the caller gives a live index and as many words as its shape has, which are `WORDS`.
+    let (table, key) = unsafe { (&*table, &*key.cast::<[u64; WORDS]>()) };
+    table.ternary(key)
+}
+
+impl TableIndex {
+    #[inline(always)]
+    fn lpm<const WORDS: usize>(&self, key: &[u64; WORDS]) -> u32 {
+        match &self.index {
+            Index::Lpm(trie) => trie.find(WORDS, key),
+            _ => MISS,
+        }
+    }
+
+    #[inline(always)]
+    fn ternary<const WORDS: usize>(&self, key: &[u64; WORDS]) -> u32 {
+        match &self.index {
+            Index::Ternary(index) => index.find(WORDS, key),
+            _ => MISS,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dataplane::KeyField;
+
+    use super::*;
+
+    fn table(key: &[(MatchKind, u32)]) -> TableInfo {
+        let key = key.iter().map(|(kind, width_bits)| KeyField {
+            name: "field".into(),
+            kind: *kind,
+            width_bits: *width_bits,
+        });
+        TableInfo {
+            name: "table".into(),
+            key: key.collect(),
+            size: 1_024,
+            actions: Vec::new(),
+            is_const: false,
+            is_default_const: false,
+            with_counters: false,
+            with_meters: false,
+            has_idle_timeout: false,
+            action_profile: None,
+            has_selector: false,
+        }
+    }
+
+    fn random_int(random: &mut fastrand::Rng, bits: u32) -> Int {
+        let mut value = Int::ZERO;
+        for _ in 0..bits.div_ceil(64) {
+            // Few values, so that entries and keys meet.
+            let word = match random.u8(0..3) {
+                0 => u64::MAX,
+                1 => random.u64(0..3),
+                _ => random.u64(0..3) << 61 | random.u64(0..3) << 30,
+            };
+            value = (value << 64usize) + Int::from(word);
+        }
+        value & ones(bits)
+    }
+
+    fn ones(bits: u32) -> Int {
+        (Int::ONE << bits as usize) - Int::ONE
+    }
+
+    fn random_matcher(random: &mut fastrand::Rng, kind: MatchKind, bits: u32) -> Matcher {
+        let value = random_int(random, bits);
+        match kind {
+            MatchKind::Exact => Matcher::Exact(value),
+            MatchKind::Lpm => {
+                let prefix_len = random.u32(0..=bits);
+                let mask = ones(prefix_len) << (bits - prefix_len) as usize;
+                let value = value & mask;
+                Matcher::Lpm { value, prefix_len }
+            }
+            MatchKind::Ternary => {
+                let mask = random_int(random, bits);
+                let value = value & &mask;
+                Matcher::Ternary { value, mask }
+            }
+            MatchKind::Range => {
+                let other = random_int(random, bits);
+                let (low, high) = match value <= other {
+                    true => (value, other),
+                    false => (other, value),
+                };
+                Matcher::Range { low, high }
+            }
+            MatchKind::Optional => Matcher::Optional(random.bool().then_some(value)),
+        }
+    }
+
+    /// A value that matches.
+    fn some_value(matcher: &Matcher) -> Int {
+        match matcher {
+            Matcher::Exact(value) | Matcher::Lpm { value, .. } | Matcher::Ternary { value, .. } => {
+                value.clone()
+            }
+            Matcher::Range { high, .. } => high.clone(),
+            Matcher::Optional(value) => value.clone().unwrap_or(Int::ONE),
+        }
+    }
+
+    /// As the interpreter's index has it.
+    fn matches(matcher: &Matcher, bits: u32, value: &Int) -> bool {
+        match matcher {
+            Matcher::Exact(wanted) | Matcher::Optional(Some(wanted)) => wanted == value,
+            Matcher::Optional(None) => true,
+            Matcher::Lpm {
+                value: wanted,
+                prefix_len,
+            } => {
+                let mask = ones(*prefix_len) << (bits - prefix_len) as usize;
+                value & mask == *wanted
+            }
+            Matcher::Ternary {
+                value: wanted,
+                mask,
+            } => value & mask == *wanted,
+            Matcher::Range { low, high } => low <= value && value <= high,
+        }
+    }
+
+    struct Entry {
+        key: Vec<Matcher>,
+        priority: i32,
+        number: u32,
+    }
+
+    fn expected(entries: &[Entry], info: &TableInfo, key: &[Int]) -> Option<u32> {
+        let mut best: Option<(i32, u32)> = None;
+        for entry in entries {
+            let mut length = 0;
+            let mut fields = info.key.iter().zip(&entry.key).zip(key);
+            let hit = fields.all(|((field, matcher), value)| {
+                if let Matcher::Lpm { prefix_len, .. } = matcher {
+                    length = i32::try_from(*prefix_len).unwrap();
+                }
+                matches(matcher, field.width_bits, value)
+            });
+            let rank = if info.has_priority() {
+                entry.priority
+            } else {
+                length
+            };
+            if hit && best.is_none_or(|(best, _)| rank > best) {
+                best = Some((rank, entry.number));
+            }
+        }
+        best.map(|(_, number)| number)
+    }
+
+    fn check(key: &[(MatchKind, u32)], seed: u64) -> usize {
+        let info = table(key);
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut index = TableIndex::new(&info);
+        let function = index.function();
+        let (mut entries, mut hits): (Vec<Entry>, usize) = (Vec::new(), 0);
+        let mut free: Vec<u32> = (0..100).collect();
+        for _ in 0..700 {
+            if random.u8(0..3) > 0 && !free.is_empty() {
+                let key: Vec<Matcher> = key
+                    .iter()
+                    .map(|(kind, bits)| random_matcher(&mut random, *kind, *bits))
+                    .collect();
+                let priority = if info.has_priority() {
+                    random.i32(1..5)
+                } else {
+                    0
+                };
+                let is_there = |entry: &Entry| entry.key == key && entry.priority == priority;
+                if !entries.iter().any(is_there) {
+                    let number = free.pop().unwrap();
+                    index.insert(&key, priority, number);
+                    entries.push(Entry {
+                        key,
+                        priority,
+                        number,
+                    });
+                }
+            } else if !entries.is_empty() {
+                let gone = entries.remove(random.usize(0..entries.len()));
+                index.remove(&gone.key, gone.number);
+                free.push(gone.number);
+            }
+            for _ in 0..4 {
+                let mut values: Vec<Int> = key
+                    .iter()
+                    .map(|(_, bits)| random_int(&mut random, *bits))
+                    .collect();
+                if random.bool() && !entries.is_empty() {
+                    let near = &entries[random.usize(0..entries.len())].key;
+                    for (value, matcher) in values.iter_mut().zip(near) {
+                        if random.u8(0..8) > 0 {
+                            *value = some_value(matcher);
+                        }
+                    }
+                }
+                let words = index.shape().pack(values.iter().map(limbs));
+                let expected = expected(&entries, &info, &values);
+                assert_eq!(index.lookup(&words), expected, "{key:?}");
+                // SAFETY: the index lives, and the key has the words of its shape.
+                let found = unsafe { function(&raw const index, words.as_ptr()) };
+                assert_eq!(found, expected.unwrap_or(MISS), "{key:?}");
+                hits += usize::from(expected.is_some());
+            }
+            assert_eq!(index.is_empty(), entries.is_empty());
+        }
+        hits
+    }
+
+    #[test]
+    fn every_kind_of_table_finds_what_the_interpreter_finds() {
+        use MatchKind::{Exact, Lpm, Optional, Range, Ternary};
+        let keys: &[&[(MatchKind, u32)]] = &[
+            &[(Exact, 9)],
+            &[(Exact, 48), (Exact, 12)],
+            &[(Exact, 128), (Exact, 16)],
+            &[(Exact, 300)],
+            &[(Lpm, 32)],
+            &[(Lpm, 128)],
+            &[(Exact, 2), (Lpm, 32)],
+            &[(Lpm, 70), (Exact, 3)],
+            &[(Lpm, 400)],
+            &[(Exact, 1), (Lpm, 300)],
+            &[(Ternary, 32), (Ternary, 16)],
+            &[(Ternary, 130)],
+            &[(Range, 16), (Exact, 1)],
+            &[(Range, 100)],
+            &[(Optional, 16), (Optional, 8)],
+            &[
+                (Lpm, 32),
+                (Ternary, 8),
+                (Range, 16),
+                (Optional, 9),
+                (Exact, 1),
+            ],
+            &[(Ternary, 300), (Range, 16)],
+        ];
+        for (seed, key) in keys.iter().enumerate() {
+            assert!(check(key, seed as u64) > 50, "{key:?}: too few hits");
+        }
+    }
+
+    #[test]
+    fn a_table_without_a_key_never_hits() {
+        let index = TableIndex::new(&table(&[]));
+        assert_eq!(index.lookup(&[]), None);
+        // SAFETY: a key without words is not read.
+        let found = unsafe { index.function()(&raw const index, std::ptr::null()) };
+        assert_eq!((found, index.is_empty()), (MISS, true));
+    }
+}
