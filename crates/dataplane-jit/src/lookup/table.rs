@@ -36,7 +36,7 @@ enum Index {
     /// No key, so no entries.
     Keyless,
     Exact(ExactMap),
-    Lpm(LpmTrie),
+    Lpm(Box<LpmTrie>),
     /// Also for prefixes of keys that are too long for a trie: the longest has the highest priority.
     Ternary(TernaryIndex),
 }
@@ -200,7 +200,7 @@ fn index(info: &TableInfo, kinds: &[MatchKind], shape: &KeyShape) -> Index {
         [prefix] => {
             let exact = of_kind(&|kind| kind == MatchKind::Exact);
             let trie = LpmTrie::new(shape.words(), &exact, *prefix);
-            trie.map_or_else(ternary, Index::Lpm)
+            trie.map_or_else(ternary, |trie| Index::Lpm(Box::new(trie)))
         }
         // The loader refuses it.
         _ => ternary(),
