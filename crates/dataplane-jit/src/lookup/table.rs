@@ -38,7 +38,7 @@ enum Index {
     Exact(ExactMap),
     Lpm(Box<LpmTrie>),
     /// Also for prefixes of keys that are too long for a trie: the longest has the highest priority.
-    Ternary(TernaryIndex),
+    Ternary(Box<TernaryIndex>),
 }
 
 /// A table's entries by their keys.
@@ -187,7 +187,8 @@ fn index(info: &TableInfo, kinds: &[MatchKind], shape: &KeyShape) -> Index {
     };
     let ternary = || {
         let ranges = of_kind(&|kind| kind == MatchKind::Range);
-        Index::Ternary(TernaryIndex::new(shape.words(), shape.fields(), &ranges))
+        let index = TernaryIndex::new(shape.words(), shape.fields(), &ranges);
+        Index::Ternary(Box::new(index))
     };
     if kinds.is_empty() {
         return Index::Keyless;
