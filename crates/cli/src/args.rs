@@ -71,6 +71,12 @@ Examples:
 
 Exit code 0: no error in any of them; 1: errors; 2: not a command.";
 
+const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  reprise doctor
+  sudo reprise doctor eth1                   # as the user who will run the switch
+  reprise doctor eth1 --json | jq '.interfaces[].findings[] | select(.level != \"ok\")'";
+
 /// Controller of the Reprise selective forwarding unit, and its P4 compiler.
 #[derive(Parser, Debug)]
 #[command(name = "reprise", version, after_long_help = EXAMPLES, max_term_width = 100)]
@@ -82,7 +88,15 @@ pub struct Args {
 }
 
 /// Commands that work on files alone: the options that name a switch are not in their help.
-const OFFLINE: &[&str] = &["compile", "check", "fmt", "explain", "stf", "conformance"];
+const OFFLINE: &[&str] = &[
+    "compile",
+    "doctor",
+    "check",
+    "fmt",
+    "explain",
+    "stf",
+    "conformance",
+];
 
 impl Args {
     /// The command line that this process was started with; exits where it is none.
@@ -183,6 +197,14 @@ pub enum Command {
         /// Tell on standard error what happens to each packet.
         #[arg(long)]
         trace: bool,
+    },
+    /// Say what this machine can do for a switch, and what to change for speed; changes nothing.
+    #[command(after_long_help = DOCTOR_EXAMPLES)]
+    Doctor {
+        /// Interfaces to look at; without any, all Ethernet ones. Exit code 1 if one that is named
+        /// cannot be a port.
+        #[arg(value_name = "INTERFACE")]
+        interfaces: Vec<String>,
     },
     /// Run p4c's own samples: what it accepts compiles, what it refuses is refused, packet tests pass.
     #[command(

@@ -5,6 +5,7 @@ mod commands;
 mod compat;
 mod compiler;
 mod conformance;
+mod doctor;
 mod failure;
 mod files;
 mod output;
@@ -59,6 +60,7 @@ fn run(args: Args) -> Result<(), Failure> {
         } => commands::stf::run(global, (&program, &test), &compiler, trace),
         Command::Conformance(args) => commands::conformance::run(global, &args),
         Command::ConformanceWorker => conformance::work(),
+        Command::Doctor { interfaces } => doctor::run(global, &interfaces),
         Command::Fmt {
             files,
             check,

@@ -41,6 +41,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "dataplane",
             "p4-compiler",
             "p4runtime-proto",
+            "packet-io",
             "stf",
         ],
     ),

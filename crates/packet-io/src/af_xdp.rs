@@ -495,3 +495,12 @@ fn socket_error(interface: &str, operation: &'static str, source: io::Error) -> 
         },
     }
 }
+
+/// Whether this process may load the program, without attaching it anywhere.
+///
+/// # Errors
+/// The kernel's reason why not.
+pub(crate) fn try_load() -> io::Result<()> {
+    let sockets = bpf::create_socket_map(1)?;
+    load(sockets.as_fd(), &AfXdpConfig::default(), true).map(drop)
+}

@@ -12,7 +12,7 @@ pub(crate) mod lock;
 use std::ffi::CString;
 use std::io;
 use std::mem;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixDatagram;
 
 use crate::PortError;
@@ -54,13 +54,26 @@ impl Interface {
         })
     }
 
+    /// Whether its frames have an Ethernet header.
+    pub(crate) fn is_ethernet(&self) -> bool {
+        ETHERNET_TYPES.contains(&self.hardware_type)
+    }
+
+    /// Whether it has an IPv4 address.
+    pub(crate) fn has_ipv4_address(&self) -> bool {
+        let socket = crate::socket::open(libc::AF_INET, libc::SOCK_DGRAM, 0);
+        let ask =
+            |socket: OwnedFd| interface_request(socket.as_fd(), &self.name, libc::SIOCGIFADDR);
+        socket.and_then(ask).is_ok()
+    }
+
     /// Whether it can be a port now: Ethernet, and up.
     ///
     /// # Errors
     /// [`PortError::NotEthernet`], [`PortError::InterfaceDown`].
     pub(crate) fn check_usable(&self) -> Result<(), PortError> {
         let interface = self.name.clone();
-        if !ETHERNET_TYPES.contains(&self.hardware_type) {
+        if !self.is_ethernet() {
             let hardware_type = self.hardware_type;
             return Err(PortError::NotEthernet {
                 interface,
@@ -130,6 +143,31 @@ impl Interface {
         }
     }
 
+    /// Slots of the card's receive and transmit rings, now and at most.
+    pub(crate) fn ring_slots(&self) -> io::Result<RingSlots> {
+        let mut rings = RingParameters {
+            command: ETHTOOL_GRINGPARAM,
+            ..RingParameters::default()
+        };
+        self.ethtool(&mut rings)?;
+        Ok(RingSlots {
+            rx: rings.rx_pending,
+            rx_max: rings.rx_max_pending,
+            tx: rings.tx_pending,
+            tx_max: rings.tx_max_pending,
+        })
+    }
+
+    /// An on-off setting by its request (`ETHTOOL_G*`), or the flags' word.
+    pub(crate) fn setting(&self, request: u32) -> io::Result<u32> {
+        let mut setting = Setting {
+            command: request,
+            value: 0,
+        };
+        self.ethtool(&mut setting)?;
+        Ok(setting.value)
+    }
+
     fn ethtool<T: EthtoolRequest>(&self, request: &mut T) -> io::Result<()> {
         let socket = UnixDatagram::unbound()?;
         let mut ifreq = named_request(&self.name)?;
@@ -141,9 +179,19 @@ impl Interface {
     }
 }
 
+/// Slots of a card's rings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RingSlots {
+    pub(crate) rx: u32,
+    pub(crate) rx_max: u32,
+    pub(crate) tx: u32,
+    pub(crate) tx_max: u32,
+}
+
 // `linux/sockios.h` and `linux/ethtool.h`.
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
 const ETHTOOL_GDRVINFO: u32 = 0x03;
+const ETHTOOL_GRINGPARAM: u32 = 0x10;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
 
 /// Plain data that begins with its command, as ethtool's ioctl wants it.
@@ -187,8 +235,28 @@ struct Channels {
     combined_count: u32,
 }
 
+#[repr(C)]
+#[derive(Default)]
+struct RingParameters {
+    command: u32,
+    rx_max_pending: u32,
+    rx_special_max: [u32; 2],
+    tx_max_pending: u32,
+    rx_pending: u32,
+    rx_special: [u32; 2],
+    tx_pending: u32,
+}
+
+#[repr(C)]
+struct Setting {
+    command: u32,
+    value: u32,
+}
+
 impl EthtoolRequest for DriverInfo {}
 impl EthtoolRequest for Channels {}
+impl EthtoolRequest for RingParameters {}
+impl EthtoolRequest for Setting {}
 
 /// The number of the interface of that name.
 fn interface_index(name: &str) -> io::Result<i32> {
@@ -230,7 +298,7 @@ fn interface_request(
     request: libc::c_ulong,
 ) -> io::Result<libc::ifreq> {
     let mut ifreq = named_request(name)?;
-    // SAFETY: the three requests used read the name, which ends in NUL as the length was checked,
+    // SAFETY: the four requests used read the name, which ends in NUL as the length was checked,
     // and write into the `ifreq`, which lives through the call.
     check(unsafe { libc::ioctl(fd.as_raw_fd(), request as _, &raw mut ifreq) })?;
     Ok(ifreq)

@@ -11,7 +11,7 @@
 //! [`PortStatistics`] with its reason; none is lost silently.
 //!
 //! `unsafe` is in files of one mechanism each: socket calls (`socket.rs`, `af_packet/socket.rs`,
-//! `udp/socket.rs`), requests about an interface (`interface.rs`), memory shared with the kernel
+//! `udp/socket.rs`), requests about an interface (`interface.rs`, `netlink.rs`), memory shared with the kernel
 //! (`af_packet/ring.rs`, `af_xdp/ring.rs`, `af_xdp/queue.rs`), bpf(2) (`af_xdp/bpf.rs`), waiting
 //! (`wait.rs`).
 
@@ -22,9 +22,11 @@ mod error;
 mod interface;
 pub mod limits;
 mod memory;
+mod netlink;
 pub mod offload;
 mod pcap;
 mod port;
+pub mod probe;
 mod socket;
 mod udp;
 mod wait;

@@ -13,10 +13,14 @@ use std::time::Duration;
 use crate::limits::TX_BATCH_FRAMES;
 
 /// A socket, non-blocking.
-pub(crate) fn open(domain: libc::c_int, kind: libc::c_int) -> io::Result<OwnedFd> {
+pub(crate) fn open(
+    domain: libc::c_int,
+    kind: libc::c_int,
+    protocol: libc::c_int,
+) -> io::Result<OwnedFd> {
     let kind = kind | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: no pointers; the result is checked before it is owned.
-    let fd = check(unsafe { libc::socket(domain, kind, 0) })?;
+    let fd = check(unsafe { libc::socket(domain, kind, protocol) })?;
     // SAFETY: a descriptor that was just made and that nobody else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

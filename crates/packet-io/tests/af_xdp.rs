@@ -157,6 +157,30 @@ fn an_unfinished_checksum_of_a_local_sender_is_finished() {
     );
 }
 
+#[test]
+fn where_the_driver_runs_no_programs_the_kernel_does() {
+    in_root_namespace("where_the_driver_runs_no_programs_the_kernel_does", || {
+        ip("link set lo up");
+        let mut port = open("lo");
+        assert_eq!(port.mode().to_string(), "XDP generic, copy, 1 queue");
+        let sender = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        for payload in [&b"odd"[..], &[7; 1400]] {
+            sender.send_to(payload, "127.0.0.1:5004").expect("sending");
+            let frame = receive(&mut port, 1).pop().expect("a frame");
+            let parsed = etherparse::PacketHeaders::from_ethernet_slice(&frame).expect("a frame");
+            let udp = parsed.transport.and_then(|transport| transport.udp());
+            let udp = udp.expect("a datagram");
+            let Some(etherparse::NetHeaders::Ipv4(ip, _)) = parsed.net else {
+                unreachable!("IPv4 was sent");
+            };
+            assert_eq!(Ok(udp.checksum), udp.calc_checksum_ipv4(&ip, payload));
+        }
+        // What is sent comes back, as on every loopback.
+        send(&mut port, [numbered(1, 60), numbered(2, 1400)]);
+        assert_eq!(receive(&mut port, 2), [numbered(1, 60), numbered(2, 1400)]);
+    });
+}
+
 /// A UDP frame to the address, given as text, and port.
 fn datagram(to: &str, port: u16) -> Vec<u8> {
     let builder = PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);

@@ -13,7 +13,7 @@ use crate::socket::{self, check, get_option, set_option};
 
 /// A raw packet socket, non-blocking, that receives nothing before it is bound.
 pub(crate) fn open() -> io::Result<OwnedFd> {
-    socket::open(libc::AF_PACKET, libc::SOCK_RAW)
+    socket::open(libc::AF_PACKET, libc::SOCK_RAW, 0)
 }
 
 /// Binds to an interface. Protocol 0 receives nothing, `ETH_P_ALL` everything.

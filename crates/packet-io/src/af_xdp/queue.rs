@@ -59,7 +59,7 @@ pub(super) struct Piece<'a> {
 
 impl Queue {
     pub(super) fn open(config: &QueueConfig) -> io::Result<Queue> {
-        let socket = socket::open(libc::AF_XDP, libc::SOCK_RAW)?;
+        let socket = socket::open(libc::AF_XDP, libc::SOCK_RAW, 0)?;
         let fd = socket.as_fd();
         let room = |chunk_bytes: usize| chunk_bytes - XDP_CHUNK_HEADROOM_BYTES;
         let chunk_bytes = match config.frame_bytes_max <= room(XDP_CHUNK_BYTES) {

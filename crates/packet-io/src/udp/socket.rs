@@ -31,7 +31,7 @@ pub(super) fn open(address: SocketAddr) -> io::Result<OwnedFd> {
         SocketAddr::V4(_) => libc::AF_INET,
         SocketAddr::V6(_) => libc::AF_INET6,
     };
-    let socket = socket::open(domain, libc::SOCK_DGRAM)?;
+    let socket = socket::open(domain, libc::SOCK_DGRAM, 0)?;
     let (fd, on) = (socket.as_fd(), 1 as libc::c_int);
     if address.is_ipv6() {
         set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, &on)?;

@@ -1,0 +1,101 @@
+//! `reprise doctor` in network namespaces with interfaces that are fine, down, missing.
+
+#[path = "../../packet-io/tests/namespace/mod.rs"]
+mod namespace;
+
+use std::process::{Command, Output};
+
+use namespace::{in_namespace, in_root_namespace, ip, veth_pair};
+use serde_json::Value;
+
+fn doctor(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_reprise"));
+    command.arg("doctor").args(arguments);
+    command.output().expect("reprise starts")
+}
+
+/// What it says in JSON; it must end well.
+fn report(arguments: &[&str]) -> Value {
+    let output = doctor(&[arguments, &["--json"]].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+fn finding<'a>(findings: &'a Value, what: &str) -> &'a Value {
+    let mut findings = findings.as_array().expect("a list").iter();
+    let finding = findings.find(|finding| finding["what"] == what);
+    finding.expect("it was looked at")
+}
+
+#[test]
+fn an_interface_that_can_be_a_port_is_told_from_one_that_cannot() {
+    in_namespace(
+        "an_interface_that_can_be_a_port_is_told_from_one_that_cannot",
+        || {
+            veth_pair("v0", "v1");
+            let all = report(&[]);
+            let names: Vec<&str> = all["interfaces"]
+                .as_array()
+                .expect("a list")
+                .iter()
+                .filter_map(|interface| interface["interface"].as_str())
+                .collect();
+            assert_eq!(names, ["v1", "v0"]);
+            let machine = &all["machine"];
+            assert_eq!(finding(machine, "AF_PACKET")["level"], "ok");
+            // Nobody loads an XDP program from a user namespace.
+            assert_eq!(finding(machine, "AF_XDP")["level"], "advice");
+            let one = report(&["v0"]);
+            let findings = &one["interfaces"][0]["findings"];
+            assert_eq!(finding(findings, "link")["level"], "ok");
+            assert_eq!(
+                finding(findings, "driver")["found"],
+                "veth, software: senders may be on this machine"
+            );
+            assert_eq!(finding(findings, "AF_PACKET")["found"], "works: PORT@v0");
+
+            ip("addr add 10.0.0.1/24 dev v0");
+            let one = report(&["v0"]);
+            let packet = finding(&one["interfaces"][0]["findings"], "AF_PACKET");
+            assert_eq!(packet["level"], "advice");
+            let advice = packet["advice"].as_str().expect("advice");
+            assert!(advice.contains("ip addr flush dev v0"), "{advice}");
+
+            ip("link set v0 down");
+            // Not asked about: told, and no failure.
+            assert!(doctor(&[]).status.success());
+            let output = doctor(&["v1", "v0"]);
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(1));
+            let expected =
+                "reprise: interface \"v0\" cannot be a port: link: down: ip link set dev v0 up\n";
+            assert_eq!(said, expected);
+            let table = String::from_utf8_lossy(&output.stdout);
+            assert!(table.contains("interface v1\n  ok        link "), "{table}");
+            assert!(table.contains("  unusable  link "), "{table}");
+
+            let output = doctor(&["v9"]);
+            assert_eq!(output.status.code(), Some(1));
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(said.contains("interface \"v9\" does not exist"), "{said}");
+        },
+    );
+}
+
+#[test]
+fn xdp_is_native_on_a_veth_and_generic_on_the_loopback() {
+    in_root_namespace(
+        "xdp_is_native_on_a_veth_and_generic_on_the_loopback",
+        || {
+            veth_pair("v0", "v1");
+            ip("link set lo up");
+            let all = report(&["v1", "lo"]);
+            let xdp =
+                |place: usize| finding(&all["interfaces"][place]["findings"], "AF_XDP").clone();
+            assert_eq!(xdp(0)["found"], "native, copy: PORT@afxdp:v1");
+            assert_eq!(xdp(1)["found"], "generic: the driver runs no XDP programs");
+            assert_eq!(xdp(1)["level"], "advice");
+        },
+    );
+}

@@ -1,0 +1,163 @@
+//! What this machine and its interfaces can do for a port, found out without changing anything.
+
+use std::fs;
+use std::io;
+
+use crate::af_packet::socket as packet_socket;
+use crate::interface::{Interface, RingSlots};
+use crate::{PortError, af_xdp, netlink, socket};
+
+/// What this process may do.
+#[derive(Debug)]
+pub struct Permissions {
+    /// Open a packet socket (AF_PACKET ports).
+    pub packet_socket: io::Result<()>,
+    /// Open an AF_XDP socket.
+    pub xdp_socket: io::Result<()>,
+    /// Load the XDP program that gives frames to it.
+    pub xdp_program: io::Result<()>,
+}
+
+/// Tries each, and undoes it at once.
+pub fn permissions() -> Permissions {
+    Permissions {
+        packet_socket: packet_socket::open().map(drop),
+        xdp_socket: socket::open(libc::AF_XDP, libc::SOCK_RAW, 0).map(drop),
+        xdp_program: af_xdp::try_load(),
+    }
+}
+
+/// What an interface's driver does for AF_XDP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct XdpFeatures {
+    /// The program runs in the driver.
+    pub is_native: bool,
+    /// Frames need not be copied between card and socket.
+    pub has_zero_copy: bool,
+    /// Frames in several pieces: an MTU above a page.
+    pub has_fragments: bool,
+}
+
+/// An offload that matters to a port, and whether it is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offload {
+    /// As `ethtool -K` calls it.
+    pub name: &'static str,
+    /// Whether it is on.
+    pub is_on: bool,
+}
+
+/// One interface.
+#[derive(Clone, Debug)]
+pub struct InterfaceReport {
+    /// Its name.
+    pub name: String,
+    /// Administratively up.
+    pub is_up: bool,
+    /// Carries Ethernet frames.
+    pub is_ethernet: bool,
+    /// Bytes behind the Ethernet header at most.
+    pub mtu_bytes: usize,
+    /// The driver's name; `None` if it does not say.
+    pub driver: Option<String>,
+    /// Only software: a sender may be on this machine.
+    pub is_virtual: bool,
+    /// Queues that frames arrive on.
+    pub n_rx_queues: u32,
+    /// Slots of the card's rings: receiving now and at most, sending now and at most.
+    pub ring_slots: Option<[u32; 4]>,
+    /// What the driver does for AF_XDP; `None` on a kernel that cannot say (before 6.3).
+    pub xdp: Option<XdpFeatures>,
+    /// Those that can be asked for.
+    pub offloads: Vec<Offload>,
+    /// It has an IP address that is not link-local.
+    pub has_address: bool,
+    /// A reprise-switch has it.
+    pub is_in_use: bool,
+}
+
+/// The names of the network namespace's interfaces.
+///
+/// # Errors
+/// If `/proc` is not there.
+pub fn interface_names() -> io::Result<Vec<String>> {
+    let table = fs::read_to_string("/proc/net/dev")?;
+    let names = table.lines().filter_map(|line| line.split_once(':'));
+    Ok(names.map(|(name, _)| name.trim().to_owned()).collect())
+}
+
+// `linux/netdev.h`: `enum netdev_xdp_act`.
+const XDP_BASIC_AND_REDIRECT: u64 = 0b11;
+const XDP_ZERO_COPY: u64 = 1 << 3;
+const XDP_RX_FRAGMENTS: u64 = 1 << 5;
+
+// `linux/ethtool.h`: requests for one setting each, and for a word of flags.
+const SETTINGS: [(&str, u32); 5] = [
+    ("rx", 0x14),
+    ("tx", 0x16),
+    ("tso", 0x1e),
+    ("gso", 0x23),
+    ("gro", 0x2b),
+];
+const ETHTOOL_GFLAGS: u32 = 0x25;
+const FLAGS: [(&str, u32); 3] = [("txvlan", 1 << 7), ("rxvlan", 1 << 8), ("lro", 1 << 15)];
+
+/// Looks at an interface.
+///
+/// # Errors
+/// [`PortError::NameLength`], [`PortError::InterfaceMissing`], [`PortError::System`].
+pub fn interface(name: &str) -> Result<InterfaceReport, PortError> {
+    let interface = Interface::find(name)?;
+    let driver = interface.driver().ok().map(|(driver, _)| driver);
+    let xdp = netlink::xdp_features(interface.index).ok();
+    let slots = interface.ring_slots().ok();
+    Ok(InterfaceReport {
+        name: name.to_owned(),
+        is_up: interface.is_up,
+        is_ethernet: interface.is_ethernet(),
+        mtu_bytes: interface.mtu_bytes,
+        driver: driver.filter(|driver| !driver.is_empty()),
+        is_virtual: interface.is_virtual(),
+        n_rx_queues: interface.n_rx_queues(),
+        ring_slots: slots.map(
+            |RingSlots {
+                 rx,
+                 rx_max,
+                 tx,
+                 tx_max,
+             }| [rx, rx_max, tx, tx_max],
+        ),
+        xdp: xdp.map(|bits| XdpFeatures {
+            is_native: bits & XDP_BASIC_AND_REDIRECT == XDP_BASIC_AND_REDIRECT,
+            has_zero_copy: bits & XDP_ZERO_COPY != 0,
+            has_fragments: bits & XDP_RX_FRAGMENTS != 0,
+        }),
+        offloads: offloads(&interface),
+        has_address: has_address(&interface),
+        is_in_use: matches!(interface.reserve(), Err(PortError::InUse { .. })),
+    })
+}
+
+fn offloads(interface: &Interface) -> Vec<Offload> {
+    let settings = SETTINGS.iter().filter_map(|(name, request)| {
+        let is_on = interface.setting(*request).ok()? != 0;
+        Some(Offload { name, is_on })
+    });
+    let word = interface.setting(ETHTOOL_GFLAGS).ok();
+    let flags = word.into_iter().flat_map(|word| {
+        FLAGS.iter().map(move |(name, flag)| Offload {
+            name,
+            is_on: word & flag != 0,
+        })
+    });
+    settings.chain(flags).collect()
+}
+
+fn has_address(interface: &Interface) -> bool {
+    let ipv6 = fs::read_to_string("/proc/net/if_inet6").unwrap_or_default();
+    let has_ipv6 = ipv6.lines().any(|line| {
+        let is_link_local = line.starts_with("fe8");
+        !is_link_local && line.split_whitespace().last() == Some(&interface.name)
+    });
+    has_ipv6 || interface.has_ipv4_address()
+}
