@@ -11,6 +11,7 @@ mod drop_reason;
 pub mod engine;
 mod externs;
 mod interpreter;
+mod latency;
 pub mod limits;
 mod match_action;
 pub mod program;
@@ -27,6 +28,7 @@ pub use control::{
 };
 pub use drop_reason::DropReason;
 pub use externs::{digest::Digest, hash::CrcParameters};
+pub use latency::{LatencyReport, LatencySummary, Stream};
 pub use program::{
     ActionId, ActionInfo, ActionProfileId, ActionProfileInfo, CounterId, KeyField, LoadError,
     MatchKind, MeterId, MeterUnit, ParamInfo, Program, RegisterId, TableId, TableInfo, ValueSetId,

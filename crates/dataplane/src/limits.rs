@@ -10,8 +10,8 @@ pub const INGRESS_QUEUE_PACKETS: usize = 4_096;
 /// packets go before new ones; a clone of each replica of the largest group may stand here.
 pub const RECIRCULATION_QUEUE_PACKETS: usize = 8_192;
 
-/// Packets waiting at one output port: the replicas of the largest group (4,096), and as many
-/// again so that a rate-limited port can hold a burst.
+/// Packets waiting in one queue of an output port, of which there is one a priority: the replicas
+/// of the largest group, so that one that finds the queue empty loses none.
 pub const EGRESS_QUEUE_PACKETS: usize = 8_192;
 
 /// Queues of an output port: `priority` is `bit<3>` in v1model.
@@ -73,6 +73,26 @@ pub const FIELD_BITS_MAX: u32 = 65_536;
 
 /// Nested expressions of a program: deeper ones would overflow the stack of whoever evaluates.
 pub const EXPRESSION_DEPTH_MAX: usize = 256;
+
+/// Egress passes between two looks at a frame before its turn, where the program gives priorities:
+/// so few that a burst of a receive batch (64 frames) is known before the copies of its first four
+/// packets have left, and enough to let copies leave in between.
+pub const COPIES_PER_LOOK: u32 = 4;
+
+/// Egress passes that pay for a look at a frame of which nothing comes: five in a hundred.
+pub const COPIES_PER_LOOK_IN_VAIN: u32 = 20;
+
+/// Looks in vain that may be saved up.
+pub const LOOKS_IN_VAIN_BURST: u32 = 8;
+
+/// Frames to have at hand for looks, for a caller that gives some after every sixteen copies.
+pub const LOOK_AHEAD_FRAMES: usize = 4;
+
+/// Streams whose latency is kept apart: a histogram takes 30 KB.
+pub const LATENCY_STREAMS_MAX: usize = 256;
+
+/// The longest time in the switch that is told from longer ones: a minute, in nanoseconds.
+pub const LATENCY_NS_MAX: u64 = 60_000_000_000;
 
 /// Header vectors and buffers of frames that the interpreter keeps for reuse: what a burst of a
 /// receive ring (1,024 frames) needs, beyond it they are freed.

@@ -3,15 +3,18 @@
 use std::collections::VecDeque;
 
 use crate::{
-    Digest, DropReason, IdleTimeout, Nanos, PortId, Program, TableId, TraceSink,
+    Digest, DropReason, IdleTimeout, LatencyReport, Nanos, PortId, Program, Stream, TableId,
+    TraceSink,
     engine::{
         Engine, EngineFactory, InstanceType, Interpreted, PacketHandle, State,
         interpret::InterpreterFactory,
     },
+    latency::Latencies,
     limits,
     trace::TraceKind,
     traffic_manager::{
         TrafficManager,
+        look_ahead::LookAhead,
         packet::{Common, IngressPacket},
     },
 };
@@ -23,7 +26,7 @@ pub struct SwitchConfig {
     pub ingress_queue_packets: usize,
     /// Recirculated and resubmitted packets waiting at most.
     pub recirculation_queue_packets: usize,
-    /// Packets waiting at each output port at most.
+    /// Packets waiting in each queue of an output port at most; one a priority.
     pub egress_queue_packets: usize,
     /// Packets a second through the recirculation path; none: as fast as it goes.
     pub recirculation_rate_pps: Option<u64>,
@@ -194,6 +197,8 @@ impl SwitchCounters {
 ///
 /// Scheduling is part of the semantics: egress work first, then recirculated and resubmitted
 /// packets, then new frames. So one packet's passes run back to back unless a rate holds a queue.
+/// Where the program gives priorities, new frames go through ingress now and then while copies
+/// wait, so that one of a high priority overtakes them: `traffic_manager/look_ahead.rs`.
 pub struct Switch {
     config: SwitchConfig,
     factory: Box<dyn EngineFactory>,
@@ -208,6 +213,8 @@ pub struct Switch {
     pub(crate) packet_ins: VecDeque<Vec<u8>>,
     pub(crate) digests: VecDeque<Digest>,
     pub(crate) idle_timeouts: VecDeque<IdleTimeout>,
+    pub(crate) latencies: Latencies,
+    look_ahead: LookAhead,
     epoch: u64,
     n_frames: u64,
 }
@@ -242,6 +249,8 @@ impl Switch {
             packet_ins: VecDeque::new(),
             digests: VecDeque::new(),
             idle_timeouts: VecDeque::new(),
+            latencies: Latencies::default(),
+            look_ahead: LookAhead::default(),
             epoch: 0,
             n_frames: 0,
         }
@@ -282,6 +291,8 @@ impl Switch {
         self.traffic = TrafficManager::new(&self.config);
         self.digests.clear();
         self.idle_timeouts.clear();
+        self.latencies.clear_streams();
+        self.look_ahead = LookAhead::new(program.ir.gives_priorities());
         self.state.set_program(program, &self.config);
         self.load_engine();
     }
@@ -357,6 +368,8 @@ impl Switch {
                 label,
                 n_clones: 0,
                 n_replicas: 0,
+                arrived: now,
+                stream: Stream::Unicast,
                 ingress_port: port,
                 ingress_bytes: frame.len(),
                 recirculations: 0,
@@ -404,7 +417,17 @@ impl Switch {
 
     /// Runs one pass.
     fn step(&mut self, engine: &mut dyn Engine, now: Nanos) -> Step {
+        if self.is_look_ahead_due()
+            && let Some(packet) = self.traffic.ingress.pop_front()
+        {
+            let n_dropped = self.state.counters.dropped_total();
+            self.ingress_pass(engine, now, packet);
+            let was_in_vain = self.state.counters.dropped_total() > n_dropped;
+            self.look_ahead.pay(was_in_vain);
+            return Step::Ran;
+        }
         if let Some(departure) = self.traffic.egress.pop(now) {
+            self.look_ahead.earn();
             return match self.egress_pass(engine, now, departure) {
                 Some((port, packet)) => Step::Sent(port, packet),
                 None => Step::Ran,
@@ -418,6 +441,26 @@ impl Switch {
             }
             None => Step::Idle,
         }
+    }
+
+    /// A packet that recirculates has its passes back to back nevertheless.
+    fn is_look_ahead_due(&self) -> bool {
+        self.look_ahead.is_due()
+            && !self.traffic.egress.is_empty()
+            && self.traffic.recirculation.is_empty()
+    }
+
+    /// How many frames, if there are any, are to be given though [`Switch::poll_transmit`] still
+    /// gives some, so that their priorities count. To be asked after every sixteen frames that
+    /// leave or so.
+    pub fn n_frames_wanted(&self) -> usize {
+        let wanted = self.look_ahead.n_frames_wanted();
+        wanted.saturating_sub(self.traffic.ingress.len())
+    }
+
+    /// How long packets were in the switch.
+    pub fn latency(&mut self) -> LatencyReport {
+        self.latencies.report()
     }
 
     /// A frame that went to the CPU port, with the packet-in header in front.

@@ -30,4 +30,4 @@ pub use difference::Difference;
 pub use frames::Failure;
 pub use parse::{ParseError, ParseErrors, parse};
 pub use program::{ProgramError, load, program_beside};
-pub use run::{Outcome, run, run_and_keep};
+pub use run::{Outcome, run, run_and_keep, run_on};

@@ -68,7 +68,21 @@ pub fn run_and_keep(
     commands: &[(usize, Command)],
     trace: Option<Box<dyn TraceSink>>,
 ) -> (Outcome, Switch) {
-    let mut switch = Switch::new(SwitchConfig::default());
+    run_on(
+        Switch::new(SwitchConfig::default()),
+        program,
+        commands,
+        trace,
+    )
+}
+
+/// [`run_and_keep`], on a switch that was just made, with whatever engine.
+pub fn run_on(
+    mut switch: Switch,
+    program: Program,
+    commands: &[(usize, Command)],
+    trace: Option<Box<dyn TraceSink>>,
+) -> (Outcome, Switch) {
     let named = commands.iter().filter_map(|(_, command)| match command {
         Command::Packet(port, _) | Command::Expect(port, _) => Some(*port),
         _ => None,

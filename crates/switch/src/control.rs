@@ -18,6 +18,7 @@ use tokio::task::JoinHandle;
 use crate::error::SwitchError;
 use crate::event_loop::EventLoop;
 use crate::handle::LoopHandle;
+use crate::metrics;
 use crate::options::Options;
 use crate::program::{Entries, LoadedProgram};
 use crate::say;
@@ -39,6 +40,8 @@ pub(crate) struct Control {
     /// Bound, and not served yet.
     listener: Option<TcpListener>,
     grpc_address: Option<SocketAddr>,
+    metrics_listener: Option<TcpListener>,
+    metrics_address: Option<SocketAddr>,
     serving: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
 }
 
@@ -53,6 +56,8 @@ impl Control {
             .build()
             .map_err(system("start the control threads"))?;
         let (listener, grpc_address) = options.grpc_address().map(listen).transpose()?.unzip();
+        let metrics = options.metrics.map(listen_for_metrics).transpose()?;
+        let (metrics_listener, metrics_address) = metrics.unzip();
         {
             let _context = runtime.enter();
             let stops = [SignalKind::interrupt(), SignalKind::terminate()].map(signal);
@@ -72,6 +77,8 @@ impl Control {
             server,
             listener,
             grpc_address,
+            metrics_listener,
+            metrics_address,
             serving: None,
         })
     }
@@ -79,6 +86,11 @@ impl Control {
     /// Where P4Runtime is served.
     pub(crate) fn grpc_address(&self) -> Option<SocketAddr> {
         self.grpc_address
+    }
+
+    /// Where metrics are served.
+    pub(crate) fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics_address
     }
 
     /// Gives the switch the program and the entries of the command line, the way a controller
@@ -116,8 +128,9 @@ impl Control {
         outcome.unwrap_or(Ok(())).map(|()| is_up)
     }
 
-    /// Answers P4Runtime calls from now on.
+    /// Answers P4Runtime calls, and whoever asks for metrics, from now on.
     pub(crate) fn serve(&mut self) -> Result<(), SwitchError> {
+        self.serve_metrics()?;
         let (Some(listener), Some(address)) = (self.listener.take(), self.grpc_address) else {
             return Ok(());
         };
@@ -141,6 +154,28 @@ impl Control {
             }
         });
         self.serving = Some((shutdown, served));
+        Ok(())
+    }
+
+    fn serve_metrics(&mut self) -> Result<(), SwitchError> {
+        let (Some(listener), Some(address)) = (self.metrics_listener.take(), self.metrics_address)
+        else {
+            return Ok(());
+        };
+        let listener = {
+            let _context = self.runtime.enter();
+            tokio::net::TcpListener::from_std(listener)
+                .map_err(|source| SwitchError::ListenForMetrics { address, source })?
+        };
+        let router = metrics::router(self.handle.clone());
+        // Ends with the runtime: an answer that is cut off is asked for again.
+        self.runtime.spawn(async move {
+            if let Err(error) = axum::serve(listener, router).await {
+                say(&format!(
+                    "error: cannot serve metrics on {address} any more: {error}"
+                ));
+            }
+        });
         Ok(())
     }
 
@@ -215,14 +250,19 @@ fn entry_errors(request: &WriteRequest, error: &WriteError) -> String {
     )
 }
 
+fn bind(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
+    let listener = TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    let bound = listener.local_addr()?;
+    Ok((listener, bound))
+}
+
 fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), SwitchError> {
-    let bind = || -> io::Result<_> {
-        let listener = TcpListener::bind(address)?;
-        listener.set_nonblocking(true)?;
-        let bound = listener.local_addr()?;
-        Ok((listener, bound))
-    };
-    bind().map_err(|source| SwitchError::Listen { address, source })
+    bind(address).map_err(|source| SwitchError::Listen { address, source })
+}
+
+fn listen_for_metrics(address: SocketAddr) -> Result<(TcpListener, SocketAddr), SwitchError> {
+    bind(address).map_err(|source| SwitchError::ListenForMetrics { address, source })
 }
 
 /// The first signal stops the switch; one that comes while it does not stop ends the process.

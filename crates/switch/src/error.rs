@@ -44,6 +44,11 @@ pub(crate) enum SwitchError {
         address: SocketAddr,
         source: io::Error,
     },
+    #[error("cannot serve metrics on {address}: {source}")]
+    ListenForMetrics {
+        address: SocketAddr,
+        source: io::Error,
+    },
     #[error("cannot {operation}: {source}")]
     System {
         operation: &'static str,

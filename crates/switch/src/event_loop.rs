@@ -25,6 +25,10 @@ const RX_BATCH_FRAMES: usize = 64;
 /// holds frames up for some tens of microseconds.
 const WORK_BATCH: usize = 64;
 
+/// Frames that leave between two looks at the clock, which take 25 ns and more: how exactly the time
+/// in the switch is known.
+const CLOCK_BATCH_FRAMES: usize = 16;
+
 /// Turns of a spinning loop between two looks at whether somebody wakes it, which take a system call
 /// of 150 ns; a turn takes some tens of nanoseconds, or frames come.
 const SPINS_PER_LOOK: u32 = 32;
@@ -84,6 +88,8 @@ pub(crate) struct EventLoop {
     waiter: Waiter,
     wait: Wait,
     n_spins: u32,
+    /// The port that was last looked at ahead.
+    look_at: usize,
     is_woken: bool,
     packet_ins_unclaimed: u64,
 }
@@ -101,6 +107,7 @@ impl EventLoop {
             waiter: Waiter::default(),
             wait: Wait::Sleep,
             n_spins: 0,
+            look_at: 0,
             is_woken: false,
             packet_ins_unclaimed: 0,
         }
@@ -270,7 +277,12 @@ impl EventLoop {
         }
         if !self.is_held(after) {
             for place in 0..self.ports.len() {
-                self.receive(place, now)?;
+                let n_frames = self.receive(place, now)?;
+                // What follows is as late as it is.
+                let now = match n_frames {
+                    0 => now,
+                    _ => self.clock.now(),
+                };
                 self.run_switch(now)?;
             }
         }
@@ -278,7 +290,7 @@ impl EventLoop {
     }
 
     /// Ready or due frames of one port, up to a batch, into the switch.
-    fn receive(&mut self, place: usize, now: Nanos) -> Result<(), LoopError> {
+    fn receive(&mut self, place: usize, now: Nanos) -> Result<usize, LoopError> {
         let is_spinning = self.is_spinning();
         let EventLoop {
             switch,
@@ -293,25 +305,69 @@ impl EventLoop {
         } = &mut ports[place];
         let is_due = || port.next_frame_at().is_some_and(|at| at <= now);
         if !wait_place.map_or_else(is_due, |place| is_spinning || waiter.is_ready(place)) {
-            return Ok(());
+            return Ok(0);
         }
         let id = *id;
         port.receive(now, RX_BATCH_FRAMES, &mut |frame| {
             switch.handle_frame(now, id, frame)
         })
-        .map_err(|source| LoopError::Port { id, source })?;
+        .map_err(|source| LoopError::Port { id, source })
+    }
+
+    /// A few frames more, where the switch wants to know their priorities before their turn. Ports
+    /// take turns. Captures wait: their time has not come.
+    fn look_ahead(&mut self, now: Nanos) -> Result<(), LoopError> {
+        let mut n_wanted = self.switch.n_frames_wanted();
+        for _ in 0..self.ports.len() {
+            if n_wanted == 0 {
+                break;
+            }
+            self.look_at = (self.look_at + 1) % self.ports.len();
+            let AttachedPort {
+                id,
+                port,
+                wait_place: Some(_),
+            } = &mut self.ports[self.look_at]
+            else {
+                continue;
+            };
+            let (id, switch) = (*id, &mut self.switch);
+            let n_frames = port
+                .receive(now, n_wanted, &mut |frame| {
+                    switch.handle_frame(now, id, frame)
+                })
+                .map_err(|source| LoopError::Port { id, source })?;
+            n_wanted = n_wanted.saturating_sub(n_frames);
+        }
         Ok(())
     }
 
     /// Runs the switch until nothing can run, and queues what leaves at the ports.
-    fn run_switch(&mut self, now: Nanos) -> Result<(), LoopError> {
+    fn run_switch(&mut self, mut now: Nanos) -> Result<(), LoopError> {
+        while self.send(now)? {
+            now = self.clock.now();
+            self.look_ahead(now)?;
+        }
+        while let Some(frame) = self.switch.poll_packet_in() {
+            if !self.mailbox.publish_packet_in(frame) {
+                self.packet_ins_unclaimed += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Queues a few frames at the ports; false if nothing more leaves now.
+    fn send(&mut self, now: Nanos) -> Result<bool, LoopError> {
         let EventLoop {
             switch,
             ports,
             places,
             ..
         } = self;
-        while let Some(transmit) = switch.poll_transmit(now) {
+        for _ in 0..CLOCK_BATCH_FRAMES {
+            let Some(transmit) = switch.poll_transmit(now) else {
+                return Ok(false);
+            };
             let id = transmit.port;
             // The switch transmits to ports that were added, and to no others.
             let Some(place) = places.get(usize::from(id.0)).copied().flatten() else {
@@ -322,12 +378,7 @@ impl EventLoop {
                 .transmit(now, [transmit.head, transmit.payload])
                 .map_err(|source| LoopError::Port { id, source })?;
         }
-        while let Some(frame) = self.switch.poll_packet_in() {
-            if !self.mailbox.publish_packet_in(frame) {
-                self.packet_ins_unclaimed += 1;
-            }
-        }
-        Ok(())
+        Ok(true)
     }
 
     fn run_work(&mut self) -> Result<(), LoopError> {

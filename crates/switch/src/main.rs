@@ -7,9 +7,11 @@
 
 mod clock;
 mod control;
+mod engine;
 mod error;
 mod event_loop;
 mod handle;
+mod metrics;
 mod options;
 mod ports;
 mod program;
@@ -58,7 +60,8 @@ fn run(options: &Options) -> Result<(), SwitchError> {
     let ports = ports::open(options)?;
     let described: Vec<String> = ports.iter().map(|port| port.described.clone()).collect();
 
-    let mut switch = Switch::new(options.switch_config());
+    let engine = options.engine.factory();
+    let mut switch = Switch::with_engine(options.switch_config(), engine);
     switch.set_trace(trace::sink(options)?);
     let clock = match options.is_replay() {
         true => Clock::Virtual { now: 0 },
@@ -112,7 +115,11 @@ fn ready_line(options: &Options, ports: &[String], control: &Control) -> String 
         Some(path) => path.display().to_string(),
         None => "none yet".to_owned(),
     };
-    format!("ready: ports {ports}, P4Runtime {address}, program {program}")
+    let metrics = match control.metrics_address() {
+        Some(address) => format!(", metrics on {address}"),
+        None => String::new(),
+    };
+    format!("ready: ports {ports}, P4Runtime {address}, program {program}{metrics}")
 }
 
 fn print_totals(options: &Options, totals: &Totals) -> Result<(), SwitchError> {

@@ -10,6 +10,7 @@ use clap::Parser;
 use dataplane::{PortId, limits};
 use packet_io::Destination;
 
+use crate::engine::EngineOption;
 use crate::event_loop::{AfterReplay, Wait};
 use crate::program::LoadedProgram;
 
@@ -75,6 +76,14 @@ pub(crate) struct Options {
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) grpc: Option<GrpcOption>,
 
+    /// Serve every counter and latency on this address, for Prometheus: http://ADDRESS/metrics
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) metrics: Option<SocketAddr>,
+
+    /// What runs the program
+    #[arg(long, value_enum, default_value_t = EngineOption::Interpreter)]
+    pub(crate) engine: EngineOption,
+
     /// The device id that P4Runtime requests must carry
     #[arg(long, value_name = "N", default_value_t = 1,
         value_parser = clap::value_parser!(u64).range(1..))]
@@ -136,7 +145,7 @@ pub(crate) struct QueueOptions {
     #[arg(long, value_name = "N", default_value_t = limits::RECIRCULATION_QUEUE_PACKETS)]
     pub(crate) recirculation_queue: usize,
 
-    /// Packets that wait at each output port at most
+    /// Packets that wait in each queue of an output port at most; one a priority
     #[arg(long, value_name = "N", default_value_t = limits::EGRESS_QUEUE_PACKETS)]
     pub(crate) egress_queue: usize,
 

@@ -185,3 +185,37 @@ async fn an_open_stream_does_not_keep_the_switch_from_stopping() {
     assert!(stopped.expect("it stops").starts_with("totals after "));
     drop(stream);
 }
+
+/// The body of what is served at an address under a path, and the first line before it.
+fn get(address: &str, path: &str) -> (String, String) {
+    let mut stream = std::net::TcpStream::connect(address).expect("a server");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    std::io::Write::write_all(&mut stream, request.as_bytes()).expect("sent");
+    let mut answer = String::new();
+    std::io::Read::read_to_string(&mut stream, &mut answer).expect("text");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+    let status = head.lines().next().expect("a line").to_owned();
+    (status, body.to_owned())
+}
+
+#[test]
+fn counters_and_latencies_are_there_for_prometheus() {
+    let json = program("forward.json").display().to_string();
+    let arguments = [
+        "-i",
+        "7@pcap:,/dev/null",
+        "--grpc",
+        "127.0.0.1:0",
+        "--metrics",
+        "127.0.0.1:0",
+        &json,
+    ];
+    let switch = Running::start(&arguments);
+    let (_, address) = switch.ready.split_once("metrics on ").expect("an address");
+    let (status, body) = get(address, "/metrics");
+    assert_eq!(status, "HTTP/1.1 200 OK");
+    let sample = "reprise_port_received_packets_total{port=\"7\",name=\"pcap:,/dev/null\"} 0";
+    assert!(body.contains(sample), "{body}");
+    assert_eq!(get(address, "/").0, "HTTP/1.1 404 Not Found");
+    switch.stop("-TERM");
+}

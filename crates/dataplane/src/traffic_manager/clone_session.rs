@@ -1,15 +1,15 @@
 //! Clone sessions: where `clone` sends its copies. P4Runtime 1.4, section 9.5.2.
 
-use super::replication::{ById, check_replicas};
+use super::replication::{ById, Copies, check_replicas};
 use crate::{
-    control::{CloneSession, ControlError, ControlErrorKind, Replica},
+    control::{CloneSession, ControlError, ControlErrorKind},
     limits,
 };
 
 /// A session as the traffic manager reads it.
 #[derive(Debug)]
 pub(crate) struct Session {
-    pub replicas: Box<[Replica]>,
+    pub copies: Copies,
     pub truncate_bytes: Option<u32>,
     /// 0 is the queue of the clone's priority.
     pub queue: u32,
@@ -37,7 +37,7 @@ impl CloneSessions {
         sessions
             .map(|(id, session)| CloneSession {
                 id,
-                replicas: session.replicas.to_vec(),
+                replicas: session.copies.replicas.to_vec(),
                 truncate_bytes: session.truncate_bytes,
                 class_of_service: session.queue,
             })
@@ -73,7 +73,7 @@ impl CloneSessions {
         }
         check_replicas(&what, &session.replicas)?;
         Ok(Session {
-            replicas: session.replicas.into(),
+            copies: Copies::new(session.replicas),
             truncate_bytes: session.truncate_bytes,
             queue: session.class_of_service,
         })

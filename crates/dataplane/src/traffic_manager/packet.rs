@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::{
-    Nanos, PortId,
+    Nanos, PortId, Stream,
     engine::{InstanceType, PacketHandle},
 };
 
@@ -18,6 +18,9 @@ pub(crate) struct Common {
     /// Clones and replicas made of this packet so far, for their labels.
     pub n_clones: u32,
     pub n_replicas: u32,
+    /// When the root frame came, on whose account its latency goes.
+    pub arrived: Nanos,
+    pub stream: Stream,
     /// The port the root frame came from.
     pub ingress_port: PortId,
     /// Length when the packet last entered ingress as a frame; counters count it.
@@ -35,8 +38,9 @@ impl Common {
     }
 
     /// A copy's, which begins without copies of its own.
-    pub(crate) fn of_copy(&self) -> Self {
+    pub(crate) fn of_copy(&self, stream: Stream) -> Self {
         Self {
+            stream,
             n_clones: 0,
             n_replicas: 0,
             ..self.clone()

@@ -1,12 +1,15 @@
 //! The queues of the output ports: bounded, FIFO, at a rate in virtual time.
 //!
-//! When a packet is queued it gets its departure time: at once without a rate, otherwise one
-//! interval after the packet before it. So the order does not depend on how often anyone polls.
-//! At one instant the higher priority goes first, then the older packet: replicas leave in the
-//! order in which they were made, whatever their ports.
+//! Without a rate whatever waits may leave: the higher priority first, always; then the older
+//! packet, so that replicas leave in the order in which they were made, whatever their ports. A
+//! ring a priority.
 //!
-//! Time does not go back, so without a rate the packets of one priority depart in the order in
-//! which they came, whatever their port: a ring each. With a rate every queue has its own time.
+//! With a rate a packet gets its departure time when it is queued, one interval after the packet
+//! before it in its queue. So the order does not depend on how often anyone polls. At one instant
+//! the higher priority goes first, then the older packet.
+//!
+//! A queue, one of a port and a priority, is bounded: what waits at one takes no room from those of
+//! another.
 
 use std::{
     cmp::Reverse,
@@ -21,16 +24,12 @@ const N_QUEUES: usize = limits::EGRESS_QUEUES_PER_PORT;
 /// The order of departure.
 type Order = (Nanos, Reverse<usize>, u64);
 
-/// What waits at one port.
-#[derive(Debug, Clone, Default)]
-struct Depth {
-    all: usize,
-    of_queue: [usize; N_QUEUES],
-}
+/// Packets in each queue of one port.
+type Depths = [usize; N_QUEUES];
 
 #[derive(Debug)]
 enum Waiting {
-    /// No rate: a ring a priority, each in the order of time.
+    /// No rate: a ring a priority.
     Rings {
         rings: [VecDeque<(Nanos, PortId, EgressPacket)>; N_QUEUES],
         /// A bit a ring: it is not empty.
@@ -68,7 +67,7 @@ pub(crate) struct EgressQueues {
     capacity: usize,
     waiting: Waiting,
     /// By port number.
-    depths: Vec<Depth>,
+    depths: Vec<Depths>,
 }
 
 /// A packet whose turn it is.
@@ -80,17 +79,9 @@ pub(crate) struct Departure {
     pub packet: EgressPacket,
 }
 
-/// The filled ring whose first packet departs first; of equals the higher priority.
-fn next_ring(
-    rings: &[VecDeque<(Nanos, PortId, EgressPacket)>; N_QUEUES],
-    filled: u8,
-) -> Option<usize> {
-    if filled.count_ones() <= 1 {
-        return (filled != 0).then(|| filled.trailing_zeros() as usize);
-    }
-    let heads = rings.iter().enumerate();
-    let heads = heads.filter_map(|(queue, ring)| Some((ring.front()?.0, Reverse(queue))));
-    heads.min().map(|(_, Reverse(queue))| queue)
+/// The filled ring of the highest priority.
+fn next_ring(filled: u8) -> Option<usize> {
+    filled.checked_ilog2().map(|queue| queue as usize)
 }
 
 impl EgressQueues {
@@ -105,23 +96,34 @@ impl EgressQueues {
     /// Packets in a queue of a port.
     pub(crate) fn depth(&self, port: PortId, queue: usize) -> usize {
         let depth = self.depths.get(usize::from(port.0));
-        depth.map_or(0, |depth| depth.of_queue[queue])
+        depth.map_or(0, |depth| depth[queue])
     }
 
-    pub(crate) fn is_full(&self, port: PortId) -> bool {
-        let depth = self.depths.get(usize::from(port.0));
-        depth.map_or(0, |depth| depth.all) >= self.capacity
+    pub(crate) fn is_full(&self, port: PortId, queue: usize) -> bool {
+        self.depth(port, queue) >= self.capacity
     }
 
-    /// Appends a packet; whoever calls has looked whether the port is full and the queue exists,
+    /// Whether so many copies of one packet go to a queue all or none, and it is none: there is no
+    /// room for all of them now, and there would be in an empty queue.
+    pub(crate) fn refuses(&self, port: PortId, queue: usize, n_copies: usize) -> bool {
+        n_copies <= self.capacity && self.depth(port, queue) + n_copies > self.capacity
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        match &self.waiting {
+            Waiting::Rings { filled, .. } => *filled == 0,
+            Waiting::Timed { packets, .. } => packets.is_empty(),
+        }
+    }
+
+    /// Appends a packet; whoever calls has looked whether the queue exists and is full,
     /// and gives no time before the last one.
     pub(crate) fn push(&mut self, now: Nanos, port: PortId, queue: usize, packet: EgressPacket) {
         let place = usize::from(port.0);
         if place >= self.depths.len() {
-            self.depths.resize(place + 1, Depth::default());
+            self.depths.resize(place + 1, Depths::default());
         }
-        self.depths[place].all += 1;
-        self.depths[place].of_queue[queue] += 1;
+        self.depths[place][queue] += 1;
         match &mut self.waiting {
             Waiting::Rings { rings, filled } => {
                 rings[queue].push_back((now, port, packet));
@@ -146,7 +148,7 @@ impl EgressQueues {
     pub(crate) fn pop(&mut self, now: Nanos) -> Option<Departure> {
         let (queue, port, packet) = match &mut self.waiting {
             Waiting::Rings { rings, filled } => {
-                let queue = next_ring(rings, *filled)?;
+                let queue = next_ring(*filled)?;
                 let ring = &mut rings[queue];
                 let (_, port, packet) = ring.pop_front_if(|(departure, ..)| *departure <= now)?;
                 if ring.is_empty() {
@@ -165,12 +167,11 @@ impl EgressQueues {
             }
         };
         let depth = &mut self.depths[usize::from(port.0)];
-        depth.all -= 1;
-        depth.of_queue[queue] -= 1;
+        depth[queue] -= 1;
         Some(Departure {
             port,
             queue,
-            depth: depth.of_queue[queue],
+            depth: depth[queue],
             packet,
         })
     }
@@ -178,7 +179,7 @@ impl EgressQueues {
     pub(crate) fn next_departure(&self) -> Option<Nanos> {
         match &self.waiting {
             Waiting::Rings { rings, filled } => {
-                let ring = &rings[next_ring(rings, *filled)?];
+                let ring = &rings[next_ring(*filled)?];
                 ring.front().map(|(departure, ..)| *departure)
             }
             Waiting::Timed { packets, .. } => {

@@ -24,6 +24,10 @@ impl RecirculationQueue {
         }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
     pub(crate) fn is_full(&self) -> bool {
         self.waiting.len() >= self.capacity
     }

@@ -1,9 +1,10 @@
 //! Multicast groups: what the packet replication engine copies a packet to. P4Runtime 1.4,
 //! section 9.5.1.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use crate::{
+    PortId,
     control::{ControlError, ControlErrorKind, MulticastGroup, Replica},
     limits,
 };
@@ -11,7 +12,28 @@ use crate::{
 /// Every multicast group.
 #[derive(Debug, Default)]
 pub(crate) struct MulticastGroups {
-    groups: ById<Box<[Replica]>>,
+    groups: ById<Copies>,
+}
+
+/// The copies that a group or session makes.
+#[derive(Debug)]
+pub(crate) struct Copies {
+    pub replicas: Box<[Replica]>,
+    /// Each port and how many of the replicas go there.
+    pub ports: Box<[(PortId, usize)]>,
+}
+
+impl Copies {
+    pub(super) fn new(replicas: Vec<Replica>) -> Self {
+        let mut ports = BTreeMap::new();
+        for replica in &replicas {
+            *ports.entry(replica.port).or_default() += 1;
+        }
+        Self {
+            replicas: replicas.into(),
+            ports: ports.into_iter().collect(),
+        }
+    }
 }
 
 /// Things by small ids, found without a search. What is read for the time of many steps is moved
@@ -96,21 +118,21 @@ pub(crate) fn check_replicas(what: &str, replicas: &[Replica]) -> Result<(), Con
 
 impl MulticastGroups {
     /// Moves the replicas of a group out, for the time of replication.
-    pub(crate) fn take(&mut self, id: u32) -> Option<Box<[Replica]>> {
+    pub(crate) fn take(&mut self, id: u32) -> Option<Copies> {
         self.groups.take(id)
     }
 
     /// Puts back what [`MulticastGroups::take`] gave.
-    pub(crate) fn put_back(&mut self, id: u32, replicas: Box<[Replica]>) {
-        self.groups.put(id, replicas);
+    pub(crate) fn put_back(&mut self, id: u32, copies: Copies) {
+        self.groups.put(id, copies);
     }
 
     pub(crate) fn all(&self) -> Vec<MulticastGroup> {
         let groups = self.groups.iter();
         groups
-            .map(|(id, replicas)| MulticastGroup {
+            .map(|(id, copies)| MulticastGroup {
                 id,
-                replicas: replicas.to_vec(),
+                replicas: copies.replicas.to_vec(),
             })
             .collect()
     }
@@ -135,15 +157,15 @@ impl MulticastGroups {
             let message = format!("multicast group {} is there already", group.id);
             return Err(ControlError::new(ControlErrorKind::AlreadyExists, message));
         }
-        self.groups.put(group.id, group.replicas.into());
+        self.groups.put(group.id, Copies::new(group.replicas));
         Ok(())
     }
 
     pub(crate) fn modify(&mut self, group: MulticastGroup) -> Result<(), ControlError> {
         Self::check(&group)?;
         match self.groups.get_mut(group.id) {
-            Some(replicas) => {
-                *replicas = group.replicas.into();
+            Some(copies) => {
+                *copies = Copies::new(group.replicas);
                 Ok(())
             }
             None => Err(not_found(group.id)),

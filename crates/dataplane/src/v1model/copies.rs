@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use super::Way;
 use crate::{
-    DropReason, Nanos,
-    control::Replica,
+    DropReason, Nanos, PortId, Stream,
     engine::{CloneCopies, Engine, IngressInput, InstanceType, PacketHandle},
     limits,
     switch::Switch,
@@ -14,6 +13,7 @@ use crate::{
     traffic_manager::{
         clone_session::Session,
         packet::{Common, IngressPacket},
+        replication::Copies,
     },
 };
 
@@ -47,7 +47,7 @@ impl Switch {
             instance_type: InstanceType::IngressClone,
             queue: queue_of(&session, clones.priority),
         };
-        self.send_clones(engine, now, &mut waiting.common, cloned, &session.replicas);
+        self.send_clones(engine, now, &mut waiting.common, cloned, &session.copies);
         self.traffic.sessions.put_back(id, session);
     }
 
@@ -71,7 +71,7 @@ impl Switch {
             instance_type: InstanceType::EgressClone,
             queue: queue_of(&session, clones.priority),
         };
-        self.send_clones(engine, now, common, cloned, &session.replicas);
+        self.send_clones(engine, now, common, cloned, &session.copies);
         self.traffic.sessions.put_back(id, session);
     }
 
@@ -80,7 +80,7 @@ impl Switch {
         let session = self.traffic.sessions.take(id);
         let reason = match &session {
             None => DropReason::CloneSessionUnknown,
-            Some(session) if session.replicas.is_empty() => DropReason::CloneSessionEmpty,
+            Some(session) if session.copies.replicas.is_empty() => DropReason::CloneSessionEmpty,
             Some(_) if parent.clone_generation >= limits::CLONE_GENERATIONS_MAX => {
                 DropReason::CloneLimit
             }
@@ -100,11 +100,13 @@ impl Switch {
         now: Nanos,
         parent: &mut Common,
         cloned: Cloned,
-        replicas: &[Replica],
+        copies: &Copies,
     ) {
-        for replica in replicas {
+        let refused = self.refused(copies, cloned.queue);
+        let stream = Stream::CloneSession(cloned.session);
+        for replica in &copies.replicas {
             parent.n_clones += 1;
-            let mut common = parent.of_copy();
+            let mut common = parent.of_copy(stream);
             common.label = child_label(parent, 'c', parent.n_clones);
             common.clone_generation += 1;
             self.state.counters.created_by_clone += 1;
@@ -120,6 +122,7 @@ impl Switch {
                 queue: cloned.queue,
                 instance_type: cloned.instance_type,
                 instance: Some(replica.instance),
+                is_refused: refused.contains(&replica.port),
             };
             self.enqueue(engine, now, way, common, cloned.packet);
             self.trace_packet(now, parent);
@@ -136,22 +139,24 @@ impl Switch {
         group: u32,
         priority: u64,
     ) {
-        let Some(replicas) = self.traffic.groups.take(group) else {
+        let Some(copies) = self.traffic.groups.take(group) else {
             let reason = DropReason::MulticastGroupUnknown;
             return self.end(engine, &parent, packet, reason);
         };
-        if replicas.is_empty() {
-            self.traffic.groups.put_back(group, replicas);
+        if copies.replicas.is_empty() {
+            self.traffic.groups.put_back(group, copies);
             let reason = DropReason::MulticastGroupEmpty;
             return self.end(engine, &parent, packet, reason);
         }
-        engine.replicate(packet, count(&replicas));
-        for (position, replica) in replicas.iter().enumerate() {
+        engine.replicate(packet, count(&copies));
+        let refused = self.refused(&copies, priority);
+        let stream = Stream::MulticastGroup(group);
+        for (position, replica) in copies.replicas.iter().enumerate() {
             parent.n_replicas += 1;
-            let mut common = parent.of_copy();
+            let mut common = parent.of_copy(stream);
             common.label = child_label(&parent, 'r', parent.n_replicas);
             // The packet that is replicated becomes one of the replicas.
-            if position + 1 < replicas.len() {
+            if position + 1 < copies.replicas.len() {
                 self.state.counters.created_by_replication += 1;
                 self.traffic.inside.enter(common.epoch);
             }
@@ -166,21 +171,35 @@ impl Switch {
                 queue: priority,
                 instance_type: InstanceType::Replicated,
                 instance: Some(replica.instance),
+                is_refused: refused.contains(&replica.port),
             };
             self.enqueue(engine, now, way, common, packet);
             self.trace_packet(now, &parent);
         }
-        self.traffic.groups.put_back(group, replicas);
+        self.traffic.groups.put_back(group, copies);
+    }
+
+    /// The ports whose queue has no room for all of the copies that go there: they get none, so
+    /// that nobody loses more than another because of the place in the list.
+    fn refused(&self, copies: &Copies, queue: u64) -> Vec<PortId> {
+        let queue = usize::try_from(queue).unwrap_or(usize::MAX);
+        if queue >= limits::EGRESS_QUEUES_PER_PORT {
+            return Vec::new();
+        }
+        let egress = &self.traffic.egress;
+        let ports = copies.ports.iter();
+        let refused = ports.filter(|(port, n_copies)| egress.refuses(*port, queue, *n_copies));
+        refused.map(|(port, _)| *port).collect()
     }
 }
 
-fn count(replicas: &[Replica]) -> u32 {
-    u32::try_from(replicas.len()).unwrap_or(u32::MAX)
+fn count(copies: &Copies) -> u32 {
+    u32::try_from(copies.replicas.len()).unwrap_or(u32::MAX)
 }
 
 fn copies_of(session: &Session) -> CloneCopies {
     CloneCopies {
-        copies: count(&session.replicas),
+        copies: count(&session.copies),
         truncate_bytes: session.truncate_bytes.map(|len| len as usize),
     }
 }

@@ -31,6 +31,8 @@ struct Way {
     instance_type: InstanceType,
     /// `egress_rid` of a copy.
     instance: Option<u16>,
+    /// The queue has no room for all copies of the packet, so it gets none.
+    is_refused: bool,
 }
 
 impl Switch {
@@ -69,6 +71,7 @@ impl Switch {
                     queue: outcome.priority,
                     instance_type: InstanceType::Normal,
                     instance: None,
+                    is_refused: false,
                 };
                 self.enqueue(engine, now, way, waiting.common, packet);
             }
@@ -125,7 +128,7 @@ impl Switch {
         if queue >= limits::EGRESS_QUEUES_PER_PORT {
             return self.end(engine, &common, packet, DropReason::PriorityOutOfRange);
         }
-        if self.traffic.egress.is_full(port) {
+        if way.is_refused || self.traffic.egress.is_full(port, queue) {
             return self.end(engine, &common, packet, DropReason::EgressQueueFull);
         }
         let depth = self.traffic.egress.depth(port, queue);
@@ -234,6 +237,8 @@ impl Switch {
             port,
             frame_len_bytes,
         });
+        let latency_ns = self.state.now.saturating_sub(common.arrived);
+        self.latencies.record(port, common.stream, latency_ns);
         self.traffic.inside.leave(common.epoch);
         Some((port, packet))
     }

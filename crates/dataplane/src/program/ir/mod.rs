@@ -785,6 +785,25 @@ pub struct Deparser {
     pub order: Vec<HeaderId>,
 }
 
+impl Ir {
+    /// Whether some action writes `priority`, so that packets go to different queues.
+    pub fn gives_priorities(&self) -> bool {
+        let Some(priority) = self.metadata.priority else {
+            return false;
+        };
+        let primitives = self.actions.iter().flat_map(|action| &action.primitives);
+        let mut places = primitives.filter_map(|primitive| match primitive {
+            Primitive::Assign { to, .. }
+            | Primitive::RegisterRead { to, .. }
+            | Primitive::ExecuteMeter { to, .. }
+            | Primitive::Hash { to, .. }
+            | Primitive::Random { to, .. } => Some(to),
+            _ => None,
+        });
+        places.any(|place| matches!(place, Place::Field(field) if *field == priority))
+    }
+}
+
 /// The whole program.
 #[derive(Debug, Clone, Default)]
 pub struct Ir {

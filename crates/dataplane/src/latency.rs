@@ -1,0 +1,244 @@
+//! How long packets are in the switch, from the time of their root frame's arrival to the time of
+//! their leaving: a histogram an output port, and one a stream. Always on.
+//!
+//! What a stream is to a switch that knows no RTP: what a program makes copies by. The replicas of
+//! one multicast group are a stream, the clones of one session are, and everything else is. It is
+//! known without looking into packets, and it is what a controller has given a name to.
+//!
+//! Copies of one packet mostly leave at one time of the caller's clock: equal values one after the
+//! other are counted and recorded once, so that a copy costs a comparison.
+
+use hdrhistogram::Histogram;
+
+use crate::{Nanos, PortId, limits};
+
+/// What a packet belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Stream {
+    /// It is no copy.
+    Unicast,
+    /// It is a replica of this multicast group, or was made of one.
+    MulticastGroup(u32),
+    /// It is a clone of this session, or was made of one.
+    CloneSession(u32),
+    /// It belongs to one of those that are more than [`limits::LATENCY_STREAMS_MAX`].
+    Other,
+}
+
+/// A histogram in short; times in nanoseconds, to two digits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LatencySummary {
+    /// Packets that left.
+    pub packets: u64,
+    /// The sum of their times.
+    pub sum_ns: u64,
+    /// Half of them took no longer.
+    pub p50_ns: u64,
+    /// 99 % of them took no longer.
+    pub p99_ns: u64,
+    /// 99.9 % of them took no longer.
+    pub p999_ns: u64,
+    /// The longest time.
+    pub max_ns: u64,
+}
+
+/// Every histogram in short.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LatencyReport {
+    /// By output port; those that packets have left by.
+    pub ports: Vec<(PortId, LatencySummary)>,
+    /// By stream; those of which packets have left.
+    pub streams: Vec<(Stream, LatencySummary)>,
+}
+
+#[derive(Debug)]
+struct Times {
+    histogram: Histogram<u64>,
+    sum_ns: u64,
+}
+
+impl Times {
+    /// None where the bounds were wrong, which constants are not.
+    fn new() -> Option<Self> {
+        let bounds = Histogram::new_with_bounds(1, limits::LATENCY_NS_MAX, 2);
+        Some(Self {
+            histogram: bounds.ok()?,
+            sum_ns: 0,
+        })
+    }
+
+    fn record(&mut self, latency_ns: Nanos, packets: u64) {
+        self.sum_ns = self.sum_ns.wrapping_add(latency_ns.wrapping_mul(packets));
+        self.histogram.saturating_record_n(latency_ns, packets);
+    }
+
+    fn summary(&self) -> LatencySummary {
+        let quantile = |quantile| self.histogram.value_at_quantile(quantile);
+        LatencySummary {
+            packets: self.histogram.len(),
+            sum_ns: self.sum_ns,
+            p50_ns: quantile(0.5),
+            p99_ns: quantile(0.99),
+            p999_ns: quantile(0.999),
+            max_ns: self.histogram.max(),
+        }
+    }
+}
+
+/// Equal values, one after the other.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    port: PortId,
+    stream: Stream,
+    latency_ns: Nanos,
+    packets: u64,
+}
+
+/// Every histogram.
+#[derive(Debug, Default)]
+pub(crate) struct Latencies {
+    /// By port number.
+    ports: Vec<Option<Times>>,
+    /// In the order of their first packets' leaving.
+    streams: Vec<(Stream, Times)>,
+    run: Option<Run>,
+}
+
+impl Latencies {
+    /// A packet leaves.
+    pub(crate) fn record(&mut self, port: PortId, stream: Stream, latency_ns: Nanos) {
+        if let Some(run) = &mut self.run
+            && (run.port, run.stream, run.latency_ns) == (port, stream, latency_ns)
+        {
+            run.packets += 1;
+            return;
+        }
+        let run = Run {
+            port,
+            stream,
+            latency_ns,
+            packets: 1,
+        };
+        if let Some(ended) = self.run.replace(run) {
+            self.put(ended);
+        }
+    }
+
+    fn put(&mut self, run: Run) {
+        let place = usize::from(run.port.0);
+        if place >= self.ports.len() {
+            self.ports.resize_with(place + 1, || None);
+        }
+        if self.ports[place].is_none() {
+            self.ports[place] = Times::new();
+        }
+        if let Some(times) = &mut self.ports[place] {
+            times.record(run.latency_ns, run.packets);
+        }
+        if let Some(times) = self.stream_mut(run.stream) {
+            times.record(run.latency_ns, run.packets);
+        }
+    }
+
+    fn stream_mut(&mut self, stream: Stream) -> Option<&mut Times> {
+        let place = |streams: &[(Stream, Times)], stream| {
+            streams.iter().position(|(other, _)| *other == stream)
+        };
+        let mut found = place(&self.streams, stream);
+        if found.is_none() {
+            let is_room = self.streams.len() < limits::LATENCY_STREAMS_MAX;
+            let stream = if is_room { stream } else { Stream::Other };
+            found = place(&self.streams, stream);
+            if found.is_none() {
+                found = Some(self.streams.len());
+                self.streams.push((stream, Times::new()?));
+            }
+        }
+        let (_, times) = self.streams.get_mut(found?)?;
+        Some(times)
+    }
+
+    /// Groups and sessions are gone, and with them what is known of them.
+    pub(crate) fn clear_streams(&mut self) {
+        if let Some(run) = self.run.take() {
+            self.put(run);
+        }
+        self.streams.clear();
+    }
+
+    /// Everything recorded so far.
+    pub(crate) fn report(&mut self) -> LatencyReport {
+        if let Some(run) = self.run.take() {
+            self.put(run);
+        }
+        let ports = (0..).map(PortId).zip(&self.ports);
+        let ports = ports.filter_map(|(port, times)| Some((port, times.as_ref()?.summary())));
+        let streams = self.streams.iter();
+        let mut streams: Vec<_> = streams
+            .map(|(stream, times)| (*stream, times.summary()))
+            .collect();
+        streams.sort_by_key(|(stream, _)| *stream);
+        LatencyReport {
+            ports: ports.collect(),
+            streams,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_right_to_two_digits() {
+        let mut latencies = Latencies::default();
+        for time in 1..=1_000 {
+            latencies.record(PortId(3), Stream::MulticastGroup(7), time * 1_000);
+        }
+        let report = latencies.report();
+        let (port, summary) = report.ports[0];
+        assert_eq!((port, summary.packets), (PortId(3), 1_000));
+        assert_eq!(report.streams, [(Stream::MulticastGroup(7), summary)]);
+        assert_eq!(summary.sum_ns, 500_500_000);
+        for (found, expected) in [
+            (summary.p50_ns, 500_000),
+            (summary.p99_ns, 990_000),
+            (summary.p999_ns, 999_000),
+            (summary.max_ns, 1_000_000),
+        ] {
+            assert!(
+                found.abs_diff(expected) <= expected / 100,
+                "{found}, expected {expected}"
+            );
+        }
+    }
+
+    #[test]
+    fn equal_times_in_a_row_are_all_counted() {
+        let mut latencies = Latencies::default();
+        for _ in 0..64 {
+            latencies.record(PortId(1), Stream::CloneSession(100), 5_000);
+        }
+        latencies.record(PortId(2), Stream::Unicast, 5_000);
+        let report = latencies.report();
+        let packets: Vec<u64> = report.ports.iter().map(|(_, it)| it.packets).collect();
+        assert_eq!(packets, [64, 1]);
+        assert_eq!(report, latencies.report(), "reading takes nothing away");
+        latencies.clear_streams();
+        assert!(latencies.report().streams.is_empty());
+        assert_eq!(latencies.report().ports, report.ports);
+    }
+
+    #[test]
+    fn streams_too_many_are_counted_together() {
+        let mut latencies = Latencies::default();
+        let most = u32::try_from(limits::LATENCY_STREAMS_MAX).unwrap_or(u32::MAX);
+        for group in 1..=most + 10 {
+            latencies.record(PortId(1), Stream::MulticastGroup(group), 1);
+        }
+        let report = latencies.report();
+        assert_eq!(report.streams.len(), limits::LATENCY_STREAMS_MAX + 1);
+        let (stream, summary) = report.streams[limits::LATENCY_STREAMS_MAX];
+        assert_eq!((stream, summary.packets), (Stream::Other, 10));
+    }
+}

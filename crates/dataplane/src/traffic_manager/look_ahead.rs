@@ -1,0 +1,67 @@
+//! Looking at frames before their turn, so that priorities count when the switch is overloaded.
+//!
+//! What a frame's priority is only its ingress pass can tell. In the order of their turns frames
+//! come to ingress when every copy of those before them has left; if more comes than can be sent,
+//! the receive ring overflows and loses frames of every priority alike. So, where the program gives
+//! priorities, a frame is taken through ingress now and then while copies wait. One of a high
+//! priority overtakes them; of a low one the queue fills, and then refuses packets with all of
+//! their copies.
+//!
+//! A pass for a packet that is refused is work in vain, which an overloaded switch has no time for.
+//! It is paid for by egress passes: the rate of copies stays above 95 % of what it would be where
+//! ingress costs no more than egress, whatever is offered. What more than that comes the ring
+//! loses, unlooked at.
+
+use crate::limits;
+
+/// When to look, and whether that can be paid for.
+#[derive(Debug, Default)]
+pub(crate) struct LookAhead {
+    /// The program gives priorities.
+    is_on: bool,
+    /// Egress passes since the last look.
+    n_copies: u32,
+    /// Egress passes that pay for looks in vain.
+    credit: u32,
+}
+
+impl LookAhead {
+    pub(crate) fn new(is_on: bool) -> Self {
+        Self {
+            is_on,
+            ..Self::default()
+        }
+    }
+
+    /// An egress pass ran.
+    pub(crate) fn earn(&mut self) {
+        self.n_copies = self.n_copies.saturating_add(1);
+        self.credit =
+            (self.credit + 1).min(limits::LOOKS_IN_VAIN_BURST * limits::COPIES_PER_LOOK_IN_VAIN);
+    }
+
+    /// Whether a frame may be looked at now.
+    pub(crate) fn is_due(&self) -> bool {
+        self.is_on && self.n_copies >= limits::COPIES_PER_LOOK && self.can_pay()
+    }
+
+    fn can_pay(&self) -> bool {
+        self.credit >= limits::COPIES_PER_LOOK_IN_VAIN
+    }
+
+    /// A frame was looked at; in vain, where packets were dropped.
+    pub(crate) fn pay(&mut self, was_in_vain: bool) {
+        self.n_copies = 0;
+        if was_in_vain {
+            self.credit -= limits::COPIES_PER_LOOK_IN_VAIN;
+        }
+    }
+
+    /// Frames that are worth having at hand until somebody asks again.
+    pub(crate) fn n_frames_wanted(&self) -> usize {
+        match self.is_on && self.can_pay() {
+            true => limits::LOOK_AHEAD_FRAMES,
+            false => 0,
+        }
+    }
+}
