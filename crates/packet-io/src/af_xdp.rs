@@ -117,6 +117,8 @@ pub struct AfXdpPort {
     /// Frames pushed since the kernel was last shown them.
     n_pushed: usize,
     is_link_down: bool,
+    /// The kernel did not take all, although the link is up.
+    has_unsent: bool,
     statistics: PortStatistics,
 }
 
@@ -188,6 +190,7 @@ impl AfXdpPort {
             frame_bytes_max: interface.frame_bytes_max(),
             n_pushed: 0,
             is_link_down: false,
+            has_unsent: false,
             statistics: PortStatistics::default(),
         }
     }
@@ -239,6 +242,7 @@ impl AfXdpPort {
     /// not get on. What is left then leaves with the next call: it is in the ring, not lost.
     fn send_queue(&mut self) {
         self.n_pushed = 0;
+        self.has_unsent = false;
         let queue = &mut self.queues[0];
         queue.publish();
         let mut retries_left = TX_RETRIES_PER_FLUSH;
@@ -270,6 +274,7 @@ impl AfXdpPort {
             }
             if !has_moved {
                 if retries_left == 0 {
+                    self.has_unsent = true;
                     break;
                 }
                 retries_left -= 1;
@@ -345,6 +350,10 @@ impl Port for AfXdpPort {
             self.send_queue();
         }
         Ok(())
+    }
+
+    fn has_unsent(&self) -> bool {
+        self.has_unsent
     }
 
     fn poll_fd(&self) -> Option<BorrowedFd<'_>> {

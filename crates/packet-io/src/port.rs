@@ -35,11 +35,17 @@ pub trait Port: Send {
     fn transmit(&mut self, now: Nanos, frame: [&[u8]; 2]) -> Result<(), PortError>;
 
     /// Sends all that is queued, in the order of [`Port::transmit`]. Frames that the kernel does
-    /// not take are counted as dropped.
+    /// not take are counted as dropped, or kept for the next time ([`Port::has_unsent`]).
     ///
     /// # Errors
     /// A capture file that cannot be written.
     fn flush(&mut self) -> Result<(), PortError>;
+
+    /// Whether frames are left that the last [`Port::flush`] could neither send nor had to drop: flush
+    /// again soon.
+    fn has_unsent(&self) -> bool {
+        false
+    }
 
     /// Flushes and finishes: a capture file is complete after it.
     ///

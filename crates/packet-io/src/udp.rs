@@ -21,7 +21,7 @@ use crate::limits::{TX_RETRIES_PER_FLUSH, TX_RETRY_WAIT_US, UDP_LOCAL_ADDRESSES}
 use crate::{Nanos, Port, PortError, PortStatistics};
 pub use headers::mac_of;
 use headers::{Datagram, HEADROOM_BYTES, write_headers};
-use socket::{RxBatch, Target};
+use socket::{RxBatch, Sharing, Target};
 
 /// A port on a UDP socket.
 pub struct UdpPort {
@@ -45,6 +45,25 @@ impl UdpPort {
     /// # Errors
     /// [`PortError::Socket`], above all for an address that is taken or not this host's.
     pub fn open(address: SocketAddr) -> Result<UdpPort, PortError> {
+        UdpPort::bind(address, Sharing::No)
+    }
+
+    /// Binds `n_ports` sockets to one address, one a worker: the kernel gives each flow (a sender's
+    /// address and port) to one of them.
+    ///
+    /// # Errors
+    /// As [`UdpPort::open`].
+    pub fn open_shared(address: SocketAddr, n_ports: usize) -> Result<Vec<UdpPort>, PortError> {
+        let mut ports: Vec<UdpPort> = Vec::with_capacity(n_ports);
+        while ports.len() < n_ports {
+            // The first may be given a free port, which is all others' then.
+            let address = ports.first().map_or(address, UdpPort::local_address);
+            ports.push(UdpPort::bind(address, Sharing::Yes)?);
+        }
+        Ok(ports)
+    }
+
+    fn bind(address: SocketAddr, sharing: Sharing) -> Result<UdpPort, PortError> {
         let fail = |operation| {
             move |source| PortError::Socket {
                 address,
@@ -52,7 +71,7 @@ impl UdpPort {
                 source,
             }
         };
-        let socket = socket::open(address).map_err(fail("bind a UDP socket"))?;
+        let socket = socket::open(address, sharing).map_err(fail("bind a UDP socket"))?;
         let local = socket::local_address(socket.as_fd()).map_err(fail("read the address"))?;
         Ok(UdpPort {
             name: format!("udp:{local}"),

@@ -219,6 +219,40 @@ fn what_cannot_be_sent_is_counted_by_reason_and_the_others_go() {
 }
 
 #[test]
+fn ports_that_share_an_address_have_whole_flows() {
+    let address = "127.0.0.1:0".parse().expect("an address");
+    let mut ports = UdpPort::open_shared(address, 2).expect("two ports");
+    let to = ports[0].local_address();
+    assert_eq!(ports[1].local_address(), to);
+    let senders: Vec<UdpSocket> = (0..32).map(|_| socket("127.0.0.1:0")).collect();
+    for number in 0..10 {
+        for sender in &senders {
+            sender.send_to(&[number; 20], to).expect("sending");
+        }
+    }
+    let mut flows = Vec::new();
+    for port in &mut ports {
+        let mut of_port = std::collections::BTreeMap::new();
+        while port
+            .receive(0, 64, &mut |frame| {
+                let numbers = of_port
+                    .entry([frame[34], frame[35]])
+                    .or_insert_with(Vec::new);
+                numbers.push(frame[42]);
+            })
+            .expect("receiving")
+            > 0
+        {}
+        flows.extend(of_port);
+    }
+    // Were a flow in two ports, there would be more.
+    assert_eq!(flows.len(), senders.len());
+    for (_, numbers) in flows {
+        assert_eq!(numbers, (0..10).collect::<Vec<u8>>());
+    }
+}
+
+#[test]
 fn datagrams_for_which_the_socket_had_no_room_are_counted() {
     let mut port = open("127.0.0.1:0");
     let sender = socket("127.0.0.1:0");

@@ -33,6 +33,10 @@ const CLOCK_BATCH_FRAMES: usize = 16;
 /// of 150 ns; a turn takes some tens of nanoseconds, or frames come.
 const SPINS_PER_LOOK: u32 = 32;
 
+/// How long until a port is asked again to send what it could not, in nanoseconds: a network card
+/// sends a few hundred frames in that time.
+const UNSENT_RETRY_NS: Nanos = 200_000;
+
 /// What the loop does while there is nothing to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Wait {
@@ -262,7 +266,9 @@ impl EventLoop {
             .switch
             .poll_timeout()
             .map(|at| at.max(self.clock.now() + 1));
-        frames.chain(queues).min()
+        let has_unsent = self.ports.iter().any(|place| place.port.has_unsent());
+        let retry = has_unsent.then(|| self.clock.now() + UNSENT_RETRY_NS);
+        frames.chain(queues).chain(retry).min()
     }
 
     fn turn(&mut self, after: AfterReplay) -> Result<(), LoopError> {
@@ -522,6 +528,71 @@ mod tests {
         handle.stop();
         let totals = running.join().expect("the loop ends");
         assert!(totals.contains("\"transmitted\":257"), "{totals}");
+    }
+
+    /// A port whose kernel takes frames only at the third try.
+    struct ReluctantPort {
+        frames: Vec<Vec<u8>>,
+        tries_left: u32,
+        out: mpsc::Sender<Vec<u8>>,
+    }
+
+    impl Port for ReluctantPort {
+        fn name(&self) -> &str {
+            "reluctant"
+        }
+
+        fn receive(
+            &mut self,
+            _now: Nanos,
+            _max_frames: usize,
+            _take: &mut dyn FnMut(&[u8]),
+        ) -> Result<usize, PortError> {
+            Ok(0)
+        }
+
+        fn transmit(&mut self, _now: Nanos, frame: [&[u8]; 2]) -> Result<(), PortError> {
+            self.frames.push(frame.concat());
+            self.tries_left = 3;
+            Ok(())
+        }
+
+        fn flush(&mut self) -> Result<(), PortError> {
+            self.tries_left = self.tries_left.saturating_sub(1);
+            if self.tries_left == 0 {
+                let mut frames = self.frames.drain(..);
+                frames
+                    .try_for_each(|frame| self.out.send(frame))
+                    .expect("somebody waits");
+            }
+            Ok(())
+        }
+
+        fn has_unsent(&self) -> bool {
+            !self.frames.is_empty()
+        }
+
+        fn statistics(&mut self) -> packet_io::PortStatistics {
+            packet_io::PortStatistics::default()
+        }
+    }
+
+    #[test]
+    fn what_a_port_could_not_send_is_tried_again_without_another_event() {
+        let (mut event_loop, handle, mut one, _two) = forwarder(&[(1, 3)]);
+        let (out, sent) = mpsc::channel();
+        let port = ReluctantPort {
+            frames: Vec::new(),
+            tries_left: 0,
+            out,
+        };
+        event_loop.add_port(PortId(3), "three", Box::new(port));
+        let running = thread::spawn(move || event_loop.run(AfterReplay::Serve));
+        one.transmit(0, [&[9; 60], &[]]).expect("sending");
+        let frame = sent.recv_timeout(PATIENCE).expect("the frame leaves");
+        assert_eq!(frame, [9; 60]);
+        handle.stop();
+        running.join().expect("the loop ends").expect("no error");
     }
 
     #[test]

@@ -24,9 +24,16 @@ const MEMINFO_DROPS: usize = 8;
 #[derive(Clone, Copy)]
 struct Control([u8; 64]);
 
+/// Whether a socket lets others have its address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sharing {
+    No,
+    Yes,
+}
+
 /// A socket bound to `address`, which says on what address a datagram came if it is bound to none
-/// in particular.
-pub(super) fn open(address: SocketAddr) -> io::Result<OwnedFd> {
+/// in particular. Sharing sockets of one user may have the same address; a flow is then one's.
+pub(super) fn open(address: SocketAddr, sharing: Sharing) -> io::Result<OwnedFd> {
     let domain = match address {
         SocketAddr::V4(_) => libc::AF_INET,
         SocketAddr::V6(_) => libc::AF_INET6,
@@ -43,6 +50,9 @@ pub(super) fn open(address: SocketAddr) -> io::Result<OwnedFd> {
                 set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, &on)?;
             }
         }
+    }
+    if sharing == Sharing::Yes {
+        set_option(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, &on)?;
     }
     socket::set_buffers(fd, SOCKET_BUFFER_BYTES)?;
     let (name, len) = name_of(address);
