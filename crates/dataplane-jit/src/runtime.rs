@@ -21,6 +21,7 @@ use crate::{
     context::PassContext,
     fallback::{self, Construct, Interpretable},
     layout::Layout,
+    lookup::{self, LookupFunction, TableIndex},
     vector::{self, Vector},
 };
 
@@ -93,51 +94,6 @@ pub(crate) fn param_slot(action: &ActionInfo, index: usize) -> Option<Range<u32>
     Some(start..start + words(width))
 }
 
-/// Where the fields of a key are in its words.
-pub(crate) struct KeyShape {
-    fields: Vec<FieldPlace>,
-    words: usize,
-}
-
-/// The place of a field in a key.
-pub(crate) struct FieldPlace {
-    pub word: usize,
-    pub shift: u32,
-    words: usize,
-}
-
-impl FieldPlace {
-    pub(crate) fn words(&self) -> usize {
-        self.words
-    }
-}
-
-impl KeyShape {
-    pub(crate) fn words(&self) -> usize {
-        self.words
-    }
-
-    pub(crate) fn fields(&self) -> &[FieldPlace] {
-        &self.fields
-    }
-}
-
-/// How a table's key is packed.
-pub(crate) fn key_shape(info: &TableInfo) -> KeyShape {
-    let mut words = 0;
-    let mut fields = Vec::new();
-    for field in &info.key {
-        let n = field.width_bits.div_ceil(64).max(1) as usize;
-        fields.push(FieldPlace {
-            word: words,
-            shift: 0,
-            words: n,
-        });
-        words += n;
-    }
-    KeyShape { fields, words }
-}
-
 /// A table as generated code sees it.
 #[derive(Debug)]
 struct NativeTable {
@@ -147,13 +103,9 @@ struct NativeTable {
     n_entries: usize,
     /// What a miss runs; empty where it is to be resolved.
     default: Box<[u64]>,
-    key: KeyInfo,
-}
-
-#[derive(Debug)]
-struct KeyInfo {
-    /// Words of each field.
-    words: Vec<usize>,
+    index: TableIndex,
+    /// The index's function for keys of its shape.
+    find: LookupFunction,
 }
 
 /// What the functions of this module need beside the context.
@@ -170,7 +122,6 @@ pub struct Runtime {
     meters: Vec<MeterId>,
     /// The entry that a profile's member was resolved to.
     resolved: Vec<u64>,
-    key: Vec<Int>,
 }
 
 // SAFETY: the pointers lead to what the runtime itself and the state own, which go with the
@@ -203,14 +154,16 @@ impl Runtime {
         let table_counters = state.table_counters().as_mut_ptr().cast();
         let tables: Vec<NativeTable> = program
             .tables()
-            .map(|(id, info)| NativeTable {
-                id,
-                entries: Vec::new(),
-                n_entries: 0,
-                default: Box::default(),
-                key: KeyInfo {
-                    words: key_shape(info).fields.iter().map(|it| it.words).collect(),
-                },
+            .map(|(id, info)| {
+                let index = TableIndex::new(info);
+                NativeTable {
+                    id,
+                    entries: Vec::new(),
+                    n_entries: 0,
+                    default: Box::default(),
+                    find: index.function(),
+                    index,
+                }
             })
             .collect();
         let mut runtime = Self {
@@ -223,7 +176,6 @@ impl Runtime {
             table_counters,
             meters: program.meters().map(|(id, _)| id).collect(),
             resolved: Vec::new(),
-            key: Vec::new(),
             program,
         };
         for table in 0..runtime.tables.len() {
@@ -267,7 +219,12 @@ impl Runtime {
             table.entries.resize_with(entry.index() + 1, Box::default);
         }
         table.entries[entry.index()] = words;
-        table.n_entries += usize::from(is_new);
+        if is_new {
+            table.n_entries += 1;
+            table
+                .index
+                .insert(view.key, view.priority, index_number(entry));
+        }
         self.point_directly(number);
     }
 
@@ -284,7 +241,7 @@ impl Runtime {
     fn point_directly(&mut self, number: usize) {
         let table = &self.tables[number];
         let nothing_else = table.n_entries == 0 && !table.default.is_empty();
-        self.direct[number] = match nothing_else && table.key.words.is_empty() {
+        self.direct[number] = match nothing_else && table.index.shape().fields().is_empty() {
             true => table.default.as_ptr(),
             false => std::ptr::null(),
         };
@@ -324,8 +281,9 @@ impl Runtime {
         match change {
             TableChange::Inserted(entry) => self.put_entry(state, number, entry, true),
             TableChange::Modified(entry) => self.put_entry(state, number, entry, false),
-            TableChange::Removed { entry, .. } => {
+            TableChange::Removed { entry, key, .. } => {
                 let table = &mut self.tables[number];
+                table.index.remove(key, index_number(entry));
                 if let Some(words) = table.entries.get_mut(entry.index()) {
                     *words = Box::default();
                     table.n_entries = table.n_entries.saturating_sub(1);
@@ -416,7 +374,7 @@ unsafe extern "C" fn apply_table(
         fallback::look_up(runtime, context, state, vector, id)
     } else {
         // SAFETY: generated code has packed a key of the table's words.
-        unsafe { find(runtime, state, number, key) }
+        unsafe { find(runtime, number, key) }
     };
     let bytes = usize::try_from(context.ingress_bytes).unwrap_or(usize::MAX);
     let hit = entry.is_some();
@@ -446,26 +404,21 @@ unsafe extern "C" fn apply_table(
     }
 }
 
+/// An entry's number in the index. A table has far fewer than 2^32 entries: they would need
+/// hundreds of GiB.
+fn index_number(entry: EntryIndex) -> u32 {
+    u32::try_from(entry.index()).unwrap_or(lookup::MISS)
+}
+
 /// The entry of a packed key.
 ///
 /// # Safety
-/// `key` leads to as many words as the table's key has.
-unsafe fn find(
-    runtime: &mut Runtime,
-    state: &State,
-    number: usize,
-    mut key: *const u64,
-) -> Option<EntryIndex> {
+/// `key` leads to as many words as the shape of the table's key has.
+unsafe fn find(runtime: &Runtime, number: usize, key: *const u64) -> Option<EntryIndex> {
     let table = &runtime.tables[number];
-    runtime.key.clear();
-    for words in &table.key.words {
-        // SAFETY: the caller has promised so many words.
-        let slice = unsafe { std::slice::from_raw_parts(key, *words) };
-        runtime.key.push(vector::unsigned(slice));
-        // SAFETY: as above; one behind the last is allowed.
-        key = unsafe { key.add(*words) };
-    }
-    state.look_up(table.id, &runtime.key)
+    // SAFETY: the function is that of this index; the caller has promised the key.
+    let entry = unsafe { (table.find)(&raw const table.index, key) };
+    (entry != lookup::MISS).then(|| EntryIndex::at(entry as usize))
 }
 
 impl Runtime {

@@ -14,7 +14,8 @@ use super::{Emit, Native, Region, control::Control, range::Range};
 use crate::{
     context::PassContext,
     fallback::Interpretable,
-    runtime::{ENTRY_ACTION, ENTRY_HIT, key_shape},
+    lookup::key_shape,
+    runtime::{ENTRY_ACTION, ENTRY_HIT},
 };
 
 impl Emit<'_, '_, '_> {

@@ -12,7 +12,7 @@ pub mod shape;
 pub mod table;
 pub mod ternary;
 
-pub use table::{LookupFunction, TableIndex};
+pub use table::{LookupFunction, TableIndex, key_shape};
 
 /// The number that says that no entry was found.
 pub const MISS: u32 = u32::MAX;

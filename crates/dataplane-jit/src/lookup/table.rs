@@ -33,8 +33,7 @@ pub type LookupFunction = unsafe extern "C" fn(table: *const TableIndex, key: *c
 
 #[derive(Debug, Clone)]
 enum Index {
-    /// No key, so no entries.
-    Keyless,
+    /// Also without a key, where an entry that the program gives matches always.
     Exact(ExactMap),
     Lpm(Box<LpmTrie>),
     /// Also for prefixes of keys that are too long for a trie: the longest has the highest priority.
@@ -49,12 +48,17 @@ pub struct TableIndex {
     has_priority: bool,
 }
 
+/// How the keys of a table are packed.
+pub fn key_shape(info: &TableInfo) -> KeyShape {
+    let widths: Vec<u32> = info.key.iter().map(|field| field.width_bits).collect();
+    KeyShape::new(&widths)
+}
+
 impl TableIndex {
     /// The index of a table without entries.
     pub fn new(info: &TableInfo) -> Self {
-        let widths: Vec<u32> = info.key.iter().map(|field| field.width_bits).collect();
         let kinds: Vec<MatchKind> = info.key.iter().map(|field| field.kind).collect();
-        let shape = KeyShape::new(&widths);
+        let shape = key_shape(info);
         Self {
             index: index(info, &kinds, &shape),
             shape,
@@ -67,10 +71,9 @@ impl TableIndex {
         &self.shape
     }
 
-    /// Whether there are entries at all; a table without a key has none.
+    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         match &self.index {
-            Index::Keyless => true,
             Index::Exact(map) => map.is_empty(),
             Index::Lpm(trie) => trie.is_empty(),
             Index::Ternary(index) => index.is_empty(),
@@ -80,7 +83,6 @@ impl TableIndex {
     /// Bytes that it holds, about.
     pub fn memory_bytes(&self) -> usize {
         match &self.index {
-            Index::Keyless => 0,
             Index::Exact(map) => map.memory_bytes(),
             Index::Lpm(trie) => trie.memory_bytes(),
             Index::Ternary(index) => index.memory_bytes(),
@@ -92,7 +94,6 @@ impl TableIndex {
     pub fn insert(&mut self, key: &[Matcher], priority: i32, entry: u32) {
         let words = self.words(key);
         match &mut self.index {
-            Index::Keyless => {}
             Index::Exact(map) => {
                 map.insert(&words.value, entry);
             }
@@ -112,7 +113,6 @@ impl TableIndex {
     /// Takes an entry away.
     pub fn remove(&mut self, key: &[Matcher], entry: u32) {
         match &mut self.index {
-            Index::Keyless => {}
             Index::Ternary(index) => index.remove(entry),
             Index::Exact(_) | Index::Lpm(_) => {
                 let words = self.words(key);
@@ -128,7 +128,6 @@ impl TableIndex {
     /// The entry that a key hits, if any.
     pub fn lookup(&self, key: &[u64]) -> Option<u32> {
         let entry = match &self.index {
-            Index::Keyless => MISS,
             Index::Exact(map) => map.lookup(key),
             Index::Lpm(trie) => trie.lookup(key),
             Index::Ternary(index) => index.lookup(key),
@@ -141,7 +140,6 @@ impl TableIndex {
     pub fn function(&self) -> LookupFunction {
         let words = self.shape.words();
         match &self.index {
-            Index::Keyless => keyless,
             Index::Exact(_) => match words {
                 1 => exact::<1>,
                 2 => exact::<2>,
@@ -190,9 +188,6 @@ fn index(info: &TableInfo, kinds: &[MatchKind], shape: &KeyShape) -> Index {
         let index = TernaryIndex::new(shape.words(), shape.fields(), &ranges);
         Index::Ternary(Box::new(index))
     };
-    if kinds.is_empty() {
-        return Index::Keyless;
-    }
     if info.has_priority() {
         return ternary();
     }
@@ -274,16 +269,14 @@ fn counting(plain: LookupFunction, counting: LookupFunction) -> LookupFunction {
     plain
 }
 
-extern "C" fn keyless(_table: *const TableIndex, _key: *const u64) -> u32 {
-    MISS
-}
-
 /// Any table, any number of words.
 unsafe extern "C" fn any(table: *const TableIndex, key: *const u64) -> u32 {
-    // SAFETY: the caller gives a live index and as many words as its shape has.
-    let (table, key) = unsafe {
-        let table = &*table;
-        (table, std::slice::from_raw_parts(key, table.shape.words()))
+    // SAFETY: the caller gives a live index.
+    let table = unsafe { &*table };
+    let key = match table.shape.words() {
+        0 => &[],
+        // SAFETY: the caller gives as many words as the index's shape has.
+        words => unsafe { std::slice::from_raw_parts(key, words) },
     };
     table.lookup(key).unwrap_or(MISS)
 }
@@ -580,11 +573,16 @@ mod tests {
     }
 
     #[test]
-    fn a_table_without_a_key_never_hits() {
-        let index = TableIndex::new(&table(&[]));
-        assert_eq!(index.lookup(&[]), None);
-        // SAFETY: a key without words is not read.
-        let found = unsafe { index.function()(&raw const index, std::ptr::null()) };
-        assert_eq!((found, index.is_empty()), (MISS, true));
+    fn a_table_without_a_key_hits_the_entry_that_it_has() {
+        let mut index = TableIndex::new(&table(&[]));
+        for (entry, found) in [(None, MISS), (Some(3), 3)] {
+            if let Some(entry) = entry {
+                index.insert(&[], 0, entry);
+            }
+            assert_eq!(index.lookup(&[]), entry);
+            // SAFETY: a key without words is not read.
+            let called = unsafe { index.function()(&raw const index, std::ptr::null()) };
+            assert_eq!(called, found);
+        }
     }
 }

@@ -29,6 +29,11 @@ use crate::{
 pub struct EntryIndex(usize);
 
 impl EntryIndex {
+    /// The entry at a position that [`EntryIndex::index`] gave.
+    pub fn at(index: usize) -> Self {
+        Self(index)
+    }
+
     /// The position, from 0; it may have gaps.
     pub fn index(self) -> usize {
         self.0
