@@ -51,7 +51,7 @@ fn an_interface_that_can_be_a_port_is_told_from_one_that_cannot() {
             assert_eq!(finding(findings, "link")["level"], "ok");
             assert_eq!(
                 finding(findings, "driver")["found"],
-                "veth, software: senders may be on this machine"
+                "veth, software: senders may be on the same machine"
             );
             assert_eq!(finding(findings, "AF_PACKET")["found"], "works: PORT@v0");
 

@@ -7,7 +7,7 @@
 //! the port lives: the kernel detaches it when the process ends, however it ends.
 //!
 //! XDP says nothing of checksums that a sender on this machine left to a card. Behind an interface
-//! that is software (veth, tap) such a checksum is recognised and finished
+//! that is software (veth, tap, virtio) such a checksum is recognised and finished
 //! ([`offload::complete_begun_checksum`]); a card's frames came over a wire and are left alone. A VLAN
 //! tag that the sender or the card keeps beside the frame is not seen by XDP at all, and a
 //! super-frame in generic mode does not fit: those offloads have to be off (docs/ports.md).

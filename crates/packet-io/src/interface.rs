@@ -21,6 +21,10 @@ use crate::socket::check;
 /// ARPHRD_ETHER, and the loopback interface's type, which has an Ethernet header too.
 const ETHERNET_TYPES: [u16; 2] = [libc::ARPHRD_ETHER, libc::ARPHRD_LOOPBACK];
 
+/// Drivers whose card is the host of a virtual machine, which may pass frames of other virtual ones on
+/// as they are.
+const PARAVIRTUAL_DRIVERS: [&str; 4] = ["virtio_net", "vmxnet3", "vif", "hv_netvsc"];
+
 /// An interface that exists.
 pub(crate) struct Interface {
     pub(crate) name: String,
@@ -125,10 +129,12 @@ impl Interface {
         ))
     }
 
-    /// Whether frames come straight from a sender on this machine, who may have left checksums to a
-    /// card that there is not.
+    /// Whether frames may come straight from a sender on this machine, or on the host of this virtual
+    /// one, who left checksums to a card that there is not.
     pub(crate) fn is_virtual(&self) -> bool {
-        self.driver().map_or(true, |(_, bus)| bus.is_empty())
+        self.driver().map_or(true, |(driver, bus)| {
+            bus.is_empty() || PARAVIRTUAL_DRIVERS.contains(&driver.as_str())
+        })
     }
 
     /// Queues that frames arrive on; 1 if the driver does not say.

@@ -60,7 +60,7 @@ pub struct InterfaceReport {
     pub mtu_bytes: usize,
     /// The driver's name; `None` if it does not say.
     pub driver: Option<String>,
-    /// Only software: a sender may be on this machine.
+    /// Only software: a sender may be on this machine, or on a virtual one's host.
     pub is_virtual: bool,
     /// Queues that frames arrive on.
     pub n_rx_queues: u32,

@@ -43,7 +43,7 @@ fn link(report: &InterfaceReport) -> Finding {
 fn driver(report: &InterfaceReport) -> Finding {
     let driver = report.driver.as_deref().unwrap_or("unknown");
     let kind = match report.is_virtual {
-        true => "software: senders may be on this machine",
+        true => "software: senders may be on the same machine",
         false => "a device",
     };
     Finding::ok("driver", format!("{driver}, {kind}"))
