@@ -2,6 +2,7 @@
 //! architecture test.
 
 pub mod compile;
+pub mod engines;
 pub mod fuzz;
 pub mod packet;
 pub mod sfu;

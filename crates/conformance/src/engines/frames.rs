@@ -1,0 +1,343 @@
+//! Frames that a program's parser follows: a random walk through its states that writes into the
+//! frame what each chosen arrow asks for. Sources of truth: the loaded program's parser, so that a
+//! program needs no generator of its own.
+
+use std::collections::HashMap;
+
+use dataplane::engine::ir::{
+    AnyStack, Arithmetic, CalculationInput, Expr, ExtractTarget, FieldId, HeaderId, Int, Ir,
+    KeyPart, ParserOp, Place, State, TransitionCase,
+};
+use fastrand::Rng;
+
+/// States of one walk at most.
+const STATES_MAX: usize = 24;
+/// Bytes of one frame's headers at most.
+const HEADERS_MAX_BYTES: usize = 1_200;
+/// Bytes behind the headers at most.
+const PAYLOAD_MAX_BYTES: usize = 90;
+
+/// Where bits are in a frame.
+#[derive(Clone, Copy)]
+struct Span {
+    offset: usize,
+    bits: usize,
+}
+
+/// A walk, and the frame that it has made so far.
+struct Walk<'a> {
+    ir: &'a Ir,
+    rng: &'a mut Rng,
+    frame: Vec<u8>,
+    /// Bytes extracted or skipped.
+    at: usize,
+    spans: HashMap<FieldId, Span>,
+    next_index: HashMap<(bool, usize), usize>,
+}
+
+/// A random frame for a program's parser.
+pub fn random(ir: &Ir, rng: &mut Rng) -> Vec<u8> {
+    let mut walk = Walk {
+        ir,
+        rng,
+        frame: Vec::new(),
+        at: 0,
+        spans: HashMap::new(),
+        next_index: HashMap::new(),
+    };
+    walk.run();
+    walk.checksums();
+    let Walk {
+        mut frame, at, rng, ..
+    } = walk;
+    frame.truncate(at.max(1));
+    let payload = rng.usize(..=PAYLOAD_MAX_BYTES);
+    frame.extend((0..payload).map(|_| rng.u8(..)));
+    match rng.u8(..12) {
+        0 => frame.truncate(rng.usize(..=frame.len())),
+        1 => {
+            for _ in 0..rng.u8(1..5) {
+                let at = rng.usize(..frame.len().max(1));
+                if let Some(byte) = frame.get_mut(at) {
+                    *byte = rng.u8(..);
+                }
+            }
+        }
+        _ => {}
+    }
+    frame
+}
+
+impl Walk<'_> {
+    fn run(&mut self) {
+        let mut state = self.ir.parser.start;
+        for _ in 0..STATES_MAX {
+            let Some(id) = state else { return };
+            let current = &self.ir.parser.states[id.index()];
+            for op in &current.ops {
+                self.op(op);
+            }
+            if self.at > HEADERS_MAX_BYTES {
+                return;
+            }
+            let n_arrows = current.transitions.len();
+            // The default is one of the arrows; the others are more worth a visit.
+            let chosen = self.rng.usize(..=n_arrows * 3) / 3;
+            state = match current.transitions.get(chosen) {
+                Some(arrow) => {
+                    if let TransitionCase::Values(cases) = &arrow.case {
+                        self.ask(current, cases);
+                    }
+                    arrow.next
+                }
+                None => current.default,
+            };
+        }
+    }
+
+    /// Writes what a case asks for into the frame.
+    fn ask(&mut self, state: &State, cases: &[(Int, Option<Int>)]) {
+        for (part, (value, mask)) in state.key.iter().zip(cases) {
+            let mask = match mask {
+                Some(mask) => u128::try_from(mask).unwrap_or(u128::MAX),
+                None => u128::MAX,
+            };
+            let Ok(value) = u128::try_from(value) else {
+                continue;
+            };
+            match part {
+                KeyPart::Value { value: of, .. } => self.put(of, value, mask),
+                KeyPart::Lookahead { offset, bits } => {
+                    let span = Span {
+                        offset: self.at * 8 + *offset as usize,
+                        bits: *bits as usize,
+                    };
+                    self.write(span, value, mask);
+                }
+            }
+        }
+    }
+
+    /// Makes an expression have a value, where it is a field's, or some of a field's bits.
+    fn put(&mut self, of: &Expr, value: u128, mask: u128) {
+        match of {
+            Expr::Field(field) => {
+                if let Some(span) = self.spans.get(field).copied() {
+                    self.write(span, value, mask);
+                }
+            }
+            Expr::Arithmetic(Arithmetic::And, inner, _) => self.put(inner, value, mask),
+            Expr::Arithmetic(Arithmetic::ShiftRight, inner, by) => {
+                if let Expr::Const(by) = &**by
+                    && let Ok(by) = u32::try_from(by)
+                    && let (Some(value), Some(mask)) =
+                        (value.checked_shl(by), mask.checked_shl(by))
+                {
+                    self.put(inner, value, mask);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn op(&mut self, op: &ParserOp) {
+        match op {
+            ParserOp::Extract(target) => self.extract(target, 0),
+            ParserOp::ExtractVariable { target, bits } => {
+                let bits = self.eval(bits).and_then(|bits| usize::try_from(bits).ok());
+                self.extract(target, bits.unwrap_or(0).min(HEADERS_MAX_BYTES * 8));
+            }
+            ParserOp::Set {
+                to: Place::Field(to),
+                from: Expr::Field(from),
+            } => {
+                if let Some(span) = self.spans.get(from).copied() {
+                    self.spans.insert(*to, span);
+                }
+            }
+            ParserOp::SetLookahead {
+                to: Place::Field(to),
+                offset,
+                bits,
+            } => {
+                let span = Span {
+                    offset: self.at * 8 + *offset as usize,
+                    bits: *bits as usize,
+                };
+                self.grow(span.offset + span.bits);
+                self.spans.insert(*to, span);
+            }
+            ParserOp::Advance { bits } => {
+                let bits = self.eval(bits).and_then(|bits| usize::try_from(bits).ok());
+                self.at += bits.unwrap_or(0).min(HEADERS_MAX_BYTES * 8) / 8;
+                self.grow(self.at * 8);
+            }
+            _ => {}
+        }
+    }
+
+    /// The value of a simple expression over what the frame has.
+    fn eval(&self, expr: &Expr) -> Option<i128> {
+        match expr {
+            Expr::Const(value) => i128::try_from(value).ok(),
+            Expr::Field(field) => i128::try_from(self.read(*self.spans.get(field)?)).ok(),
+            Expr::Arithmetic(op, left, right) => {
+                let (left, right) = (self.eval(left)?, self.eval(right)?);
+                let by = u32::try_from(right).ok();
+                match op {
+                    Arithmetic::Add => left.checked_add(right),
+                    Arithmetic::Sub => left.checked_sub(right),
+                    Arithmetic::Mul => left.checked_mul(right),
+                    Arithmetic::And => Some(left & right),
+                    Arithmetic::ShiftLeft => left.checked_shl(by?),
+                    Arithmetic::ShiftRight => left.checked_shr(by?),
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
+    fn extract(&mut self, target: &ExtractTarget, variable_bits: usize) {
+        let Some(header) = self.target(target) else {
+            return;
+        };
+        let header = &self.ir.headers[header.index()];
+        let mut offset = self.at * 8;
+        for id in header.field_ids() {
+            let bits = match Some(id) == header.variable_field {
+                true => variable_bits,
+                false => self.ir.fields[id.index()].bits as usize,
+            };
+            let span = Span { offset, bits };
+            if self.frame.len() * 8 <= offset + bits {
+                self.grow(offset + bits);
+                self.randomise(span);
+            }
+            self.spans.insert(id, span);
+            offset += bits;
+        }
+        self.at = offset / 8;
+        self.grow(self.at * 8);
+    }
+
+    fn target(&mut self, target: &ExtractTarget) -> Option<HeaderId> {
+        let (stack, member) = match target {
+            ExtractTarget::Header(header) => return Some(*header),
+            ExtractTarget::Stack(stack) => (AnyStack::Headers(*stack), 0),
+            ExtractTarget::UnionStack { stack, member } => (AnyStack::Unions(*stack), *member),
+        };
+        let ir = self.ir;
+        let slot = match stack {
+            AnyStack::Headers(stack) => (false, stack.index()),
+            AnyStack::Unions(stack) => (true, stack.index()),
+        };
+        let next = self.next_index.entry(slot).or_default();
+        let found = match stack {
+            AnyStack::Headers(stack) => ir.stacks[stack.index()].elements.get(*next).copied(),
+            AnyStack::Unions(stack) => {
+                let union = ir.union_stacks[stack.index()].elements.get(*next)?;
+                let members = &ir.unions[union.index()].members;
+                members.get(member as usize).copied()
+            }
+        };
+        *next += 1;
+        found
+    }
+
+    /// Often small numbers, so that keys of entries and values of fields meet.
+    fn randomise(&mut self, span: Span) {
+        match self.rng.u8(..6) {
+            0 => self.write(span, u128::MAX, u128::MAX),
+            1 | 2 => {
+                let value = u128::from(self.rng.u8(..8));
+                self.write(span, value, u128::MAX);
+            }
+            3 => self.write(span, 0, u128::MAX),
+            _ => {
+                let value = self.rng.u128(..);
+                self.write(span, value, u128::MAX);
+            }
+        }
+    }
+
+    fn grow(&mut self, bits: usize) {
+        let len = bits.div_ceil(8);
+        while self.frame.len() < len {
+            let byte = self.rng.u8(..);
+            self.frame.push(byte);
+        }
+    }
+
+    /// Writes the bits of a mask; the value's lowest bit is the span's last.
+    fn write(&mut self, span: Span, value: u128, mask: u128) {
+        self.grow(span.offset + span.bits);
+        for n in 0..span.bits.min(128) {
+            if mask >> n & 1 == 0 {
+                continue;
+            }
+            let bit = span.offset + span.bits - 1 - n;
+            let place = 0x80 >> (bit % 8);
+            match value >> n & 1 {
+                0 => self.frame[bit / 8] &= !place,
+                _ => self.frame[bit / 8] |= place,
+            }
+        }
+    }
+
+    /// The lowest 127 bits of a span.
+    fn read(&self, span: Span) -> u128 {
+        let start = span.offset + span.bits.saturating_sub(127);
+        (start..span.offset + span.bits).fold(0, |value, bit| {
+            let byte = self.frame.get(bit / 8).copied().unwrap_or(0);
+            value << 1 | u128::from(byte >> (7 - bit % 8) & 1)
+        })
+    }
+
+    /// Makes most of the checksums right that the program verifies and that are a sum over fields.
+    fn checksums(&mut self) {
+        let ir = self.ir;
+        for checksum in ir.checksums.iter().filter(|checksum| checksum.verify) {
+            let Some(target) = self.spans.get(&checksum.target).copied() else {
+                continue;
+            };
+            let input = &ir.calculations[checksum.calculation.index()].input;
+            if let Some(sum) = self.sum(input)
+                && self.rng.u8(..5) > 0
+            {
+                self.write(target, u128::from(!sum), u128::MAX);
+            }
+        }
+    }
+
+    /// The one's complement sum (RFC 1071) over fields; none where something else is looked at.
+    fn sum(&self, input: &[CalculationInput]) -> Option<u16> {
+        let mut bits: Vec<bool> = Vec::new();
+        let mut push = |value: u128, n_bits: usize| {
+            bits.extend((0..n_bits).rev().map(|n| n < 128 && value >> n & 1 == 1));
+        };
+        for part in input {
+            match part {
+                CalculationInput::Field(field) => {
+                    let span = *self.spans.get(field)?;
+                    push(self.read(span), span.bits);
+                }
+                CalculationInput::Constant { value, bits } => {
+                    push(u128::try_from(value).ok()?, *bits as usize);
+                }
+                _ => return None,
+            }
+        }
+        let mut sum = 0_u64;
+        for word in bits.chunks(16) {
+            let number = word
+                .iter()
+                .fold(0_u64, |number, bit| number << 1 | u64::from(*bit));
+            sum += number << (16 - word.len());
+        }
+        while sum > 0xffff {
+            sum = (sum & 0xffff) + (sum >> 16);
+        }
+        u16::try_from(sum).ok()
+    }
+}

@@ -1,0 +1,300 @@
+//! Engines in lockstep: two switches are given the same frames, control calls and times, and all
+//! that can be seen of them is compared: frames in their order, packet-ins, digests, idle
+//! timeouts, every counter, drops by reason, entries, registers, what waits and until when.
+//!
+//! A difference is shrunk to the steps that it needs.
+
+mod frames;
+mod state;
+mod write;
+
+use std::fmt::Write as _;
+
+use dataplane::{Nanos, PortId, Program, Switch, SwitchConfig};
+use fastrand::Rng;
+
+pub use frames::random as random_frame;
+pub use write::{PORTS, Write, Writer};
+
+/// Entries of each table at the beginning, at most.
+const ENTRIES_PER_TABLE: usize = 6;
+/// Recirculated packets a second: what recirculates for ever must not stop a test.
+const RECIRCULATION_PPS: u64 = 100_000;
+/// Queues are short, so that they are full now and then.
+const SHORT_QUEUE: usize = 24;
+/// How often a case is run at most to shrink it.
+const SHRINKS_MAX: usize = 3_000;
+
+/// What both switches are given, in turn.
+#[derive(Debug, Clone)]
+pub enum Step {
+    /// A frame, and everything that leaves is taken.
+    Frame(PortId, Vec<u8>),
+    /// A frame that waits, so that queues fill.
+    Queue(PortId, Vec<u8>),
+    /// A control call.
+    Write(Write),
+    /// Time goes on.
+    Wait(Nanos),
+}
+
+/// A configuration and steps.
+#[derive(Debug, Clone)]
+pub struct Case {
+    config: SwitchConfig,
+    steps: Vec<Step>,
+}
+
+/// Makes a switch of one engine; ports and program come afterwards.
+pub type Make<'a> = &'a dyn Fn(SwitchConfig) -> Switch;
+
+/// Where two switches differ.
+#[derive(Debug, PartialEq, Eq)]
+struct Difference {
+    step: usize,
+    expected: String,
+    found: String,
+}
+
+impl Case {
+    /// Random entries, calls, times and frames, of which there are so many.
+    pub fn random(program: &Program, seed: u64, n_frames: usize) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let config = random_config(&mut rng);
+        let mut writer = Writer::new(program, &mut rng);
+        let writes = writer.set_up(ENTRIES_PER_TABLE);
+        let mut steps: Vec<Step> = writes.into_iter().map(Step::Write).collect();
+        for _ in 0..n_frames {
+            if writer.rng().u8(..12) == 0 {
+                let write = writer.any();
+                steps.push(Step::Write(write));
+            }
+            let rng = writer.rng();
+            if rng.u8(..3) == 0 {
+                steps.push(Step::Wait(rng.u64(..1_500_000)));
+            }
+            let port = match rng.u8(..40) {
+                0 => config.cpu_port.unwrap_or(PortId(PORTS)),
+                _ => PortId(rng.u16(..PORTS)),
+            };
+            let frame = random_frame(program.ir(), rng);
+            steps.push(match rng.u8(..6) {
+                0 => Step::Queue(port, frame),
+                _ => Step::Frame(port, frame),
+            });
+        }
+        Self { config, steps }
+    }
+
+    /// The same frames, one after the other, behind some calls.
+    pub fn of_frames(writes: Vec<Write>, frames: Vec<(PortId, Vec<u8>)>) -> Self {
+        let writes = writes.into_iter().map(Step::Write);
+        let frames = frames.into_iter().map(|(port, frame)| Step::Frame(port, frame));
+        Self {
+            config: SwitchConfig::default(),
+            steps: writes.chain(frames).collect(),
+        }
+    }
+
+    /// Frames that it gives.
+    pub fn n_frames(&self) -> usize {
+        let is_frame = |step: &&Step| matches!(step, Step::Frame(..) | Step::Queue(..));
+        self.steps.iter().filter(is_frame).count()
+    }
+
+    /// Runs a program on both engines; the difference, shrunk, if there is one.
+    pub fn compare(&self, program: &Program, reference: Make<'_>, engine: Make<'_>) -> Option<String> {
+        self.compare_programs([program, program], [reference, engine])
+    }
+
+    /// Runs two programs, each on its engine.
+    pub fn compare_programs(&self, programs: [&Program; 2], makes: [Make<'_>; 2]) -> Option<String> {
+        let run = |case: &Case| {
+            let switches = [0, 1].map(|n| prepared(makes[n], programs[n], &case.config));
+            let [reference, engine] = switches;
+            Pair { reference, engine }.run(case)
+        };
+        let first = run(self)?;
+        let mut least = self.clone();
+        least.steps.truncate(first.step + 1);
+        let mut difference = first;
+        let (mut size, mut n_runs) = (least.steps.len() / 2, 0);
+        while size > 0 && n_runs < SHRINKS_MAX {
+            let mut at = least.steps.len();
+            while at > 0 && n_runs < SHRINKS_MAX {
+                let from = at.saturating_sub(size);
+                let mut smaller = least.clone();
+                smaller.steps.drain(from..at);
+                n_runs += 1;
+                if let Some(found) = run(&smaller) {
+                    smaller.steps.truncate(found.step + 1);
+                    (least, difference) = (smaller, found);
+                }
+                at = from.min(least.steps.len());
+            }
+            size /= 2;
+        }
+        Some(least.tell(&difference))
+    }
+
+    fn tell(&self, difference: &Difference) -> String {
+        let mut text = format!(
+            "expected {}\nfound    {}\n",
+            difference.expected, difference.found
+        );
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "with {:?}", self.config);
+        for step in &self.steps {
+            let _ = match step {
+                Step::Frame(port, frame) | Step::Queue(port, frame) => {
+                    let hex: String = frame.iter().map(|byte| format!("{byte:02x}")).collect();
+                    let how = match step {
+                        Step::Queue(..) => "queue ",
+                        _ => "packet",
+                    };
+                    writeln!(text, "{how} {port} {hex}")
+                }
+                other => writeln!(text, "{other:?}"),
+            };
+        }
+        text
+    }
+}
+
+fn random_config(rng: &mut Rng) -> SwitchConfig {
+    let mut config = SwitchConfig {
+        recirculation_rate_pps: Some(RECIRCULATION_PPS),
+        random_seed: rng.u64(..),
+        ..SwitchConfig::default()
+    };
+    if rng.u8(..4) == 0 {
+        config.egress_rate_pps = Some(rng.u64(1_000..20_000));
+    }
+    if rng.u8(..4) == 0 {
+        config.ingress_queue_packets = SHORT_QUEUE;
+        config.recirculation_queue_packets = SHORT_QUEUE;
+        config.egress_queue_packets = SHORT_QUEUE;
+    }
+    config
+}
+
+fn prepared(make: Make<'_>, program: &Program, config: &SwitchConfig) -> Switch {
+    let mut switch = make(config.clone());
+    // One port is missing, so that some frames come from and go to nowhere.
+    (0..PORTS - 1).for_each(|port| switch.add_port(PortId(port)));
+    switch.set_program(program.clone());
+    switch
+}
+
+/// The switches.
+struct Pair {
+    reference: Switch,
+    engine: Switch,
+}
+
+impl Pair {
+    fn run(mut self, case: &Case) -> Option<Difference> {
+        let mut now = 0;
+        for (position, step) in case.steps.iter().enumerate() {
+            let found = match step {
+                Step::Write(write) => {
+                    let said = [&mut self.reference, &mut self.engine].map(|it| write.apply(it));
+                    unequal("answer", &said[0], &said[1])
+                }
+                Step::Wait(ns) => {
+                    now += ns;
+                    self.reference.handle_timeout(now);
+                    self.engine.handle_timeout(now);
+                    self.poll(now)
+                }
+                Step::Queue(port, frame) => {
+                    self.reference.handle_frame(now, *port, frame);
+                    self.engine.handle_frame(now, *port, frame);
+                    None
+                }
+                Step::Frame(port, frame) => {
+                    self.reference.handle_frame(now, *port, frame);
+                    self.engine.handle_frame(now, *port, frame);
+                    self.poll(now)
+                }
+            };
+            if let Some((expected, found)) = found {
+                return Some(Difference {
+                    step: position,
+                    expected,
+                    found,
+                });
+            }
+        }
+        let (expected, found) = self.state()?;
+        Some(Difference {
+            step: case.steps.len(),
+            expected,
+            found,
+        })
+    }
+
+    /// Takes everything that leaves, and compares what is cheap to compare.
+    fn poll(&mut self, now: Nanos) -> Option<(String, String)> {
+        let Pair { reference, engine } = self;
+        for n in 0.. {
+            let expected = reference.poll_transmit(now);
+            let found = engine.poll_transmit(now);
+            if let Some(difference) = unequal(&format!("frame {n}"), &expected, &found) {
+                return Some(difference);
+            }
+            if expected.is_none() {
+                break;
+            }
+        }
+        macro_rules! all_of {
+            ($what:literal, $poll:ident) => {
+                loop {
+                    let (expected, found) = (reference.$poll(), engine.$poll());
+                    if let Some(difference) = unequal($what, &expected, &found) {
+                        return Some(difference);
+                    }
+                    if expected.is_none() {
+                        break;
+                    }
+                }
+            };
+        }
+        all_of!("packet-in", poll_packet_in);
+        all_of!("digest", poll_digest);
+        all_of!("idle timeout", poll_idle_timeout);
+        unequal("counters", reference.counters(), engine.counters())
+            .or_else(|| {
+                let inside = [&*reference, &*engine].map(Switch::packets_inside);
+                unequal("packets inside", &inside[0], &inside[1])
+            })
+            .or_else(|| {
+                let timeout = [&*reference, &*engine].map(Switch::poll_timeout);
+                unequal("timeout", &timeout[0], &timeout[1])
+            })
+    }
+
+    /// Compares all state.
+    fn state(&mut self) -> Option<(String, String)> {
+        let expected = state::of(&mut self.reference);
+        let found = state::of(&mut self.engine);
+        let pairs = expected.iter().zip(&found);
+        pairs
+            .filter(|(expected, found)| expected != found)
+            .map(|(expected, found)| (expected.clone(), found.clone()))
+            .next()
+    }
+}
+
+fn unequal<T: PartialEq + std::fmt::Debug>(
+    what: &str,
+    expected: &T,
+    found: &T,
+) -> Option<(String, String)> {
+    (expected != found).then(|| {
+        (
+            format!("{what}: {expected:02x?}"),
+            format!("{what}: {found:02x?}"),
+        )
+    })
+}
