@@ -115,6 +115,8 @@ pub struct PassContext {
     pub runtime: *mut c_void,
     /// The switch's state, for the same.
     pub state: *mut c_void,
+    /// The engine's packets, for the functions of [`crate::packets`].
+    pub packets: *mut c_void,
 }
 
 impl PassContext {
@@ -136,5 +138,6 @@ impl PassContext {
         direct: std::ptr::null(),
         runtime: std::ptr::null_mut(),
         state: std::ptr::null_mut(),
+        packets: std::ptr::null_mut(),
     };
 }

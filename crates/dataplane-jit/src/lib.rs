@@ -5,13 +5,21 @@
 
 mod compile;
 pub mod context;
+mod engine;
+mod factory;
 mod fallback;
+mod frames;
 pub mod layout;
 pub mod lookup;
+mod metadata;
 pub mod options;
+mod packet;
+mod packets;
 pub mod program;
 pub mod runtime;
 mod vector;
+mod wire;
 
 pub use compile::CompileError;
+pub use factory::NativeFactory;
 pub use options::NativeOptions;

@@ -12,14 +12,14 @@ use crate::{
 };
 
 /// A generated function: of the pass's context and the packet's block.
-type Function = unsafe extern "C" fn(*mut PassContext, *mut u8);
+pub(crate) type Function = unsafe extern "C" fn(*mut PassContext, *mut u8);
 
 /// A compiled program.
 pub struct NativeProgram {
     /// What the code needs beside the context.
     pub runtime: Box<Runtime>,
-    ingress: Function,
-    egress: Function,
+    pub(crate) ingress: Function,
+    pub(crate) egress: Function,
     explained: Vec<Interpreted>,
     /// Owns the code; the functions are in it.
     code: Code,
@@ -49,6 +49,11 @@ impl NativeProgram {
             runtime: Box::new(Runtime::new(state, layout, constructs)),
             code,
         })
+    }
+
+    /// Lets a context point to what the code needs.
+    pub(crate) fn attach(&mut self, context: &mut PassContext, state: &mut State) {
+        self.runtime.attach(context, state);
     }
 
     /// Which constructs are left to the interpreter, and why.

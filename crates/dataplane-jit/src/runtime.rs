@@ -264,8 +264,8 @@ impl Runtime {
         args: &[Int],
         hit: bool,
     ) {
-        let info = self.program.table_info(table);
-        let position = info.and_then(|info| position_of(&self.program, info, action));
+        let actions = runnable(&self.program, table);
+        let position = actions.iter().position(|other| *other == action);
         let position = position.and_then(|it| u32::try_from(it).ok());
         out.push(head(position.unwrap_or(NO_ACTION), hit));
         let params = self.program.action_info(action);
@@ -295,9 +295,32 @@ impl Runtime {
     }
 }
 
+/// The actions that a table may run, its own ones first: a member of a profile that tables share
+/// may run any of theirs.
+pub(crate) fn runnable(program: &Program, table: TableId) -> Vec<dataplane::ActionId> {
+    let Some(info) = program.table_info(table) else {
+        return Vec::new();
+    };
+    let mut actions = info.actions.clone();
+    if info.action_profile.is_some() {
+        let sharing = program.tables().map(|(_, other)| other);
+        let sharing = sharing.filter(|other| other.action_profile == info.action_profile);
+        for action in sharing.flat_map(|other| &other.actions) {
+            if !actions.contains(action) {
+                actions.push(*action);
+            }
+        }
+    }
+    actions
+}
+
 /// The position of an action in a table's list. A member of a profile that tables share may be
 /// another table's copy of the action.
-fn position_of(program: &Program, info: &TableInfo, action: dataplane::ActionId) -> Option<usize> {
+pub(crate) fn position_of(
+    program: &Program,
+    info: &TableInfo,
+    action: dataplane::ActionId,
+) -> Option<usize> {
     let name = |action| program.action_info(action).map(|info| &info.name);
     let position = info.actions.iter().position(|other| *other == action);
     position.or_else(|| {

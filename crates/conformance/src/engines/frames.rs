@@ -130,8 +130,7 @@ impl Walk<'_> {
             Expr::Arithmetic(Arithmetic::ShiftRight, inner, by) => {
                 if let Expr::Const(by) = &**by
                     && let Ok(by) = u32::try_from(by)
-                    && let (Some(value), Some(mask)) =
-                        (value.checked_shl(by), mask.checked_shl(by))
+                    && let (Some(value), Some(mask)) = (value.checked_shl(by), mask.checked_shl(by))
                 {
                     self.put(inner, value, mask);
                 }

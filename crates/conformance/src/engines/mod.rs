@@ -8,10 +8,13 @@ mod frames;
 mod state;
 mod write;
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, path::PathBuf};
 
-use dataplane::{Nanos, PortId, Program, Switch, SwitchConfig};
+use dataplane::{Nanos, PortId, Program, Switch, SwitchConfig, Transmit};
+use dataplane_jit::{NativeFactory, NativeOptions};
 use fastrand::Rng;
+
+use crate::compile::root;
 
 pub use frames::random as random_frame;
 pub use write::{PORTS, Write, Writer};
@@ -47,6 +50,47 @@ pub struct Case {
 
 /// Makes a switch of one engine; ports and program come afterwards.
 pub type Make<'a> = &'a dyn Fn(SwitchConfig) -> Switch;
+
+/// Makes switches of the native engine.
+pub fn native(options: NativeOptions) -> impl Fn(SwitchConfig) -> Switch {
+    move |config| Switch::with_engine(config, Box::new(NativeFactory { options }))
+}
+
+/// The choices of optimisations that are tested: none, all, each alone, two and two.
+pub fn choices() -> Vec<NativeOptions> {
+    let mut choices = vec![NativeOptions::NAIVE, NativeOptions::ALL];
+    let names = NativeOptions::NAMES;
+    for (position, one) in names.iter().enumerate() {
+        for other in &names[position..] {
+            let mut options = NativeOptions::NAIVE;
+            for name in [one, other] {
+                if let Some(on) = options.by_name_mut(name) {
+                    *on = true;
+                }
+            }
+            choices.push(options);
+        }
+    }
+    choices
+}
+
+/// The programs of the suite: those of the SFU and everything with a packet test.
+///
+/// # Panics
+/// Where the repository's folders cannot be read.
+pub fn programs() -> Vec<PathBuf> {
+    let mut paths = vec![
+        root().join("p4/sfu.p4"),
+        root().join("p4/sfu_recirculation.p4"),
+    ];
+    for folder in ["testdata/stf", "testdata/realistic"] {
+        let entries = std::fs::read_dir(root().join(folder)).expect("a folder of the repository");
+        let files = entries.filter_map(|entry| Some(entry.ok()?.path()));
+        paths.extend(files.filter(|path| path.extension().is_some_and(|it| it == "p4")));
+    }
+    paths.sort();
+    paths
+}
 
 /// Where two switches differ.
 #[derive(Debug, PartialEq, Eq)]
@@ -89,7 +133,9 @@ impl Case {
     /// The same frames, one after the other, behind some calls.
     pub fn of_frames(writes: Vec<Write>, frames: Vec<(PortId, Vec<u8>)>) -> Self {
         let writes = writes.into_iter().map(Step::Write);
-        let frames = frames.into_iter().map(|(port, frame)| Step::Frame(port, frame));
+        let frames = frames
+            .into_iter()
+            .map(|(port, frame)| Step::Frame(port, frame));
         Self {
             config: SwitchConfig::default(),
             steps: writes.chain(frames).collect(),
@@ -103,12 +149,21 @@ impl Case {
     }
 
     /// Runs a program on both engines; the difference, shrunk, if there is one.
-    pub fn compare(&self, program: &Program, reference: Make<'_>, engine: Make<'_>) -> Option<String> {
+    pub fn compare(
+        &self,
+        program: &Program,
+        reference: Make<'_>,
+        engine: Make<'_>,
+    ) -> Option<String> {
         self.compare_programs([program, program], [reference, engine])
     }
 
     /// Runs two programs, each on its engine.
-    pub fn compare_programs(&self, programs: [&Program; 2], makes: [Make<'_>; 2]) -> Option<String> {
+    pub fn compare_programs(
+        &self,
+        programs: [&Program; 2],
+        makes: [Make<'_>; 2],
+    ) -> Option<String> {
         let run = |case: &Case| {
             let switches = [0, 1].map(|n| prepared(makes[n], programs[n], &case.config));
             let [reference, engine] = switches;
@@ -237,11 +292,13 @@ impl Pair {
     /// Takes everything that leaves, and compares what is cheap to compare.
     fn poll(&mut self, now: Nanos) -> Option<(String, String)> {
         let Pair { reference, engine } = self;
-        for n in 0.. {
+        loop {
             let expected = reference.poll_transmit(now);
             let found = engine.poll_transmit(now);
-            if let Some(difference) = unequal(&format!("frame {n}"), &expected, &found) {
-                return Some(difference);
+            if !is_same(expected.as_ref(), found.as_ref()) {
+                let [expected, found] =
+                    [expected, found].map(|it| it.map(|transmit| transmit.to_owned()));
+                return unequal("frame", &expected, &found);
             }
             if expected.is_none() {
                 break;
@@ -284,6 +341,22 @@ impl Pair {
             .map(|(expected, found)| (expected.clone(), found.clone()))
             .next()
     }
+}
+
+/// Whether two frames are the same, in however many pieces.
+fn is_same(one: Option<&Transmit<'_>>, other: Option<&Transmit<'_>>) -> bool {
+    match (one, other) {
+        (None, None) => true,
+        (Some(one), Some(other)) => {
+            let bytes = |it: &Transmit<'_>| it.head.len() + it.payload.len();
+            one.port == other.port && bytes(one) == bytes(other) && pieces(one).eq(pieces(other))
+        }
+        _ => false,
+    }
+}
+
+fn pieces<'a>(transmit: &'a Transmit<'_>) -> impl Iterator<Item = &'a u8> {
+    transmit.head.iter().chain(transmit.payload)
 }
 
 fn unequal<T: PartialEq + std::fmt::Debug>(

@@ -1,10 +1,10 @@
 //! Random calls of a control plane, by ids of one program.
 
 use dataplane::{
-    ActionCall, ActionProfileId, CloneSession, ControlError, CounterId, CounterValue, CrcParameters,
-    KeyField, MatchField, MatchKind, MeterConfig, MeterId, MulticastGroup, PortId, ProfileGroup,
-    ProfileMember, Program, RegisterId, Replica, Switch, TableAction, TableEntry, TableId,
-    TableInfo, ValueSetId, WeightedCall,
+    ActionCall, ActionProfileId, CloneSession, ControlError, CounterId, CounterValue,
+    CrcParameters, KeyField, MatchField, MatchKind, MeterConfig, MeterId, MulticastGroup, PortId,
+    ProfileGroup, ProfileMember, Program, RegisterId, Replica, Switch, TableAction, TableEntry,
+    TableId, TableInfo, ValueSetId, WeightedCall,
 };
 use fastrand::Rng;
 
@@ -119,10 +119,15 @@ impl<'a> Writer<'a> {
         for table in tables {
             let keyless = self.program.table_info(table);
             let keyless = keyless.is_none_or(|info| info.key.is_empty());
-            let n_entries = if keyless { 0 } else { self.rng.usize(..=entries_per_table) };
-            writes.extend((0..n_entries).filter_map(|_| self.entry(table).map(|entry| {
-                Write::Insert(table, entry)
-            })));
+            let n_entries = if keyless {
+                0
+            } else {
+                self.rng.usize(..=entries_per_table)
+            };
+            writes.extend(
+                (0..n_entries)
+                    .filter_map(|_| self.entry(table).map(|entry| Write::Insert(table, entry))),
+            );
             if self.rng.bool()
                 && let Some(action) = self.table_action(table, false)
             {
@@ -240,7 +245,8 @@ impl<'a> Writer<'a> {
 
     fn profile(&mut self, profile: ActionProfileId) -> Option<Write> {
         let mut tables = self.tables();
-        let info = tables.find_map(|(_, info)| (info.action_profile == Some(profile)).then_some(info))?;
+        let info =
+            tables.find_map(|(_, info)| (info.action_profile == Some(profile)).then_some(info))?;
         let id = self.rng.u32(1..6);
         let choice = self.rng.u8(..9);
         if info.has_selector && choice > 4 {
@@ -281,7 +287,11 @@ impl<'a> Writer<'a> {
                 let array = self.rng.choice(arrays)?;
                 let counter = self.program.counter(&array.name)?;
                 let (packets, bytes) = (self.rng.u64(..9), self.rng.u64(..));
-                Some(Write::Counter(counter, index, CounterValue { packets, bytes }))
+                Some(Write::Counter(
+                    counter,
+                    index,
+                    CounterValue { packets, bytes },
+                ))
             }
             _ => {
                 let meters: Vec<MeterId> = self.program.meters().map(|(id, _)| id).collect();
@@ -411,9 +421,7 @@ impl<'a> Writer<'a> {
                     high: one.max(other),
                 }
             }
-            MatchKind::Optional => {
-                MatchField::Optional(self.rng.bool().then(|| self.value(bits)))
-            }
+            MatchKind::Optional => MatchField::Optional(self.rng.bool().then(|| self.value(bits))),
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::{
     context::PassContext,
     fallback::Interpretable,
     lookup::key_shape,
-    runtime::{ENTRY_ACTION, ENTRY_HIT},
+    runtime::{ENTRY_ACTION, ENTRY_HIT, position_of, runnable},
 };
 
 impl Emit<'_, '_, '_> {
@@ -36,17 +36,19 @@ impl Emit<'_, '_, '_> {
             NextNode::PerAction(_) => None,
         };
         let mut switch = Switch::new();
-        let blocks: Vec<_> = info.actions.iter().map(|_| self.b.create_block()).collect();
+        let actions = runnable(program, id);
+        let blocks: Vec<_> = actions.iter().map(|_| self.b.create_block()).collect();
         for (position, block) in (0u128..).zip(&blocks) {
             switch.set_entry(position, *block);
         }
         let nothing = self.b.create_block();
         switch.emit(&mut self.b, number, nothing);
-        for (position, (action, block)) in info.actions.iter().zip(blocks).enumerate() {
+        for (action, block) in actions.iter().zip(blocks) {
             self.begin(block);
             self.run_action(*action, Some(entry), control.end);
             let next = match &node.next {
-                NextNode::PerAction(next) => next.get(position).copied().flatten(),
+                NextNode::PerAction(next) => position_of(program, info, *action)
+                    .and_then(|position| next.get(position).copied().flatten()),
                 NextNode::HitMiss { .. } => None,
             };
             self.go_on(control, &node.next, hit, next);

@@ -1,0 +1,490 @@
+//! The engine: what v1model's metadata hold when a packet comes to a control, and what becomes of
+//! it afterwards, around the generated code. The interpreter's `mod.rs` is the same in slow.
+#![expect(unsafe_code, reason = "generated code is called by its address")]
+
+use dataplane::{
+    Digest, DropReason, Nanos, PortId, TableId,
+    engine::{
+        CloneCopies, Clones, EgressInput, EgressOutcome, EgressVerdict, Engine, IngressInput,
+        IngressOutcome, IngressVerdict, Interpreted, PacketHandle, State, TableChange,
+        ir::{CalculationInput, FieldListId, Ir},
+    },
+    limits,
+};
+
+use crate::{
+    context::{PassContext, Requests},
+    frames::FrameCode,
+    metadata::{self, FieldLists, MetadataSlots},
+    packet::{Packet, Pool},
+    packets::{self, Packets},
+    program::NativeProgram,
+    wire::{self, Block},
+};
+
+/// The native engine of a program.
+pub(crate) struct Native {
+    controls: NativeProgram,
+    frames: FrameCode,
+    slots: MetadataSlots,
+    lists: FieldLists,
+    /// Words of a packet of which nothing is known.
+    blank: Box<[u64]>,
+    /// A vector that belongs to no packet.
+    spare: Box<[u64]>,
+    /// Bytes of the deparser's headers but for varbit fields.
+    headers_len: usize,
+    /// Some calculation looks at what follows the headers.
+    reads_payload: bool,
+    /// In a box of its own: generated code has its address.
+    packets: Box<Packets>,
+    context: Box<PassContext>,
+}
+
+// SAFETY: the context's pointers are set before each pass from what the engine is given then; in
+// between nobody follows them.
+unsafe impl Send for Native {}
+
+fn words_of(bytes: &[u8]) -> Box<[u64]> {
+    let words = bytes.chunks_exact(8);
+    words
+        .map(|word| {
+            word.iter()
+                .rev()
+                .fold(0, |number, byte| number << 8 | u64::from(*byte))
+        })
+        .collect()
+}
+
+/// Timestamps are in microseconds.
+fn micros(now: Nanos) -> u64 {
+    now / 1_000
+}
+
+impl Native {
+    pub(crate) fn new(state: &State, controls: NativeProgram, frames: FrameCode) -> Self {
+        let ir = state.program().ir();
+        let layout = controls.layout().clone();
+        let blank = words_of(layout.blank());
+        let order = &ir.deparser.order;
+        let header_bits = order
+            .iter()
+            .map(|header| ir.headers[header.index()].fixed_bits / 8);
+        Self {
+            slots: MetadataSlots::new(ir, &layout),
+            lists: FieldLists::new(ir, &layout),
+            spare: blank.clone(),
+            headers_len: header_bits.map(|bytes| bytes as usize).sum(),
+            packets: Box::new(Packets {
+                pool: Pool::new(blank.len()),
+                current: PacketHandle(0),
+                layout,
+                bits: wire::BitString::default(),
+                phv: None,
+            }),
+            reads_payload: reads_payload(ir),
+            blank,
+            context: Box::new(PassContext::EMPTY),
+            controls,
+            frames,
+        }
+    }
+
+    fn pool(&mut self) -> &mut Pool {
+        &mut self.packets.pool
+    }
+
+    /// Lets the context be about a packet, and gives the packet's block. What is behind the
+    /// pointers is not touched otherwise before the generated code is done.
+    fn begin(&mut self, state: &mut State, handle: PacketHandle, is_parsed: bool) -> *mut u64 {
+        self.packets.current = handle;
+        let context = &mut *self.context;
+        let pool = &mut self.packets.pool;
+        if is_parsed && self.reads_payload && !pool.rest(handle)[0].is_empty() {
+            // Who reads it wants it in one piece.
+            let len = pool.packet(handle).frame_len();
+            pool.pull(handle, len);
+        }
+        let pieces = match is_parsed {
+            true => match pool.rest(handle) {
+                [head, []] => [&[][..], head],
+                pieces => pieces,
+            },
+            false => pool.frame(handle),
+        };
+        packets::point(context, pieces);
+        let packet = self.packets.pool.packet_mut(handle);
+        context.requests = packet.requests;
+        context.packet_length = packet.packet_length;
+        context.ingress_bytes = packet.ingress_bytes as u64;
+        context.failed = 0;
+        let block = packet.vector.as_mut_ptr();
+        context.packets = (&raw mut *self.packets).cast();
+        self.controls.attach(context, state);
+        block
+    }
+
+    /// Takes back what the pass has changed; the reason why it gave up the packet, if it did.
+    fn finish(&mut self, handle: PacketHandle) -> Option<DropReason> {
+        let packet = self.packets.pool.packet_mut(handle);
+        packet.requests = self.context.requests;
+        packet.packet_length = self.context.packet_length;
+        let failed = self.context.failed.checked_sub(1)? as usize;
+        Some(
+            DropReason::ALL
+                .get(failed)
+                .copied()
+                .unwrap_or(DropReason::AssertionFailed),
+        )
+    }
+
+    /// Runs the parser over a frame; the packet's vector is prepared.
+    fn parse(&mut self, state: &mut State, handle: PacketHandle) {
+        let block = self.begin(state, handle, false);
+        let context = &raw mut *self.context;
+        // SAFETY: context and block are the packet's, the code is the program's.
+        unsafe { (self.frames.parse)(context, block) };
+        // What gives up a packet in the parser has no effect, as in the interpreter.
+        let _ = self.finish(handle);
+        let consumed = usize::try_from(self.context.consumed).unwrap_or(usize::MAX);
+        self.pool().packet_mut(handle).consumed = consumed;
+    }
+
+    /// Prepares the vector of a packet that comes in.
+    fn clear(&mut self, handle: PacketHandle) {
+        let packet = self.packets.pool.packet_mut(handle);
+        if !packet.is_prepared {
+            packet.vector.copy_from_slice(&self.blank);
+        }
+        packet.is_prepared = false;
+    }
+
+    /// The packet's vector becomes blank but for the fields of a list.
+    fn keep_only(&mut self, handle: PacketHandle, list: Option<FieldListId>) {
+        self.spare.copy_from_slice(&self.blank);
+        let packet = self.packets.pool.packet_mut(handle);
+        std::mem::swap(&mut packet.vector, &mut self.spare);
+        self.lists.copy(list, &self.spare, &mut packet.vector);
+        packet.is_prepared = true;
+        packet.requests = Requests::NONE;
+    }
+
+    /// A clone's metadata: those of a field list of the original, the others zero.
+    fn keep_metadata(
+        &mut self,
+        original: PacketHandle,
+        clone: PacketHandle,
+        copies: CloneCopies,
+    ) -> Clones {
+        let Packets { pool, layout, .. } = &mut *self.packets;
+        if let Some((clone, original)) = pool.pair_mut(clone, original) {
+            let metadata = layout.metadata();
+            clone.vector[metadata.start / 8..metadata.end / 8].fill(0);
+            let list = Requests::list_of(original.requests.clone_list);
+            self.lists.copy(list, &original.vector, &mut clone.vector);
+            clone.copies = copies.copies;
+            clone.requests = Requests::NONE;
+            clone.requests.truncate_bytes = truncation(copies.truncate_bytes);
+        }
+        let vector = &pool.packet(clone).vector;
+        Clones {
+            packet: clone,
+            priority: self.slots.priority.map_or(0, |slot| slot.get(vector)),
+        }
+    }
+
+    /// The packet that goes through egress: the handle's own, or a copy of it.
+    fn one_of(&mut self, handle: PacketHandle) -> PacketHandle {
+        let pool = self.pool();
+        if pool.packet(handle).copies <= 1 {
+            return handle;
+        }
+        pool.packet_mut(handle).copies -= 1;
+        let copy = pool.share_rest(handle);
+        if let Some((copy, original)) = pool.pair_mut(copy, handle) {
+            copy.vector.copy_from_slice(&original.vector);
+            copy.requests = original.requests;
+        }
+        copy
+    }
+
+    fn egress_port(&self, packet: &Packet) -> PortId {
+        let port = self.slots.egress_spec.get(&packet.vector);
+        PortId(u16::try_from(port).unwrap_or(u16::MAX))
+    }
+
+    fn ingress_outcome(&self, packet: &Packet, failed: Option<DropReason>) -> IngressOutcome {
+        let vector = &packet.vector;
+        let group = self.slots.mcast_grp.map_or(0, |slot| slot.get(vector));
+        let port = self.egress_port(packet);
+        let verdict = match failed {
+            Some(reason) => {
+                return IngressOutcome {
+                    verdict: IngressVerdict::Drop(reason),
+                    clone_session: None,
+                    has_digest: false,
+                    priority: 0,
+                };
+            }
+            None if packet.requests.resubmit != 0 => IngressVerdict::Resubmit,
+            None if group != 0 => {
+                IngressVerdict::Multicast(u32::try_from(group).unwrap_or(u32::MAX))
+            }
+            None if port.0 == limits::DROP_PORT => IngressVerdict::Drop(DropReason::IngressDrop),
+            None => IngressVerdict::Unicast(port),
+        };
+        IngressOutcome {
+            verdict,
+            clone_session: packet.requests.clone_request().map(|(session, _)| session),
+            has_digest: packet.requests.digest != 0,
+            priority: self.slots.priority.map_or(0, |slot| slot.get(vector)),
+        }
+    }
+}
+
+fn reads_payload(ir: &Ir) -> bool {
+    let selectors = ir
+        .action_profiles
+        .iter()
+        .filter_map(|it| it.selector.as_ref());
+    let is_payload = |input: &CalculationInput| matches!(input, CalculationInput::Payload);
+    let mut calculations = ir.calculations.iter().chain(selectors);
+    calculations.any(|calculation| calculation.input.iter().any(is_payload))
+}
+
+fn truncation(bytes: Option<usize>) -> u64 {
+    bytes.map_or(Requests::WHOLE, |bytes| bytes as u64)
+}
+
+/// The metadata a packet has when it comes to the parser.
+fn start_ingress(slots: &MetadataSlots, packet: &mut Packet, input: &IngressInput) {
+    let len = packet.frame_len();
+    packet.requests = Requests::NONE;
+    packet.packet_length = i64::try_from(len).unwrap_or(i64::MAX);
+    packet.ingress_bytes = input.ingress_bytes;
+    let vector = &mut packet.vector;
+    if let Some(arrived) = input.arrived {
+        slots.ingress_port.set(vector, input.ingress_port.0.into());
+        metadata::put(slots.ingress_global_timestamp, vector, micros(arrived));
+    }
+    slots.instance_type.set(vector, input.instance_type as u64);
+    slots.packet_length.set(vector, len as u64);
+}
+
+/// The metadata a packet has when it comes to egress.
+fn start_egress(slots: &MetadataSlots, packet: &mut Packet, now: Nanos, input: &EgressInput) {
+    // What was asked for at ingress was done there, but for these.
+    packet.requests = Requests {
+        recirculate: packet.requests.recirculate,
+        truncate_bytes: packet.requests.truncate_bytes,
+        ..Requests::NONE
+    };
+    let vector = &mut packet.vector;
+    if let Some(instance) = input.instance {
+        metadata::put(slots.egress_rid, vector, instance.into());
+    }
+    slots.instance_type.set(vector, input.instance_type as u64);
+    metadata::put(slots.egress_global_timestamp, vector, micros(now));
+    if let Some(queueing) = &slots.queueing {
+        let enqueued = micros(input.enqueued);
+        queueing.enq_timestamp.set(vector, enqueued);
+        queueing.enq_qdepth.set(vector, input.enq_depth as u64);
+        queueing
+            .deq_timedelta
+            .set(vector, micros(now).saturating_sub(enqueued));
+        queueing.deq_qdepth.set(vector, input.deq_depth as u64);
+        metadata::put(slots.qid, vector, input.queue as u64);
+    }
+    slots.egress_port.set(vector, input.port.0.into());
+    // Any value but the drop port: simple_switch writes 512, of which 9 bits are 0.
+    slots
+        .egress_spec
+        .set(vector, u64::from(limits::DROP_PORT) + 1);
+    slots
+        .packet_length
+        .set(vector, packet.packet_length.cast_unsigned());
+}
+
+impl Engine for Native {
+    fn receive(&mut self, frame: &[u8]) -> PacketHandle {
+        self.pool().receive(frame)
+    }
+
+    fn ingress(
+        &mut self,
+        state: &mut State,
+        input: &IngressInput,
+        handle: PacketHandle,
+    ) -> IngressOutcome {
+        self.clear(handle);
+        start_ingress(&self.slots, self.packets.pool.packet_mut(handle), input);
+        self.parse(state, handle);
+        let error = self.context.parser_error;
+        let block = self.begin(state, handle, true);
+        let context = &raw mut *self.context;
+        let is_right = match self.frames.verify {
+            // SAFETY: context and block are the packet's, the code is the program's.
+            Some(verify) => unsafe { verify(context, block) },
+            None => 1,
+        };
+        let slots = &self.slots;
+        let vector = &mut self.packets.pool.packet_mut(handle).vector;
+        metadata::put(slots.parser_error, vector, error.into());
+        metadata::put(slots.checksum_error, vector, 1 - is_right);
+        let block = vector.as_mut_ptr();
+        // SAFETY: as above.
+        unsafe { (self.controls.ingress)(context, block.cast()) };
+        let failed = self.finish(handle);
+        self.ingress_outcome(self.packets.pool.packet(handle), failed)
+    }
+
+    fn digest(&mut self, state: &mut State, handle: PacketHandle) -> Digest {
+        self.begin(state, handle, true);
+        let packet = self.packets.pool.packet_mut(handle);
+        crate::frames::interpret::digest(state, &self.packets.layout, packet)
+    }
+
+    fn clone_ingress(
+        &mut self,
+        state: &mut State,
+        input: &IngressInput,
+        handle: PacketHandle,
+        copies: CloneCopies,
+    ) -> Clones {
+        let frame_len = self.pool().packet(handle).frame_len();
+        let truncated = self.pool().packet(handle).requests.truncation();
+        let clone = self.pool().share_frame(handle);
+        self.clear(clone);
+        let ingress_port = self.slots.ingress_port;
+        let packet = self.packets.pool.packet_mut(clone);
+        packet.truncate_frame(truncated.unwrap_or(usize::MAX));
+        packet.packet_length = i64::try_from(frame_len).unwrap_or(i64::MAX);
+        packet.ingress_bytes = input.ingress_bytes;
+        // Parsers may branch on the port, so the clone's has to see the same one.
+        ingress_port.set(&mut packet.vector, input.ingress_port.0.into());
+        self.parse(state, clone);
+        self.keep_metadata(handle, clone, copies)
+    }
+
+    fn replicate(&mut self, handle: PacketHandle, copies: u32) {
+        let packet = self.pool().packet_mut(handle);
+        if let Some(len) = packet.requests.truncation() {
+            packet.truncate_rest(len);
+        }
+        packet.requests = Requests::NONE;
+        packet.copies = copies;
+    }
+
+    fn resubmit(&mut self, handle: PacketHandle) {
+        let packet = self.pool().packet_mut(handle);
+        if let Some(len) = packet.requests.truncation() {
+            packet.truncate_frame(len);
+        }
+        packet.consumed = 0;
+        let list = Requests::list_of(packet.requests.resubmit);
+        self.keep_only(handle, list);
+    }
+
+    fn egress(
+        &mut self,
+        state: &mut State,
+        input: &EgressInput,
+        handle: PacketHandle,
+    ) -> EgressOutcome {
+        let handle = self.one_of(handle);
+        let packet = self.packets.pool.packet_mut(handle);
+        start_egress(&self.slots, packet, state.now(), input);
+        let block = self.begin(state, handle, true);
+        let context = &raw mut *self.context;
+        // SAFETY: context and block are the packet's, the code is the program's.
+        unsafe { (self.controls.egress)(context, block.cast()) };
+        let failed = self.finish(handle);
+        let packet = self.packets.pool.packet(handle);
+        let verdict = match failed {
+            Some(reason) => EgressVerdict::Drop(reason),
+            None if self.egress_port(packet).0 == limits::DROP_PORT => {
+                EgressVerdict::Drop(DropReason::EgressDrop)
+            }
+            None if packet.requests.recirculate != 0 => EgressVerdict::Recirculate,
+            None => EgressVerdict::Transmit,
+        };
+        let request = packet.requests.clone_request().filter(|_| failed.is_none());
+        EgressOutcome {
+            packet: handle,
+            verdict,
+            clone_session: request.map(|(session, _)| session),
+        }
+    }
+
+    fn clone_egress(
+        &mut self,
+        _state: &mut State,
+        handle: PacketHandle,
+        copies: CloneCopies,
+    ) -> Clones {
+        let pool = self.pool();
+        let clone = pool.share_rest(handle);
+        if let Some((clone, original)) = pool.pair_mut(clone, handle) {
+            clone.vector.copy_from_slice(&original.vector);
+            if let Some(len) = original.requests.truncation() {
+                clone.truncate_rest(len);
+            }
+        }
+        self.keep_metadata(handle, clone, copies)
+    }
+
+    fn deparse(&mut self, state: &mut State, handle: PacketHandle) -> usize {
+        let block = self.begin(state, handle, true);
+        let ir = state.program().ir();
+        let mut len = self.headers_len;
+        if self.slots.has_variable {
+            let Packets { pool, layout, .. } = &mut *self.packets;
+            let words = &mut pool.packet_mut(handle).vector;
+            let block = Block { words, layout, ir };
+            let order = ir.deparser.order.iter();
+            len += order
+                .map(|header| block.variable_bits(*header) as usize / 8)
+                .sum::<usize>();
+        }
+        let out = self.packets.pool.deparse_into(len).as_mut_ptr();
+        let context = &raw mut *self.context;
+        // SAFETY: context and block are the packet's, the code is the program's, and `out` has
+        // room for every header and the slack.
+        let written = unsafe { (self.frames.deparse)(context, block, out) };
+        self.finish(handle);
+        let pool = self.pool();
+        pool.deparsed(handle, usize::try_from(written).unwrap_or(len).min(len));
+        let packet = pool.packet_mut(handle);
+        if let Some(len) = packet.requests.truncation() {
+            packet.truncate_frame(len);
+        }
+        packet.frame_len()
+    }
+
+    fn recirculate(&mut self, handle: PacketHandle) {
+        let list = Requests::list_of(self.pool().packet(handle).requests.recirculate);
+        self.keep_only(handle, list);
+    }
+
+    fn frame(&self, handle: PacketHandle) -> [&[u8]; 2] {
+        self.packets.pool.frame(handle)
+    }
+
+    fn discard(&mut self, handle: PacketHandle) {
+        let packet = self.pool().packet_mut(handle);
+        if packet.copies > 1 {
+            packet.copies -= 1;
+        } else {
+            self.pool().release(handle);
+        }
+    }
+
+    fn table_changed(&mut self, state: &mut State, table: TableId, change: TableChange<'_>) {
+        self.controls.runtime.table_changed(state, table, change);
+    }
+
+    fn interpreted(&self) -> Vec<Interpreted> {
+        let controls = self.controls.explain().iter();
+        controls.chain(&self.frames.interpreted).cloned().collect()
+    }
+}

@@ -1,0 +1,85 @@
+//! Native engines, made when a program is set.
+
+use dataplane::{
+    Digest,
+    engine::{
+        CloneCopies, Clones, EgressInput, EgressOutcome, Engine, EngineFactory, IngressInput,
+        IngressOutcome, Interpreted, PacketHandle, State, interpret::InterpreterFactory,
+    },
+};
+
+use crate::{engine::Native, frames::FrameCode, options::NativeOptions, program::NativeProgram};
+
+/// Makes native engines.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NativeFactory {
+    /// What they use.
+    pub options: NativeOptions,
+}
+
+impl EngineFactory for NativeFactory {
+    fn name(&self) -> &'static str {
+        "native"
+    }
+
+    fn load(&self, state: &mut State) -> Box<dyn Engine> {
+        let controls = NativeProgram::compile(state, self.options);
+        let made = controls.and_then(|controls| {
+            let frames = FrameCode::new(state.program(), controls.layout())?;
+            Ok(Native::new(state, controls, frames))
+        });
+        match made {
+            Ok(native) => Box::new(native),
+            Err(error) => Box::new(Whole {
+                engine: InterpreterFactory.load(state),
+                reason: error.to_string(),
+            }),
+        }
+    }
+}
+
+/// The interpreter, where there is no native code for the machine at all.
+struct Whole {
+    engine: Box<dyn Engine>,
+    reason: String,
+}
+
+macro_rules! as_the_interpreter {
+    ($(fn $name:ident($($arg:ident: $ty:ty),*) $(-> $result:ty)?;)*) => {$(
+        fn $name(&mut self, $($arg: $ty),*) $(-> $result)? {
+            self.engine.$name($($arg),*)
+        }
+    )*};
+}
+
+impl Engine for Whole {
+    as_the_interpreter! {
+        fn receive(frame: &[u8]) -> PacketHandle;
+        fn ingress(state: &mut State, input: &IngressInput, packet: PacketHandle) -> IngressOutcome;
+        fn digest(state: &mut State, packet: PacketHandle) -> Digest;
+        fn clone_ingress(
+            state: &mut State,
+            input: &IngressInput,
+            packet: PacketHandle,
+            copies: CloneCopies
+        ) -> Clones;
+        fn replicate(packet: PacketHandle, copies: u32);
+        fn resubmit(packet: PacketHandle);
+        fn egress(state: &mut State, input: &EgressInput, packet: PacketHandle) -> EgressOutcome;
+        fn clone_egress(state: &mut State, packet: PacketHandle, copies: CloneCopies) -> Clones;
+        fn deparse(state: &mut State, packet: PacketHandle) -> usize;
+        fn recirculate(packet: PacketHandle);
+        fn discard(packet: PacketHandle);
+    }
+
+    fn frame(&self, packet: PacketHandle) -> [&[u8]; 2] {
+        self.engine.frame(packet)
+    }
+
+    fn interpreted(&self) -> Vec<Interpreted> {
+        vec![Interpreted {
+            place: "program".to_owned(),
+            reason: self.reason.clone(),
+        }]
+    }
+}

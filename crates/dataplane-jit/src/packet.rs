@@ -1,0 +1,327 @@
+//! The pool: packets inside the native engine, and the bytes that they carry.
+//!
+//! A packet's frame is its *head*, bytes that belong to this packet alone, and behind it its
+//! *payload*, a part of a buffer that clones and replicas share. A frame that just came in has no
+//! head; the deparser writes one, and never touches the payload. Of a parsed packet the first
+//! [`Packet::consumed`] bytes stand in the vector; what follows is its rest.
+//!
+//! Packets and buffers are reused last in, first out, so that a burst's stay in the cache. Not
+//! here: what the vector's words mean ([`crate::layout`]).
+
+use dataplane::engine::PacketHandle;
+
+use crate::context::Requests;
+
+/// Bytes behind every piece of a frame that may be read, and written in a head, though they are
+/// not part of it: generated code moves eight bytes at a time.
+pub(crate) const SLACK_BYTES: usize = 16;
+
+/// Bytes of a buffer: a frame of an Ethernet link with its tags, and the slack.
+const BUFFER_BYTES: usize = 2048;
+
+/// Spare buffers that hold longer frames; beyond them they are freed, so that a burst of long
+/// frames does not keep its memory for ever.
+const SPARE_LONG_BUFFERS_MAX: usize = 256;
+
+/// Spare packets that keep their memory: those of the largest group and as many again.
+const SPARE_PACKETS_MAX: usize = 16_384;
+
+/// A frame's bytes as they came in.
+struct Buffer {
+    bytes: Box<[u8]>,
+    users: u32,
+}
+
+/// The part of a buffer that is one packet's.
+#[derive(Clone, Copy, Default)]
+struct Payload {
+    buffer: u32,
+    start: usize,
+    len: usize,
+}
+
+/// A packet: bytes, header vector, and what goes along with it from pass to pass.
+#[derive(Default)]
+pub(crate) struct Packet {
+    /// The header vector, as [`crate::layout::Layout`] lays it out.
+    pub vector: Box<[u64]>,
+    head: Vec<u8>,
+    head_len: usize,
+    payload: Payload,
+    /// Bytes of the frame that the parser took.
+    pub consumed: usize,
+    /// The vector has what recirculation or resubmission keeps, and is blank otherwise.
+    pub is_prepared: bool,
+    /// Packets that the handle stands for: this one, and copies that are not made yet.
+    pub copies: u32,
+    /// What primitives asked for.
+    pub requests: Requests,
+    /// What `packet_length` says in egress.
+    pub packet_length: i64,
+    /// What counters count as the packet's length.
+    pub ingress_bytes: usize,
+}
+
+impl Packet {
+    /// Length of the frame.
+    pub(crate) fn frame_len(&self) -> usize {
+        self.head_len + self.payload.len
+    }
+
+    /// Cuts the frame.
+    pub(crate) fn truncate_frame(&mut self, len: usize) {
+        self.payload.len = self.payload.len.min(len.saturating_sub(self.head_len));
+        self.head_len = self.head_len.min(len);
+    }
+
+    /// Cuts the rest.
+    pub(crate) fn truncate_rest(&mut self, len: usize) {
+        self.truncate_frame(self.consumed.saturating_add(len));
+    }
+}
+
+/// Every packet and every buffer of an engine.
+pub(crate) struct Pool {
+    packets: Vec<Packet>,
+    spare_packets: Vec<u32>,
+    buffers: Vec<Buffer>,
+    spare_buffers: Vec<u32>,
+    n_spare_long: usize,
+    /// Where the deparser writes.
+    scratch: Vec<u8>,
+    vector_words: usize,
+}
+
+impl Pool {
+    /// An empty pool of packets whose vectors have so many words.
+    pub(crate) fn new(vector_words: usize) -> Self {
+        Self {
+            packets: Vec::new(),
+            spare_packets: Vec::new(),
+            buffers: Vec::new(),
+            spare_buffers: Vec::new(),
+            n_spare_long: 0,
+            scratch: Vec::new(),
+            vector_words,
+        }
+    }
+
+    pub(crate) fn packet(&self, handle: PacketHandle) -> &Packet {
+        &self.packets[handle.0 as usize]
+    }
+
+    pub(crate) fn packet_mut(&mut self, handle: PacketHandle) -> &mut Packet {
+        &mut self.packets[handle.0 as usize]
+    }
+
+    /// Two packets, of which the first is written from the second.
+    pub(crate) fn pair_mut(
+        &mut self,
+        first: PacketHandle,
+        second: PacketHandle,
+    ) -> Option<(&mut Packet, &mut Packet)> {
+        let both = [first.0 as usize, second.0 as usize];
+        let [first, second] = self.packets.get_disjoint_mut(both).ok()?;
+        Some((first, second))
+    }
+
+    /// A packet with a frame's bytes; its vector holds whatever it held.
+    pub(crate) fn receive(&mut self, frame: &[u8]) -> PacketHandle {
+        let buffer = self.take_buffer(frame.len());
+        self.buffers[buffer as usize].bytes[..frame.len()].copy_from_slice(frame);
+        let handle = self.take_packet();
+        let packet = self.packet_mut(handle);
+        packet.payload = Payload {
+            buffer,
+            start: 0,
+            len: frame.len(),
+        };
+        packet.ingress_bytes = frame.len();
+        handle
+    }
+
+    /// A packet with another's frame, as it was before the parser; the payload is shared, the
+    /// vector holds whatever it held.
+    pub(crate) fn share_frame(&mut self, of: PacketHandle) -> PacketHandle {
+        self.share(of, 0)
+    }
+
+    /// A packet with another's rest; the payload is shared, the vector holds whatever it held.
+    pub(crate) fn share_rest(&mut self, of: PacketHandle) -> PacketHandle {
+        let consumed = self.packet(of).consumed;
+        self.share(of, consumed)
+    }
+
+    fn share(&mut self, of: PacketHandle, from: usize) -> PacketHandle {
+        let handle = self.take_packet();
+        let Some((packet, other)) = self.pair_mut(handle, of) else {
+            return handle;
+        };
+        packet.payload = other.payload;
+        match other.head.get(from..other.head_len) {
+            Some(head) if !head.is_empty() => {
+                reserve(&mut packet.head, head.len());
+                packet.head[..head.len()].copy_from_slice(head);
+                packet.head_len = head.len();
+            }
+            _ => {
+                let skipped = from - other.head_len;
+                packet.payload.start += skipped;
+                packet.payload.len -= skipped;
+            }
+        }
+        packet.packet_length = other.packet_length;
+        packet.ingress_bytes = other.ingress_bytes;
+        let buffer = packet.payload.buffer;
+        self.buffers[buffer as usize].users += 1;
+        handle
+    }
+
+    fn take_packet(&mut self) -> PacketHandle {
+        let handle = match self.spare_packets.pop() {
+            Some(spare) => spare,
+            None => {
+                self.packets.push(Packet::default());
+                u32::try_from(self.packets.len() - 1).unwrap_or(u32::MAX)
+            }
+        };
+        let packet = &mut self.packets[handle as usize];
+        if packet.vector.len() != self.vector_words {
+            packet.vector = vec![0; self.vector_words].into();
+        }
+        packet.head_len = 0;
+        packet.consumed = 0;
+        packet.is_prepared = false;
+        packet.copies = 1;
+        packet.requests = Requests::NONE;
+        PacketHandle(handle)
+    }
+
+    fn take_buffer(&mut self, len: usize) -> u32 {
+        let wanted = len + SLACK_BYTES;
+        let id = match self.spare_buffers.pop() {
+            Some(spare) => {
+                let was_long = is_long(&self.buffers[spare as usize]);
+                self.n_spare_long -= usize::from(was_long);
+                spare
+            }
+            None => {
+                self.buffers.push(Buffer {
+                    bytes: vec![0; wanted.max(BUFFER_BYTES)].into(),
+                    users: 0,
+                });
+                u32::try_from(self.buffers.len() - 1).unwrap_or(u32::MAX)
+            }
+        };
+        let buffer = &mut self.buffers[id as usize];
+        if buffer.bytes.len() < wanted {
+            buffer.bytes = vec![0; wanted.next_power_of_two().max(BUFFER_BYTES)].into();
+        }
+        buffer.users = 1;
+        id
+    }
+
+    /// Ends a packet.
+    pub(crate) fn release(&mut self, handle: PacketHandle) {
+        let spare_packets = self.spare_packets.len();
+        let packet = &mut self.packets[handle.0 as usize];
+        let id = packet.payload.buffer;
+        if spare_packets >= SPARE_PACKETS_MAX {
+            *packet = Packet::default();
+        }
+        self.spare_packets.push(handle.0);
+        let buffer = &mut self.buffers[id as usize];
+        buffer.users -= 1;
+        if buffer.users > 0 {
+            return;
+        }
+        if is_long(buffer) {
+            if self.n_spare_long >= SPARE_LONG_BUFFERS_MAX {
+                buffer.bytes = Box::default();
+            } else {
+                self.n_spare_long += 1;
+            }
+        }
+        self.spare_buffers.push(id);
+    }
+
+    /// The frame in its two pieces.
+    pub(crate) fn frame(&self, handle: PacketHandle) -> [&[u8]; 2] {
+        let packet = self.packet(handle);
+        [&packet.head[..packet.head_len], self.payload(packet)]
+    }
+
+    /// What no parser took, in its two pieces.
+    pub(crate) fn rest(&self, handle: PacketHandle) -> [&[u8]; 2] {
+        let packet = self.packet(handle);
+        let payload = self.payload(packet);
+        match packet.head.get(packet.consumed..packet.head_len) {
+            Some(head) => [head, payload],
+            None => [&[], &payload[packet.consumed - packet.head_len..]],
+        }
+    }
+
+    fn payload(&self, packet: &Packet) -> &[u8] {
+        let Payload { buffer, start, len } = packet.payload;
+        &self.buffers[buffer as usize].bytes[start..start + len]
+    }
+
+    /// The first bytes of the frame that stand in one piece, [`SLACK_BYTES`] readable behind them.
+    pub(crate) fn front(&self, handle: PacketHandle) -> &[u8] {
+        let [head, payload] = self.frame(handle);
+        if head.is_empty() { payload } else { head }
+    }
+
+    /// Makes the first `len` bytes of a frame stand in one piece; the frame has as many.
+    pub(crate) fn pull(&mut self, handle: PacketHandle, len: usize) {
+        let packet = &mut self.packets[handle.0 as usize];
+        if packet.head_len == 0 || len <= packet.head_len {
+            return;
+        }
+        let missing = (len - packet.head_len).min(packet.payload.len);
+        let Payload { buffer, start, .. } = packet.payload;
+        let bytes = &self.buffers[buffer as usize].bytes[start..start + missing];
+        let end = packet.head_len + missing;
+        reserve(&mut packet.head, end);
+        packet.head[packet.head_len..end].copy_from_slice(bytes);
+        packet.head_len = end;
+        packet.payload.start += missing;
+        packet.payload.len -= missing;
+    }
+
+    /// Where the deparser writes `len` bytes, and [`SLACK_BYTES`] more if it likes.
+    pub(crate) fn deparse_into(&mut self, len: usize) -> &mut [u8] {
+        reserve(&mut self.scratch, len);
+        &mut self.scratch
+    }
+
+    /// The packet's frame becomes the first `len` bytes that the deparser wrote, then its rest.
+    pub(crate) fn deparsed(&mut self, handle: PacketHandle, len: usize) {
+        let packet = &mut self.packets[handle.0 as usize];
+        let mut head_len = len;
+        if packet.consumed < packet.head_len {
+            let rest = &packet.head[packet.consumed..packet.head_len];
+            head_len += rest.len();
+            reserve(&mut self.scratch, head_len);
+            self.scratch[len..head_len].copy_from_slice(rest);
+        } else {
+            let skipped = packet.consumed - packet.head_len;
+            packet.payload.start += skipped;
+            packet.payload.len -= skipped;
+        }
+        std::mem::swap(&mut packet.head, &mut self.scratch);
+        packet.head_len = head_len;
+        packet.consumed = 0;
+    }
+}
+
+fn is_long(buffer: &Buffer) -> bool {
+    buffer.bytes.len() > BUFFER_BYTES
+}
+
+/// Makes room for so many bytes and the slack.
+fn reserve(bytes: &mut Vec<u8>, len: usize) {
+    if bytes.len() < len + SLACK_BYTES {
+        bytes.resize((len + SLACK_BYTES).next_power_of_two(), 0);
+    }
+}
