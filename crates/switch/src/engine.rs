@@ -1,19 +1,61 @@
-//! Which engine runs the programs.
+//! Which engine runs the programs, and with which of its optimisations.
 
 use dataplane::engine::{EngineFactory, interpret::InterpreterFactory};
+use dataplane_jit::{NativeFactory, NativeOptions};
 
 /// As `--engine` names them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum EngineOption {
     /// The reference interpreter.
     Interpreter,
+    /// Machine code, made when a program is set. With --trace the interpreter runs in its place.
+    Native,
 }
 
 impl EngineOption {
     /// What makes the engine for a program.
-    pub(crate) fn factory(self) -> Box<dyn EngineFactory> {
+    pub(crate) fn factory(self, options: NativeOptions) -> Box<dyn EngineFactory> {
         match self {
             EngineOption::Interpreter => Box::new(InterpreterFactory),
+            EngineOption::Native => Box::new(NativeFactory { options }),
         }
+    }
+}
+
+/// The optimisations of `--optimise`: all, none, or names with commas between.
+///
+/// # Errors
+/// A name that is none.
+pub(crate) fn optimisations(text: &str) -> Result<NativeOptions, String> {
+    match text {
+        "all" => return Ok(NativeOptions::ALL),
+        "none" => return Ok(NativeOptions::NAIVE),
+        _ => {}
+    }
+    let mut options = NativeOptions::NAIVE;
+    for name in text.split(',') {
+        match options.by_name_mut(name) {
+            Some(switch) => *switch = true,
+            None => {
+                let names = NativeOptions::NAMES.join(", ");
+                return Err(format!(
+                    "expected all, none, or some of {names} with commas between, found `{name}`"
+                ));
+            }
+        }
+    }
+    Ok(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn optimisations_are_named_one_by_one() {
+        assert_eq!(optimisations("all"), Ok(NativeOptions::ALL));
+        let two = optimisations("inline-editing,fanout-fusion").unwrap_or_default();
+        assert!(two.inline_editing && two.fanout_fusion && !two.flow_cache);
+        assert!(optimisations("inline-editing,warp").is_err_and(|it| it.contains("`warp`")));
     }
 }

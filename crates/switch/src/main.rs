@@ -60,7 +60,7 @@ fn run(options: &Options) -> Result<(), SwitchError> {
     let ports = ports::open(options)?;
     let described: Vec<String> = ports.iter().map(|port| port.described.clone()).collect();
 
-    let engine = options.engine.factory();
+    let engine = options.engine.factory(options.optimise);
     let mut switch = Switch::with_engine(options.switch_config(), engine);
     switch.set_trace(trace::sink(options)?);
     let clock = match options.is_replay() {
@@ -79,6 +79,9 @@ fn run(options: &Options) -> Result<(), SwitchError> {
     let mut control = Control::start(handle, options)?;
     let result = match control.configure(&mut event_loop, program, entries)? {
         true => {
+            if options.explain_engine {
+                explain(event_loop.switch_mut());
+            }
             control.serve()?;
             say(&ready_line(options, &described, &control));
             event_loop.run(options.after_replay())
@@ -93,6 +96,19 @@ fn run(options: &Options) -> Result<(), SwitchError> {
     control.stop();
     print_totals(options, &totals)?;
     Ok(result?)
+}
+
+/// Says which engine runs the program, and what it leaves to the interpreter.
+fn explain(switch: &mut Switch) {
+    let name = switch.engine_name();
+    let interpreted = switch.interpreted();
+    if interpreted.is_empty() {
+        return say(&format!("engine: {name}, the whole program"));
+    }
+    say(&format!("engine: {name}, interpreted are:"));
+    for construct in interpreted {
+        say(&format!("  {}: {}", construct.place, construct.reason));
+    }
 }
 
 /// A line on standard error; if nobody reads that, nobody is to be told.

@@ -8,9 +8,10 @@ use std::str::FromStr;
 
 use clap::Parser;
 use dataplane::{PortId, limits};
+use dataplane_jit::NativeOptions;
 use packet_io::Destination;
 
-use crate::engine::EngineOption;
+use crate::engine::{self, EngineOption};
 use crate::event_loop::{AfterReplay, Wait};
 use crate::program::LoadedProgram;
 
@@ -83,6 +84,14 @@ pub(crate) struct Options {
     /// What runs the program
     #[arg(long, value_enum, default_value_t = EngineOption::Interpreter)]
     pub(crate) engine: EngineOption,
+
+    /// The native engine's optimisations: all, none, or names with commas between
+    #[arg(long, value_name = "NAMES", default_value = "all", value_parser = engine::optimisations)]
+    pub(crate) optimise: NativeOptions,
+
+    /// Say what of the program the engine leaves to the interpreter, and why
+    #[arg(long)]
+    pub(crate) explain_engine: bool,
 
     /// The device id that P4Runtime requests must carry
     #[arg(long, value_name = "N", default_value_t = 1,
