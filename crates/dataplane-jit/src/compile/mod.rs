@@ -399,6 +399,13 @@ impl<'p> Emit<'_, '_, 'p> {
         self.b.ins().uextend(types::I64, next)
     }
 
+    /// Writes the `nextIndex` of a stack from 64 bits.
+    pub(crate) fn put_next_index(&mut self, stack: AnyStack, next: Value) {
+        let next = self.b.ins().ireduce(types::I32, next);
+        let (vector, offset) = (self.vector, self.layout().next_index(stack));
+        self.store(Region::Vector, next, vector, offset);
+    }
+
     /// The width of a header's varbit field, in 64 bits.
     pub(crate) fn variable_bits(&mut self, header: HeaderId) -> Value {
         let (vector, offset) = (self.vector, self.layout().variable_bits(header));

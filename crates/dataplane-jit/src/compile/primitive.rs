@@ -23,6 +23,9 @@ use crate::{
 /// Words at most that a copy of a header moves one by one.
 const COPY_WORDS_MAX: u32 = 64;
 
+/// Elements at most of a stack whose moves are written out.
+const STACK_ELEMENTS_MAX: usize = 16;
+
 const REQUESTS: usize = offset_of!(PassContext, requests);
 
 /// Where an action goes on after a primitive, as far as the next primitive is not it.
@@ -101,7 +104,8 @@ impl Emit<'_, '_, '_> {
             | Primitive::AssignUnionStack { .. } => {
                 Err("an assignment of a whole stack or union".into())
             }
-            Primitive::Push(..) | Primitive::Pop(..) => Err("a stack that moves".into()),
+            Primitive::Push(stack, count) => self.move_stack(*stack, count, true),
+            Primitive::Pop(stack, count) => self.move_stack(*stack, count, false),
             Primitive::MarkToDrop => self.mark_to_drop(),
             Primitive::RegisterRead {
                 to,
@@ -535,6 +539,11 @@ impl Emit<'_, '_, '_> {
             _ => return Err("an assignment of a header that an index chooses".into()),
         };
         self.check_same_shape(to, from)?;
+        self.copy_or_invalidate(to, from);
+        Ok(())
+    }
+
+    fn copy_or_invalidate(&mut self, to: HeaderId, from: HeaderId) {
         let valid = self.valid(from);
         let (copy, none, after): (Block, Block, Block) = (
             self.b.create_block(),
@@ -552,6 +561,49 @@ impl Emit<'_, '_, '_> {
         self.set_invalid(to);
         self.jump(after);
         self.begin(after);
+    }
+
+    /// Moves the elements of a header stack by a constant, as the interpreter's header vector does.
+    fn move_stack(&mut self, stack: AnyStack, count: &Expr, up: bool) -> Native {
+        let AnyStack::Headers(id) = stack else {
+            return Err("a stack of unions that moves".into());
+        };
+        let Expr::Const(count) = count else {
+            return Err("a stack that moves by a variable".into());
+        };
+        let elements = &self.ir().stacks[id.index()].elements;
+        let size = elements.len();
+        if size > STACK_ELEMENTS_MAX {
+            return Err(format!("a stack of {size} elements that moves"));
+        }
+        for pair in elements.windows(2) {
+            self.check_same_shape(pair[0], pair[1])?;
+        }
+        let count = usize::try_from(count).unwrap_or(usize::MAX).min(size);
+        let moved = i64::try_from(count).unwrap_or(i64::MAX);
+        let next = self.next_index(stack);
+        let next = if up {
+            let sum = self.b.ins().iadd_imm_u(next, moved);
+            let most = self.constant(size as u64);
+            self.b.ins().umin(sum, most)
+        } else {
+            let by = self.b.ins().iconst(types::I64, moved);
+            let least = self.b.ins().umax(next, by);
+            self.b.ins().isub(least, by)
+        };
+        self.put_next_index(stack, next);
+        for step in 0..size {
+            let to = if up { size - 1 - step } else { step };
+            let from = match up {
+                true => to.checked_sub(count),
+                false => Some(to + count).filter(|from| *from < size),
+            };
+            match from {
+                Some(from) if from != to => self.copy_or_invalidate(elements[to], elements[from]),
+                Some(_) => {}
+                None => self.set_invalid(elements[to]),
+            }
+        }
         Ok(())
     }
 

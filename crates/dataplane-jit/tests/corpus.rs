@@ -1,0 +1,93 @@
+//! The project's own programs: each has native code, and those that matter have nothing else.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test stops at what it did not expect, and tells one story"
+)]
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+};
+
+use dataplane::{
+    Program, Switch, SwitchConfig,
+    engine::{Engine, EngineFactory, Interpreted, State, interpret::InterpreterFactory},
+};
+use dataplane_jit::{NativeOptions, program::NativeProgram};
+use p4_compiler::Options;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn programs(folder: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(root().join(folder)).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let mut paths: Vec<PathBuf> = paths
+        .filter(|path| path.extension().is_some_and(|it| it == "p4"))
+        .collect();
+    paths.sort();
+    paths
+}
+
+fn load(path: &Path) -> Option<Program> {
+    let provider = |name: &str| std::fs::read_to_string(name).ok();
+    let options = Options {
+        include_dirs: vec![root().join("p4/include").display().to_string()],
+        ..Options::default()
+    };
+    let text = std::fs::read_to_string(path).unwrap();
+    let output = p4_compiler::compile(&path.display().to_string(), &text, &provider, &options);
+    Some(Program::from_json(&output.bmv2_json?).unwrap())
+}
+
+/// Compiles for the state that a switch makes, and tells what is interpreted.
+struct Probe(Arc<Mutex<Vec<Interpreted>>>);
+
+impl EngineFactory for Probe {
+    fn name(&self) -> &'static str {
+        "probe"
+    }
+
+    fn load(&self, state: &mut State) -> Box<dyn Engine> {
+        let native = NativeProgram::compile(state, NativeOptions::ALL).unwrap();
+        self.0.lock().unwrap().extend_from_slice(native.explain());
+        InterpreterFactory.load(state)
+    }
+}
+
+fn interpreted(program: Program) -> Vec<Interpreted> {
+    let found = Arc::new(Mutex::new(Vec::new()));
+    let probe = Box::new(Probe(Arc::clone(&found)));
+    Switch::with_engine(SwitchConfig::default(), probe).set_program(program);
+    let mut found = found.lock().unwrap();
+    std::mem::take(&mut *found)
+}
+
+#[test]
+fn every_program_has_native_code_and_few_constructs_are_interpreted() {
+    let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
+    let mut n_programs = 0;
+    for folder in ["p4", "testdata/realistic", "testdata/stf"] {
+        for path in programs(folder) {
+            let Some(program) = load(&path) else { continue };
+            n_programs += 1;
+            let left = interpreted(program);
+            for Interpreted { place, reason } in &left {
+                println!("{}: {place}: {reason}", path.display());
+                *reasons.entry(reason.clone()).or_default() += 1;
+            }
+            let known = |it: &Interpreted| it.reason == "a register of more than 64 bits";
+            let is_fine = match folder {
+                "p4" => left.is_empty(),
+                "testdata/realistic" => left.iter().all(known),
+                _ => true,
+            };
+            assert!(is_fine, "{}: {left:?}", path.display());
+        }
+    }
+    println!("{n_programs} programs, interpreted: {reasons:#?}");
+    assert!(n_programs > 100, "found {n_programs} programs only");
+}
