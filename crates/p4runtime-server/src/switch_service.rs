@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use dataplane::{LatencyReport, LatencySummary, Stream};
 use p4runtime_proto::reprise::v1::switch_server::Switch;
 use p4runtime_proto::reprise::v1::{
-    DrainRequest, DrainResponse, DropCounter, GetCountersRequest, GetCountersResponse,
-    PortCounters, TableCounters,
+    DrainRequest, DrainResponse, DropCounter, GetCountersRequest, GetCountersResponse, Latency,
+    PortCounters, TableCounters, latency,
 };
 use tokio::sync::oneshot;
 use tonic::{Request, Response, Status};
@@ -57,7 +58,7 @@ impl Switch for SwitchService {
         expect_device(&self.0, request.into_inner().device_id)?;
         let mut counters = self
             .0
-            .submit(|context| counters(context))
+            .submit(counters)
             .await
             .map_err(|_| Status::unavailable(stopped().message))?;
         let drops = &self.0.packet_in_drops;
@@ -110,7 +111,7 @@ fn parse_timeout(value: &str) -> Option<Duration> {
 }
 
 /// One consistent view, on the switch's thread.
-fn counters(context: &SwitchContext<'_>) -> GetCountersResponse {
+fn counters(context: &mut SwitchContext<'_>) -> GetCountersResponse {
     let switch = &*context.switch;
     let counters = switch.counters();
     let ports = counters.ports().map(|(id, port)| {
@@ -144,7 +145,33 @@ fn counters(context: &SwitchContext<'_>) -> GetCountersResponse {
         ports: ports.collect(),
         tables: tables.collect(),
         drops: drops.collect(),
+        latencies: latencies(context.switch.latency()),
     }
+}
+
+fn latencies(report: LatencyReport) -> Vec<Latency> {
+    let latency = |of: latency::Of, id: u32, summary: LatencySummary| Latency {
+        of: of.into(),
+        id,
+        packets: summary.packets,
+        sum_ns: summary.sum_ns,
+        p50_ns: summary.p50_ns,
+        p99_ns: summary.p99_ns,
+        p999_ns: summary.p999_ns,
+        max_ns: summary.max_ns,
+    };
+    let ports = report.ports.into_iter();
+    let ports = ports.map(|(port, summary)| latency(latency::Of::Port, port.0.into(), summary));
+    let streams = report.streams.into_iter().map(|(stream, summary)| {
+        let (of, id) = match stream {
+            Stream::Unicast => (latency::Of::Unicast, 0),
+            Stream::MulticastGroup(id) => (latency::Of::MulticastGroup, id),
+            Stream::CloneSession(id) => (latency::Of::CloneSession, id),
+            Stream::Other => (latency::Of::Other, 0),
+        };
+        latency(of, id, summary)
+    });
+    ports.chain(streams).collect()
 }
 
 #[cfg(test)]

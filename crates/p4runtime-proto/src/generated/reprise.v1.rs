@@ -51,6 +51,8 @@ pub struct GetCountersResponse {
     pub tables: ::prost::alloc::vec::Vec<TableCounters>,
     #[prost(message, repeated, tag = "4")]
     pub drops: ::prost::alloc::vec::Vec<DropCounter>,
+    #[prost(message, repeated, tag = "5")]
+    pub latencies: ::prost::alloc::vec::Vec<Latency>,
 }
 impl ::prost::Name for GetCountersResponse {
     const NAME: &'static str = "GetCountersResponse";
@@ -112,6 +114,86 @@ impl ::prost::Name for TableCounters {
     }
     fn type_url() -> ::prost::alloc::string::String {
         "type.googleapis.com/reprise.v1.TableCounters".into()
+    }
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Latency {
+    #[prost(enumeration = "latency::Of", tag = "1")]
+    pub of: i32,
+    #[prost(uint32, tag = "2")]
+    pub id: u32,
+    #[prost(uint64, tag = "3")]
+    pub packets: u64,
+    #[prost(uint64, tag = "4")]
+    pub sum_ns: u64,
+    #[prost(uint64, tag = "5")]
+    pub p50_ns: u64,
+    #[prost(uint64, tag = "6")]
+    pub p99_ns: u64,
+    #[prost(uint64, tag = "7")]
+    pub p999_ns: u64,
+    #[prost(uint64, tag = "8")]
+    pub max_ns: u64,
+}
+/// Nested message and enum types in `Latency`.
+pub mod latency {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum Of {
+        Unspecified = 0,
+        Port = 1,
+        Unicast = 2,
+        MulticastGroup = 3,
+        CloneSession = 4,
+        Other = 5,
+    }
+    impl Of {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Unspecified => "OF_UNSPECIFIED",
+                Self::Port => "OF_PORT",
+                Self::Unicast => "OF_UNICAST",
+                Self::MulticastGroup => "OF_MULTICAST_GROUP",
+                Self::CloneSession => "OF_CLONE_SESSION",
+                Self::Other => "OF_OTHER",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "OF_UNSPECIFIED" => Some(Self::Unspecified),
+                "OF_PORT" => Some(Self::Port),
+                "OF_UNICAST" => Some(Self::Unicast),
+                "OF_MULTICAST_GROUP" => Some(Self::MulticastGroup),
+                "OF_CLONE_SESSION" => Some(Self::CloneSession),
+                "OF_OTHER" => Some(Self::Other),
+                _ => None,
+            }
+        }
+    }
+}
+impl ::prost::Name for Latency {
+    const NAME: &'static str = "Latency";
+    const PACKAGE: &'static str = "reprise.v1";
+    fn full_name() -> ::prost::alloc::string::String {
+        "reprise.v1.Latency".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "type.googleapis.com/reprise.v1.Latency".into()
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dataplane::SwitchConfig;
 use p4runtime_proto::p4::v1::update::Type;
-use p4runtime_proto::reprise::v1::{DrainRequest, GetCountersRequest, TableCounters};
+use p4runtime_proto::reprise::v1::{DrainRequest, GetCountersRequest, TableCounters, latency};
 use tonic::{Code, Request};
 
 use crate::harness::{DEVICE_ID, Harness, JSON, frame, p4info, patiently};
@@ -126,6 +126,10 @@ async fn counters_are_read_in_one_view() {
     assert_eq!((port(1).rx_packets, port(1).rx_bytes), (2, 128));
     assert_eq!((port(2).tx_packets, port(2).tx_bytes), (1, 64));
     assert_eq!((port(3).name.as_str(), port(3).tx_dropped), ("veth3", 3));
+    let latencies = counters.latencies.iter();
+    let latencies: Vec<_> = latencies.map(|it| (it.of(), it.id, it.packets)).collect();
+    let expected = [(latency::Of::Port, 2, 1), (latency::Of::Unicast, 0, 1)];
+    assert_eq!(latencies, expected);
     let mut tables = counters.tables.iter();
     let forward = tables.find(|table| table.table == "ingress.forward");
     let expected = TableCounters {

@@ -1,0 +1,165 @@
+//! What the switch itself costs a copy, whatever the engine: a packet comes in, a multicast group
+//! makes copies of it, all leave; with an engine that does nothing.
+//!
+//! `cargo run --release -p dataplane --example traffic_manager`
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "it measures time, and stops at what it did not expect"
+)]
+
+use std::{hint::black_box, time::Instant};
+
+use dataplane::{
+    Digest, MulticastGroup, PortId, Program, Replica, Switch, SwitchConfig,
+    engine::{
+        CloneCopies, Clones, EgressInput, EgressOutcome, EgressVerdict, Engine, EngineFactory,
+        IngressInput, IngressOutcome, IngressVerdict, PacketHandle, State,
+    },
+};
+
+const COPIES_PER_ROUND: u32 = 2_000_000;
+const ROUNDS: usize = 5;
+
+struct Nothing;
+
+impl EngineFactory for Nothing {
+    fn name(&self) -> &'static str {
+        "nothing"
+    }
+
+    fn load(&self, _state: &mut State) -> Box<dyn Engine> {
+        Box::new(Nothing)
+    }
+}
+
+/// One packet, whatever its handle.
+impl Engine for Nothing {
+    fn receive(&mut self, _frame: &[u8]) -> PacketHandle {
+        PacketHandle(0)
+    }
+
+    fn ingress(
+        &mut self,
+        _state: &mut State,
+        _input: &IngressInput,
+        _packet: PacketHandle,
+    ) -> IngressOutcome {
+        IngressOutcome {
+            verdict: IngressVerdict::Multicast(1),
+            clone_session: None,
+            has_digest: false,
+            priority: 0,
+        }
+    }
+
+    fn digest(&mut self, _state: &mut State, _packet: PacketHandle) -> Digest {
+        Digest {
+            name: String::new(),
+            members: Vec::new(),
+        }
+    }
+
+    fn clone_ingress(
+        &mut self,
+        _state: &mut State,
+        _input: &IngressInput,
+        packet: PacketHandle,
+        _copies: CloneCopies,
+    ) -> Clones {
+        Clones {
+            packet,
+            priority: 0,
+        }
+    }
+
+    fn replicate(&mut self, _packet: PacketHandle, _copies: u32) {}
+
+    fn resubmit(&mut self, _packet: PacketHandle) {}
+
+    fn egress(
+        &mut self,
+        _state: &mut State,
+        input: &EgressInput,
+        packet: PacketHandle,
+    ) -> EgressOutcome {
+        black_box(input);
+        EgressOutcome {
+            packet,
+            verdict: EgressVerdict::Transmit,
+            clone_session: None,
+        }
+    }
+
+    fn clone_egress(
+        &mut self,
+        _state: &mut State,
+        packet: PacketHandle,
+        _copies: CloneCopies,
+    ) -> Clones {
+        Clones {
+            packet,
+            priority: 0,
+        }
+    }
+
+    fn deparse(&mut self, _state: &mut State, _packet: PacketHandle) -> usize {
+        1_400
+    }
+
+    fn recirculate(&mut self, _packet: PacketHandle) {}
+
+    fn frame(&self, _packet: PacketHandle) -> [&[u8]; 2] {
+        [&[], &[]]
+    }
+
+    fn discard(&mut self, _packet: PacketHandle) {}
+}
+
+fn switch(n_copies: u16) -> Switch {
+    let json = include_str!("../../switch/tests/programs/forward.json");
+    let mut switch = Switch::with_engine(SwitchConfig::default(), Box::new(Nothing));
+    switch.add_port(PortId(1));
+    switch.set_program(Program::from_json_str(json).unwrap());
+    let replica = |instance| Replica {
+        port: PortId(1),
+        instance,
+    };
+    let replicas = (0..n_copies).map(replica).collect();
+    let group = MulticastGroup { id: 1, replicas };
+    switch.insert_multicast_group(group).unwrap();
+    switch
+}
+
+/// Nanoseconds a copy, the best of some rounds.
+fn measure(n_copies: u16) -> f64 {
+    let mut switch = switch(n_copies);
+    let n_packets = COPIES_PER_ROUND / u32::from(n_copies);
+    let round = |switch: &mut Switch| {
+        let start = Instant::now();
+        for now in 0..n_packets {
+            let now = u64::from(now) * 1_000;
+            switch.handle_frame(now, PortId(1), &[]);
+            // As the event loop: the time goes on every now and then.
+            let mut n_sent = 0;
+            while let Some(transmit) = switch.poll_transmit(now + n_sent / 16) {
+                black_box(transmit);
+                n_sent += 1;
+            }
+        }
+        start.elapsed().as_nanos() as f64 / f64::from(n_packets * u32::from(n_copies))
+    };
+    let rounds = (0..ROUNDS).map(|_| round(&mut switch));
+    let best = rounds.fold(f64::INFINITY, f64::min);
+    let latency = switch.latency();
+    let counted: u64 = latency.ports.iter().map(|(_, times)| times.packets).sum();
+    assert_eq!(counted, switch.counters().transmitted);
+    best
+}
+
+fn main() {
+    println!("copies  ns/copy");
+    for n_copies in [1, 4, 16, 64, 256] {
+        println!("{n_copies:>6} {:>8.1}", measure(n_copies));
+    }
+}
