@@ -98,11 +98,11 @@ fn main() -> ExitCode {
     for path in programs() {
         match stf::load(&path, &p4_compiler::Options::default()) {
             Ok(program) => loaded.push((path, program)),
-            Err(error) => {
-                eprintln!("{error}");
-                return ExitCode::from(2);
-            }
+            Err(error) => eprintln!("left out: {error}"),
         }
+    }
+    if loaded.is_empty() {
+        return ExitCode::from(2);
     }
     let template = "{bar:40} {human_pos} of {human_len} packets, {per_sec}, {eta} left {msg}";
     let style = ProgressStyle::with_template(template);
