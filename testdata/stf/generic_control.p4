@@ -15,8 +15,11 @@ parser Take<T>(packet_in packet, out T value) {
     }
 }
 
-control Add<T>(inout T value)(T step) {
-    apply { value = value + step; }
+control Exchange<T>(inout T value, out T old)(T next) {
+    apply {
+        old = value;
+        value = next;
+    }
 }
 
 PARSER {
@@ -28,11 +31,14 @@ PARSER {
 }
 
 INGRESS {
-    Add<bit<8>>(3) byte;
-    Add(16w0x101) word;
+    Exchange<bit<8>>(3) byte;
+    Exchange(16w0x101) word;
     apply {
-        byte.apply(hdr.data.a);
-        word.apply(hdr.data.b);
+        bit<8> byte_before;
+        bit<16> word_before;
+        byte.apply(hdr.data.a, byte_before);
+        word.apply(hdr.data.b, word_before);
+        hdr.data.b = hdr.data.b + word_before + (bit<16>) byte_before;
     }
 }
 
