@@ -1,0 +1,112 @@
+"""One run of the load: offered packets, the copies that came back, samples of their delays."""
+
+import csv
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.bench.pair import (
+    FIRST_VIEWER_IP,
+    FORWARDER_IP,
+    FORWARDER_MAC,
+    HOST_INTERFACE,
+    HOST_IP,
+    HOST_MAC,
+    HOST_UDP_PORT,
+    LOAD_CPU,
+    SFU_UDP_PORT,
+    VIEWER_UDP_PORT,
+    Pair,
+    on_cpu,
+)
+from lab.bench.peers import program
+
+SPARE_S = 20.0
+"""What a run may take longer than it sends: starting, waiting for the last copy."""
+LATE_SHARE = 0.005
+"""Copies that may still be under way when sending ends, of a run that counts as lossless."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one run of the load saw."""
+
+    n_viewers: int
+    sent: int
+    seconds: float
+    copies: int
+    copies_while_sending: int
+    copies_of_viewer_min: int
+    copies_of_viewer_max: int
+
+    @property
+    def copies_per_s(self) -> float:
+        """Copies that came while packets were sent."""
+        return self.copies_while_sending / self.seconds
+
+    @property
+    def loss(self) -> float:
+        """The share of copies that never came."""
+        return 1.0 - self.copies / (self.sent * self.n_viewers)
+
+    @property
+    def is_lossless(self) -> bool:
+        """Every copy came, and the forwarder kept up: nearly none was late."""
+        due = self.sent * self.n_viewers
+        in_time = due * (1.0 - LATE_SHARE) - 64 * self.n_viewers
+        return self.copies == due and self.copies_while_sending >= in_time
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The delays of one packet's first and last copy."""
+
+    copies: int
+    first_copy_ns: int
+    last_copy_ns: int
+
+
+def _arguments(frame_len_bytes: int) -> list[str]:
+    return [
+        *("--interface", HOST_INTERFACE, "--frame-len", str(frame_len_bytes)),
+        *("--sfu", f"{FORWARDER_IP}:{SFU_UDP_PORT}", "--sfu-mac", FORWARDER_MAC),
+        *("--host", f"{HOST_IP}:{HOST_UDP_PORT}", "--host-mac", HOST_MAC),
+        *("--first-viewer", f"{FIRST_VIEWER_IP}:{VIEWER_UDP_PORT}"),
+    ]
+
+
+def offer(
+    pair: Pair,
+    n_viewers: int,
+    rate_pps: float,
+    seconds: float,
+    *,
+    frame_len_bytes: int = 1400,
+    sample_every: int = 0,
+    samples: Path | None = None,
+) -> Run:
+    """Offers packets at a rate and counts their copies; every so many packets one is a sample."""
+    argv = [str(program("load")), *_arguments(frame_len_bytes), "--viewers", str(n_viewers)]
+    argv += ["--rate", f"{rate_pps:.3f}", "--seconds", f"{seconds:.3f}"]
+    if samples is not None:
+        argv += ["--sample-every", str(sample_every), "--samples", str(samples)]
+    said = pair.host.run(on_cpu(LOAD_CPU, argv), timeout_s=seconds + SPARE_S)
+    seen = json.loads(said)
+    seen.pop("others")
+    return Run(n_viewers=n_viewers, **seen)
+
+
+def push(pair: Pair, io: str, cpu: int, seconds: float, *, frame_len_bytes: int = 1400) -> float:
+    """Frames a second that one processor pushes into the forwarder's end, forwarding nothing."""
+    argv = [str(program("load")), *_arguments(frame_len_bytes), "--push", io]
+    argv += ["--seconds", f"{seconds:.3f}"]
+    argv[argv.index(HOST_INTERFACE)] = "s0"
+    said = json.loads(pair.forwarder.run(on_cpu(cpu, argv), timeout_s=seconds + SPARE_S))
+    return float(said["sent"] / said["seconds"])
+
+
+def read_samples(path: Path) -> list[Sample]:
+    """What `offer` wrote."""
+    with path.open(newline="") as file:
+        rows = csv.DictReader(file)
+        return [Sample(*(int(row[name]) for name in Sample.__slots__)) for row in rows]
