@@ -54,8 +54,10 @@ mod tests {
     #[test]
     fn optimisations_are_named_one_by_one() {
         assert_eq!(optimisations("all"), Ok(NativeOptions::ALL));
-        let two = optimisations("inline-editing,fanout-fusion").unwrap_or_default();
-        assert!(two.inline_editing && two.fanout_fusion && !two.flow_cache);
-        assert!(optimisations("inline-editing,warp").is_err_and(|it| it.contains("`warp`")));
+        assert_eq!(optimisations("none"), Ok(NativeOptions::NAIVE));
+        let one = optimisations("action-specialisation");
+        assert!(one.is_ok_and(|options| options.action_specialisation));
+        let wrong = optimisations("action-specialisation,warp");
+        assert!(wrong.is_err_and(|it| it.contains("`warp`")));
     }
 }
