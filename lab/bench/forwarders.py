@@ -11,6 +11,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from ipaddress import IPv4Address
 from pathlib import Path
 
 from lab.bench.pair import (
@@ -115,14 +116,21 @@ def _port_option(forwarder: Forwarder) -> str:
     return f"1@{kind}{FORWARDER_INTERFACE}"
 
 
-def conference(n_viewers: int) -> str:
-    """A conference file: one presenter, and viewers whose MAC is the host's."""
-    sfu = {"port": 1, "ip": str(FORWARDER_IP), "mac": FORWARDER_MAC}
-    viewers = [
-        {"ip": str(ip), "mac": HOST_MAC, "udp_port": VIEWER_UDP_PORT}
-        for ip in viewer_ips(n_viewers)
-    ]
-    group = {"group": 1, "ip": str(HOST_IP), "udp_port": SFU_UDP_PORT, "viewers": viewers}
+def udp_port_mac(ip: IPv4Address) -> str:
+    """The address that a UDP port of the switch gives to an IPv4 address (docs/ports.md)."""
+    return ":".join(f"{byte:02x}" for byte in (2, 0, *ip.packed))
+
+
+def conference(n_viewers: int, *, sfu_mac: str, with_ports: bool) -> str:
+    """A conference file: one presenter, and viewers whose MAC is the host's.
+
+    Without ports copies keep that of the stream: the recirculation program has no place for others.
+    """
+    sfu = {"port": 1, "ip": str(FORWARDER_IP), "mac": sfu_mac}
+    viewer_port = {"udp_port": VIEWER_UDP_PORT} if with_ports else {}
+    stream_port = {"udp_port": SFU_UDP_PORT} if with_ports else {}
+    viewers = [{"ip": str(ip), "mac": HOST_MAC, **viewer_port} for ip in viewer_ips(n_viewers)]
+    group = {"group": 1, "ip": str(HOST_IP), **stream_port, "viewers": viewers}
     return json.dumps({"sfu": sfu, "groups": [group]}, indent=1)
 
 
@@ -135,7 +143,9 @@ def _reprise(forwarder: Forwarder, pair: Pair, n_viewers: int, folder: Path) -> 
         str(PROGRAMS[forwarder.forwarder]),
     ]
     file = folder / "conference.yaml"
-    file.write_text(conference(n_viewers))
+    has_ports = forwarder.forwarder == "reprise_replication"
+    sfu_mac = udp_port_mac(FORWARDER_IP) if forwarder.port == "udp" else FORWARDER_MAC
+    file.write_text(conference(n_viewers, sfu_mac=sfu_mac, with_ports=has_ports))
     run(["ip", "-n", pair.forwarder.name, "link", "set", "lo", "up"])
     with pair.forwarder.start(on_cpu(FORWARDER_CPU, argv), folder / "switch.log") as switch:
         switch.wait_for_line("ready:", READY_TIMEOUT_S)
