@@ -14,12 +14,15 @@ from pathlib import Path
 from lab.bench import peers
 from lab.bench.fanout import FANOUTS, Row, measure, median_rows
 from lab.bench.forwarders import PROGRAMS, Forwarder, has_open_vswitch
+from lab.netns import NamespaceError, require_namespaces
 from lab.process import REPOSITORY, ChildError, interrupt_on_termination
 from lab.study.csvs import text_of
 from lab.study.machine import session
 from lab.study.progress import bar
-from lab.switch import SWITCH, require_build
+from lab.switch import SWITCH, MissingBuildError, require_build
 
+VIEWERS_MAX = 4096
+"""As in lab/peers."""
 CELL_S = 7.0
 """What one forwarder takes at one fan-out, about: only for the progress bar's first guess."""
 
@@ -102,15 +105,29 @@ def arguments() -> argparse.Namespace:
         help="forwarders whose name holds one of these, such as 'native afxdp'",
     )
     parser.add_argument("--results", type=Path, default=REPOSITORY / "results")
-    return parser.parse_args()
+    chosen = parser.parse_args()
+    if chosen.rounds < 1:
+        parser.error(f"--rounds: expected 1 or more, found {chosen.rounds}")
+    for fanout in chosen.fanouts:
+        if not 1 <= fanout <= VIEWERS_MAX:
+            parser.error(f"--fanouts: expected 1 to {VIEWERS_MAX}, found {fanout}")
+    if not cells(chosen.only, chosen.fanouts):
+        names = "\n  ".join(str(forwarder) for forwarder in all_forwarders())
+        parser.error(f"--only: no forwarder has one of these in its name; there are\n  {names}")
+    return chosen
 
 
 def main() -> int:
     """Measures every cell, round by round; what fails is said and left out."""
     chosen = arguments()
     interrupt_on_termination()
-    require_build(SWITCH)
-    peers.build()
+    try:
+        require_namespaces()
+        require_build(SWITCH)
+        peers.build()
+    except (NamespaceError, MissingBuildError, ChildError) as error:
+        print(f"lab.bench: {error}", file=sys.stderr)
+        return 1
     started = datetime.now(UTC)
     folder = chosen.results / f"bench-{started:%Y%m%d-%H%M%S}"
     folder.mkdir(parents=True)
