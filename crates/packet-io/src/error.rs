@@ -15,6 +15,14 @@ pub enum PortError {
         /// The name as given.
         interface: String,
     },
+    /// No interface has the address of a UDP port.
+    #[error(
+        "UDP address {address}: no interface of this network namespace has it: expected one that \"ip -br address\" lists"
+    )]
+    AddressMissing {
+        /// The address as given.
+        address: SocketAddr,
+    },
     /// Longer than Linux' limit.
     #[error(
         "interface name \"{interface}\" has {len} bytes: Linux allows 1 to {max}", len = interface.len(), max = libc::IFNAMSIZ - 1

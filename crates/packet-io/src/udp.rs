@@ -71,7 +71,12 @@ impl UdpPort {
                 source,
             }
         };
-        let socket = socket::open(address, sharing).map_err(fail("bind a UDP socket"))?;
+        let socket = socket::open(address, sharing).map_err(|source| {
+            if source.kind() == io::ErrorKind::AddrNotAvailable {
+                return PortError::AddressMissing { address };
+            }
+            fail("bind a UDP socket")(source)
+        })?;
         let local = socket::local_address(socket.as_fd()).map_err(fail("read the address"))?;
         Ok(UdpPort {
             name: format!("udp:{local}"),
