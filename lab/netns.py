@@ -14,10 +14,12 @@ import itertools
 import os
 import socket
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from lab.addresses import (
     N_HOSTS_MAX,
@@ -77,33 +79,26 @@ class Namespace:
         return {name: int(value) for name, value in zip(names, values, strict=True)}
 
 
-class Star:
-    """The topology; a context manager.
+class Network(ABC):
+    """Namespaces that exist while the context lasts, and go whatever ends it.
 
-    Several may exist at once, in one process or in many: names hold the process and a number.
+    Several networks may exist at once, in one process or in many: names hold the process and a
+    number.
     """
 
-    def __init__(self, n_hosts: int, *, mtu_bytes: int = 1500) -> None:
-        if not 1 <= n_hosts <= N_HOSTS_MAX:
-            raise ValueError(f"a star has 1 to {N_HOSTS_MAX} hosts, not {n_hosts}")
-        if not 576 <= mtu_bytes <= MTU_MAX_BYTES:
-            raise ValueError(f"the MTU is 576 to {MTU_MAX_BYTES} bytes, not {mtu_bytes}")
+    def __init__(self) -> None:
         self.name = f"{NAME_PREFIX}-{os.getpid()}-{next(_serial_numbers)}"
-        self.mtu_bytes = mtu_bytes
-        self.bridge = Namespace(f"{self.name}-bridge")
-        self.sfu = Namespace(f"{self.name}-sfu")
-        self._hosts = {n: Namespace(f"{self.name}-h{n}") for n in range(1, n_hosts + 1)}
-
-    def host(self, number: int) -> Namespace:
-        """The namespace of host `number`, from 1."""
-        return self._hosts[number]
 
     @property
+    @abstractmethod
     def namespaces(self) -> tuple[Namespace, ...]:
         """All of them."""
-        return (self.bridge, self.sfu, *self._hosts.values())
 
-    def __enter__(self) -> "Star":
+    @abstractmethod
+    def _make(self) -> None:
+        """Makes the namespaces and what is in them."""
+
+    def __enter__(self) -> Self:
         require_namespaces()
         remove_leftovers()
         # An interrupt between the last line of a `with` and `__exit__` would skip the latter.
@@ -127,10 +122,37 @@ class Star:
                     run(["ip", "netns", "delete", namespace.name])
             atexit.unregister(self.remove)
 
-    def _make(self) -> None:
+    def _make_namespaces(self) -> None:
         for namespace in self.namespaces:
             run(["ip", "netns", "add", namespace.name])
             disable_ipv6(namespace)
+
+
+class Star(Network):
+    """The topology; a context manager."""
+
+    def __init__(self, n_hosts: int, *, mtu_bytes: int = 1500) -> None:
+        if not 1 <= n_hosts <= N_HOSTS_MAX:
+            raise ValueError(f"a star has 1 to {N_HOSTS_MAX} hosts, not {n_hosts}")
+        if not 576 <= mtu_bytes <= MTU_MAX_BYTES:
+            raise ValueError(f"the MTU is 576 to {MTU_MAX_BYTES} bytes, not {mtu_bytes}")
+        super().__init__()
+        self.mtu_bytes = mtu_bytes
+        self.bridge = Namespace(f"{self.name}-bridge")
+        self.sfu = Namespace(f"{self.name}-sfu")
+        self._hosts = {n: Namespace(f"{self.name}-h{n}") for n in range(1, n_hosts + 1)}
+
+    def host(self, number: int) -> Namespace:
+        """The namespace of host `number`, from 1."""
+        return self._hosts[number]
+
+    @property
+    def namespaces(self) -> tuple[Namespace, ...]:
+        """All of them."""
+        return (self.bridge, self.sfu, *self._hosts.values())
+
+    def _make(self) -> None:
+        self._make_namespaces()
         self._make_centre()
         for number, host in self._hosts.items():
             self._link(f"to-h{number}", host, HOST_INTERFACE, mac_of(number))

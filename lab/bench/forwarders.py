@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 from pathlib import Path
 
+from lab.bench.counters import METRICS_ADDRESS
 from lab.bench.pair import (
     FIRST_VIEWER_IP,
     FORWARDER_CPU,
@@ -67,6 +68,8 @@ class Running:
     """A forwarder that is set up."""
 
     pids: tuple[int, ...]
+    has_metrics: bool = False
+    """Whether `lab.bench.counters` can ask it."""
 
     def cpu_s(self) -> float:
         """Processor time that it has used."""
@@ -138,7 +141,7 @@ def conference(n_viewers: int, *, sfu_mac: str, with_ports: bool) -> str:
 def _reprise(forwarder: Forwarder, pair: Pair, n_viewers: int, folder: Path) -> Iterator[Running]:
     argv = [
         str(SWITCH),
-        *("-i", _port_option(forwarder), "--grpc", GRPC_ADDRESS),
+        *("-i", _port_option(forwarder), "--grpc", GRPC_ADDRESS, "--metrics", METRICS_ADDRESS),
         *("--engine", forwarder.engine, "--wait", forwarder.wait),
         str(PROGRAMS[forwarder.forwarder]),
     ]
@@ -151,7 +154,7 @@ def _reprise(forwarder: Forwarder, pair: Pair, n_viewers: int, folder: Path) -> 
         switch.wait_for_line("ready:", READY_TIMEOUT_S)
         apply = [str(REPRISE), "--switch", GRPC_ADDRESS, "apply", str(file)]
         pair.forwarder.run(on_cpu(LOAD_CPU, apply), timeout_s=SET_UP_TIMEOUT_S)
-        yield Running((switch.pid,))
+        yield Running((switch.pid,), has_metrics=True)
 
 
 def has_open_vswitch() -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.bench.pair import (
+    AUDIO_UDP_PORT,
     FIRST_VIEWER_IP,
     FORWARDER_IP,
     FORWARDER_MAC,
@@ -38,6 +39,13 @@ class Run:
     copies_while_sending: int
     copies_of_viewer_min: int
     copies_of_viewer_max: int
+    audio_sent: int
+    """Packets of the second stream, whose viewers follow the first's; not in the numbers above."""
+    audio_copies: int
+    refusals: int
+    """How often the interface took no packet at once; the load tried again."""
+    others: int
+    """Frames that came for nobody."""
 
     @property
     def copies_per_s(self) -> float:
@@ -48,6 +56,17 @@ class Run:
     def loss(self) -> float:
         """The share of copies that never came."""
         return 1.0 - self.copies / (self.sent * self.n_viewers)
+
+    @property
+    def audio_loss(self) -> float:
+        """The share of the second stream's copies that never came; 0 without one."""
+        return 1.0 - self.audio_copies / max(1, self.audio_sent * self.n_viewers)
+
+    @property
+    def viewers_spread_pct(self) -> float:
+        """By how much the viewer with the fewest copies has less than the one with the most."""
+        most = self.copies_of_viewer_max
+        return 100.0 * (most - self.copies_of_viewer_min) / most if most else 0.0
 
     @property
     def is_lossless(self) -> bool:
@@ -64,6 +83,8 @@ class Sample:
     copies: int
     first_copy_ns: int
     last_copy_ns: int
+    sum_ns: int
+    """Of all copies."""
 
 
 def _arguments(frame_len_bytes: int) -> list[str]:
@@ -84,16 +105,20 @@ def offer(
     frame_len_bytes: int = 1400,
     sample_every: int = 0,
     samples: Path | None = None,
+    audio_every: int = 0,
 ) -> Run:
-    """Offers packets at a rate and counts their copies; every so many packets one is a sample."""
+    """Offers packets at a rate and counts their copies; every so many packets one is a sample.
+
+    With `audio_every` one of so many is audio, to a port and viewers of its own.
+    """
     argv = [str(program("load")), *_arguments(frame_len_bytes), "--viewers", str(n_viewers)]
     argv += ["--rate", f"{rate_pps:.3f}", "--seconds", f"{seconds:.3f}"]
     if samples is not None:
         argv += ["--sample-every", str(sample_every), "--samples", str(samples)]
+    if audio_every:
+        argv += ["--audio-every", str(audio_every), "--audio-port", str(AUDIO_UDP_PORT)]
     said = pair.host.run(on_cpu(LOAD_CPU, argv), timeout_s=seconds + SPARE_S)
-    seen = json.loads(said)
-    seen.pop("others")
-    return Run(n_viewers=n_viewers, **seen)
+    return Run(n_viewers=n_viewers, **json.loads(said))
 
 
 def push(pair: Pair, io: str, cpu: int, seconds: float, *, frame_len_bytes: int = 1400) -> float:

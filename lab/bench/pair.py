@@ -8,21 +8,10 @@ Viewers are addresses only: all of them are behind the host's end, whose BPF pro
 comes for each and drops it.
 """
 
-import atexit
-import itertools
-import os
-from contextlib import suppress
-from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 
-from lab.netns import (
-    NAME_PREFIX,
-    Namespace,
-    disable_ipv6,
-    remove_leftovers,
-    require_namespaces,
-)
-from lab.process import ChildError, deaf_to_signals, run
+from lab.netns import Namespace, Network
+from lab.process import run
 
 HOST_INTERFACE = "h0"
 FORWARDER_INTERFACE = "s0"
@@ -34,11 +23,11 @@ FIRST_VIEWER_IP = IPv4Address("10.1.0.1")
 VIEWERS_NETWORK = "10.1.0.0/16"
 HOST_UDP_PORT = 7000
 SFU_UDP_PORT = 5004
+AUDIO_UDP_PORT = 5006
+"""Where the second stream goes, where there is one."""
 VIEWER_UDP_PORT = 6000
 FORWARDER_CPU = 0
 LOAD_CPU = 1
-
-_serial_numbers = itertools.count(1)
 
 
 def viewer_ips(n_viewers: int) -> list[IPv4Address]:
@@ -51,45 +40,22 @@ def on_cpu(cpu: int, argv: list[str]) -> list[str]:
     return ["taskset", "--cpu-list", str(cpu), *argv]
 
 
-@dataclass(slots=True)
-class Pair:
+class Pair(Network):
     """A context manager; `with_address` gives the forwarder's end an address, for UDP sockets."""
 
-    with_address: bool = False
-    host: Namespace = field(init=False)
-    forwarder: Namespace = field(init=False)
+    def __init__(self, *, with_address: bool = False) -> None:
+        super().__init__()
+        self.with_address = with_address
+        self.host = Namespace(f"{self.name}-host")
+        self.forwarder = Namespace(f"{self.name}-forwarder")
 
-    def __post_init__(self) -> None:
-        name = f"{NAME_PREFIX}-{os.getpid()}-bench{next(_serial_numbers)}"
-        self.host, self.forwarder = Namespace(f"{name}-host"), Namespace(f"{name}-forwarder")
-
-    def __enter__(self) -> "Pair":
-        require_namespaces()
-        remove_leftovers()
-        atexit.register(self.remove)
-        try:
-            self._make()
-        except BaseException:
-            self.remove()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.remove()
-
-    def remove(self) -> None:
-        """Removes both namespaces; harmless when repeated."""
-        with deaf_to_signals():
-            for namespace in (self.host, self.forwarder):
-                if namespace.path.exists():
-                    with suppress(ChildError):
-                        run(["ip", "netns", "delete", namespace.name])
-            atexit.unregister(self.remove)
+    @property
+    def namespaces(self) -> tuple[Namespace, ...]:
+        """Both."""
+        return (self.host, self.forwarder)
 
     def _make(self) -> None:
-        for namespace in (self.host, self.forwarder):
-            run(["ip", "netns", "add", namespace.name])
-            disable_ipv6(namespace)
+        self._make_namespaces()
         run(
             ["ip", "-n", self.host.name, "-batch", "-"],
             stdin=f"link add {HOST_INTERFACE} address {HOST_MAC} type veth peer name "

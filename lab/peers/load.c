@@ -6,10 +6,16 @@
  * n-th packet is a sample: the times at which its first and last copy come are noted, by the
  * kernel's timestamps.
  *
+ * With --audio-every some packets are audio: to a port of their own, marked for expedited forwarding
+ * (RFC 3246), for as many viewers whose addresses follow the others'.
+ *
+ * With --watch every packet says which it is and when it was sent, and the sink keeps of each
+ * address the first and the last packet whose copy came, and how many copies came out of order.
+ *
  * With --push nothing is forwarded: frames are pushed into the interface as fast as one processor
  * can, which is the limit of every forwarder on it.
  *
- * Prints one line of JSON. All loops are bounded by --seconds. */
+ * Prints one line of JSON, with --watch one more every second. All loops are bounded by --seconds. */
 #define _GNU_SOURCE
 #include <getopt.h>
 #include <linux/filter.h>
@@ -21,7 +27,7 @@
 #include "wire.h"
 #include "xdp.h"
 
-#define VIEWERS_MAX 4096
+#define VIEWERS_MAX 65536
 #define BATCH 32
 #define RING_SLOTS 8192
 #define RING_SLOT_BYTES 256
@@ -30,6 +36,9 @@
 /* The copies have stopped when none came for so long. */
 #define QUIET_NS 150000000ull
 #define QUIET_LIMIT_NS 3000000000ull
+#define REPORT_NS 1000000000ull
+#define SECONDS_MAX 3600
+#define TOS_EXPEDITED 0xb8
 
 #ifndef BPF_TCX_INGRESS /* Linux 6.6; Debian 12's headers are older. */
 #define BPF_TCX_INGRESS 46
@@ -43,19 +52,30 @@ struct mark {
 } __attribute__((packed));
 #define MAGIC 0x52455052u
 
+/* Behind the mark, with --watch. */
+struct stamp {
+    uint64_t sent_ns; /* CLOCK_MONOTONIC */
+} __attribute__((packed));
+
+/* What the sink keeps of an address with --watch; offsets are in `watch_part`. */
+struct watched {
+    uint64_t copies, first_sequence, last_sequence, first_sent_ns, last_sent_ns, misordered;
+};
+
 struct sample {
-    uint64_t sent_ns, first_ns, last_ns;
+    uint64_t sent_ns, first_ns, last_ns, sum_ns;
     uint32_t n_copies;
 };
 
 static struct {
-    const char *interface, *samples_path, *push;
+    const char *interface, *samples_path, *push, *watch_path;
     double rate, seconds;
+    uint64_t n_packets_max;
     uint8_t host_mac[6], sfu_mac[6];
     uint32_t sfu_ip, host_ip, first_viewer_ip;
-    uint16_t sfu_port, host_port, viewer_port;
-    uint32_t n_viewers, frame_len, sample_every;
-} config = {.seconds = 1, .frame_len = 1400, .n_viewers = 1};
+    uint16_t sfu_port, host_port, viewer_port, audio_port;
+    uint32_t n_viewers, frame_len, sample_every, audio_every;
+} config = {.seconds = 1, .frame_len = 1400, .n_viewers = 1, .n_packets_max = UINT64_MAX};
 
 static struct sample samples[SAMPLES_MAX + 1];
 static uint32_t n_samples;
@@ -71,49 +91,111 @@ static uint64_t clock_ns(clockid_t clock) {
     return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-static int map_by_viewer(volatile uint64_t **counts) {
-    union bpf_attr attr = {.map_type = BPF_MAP_TYPE_ARRAY, .key_size = 4, .value_size = 8,
-                           .max_entries = VIEWERS_MAX + 1, .map_flags = BPF_F_MMAPABLE};
+static int map_by_address(size_t value_bytes, volatile void **values) {
+    union bpf_attr attr = {.map_type = BPF_MAP_TYPE_ARRAY, .key_size = 4,
+                           .value_size = (uint32_t)value_bytes, .max_entries = VIEWERS_MAX + 1,
+                           .map_flags = BPF_F_MMAPABLE};
     int map = bpf(BPF_MAP_CREATE, &attr);
-    if (map < 0) fail("create the map of counts");
-    size_t bytes = ((VIEWERS_MAX + 1) * 8 + 4095) / 4096 * 4096;
-    *counts = mmap(NULL, bytes, PROT_READ, MAP_SHARED, map, 0);
-    if (*counts == MAP_FAILED) fail("map the counts");
+    if (map < 0) fail("create a map of the sink");
+    size_t bytes = ((VIEWERS_MAX + 1) * value_bytes + 4095) / 4096 * 4096;
+    *values = mmap(NULL, bytes, PROT_READ, MAP_SHARED, map, 0);
+    if (*values == MAP_FAILED) fail("map a map of the sink");
     return map;
 }
 
-/* counts[dst_ip - first viewer]++, or counts[VIEWERS_MAX]++ for anything else; drop. */
-static volatile uint64_t *attach_sink(void) {
-    volatile uint64_t *counts;
-    int map = map_by_viewer(&counts);
+#define INSN(...) ((struct bpf_insn){__VA_ARGS__})
+#define LOAD(size, to, from, at) \
+    INSN(.code = BPF_LDX | BPF_MEM | (size), .dst_reg = (to), .src_reg = (from), .off = (at))
+#define STORE(size, to, at, from) \
+    INSN(.code = BPF_STX | BPF_MEM | (size), .dst_reg = (to), .src_reg = (from), .off = (at))
+#define MOVE(to, from) INSN(.code = BPF_ALU64 | BPF_MOV | BPF_X, .dst_reg = (to), .src_reg = (from))
+#define SET(to, value) INSN(.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = (to), .imm = (value))
+#define ADD(to, value) INSN(.code = BPF_ALU64 | BPF_ADD | BPF_K, .dst_reg = (to), .imm = (value))
+#define SKIP_IF(how, a, b, n) \
+    INSN(.code = BPF_JMP | (how) | BPF_X, .dst_reg = (a), .src_reg = (b), .off = (n))
+#define SKIP_IF_VALUE(how, a, value, n) \
+    INSN(.code = BPF_JMP | (how) | BPF_K, .dst_reg = (a), .off = (n), .imm = (value))
+#define SKIP(n) INSN(.code = BPF_JMP | BPF_JA, .off = (n))
+#define MAP(to, map) \
+    INSN(.code = BPF_LD | BPF_DW | BPF_IMM, .dst_reg = (to), .src_reg = BPF_PSEUDO_MAP_FD, \
+         .imm = (map)), INSN(0)
+#define CALL(function) INSN(.code = BPF_JMP | BPF_CALL, .imm = (function))
+#define SINK_INSNS_MAX 64
+
+/* counts[dst_ip - first viewer]++, or counts[VIEWERS_MAX]++ for anything else. Leaves the frame in
+ * r7, its end in r8, the index on the stack. */
+static uint32_t count_part(struct bpf_insn *to, int map) {
     int32_t first = (int32_t)ntohl(config.first_viewer_ip);
-    struct bpf_insn program[] = {
-        {.code = BPF_ALU | BPF_MOV | BPF_K, .dst_reg = 6, .imm = VIEWERS_MAX},
-        {.code = BPF_LDX | BPF_MEM | BPF_W, .dst_reg = 2, .src_reg = 1, .off = 76}, /* data */
-        {.code = BPF_LDX | BPF_MEM | BPF_W, .dst_reg = 3, .src_reg = 1, .off = 80}, /* data_end */
-        {.code = BPF_ALU64 | BPF_MOV | BPF_X, .dst_reg = 4, .src_reg = 2},
-        {.code = BPF_ALU64 | BPF_ADD | BPF_K, .dst_reg = 4, .imm = HEADER_BYTES},
-        {.code = BPF_JMP | BPF_JGT | BPF_X, .dst_reg = 4, .src_reg = 3, .off = 5},
-        {.code = BPF_LDX | BPF_MEM | BPF_W, .dst_reg = 5, .src_reg = 2, .off = 30}, /* dst_ip */
-        {.code = BPF_ALU | BPF_END | BPF_TO_BE, .dst_reg = 5, .imm = 32},
-        {.code = BPF_ALU | BPF_SUB | BPF_K, .dst_reg = 5, .imm = first},
-        {.code = BPF_JMP | BPF_JGE | BPF_K, .dst_reg = 5, .off = 1, .imm = VIEWERS_MAX},
-        {.code = BPF_ALU | BPF_MOV | BPF_X, .dst_reg = 6, .src_reg = 5},
-        {.code = BPF_STX | BPF_MEM | BPF_W, .dst_reg = 10, .src_reg = 6, .off = -4},
-        {.code = BPF_LD | BPF_DW | BPF_IMM, .dst_reg = 1, .src_reg = BPF_PSEUDO_MAP_FD, .imm = map},
-        {0},
-        {.code = BPF_ALU64 | BPF_MOV | BPF_X, .dst_reg = 2, .src_reg = 10},
-        {.code = BPF_ALU64 | BPF_ADD | BPF_K, .dst_reg = 2, .imm = -4},
-        {.code = BPF_JMP | BPF_CALL, .imm = BPF_FUNC_map_lookup_elem},
-        {.code = BPF_JMP | BPF_JEQ | BPF_K, .dst_reg = 0, .off = 2, .imm = 0},
-        {.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = 1, .imm = 1},
-        {.code = BPF_STX | BPF_ATOMIC | BPF_DW, .dst_reg = 0, .src_reg = 1, .imm = BPF_ADD},
-        {.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = 0, .imm = 2}, /* TC_ACT_SHOT */
-        {.code = BPF_JMP | BPF_EXIT},
+    const struct bpf_insn part[] = {
+        SET(6, VIEWERS_MAX),
+        LOAD(BPF_W, 7, 1, 76), /* data */
+        LOAD(BPF_W, 8, 1, 80), /* data_end */
+        MOVE(4, 7),
+        ADD(4, HEADER_BYTES),
+        SKIP_IF(BPF_JGT, 4, 8, 5),
+        LOAD(BPF_W, 5, 7, 30), /* dst_ip */
+        INSN(.code = BPF_ALU | BPF_END | BPF_TO_BE, .dst_reg = 5, .imm = 32),
+        INSN(.code = BPF_ALU | BPF_SUB | BPF_K, .dst_reg = 5, .imm = first),
+        SKIP_IF_VALUE(BPF_JGE, 5, VIEWERS_MAX, 1),
+        MOVE(6, 5),
+        STORE(BPF_W, 10, -4, 6),
+        MAP(1, map),
+        MOVE(2, 10),
+        ADD(2, -4),
+        CALL(BPF_FUNC_map_lookup_elem),
+        SKIP_IF_VALUE(BPF_JEQ, 0, 0, 2),
+        SET(1, 1),
+        INSN(.code = BPF_STX | BPF_ATOMIC | BPF_DW, .dst_reg = 0, .src_reg = 1, .imm = BPF_ADD),
     };
+    memcpy(to, part, sizeof part);
+    return sizeof part / sizeof part[0];
+}
+
+/* Into `struct watched`: the packet's sequence (r1) and when it was sent (r2). Copies come from one
+ * processor, one after the other, so plain stores do. */
+static uint32_t watch_part(struct bpf_insn *to, int map) {
+    const struct bpf_insn part[] = {
+        MOVE(1, 7),
+        ADD(1, HEADER_BYTES + sizeof(struct mark) + sizeof(struct stamp)),
+        SKIP_IF(BPF_JGT, 1, 8, 22),
+        MAP(1, map),
+        MOVE(2, 10),
+        ADD(2, -4),
+        CALL(BPF_FUNC_map_lookup_elem),
+        SKIP_IF_VALUE(BPF_JEQ, 0, 0, 16),
+        LOAD(BPF_DW, 1, 7, HEADER_BYTES + 8),
+        LOAD(BPF_DW, 2, 7, HEADER_BYTES + sizeof(struct mark)),
+        LOAD(BPF_DW, 3, 0, 0), /* copies */
+        SKIP_IF_VALUE(BPF_JNE, 3, 0, 3),
+        STORE(BPF_DW, 0, 8, 1),  /* first_sequence */
+        STORE(BPF_DW, 0, 24, 2), /* first_sent_ns */
+        SKIP(5),
+        LOAD(BPF_DW, 4, 0, 16),
+        SKIP_IF(BPF_JGT, 1, 4, 3),
+        LOAD(BPF_DW, 4, 0, 40),
+        ADD(4, 1),
+        STORE(BPF_DW, 0, 40, 4), /* misordered */
+        STORE(BPF_DW, 0, 16, 1), /* last_sequence */
+        STORE(BPF_DW, 0, 32, 2), /* last_sent_ns */
+        ADD(3, 1),
+        STORE(BPF_DW, 0, 0, 3),
+    };
+    memcpy(to, part, sizeof part);
+    return sizeof part / sizeof part[0];
+}
+
+static volatile uint64_t *counts;
+static volatile struct watched *watched;
+
+static void attach_sink(void) {
+    struct bpf_insn program[SINK_INSNS_MAX];
+    uint32_t n = count_part(program, map_by_address(8, (volatile void **)&counts));
+    if (config.watch_path != NULL)
+        n += watch_part(program + n, map_by_address(sizeof *watched, (volatile void **)&watched));
+    program[n++] = SET(0, 2); /* TC_ACT_SHOT */
+    program[n++] = INSN(.code = BPF_JMP | BPF_EXIT);
     union bpf_attr attr = {.prog_type = BPF_PROG_TYPE_SCHED_CLS, .insns = (uintptr_t)program,
-                           .insn_cnt = sizeof program / sizeof program[0],
-                           .license = (uintptr_t) "GPL"};
+                           .insn_cnt = n, .license = (uintptr_t) "GPL"};
     int loaded = bpf(BPF_PROG_LOAD, &attr);
     if (loaded < 0) fail("load the sink's program");
     memset(&attr, 0, sizeof attr);
@@ -121,7 +203,6 @@ static volatile uint64_t *attach_sink(void) {
     attr.link_create.target_ifindex = if_nametoindex(config.interface);
     attr.link_create.attach_type = (uint32_t)BPF_TCX_INGRESS;
     if (bpf(BPF_LINK_CREATE, &attr) < 0) fail("attach the sink's program");
-    return counts;
 }
 
 static int packet_socket(int protocol) {
@@ -179,6 +260,7 @@ static void read_samples(uint8_t *ring, uint32_t *slot) {
             struct sample *sample = &samples[number];
             if (sample->n_copies++ == 0) sample->first_ns = at_ns;
             sample->last_ns = at_ns;
+            sample->sum_ns += at_ns - sample->sent_ns;
         }
         atomic_store_explicit(status, TP_STATUS_KERNEL, memory_order_release);
         *slot = (*slot + 1) % RING_SLOTS;
@@ -208,17 +290,30 @@ static uint32_t frame_template(uint8_t *frame) {
 static void set_mark(uint8_t *frame, uint64_t sequence, uint32_t sample) {
     struct mark mark = {htonl(MAGIC), htonl(sample), sequence};
     memcpy(frame + HEADER_BYTES, &mark, sizeof mark);
+    if (config.watch_path != NULL) {
+        struct stamp stamp = {clock_ns(CLOCK_MONOTONIC)};
+        memcpy(frame + HEADER_BYTES + sizeof mark, &stamp, sizeof stamp);
+    }
     struct header *header = (struct header *)frame;
     header->udp_checksum = 0;
     header->udp_checksum = udp_checksum_of(header);
 }
 
+static void mark_audio(uint8_t *frame) {
+    struct header *header = (struct header *)frame;
+    header->dst_port = config.audio_port;
+    header->tos = TOS_EXPEDITED;
+    header->ip_checksum = 0;
+    header->ip_checksum = ip_checksum_of(header);
+    set_mark(frame, 0, 0);
+}
+
 struct sender {
     int fd;
-    uint8_t frames[BATCH][FRAME_BYTES_MAX];
+    uint8_t frames[BATCH][FRAME_BYTES_MAX], audio[FRAME_BYTES_MAX];
     struct iovec parts[BATCH];
     struct mmsghdr messages[BATCH];
-    uint64_t n_sent;
+    uint64_t n_sent, n_audio, n_refusals;
 };
 
 static void open_sender(struct sender *sender) {
@@ -230,33 +325,48 @@ static void open_sender(struct sender *sender) {
         sender->messages[i].msg_hdr.msg_iovlen = 1;
         set_mark(sender->frames[i], 0, 0);
     }
+    frame_template(sender->audio);
+    if (config.audio_every != 0) mark_audio(sender->audio);
 }
 
-/* Sends `n` packets, some of them samples. */
+static bool is_audio(uint64_t sequence) {
+    return config.audio_every != 0 && sequence % config.audio_every == config.audio_every - 1;
+}
+
+static void prepare_packet(struct sender *sender, uint32_t i, uint64_t sequence) {
+    sender->parts[i].iov_base = sender->frames[i];
+    if (is_audio(sequence)) {
+        sender->parts[i].iov_base = sender->audio;
+        sender->n_audio++;
+        return;
+    }
+    struct mark mark;
+    memcpy(&mark, sender->frames[i] + HEADER_BYTES, sizeof mark);
+    bool is_sample = config.sample_every != 0 && sequence % config.sample_every == 0 &&
+                     n_samples < SAMPLES_MAX;
+    if (is_sample) set_mark(sender->frames[i], sequence, ++n_samples);
+    else if (config.watch_path != NULL || mark.sample != 0)
+        set_mark(sender->frames[i], sequence, 0);
+}
+
+/* Sends `n` packets, some of them samples, some of them audio. */
 static void send_some(struct sender *sender, uint32_t n) {
     uint32_t first_sample = n_samples + 1;
-    for (uint32_t i = 0; i < n; i++) {
-        uint64_t sequence = sender->n_sent + i;
-        struct mark mark;
-        memcpy(&mark, sender->frames[i] + HEADER_BYTES, sizeof mark);
-        bool is_sample = config.sample_every != 0 && sequence % config.sample_every == 0 &&
-                         n_samples < SAMPLES_MAX;
-        if (is_sample) set_mark(sender->frames[i], sequence, ++n_samples);
-        else if (mark.sample != 0) set_mark(sender->frames[i], 0, 0);
-    }
+    for (uint32_t i = 0; i < n; i++) prepare_packet(sender, i, sender->n_sent + i);
     uint64_t now = clock_ns(CLOCK_REALTIME);
     for (uint32_t number = first_sample; number <= n_samples; number++) samples[number].sent_ns = now;
     for (uint32_t done = 0; done < n;) {
         int sent = sendmmsg(sender->fd, sender->messages + done, n - done, 0);
         if (sent > 0) done += (uint32_t)sent;
-        else if (errno != EAGAIN && errno != ENOBUFS && errno != EINTR) fail("send");
+        else if (errno == EAGAIN || errno == ENOBUFS || errno == EINTR) sender->n_refusals++;
+        else fail("send");
     }
     sender->n_sent += n;
 }
 
-static uint64_t total_of(volatile uint64_t *counts) {
+static uint64_t total_of(uint32_t first, uint32_t n) {
     uint64_t total = 0;
-    for (uint32_t viewer = 0; viewer < config.n_viewers; viewer++) total += counts[viewer];
+    for (uint32_t address = first; address < first + n; address++) total += counts[address];
     return total;
 }
 
@@ -264,52 +374,89 @@ static void write_samples(void) {
     if (config.samples_path == NULL) return;
     FILE *file = fopen(config.samples_path, "w");
     if (file == NULL) fail(config.samples_path);
-    fprintf(file, "copies,first_copy_ns,last_copy_ns\n");
+    fprintf(file, "copies,first_copy_ns,last_copy_ns,sum_ns\n");
     for (uint32_t number = 1; number <= n_samples; number++) {
         struct sample *sample = &samples[number];
         bool came = sample->n_copies != 0;
-        fprintf(file, "%u,%ld,%ld\n", sample->n_copies,
+        fprintf(file, "%u,%ld,%ld,%lu\n", sample->n_copies,
                 came ? (long)(sample->first_ns - sample->sent_ns) : 0,
-                came ? (long)(sample->last_ns - sample->sent_ns) : 0);
+                came ? (long)(sample->last_ns - sample->sent_ns) : 0, sample->sum_ns);
     }
     fclose(file);
 }
 
-static void run_load(void) {
-    volatile uint64_t *counts = attach_sink();
-    uint8_t *ring = config.sample_every != 0 ? sample_ring() : NULL;
-    uint32_t slot = 0;
-    static struct sender sender;
-    open_sender(&sender);
-    uint64_t start = clock_ns(CLOCK_MONOTONIC), now = start;
-    uint64_t span_ns = (uint64_t)(config.seconds * 1e9);
-    while ((now = clock_ns(CLOCK_MONOTONIC)) - start < span_ns) {
-        uint64_t due = (uint64_t)((double)(now - start) * config.rate / 1e9) + 1;
-        if (due > sender.n_sent) {
-            uint64_t n = due - sender.n_sent;
-            send_some(&sender, n < BATCH ? (uint32_t)n : BATCH);
-        }
-        if (ring != NULL) read_samples(ring, &slot);
+static void write_watched(void) {
+    if (config.watch_path == NULL) return;
+    FILE *file = fopen(config.watch_path, "w");
+    if (file == NULL) fail(config.watch_path);
+    fprintf(file, "address,copies,first_sequence,last_sequence,first_sent_ns,last_sent_ns,"
+                  "misordered\n");
+    for (uint32_t address = 0; address < VIEWERS_MAX; address++) {
+        volatile struct watched *one = &watched[address];
+        if (one->copies == 0) continue;
+        fprintf(file, "%u,%lu,%lu,%lu,%lu,%lu,%lu\n", address, one->copies, one->first_sequence,
+                one->last_sequence, one->first_sent_ns, one->last_sent_ns, one->misordered);
     }
-    uint64_t sent_for_ns = now - start, at_end = total_of(counts), before = at_end;
-    uint64_t quiet_since = now, limit = now + QUIET_LIMIT_NS;
+    fclose(file);
+}
+
+static void report_progress(const struct sender *sender) {
+    printf("{\"sent\": %lu, \"copies\": %lu}\n", sender->n_sent, total_of(0, VIEWERS_MAX));
+    fflush(stdout);
+}
+
+/* Until no copy came for a while. */
+static void wait_until_quiet(uint32_t n_addresses, uint8_t *ring, uint32_t *slot) {
+    uint64_t now = clock_ns(CLOCK_MONOTONIC), quiet_since = now, limit = now + QUIET_LIMIT_NS;
+    uint64_t before = total_of(0, n_addresses);
     while ((now = clock_ns(CLOCK_MONOTONIC)) < limit && now - quiet_since < QUIET_NS) {
-        uint64_t total = total_of(counts);
+        uint64_t total = total_of(0, n_addresses);
         if (total != before) quiet_since = now;
         before = total;
-        if (ring != NULL) read_samples(ring, &slot);
+        if (ring != NULL) read_samples(ring, slot);
         usleep(200);
     }
+}
+
+static void run_load(void) {
+    attach_sink();
+    uint8_t *ring = config.sample_every != 0 ? sample_ring() : NULL;
+    uint32_t slot = 0, n = config.n_viewers;
+    uint32_t n_addresses = config.watch_path != NULL ? VIEWERS_MAX : 2 * n;
+    static struct sender sender;
+    open_sender(&sender);
+    uint64_t start = clock_ns(CLOCK_MONOTONIC), now = start, reported = start;
+    uint64_t span_ns = (uint64_t)(config.seconds * 1e9);
+    while ((now = clock_ns(CLOCK_MONOTONIC)) - start < span_ns &&
+           sender.n_sent < config.n_packets_max) {
+        uint64_t due = (uint64_t)((double)(now - start) * config.rate / 1e9) + 1;
+        if (due > config.n_packets_max) due = config.n_packets_max;
+        if (due > sender.n_sent) {
+            uint64_t n_due = due - sender.n_sent;
+            send_some(&sender, n_due < BATCH ? (uint32_t)n_due : BATCH);
+        }
+        if (ring != NULL) read_samples(ring, &slot);
+        if (config.watch_path != NULL && now - reported >= REPORT_NS) {
+            report_progress(&sender);
+            reported = now;
+        }
+    }
+    uint64_t at_end = total_of(0, n);
+    wait_until_quiet(n_addresses, ring, &slot);
     uint64_t least = UINT64_MAX, most = 0;
-    for (uint32_t viewer = 0; viewer < config.n_viewers; viewer++) {
+    for (uint32_t viewer = 0; viewer < n; viewer++) {
         if (counts[viewer] < least) least = counts[viewer];
         if (counts[viewer] > most) most = counts[viewer];
     }
     write_samples();
+    write_watched();
     printf("{\"sent\": %lu, \"seconds\": %.6f, \"copies\": %lu, \"copies_while_sending\": %lu, "
-           "\"copies_of_viewer_min\": %lu, \"copies_of_viewer_max\": %lu, \"others\": %lu}\n",
-           sender.n_sent, (double)sent_for_ns / 1e9, total_of(counts), at_end, least, most,
-           counts[VIEWERS_MAX]);
+           "\"copies_of_viewer_min\": %lu, \"copies_of_viewer_max\": %lu, \"audio_sent\": %lu, "
+           "\"audio_copies\": %lu, \"refusals\": %lu, \"others\": %lu}\n",
+           sender.n_sent - sender.n_audio, (double)(now - start) / 1e9, total_of(0, n), at_end,
+           least, most, sender.n_audio, total_of(n, config.audio_every != 0 ? n : 0),
+           sender.n_refusals, total_of(0, VIEWERS_MAX + 1) -
+           total_of(0, config.audio_every != 0 ? 2 * n : n));
 }
 
 static void run_push(void) {
@@ -342,8 +489,9 @@ static void run_push(void) {
 static const char usage[] =
     "usage: load --interface NAME --rate PACKETS_PER_SECOND --seconds S --viewers N\n"
     "            --sfu ADDRESS:PORT --host ADDRESS:PORT --first-viewer ADDRESS:PORT\n"
-    "            --sfu-mac MAC --host-mac MAC [--frame-len BYTES] [--sample-every N\n"
-    "            --samples FILE]\n"
+    "            --sfu-mac MAC --host-mac MAC [--frame-len BYTES] [--packets N]\n"
+    "            [--sample-every N --samples FILE] [--audio-every N --audio-port PORT]\n"
+    "            [--watch FILE]\n"
     "       load --push afpacket|afxdp --interface NAME --seconds S --sfu ... --host ...\n";
 
 static void parse(int argc, char **argv) {
@@ -352,7 +500,10 @@ static void parse(int argc, char **argv) {
         {"viewers", 1, NULL, 'n'},      {"sfu", 1, NULL, 's'},      {"host", 1, NULL, 'h'},
         {"first-viewer", 1, NULL, 'v'}, {"sfu-mac", 1, NULL, 'm'},  {"host-mac", 1, NULL, 'x'},
         {"frame-len", 1, NULL, 'l'},    {"sample-every", 1, NULL, 'e'},
-        {"samples", 1, NULL, 'f'},      {"push", 1, NULL, 'p'},     {NULL, 0, NULL, 0},
+        {"samples", 1, NULL, 'f'},      {"push", 1, NULL, 'p'},
+        {"packets", 1, NULL, 'k'},      {"watch", 1, NULL, 'w'},
+        {"audio-every", 1, NULL, 'a'},  {"audio-port", 1, NULL, 'u'},
+        {NULL, 0, NULL, 0},
     };
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         switch (option) {
@@ -369,14 +520,21 @@ static void parse(int argc, char **argv) {
         case 'e': config.sample_every = (uint32_t)strtoul(optarg, NULL, 10); break;
         case 'f': config.samples_path = optarg; break;
         case 'p': config.push = optarg; break;
+        case 'k': config.n_packets_max = strtoull(optarg, NULL, 10); break;
+        case 'w': config.watch_path = optarg; break;
+        case 'a': config.audio_every = (uint32_t)strtoul(optarg, NULL, 10); break;
+        case 'u': config.audio_port = htons((uint16_t)strtoul(optarg, NULL, 10)); break;
         default: fputs(usage, stderr); exit(2);
         }
     }
+    size_t payload_bytes = sizeof(struct mark) +
+                           (config.watch_path != NULL ? sizeof(struct stamp) : 0);
     bool is_sound = config.interface != NULL && (config.push != NULL || config.rate > 0) &&
-                    config.seconds > 0 && config.seconds <= 600 && config.n_viewers >= 1 &&
-                    config.n_viewers <= VIEWERS_MAX && config.frame_len <= FRAME_BYTES_MAX &&
-                    config.frame_len >= HEADER_BYTES + sizeof(struct mark) && config.sfu_ip != 0 &&
-                    config.host_ip != 0;
+                    config.seconds > 0 && config.seconds <= SECONDS_MAX &&
+                    config.n_viewers >= 1 && config.n_viewers <= VIEWERS_MAX / 2 &&
+                    config.frame_len <= FRAME_BYTES_MAX &&
+                    config.frame_len >= HEADER_BYTES + payload_bytes && config.sfu_ip != 0 &&
+                    config.host_ip != 0 && (config.audio_every == 0) == (config.audio_port == 0);
     if (!is_sound) {
         fputs(usage, stderr);
         exit(2);

@@ -1,0 +1,132 @@
+"""What every experiment of the benchmark shares: what it needs, its folder, progress, its CSV."""
+
+import argparse
+import json
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from lab.bench import peers
+from lab.bench.forwarders import Forwarder
+from lab.controller import REPRISE
+from lab.netns import NamespaceError, require_namespaces
+from lab.process import REPOSITORY, ChildError, interrupt_on_termination
+from lab.study.csvs import text_of
+from lab.study.machine import session
+from lab.study.progress import bar
+from lab.switch import SWITCH, MissingBuildError, require_build
+
+Cell = TypeVar("Cell")
+Failures = list[str]
+"""What could not be measured, and why, a line each."""
+
+
+def prepare() -> None:
+    """Builds the peers; raises what `run_alone` tells the user when something is lacking."""
+    require_namespaces()
+    require_build(SWITCH, REPRISE)
+    peers.build()
+
+
+def new_folder(results: Path, kind: str) -> Path:
+    """`results/<kind>-<time>/` with what is known of machine and command in it."""
+    folder = results / f"{kind}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    folder.mkdir(parents=True)
+    facts = session(sys.argv, "veth pair")
+    (folder / "session.json").write_text(json.dumps(facts, indent=1) + "\n")
+    return folder
+
+
+def each(
+    cells: Sequence[Cell],
+    cell_s: float,
+    failures: Failures,
+    label: Callable[[Cell], str] = str,
+) -> Iterator[Cell]:
+    """The cells one after the other, under a progress bar; `cell_s` is only its first guess.
+
+    The caller adds to `failures` what could not be measured, and goes on.
+    """
+    began_s = time.monotonic()
+    for number, cell in enumerate(cells):
+        taken_s = time.monotonic() - began_s
+        left_s = (taken_s / number if number else cell_s) * (len(cells) - number)
+        what = label(cell) + (f", {len(failures)} failed" if failures else "")
+        line = "\r\033[K" + bar(number, len(cells), left_s, what)
+        print(line, end="", file=sys.stderr, flush=True)
+        yield cell
+    print("\r\033[K", end="", file=sys.stderr)
+
+
+def csv_text(kind: type[Any], rows: Sequence[Any]) -> str:
+    """Dataclasses of `kind` under their header; what was not measured is an empty cell."""
+
+    def cell(value: object) -> str:
+        if isinstance(value, float):
+            return "" if math.isnan(value) else f"{value:.6g}"
+        return str(value)
+
+    names = [field.name for field in fields(kind)]
+    body = [[cell(value) for value in asdict(row).values()] for row in rows]
+    return text_of([names, *body])
+
+
+def matching(forwarders: Sequence[Forwarder], words: Sequence[str]) -> list[Forwarder]:
+    """Those with one of the words in their name; all when there are none."""
+    return [one for one in forwarders if not words or any(word in str(one) for word in words)]
+
+
+def label_of(cell: tuple[Forwarder, int]) -> str:
+    """A forwarder and a fan-out for people."""
+    forwarder, fanout = cell
+    return f"{forwarder}, {fanout} copies"
+
+
+def command_line(
+    module: str, description: str | None, epilog: str, forwarders: Sequence[Forwarder]
+) -> argparse.ArgumentParser:
+    """The options that all experiments have; `epilog` says how long it takes and what it writes."""
+    names = "\n".join(f"  {forwarder}" for forwarder in forwarders)
+    parser = argparse.ArgumentParser(
+        prog=f"python -m {module}",
+        description=description,
+        epilog=f"{epilog}\n\nforwarders:\n{names}" if forwarders else epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    if forwarders:
+        parser.add_argument(
+            "--only",
+            nargs="+",
+            default=[],
+            metavar="WORDS",
+            help="forwarders whose name (below) holds one of these, such as 'native afxdp'",
+        )
+    parser.add_argument(
+        "--results", type=Path, default=REPOSITORY / "results", help="where its folder is made"
+    )
+    return parser
+
+
+def run_alone(kind: str, results: Path, experiment: Callable[[Path], Failures]) -> int:
+    """One experiment into a folder of its own, for its command; the exit code."""
+    interrupt_on_termination()
+    try:
+        prepare()
+    except (NamespaceError, MissingBuildError, ChildError) as error:
+        print(f"lab.bench: {error}", file=sys.stderr)
+        return 1
+    folder = new_folder(results, kind)
+    try:
+        failures = experiment(folder)
+    except KeyboardInterrupt:
+        print(f"\ninterrupted; what was measured is in {folder}", file=sys.stderr)
+        return 130
+    for failure in failures:
+        print(f"not measured: {failure}", file=sys.stderr)
+    print(folder)
+    return 1 if failures else 0

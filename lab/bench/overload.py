@@ -1,0 +1,255 @@
+"""`python -m lab.bench.overload`: more is offered than can be carried.
+
+Each forwarder gets a tenth to ten times what it can carry. The rate of copies must rise and stay,
+viewers must lose alike, and whatever is lost must have been counted by the switch.
+"""
+
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.bench import load
+from lab.bench.counters import Counters, device_drops, read_metrics
+from lab.bench.experiment import (
+    Failures,
+    command_line,
+    csv_text,
+    each,
+    label_of,
+    matching,
+    run_alone,
+)
+from lab.bench.fanout import (
+    FRAME_LEN_BYTES,
+    OVERDRIVE_COPIES_PER_S,
+    SETTLE_RATE_PPS,
+    SETTLE_S,
+    percentile,
+)
+from lab.bench.forwarders import PROGRAMS, Forwarder, Running, has_open_vswitch, running
+from lab.bench.pair import FORWARDER_INTERFACE, Pair
+from lab.process import ChildError
+
+FANOUTS = (8, 64)
+OFFERED = (0.1, 0.25, 0.5, 0.75, 0.9, 1.0, 1.5, 2.0, 4.0, 10.0)
+"""In capacities: rates of packets at which the peak rate of copies would be reached."""
+STEP_S = 1.0
+SAMPLES_PER_S = 300.0
+CELL_S = len(OFFERED) * (STEP_S + 0.4) + 4.0
+PEAK_SHARE_MIN = 0.95
+"""What must be left of the peak beyond capacity, and ..."""
+SPREAD_PCT_MAX = 2.0
+"""... how much two viewers of a group may differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of overload.csv: a forwarder offered one rate."""
+
+    forwarder: str
+    engine: str
+    fanout: int
+    offered_over_capacity: float
+    copies_per_s: float
+    loss: float
+    last_copy_p99_us: float
+    port: str
+    wait: str
+    offered_pps: float
+    """What the load came to; one processor cannot push every multiple."""
+    viewers_spread_pct: float
+    """By how much the viewer with the fewest copies has less than the one with the most."""
+    drops: float
+    """Packets and copies that the switch counted as dropped, all reasons."""
+    vanished: float
+    """Packets and copies that neither came out nor were counted: 0."""
+
+
+def forwarders() -> list[Forwarder]:
+    """Who is overloaded: spinning, but what can only sleep."""
+    rows = [
+        Forwarder(name, engine, port, "spin")
+        for name in PROGRAMS
+        for engine, port in (
+            ("interpreter", "afpacket"),
+            ("native", "afpacket"),
+            ("native", "afxdp"),
+        )
+    ]
+    rows += [Forwarder("relay", "", port, "spin") for port in ("afpacket", "afxdp")]
+    if has_open_vswitch():
+        rows += [Forwarder("ovs", "", "system", "sleep"), Forwarder("ovs", "", "afxdp", "spin")]
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What was counted until some moment."""
+
+    counters: Counters | None
+    wire_drops: int
+
+
+def _look(pair: Pair, set_up: Running) -> Moment:
+    counters = read_metrics(pair.forwarder) if set_up.has_metrics else None
+    return Moment(counters, device_drops(pair.forwarder, FORWARDER_INTERFACE))
+
+
+def vanished(run: load.Run, before: Moment, after: Moment) -> float:
+    """Packets that were offered, or copies that were sent, and are counted nowhere."""
+    if before.counters is None or after.counters is None:
+        return float("nan")
+    counted = after.counters.since(before.counters)
+    n_wire = after.wire_drops - before.wire_drops
+    offered = run.sent + run.audio_sent
+    on_the_way_in = abs(offered - counted.received - counted.receive_drops)
+    came = run.copies + run.audio_copies + run.others
+    on_the_way_out = max(0, abs(counted.sent - came) - n_wire)
+    return on_the_way_in + abs(counted.vanished_inside) + on_the_way_out
+
+
+def _offer(pair: Pair, fanout: int, rate_pps: float, seconds: float) -> tuple[load.Run, float]:
+    """What came of one rate, and the p99 of the last copies in microseconds."""
+    with tempfile.NamedTemporaryFile(suffix=".csv") as file:
+        run = load.offer(
+            pair,
+            fanout,
+            rate_pps,
+            seconds,
+            frame_len_bytes=FRAME_LEN_BYTES,
+            sample_every=max(1, round(rate_pps / SAMPLES_PER_S)),
+            samples=Path(file.name),
+        )
+        samples = load.read_samples(Path(file.name))
+    last = [sample.last_copy_ns / 1e3 for sample in samples if sample.copies]
+    return run, percentile(last, 0.99)
+
+
+def _rated(
+    pair: Pair, set_up: Running, cell: tuple[Forwarder, int, float], rate_pps: float, seconds: float
+) -> Row:
+    forwarder, fanout, times = cell
+    before = _look(pair, set_up)
+    run, last_copy_p99_us = _offer(pair, fanout, rate_pps, seconds)
+    after = _look(pair, set_up)
+    drops = float("nan")
+    if before.counters is not None and after.counters is not None:
+        drops = sum(after.counters.since(before.counters).drops.values())
+    return Row(
+        forwarder=forwarder.forwarder,
+        engine=forwarder.engine,
+        fanout=fanout,
+        offered_over_capacity=times,
+        copies_per_s=run.copies_per_s,
+        loss=run.loss,
+        last_copy_p99_us=last_copy_p99_us,
+        port=forwarder.port,
+        wait=forwarder.wait,
+        offered_pps=run.sent / run.seconds,
+        viewers_spread_pct=run.viewers_spread_pct,
+        drops=drops,
+        vanished=vanished(run, before, after),
+    )
+
+
+def measure(
+    forwarder: Forwarder, fanout: int, offered: Sequence[float], seconds: float
+) -> list[Row]:
+    """One forwarder at one fan-out, over all rates."""
+    with running(forwarder, fanout) as (pair, set_up):
+        load.offer(pair, fanout, SETTLE_RATE_PPS, SETTLE_S, frame_len_bytes=FRAME_LEN_BYTES)
+        # Samples too, for they cost the forwarder's processor something.
+        overdrives = [
+            _offer(pair, fanout, copies / fanout, seconds)[0] for copies in OVERDRIVE_COPIES_PER_S
+        ]
+        capacity_pps = max(1.0, *(run.copies_per_s / fanout for run in overdrives))
+        return [
+            _rated(pair, set_up, (forwarder, fanout, times), capacity_pps * times, seconds)
+            for times in offered
+        ]
+
+
+def verdicts(rows: Sequence[Row]) -> list[str]:
+    """What the rows of each forwarder and fan-out say, a line each."""
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        name = f"{Forwarder(row.forwarder, row.engine, row.port, row.wait)}, {row.fanout} copies"
+        groups.setdefault(name, []).append(row)
+    lines = []
+    for name, curve in groups.items():
+        peak = max(row.copies_per_s for row in curve)
+        beyond = [row for row in curve if row.offered_over_capacity > 1.0] or curve[-1:]
+        least = min(row.copies_per_s for row in beyond) / peak
+        spread = max(row.viewers_spread_pct for row in curve)
+        lost = [row.vanished for row in curve if row.vanished == row.vanished]
+        stays = "stays" if least >= PEAK_SHARE_MIN else "FALLS"
+        alike = "alike" if spread <= SPREAD_PCT_MAX else "UNLIKE"
+        uncounted = f"{sum(lost):,.0f} vanished" if lost else "does not count"
+        lines.append(
+            f"{name:52} peak {peak:>9,.0f} copies/s, {stays} at {least:4.0%}; viewers {alike} "
+            f"({spread:.2f} %); {uncounted}"
+        )
+    return lines
+
+
+def run(
+    folder: Path,
+    chosen: Sequence[Forwarder],
+    *,
+    fanouts: Sequence[int] = FANOUTS,
+    offered: Sequence[float] = OFFERED,
+    seconds: float = STEP_S,
+) -> Failures:
+    """Writes `overload.csv` and says what it shows."""
+    failures: Failures = []
+    rows: list[Row] = []
+    cells = [(forwarder, fanout) for forwarder in chosen for fanout in fanouts]
+    for forwarder, fanout in each(cells, CELL_S, failures, label_of):
+        try:
+            rows += measure(forwarder, fanout, offered, seconds)
+        except ChildError as error:
+            failures.append(f"{label_of((forwarder, fanout))}: {error}")
+        (folder / "overload.csv").write_text(csv_text(Row, rows))
+    print("\n".join(verdicts(rows)))
+    return failures
+
+
+def main() -> int:
+    """The command line."""
+    known = forwarders()
+    parser = command_line(
+        "lab.bench.overload",
+        __doc__,
+        f"Takes about {CELL_S:.0f} s a forwarder and fan-out. Writes overload.csv. Example:\n\n"
+        "  python -m lab.bench.overload --fanouts 64 --only 'native afxdp' 'relay afxdp'",
+        known,
+    )
+    parser.add_argument("--fanouts", type=int, nargs="+", default=list(FANOUTS), metavar="N")
+    parser.add_argument(
+        "--offered",
+        type=float,
+        nargs="+",
+        default=list(OFFERED),
+        metavar="TIMES",
+        help="what is offered, in capacities",
+    )
+    parser.add_argument("--seconds", type=float, default=STEP_S, help="how long each is offered")
+    said = parser.parse_args()
+    chosen = matching(known, said.only)
+    if not chosen:
+        parser.error("--only: no forwarder has one of these in its name; --help lists them")
+    if min(said.offered) <= 0 or said.seconds <= 0 or min(said.fanouts) < 1:
+        parser.error("--offered, --seconds, --fanouts: expected numbers above 0")
+    return run_alone(
+        "overload",
+        said.results,
+        lambda folder: run(
+            folder, chosen, fanouts=said.fanouts, offered=said.offered, seconds=said.seconds
+        ),
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""The benchmark in small: its peers build, its rows are whole, and nothing vanishes."""
+
+import csv
+import os
+from pathlib import Path
+
+import pytest
+
+from lab.bench import experiment, overload
+from lab.bench.__main__ import run as run_fanout
+from lab.bench.forwarders import Forwarder
+
+FORWARDERS = [
+    Forwarder("reprise_replication", "native", "afxdp", "spin"),
+    Forwarder("relay", "", "afpacket", "sleep"),
+    Forwarder("raw", "", "afpacket", "spin"),
+]
+ALL_USER_IDS = ["0", "0", "4294967295"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _peers(namespaces: None) -> None:
+    """The sink is a BPF program, which root of a user namespace may not load."""
+    if Path("/proc/self/uid_map").read_text().split() != ALL_USER_IDS:
+        if os.environ.get("CI") == "true":
+            pytest.fail("CI=true and not the system's root: no BPF", pytrace=False)
+        pytest.skip("NOT TESTED, the benchmark's sink needs the system's root")
+    experiment.prepare()
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_fan_out_in_small_yields_whole_rows(tmp_path: Path) -> None:
+    fanouts = {"raw": 1}
+    todo = [(forwarder, fanouts.get(forwarder.forwarder, 2)) for forwarder in FORWARDERS]
+    assert run_fanout(tmp_path, todo) == []
+    rows = rows_of(tmp_path / "fanout.csv")
+    assert [row["forwarder"] for row in rows] == [one.forwarder for one in FORWARDERS]
+    for row in rows:
+        assert float(row["copies_per_s_peak"]) >= float(row["copies_per_s_lossless"]) > 0, row
+        if row["forwarder"] != "raw":
+            assert 0 < float(row["first_copy_p50_us"]) <= float(row["last_copy_p99_us"]), row
+
+
+def test_overload_in_small_loses_nothing_uncounted(tmp_path: Path) -> None:
+    assert (
+        overload.run(tmp_path, FORWARDERS[:1], fanouts=[4], offered=[0.2, 3.0], seconds=0.3) == []
+    )
+    below, beyond = rows_of(tmp_path / "overload.csv")
+    assert float(below["loss"]) == 0
+    assert float(beyond["loss"]) > 0
+    assert float(beyond["drops"]) > 0
+    for row in (below, beyond):
+        assert float(row["vanished"]) == 0
+        assert float(row["viewers_spread_pct"]) <= overload.SPREAD_PCT_MAX
