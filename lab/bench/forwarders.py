@@ -9,13 +9,14 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 from pathlib import Path
 
 from lab.bench.counters import METRICS_ADDRESS
 from lab.bench.pair import (
+    AUDIO_UDP_PORT,
     FIRST_VIEWER_IP,
     FORWARDER_CPU,
     FORWARDER_INTERFACE,
@@ -45,6 +46,10 @@ PROGRAMS = {
     "reprise_recirculation": RECIRCULATION_PROGRAM,
     "reprise_replication": REPLICATION_PROGRAM,
 }
+PRIORITY = "reprise_priority"
+"""The replication program with a second, urgent stream: not in the table of fan-out."""
+PRIORITY_PROGRAM = Path(__file__).with_name("sfu_priority.p4")
+INCLUDE = RECIRCULATION_PROGRAM.parent
 SET_UP_TIMEOUT_S = 60.0
 
 
@@ -124,17 +129,25 @@ def udp_port_mac(ip: IPv4Address) -> str:
     return ":".join(f"{byte:02x}" for byte in (2, 0, *ip.packed))
 
 
-def conference(n_viewers: int, *, sfu_mac: str, with_ports: bool) -> str:
+def conference(n_viewers: int, *, sfu_mac: str, with_ports: bool, with_audio: bool = False) -> str:
     """A conference file: one presenter, and viewers whose MAC is the host's.
 
     Without ports copies keep that of the stream: the recirculation program has no place for others.
+    With audio there is a second stream, whose viewers' addresses follow the first's.
     """
+
+    def group(number: int, udp_port: int, ips: Sequence[IPv4Address]) -> dict[str, object]:
+        viewer_port = {"udp_port": VIEWER_UDP_PORT} if with_ports else {}
+        stream_port = {"udp_port": udp_port} if with_ports else {}
+        viewers = [{"ip": str(ip), "mac": HOST_MAC, **viewer_port} for ip in ips]
+        return {"group": number, "ip": str(HOST_IP), **stream_port, "viewers": viewers}
+
     sfu = {"port": 1, "ip": str(FORWARDER_IP), "mac": sfu_mac}
-    viewer_port = {"udp_port": VIEWER_UDP_PORT} if with_ports else {}
-    stream_port = {"udp_port": SFU_UDP_PORT} if with_ports else {}
-    viewers = [{"ip": str(ip), "mac": HOST_MAC, **viewer_port} for ip in viewer_ips(n_viewers)]
-    group = {"group": 1, "ip": str(HOST_IP), **stream_port, "viewers": viewers}
-    return json.dumps({"sfu": sfu, "groups": [group]}, indent=1)
+    ips = viewer_ips(2 * n_viewers)
+    groups = [group(1, SFU_UDP_PORT, ips[:n_viewers])]
+    if with_audio:
+        groups.append(group(2, AUDIO_UDP_PORT, ips[n_viewers:]))
+    return json.dumps({"sfu": sfu, "groups": groups}, indent=1)
 
 
 @contextlib.contextmanager
@@ -143,12 +156,15 @@ def _reprise(forwarder: Forwarder, pair: Pair, n_viewers: int, folder: Path) -> 
         str(SWITCH),
         *("-i", _port_option(forwarder), "--grpc", GRPC_ADDRESS, "--metrics", METRICS_ADDRESS),
         *("--engine", forwarder.engine, "--wait", forwarder.wait),
-        str(PROGRAMS[forwarder.forwarder]),
+        *("--include", str(INCLUDE), str(PROGRAMS.get(forwarder.forwarder, PRIORITY_PROGRAM))),
     ]
     file = folder / "conference.yaml"
-    has_ports = forwarder.forwarder == "reprise_replication"
+    has_ports = forwarder.forwarder != "reprise_recirculation"
+    has_audio = forwarder.forwarder == PRIORITY
     sfu_mac = udp_port_mac(FORWARDER_IP) if forwarder.port == "udp" else FORWARDER_MAC
-    file.write_text(conference(n_viewers, sfu_mac=sfu_mac, with_ports=has_ports))
+    file.write_text(
+        conference(n_viewers, sfu_mac=sfu_mac, with_ports=has_ports, with_audio=has_audio)
+    )
     run(["ip", "-n", pair.forwarder.name, "link", "set", "lo", "up"])
     with pair.forwarder.start(on_cpu(FORWARDER_CPU, argv), folder / "switch.log") as switch:
         switch.wait_for_line("ready:", READY_TIMEOUT_S)

@@ -37,6 +37,7 @@ class Run:
     seconds: float
     copies: int
     copies_while_sending: int
+    """Of both streams, where there are two."""
     copies_of_viewer_min: int
     copies_of_viewer_max: int
     audio_sent: int

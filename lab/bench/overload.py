@@ -92,7 +92,8 @@ class Moment:
     wire_drops: int
 
 
-def _look(pair: Pair, set_up: Running) -> Moment:
+def look(pair: Pair, set_up: Running) -> Moment:
+    """Now."""
     counters = read_metrics(pair.forwarder) if set_up.has_metrics else None
     return Moment(counters, device_drops(pair.forwarder, FORWARDER_INTERFACE))
 
@@ -108,6 +109,13 @@ def vanished(run: load.Run, before: Moment, after: Moment) -> float:
     came = run.copies + run.audio_copies + run.others
     on_the_way_out = max(0, abs(counted.sent - came) - n_wire)
     return on_the_way_in + abs(counted.vanished_inside) + on_the_way_out
+
+
+def counted_drops(before: Moment, after: Moment) -> float:
+    """What the switch dropped and counted, all reasons."""
+    if before.counters is None or after.counters is None:
+        return float("nan")
+    return sum(after.counters.since(before.counters).drops.values())
 
 
 def _offer(pair: Pair, fanout: int, rate_pps: float, seconds: float) -> tuple[load.Run, float]:
@@ -131,12 +139,9 @@ def _rated(
     pair: Pair, set_up: Running, cell: tuple[Forwarder, int, float], rate_pps: float, seconds: float
 ) -> Row:
     forwarder, fanout, times = cell
-    before = _look(pair, set_up)
+    before = look(pair, set_up)
     run, last_copy_p99_us = _offer(pair, fanout, rate_pps, seconds)
-    after = _look(pair, set_up)
-    drops = float("nan")
-    if before.counters is not None and after.counters is not None:
-        drops = sum(after.counters.since(before.counters).drops.values())
+    after = look(pair, set_up)
     return Row(
         forwarder=forwarder.forwarder,
         engine=forwarder.engine,
@@ -149,7 +154,7 @@ def _rated(
         wait=forwarder.wait,
         offered_pps=run.sent / run.seconds,
         viewers_spread_pct=run.viewers_spread_pct,
-        drops=drops,
+        drops=counted_drops(before, after),
         vanished=vanished(run, before, after),
     )
 

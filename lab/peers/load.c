@@ -421,8 +421,8 @@ static void wait_until_quiet(uint32_t n_addresses, uint8_t *ring, uint32_t *slot
 static void run_load(void) {
     attach_sink();
     uint8_t *ring = config.sample_every != 0 ? sample_ring() : NULL;
-    uint32_t slot = 0, n = config.n_viewers;
-    uint32_t n_addresses = config.watch_path != NULL ? VIEWERS_MAX : 2 * n;
+    uint32_t slot = 0, n = config.n_viewers, n_served = config.audio_every != 0 ? 2 * n : n;
+    uint32_t n_addresses = config.watch_path != NULL ? VIEWERS_MAX : n_served;
     static struct sender sender;
     open_sender(&sender);
     uint64_t start = clock_ns(CLOCK_MONOTONIC), now = start, reported = start;
@@ -441,7 +441,7 @@ static void run_load(void) {
             reported = now;
         }
     }
-    uint64_t at_end = total_of(0, n);
+    uint64_t at_end = total_of(0, n_served);
     wait_until_quiet(n_addresses, ring, &slot);
     uint64_t least = UINT64_MAX, most = 0;
     for (uint32_t viewer = 0; viewer < n; viewer++) {
@@ -454,9 +454,8 @@ static void run_load(void) {
            "\"copies_of_viewer_min\": %lu, \"copies_of_viewer_max\": %lu, \"audio_sent\": %lu, "
            "\"audio_copies\": %lu, \"refusals\": %lu, \"others\": %lu}\n",
            sender.n_sent - sender.n_audio, (double)(now - start) / 1e9, total_of(0, n), at_end,
-           least, most, sender.n_audio, total_of(n, config.audio_every != 0 ? n : 0),
-           sender.n_refusals, total_of(0, VIEWERS_MAX + 1) -
-           total_of(0, config.audio_every != 0 ? 2 * n : n));
+           least, most, sender.n_audio, total_of(n, n_served - n),
+           sender.n_refusals, total_of(n_served, VIEWERS_MAX + 1 - n_served));
 }
 
 static void run_push(void) {

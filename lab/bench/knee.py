@@ -1,0 +1,187 @@
+"""`python -m lab.bench.knee`: how many viewers of a 4 Mbit/s stream can be served.
+
+The thesis' experiment (E. Papageorgiou, 2026, chapter 4) with viewers that are addresses on one
+sink: three runs of 300 packets at 4 Mbit/s, viewers doubled until the average delay of a copy is
+above 20 ms or a copy is lost, and then the knee halved in.
+"""
+
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.bench import load
+from lab.bench.experiment import Failures, command_line, csv_text, each, matching, run_alone
+from lab.bench.fanout import FRAME_LEN_BYTES, SETTLE_RATE_PPS, SETTLE_S, percentile
+from lab.bench.forwarders import PROGRAMS, Forwarder, running
+from lab.process import ChildError
+
+RATE_BPS = 4_000_000
+N_PACKETS = 300
+N_RUNS = 3
+KNEE_MS = 20.0
+"""Average delay beyond which the thesis' P4 SFU has left its straight line."""
+VIEWERS_MAX = 4096
+"""Of a group, by the controller; of the relay, by itself."""
+HALVINGS = 3
+SAMPLE_EVERY = 10
+"""All copies of one packet in so many are timed, for that costs the forwarder's processor."""
+CELL_S = 50.0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of knee.csv: a forwarder with a number of viewers."""
+
+    forwarder: str
+    engine: str
+    port: str
+    viewers: int
+    delay_avg_ms: float
+    """Over all timed copies."""
+    delay_p50_ms: float
+    """Over packets: of the average delay of a packet's copies."""
+    delay_p99_ms: float
+    loss: float
+    wait: str
+    last_copy_p99_ms: float
+
+    @property
+    def is_served(self) -> bool:
+        """Every copy came, and soon enough."""
+        return self.loss == 0 and self.delay_avg_ms <= KNEE_MS
+
+
+def forwarders() -> list[Forwarder]:
+    """Both programs on each engine, and the relay for comparison."""
+    rows = [
+        Forwarder(name, engine, port, "spin")
+        for name in PROGRAMS
+        for engine, port in (
+            ("interpreter", "afpacket"),
+            ("native", "afpacket"),
+            ("native", "afxdp"),
+            ("native", "udp"),
+        )
+    ]
+    return [*rows, *(Forwarder("relay", "", port, "spin") for port in ("afpacket", "afxdp"))]
+
+
+def measure(forwarder: Forwarder, viewers: int) -> Row:
+    """One forwarder with a number of viewers."""
+    rate_pps = RATE_BPS / (FRAME_LEN_BYTES * 8)
+    runs: list[load.Run] = []
+    samples: list[load.Sample] = []
+    with (
+        running(forwarder, viewers) as (pair, _),
+        tempfile.NamedTemporaryFile(suffix=".csv") as file,
+    ):
+        load.offer(pair, viewers, SETTLE_RATE_PPS, SETTLE_S, frame_len_bytes=FRAME_LEN_BYTES)
+        for _ in range(N_RUNS):
+            runs.append(
+                load.offer(
+                    pair,
+                    viewers,
+                    rate_pps,
+                    N_PACKETS / rate_pps,
+                    frame_len_bytes=FRAME_LEN_BYTES,
+                    sample_every=SAMPLE_EVERY,
+                    samples=Path(file.name),
+                )
+            )
+            samples += load.read_samples(Path(file.name))
+    timed = [sample for sample in samples if sample.copies]
+    averages_ms = [sample.sum_ns / sample.copies / 1e6 for sample in timed]
+    n_timed = sum(sample.copies for sample in timed)
+    sent, copies = sum(run.sent for run in runs), sum(run.copies for run in runs)
+    return Row(
+        forwarder=forwarder.forwarder,
+        engine=forwarder.engine,
+        port=forwarder.port,
+        viewers=viewers,
+        delay_avg_ms=sum(sample.sum_ns for sample in timed) / 1e6 / max(1, n_timed),
+        delay_p50_ms=percentile(averages_ms, 0.5),
+        delay_p99_ms=percentile(averages_ms, 0.99),
+        loss=1.0 - copies / (sent * viewers),
+        wait=forwarder.wait,
+        last_copy_p99_ms=percentile([sample.last_copy_ns / 1e6 for sample in timed], 0.99),
+    )
+
+
+def search(
+    seen: Mapping[int, Row], first: int, most: int = VIEWERS_MAX, halvings: int = HALVINGS
+) -> Iterator[int]:
+    """The numbers of viewers to try, in order: doubled to the first not served, then halved in.
+
+    What came of a number must be in `seen` when the next one is asked for.
+    """
+    good, viewers = 0, first
+    while True:
+        yield viewers
+        if not seen[viewers].is_served:
+            break
+        good = viewers
+        if viewers >= most:
+            return
+        viewers = min(2 * viewers, most)
+    bad = viewers
+    for _ in range(halvings):
+        middle = (good + bad) // 2
+        if middle in (good, bad):
+            return
+        yield middle
+        good, bad = (middle, bad) if seen[middle].is_served else (good, middle)
+
+
+def knees(rows: Sequence[Row]) -> dict[Forwarder, int]:
+    """The most viewers that each forwarder served; 0: not even the fewest that were tried."""
+    most: dict[Forwarder, int] = {}
+    for row in rows:
+        forwarder = Forwarder(row.forwarder, row.engine, row.port, row.wait)
+        most[forwarder] = max(most.get(forwarder, 0), row.viewers if row.is_served else 0)
+    return most
+
+
+def run(folder: Path, chosen: Sequence[Forwarder], *, first: int = 1) -> Failures:
+    """Writes `knee.csv` and says where the knees are."""
+    failures: Failures = []
+    rows: list[Row] = []
+    for forwarder in each(chosen, CELL_S, failures):
+        by_viewers: dict[int, Row] = {}
+        try:
+            for viewers in search(by_viewers, first):
+                by_viewers[viewers] = measure(forwarder, viewers)
+                rows.append(by_viewers[viewers])
+                (folder / "knee.csv").write_text(csv_text(Row, rows))
+        except ChildError as error:
+            failures.append(f"{forwarder}: {error}")
+    for forwarder, viewers in knees(rows).items():
+        print(f"{forwarder!s:44} {viewers:>5} viewers at 4 Mbit/s")
+    return failures
+
+
+def main() -> int:
+    """The command line."""
+    known = forwarders()
+    parser = command_line(
+        "lab.bench.knee",
+        __doc__,
+        f"Takes about {CELL_S:.0f} s a forwarder. Writes knee.csv. Example:\n\n"
+        "  python -m lab.bench.knee --first 256 --only 'native afxdp'",
+        known,
+    )
+    parser.add_argument(
+        "--first", type=int, default=1, metavar="N", help="viewers to begin with; 1"
+    )
+    said = parser.parse_args()
+    chosen = matching(known, said.only)
+    if not chosen:
+        parser.error("--only: no forwarder has one of these in its name; --help lists them")
+    if not 1 <= said.first <= VIEWERS_MAX:
+        parser.error(f"--first: expected 1 to {VIEWERS_MAX}, found {said.first}")
+    return run_alone("knee", said.results, lambda folder: run(folder, chosen, first=said.first))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

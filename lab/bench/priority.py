@@ -1,0 +1,151 @@
+"""`python -m lab.bench.priority`: two streams, of which the urgent one must lose nothing.
+
+One packet in ten is audio, with viewers of its own. With `sfu_priority.p4` the switch takes it
+before the rest, and what is too much is lost of the rest.
+"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.bench import load
+from lab.bench.experiment import (
+    Failures,
+    command_line,
+    csv_text,
+    each,
+    label_of,
+    matching,
+    run_alone,
+)
+from lab.bench.fanout import FRAME_LEN_BYTES, OVERDRIVE_COPIES_PER_S, SETTLE_RATE_PPS, SETTLE_S
+from lab.bench.forwarders import PRIORITY, Forwarder, running
+from lab.bench.overload import counted_drops, look, vanished
+from lab.process import ChildError
+
+AUDIO_EVERY = 10
+OFFERED = {8: (1.0, 1.2), 64: (1.0, 1.5, 2.5)}
+"""In capacities, by fan-out: what the switch can look through while it sends (docs/switch.md)."""
+STEP_S = 1.0
+CELL_S = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of priority.csv."""
+
+    forwarder: str
+    engine: str
+    port: str
+    wait: str
+    fanout: int
+    offered_over_capacity: float
+    copies_per_s: float
+    audio_sent: int
+    audio_loss: float
+    video_sent: int
+    video_loss: float
+    drops: float
+    vanished: float
+
+
+def forwarders() -> list[Forwarder]:
+    """The switch only: peers know no priorities."""
+    return [
+        Forwarder(PRIORITY, engine, port, "spin")
+        for engine, port in (
+            ("interpreter", "afpacket"),
+            ("native", "afpacket"),
+            ("native", "afxdp"),
+        )
+    ]
+
+
+def measure(forwarder: Forwarder, fanout: int, seconds: float = STEP_S) -> list[Row]:
+    """One forwarder at one fan-out, over its rates."""
+    rows = []
+    with running(forwarder, fanout) as (pair, set_up):
+
+        def offer(rate_pps: float, for_s: float) -> load.Run:
+            return load.offer(
+                pair,
+                fanout,
+                rate_pps,
+                for_s,
+                frame_len_bytes=FRAME_LEN_BYTES,
+                audio_every=AUDIO_EVERY,
+            )
+
+        offer(SETTLE_RATE_PPS, SETTLE_S)
+        overdrives = [offer(copies / fanout, seconds) for copies in OVERDRIVE_COPIES_PER_S]
+        capacity_pps = max(1.0, *(run.copies_per_s / fanout for run in overdrives))
+        for times in OFFERED.get(fanout, (1.0, 1.2)):
+            before = look(pair, set_up)
+            run = offer(capacity_pps * times, seconds)
+            after = look(pair, set_up)
+            rows.append(
+                Row(
+                    forwarder=forwarder.forwarder,
+                    engine=forwarder.engine,
+                    port=forwarder.port,
+                    wait=forwarder.wait,
+                    fanout=fanout,
+                    offered_over_capacity=times,
+                    copies_per_s=run.copies_per_s,
+                    audio_sent=run.audio_sent,
+                    audio_loss=run.audio_loss,
+                    video_sent=run.sent,
+                    video_loss=run.loss,
+                    drops=counted_drops(before, after),
+                    vanished=vanished(run, before, after),
+                )
+            )
+    return rows
+
+
+def table(rows: Sequence[Row]) -> str:
+    """The rows for people."""
+    lines = [f"{'':40}{'n':>4} {'offered':>8} {'audio lost':>11} {'rest lost':>10}"]
+    lines += [
+        f"{Forwarder(row.forwarder, row.engine, row.port, row.wait)!s:40}{row.fanout:>4} "
+        f"{row.offered_over_capacity:>7.1f}x {row.audio_loss:>11.2%} {row.video_loss:>10.2%}"
+        for row in rows
+    ]
+    return "\n".join(lines)
+
+
+def run(folder: Path, chosen: Sequence[Forwarder], fanouts: Sequence[int]) -> Failures:
+    """Writes `priority.csv` and prints it."""
+    failures: Failures = []
+    rows: list[Row] = []
+    cells = [(forwarder, fanout) for forwarder in chosen for fanout in fanouts]
+    for forwarder, fanout in each(cells, CELL_S, failures, label_of):
+        try:
+            rows += measure(forwarder, fanout)
+        except ChildError as error:
+            failures.append(f"{label_of((forwarder, fanout))}: {error}")
+        (folder / "priority.csv").write_text(csv_text(Row, rows))
+    print(table(rows))
+    return failures
+
+
+def main() -> int:
+    """The command line."""
+    known = forwarders()
+    parser = command_line(
+        "lab.bench.priority",
+        __doc__,
+        f"Takes about {CELL_S:.0f} s a forwarder and fan-out. Writes priority.csv.",
+        known,
+    )
+    parser.add_argument("--fanouts", type=int, nargs="+", default=list(OFFERED), metavar="N")
+    said = parser.parse_args()
+    chosen = matching(known, said.only)
+    if not chosen or min(said.fanouts) < 1:
+        parser.error("--only names no forwarder, or --fanouts is not above 0")
+    return run_alone("priority", said.results, lambda folder: run(folder, chosen, said.fanouts))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,75 @@
+// p4/sfu.p4 with one more step: copies of a packet that its sender marked as urgent overtake others.
+// The priority is the class selector, the upper three bits of what was the type of service
+// (RFC 2474, section 4.2.2); expedited forwarding (RFC 3246) has 5, best effort 0.
+
+#include <core.p4>
+#include <v1model.p4>
+#include "lib/headers.p4"
+#include "lib/verdict.p4"
+
+struct metadata_t {
+    verdict_t verdict;
+    mac_address_t own_mac;
+    group_t group;
+}
+
+#include "lib/header_parser.p4"
+#include "lib/arrival.p4"
+#include "lib/answer.p4"
+#include "lib/presenter.p4"
+#include "lib/viewer_address.p4"
+
+control SfuIngress(
+    inout headers_t hdr,
+    inout metadata_t meta,
+    inout standard_metadata_t standard_metadata
+) {
+    Arrival() arrival;
+    StreamLookup() stream_lookup;
+    VerdictCount() verdict_count;
+    Answer() answer;
+    PacketOut() packet_out;
+    TtlDecrement() ttl_decrement;
+
+    apply {
+        if (hdr.packet_out.isValid()) {
+            packet_out.apply(hdr, standard_metadata);
+        } else {
+            arrival.apply(hdr, meta.verdict, meta.own_mac, standard_metadata);
+            if (meta.verdict == verdict_t.SERVE) {
+                stream_lookup.apply(hdr, meta.verdict, meta.group);
+            }
+            verdict_count.apply(meta.verdict, standard_metadata);
+            answer.apply(hdr, meta.verdict, meta.own_mac, standard_metadata);
+            if (meta.verdict == verdict_t.SERVE) {
+                hdr.ethernet.src_addr = meta.own_mac;
+                ttl_decrement.apply(hdr.ipv4);
+                standard_metadata.mcast_grp = meta.group;
+                standard_metadata.priority = hdr.ipv4.type_of_service[7:5];
+            }
+        }
+    }
+}
+
+control SfuEgress(
+    inout headers_t hdr,
+    inout metadata_t meta,
+    inout standard_metadata_t standard_metadata
+) {
+    ViewerAddress() viewer_address;
+
+    apply {
+        if (standard_metadata.instance_type == INSTANCE_REPLICA) {
+            viewer_address.apply(hdr, meta.group, standard_metadata);
+        }
+    }
+}
+
+V1Switch(
+    HeaderParser(),
+    HeaderVerification(),
+    SfuIngress(),
+    SfuEgress(),
+    NoComputation(),
+    HeaderDeparser()
+) main;
