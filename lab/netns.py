@@ -15,11 +15,12 @@ import os
 import socket
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
 from lab.addresses import (
     N_HOSTS_MAX,
@@ -37,6 +38,8 @@ SFU_INTERFACE = "sfu0"
 SFU_LINK_AT_BRIDGE = "to-sfu"
 MTU_MAX_BYTES = 9000
 CLONE_NEWNET = 0x40000000
+
+Result = TypeVar("Result")
 
 _serial_numbers = itertools.count(1)
 
@@ -67,6 +70,16 @@ class Namespace:
     def start(self, argv: Sequence[str], log: Path) -> Child:
         """Starts a process inside."""
         return Child(self.command(argv), log)
+
+    def call(self, function: Callable[[], Result]) -> Result:
+        """Calls `function` inside, in a thread of its own."""
+
+        def inside() -> Result:
+            enter(str(self.path))
+            return function()
+
+        with ThreadPoolExecutor(max_workers=1) as executor:
+            return executor.submit(inside).result()
 
     def set_offload(self, interface: str, *, on: bool) -> None:
         """Transmit checksum offload of `interface`; off makes the sender finish its checksums."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lab.bench.experiment import Failures, csv_text, each, label_of, run_alone
 from lab.bench.fanout import FANOUTS, Row, measure, median_rows
-from lab.bench.forwarders import PROGRAMS, Forwarder, has_open_vswitch
+from lab.bench.forwarders import PROGRAMS, Forwarder, bmv2_forwarders, has_open_vswitch
 from lab.process import REPOSITORY, ChildError
 
 VIEWERS_MAX = 4096
@@ -37,6 +37,7 @@ def all_forwarders() -> list[Forwarder]:
     ]
     if has_open_vswitch():
         rows += [Forwarder("ovs", "", "system", "sleep"), Forwarder("ovs", "", "afxdp", "spin")]
+    rows += bmv2_forwarders()
     return [*rows, Forwarder("raw", "", "afpacket", "spin"), Forwarder("raw", "", "afxdp", "spin")]
 
 

@@ -3,10 +3,9 @@
 import json
 import urllib.request
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from lab.netns import Namespace, enter
+from lab.netns import Namespace
 
 METRICS_ADDRESS = "127.0.0.1:9560"
 TIMEOUT_S = 10.0
@@ -85,14 +84,11 @@ def read_metrics(namespace: Namespace) -> Counters:
     """Asks the switch that runs in a namespace."""
 
     def ask() -> str:
-        enter(str(namespace.path))
         with urllib.request.urlopen(f"http://{METRICS_ADDRESS}/metrics", timeout=TIMEOUT_S) as said:
             text: bytes = said.read()
         return text.decode()
 
-    # A thread of its own, for it moves into the namespace.
-    with ThreadPoolExecutor(max_workers=1) as executor:
-        return parse_metrics(executor.submit(ask).result())
+    return parse_metrics(namespace.call(ask))
 
 
 def device_drops(namespace: Namespace, interface: str) -> int:

@@ -3,6 +3,7 @@
 import argparse
 import json
 import math
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from lab.bench import peers
+from lab.bench import bmv2, peers
 from lab.bench.forwarders import Forwarder
 from lab.controller import REPRISE
 from lab.netns import NamespaceError, require_namespaces
@@ -88,17 +89,21 @@ def label_of(cell: tuple[Forwarder, int]) -> str:
 
 
 def command_line(
-    module: str, description: str | None, epilog: str, forwarders: Sequence[Forwarder]
+    module: str,
+    description: str | None,
+    epilog: str,
+    forwarders: Callable[[], Sequence[Forwarder]] = list,
 ) -> argparse.ArgumentParser:
     """The options that all experiments have; `epilog` says how long it takes and what it writes."""
-    names = "\n".join(f"  {forwarder}" for forwarder in forwarders)
+    names = "\n".join(f"  {forwarder}" for forwarder in forwarders())
     parser = argparse.ArgumentParser(
         prog=f"python -m {module}",
         description=description,
-        epilog=f"{epilog}\n\nforwarders:\n{names}" if forwarders else epilog,
+        epilog=f"{epilog}\n\nforwarders:\n{names}" if names else epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    if forwarders:
+    if names:
+        add_bmv2(parser)
         parser.add_argument(
             "--only",
             nargs="+",
@@ -110,6 +115,35 @@ def command_line(
         "--results", type=Path, default=REPOSITORY / "results", help="where its folder is made"
     )
     return parser
+
+
+def add_bmv2(parser: argparse.ArgumentParser) -> None:
+    """The option that adds BMv2's rows."""
+
+    def note(path: str) -> Path:
+        if not os.access(path, os.X_OK):
+            raise argparse.ArgumentTypeError(f"expected a program, found {path!r}")
+        os.environ[bmv2.VARIABLE] = str(Path(path).resolve())
+        return Path(path)
+
+    parser.add_argument(
+        "--bmv2",
+        type=note,
+        metavar="PATH/simple_switch",
+        help=f"measure BMv2's simple_switch too; {bmv2.VARIABLE} in the environment does the same",
+    )
+
+
+def chosen_of(
+    parser: argparse.ArgumentParser,
+    said: argparse.Namespace,
+    forwarders: Callable[[], Sequence[Forwarder]],
+) -> list[Forwarder]:
+    """What `--only` leaves; ends the program where that is nothing."""
+    chosen = matching(forwarders(), said.only)
+    if not chosen:
+        parser.error("--only: no forwarder has one of these in its name; --help lists them")
+    return chosen
 
 
 def run_alone(kind: str, results: Path, experiment: Callable[[Path], Failures]) -> int:

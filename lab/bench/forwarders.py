@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 from pathlib import Path
 
+from lab.bench import bmv2
 from lab.bench.counters import METRICS_ADDRESS
 from lab.bench.pair import (
     AUDIO_UDP_PORT,
@@ -92,7 +93,10 @@ def running(forwarder: Forwarder, n_viewers: int) -> Iterator[tuple[Pair, Runnin
         tempfile.TemporaryDirectory(prefix="reprise-bench-") as folder,
         Pair(with_address=forwarder.port == "udp") as pair,
     ):
-        start = {"ovs": _ovs, "relay": _relay, "raw": _nothing}.get(forwarder.forwarder, _reprise)
+        peers = {"ovs": _ovs, "relay": _relay, "raw": _nothing}
+        start = peers.get(forwarder.forwarder, _reprise)
+        if forwarder.forwarder in bmv2.PROGRAMS:
+            start = _bmv2
         with start(forwarder, pair, n_viewers, Path(folder)) as set_up:
             yield pair, set_up
 
@@ -100,6 +104,18 @@ def running(forwarder: Forwarder, n_viewers: int) -> Iterator[tuple[Pair, Runnin
 @contextlib.contextmanager
 def _nothing(forwarder: Forwarder, pair: Pair, n_viewers: int, folder: Path) -> Iterator[Running]:
     yield Running(())
+
+
+@contextlib.contextmanager
+def _bmv2(forwarder: Forwarder, pair: Pair, n_viewers: int, folder: Path) -> Iterator[Running]:
+    with bmv2.running_bmv2(forwarder.forwarder, pair, n_viewers, folder) as switch:
+        yield Running((switch.pid,))
+
+
+def bmv2_forwarders() -> list[Forwarder]:
+    """Where there is a simple_switch; it sleeps."""
+    names = bmv2.PROGRAMS if bmv2.binary_path() else ()
+    return [Forwarder(name, "", "afpacket", "sleep") for name in names]
 
 
 @contextlib.contextmanager

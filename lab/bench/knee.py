@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.bench import load
-from lab.bench.experiment import Failures, command_line, csv_text, each, matching, run_alone
+from lab.bench.experiment import Failures, chosen_of, command_line, csv_text, each, run_alone
 from lab.bench.fanout import FRAME_LEN_BYTES, SETTLE_RATE_PPS, SETTLE_S, percentile
-from lab.bench.forwarders import PROGRAMS, Forwarder, running
+from lab.bench.forwarders import PROGRAMS, Forwarder, bmv2_forwarders, running
 from lab.process import ChildError
 
 RATE_BPS = 4_000_000
@@ -65,7 +65,8 @@ def forwarders() -> list[Forwarder]:
             ("native", "udp"),
         )
     ]
-    return [*rows, *(Forwarder("relay", "", port, "spin") for port in ("afpacket", "afxdp"))]
+    rows += [Forwarder("relay", "", port, "spin") for port in ("afpacket", "afxdp")]
+    return rows + bmv2_forwarders()
 
 
 def measure(forwarder: Forwarder, viewers: int) -> Row:
@@ -163,21 +164,18 @@ def run(folder: Path, chosen: Sequence[Forwarder], *, first: int = 1) -> Failure
 
 def main() -> int:
     """The command line."""
-    known = forwarders()
     parser = command_line(
         "lab.bench.knee",
         __doc__,
         f"Takes about {CELL_S:.0f} s a forwarder. Writes knee.csv. Example:\n\n"
         "  python -m lab.bench.knee --first 256 --only 'native afxdp'",
-        known,
+        forwarders,
     )
     parser.add_argument(
         "--first", type=int, default=1, metavar="N", help="viewers to begin with; 1"
     )
     said = parser.parse_args()
-    chosen = matching(known, said.only)
-    if not chosen:
-        parser.error("--only: no forwarder has one of these in its name; --help lists them")
+    chosen = chosen_of(parser, said, forwarders)
     if not 1 <= said.first <= VIEWERS_MAX:
         parser.error(f"--first: expected 1 to {VIEWERS_MAX}, found {said.first}")
     return run_alone("knee", said.results, lambda folder: run(folder, chosen, first=said.first))

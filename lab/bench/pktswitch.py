@@ -13,7 +13,7 @@ from itertools import product
 from pathlib import Path
 
 from lab.bench import fanout, load
-from lab.bench.experiment import Failures, command_line, csv_text, each, matching, run_alone
+from lab.bench.experiment import Failures, chosen_of, command_line, csv_text, each, run_alone
 from lab.bench.forwarders import Forwarder, running
 from lab.process import ChildError
 
@@ -157,18 +157,17 @@ def run(folder: Path, chosen: Sequence[Forwarder], fanouts: Sequence[int] = FANO
 
 def main() -> int:
     """The command line."""
-    known = pairs()
     parser = command_line(
         "lab.bench.pktswitch",
         __doc__,
         f"Takes about {CELL_S:.0f} s a forwarder and fan-out. Writes pktswitch.csv.",
-        known,
+        pairs,
     )
     parser.add_argument("--fanouts", type=int, nargs="+", default=list(FANOUTS), metavar="N")
     said = parser.parse_args()
-    chosen = matching(known, said.only)
-    if not chosen or min(said.fanouts) < 1:
-        parser.error("--only names no forwarder, or --fanouts is not above 0")
+    chosen = chosen_of(parser, said, pairs)
+    if min(said.fanouts) < 1:
+        parser.error("--fanouts: expected numbers above 0")
     return run_alone("pktswitch", said.results, lambda folder: run(folder, chosen, said.fanouts))
 
 

@@ -12,16 +12,16 @@ from pathlib import Path
 from lab.bench import load
 from lab.bench.experiment import (
     Failures,
+    chosen_of,
     command_line,
     csv_text,
     each,
     label_of,
-    matching,
     run_alone,
 )
-from lab.bench.fanout import FRAME_LEN_BYTES, OVERDRIVE_COPIES_PER_S, SETTLE_RATE_PPS, SETTLE_S
+from lab.bench.fanout import FRAME_LEN_BYTES, SETTLE_RATE_PPS, SETTLE_S
 from lab.bench.forwarders import PRIORITY, Forwarder, running
-from lab.bench.overload import counted_drops, look, vanished
+from lab.bench.overload import capacity, counted_drops, look, vanished
 from lab.process import ChildError
 
 AUDIO_EVERY = 10
@@ -78,8 +78,7 @@ def measure(forwarder: Forwarder, fanout: int, seconds: float = STEP_S) -> list[
             )
 
         offer(SETTLE_RATE_PPS, SETTLE_S)
-        overdrives = [offer(copies / fanout, seconds) for copies in OVERDRIVE_COPIES_PER_S]
-        capacity_pps = max(1.0, *(run.copies_per_s / fanout for run in overdrives))
+        capacity_pps = capacity(lambda copies_per_s: offer(copies_per_s / fanout, seconds))
         for times in OFFERED.get(fanout, (1.0, 1.2)):
             before = look(pair, set_up)
             run = offer(capacity_pps * times, seconds)
@@ -132,18 +131,17 @@ def run(folder: Path, chosen: Sequence[Forwarder], fanouts: Sequence[int]) -> Fa
 
 def main() -> int:
     """The command line."""
-    known = forwarders()
     parser = command_line(
         "lab.bench.priority",
         __doc__,
         f"Takes about {CELL_S:.0f} s a forwarder and fan-out. Writes priority.csv.",
-        known,
+        forwarders,
     )
     parser.add_argument("--fanouts", type=int, nargs="+", default=list(OFFERED), metavar="N")
     said = parser.parse_args()
-    chosen = matching(known, said.only)
-    if not chosen or min(said.fanouts) < 1:
-        parser.error("--only names no forwarder, or --fanouts is not above 0")
+    chosen = chosen_of(parser, said, forwarders)
+    if min(said.fanouts) < 1:
+        parser.error("--fanouts: expected numbers above 0")
     return run_alone("priority", said.results, lambda folder: run(folder, chosen, said.fanouts))
 
 
