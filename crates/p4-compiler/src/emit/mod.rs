@@ -3,4 +3,5 @@
 mod annotation;
 pub mod ids;
 pub mod p4info;
+mod p4info_externs;
 mod type_spec;

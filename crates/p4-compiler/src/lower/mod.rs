@@ -7,6 +7,8 @@
 
 mod action;
 mod assign;
+mod bind;
+mod calculation;
 mod call;
 mod checksum;
 mod control;
@@ -17,10 +19,12 @@ mod expression;
 mod extern_object;
 mod externs;
 mod headers;
+mod link;
 mod loops;
 mod parser;
 mod parser_branch;
 pub mod place;
+mod select;
 mod statement;
 mod table;
 

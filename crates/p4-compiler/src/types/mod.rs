@@ -6,6 +6,7 @@ pub mod block;
 pub mod call;
 pub mod check;
 pub mod const_eval;
+mod construct;
 mod declaration_rules;
 pub mod declare;
 pub mod generic;
