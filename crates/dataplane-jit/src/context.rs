@@ -109,8 +109,8 @@ pub struct PassContext {
     pub arrays: *const *mut u64,
     /// The counters of tables in the order of their ids: hits, then misses.
     pub table_counters: *mut u64,
-    /// For each table the entry that a miss runs, where nothing has to be looked up; else null.
-    pub direct: *const *const u64,
+    /// The tables in the order of their ids.
+    pub tables: *const c_void,
     /// The engine's runtime, for the functions of [`crate::runtime`].
     pub runtime: *mut c_void,
     /// The switch's state, for the same.
@@ -135,7 +135,7 @@ impl PassContext {
         requests: Requests::NONE,
         arrays: std::ptr::null(),
         table_counters: std::ptr::null_mut(),
-        direct: std::ptr::null(),
+        tables: std::ptr::null(),
         runtime: std::ptr::null_mut(),
         state: std::ptr::null_mut(),
         packets: std::ptr::null_mut(),

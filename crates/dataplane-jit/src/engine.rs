@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "generated code is called by its address")]
 
 use dataplane::{
-    Digest, DropReason, Nanos, PortId, TableId,
+    ActionProfileId, Digest, DropReason, Nanos, PortId, TableId,
     engine::{
         CloneCopies, Clones, EgressInput, EgressOutcome, EgressVerdict, Engine, IngressInput,
         IngressOutcome, IngressVerdict, Interpreted, PacketHandle, State, TableChange,
@@ -481,6 +481,10 @@ impl Engine for Native {
 
     fn table_changed(&mut self, state: &mut State, table: TableId, change: TableChange<'_>) {
         self.controls.runtime.table_changed(state, table, change);
+    }
+
+    fn profile_changed(&mut self, _state: &mut State, profile: ActionProfileId) {
+        self.controls.runtime.profile_changed(profile);
     }
 
     fn interpreted(&self) -> Vec<Interpreted> {

@@ -12,13 +12,14 @@ use dataplane::{
     engine::{
         EntryIndex, State,
         interpret::{Carried, Pass, Requests as Asked},
-        ir::{BoolExpr, CalculationId, Int, Primitive},
+        ir::{BoolExpr, Int, Primitive},
     },
 };
 
 use crate::{
     context::{PassContext, Requests},
-    runtime::{Runtime, param_slot},
+    runtime::Runtime,
+    tables::param_slot,
     vector::{self, Vector},
 };
 
@@ -137,20 +138,6 @@ pub(crate) fn with(
     })
 }
 
-/// The result of a calculation.
-pub(crate) fn calculate(
-    runtime: &mut Runtime,
-    context: &mut PassContext,
-    state: &mut State,
-    vector: Vector,
-    calculation: CalculationId,
-) -> u64 {
-    let none = Arc::default();
-    interpreted(runtime, context, state, vector, none, |state, carried| {
-        state.pass(carried).calculate(calculation)
-    })
-}
-
 /// The entry that a packet hits, by the interpreter's reading of the key.
 pub(crate) fn look_up(
     runtime: &mut Runtime,
@@ -163,20 +150,4 @@ pub(crate) fn look_up(
     interpreted(runtime, context, state, vector, none, |state, carried| {
         state.hit(table, carried)
     })
-}
-
-/// What an entry, or the default action, of a table with an action profile comes down to.
-pub(crate) fn resolve(
-    runtime: &mut Runtime,
-    context: &mut PassContext,
-    state: &mut State,
-    vector: Vector,
-    (table, entry): (TableId, Option<EntryIndex>),
-) -> *const u64 {
-    let none = Arc::default();
-    let call = interpreted(runtime, context, state, vector, none, |state, carried| {
-        state.resolve_for(table, entry, carried)
-    });
-    let call = call.as_ref().map(|call| (call.action, &*call.args));
-    runtime.keep_resolved(table, call, entry.is_some())
 }

@@ -8,6 +8,7 @@ pub mod context;
 mod engine;
 mod factory;
 mod fallback;
+mod flow;
 mod frames;
 pub mod layout;
 pub mod lookup;
@@ -17,6 +18,7 @@ mod packet;
 mod packets;
 pub mod program;
 pub mod runtime;
+mod tables;
 mod vector;
 mod wire;
 

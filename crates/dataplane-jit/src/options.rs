@@ -7,26 +7,37 @@
 pub struct NativeOptions {
     /// No checks for what is never set; loads that are known and writes of one action merged.
     pub action_specialisation: bool,
+    /// What a control's tables found is kept for packets of equal inputs.
+    pub microflow_cache: bool,
+    /// The same, for packets that differ in bits that no entry looks at.
+    pub megaflow_cache: bool,
 }
 
 impl NativeOptions {
     /// Every optimisation.
     pub const ALL: Self = Self {
         action_specialisation: true,
+        microflow_cache: true,
+        megaflow_cache: true,
     };
 
     /// None of the optimisations.
     pub const NAIVE: Self = Self {
         action_specialisation: false,
+        microflow_cache: false,
+        megaflow_cache: false,
     };
 
     /// The names of the optimisations, as options and result files write them.
-    pub const NAMES: [&'static str; 1] = ["action-specialisation"];
+    pub const NAMES: [&'static str; 3] =
+        ["action-specialisation", "microflow-cache", "megaflow-cache"];
 
     /// The switch of a name of [`NativeOptions::NAMES`].
     pub fn by_name_mut(&mut self, name: &str) -> Option<&mut bool> {
         Some(match name {
             "action-specialisation" => &mut self.action_specialisation,
+            "microflow-cache" => &mut self.microflow_cache,
+            "megaflow-cache" => &mut self.megaflow_cache,
             _ => return None,
         })
     }

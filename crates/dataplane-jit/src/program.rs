@@ -5,7 +5,7 @@ use dataplane::engine::{Interpreted, State};
 
 use crate::{
     CompileError, NativeOptions,
-    compile::{Code, Unit},
+    compile::{Code, Finished, Unit},
     context::PassContext,
     layout::Layout,
     runtime::Runtime,
@@ -37,7 +37,12 @@ impl NativeProgram {
         let ir = program.ir();
         let ingress = unit.define("ingress", |emit| emit.control(ir.ingress))?;
         let egress = unit.define("egress", |emit| emit.control(ir.egress))?;
-        let (code, constructs, explained) = unit.finish()?;
+        let Finished {
+            code,
+            constructs,
+            explained,
+            flows,
+        } = unit.finish()?;
         let function = |id| {
             // SAFETY: the address is that of a function generated with this signature.
             unsafe { std::mem::transmute::<*const u8, Function>(code.address(id)) }
@@ -46,7 +51,7 @@ impl NativeProgram {
             ingress: function(ingress),
             egress: function(egress),
             explained,
-            runtime: Box::new(Runtime::new(state, layout, constructs)),
+            runtime: Box::new(Runtime::new(state, layout, constructs, flows)),
             code,
         })
     }

@@ -56,6 +56,7 @@ impl Emit<'_, '_, '_> {
             waiting: Vec::new(),
             end: self.b.create_block(),
         };
+        self.begin_flow(start);
         let first = control.block(self, start);
         self.jump(first);
         let ir = self.ir();

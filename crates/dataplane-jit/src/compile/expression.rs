@@ -153,8 +153,13 @@ impl Emit<'_, '_, '_> {
     }
 
     fn param(&mut self, index: usize, n: usize) -> Words {
+        if let Some(bound) = self.bound.get(index) {
+            return (0..n)
+                .map(|word| self.constant(low_word(bound, word)))
+                .collect();
+        }
         let action = self.names().action;
-        let slot = action.and_then(|action| crate::runtime::param_slot(action, index));
+        let slot = action.and_then(|action| crate::tables::param_slot(action, index));
         let (Some(slot), Some(args)) = (slot, self.args) else {
             return self.extend(Vec::new(), false, n);
         };

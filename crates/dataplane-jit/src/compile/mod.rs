@@ -7,6 +7,7 @@
 
 mod control;
 mod expression;
+mod flow;
 mod primitive;
 pub(crate) mod range;
 mod table;
@@ -27,13 +28,14 @@ use dataplane::{
     ActionId, Program,
     engine::{
         Interpreted,
-        ir::{AnyStack, FieldId, HeaderId, Ir},
+        ir::{AnyStack, FieldId, HeaderId, Int, Ir},
     },
 };
 use thiserror::Error;
 
 use crate::{
     fallback::{Construct, Interpretable},
+    flow::FlowCache,
     layout::Layout,
     options::NativeOptions,
     runtime,
@@ -73,6 +75,9 @@ pub(crate) struct Unit<'p> {
     /// What is left to the interpreter.
     pub constructs: Vec<Construct>,
     pub explained: Vec<Interpreted>,
+    /// The caches of the controls. In boxes: the code has their addresses.
+    #[expect(clippy::vec_box, reason = "the code has their addresses")]
+    pub flows: Vec<Box<FlowCache>>,
 }
 
 /// Memory that generated code touches; different regions never overlap.
@@ -126,6 +131,7 @@ impl<'p> Unit<'p> {
             imports: HashMap::new(),
             constructs: Vec::new(),
             explained: Vec::new(),
+            flows: Vec::new(),
         };
         for (name, _, params, returns) in runtime::FUNCTIONS {
             let signature = unit.signature(params, *returns);
@@ -137,7 +143,7 @@ impl<'p> Unit<'p> {
         Ok(unit)
     }
 
-    fn signature(&self, params: &[Type], returns: Option<Type>) -> Signature {
+    pub(crate) fn signature(&self, params: &[Type], returns: Option<Type>) -> Signature {
         let mut signature = self.module.make_signature();
         signature
             .params
@@ -183,6 +189,8 @@ impl<'p> Unit<'p> {
             functions: HashMap::new(),
             action: None,
             args: None,
+            bound: &[],
+            flow: None,
             place: name.to_owned(),
         };
         body(&mut emit);
@@ -194,15 +202,30 @@ impl<'p> Unit<'p> {
     }
 
     /// Ends code generation; then functions have addresses.
-    pub(crate) fn finish(
-        mut self,
-    ) -> Result<(Code, Vec<Construct>, Vec<Interpreted>), CompileError> {
+    pub(crate) fn finish(mut self) -> Result<Finished, CompileError> {
         self.module.finalize_definitions()?;
         let code = Code {
             module: Some(self.module),
         };
-        Ok((code, self.constructs, self.explained))
+        Ok(Finished {
+            code,
+            constructs: self.constructs,
+            explained: self.explained,
+            flows: self.flows,
+        })
     }
+}
+
+/// What was made of a program.
+pub(crate) struct Finished {
+    pub code: Code,
+    /// What is left to the interpreter.
+    pub constructs: Vec<Construct>,
+    /// The same, as a person reads it.
+    pub explained: Vec<Interpreted>,
+    /// The caches of the controls.
+    #[expect(clippy::vec_box, reason = "the code has their addresses")]
+    pub flows: Vec<Box<FlowCache>>,
 }
 
 /// Machine code, freed when it is dropped.
@@ -223,6 +246,9 @@ impl Code {
     }
 }
 
+/// Words of fields that are in registers.
+pub(crate) type Known = HashMap<(FieldId, usize), Value>;
+
 /// A function in the making.
 pub(crate) struct Emit<'f, 'u, 'p> {
     pub b: FunctionBuilder<'f>,
@@ -233,12 +259,16 @@ pub(crate) struct Emit<'f, 'u, 'p> {
     pub vector: Value,
     regions: [AliasRegion; 4],
     /// Words of fields that are in registers at this place of the current block.
-    known: HashMap<(FieldId, usize), Value>,
+    known: Known,
     functions: HashMap<&'static str, FuncRef>,
     /// The action that primitives belong to.
     pub action: Option<ActionId>,
     /// The arguments of the running action.
     args: Option<Value>,
+    /// The arguments, where they are known.
+    bound: &'p [Int],
+    /// The packet's flow, where the control has a cache.
+    flow: Option<flow::Flow>,
     /// Where we are, for explanations.
     pub place: String,
 }
@@ -306,6 +336,18 @@ impl<'p> Emit<'_, '_, 'p> {
     /// Goes on in a block; what is known of fields is known no more.
     pub(crate) fn begin(&mut self, block: Block) {
         self.forget();
+        self.b.switch_to_block(block);
+    }
+
+    /// The words of fields that are in registers here.
+    pub(crate) fn known(&self) -> Known {
+        self.known.clone()
+    }
+
+    /// Goes on in a block that is reached only from where these words are in registers, nothing
+    /// written since.
+    pub(crate) fn begin_knowing(&mut self, block: Block, known: Known) {
+        self.known = known;
         self.b.switch_to_block(block);
     }
 

@@ -1,134 +1,386 @@
-//! Table application: the key is packed into words on the stack, a call finds the entry and
-//! counts, a jump by the entry's action leads to its primitives.
+//! Table application: the key is packed into words, a call of the table's own lookup finds the
+//! entry, which is counted here; a jump by the entry's action leads to its primitives.
 
 use std::mem::offset_of;
 
-use cranelift_codegen::ir::{InstBuilder, StackSlotData, StackSlotKind, Value, types};
+use cranelift_codegen::ir::{
+    Block, BlockArg, InstBuilder, StackSlotData, StackSlotKind, Type, Value, condcodes::IntCC,
+    types,
+};
 use cranelift_frontend::Switch;
 use dataplane::{
-    MatchKind, TableId, TableInfo,
-    engine::ir::{Expr, KeySource, NextNode, NodeId},
+    ActionId, CounterValue, MatchKind, TableCounters, TableId, TableInfo,
+    engine::{
+        EntryAccount,
+        ir::{Expr, KeySource, NextNode, NodeId, TableNode},
+    },
 };
 
 use super::{Emit, Native, Region, control::Control, range::Range};
 use crate::{
     context::PassContext,
     fallback::Interpretable,
-    lookup::key_shape,
-    runtime::{ENTRY_ACTION, ENTRY_HIT, position_of, runnable},
+    flow::OPEN,
+    lookup::{MISS, TableIndex, key_shape, shape::FieldPlace},
+    tables::{ENTRY_ACTION, ENTRY_HIT, RESOLVE, TableRecord, entry_words, position_of, runnable},
 };
 
-impl Emit<'_, '_, '_> {
+/// A table that is being applied.
+struct Applied<'p> {
+    id: TableId,
+    info: &'p TableInfo,
+    node: &'p TableNode,
+    /// Where the tables' records are.
+    records: Value,
+}
+
+/// Whether a lookup hit, as far as it is known when compiling.
+#[derive(Debug, Clone, Copy)]
+enum Hit {
+    Known(bool),
+    /// The entry says it.
+    Entry(Value),
+}
+
+fn size32(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
+}
+
+impl Applied<'_> {
+    fn number(&self) -> u32 {
+        size32(self.id.index())
+    }
+}
+
+impl<'p> Emit<'_, '_, 'p> {
     /// Applies a table and goes to the nodes behind it.
     pub(super) fn table(&mut self, control: &mut Control, id: TableId) {
         let program = self.unit.program;
         let Some(info) = program.table_info(id) else {
             return;
         };
-        let node = &program.ir().table_nodes[id.index()];
         self.place = format!("table \"{}\"", info.name);
-        let entry = self.entry(id, info, &node.key);
-        let number = self.load(types::I32, Region::Entry, entry, ENTRY_ACTION);
-        let hit = match node.next {
-            NextNode::HitMiss { .. } => {
-                Some(self.load(types::I32, Region::Entry, entry, ENTRY_HIT))
-            }
-            NextNode::PerAction(_) => None,
+        let applied = Applied {
+            id,
+            info,
+            node: &program.ir().table_nodes[id.index()],
+            records: self.load_context(types::I64, offset_of!(PassContext, tables)),
         };
-        let mut switch = Switch::new();
+        let before = self.known();
+        let (hit, miss) = (self.b.create_block(), self.b.create_block());
+        let number = self.number(&applied, miss);
+        let is_miss = i64::from(MISS.cast_signed());
+        let is_miss = self.b.ins().icmp_imm_s(IntCC::Equal, number, is_miss);
+        self.branch(is_miss, miss, hit);
+        let fixed = self.unit.options.action_specialisation && info.is_default_const;
         let actions = runnable(program, id);
-        let blocks: Vec<_> = actions.iter().map(|_| self.b.create_block()).collect();
-        for (position, block) in (0u128..).zip(&blocks) {
+        if fixed {
+            self.begin_inner(hit);
+            let entry = self.hit(&applied, number);
+            let entry = self.resolved(&applied, entry, Some(number));
+            self.dispatch(control, &applied, &actions, entry, Hit::Known(true));
+            self.begin_knowing(miss, before);
+            self.count(&applied, offset_of!(TableCounters, misses));
+            self.run_default(control, &applied);
+            return;
+        }
+        let dispatch = self.b.create_block();
+        let entry = self.b.append_block_param(dispatch, types::I64);
+        self.begin_inner(hit);
+        let found = self.hit(&applied, number);
+        let found = self.resolved(&applied, found, Some(number));
+        self.b.ins().jump(dispatch, &[BlockArg::Value(found)]);
+        self.begin_knowing(miss, before);
+        self.count(&applied, offset_of!(TableCounters, misses));
+        let default = self.of_record(&applied, offset_of!(TableRecord, default));
+        let default = self.resolved(&applied, default, None);
+        self.b.ins().jump(dispatch, &[BlockArg::Value(default)]);
+        self.begin(dispatch);
+        self.dispatch(control, &applied, &actions, entry, Hit::Entry(entry));
+    }
+
+    /// The number of the entry that the packet hits, or [`MISS`]; a table without entries goes to
+    /// the block for misses at once.
+    fn number(&mut self, applied: &Applied<'_>, miss: Block) -> Value {
+        let look_up = self.b.create_block();
+        let Some(cell) = self.cell(applied.id) else {
+            let n_entries = self.of_record(applied, offset_of!(TableRecord, n_entries));
+            self.branch(n_entries, look_up, miss);
+            if applied.node.key.is_empty() {
+                self.b.set_cold_block(look_up);
+            }
+            self.begin_inner(look_up);
+            return self.find_entry(applied);
+        };
+        let known = self.known();
+        let (ask, found) = (self.b.create_block(), self.b.create_block());
+        let result = self.b.append_block_param(found, types::I32);
+        let open = i64::from(OPEN.cast_signed());
+        let is_open = self.b.ins().icmp_imm_s(IntCC::Equal, cell, open);
+        let kept = [BlockArg::Value(cell)];
+        self.b.ins().brif(is_open, ask, &[], found, &kept);
+        self.begin_inner(ask);
+        let nothing = self.constant32(MISS);
+        self.keep_cell(applied.id, nothing);
+        let n_entries = self.of_record(applied, offset_of!(TableRecord, n_entries));
+        let nothing = [BlockArg::Value(nothing)];
+        self.b.ins().brif(n_entries, look_up, &[], found, &nothing);
+        self.begin_inner(look_up);
+        let number = self.find_entry(applied);
+        self.keep_cell(applied.id, number);
+        self.b.ins().jump(found, &[BlockArg::Value(number)]);
+        self.begin_knowing(found, known);
+        result
+    }
+
+    fn of_record(&mut self, applied: &Applied<'_>, offset: usize) -> Value {
+        let offset = size32(applied.id.index() * size_of::<TableRecord>() + offset);
+        self.load(types::I64, Region::Entry, applied.records, offset)
+    }
+
+    /// The miss of a table whose default action the program fixes.
+    fn run_default(&mut self, control: &mut Control, applied: &Applied<'p>) {
+        let init = &self.ir().table_inits[applied.id.index()];
+        let Some(default) = &init.default else {
+            let otherwise = applied.node.default_next;
+            self.go_on(control, applied.node, Hit::Known(false), otherwise);
+            return;
+        };
+        let entry = self.of_record(applied, offset_of!(TableRecord, default));
+        self.bound = &default.args;
+        self.run_action(default.action, Some(entry), control.end);
+        self.bound = &[];
+        self.go_on_behind(control, applied, default.action, Hit::Known(false));
+    }
+
+    /// Runs the action of an entry.
+    fn dispatch(
+        &mut self,
+        control: &mut Control,
+        applied: &Applied<'p>,
+        actions: &[ActionId],
+        entry: Value,
+        hit: Hit,
+    ) {
+        let nothing = self.b.create_block();
+        let blocks: Vec<Block> = actions.iter().map(|_| self.b.create_block()).collect();
+        let number = self.load(types::I32, Region::Entry, entry, ENTRY_ACTION);
+        let known = self.known();
+        // An entry runs one of the table's actions; only of a choice among nothing there is none.
+        let always = applied.node.profile.is_none() && matches!(hit, Hit::Known(true));
+        let always = always && self.unit.options.action_specialisation;
+        let mut switch = Switch::new();
+        let n_cases = blocks.len() - usize::from(always && !blocks.is_empty());
+        for (position, block) in (0u128..).zip(&blocks[..n_cases]) {
             switch.set_entry(position, *block);
         }
-        let nothing = self.b.create_block();
-        switch.emit(&mut self.b, number, nothing);
-        for (action, block) in actions.iter().zip(blocks) {
-            self.begin(block);
-            self.run_action(*action, Some(entry), control.end);
-            let next = match &node.next {
-                NextNode::PerAction(next) => position_of(program, info, *action)
-                    .and_then(|position| next.get(position).copied().flatten()),
-                NextNode::HitMiss { .. } => None,
-            };
-            self.go_on(control, &node.next, hit, next);
+        let last = blocks.last().filter(|_| always).copied();
+        match (last, n_cases) {
+            (Some(last), 0) => self.jump(last),
+            (last, _) => switch.emit(&mut self.b, number, last.unwrap_or(nothing)),
         }
-        self.begin(nothing);
-        self.go_on(control, &node.next, hit, node.default_next);
+        for (action, block) in actions.iter().zip(blocks) {
+            self.begin_knowing(block, known.clone());
+            self.run_action(*action, Some(entry), control.end);
+            self.go_on_behind(control, applied, *action, hit);
+        }
+        self.begin_knowing(nothing, known);
+        self.go_on(control, applied.node, hit, applied.node.default_next);
+    }
+
+    /// Goes on behind an action.
+    fn go_on_behind(
+        &mut self,
+        control: &mut Control,
+        applied: &Applied<'p>,
+        action: ActionId,
+        hit: Hit,
+    ) {
+        let next = match &applied.node.next {
+            NextNode::PerAction(next) => {
+                let position = position_of(self.unit.program, applied.info, action);
+                position.and_then(|position| next.get(position).copied().flatten())
+            }
+            NextNode::HitMiss { .. } => None,
+        };
+        self.go_on(control, applied.node, hit, next);
     }
 
     fn go_on(
         &mut self,
         control: &mut Control,
-        next: &NextNode,
-        hit: Option<Value>,
+        node: &TableNode,
+        hit: Hit,
         otherwise: Option<NodeId>,
     ) {
-        match (next, hit) {
-            (NextNode::HitMiss { hit: yes, miss: no }, Some(hit)) => {
+        let next = match (&node.next, hit) {
+            (NextNode::HitMiss { hit: yes, .. }, Hit::Known(true)) => *yes,
+            (NextNode::HitMiss { miss: no, .. }, Hit::Known(false)) => *no,
+            (NextNode::HitMiss { hit: yes, miss: no }, Hit::Entry(entry)) => {
+                let hit = self.load(types::I32, Region::Entry, entry, ENTRY_HIT);
                 let (yes, no) = (control.block(self, *yes), control.block(self, *no));
                 self.branch(hit, yes, no);
+                return;
             }
-            _ => {
-                let next = control.block(self, otherwise);
-                self.jump(next);
-            }
-        }
+            (NextNode::PerAction(_), _) => otherwise,
+        };
+        let next = control.block(self, next);
+        self.jump(next);
     }
 
-    /// The entry that runs; one without an action where nothing does.
-    fn entry(&mut self, id: TableId, info: &TableInfo, key: &[KeySource]) -> Value {
-        if !key.is_empty() || info.action_profile.is_some() {
-            return self.look_up(id, info, key);
-        }
-        // Without a key there is nothing to look up, unless someone has made an entry.
-        let all = self.load_context(types::I64, offset_of!(PassContext, direct));
-        let offset = u32::try_from(8 * id.index()).unwrap_or(u32::MAX);
-        let direct = self.load(types::I64, Region::Entry, all, offset);
-        let (found, other, after) = (
-            self.b.create_block(),
-            self.b.create_block(),
-            self.b.create_block(),
-        );
-        let entry = self.b.declare_var(types::I64);
-        self.b.def_var(entry, direct);
-        self.branch(direct, found, other);
-        self.b.set_cold_block(other);
-        self.begin(other);
-        let looked_up = self.look_up(id, info, key);
-        self.b.def_var(entry, looked_up);
-        self.jump(after);
-        self.begin(found);
-        self.count_miss(id);
-        self.jump(after);
-        self.begin(after);
-        self.b.use_var(entry)
-    }
-
-    fn look_up(&mut self, id: TableId, info: &TableInfo, key: &[KeySource]) -> Value {
-        let address = match self.key(info, key) {
-            Ok(address) => address,
+    /// The number of the entry that the packet hits, or [`MISS`].
+    fn find_entry(&mut self, applied: &Applied<'_>) -> Value {
+        let words = match self.key(applied.info, &applied.node.key) {
+            Ok(words) => words,
             Err(reason) => {
                 self.leave(Interpretable::Key, reason);
-                self.constant(0)
+                let (pass, vector) = (self.pass, self.vector);
+                let number = self.constant32(applied.number());
+                let found = self.call("look_up", &[pass, vector, number]);
+                return match found {
+                    Some(found) => found,
+                    None => self.constant32(MISS),
+                };
             }
         };
-        let (pass, vector) = (self.pass, self.vector);
-        let number = self.constant32(u32::try_from(id.index()).unwrap_or(u32::MAX));
-        let entry = self.call("apply_table", &[pass, vector, number, address]);
-        entry.unwrap_or(address)
+        let function = TableIndex::new(applied.info).function();
+        let target = self.of_record(applied, offset_of!(TableRecord, target));
+        let mut args = vec![target];
+        if function.takes_words() {
+            args.extend(words);
+        } else {
+            args.push(self.on_stack(words));
+        }
+        self.call_address(function.address() as usize, &args, types::I32)
     }
 
-    fn count_miss(&mut self, id: TableId) {
+    /// Words of a key on the stack; gives their address.
+    pub(super) fn on_stack(&mut self, words: Vec<Value>) -> Value {
+        let bytes = size32(8 * words.len().max(1));
+        let data = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes, 3);
+        let slot = self.b.create_sized_stack_slot(data);
+        let address = self.b.ins().stack_addr(types::I64, slot, 0);
+        for (position, word) in (0i32..).zip(words) {
+            let flags = cranelift_codegen::ir::MemFlagsData::trusted();
+            self.b.ins().store(flags, word, address, 8 * position);
+        }
+        address
+    }
+
+    /// Calls a function that writes nothing of the packet.
+    pub(super) fn call_address(&mut self, function: usize, args: &[Value], gives: Type) -> Value {
+        let params = vec![types::I64; args.len()];
+        let signature = self.unit.signature(&params, Some(gives));
+        let signature = self.b.import_signature(signature);
+        let address = self.constant(function as u64);
+        let call = self.b.ins().call_indirect(signature, address, args);
+        self.b.inst_results(call)[0]
+    }
+
+    /// Counts a hit of the table and of its entry, runs the direct meter, and gives the entry.
+    fn hit(&mut self, applied: &Applied<'_>, number: Value) -> Value {
+        self.count(applied, offset_of!(TableCounters, hits));
+        if let Some(meter) = &applied.node.meter {
+            let (pass, table) = (self.pass, self.constant32(applied.number()));
+            let color = self.call("execute_direct_meter", &[pass, table, number]);
+            if let Some(color) = color {
+                self.put_field(meter.result, vec![color], &Range::field(8, false));
+            }
+        }
+        let position = self.b.ins().uextend(types::I64, number);
+        self.count_entry(applied, number, position);
+        let entries = self.of_record(applied, offset_of!(TableRecord, entries));
+        let stride = 8 * i64::from(entry_words(self.unit.program, applied.id));
+        let offset = self.b.ins().imul_imm_u(position, stride);
+        self.b.ins().iadd(entries, offset)
+    }
+
+    fn count_entry(&mut self, applied: &Applied<'_>, number: Value, position: Value) {
+        const PACKETS: usize =
+            offset_of!(EntryAccount, counter) + offset_of!(CounterValue, packets);
+        const BYTES: usize = offset_of!(EntryAccount, counter) + offset_of!(CounterValue, bytes);
+        let accounts = self.of_record(applied, offset_of!(TableRecord, accounts));
+        let size = i64::from(size32(size_of::<EntryAccount>()));
+        let offset = self.b.ins().imul_imm_u(position, size);
+        let account = self.b.ins().iadd(accounts, offset);
+        let specialised = self.unit.options.action_specialisation;
+        let after = (applied.info.has_idle_timeout || !specialised).then(|| {
+            let idle = size32(offset_of!(EntryAccount, is_idle));
+            let idle = self.load(types::I8, Region::State, account, idle);
+            let (wake, plain, after) = (
+                self.b.create_block(),
+                self.b.create_block(),
+                self.b.create_block(),
+            );
+            self.branch(idle, wake, plain);
+            self.b.set_cold_block(wake);
+            self.b.switch_to_block(wake);
+            let (pass, table) = (self.pass, self.constant32(applied.number()));
+            self.call("count_hit", &[pass, table, number]);
+            self.jump(after);
+            self.begin(plain);
+            after
+        });
+        // Nobody reads the counter of an entry of a table without counters.
+        if applied.info.with_counters || !specialised {
+            let bytes = self.load_context(types::I64, offset_of!(PassContext, ingress_bytes));
+            self.increase(account, size32(PACKETS), None);
+            self.increase(account, size32(BYTES), Some(bytes));
+        }
+        let now = self.load_context(types::I64, offset_of!(PassContext, now));
+        let last_hit = size32(offset_of!(EntryAccount, last_hit));
+        self.store(Region::State, now, account, last_hit);
+        if let Some(after) = after {
+            self.jump(after);
+            self.begin(after);
+        }
+    }
+
+    /// Adds a number, or 1, to a counter.
+    fn increase(&mut self, base: Value, offset: u32, by: Option<Value>) {
+        let before = self.load(types::I64, Region::State, base, offset);
+        let now = match by {
+            Some(by) => self.b.ins().iadd(before, by),
+            None => self.b.ins().iadd_imm_u(before, 1),
+        };
+        self.store(Region::State, now, base, offset);
+    }
+
+    /// Counts at one of the table's counters.
+    fn count(&mut self, applied: &Applied<'_>, counter: usize) {
         let counters = self.load_context(types::I64, offset_of!(PassContext, table_counters));
-        let offset = u32::try_from(16 * id.index() + 8).unwrap_or(u32::MAX);
-        let misses = self.load(types::I64, Region::State, counters, offset);
-        let misses = self.b.ins().iadd_imm_u(misses, 1);
-        self.store(Region::State, misses, counters, offset);
+        let offset = applied.id.index() * size_of::<TableCounters>() + counter;
+        self.increase(counters, size32(offset), None);
     }
 
-    /// Packs a key on the stack and gives its address.
-    fn key(&mut self, info: &TableInfo, key: &[KeySource]) -> Native<Value> {
+    /// The entry that runs: of a table with an action profile, what the profile says.
+    fn resolved(&mut self, applied: &Applied<'_>, entry: Value, number: Option<Value>) -> Value {
+        if applied.node.profile.is_none() {
+            return entry;
+        }
+        let action = self.load(types::I32, Region::Entry, entry, ENTRY_ACTION);
+        let resolve = i64::from(RESOLVE.cast_signed());
+        let is_open = self.b.ins().icmp_imm_s(IntCC::Equal, action, resolve);
+        let (ask, after) = (self.b.create_block(), self.b.create_block());
+        let result = self.b.append_block_param(after, types::I64);
+        let closed = [BlockArg::Value(entry)];
+        self.b.ins().brif(is_open, ask, &[], after, &closed);
+        self.b.switch_to_block(ask);
+        let (pass, vector) = (self.pass, self.vector);
+        let table = self.constant32(applied.number());
+        let number = match number {
+            Some(number) => number,
+            None => self.constant32(MISS),
+        };
+        let found = self.call("resolve", &[pass, vector, table, number]);
+        let found = found.unwrap_or(entry);
+        self.b.ins().jump(after, &[BlockArg::Value(found)]);
+        self.begin(after);
+        result
+    }
+
+    /// The words of a key.
+    fn key(&mut self, info: &TableInfo, key: &[KeySource]) -> Native<Vec<Value>> {
         let shape = key_shape(info);
         let mut words: Vec<Option<Value>> = vec![None; shape.words()];
         for ((field, source), place) in info.key.iter().zip(key).zip(shape.fields()) {
@@ -153,33 +405,33 @@ impl Emit<'_, '_, '_> {
             if let Expr::Field(of) = source.value {
                 value = self.zero_if_invalid(of, value);
             }
-            for (limb, value) in value.into_iter().enumerate() {
-                let shift = i64::from(place.shift);
-                let value = match shift {
-                    0 => value,
-                    _ => self.b.ins().ishl_imm_u(value, shift),
-                };
-                if let Some(word) = words.get_mut(place.word + limb) {
-                    *word = Some(match *word {
-                        Some(other) => self.b.ins().bor(other, value),
-                        None => value,
-                    });
-                }
+            self.place(&mut words, *place, value);
+        }
+        let words = words.into_iter();
+        let words = words.map(|word| word.unwrap_or_else(|| self.constant(0)));
+        Ok(words.collect())
+    }
+
+    /// Puts a value of its width into a key's words.
+    pub(super) fn place(
+        &mut self,
+        words: &mut [Option<Value>],
+        place: FieldPlace,
+        value: Vec<Value>,
+    ) {
+        for (limb, value) in value.into_iter().enumerate() {
+            let shift = i64::from(place.shift);
+            let value = match shift {
+                0 => value,
+                _ => self.b.ins().ishl_imm_u(value, shift),
+            };
+            if let Some(word) = words.get_mut(place.word + limb) {
+                *word = Some(match *word {
+                    Some(other) => self.b.ins().bor(other, value),
+                    None => value,
+                });
             }
         }
-        let bytes = u32::try_from(8 * words.len().max(1)).unwrap_or(u32::MAX);
-        let data = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes, 3);
-        let slot = self.b.create_sized_stack_slot(data);
-        let address = self.b.ins().stack_addr(types::I64, slot, 0);
-        for (position, word) in (0i32..).zip(words) {
-            let word = match word {
-                Some(word) => word,
-                None => self.constant(0),
-            };
-            let flags = cranelift_codegen::ir::MemFlagsData::trusted();
-            self.b.ins().store(flags, word, address, 8 * position);
-        }
-        Ok(address)
     }
 
     /// Where a value that does not fit the key's width would be compared whole, cutting it is

@@ -21,7 +21,7 @@ fn fold(a: u64, b: u64) -> u64 {
 
 /// The hash of `words` words, of which `word` gives each.
 #[inline(always)]
-pub(super) fn hash_words(words: usize, word: impl Fn(usize) -> u64) -> u64 {
+pub(crate) fn hash_words(words: usize, word: impl Fn(usize) -> u64) -> u64 {
     match words {
         0 => K[0],
         1 => fold(word(0) ^ K[0], K[1]),

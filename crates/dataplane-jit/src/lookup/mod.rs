@@ -5,6 +5,7 @@
 //! actions or counters; what they find is that which the interpreter's index finds
 //! (`dataplane`'s `match_action`), held by random tests.
 
+pub mod call;
 pub mod exact;
 mod hash;
 pub mod lpm;
@@ -12,7 +13,9 @@ pub mod shape;
 pub mod table;
 pub mod ternary;
 
-pub use table::{LookupFunction, TableIndex, key_shape};
+pub use call::LookupFunction;
+pub(crate) use hash::hash_words;
+pub use table::{TableIndex, key_shape};
 
 /// The number that says that no entry was found.
 pub const MISS: u32 = u32::MAX;

@@ -3,13 +3,7 @@
 //! The engine makes a [`TableIndex`] for each table, gives it the entries that the table has, and
 //! tells it of every change ([`dataplane::engine::Engine`]'s `table_changed`). Generated code
 //! packs the key as [`TableIndex::shape`] says, zeros where no field is, and calls the function that
-//! [`TableIndex::function`] gave when the program was compiled: which structure a table has and how
-//! many words its keys have is known then, so a lookup asks for neither.
-#![expect(
-    unsafe_code,
-    reason = "generated code calls lookups with plain pointers; instructions that not every \
-              processor has are used where they are"
-)]
+//! [`TableIndex::function`] gave when the program was compiled (see [`super::call`]).
 
 use dataplane::{
     MatchKind, TableInfo,
@@ -24,15 +18,8 @@ use super::{
     ternary::{FieldRange, TernaryIndex},
 };
 
-/// What generated code calls: the entry's number, or [`MISS`].
-///
-/// # Safety
-/// `table` is a live index of the kind that the function was given for, not written meanwhile; `key`
-/// points to as many readable words as its shape has.
-pub type LookupFunction = unsafe extern "C" fn(table: *const TableIndex, key: *const u64) -> u32;
-
 #[derive(Debug, Clone)]
-enum Index {
+pub(super) enum Index {
     /// Also without a key, where an entry that the program gives matches always.
     Exact(ExactMap),
     Lpm(Box<LpmTrie>),
@@ -44,8 +31,10 @@ enum Index {
 #[derive(Debug, Clone)]
 pub struct TableIndex {
     shape: KeyShape,
-    index: Index,
+    pub(super) index: Index,
     has_priority: bool,
+    /// The bits of a key that some entry has looked at since the table was empty.
+    looked_at: Vec<u64>,
 }
 
 /// How the keys of a table are packed.
@@ -61,6 +50,7 @@ impl TableIndex {
         let shape = key_shape(info);
         Self {
             index: index(info, &kinds, &shape),
+            looked_at: vec![0; shape.words()],
             shape,
             has_priority: info.has_priority(),
         }
@@ -80,6 +70,14 @@ impl TableIndex {
         }
     }
 
+    /// The bits of a field of the key that may make a difference, the least significant 64 first:
+    /// entries that are or were there look at them.
+    pub fn looked_at(&self, field: usize) -> impl Iterator<Item = u64> {
+        let place = self.shape.fields().get(field).copied();
+        let words = place.map_or(0, |place| place.words());
+        (0..words).filter_map(move |limb| Some(place?.limb(&self.looked_at, limb)))
+    }
+
     /// Bytes that it holds, about.
     pub fn memory_bytes(&self) -> usize {
         match &self.index {
@@ -93,6 +91,7 @@ impl TableIndex {
     /// of the table has. Of entries of one priority, that which was added first is found.
     pub fn insert(&mut self, key: &[Matcher], priority: i32, entry: u32) {
         let words = self.words(key);
+        self.look_at(&words, key);
         match &mut self.index {
             Index::Exact(map) => {
                 map.insert(&words.value, entry);
@@ -135,31 +134,17 @@ impl TableIndex {
         (entry != MISS).then_some(entry)
     }
 
-    /// The function that generated code calls for this table. It stays right whatever entries come
-    /// and go.
-    pub fn function(&self) -> LookupFunction {
-        let words = self.shape.words();
-        match &self.index {
-            Index::Exact(_) => match words {
-                1 => exact::<1>,
-                2 => exact::<2>,
-                3 => exact::<3>,
-                4 => exact::<4>,
-                _ => any,
-            },
-            Index::Lpm(_) => match words {
-                1 => counting(lpm::<1>, counting_lpm::<1>),
-                2 => counting(lpm::<2>, counting_lpm::<2>),
-                3 => counting(lpm::<3>, counting_lpm::<3>),
-                _ => any,
-            },
-            Index::Ternary(_) => match words {
-                1 => counting(ternary::<1>, counting_ternary::<1>),
-                2 => counting(ternary::<2>, counting_ternary::<2>),
-                3 => counting(ternary::<3>, counting_ternary::<3>),
-                4 => counting(ternary::<4>, counting_ternary::<4>),
-                _ => any,
-            },
+    fn look_at(&mut self, words: &KeyWords, key: &[Matcher]) {
+        if self.is_empty() {
+            self.looked_at.fill(0);
+        }
+        for (all, mask) in self.looked_at.iter_mut().zip(&words.mask) {
+            *all |= mask;
+        }
+        for (place, matcher) in self.shape.fields().iter().zip(key) {
+            if matches!(matcher, Matcher::Range { .. }) {
+                place.put(&vec![u64::MAX; place.words()], &mut self.looked_at);
+            }
         }
     }
 
@@ -253,99 +238,6 @@ fn prefix(place: FieldPlace, len: u32) -> Vec<u64> {
             !low_ones(zeros)
         })
         .collect()
-}
-
-/// The second of two functions where the processor counts bits in one instruction.
-fn counting(plain: LookupFunction, counting: LookupFunction) -> LookupFunction {
-    #[cfg(target_arch = "x86_64")]
-    if std::arch::is_x86_feature_detected!("popcnt")
-        && std::arch::is_x86_feature_detected!("bmi1")
-        && std::arch::is_x86_feature_detected!("bmi2")
-        && std::arch::is_x86_feature_detected!("lzcnt")
-    {
-        return counting;
-    }
-    let _ = counting;
-    plain
-}
-
-/// Any table, any number of words.
-unsafe extern "C" fn any(table: *const TableIndex, key: *const u64) -> u32 {
-    // SAFETY: the caller gives a live index.
-    let table = unsafe { &*table };
-    let key = match table.shape.words() {
-        0 => &[],
-        // SAFETY: the caller gives as many words as the index's shape has.
-        words => unsafe { std::slice::from_raw_parts(key, words) },
-    };
-    table.lookup(key).unwrap_or(MISS)
-}
-
-unsafe extern "C" fn exact<const WORDS: usize>(table: *const TableIndex, key: *const u64) -> u32 {
-    // SAFETY: the caller gives a live index and as many words as its shape has, which are `WORDS`.
-    let (table, key) = unsafe { (&*table, &*key.cast::<[u64; WORDS]>()) };
-    match &table.index {
-        Index::Exact(map) => map.lookup_words(key),
-        _ => MISS,
-    }
-}
-
-unsafe extern "C" fn lpm<const WORDS: usize>(table: *const TableIndex, key: *const u64) -> u32 {
-    // SAFETY: the caller gives a live index and as many words as its shape has, which are `WORDS`.
-    let (table, key) = unsafe { (&*table, &*key.cast::<[u64; WORDS]>()) };
-    table.lpm(key)
-}
-
-unsafe extern "C" fn ternary<const WORDS: usize>(table: *const TableIndex, key: *const u64) -> u32 {
-    // SAFETY: the caller gives a live index and as many words as its shape has, which are `WORDS`.
-    let (table, key) = unsafe { (&*table, &*key.cast::<[u64; WORDS]>()) };
-    table.ternary(key)
-}
-
-/// As [`lpm`], compiled for processors that have the instructions.
-#[cfg_attr(
-    target_arch = "x86_64",
-    target_feature(enable = "popcnt,bmi1,bmi2,lzcnt")
-)]
-unsafe extern "C" fn counting_lpm<const WORDS: usize>(
-    table: *const TableIndex,
-    key: *const u64,
-) -> u32 {
-    // SAFETY: the caller gives a live index and as many words as its shape has, which are `WORDS`.
-    let (table, key) = unsafe { (&*table, &*key.cast::<[u64; WORDS]>()) };
-    table.lpm(key)
-}
-
-/// As [`ternary`], compiled for processors that have the instructions.
-#[cfg_attr(
-    target_arch = "x86_64",
-    target_feature(enable = "popcnt,bmi1,bmi2,lzcnt")
-)]
-unsafe extern "C" fn counting_ternary<const WORDS: usize>(
-    table: *const TableIndex,
-    key: *const u64,
-) -> u32 {
-    // SAFETY: the caller gives a live index and as many words as its shape has, which are `WORDS`.
-    let (table, key) = unsafe { (&*table, &*key.cast::<[u64; WORDS]>()) };
-    table.ternary(key)
-}
-
-impl TableIndex {
-    #[inline(always)]
-    fn lpm<const WORDS: usize>(&self, key: &[u64; WORDS]) -> u32 {
-        match &self.index {
-            Index::Lpm(trie) => trie.find(WORDS, key),
-            _ => MISS,
-        }
-    }
-
-    #[inline(always)]
-    fn ternary<const WORDS: usize>(&self, key: &[u64; WORDS]) -> u32 {
-        match &self.index {
-            Index::Ternary(index) => index.find(WORDS, key),
-            _ => MISS,
-        }
-    }
 }
 
 #[cfg(test)]
@@ -484,7 +376,6 @@ mod tests {
         let info = table(key);
         let mut random = fastrand::Rng::with_seed(seed);
         let mut index = TableIndex::new(&info);
-        let function = index.function();
         let (mut entries, mut hits): (Vec<Entry>, usize) = (Vec::new(), 0);
         let mut free: Vec<u32> = (0..100).collect();
         for _ in 0..700 {
@@ -529,9 +420,7 @@ mod tests {
                 let words = index.shape().pack(values.iter().map(limbs));
                 let expected = expected(&entries, &info, &values);
                 assert_eq!(index.lookup(&words), expected, "{key:?}");
-                // SAFETY: the index lives, and the key has the words of its shape.
-                let found = unsafe { function(&raw const index, words.as_ptr()) };
-                assert_eq!(found, expected.unwrap_or(MISS), "{key:?}");
+                assert_eq!(index.call(&words), expected, "{key:?}");
                 hits += usize::from(expected.is_some());
             }
             assert_eq!(index.is_empty(), entries.is_empty());
@@ -575,14 +464,12 @@ mod tests {
     #[test]
     fn a_table_without_a_key_hits_the_entry_that_it_has() {
         let mut index = TableIndex::new(&table(&[]));
-        for (entry, found) in [(None, MISS), (Some(3), 3)] {
+        for entry in [None, Some(3)] {
             if let Some(entry) = entry {
                 index.insert(&[], 0, entry);
             }
             assert_eq!(index.lookup(&[]), entry);
-            // SAFETY: a key without words is not read.
-            let called = unsafe { index.function()(&raw const index, std::ptr::null()) };
-            assert_eq!(called, found);
+            assert_eq!(index.call(&[]), entry);
         }
     }
 }

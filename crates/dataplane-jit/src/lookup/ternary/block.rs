@@ -14,8 +14,9 @@ const BLOCK_ENTRIES: usize = 64;
 /// Two neighbours with so few entries together become one block.
 const MERGE_AT: usize = BLOCK_ENTRIES / 2;
 
-/// With so few entries it costs less to look at each.
-const SCAN_ENTRIES_MAX: usize = 3;
+/// With so few entries it costs less to look at each: one takes about as long as the bitmaps of
+/// three groups, and keys have twenty and more.
+const SCAN_ENTRIES_MAX: usize = 12;
 
 /// Groups that a block filters by at most; an entry is compared whole in the end anyway.
 const GROUPS_MAX: usize = 64;

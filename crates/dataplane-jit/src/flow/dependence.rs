@@ -1,0 +1,395 @@
+//! What values depend on: the fields and validities that a packet has when a control begins.
+
+use std::{collections::BTreeMap, rc::Rc};
+
+use dataplane::{
+    TableId,
+    engine::ir::{
+        AnyStack, BoolExpr, Expr, FieldId, HeaderExpr, HeaderId, Ir, Place, Primitive, UnionExpr,
+        UnionId,
+    },
+};
+
+/// Variables that a value is followed back to, at most; more is as good as anything.
+const VARIABLES_MAX: usize = 48;
+
+/// A field, or the validity of a header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Variable {
+    Field(FieldId),
+    Valid(HeaderId),
+    /// What a table has found.
+    Found(TableId),
+}
+
+/// What a value is a function of; none where that is more than can be known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Inputs(Option<Rc<[Variable]>>);
+
+impl Inputs {
+    pub(crate) fn nothing() -> Self {
+        Self(Some([].into()))
+    }
+
+    pub(crate) fn anything() -> Self {
+        Self(None)
+    }
+
+    pub(crate) fn of(variable: Variable) -> Self {
+        Self(Some([variable].into()))
+    }
+
+    /// The variables, in order.
+    pub(crate) fn variables(&self) -> Option<&[Variable]> {
+        self.0.as_deref()
+    }
+
+    #[must_use]
+    pub(crate) fn and(&self, other: &Self) -> Self {
+        let (Some(ours), Some(theirs)) = (&self.0, &other.0) else {
+            return Self(None);
+        };
+        if theirs.iter().all(|it| ours.binary_search(it).is_ok()) {
+            return self.clone();
+        }
+        let mut all = [&**ours, &**theirs].concat();
+        all.sort_unstable();
+        all.dedup();
+        Self((all.len() <= VARIABLES_MAX).then(|| all.into()))
+    }
+}
+
+/// What variables hold at a place of a control, as functions of what they held when it began. Those
+/// that are not in the map hold what they held.
+#[derive(Debug, Clone)]
+pub(crate) struct Values<'p> {
+    ir: &'p Ir,
+    written: BTreeMap<Variable, Inputs>,
+    /// What decided that this place was reached.
+    pub reached: Inputs,
+}
+
+impl<'p> Values<'p> {
+    pub(crate) fn new(ir: &'p Ir) -> Self {
+        Self {
+            ir,
+            written: BTreeMap::new(),
+            reached: Inputs::nothing(),
+        }
+    }
+
+    /// As it is behind two ways that meet.
+    pub(crate) fn join(&mut self, other: &Self) {
+        for (variable, theirs) in &other.written {
+            let ours = self.variable(*variable);
+            self.written.insert(*variable, ours.and(theirs));
+        }
+        let kept: Vec<Variable> = self.written.keys().copied().collect();
+        for variable in kept {
+            if !other.written.contains_key(&variable) {
+                let both = self.variable(variable).and(&self.first(variable));
+                self.written.insert(variable, both);
+            }
+        }
+        self.reached = self.reached.and(&other.reached);
+    }
+
+    /// Whether everything depends on the same.
+    pub(crate) fn is_as(&self, other: &Self) -> bool {
+        self.written == other.written && self.reached == other.reached
+    }
+
+    /// Whether a variable holds what it held at the beginning.
+    pub(crate) fn is_untouched(&self, variable: Variable) -> bool {
+        !self.written.contains_key(&variable)
+    }
+
+    pub(crate) fn variable(&self, variable: Variable) -> Inputs {
+        match self.written.get(&variable) {
+            Some(inputs) => inputs.clone(),
+            None => self.first(variable),
+        }
+    }
+
+    /// A variable nobody has written. Times and queues differ from packet to packet.
+    fn first(&self, variable: Variable) -> Inputs {
+        let Variable::Field(field) = variable else {
+            return Inputs::of(variable);
+        };
+        let metadata = &self.ir.metadata;
+        let queueing = metadata.queueing.map(|queueing| {
+            [
+                queueing.enq_timestamp,
+                queueing.enq_qdepth,
+                queueing.deq_timedelta,
+                queueing.deq_qdepth,
+            ]
+        });
+        let times = [
+            metadata.ingress_global_timestamp,
+            metadata.egress_global_timestamp,
+        ];
+        let varies = times.contains(&Some(field))
+            || queueing.is_some_and(|fields| fields.contains(&field))
+            || self.ir.fields[field.index()].variable;
+        match varies {
+            true => Inputs::anything(),
+            false => Inputs::of(variable),
+        }
+    }
+
+    fn valid(&self, header: HeaderId) -> Inputs {
+        match self.ir.headers[header.index()].metadata {
+            true => Inputs::nothing(),
+            false => self.variable(Variable::Valid(header)),
+        }
+    }
+
+    /// What a number depends on; `args` is what an action's arguments do.
+    pub(crate) fn number(&self, expr: &Expr, args: &Inputs) -> Inputs {
+        match expr {
+            Expr::Const(_) => Inputs::nothing(),
+            Expr::Field(field) => self.variable(Variable::Field(*field)),
+            Expr::ValidBit(header) => self.valid(*header),
+            Expr::Param(_) => args.clone(),
+            Expr::Access { header, offset } => match &**header {
+                HeaderExpr::Header(id) => {
+                    let field = self.ir.headers[id.index()].field_at(*offset);
+                    self.variable(Variable::Field(field))
+                }
+                _ => Inputs::anything(),
+            },
+            Expr::Arithmetic(_, left, right) => {
+                self.number(left, args).and(&self.number(right, args))
+            }
+            Expr::Complement(operand) => self.number(operand, args),
+            Expr::Choose { condition, yes, no } => {
+                let chosen = self.number(yes, args).and(&self.number(no, args));
+                chosen.and(&self.truth(condition, args))
+            }
+            Expr::FromBool(condition) => self.truth(condition, args),
+            Expr::LastField { .. }
+            | Expr::UnionLastField { .. }
+            | Expr::Register { .. }
+            | Expr::LastStackIndex(_)
+            | Expr::StackSize(_) => Inputs::anything(),
+        }
+    }
+
+    /// What a truth value depends on.
+    pub(crate) fn truth(&self, condition: &BoolExpr, args: &Inputs) -> Inputs {
+        match condition {
+            BoolExpr::Const(_) => Inputs::nothing(),
+            BoolExpr::Compare(_, left, right) => {
+                self.number(left, args).and(&self.number(right, args))
+            }
+            BoolExpr::SameHeader(HeaderExpr::Header(left), HeaderExpr::Header(right)) => {
+                let both = [*left, *right].into_iter();
+                both.fold(Inputs::nothing(), |all, header| {
+                    all.and(&self.header(header))
+                })
+            }
+            BoolExpr::SameBool(left, right)
+            | BoolExpr::And(left, right)
+            | BoolExpr::Or(left, right) => self.truth(left, args).and(&self.truth(right, args)),
+            BoolExpr::Not(operand) => self.truth(operand, args),
+            BoolExpr::Valid(HeaderExpr::Header(header)) => self.valid(*header),
+            BoolExpr::FromNumber(number) => self.number(number, args),
+            BoolExpr::Choose { condition, yes, no } => {
+                let chosen = self.truth(yes, args).and(&self.truth(no, args));
+                chosen.and(&self.truth(condition, args))
+            }
+            BoolExpr::SameHeader(..)
+            | BoolExpr::SameUnion(..)
+            | BoolExpr::Valid(_)
+            | BoolExpr::ValidUnion(_) => Inputs::anything(),
+        }
+    }
+
+    fn header(&self, header: HeaderId) -> Inputs {
+        let fields = self.ir.headers[header.index()].field_ids();
+        fields.fold(self.valid(header), |all, field| {
+            all.and(&self.variable(Variable::Field(field)))
+        })
+    }
+
+    /// A variable becomes a function of these and of what decided that it is written; where it
+    /// may have stayed as it was, also of what it was.
+    fn write(&mut self, variable: Variable, value: &Inputs, surely: bool) {
+        let mut value = value.and(&self.reached);
+        if !surely {
+            value = value.and(&self.variable(variable));
+        }
+        self.written.insert(variable, value);
+    }
+
+    /// A field of the target has been written by a meter.
+    pub(crate) fn lose(&mut self, field: FieldId) {
+        self.write(Variable::Field(field), &Inputs::anything(), true);
+    }
+
+    fn lose_header(&mut self, header: HeaderId) {
+        self.write(Variable::Valid(header), &Inputs::anything(), true);
+        for field in self.ir.headers[header.index()].field_ids() {
+            self.lose(field);
+        }
+    }
+
+    /// A header's validity, and that of the other members of its union.
+    fn write_valid(&mut self, header: HeaderId, value: &Inputs, surely: bool) {
+        self.write(Variable::Valid(header), value, surely);
+        if let Some(union) = self.ir.headers[header.index()].union {
+            for member in &self.ir.unions[union.index()].members {
+                if *member != header {
+                    self.write(Variable::Valid(*member), value, false);
+                }
+            }
+        }
+    }
+
+    /// Every header that an expression may give.
+    fn candidates(&self, header: &HeaderExpr) -> Vec<HeaderId> {
+        let ir = self.ir;
+        match header {
+            HeaderExpr::Header(header) => vec![*header],
+            HeaderExpr::Element { stack, .. } => ir.stacks[stack.index()].elements.clone(),
+            HeaderExpr::Member { union, offset } => {
+                let unions = self.unions(union).into_iter();
+                let members = unions.map(|members| members.get(*offset as usize).copied());
+                members.flatten().collect()
+            }
+        }
+    }
+
+    fn unions(&self, union: &UnionExpr) -> Vec<&'p [HeaderId]> {
+        let ir = self.ir;
+        let members = |union: &UnionId| &*ir.unions[union.index()].members;
+        match union {
+            UnionExpr::Union(union) => vec![members(union)],
+            UnionExpr::Element { stack, .. } => {
+                let elements = ir.union_stacks[stack.index()].elements.iter();
+                elements.map(members).collect()
+            }
+        }
+    }
+
+    fn store(&mut self, to: &Place, value: &Inputs, surely: bool) {
+        let ir = self.ir;
+        match to {
+            Place::Field(field) => self.write(Variable::Field(*field), value, surely),
+            Place::Access {
+                header: HeaderExpr::Header(header),
+                offset,
+            } => {
+                let field = ir.headers[header.index()].field_at(*offset);
+                self.write(Variable::Field(field), value, surely);
+            }
+            Place::Access { header, offset } => {
+                for header in self.candidates(header) {
+                    self.lose(ir.headers[header.index()].field_at(*offset));
+                }
+            }
+            Place::LastField { stack, offset } => {
+                for header in &ir.stacks[stack.index()].elements {
+                    self.lose(ir.headers[header.index()].field_at(*offset));
+                }
+            }
+            Place::RegisterCell { .. } => {}
+        }
+    }
+
+    /// Follows a primitive. `surely` says that it runs whenever its action does.
+    pub(crate) fn primitive(&mut self, primitive: &Primitive, args: &Inputs, surely: bool) {
+        let ir = self.ir;
+        match primitive {
+            Primitive::Assign { to, from } => {
+                let value = self.number(from, args);
+                self.store(to, &value, surely);
+            }
+            Primitive::AssignVariable { to, .. } => self.lose(*to),
+            Primitive::AssignHeader {
+                to: HeaderExpr::Header(to),
+                from: HeaderExpr::Header(from),
+            } => self.assign_header(*to, *from, surely),
+            Primitive::AssignHeader { to, .. } => {
+                for header in self.candidates(to) {
+                    self.lose_member(header);
+                }
+            }
+            Primitive::AddHeader(HeaderExpr::Header(header)) => {
+                // Only an invalid header's fields become zero.
+                let was = self.valid(*header);
+                for field in ir.headers[header.index()].field_ids() {
+                    self.write(Variable::Field(field), &was, false);
+                }
+                self.write_valid(*header, &was, surely);
+            }
+            Primitive::RemoveHeader(HeaderExpr::Header(header)) => {
+                self.write(Variable::Valid(*header), &Inputs::nothing(), surely);
+            }
+            Primitive::AddHeader(header) | Primitive::RemoveHeader(header) => {
+                for header in self.candidates(header) {
+                    self.lose_member(header);
+                }
+            }
+            Primitive::MarkToDrop => {
+                let fields = [Some(ir.metadata.egress_spec), ir.metadata.mcast_grp];
+                for field in fields.into_iter().flatten() {
+                    self.write(Variable::Field(field), &Inputs::nothing(), surely);
+                }
+            }
+            Primitive::RegisterRead { to, .. }
+            | Primitive::ExecuteMeter { to, .. }
+            | Primitive::Hash { to, .. }
+            | Primitive::Random { to, .. } => self.store(to, &Inputs::anything(), true),
+            other => self.whole(other),
+        }
+    }
+
+    /// Unions and stacks that are moved whole; the rest writes nothing of the packet.
+    fn whole(&mut self, primitive: &Primitive) {
+        let ir = self.ir;
+        let of_union = |id: &UnionId| ir.unions[id.index()].members.iter();
+        let lost: Vec<HeaderId> = match primitive {
+            Primitive::AssignUnion { to, .. } => {
+                let members = self.unions(to).into_iter().flatten();
+                members.copied().collect()
+            }
+            Primitive::AssignStack { to: stack, .. }
+            | Primitive::Push(AnyStack::Headers(stack), _)
+            | Primitive::Pop(AnyStack::Headers(stack), _) => {
+                ir.stacks[stack.index()].elements.clone()
+            }
+            Primitive::AssignUnionStack { to: stack, .. }
+            | Primitive::Push(AnyStack::Unions(stack), _)
+            | Primitive::Pop(AnyStack::Unions(stack), _) => {
+                let unions = ir.union_stacks[stack.index()].elements.iter();
+                unions.flat_map(of_union).copied().collect()
+            }
+            _ => Vec::new(),
+        };
+        for header in lost {
+            self.lose_header(header);
+        }
+    }
+
+    /// A header and the other members of its union.
+    fn lose_member(&mut self, header: HeaderId) {
+        self.lose_header(header);
+        self.write_valid(header, &Inputs::anything(), true);
+    }
+
+    fn assign_header(&mut self, to: HeaderId, from: HeaderId, surely: bool) {
+        let ir = self.ir;
+        let valid = self.valid(from);
+        let pairs = ir.headers[to.index()]
+            .field_ids()
+            .zip(ir.headers[from.index()].field_ids());
+        for (target, source) in pairs {
+            // Those of an invalid header are not copied.
+            let value = self.variable(Variable::Field(source)).and(&valid);
+            self.write(Variable::Field(target), &value, false);
+        }
+        self.write_valid(to, &valid, surely);
+    }
+}
