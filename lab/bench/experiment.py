@@ -146,7 +146,13 @@ def chosen_of(
     return chosen
 
 
-def run_alone(kind: str, results: Path, experiment: Callable[[Path], Failures]) -> int:
+def run_alone(
+    kind: str,
+    results: Path,
+    experiment: Callable[[Path], Failures],
+    *,
+    complaint: str = "not measured",
+) -> int:
     """One experiment into a folder of its own, for its command; the exit code."""
     interrupt_on_termination()
     try:
@@ -161,6 +167,6 @@ def run_alone(kind: str, results: Path, experiment: Callable[[Path], Failures]) 
         print(f"\ninterrupted; what was measured is in {folder}", file=sys.stderr)
         return 130
     for failure in failures:
-        print(f"not measured: {failure}", file=sys.stderr)
+        print(f"{complaint}: {failure}", file=sys.stderr)
     print(folder)
     return 1 if failures else 0

@@ -168,25 +168,34 @@ def conference(n_viewers: int, *, sfu_mac: str, with_ports: bool, with_audio: bo
 
 @contextlib.contextmanager
 def _reprise(forwarder: Forwarder, pair: Pair, n_viewers: int, folder: Path) -> Iterator[Running]:
+    told = conference(
+        n_viewers,
+        sfu_mac=udp_port_mac(FORWARDER_IP) if forwarder.port == "udp" else FORWARDER_MAC,
+        with_ports=forwarder.forwarder != "reprise_recirculation",
+        with_audio=forwarder.forwarder == PRIORITY,
+    )
+    with switch(forwarder, pair, told, folder) as child:
+        yield Running((child.pid,), has_metrics=True)
+
+
+@contextlib.contextmanager
+def switch(forwarder: Forwarder, pair: Pair, told: str, folder: Path) -> Iterator[Child]:
+    """`reprise-switch` with what a conference file tells it."""
+    program = PROGRAMS.get(forwarder.forwarder, PRIORITY_PROGRAM)
     argv = [
         str(SWITCH),
         *("-i", _port_option(forwarder), "--grpc", GRPC_ADDRESS, "--metrics", METRICS_ADDRESS),
         *("--engine", forwarder.engine, "--wait", forwarder.wait),
-        *("--include", str(INCLUDE), str(PROGRAMS.get(forwarder.forwarder, PRIORITY_PROGRAM))),
+        *("--include", str(INCLUDE), str(program)),
     ]
     file = folder / "conference.yaml"
-    has_ports = forwarder.forwarder != "reprise_recirculation"
-    has_audio = forwarder.forwarder == PRIORITY
-    sfu_mac = udp_port_mac(FORWARDER_IP) if forwarder.port == "udp" else FORWARDER_MAC
-    file.write_text(
-        conference(n_viewers, sfu_mac=sfu_mac, with_ports=has_ports, with_audio=has_audio)
-    )
+    file.write_text(told)
     run(["ip", "-n", pair.forwarder.name, "link", "set", "lo", "up"])
-    with pair.forwarder.start(on_cpu(FORWARDER_CPU, argv), folder / "switch.log") as switch:
-        switch.wait_for_line("ready:", READY_TIMEOUT_S)
+    with pair.forwarder.start(on_cpu(FORWARDER_CPU, argv), folder / "switch.log") as child:
+        child.wait_for_line("ready:", READY_TIMEOUT_S)
         apply = [str(REPRISE), "--switch", GRPC_ADDRESS, "apply", str(file)]
         pair.forwarder.run(on_cpu(LOAD_CPU, apply), timeout_s=SET_UP_TIMEOUT_S)
-        yield Running((switch.pid,), has_metrics=True)
+        yield child
 
 
 def has_open_vswitch() -> bool:

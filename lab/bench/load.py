@@ -88,6 +88,40 @@ class Sample:
     """Of all copies."""
 
 
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What the sink keeps of one address with `watching`; addresses count from the first viewer."""
+
+    address: int
+    copies: int
+    first_sequence: int
+    last_sequence: int
+    first_sent_ns: int
+    """Since 1970."""
+    last_sent_ns: int
+    misordered: int
+
+
+def watching(
+    n_viewers: int, rate_pps: float, n_packets: int, seconds_max: float, to: Path
+) -> list[str]:
+    """The command that offers so many packets and writes a `Watched` for each address.
+
+    Every second it says how far it is, in the end what `Run` is made of.
+    """
+    argv = [str(program("load")), *_arguments(1400), "--viewers", str(n_viewers)]
+    argv += ["--rate", f"{rate_pps:.3f}", "--seconds", f"{seconds_max:.3f}"]
+    return on_cpu(LOAD_CPU, [*argv, "--packets", str(n_packets), "--watch", str(to)])
+
+
+def read_watched(path: Path) -> list[Watched]:
+    """What the load wrote."""
+    with path.open(newline="") as file:
+        return [
+            Watched(*(int(row[name]) for name in Watched.__slots__)) for row in csv.DictReader(file)
+        ]
+
+
 def _arguments(frame_len_bytes: int) -> list[str]:
     return [
         *("--interface", HOST_INTERFACE, "--frame-len", str(frame_len_bytes)),

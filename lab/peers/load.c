@@ -55,7 +55,7 @@ struct mark {
 
 /* Behind the mark, with --watch. */
 struct stamp {
-    uint64_t sent_ns; /* CLOCK_MONOTONIC */
+    uint64_t sent_ns; /* since 1970 */
 } __attribute__((packed));
 
 /* What the sink keeps of an address with --watch; offsets are in `watch_part`. */
@@ -292,7 +292,7 @@ static void set_mark(uint8_t *frame, uint64_t sequence, uint32_t sample) {
     struct mark mark = {htonl(MAGIC), htonl(sample), sequence};
     memcpy(frame + HEADER_BYTES, &mark, sizeof mark);
     if (config.watch_path != NULL) {
-        struct stamp stamp = {clock_ns(CLOCK_MONOTONIC)};
+        struct stamp stamp = {clock_ns(CLOCK_REALTIME)};
         memcpy(frame + HEADER_BYTES + sizeof mark, &stamp, sizeof stamp);
     }
     struct header *header = (struct header *)frame;

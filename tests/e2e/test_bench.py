@@ -1,12 +1,13 @@
 """The benchmark in small: its peers build, its rows are whole, and nothing vanishes."""
 
 import csv
+import json
 import os
 from pathlib import Path
 
 import pytest
 
-from lab.bench import experiment, overload
+from lab.bench import experiment, overload, soak
 from lab.bench.fanout import Row, measure
 from lab.bench.forwarders import Forwarder
 
@@ -57,3 +58,14 @@ def test_overload_in_small_loses_nothing_uncounted(tmp_path: Path) -> None:
     for row in (below, beyond):
         assert float(row["vanished"]) == 0
         assert float(row["viewers_spread_pct"]) <= overload.SPREAD_PCT_MAX
+
+
+def test_soak_in_small_finds_no_fault_while_viewers_come_and_go(tmp_path: Path) -> None:
+    forwarder = Forwarder("reprise_recirculation", "native", "afxdp", "sleep")
+    faults = soak.run(
+        tmp_path, forwarder, n_packets=20_000, rate_pps=5_000.0, staying=3, change_every=10
+    )
+    assert faults == []
+    said = json.loads((tmp_path / "soak.json").read_text())
+    assert said["guests"] >= 3
+    assert said["copies"] > 3 * 20_000 - 3 * said["drops"]

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from lab.bench import knee, pktswitch
+from lab.bench import knee, pktswitch, soak
 from lab.bench.counters import Counters, parse_metrics
 from lab.bench.experiment import csv_text, matching
 from lab.bench.forwarders import Forwarder
-from lab.bench.load import Run
+from lab.bench.load import Run, Watched
 from lab.bench.overload import Moment, Row, vanished, verdicts
 
 METRICS = """\
@@ -173,3 +173,68 @@ def test_one_lost_copy_is_beyond_the_knee() -> None:
 
 def test_a_reduction_is_in_percent_of_what_was() -> None:
     assert pktswitch.reduction_pct(100.0, 24.0) == 76.0
+
+
+def watched(address: int, **values: int) -> Watched:
+    row = {
+        "copies": 5,
+        "first_sequence": 10,
+        "last_sequence": 14,
+        "first_sent_ns": 1_000,
+        "last_sent_ns": 2_000,
+        "misordered": 0,
+    }
+    return Watched(address=address, **{**row, **values})
+
+
+GUEST = soak.FIRST_GUEST
+JOINED = {"ip": "10.1.4.1", "joins": True, "begun_ns": 900, "done_ns": 950}
+LEFT = {"ip": "10.1.4.1", "joins": False, "begun_ns": 1_900, "done_ns": 2_000}
+
+
+def judged(one: Watched, *, rss_kib: int = 5_000) -> list[str]:
+    """What is wrong with a soak of one viewer, one guest and the metrics above."""
+    samples = [soak.Sample(float(n), n, n, n, 5_000) for n in range(9)]
+    samples.append(soak.Sample(9.0, 9, 9, 9, rss_kib))
+    quiet = METRICS.replace('full"} 8', 'full"} 0').replace('drop"} 2', 'drop"} 0')
+    quiet = quiet.replace('"} 10\n', '"} 0\n').replace('"} 3\n', '"} 0\n')
+    quiet = quiet.replace('"} 80\n', '"} 70\n')
+    run = replace(RUN, n_viewers=1, sent=90, copies=155, others=5)
+    verdict = soak.judge(
+        Forwarder("reprise_replication", "native", "afxdp", "sleep"),
+        run,
+        watched=[watched(0), one],
+        said=[{"writes": 1, "changes": 0}, JOINED, LEFT],
+        samples=samples,
+        counted=parse_metrics(quiet),
+        wire_drops=0,
+    )
+    return verdict.faults()
+
+
+def test_a_soak_without_fault_has_none() -> None:
+    assert judged(watched(GUEST)) == []
+
+
+@pytest.mark.parametrize(
+    ("one", "fault"),
+    [
+        (watched(GUEST, last_sent_ns=2_001), "1 viewers got a copy of a packet sent after"),
+        (watched(GUEST, copies=4), "1 packets are missing"),
+        (watched(GUEST, misordered=3), "3 copies came twice or out of order"),
+        (watched(GUEST + 1), "1 addresses got copies and never were viewers"),
+    ],
+)
+def test_each_fault_of_a_soak_is_found(one: Watched, fault: str) -> None:
+    [found] = judged(one)
+    assert found.startswith(fault)
+
+
+def test_memory_that_grows_is_a_fault_of_a_soak() -> None:
+    assert judged(watched(GUEST), rss_kib=7_000) == [
+        "2,000 KiB of memory more than at the beginning"
+    ]
+
+
+def test_a_line_of_json_that_was_cut_off_is_left_out() -> None:
+    assert soak.json_lines('{"writes": 1}\n{"wri') == [{"writes": 1}]

@@ -63,7 +63,7 @@ def test_the_result_is_field_zero(ask: Ask) -> None:
 
 
 def test_a_refusal_is_an_error_that_says_what_was_refused(ask: Ask) -> None:
-    with pytest.raises(ChildError, match="m:f was refused: {1: {1: 17}}"):
+    with pytest.raises(ChildError, match=r"m:f was refused: \{1: \{1: 17\}\}"):
         ask(REPLY + bytes.fromhex("0c 0001 08 0001 00000011 00 00"), ())
 
 

@@ -1,0 +1,331 @@
+"""`python -m lab.bench.soak`: millions of packets past the kernel while a controller never rests.
+
+Viewers join and leave and table entries change, a thousand writes a second. In the end: nothing was
+lost that is not counted, no packet was copied to a viewer that had been removed before the packet
+was sent, each viewer's copies came once and in order, and the switch's memory is what it was.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import Any
+
+from lab.bench.counters import Counters, device_drops, read_metrics
+from lab.bench.experiment import Failures, command_line, csv_text, run_alone
+from lab.bench.forwarders import PROGRAMS, Forwarder, conference, switch
+from lab.bench.load import Run, Watched, read_watched, watching
+from lab.bench.overload import Moment, counted_drops, vanished
+from lab.bench.pair import (
+    FIRST_VIEWER_IP,
+    FORWARDER_INTERFACE,
+    FORWARDER_MAC,
+    HOST_MAC,
+    Pair,
+)
+from lab.process import REPOSITORY, Child, ChildError
+from lab.study.progress import bar
+from lab.switch import GRPC_ADDRESS, MissingBuildError, require_build
+
+CHURN = REPOSITORY / "target" / "release" / "examples" / "membership_churn"
+PACKETS = 24_000_000
+RATE_PPS = 25_000.0
+STAYING = 8
+WRITES_PER_S = 1000
+CHANGE_EVERY = 50
+FIRST_GUEST = 1024
+"""The guests' addresses begin so many after the viewers' first; each is used once."""
+N_GUESTS_MAX = 65536 - FIRST_GUEST
+CHURNED_GROUP, IDLE_GROUP = 1, 2
+IDLE_STREAM_IP = IPv4Address("10.0.0.77")
+SPARE_S = 60.0
+SAMPLE_S = 1.0
+GROWTH_MAX_KIB = 1024
+"""What the allocator may keep more at the end than after the first tenth."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One row of soak.csv."""
+
+    time_s: float
+    packets: int
+    copies: int
+    writes: int
+    rss_kib: int
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """When a guest's joining and leaving were begun and done, in nanoseconds; 0: not."""
+
+    joins_ns: tuple[int, int]
+    leaves_ns: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """soak.json: what came of it."""
+
+    forwarder: str
+    packets: int
+    seconds: float
+    copies: int
+    writes: int
+    guests: int
+    drops: int
+    """Counted as dropped, all reasons."""
+    vanished: int
+    """Lost and not counted; 0."""
+    stale_viewers: int
+    """Guests that got a copy of a packet which was sent after they had been removed; 0."""
+    missing: int
+    """Copies that lack between a viewer's first and last; 0 where nothing was dropped."""
+    misordered: int
+    """Copies that came twice or after a later one; 0."""
+    strangers: int
+    """Addresses that got a copy and never were viewers; 0."""
+    rss_first_kib: int
+    rss_last_kib: int
+
+    def faults(self) -> list[str]:
+        """What does not hold."""
+        checks = {
+            "packets or copies vanished without a counter": self.vanished,
+            "viewers got a copy of a packet sent after their removal": self.stale_viewers,
+            "packets are missing, and no drop was counted": 0 if self.drops else self.missing,
+            "copies came twice or out of order": self.misordered,
+            "addresses got copies and never were viewers": self.strangers,
+            "KiB of memory more than at the beginning": self._growth_kib(),
+        }
+        return [f"{n:,} {what}" for what, n in checks.items() if n]
+
+    def _growth_kib(self) -> int:
+        growth = self.rss_last_kib - self.rss_first_kib
+        return growth if growth > GROWTH_MAX_KIB else 0
+
+
+def told(forwarder: Forwarder, n_viewers: int) -> str:
+    """The conference that is churned, and a stream that nobody watches, whose entry changes."""
+    has_ports = forwarder.forwarder == "reprise_replication"
+    file = json.loads(conference(n_viewers, sfu_mac=FORWARDER_MAC, with_ports=has_ports))
+    file["groups"].append({"group": IDLE_GROUP, "ip": str(IDLE_STREAM_IP), "viewers": []})
+    return json.dumps(file)
+
+
+def churn_command(writes_per_s: int, change_every: int, seconds: float) -> list[str]:
+    """The controller that never rests (crates/conference/examples)."""
+    first = str(FIRST_VIEWER_IP + FIRST_GUEST)
+    return [
+        str(CHURN),
+        *(GRPC_ADDRESS, str(CHURNED_GROUP), first, HOST_MAC),
+        *(str(IDLE_STREAM_IP), str(IDLE_GROUP)),
+        *(str(writes_per_s), str(change_every), f"{seconds:.1f}"),
+    ]
+
+
+def memberships(lines: Sequence[Mapping[str, Any]]) -> dict[int, Membership]:
+    """By address, from what the controller said."""
+    seen: dict[int, Membership] = {}
+    for line in lines:
+        if "ip" not in line:
+            continue
+        address = int(IPv4Address(line["ip"])) - int(FIRST_VIEWER_IP)
+        span = (int(line["begun_ns"]), int(line["done_ns"]))
+        seen[address] = (
+            Membership(span) if line["joins"] else Membership(seen[address].joins_ns, span)
+        )
+    return seen
+
+
+def stale(watched: Sequence[Watched], guests: Mapping[int, Membership]) -> list[int]:
+    """The guests that got a copy of a packet which was sent when their removal was done."""
+    return [
+        one.address
+        for one in watched
+        if one.address in guests and 0 < guests[one.address].leaves_ns[1] < one.last_sent_ns
+    ]
+
+
+def missing(watched: Sequence[Watched]) -> int:
+    """Packets between the first and the last of an address of which it got no copy."""
+    return sum(one.last_sequence - one.first_sequence + 1 - one.copies for one in watched)
+
+
+def json_lines(text: str) -> list[dict[str, Any]]:
+    """Whole lines of JSON; a last one that was cut off is left out."""
+    lines = []
+    for line in text.splitlines():
+        with suppress(json.JSONDecodeError):
+            lines.append(json.loads(line))
+    return lines
+
+
+def last_line(path: Path, key: str) -> dict[str, Any]:
+    """The last whole line with a key, of the end of a log; empty when there is none yet."""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - 4096))
+        found = [line for line in json_lines(file.read().decode(errors="replace")) if key in line]
+    return found[-1] if found else {}
+
+
+def rss_kib(pid: int) -> int:
+    """A process' resident memory."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1])
+    raise ChildError(f"process {pid} has no VmRSS: it has ended")
+
+
+def _follow(sender: Child, churn: Child, pid: int, n_packets: int) -> list[Sample]:
+    """Samples until the load has ended."""
+    began_s = time.monotonic()
+    samples: list[Sample] = []
+    while sender.exit_code is None:
+        if churn.exit_code is not None:
+            raise churn.fail(f"exit code {churn.exit_code} before the load had ended")
+        sent, done = last_line(sender.log, "sent"), last_line(churn.log, "writes")
+        now_s = time.monotonic() - began_s
+        n = sent.get("sent", 0)
+        sample = Sample(now_s, n, sent.get("copies", 0), done.get("writes", 0), rss_kib(pid))
+        samples.append(sample)
+        left_s = (n_packets - n) * now_s / n if n else 0.0
+        what = f"packets, {sample.writes:,} writes, {sample.rss_kib / 1024:.1f} MiB"
+        line = "\r\033[K" + bar(n, n_packets, left_s, what)
+        print(line, end="", file=sys.stderr, flush=True)
+        time.sleep(SAMPLE_S)
+    print("\r\033[K", end="", file=sys.stderr)
+    return samples
+
+
+def judge(
+    forwarder: Forwarder,
+    run: Run,
+    *,
+    watched: Sequence[Watched],
+    said: Sequence[Mapping[str, Any]],
+    samples: Sequence[Sample],
+    counted: Counters,
+    wire_drops: int,
+) -> Verdict:
+    """What came of it."""
+    guests = memberships(said)
+    known = {*guests, *range(run.n_viewers)}
+    before, after = Moment(Counters({}), 0), Moment(counted, wire_drops)
+    settled = samples[len(samples) // 10 :]
+    return Verdict(
+        forwarder=str(forwarder),
+        packets=run.sent,
+        seconds=run.seconds,
+        copies=run.copies + run.others,  # the load knows only those who stay
+        writes=max((line["writes"] for line in said if "writes" in line), default=0),
+        guests=len(guests),
+        drops=round(counted_drops(before, after)),
+        vanished=round(vanished(run, before, after)),
+        stale_viewers=len(stale(watched, guests)),
+        missing=missing(watched),
+        misordered=sum(one.misordered for one in watched),
+        strangers=sum(1 for one in watched if one.address not in known),
+        rss_first_kib=settled[0].rss_kib if settled else 0,
+        rss_last_kib=settled[-1].rss_kib if settled else 0,
+    )
+
+
+def run(
+    folder: Path,
+    forwarder: Forwarder,
+    *,
+    n_packets: int = PACKETS,
+    rate_pps: float = RATE_PPS,
+    staying: int = STAYING,
+    writes_per_s: int = WRITES_PER_S,
+    change_every: int = CHANGE_EVERY,
+) -> Failures:
+    """Writes soak.csv (a row a second), soak.json and the logs; says what does not hold."""
+    require_build(CHURN)
+    seconds_max = 2.0 * n_packets / rate_pps + SPARE_S
+    watched = folder / "watched.csv"
+    churning = churn_command(writes_per_s, change_every, seconds_max)
+    offering = watching(staying, rate_pps, n_packets, seconds_max, watched)
+    with Pair() as pair, switch(forwarder, pair, told(forwarder, staying), folder) as child:
+        with pair.forwarder.start(churning, folder / "churn.log") as churn:
+            churn.wait_for_line("{", SPARE_S)
+            with pair.host.start(offering, folder / "load.log") as sender:
+                samples = _follow(sender, churn, child.pid, n_packets)
+                sender.expect_success(SPARE_S)
+        counted = read_metrics(pair.forwarder)
+        wire_drops = device_drops(pair.forwarder, FORWARDER_INTERFACE)
+    seen = last_line(folder / "load.log", "copies_of_viewer_min")
+    verdict = judge(
+        forwarder,
+        Run(n_viewers=staying, **seen),
+        watched=read_watched(watched),
+        said=json_lines((folder / "churn.log").read_text()),
+        samples=samples,
+        counted=counted,
+        wire_drops=wire_drops,
+    )
+    (folder / "soak.csv").write_text(csv_text(Sample, samples))
+    drops = {reason: n for reason, n in counted.drops.items() if n}
+    said = {**asdict(verdict), "drops_by_reason": drops, "faults": verdict.faults()}
+    (folder / "soak.json").write_text(json.dumps(said, indent=1) + "\n")
+    print(json.dumps(said, indent=1))
+    return verdict.faults()
+
+
+def main() -> int:
+    """The command line."""
+    parser = command_line(
+        "lab.bench.soak",
+        __doc__,
+        "Takes PACKETS / RATE seconds: 16 minutes unless told otherwise. Needs\n\n"
+        "  cargo build --release -p conference --example membership_churn\n\n"
+        "Writes soak.csv (a row a second), soak.json (the verdict), logs. Exit code 1: something "
+        "does not hold.",
+    )
+    parser.add_argument("--packets", type=int, default=PACKETS, help=f"{PACKETS:,} unless given")
+    parser.add_argument("--rate", type=float, default=RATE_PPS, help="packets a second; 25,000")
+    parser.add_argument("--viewers", type=int, default=STAYING, help="viewers that stay; 8")
+    parser.add_argument("--writes", type=int, default=WRITES_PER_S, help="writes a second; 1,000")
+    parser.add_argument(
+        "--change-every", type=int, default=CHANGE_EVERY, help="writes between joins or leaves; 50"
+    )
+    parser.add_argument("--program", choices=list(PROGRAMS), default="reprise_replication")
+    parser.add_argument("--engine", choices=["native", "interpreter"], default="native")
+    parser.add_argument("--port", choices=["afxdp", "afpacket"], default="afxdp")
+    parser.add_argument("--wait", choices=["spin", "sleep"], default="sleep")
+    said = parser.parse_args()
+    if min(said.packets, said.rate, said.viewers, said.writes, said.change_every) <= 0:
+        parser.error("expected numbers above 0")
+    n_guests = 2.0 * said.packets / said.rate * said.writes / said.change_every / 2
+    if n_guests > N_GUESTS_MAX or said.viewers > FIRST_GUEST:
+        parser.error(
+            f"expected at most {FIRST_GUEST} viewers and {N_GUESTS_MAX} guests, found "
+            f"{said.viewers} and up to {n_guests:.0f}: a higher --change-every or --rate"
+        )
+    forwarder = Forwarder(said.program, said.engine, said.port, said.wait)
+
+    def soak(folder: Path) -> Failures:
+        return run(
+            folder,
+            forwarder,
+            n_packets=said.packets,
+            rate_pps=said.rate,
+            staying=said.viewers,
+            writes_per_s=said.writes,
+            change_every=said.change_every,
+        )
+
+    try:
+        return run_alone("soak", said.results, soak, complaint="does not hold")
+    except (ChildError, MissingBuildError) as error:
+        print(f"lab.bench.soak: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
