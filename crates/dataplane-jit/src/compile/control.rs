@@ -13,7 +13,7 @@ use dataplane::{
     limits,
 };
 
-use super::{Emit, primitive::Flow};
+use super::{Emit, coalesce, primitive::Flow};
 use crate::context::PassContext;
 
 /// The blocks of a control.
@@ -27,7 +27,9 @@ pub(super) struct Control {
 impl Control {
     /// The block of a node, or the end.
     pub(super) fn block(&mut self, emit: &mut Emit<'_, '_, '_>, node: Option<NodeId>) -> Block {
-        let Some(node) = node else { return self.end };
+        let Some(node) = emit.threaded(node) else {
+            return self.end;
+        };
         *self.blocks.entry(node).or_insert_with(|| {
             self.waiting.push(node);
             emit.b.create_block()
@@ -95,6 +97,13 @@ impl Emit<'_, '_, '_> {
         let name = name.unwrap_or_default();
         self.action = Some(action);
         self.args = args;
+        let specialised = self.unit.options.action_specialisation;
+        let mut dead = match specialised {
+            true => coalesce::dead_stores(self.ir(), &body.primitives),
+            false => Vec::new(),
+        };
+        let jumps = |it: &Primitive| matches!(it, Primitive::Jump(_) | Primitive::JumpIfZero(..));
+        let is_straight = specialised && !body.primitives.iter().any(jumps);
         let mut running = self.prepare(&body.primitives, end);
         let mut reached = true;
         for (position, primitive) in body.primitives.iter().enumerate() {
@@ -112,21 +121,39 @@ impl Emit<'_, '_, '_> {
                 Some(Some(line)) => format!("action \"{name}\", {}:{}", line.file, line.line),
                 _ => format!("action \"{name}\""),
             };
+            self.dead = dead
+                .get_mut(position)
+                .map(std::mem::take)
+                .unwrap_or_default();
             let flow = self.primitive(primitive);
             reached = self.follow(&mut running, position, flow);
         }
-        if reached {
-            self.jump(running.after);
-        }
-        self.begin(running.after);
-        if let Some(exited) = running.exited {
-            let exited = self.b.use_var(exited);
-            let go_on = self.b.create_block();
-            self.branch(exited, end, go_on);
-            self.begin(go_on);
-        }
+        self.dead.clear();
+        self.leave_action(&running, reached, is_straight);
         self.action = None;
         self.args = None;
+    }
+
+    /// Goes on behind an action; what is known of fields stays known where there is one way.
+    fn leave_action(&mut self, running: &Running, reached: bool, is_straight: bool) {
+        if is_straight {
+            self.jump(running.after);
+            self.begin_inner(running.after);
+        } else {
+            if reached {
+                self.jump(running.after);
+            }
+            self.begin(running.after);
+        }
+        let Some(exited) = running.exited else { return };
+        let go_on = self.b.create_block();
+        if is_straight {
+            self.jump(running.end);
+        } else {
+            let exited = self.b.use_var(exited);
+            self.branch(exited, running.end, go_on);
+        }
+        self.begin(go_on);
     }
 
     fn prepare(&mut self, primitives: &[Primitive], end: Block) -> Running {

@@ -5,9 +5,11 @@
 //! cannot compile it says by an `Err` with the reason, before anything with an effect was
 //! generated; the caller then leaves the whole construct to the interpreter.
 
+mod coalesce;
 mod control;
 mod expression;
 mod flow;
+mod header;
 mod primitive;
 pub(crate) mod range;
 mod table;
@@ -191,6 +193,7 @@ impl<'p> Unit<'p> {
             args: None,
             bound: &[],
             flow: None,
+            dead: Vec::new(),
             place: name.to_owned(),
         };
         body(&mut emit);
@@ -269,6 +272,8 @@ pub(crate) struct Emit<'f, 'u, 'p> {
     bound: &'p [Int],
     /// The packet's flow, where the control has a cache.
     flow: Option<flow::Flow>,
+    /// Fields that the primitive need not write: a later one does before they are read.
+    dead: Vec<FieldId>,
     /// Where we are, for explanations.
     pub place: String,
 }

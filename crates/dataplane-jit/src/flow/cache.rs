@@ -32,10 +32,6 @@ const SLEEP: u32 = 16 * WINDOW;
 /// Words of a cache line.
 const LINE_WORDS: usize = 8;
 
-#[repr(C, align(64))]
-#[derive(Clone, Copy)]
-struct Line([u64; LINE_WORDS]);
-
 /// What generated code calls: of the cache and the packed inputs, the flow's cells.
 pub(crate) type FlowFunction = unsafe extern "C" fn(*mut c_void, *const u64) -> *mut u32;
 
@@ -43,7 +39,9 @@ pub(crate) type FlowFunction = unsafe extern "C" fn(*mut c_void, *const u64) -> 
 pub(crate) struct FlowCache {
     plan: FlowPlan,
     has_wildcards: bool,
-    lines: Box<[Line]>,
+    /// The records, from the first word that begins a cache line.
+    words: Box<[u64]>,
+    start: usize,
     /// Words of a record.
     stride: usize,
     generation: u64,
@@ -60,10 +58,12 @@ impl FlowCache {
     pub(crate) fn new(plan: FlowPlan, has_wildcards: bool) -> Self {
         let cells = plan.tables.len().div_ceil(2);
         let stride = (1 + plan.shape.words() + cells).next_multiple_of(LINE_WORDS);
-        let lines = vec![Line([0; LINE_WORDS]); RECORDS * stride / LINE_WORDS];
+        // Memory that is zero from the beginning is not touched before a record is used.
+        let words: Box<[u64]> = vec![0; RECORDS * stride + LINE_WORDS].into();
         Self {
             has_wildcards,
-            lines: lines.into(),
+            start: words.as_ptr().align_offset(LINE_WORDS * size_of::<u64>()),
+            words,
             stride,
             generation: 1,
             masks: vec![u64::MAX; plan.shape.words()].into(),
@@ -118,12 +118,6 @@ impl FlowCache {
         }
     }
 
-    fn words(&mut self) -> &mut [u64] {
-        let n_words = self.lines.len() * LINE_WORDS;
-        // SAFETY: a line is its words, nothing else.
-        unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), n_words) }
-    }
-
     /// Whether a lookup is to go past the cache.
     fn is_aside(&mut self) -> bool {
         if self.asleep > 0 {
@@ -153,7 +147,8 @@ impl FlowCache {
         let hash = hash_words(WORDS, |word| masked[word]);
         let set = usize::try_from(hash >> 20).unwrap_or(0) & (RECORDS / WAYS - 1);
         let (stride, generation) = (self.stride, self.generation);
-        let records = &mut self.words()[set * WAYS * stride..][..WAYS * stride];
+        let at = self.start + set * WAYS * stride;
+        let records = &mut self.words[at..at + WAYS * stride];
         let is_it = |record: &[u64]| {
             let key = record[1..].iter().zip(&masked);
             let differs = key.fold(record[0] ^ generation, |all, (a, b)| all | (a ^ b));

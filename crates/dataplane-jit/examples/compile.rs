@@ -1,0 +1,110 @@
+//! How long programs take to become machine code, and what of them is left to the interpreter.
+//!
+//! `cargo run --release -p dataplane-jit --example compile -- [FILE.p4]...` prints CSV: a program a
+//! line, the least of three rounds; behind it, as comments, the reasons why constructs are
+//! interpreted, the most frequent first. Without files it takes the project's own programs.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "a measurement reads files and the clock, and prints"
+)]
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use dataplane::{
+    Program, Switch, SwitchConfig,
+    engine::{Engine, EngineFactory, Interpreted, State, interpret::InterpreterFactory},
+};
+use dataplane_jit::NativeFactory;
+use p4_compiler::Options;
+
+const ROUNDS: usize = 3;
+
+/// What became of a program.
+#[derive(Default)]
+struct Loaded {
+    took: Option<Duration>,
+    interpreted: Vec<Interpreted>,
+}
+
+/// Compiles, and lets the interpreter run what nobody sends.
+struct Timed(Arc<Mutex<Loaded>>);
+
+impl EngineFactory for Timed {
+    fn name(&self) -> &'static str {
+        "timed"
+    }
+
+    fn load(&self, state: &mut State) -> Box<dyn Engine> {
+        let begin = Instant::now();
+        let engine = NativeFactory::default().load(state);
+        let took = begin.elapsed();
+        if let Ok(mut loaded) = self.0.lock() {
+            loaded.took = Some(loaded.took.map_or(took, |before| before.min(took)));
+            loaded.interpreted = engine.interpreted();
+        }
+        InterpreterFactory.load(state)
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn own_programs() -> Vec<PathBuf> {
+    let folders = ["p4", "p4/bench", "testdata/realistic", "testdata/stf"];
+    let entries = folders.map(|folder| std::fs::read_dir(root().join(folder)));
+    let entries = entries.into_iter().flatten().flatten().flatten();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|it| it == "p4"));
+    paths.sort();
+    paths
+}
+
+fn load(path: &Path) -> Option<Program> {
+    let provider = |name: &str| std::fs::read_to_string(name).ok();
+    let options = Options {
+        include_dirs: vec![root().join("p4/include").display().to_string()],
+        ..Options::default()
+    };
+    let text = std::fs::read_to_string(path).ok()?;
+    let output = p4_compiler::compile(&path.display().to_string(), &text, &provider, &options);
+    Program::from_json(&output.bmv2_json?).ok()
+}
+
+fn main() {
+    let given: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
+    let paths = match given.is_empty() {
+        true => own_programs(),
+        false => given,
+    };
+    let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
+    println!("program,tables,actions,compile_ms,interpreted");
+    for path in paths {
+        let Some(program) = load(&path) else { continue };
+        let loaded = Arc::new(Mutex::new(Loaded::default()));
+        for _ in 0..ROUNDS {
+            let factory = Box::new(Timed(Arc::clone(&loaded)));
+            Switch::with_engine(SwitchConfig::default(), factory).set_program(program.clone());
+        }
+        let Ok(loaded) = loaded.lock() else { continue };
+        let took = loaded.took.unwrap_or_default().as_secs_f64() * 1e3;
+        let name = path.file_stem().unwrap_or_default().display();
+        let (tables, actions) = (program.tables().count(), program.ir().actions.len());
+        let left = loaded.interpreted.len();
+        println!("{name},{tables},{actions},{took:.2},{left}");
+        for Interpreted { reason, .. } in &loaded.interpreted {
+            *reasons.entry(reason.clone()).or_default() += 1;
+        }
+    }
+    let mut reasons: Vec<(String, usize)> = reasons.into_iter().collect();
+    reasons.sort_by_key(|(_, times)| std::cmp::Reverse(*times));
+    for (reason, times) in reasons {
+        println!("# {times}: {reason}");
+    }
+}

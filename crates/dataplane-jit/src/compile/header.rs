@@ -1,0 +1,300 @@
+//! Headers that come, go, move and are copied.
+
+use std::mem::offset_of;
+
+use cranelift_codegen::ir::{Block, InstBuilder, Value, condcodes::IntCC, types};
+use dataplane::engine::ir::{AnyStack, Expr, FieldId, HeaderExpr, HeaderId};
+
+use super::{Emit, Native, Region, expression::Found, primitive::COPY_WORDS_MAX};
+use crate::context::PassContext;
+
+/// Elements at most of a stack whose moves are written out.
+const STACK_ELEMENTS_MAX: usize = 16;
+
+/// A word of a field, and where it is.
+#[derive(Debug, Clone, Copy)]
+struct Word {
+    field: FieldId,
+    word: usize,
+    offset: u32,
+}
+
+impl Emit<'_, '_, '_> {
+    /// The words of a header's fields, in the order of the block.
+    fn words(&self, header: HeaderId) -> impl Iterator<Item = Word> + use<> {
+        let layout = self.layout();
+        let fields = self.ir().headers[header.index()].field_ids();
+        let words = fields.map(|field| (field, layout.field(field)));
+        let words: Vec<Word> = words
+            .flat_map(|(field, slot)| {
+                (0..slot.words).map(move |word| Word {
+                    field,
+                    word: word as usize,
+                    offset: slot.offset + 8 * word,
+                })
+            })
+            .collect();
+        words.into_iter()
+    }
+
+    fn knows(&self, word: &Word) -> bool {
+        self.known.contains_key(&(word.field, word.word))
+    }
+
+    fn forget_word(&mut self, word: &Word) {
+        self.known.remove(&(word.field, word.word));
+    }
+
+    /// Zeros for every field of a header but those that are written before they are read; two
+    /// words that stand side by side by one store.
+    fn clear(&mut self, header: HeaderId, zero: Value) {
+        let words = self.words(header);
+        let words: Vec<Word> = words
+            .filter(|word| !self.dead.contains(&word.field))
+            .collect();
+        let both = match self.unit.options.action_specialisation && words.len() > 1 {
+            true => Some(self.b.ins().splat(types::I64X2, zero)),
+            false => None,
+        };
+        let mut rest = &words[..];
+        while let [word, others @ ..] = rest {
+            rest = others;
+            let pair = others.first().filter(|next| next.offset == word.offset + 8);
+            if let (Some(both), Some(next)) = (both, pair) {
+                let vector = self.vector;
+                self.store(Region::Vector, both, vector, word.offset);
+                self.know(word.field, word.word, zero);
+                self.know(next.field, next.word, zero);
+                rest = &others[1..];
+            } else {
+                self.put_field_word(word.field, word.word, zero);
+            }
+        }
+    }
+
+    /// Makes a header valid, and with it the other members of its union invalid.
+    pub(crate) fn set_valid(&mut self, header: HeaderId) {
+        let ir = self.ir();
+        if let Some(union) = ir.headers[header.index()].union {
+            for member in &ir.unions[union.index()].members {
+                if *member != header {
+                    self.put_valid(*member, false);
+                }
+            }
+        }
+        self.put_valid(header, true);
+    }
+
+    pub(super) fn each_header(
+        &mut self,
+        header: &HeaderExpr,
+        mut body: impl FnMut(&mut Self, HeaderId) -> Native,
+    ) -> Native {
+        let candidates = self.names().candidates(header);
+        if let Some(metadata) = candidates
+            .iter()
+            .find(|it| self.ir().headers[it.index()].metadata)
+        {
+            let name = &self.ir().headers[metadata.index()].name;
+            return Err(format!(
+                "metadata \"{name}\" as a header that comes and goes"
+            ));
+        }
+        match self.find(header)? {
+            Found::Nothing => Ok(()),
+            Found::Header(header) => body(self, header),
+            Found::Among(candidates, index) => {
+                for (position, header) in (0i64..).zip(candidates) {
+                    let is_it = self.b.ins().icmp_imm_u(IntCC::Equal, index, position);
+                    self.if_true(is_it, |emit| body(emit, header))?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn header_bytes(&mut self, header: HeaderId) -> Value {
+        let declared = &self.ir().headers[header.index()];
+        if declared.variable_field.is_none() {
+            return self.constant(u64::from(declared.fixed_bits / 8));
+        }
+        let bits = self.variable_bits(header);
+        let bits = self
+            .b
+            .ins()
+            .iadd_imm_u(bits, i64::from(declared.fixed_bits));
+        self.b.ins().ushr_imm_u(bits, 3)
+    }
+
+    fn change_length(&mut self, bytes: Value, grows: bool) {
+        let offset = offset_of!(PassContext, packet_length);
+        let length = self.load_context(types::I64, offset);
+        let length = match grows {
+            true => self.b.ins().iadd(length, bytes),
+            false => self.b.ins().isub(length, bytes),
+        };
+        self.store_context(length, offset);
+    }
+
+    pub(super) fn add_header(&mut self, header: HeaderId) -> Native {
+        let valid = self.valid(header);
+        let (absent, after) = (self.b.create_block(), self.b.create_block());
+        self.branch(valid, after, absent);
+        self.begin_inner(absent);
+        let ir = self.ir();
+        let zero = self.constant(0);
+        self.clear(header, zero);
+        if ir.headers[header.index()].variable_field.is_some() {
+            self.put_variable_bits(header, zero);
+        }
+        self.set_valid(header);
+        let bytes = u64::from(ir.headers[header.index()].fixed_bits / 8);
+        let bytes = self.constant(bytes);
+        self.change_length(bytes, true);
+        self.jump(after);
+        self.begin(after);
+        Ok(())
+    }
+
+    pub(super) fn remove_header(&mut self, header: HeaderId) -> Native {
+        let valid = self.valid(header);
+        self.if_true(valid, |emit| {
+            let bytes = emit.header_bytes(header);
+            emit.change_length(bytes, false);
+            emit.put_valid(header, false);
+            Ok(())
+        })
+    }
+
+    pub(super) fn assign_header(&mut self, to: &HeaderExpr, from: &HeaderExpr) -> Native {
+        let (to, from) = (self.find(to)?, self.find(from)?);
+        let (to, from) = match (to, from) {
+            (Found::Nothing, _) => return Ok(()),
+            (Found::Header(to), Found::Nothing) => {
+                self.set_invalid(to);
+                return Ok(());
+            }
+            (Found::Header(to), Found::Header(from)) => (to, from),
+            _ => return Err("an assignment of a header that an index chooses".into()),
+        };
+        self.check_same_shape(to, from)?;
+        self.copy_or_invalidate(to, from);
+        Ok(())
+    }
+
+    fn copy_or_invalidate(&mut self, to: HeaderId, from: HeaderId) {
+        let valid = self.valid(from);
+        let (copy, none, after): (Block, Block, Block) = (
+            self.b.create_block(),
+            self.b.create_block(),
+            self.b.create_block(),
+        );
+        self.branch(valid, copy, none);
+        self.begin_inner(copy);
+        self.set_valid(to);
+        if to != from {
+            self.copy_header(to, from);
+        }
+        self.jump(after);
+        self.begin(none);
+        self.set_invalid(to);
+        self.jump(after);
+        self.begin(after);
+    }
+
+    /// Moves the elements of a header stack by a constant, as the interpreter's header vector does.
+    pub(super) fn move_stack(&mut self, stack: AnyStack, count: &Expr, up: bool) -> Native {
+        let AnyStack::Headers(id) = stack else {
+            return Err("a stack of unions that moves".into());
+        };
+        let Expr::Const(count) = count else {
+            return Err("a stack that moves by a variable".into());
+        };
+        let elements = &self.ir().stacks[id.index()].elements;
+        let size = elements.len();
+        if size > STACK_ELEMENTS_MAX {
+            return Err(format!("a stack of {size} elements that moves"));
+        }
+        for pair in elements.windows(2) {
+            self.check_same_shape(pair[0], pair[1])?;
+        }
+        let count = usize::try_from(count).unwrap_or(usize::MAX).min(size);
+        let moved = i64::try_from(count).unwrap_or(i64::MAX);
+        let next = self.next_index(stack);
+        let next = if up {
+            let sum = self.b.ins().iadd_imm_u(next, moved);
+            let most = self.constant(size as u64);
+            self.b.ins().umin(sum, most)
+        } else {
+            let by = self.b.ins().iconst(types::I64, moved);
+            let least = self.b.ins().umax(next, by);
+            self.b.ins().isub(least, by)
+        };
+        self.put_next_index(stack, next);
+        for step in 0..size {
+            let to = if up { size - 1 - step } else { step };
+            let from = match up {
+                true => to.checked_sub(count),
+                false => Some(to + count).filter(|from| *from < size),
+            };
+            match from {
+                Some(from) if from != to => self.copy_or_invalidate(elements[to], elements[from]),
+                Some(_) => {}
+                None => self.set_invalid(elements[to]),
+            }
+        }
+        Ok(())
+    }
+
+    fn set_invalid(&mut self, header: HeaderId) {
+        if !self.ir().headers[header.index()].metadata {
+            self.put_valid(header, false);
+        }
+    }
+
+    fn check_same_shape(&self, to: HeaderId, from: HeaderId) -> Native {
+        let ir = self.ir();
+        let (to, from) = (&ir.headers[to.index()], &ir.headers[from.index()]);
+        let words = |field: FieldId| self.layout().field(field).words;
+        let same = to.field_ids().map(words).eq(from.field_ids().map(words));
+        if !same {
+            return Err("an assignment between headers of different types".into());
+        }
+        let total: u32 = to.field_ids().map(words).sum();
+        match total <= COPY_WORDS_MAX {
+            true => Ok(()),
+            false => Err(format!("an assignment of a header of {total} words")),
+        }
+    }
+
+    fn copy_header(&mut self, to: HeaderId, from: HeaderId) {
+        let ir = self.ir();
+        let (source, target) = (&ir.headers[from.index()], &ir.headers[to.index()]);
+        if source.variable_field.is_some() || target.variable_field.is_some() {
+            let bits = self.variable_bits(from);
+            self.put_variable_bits(to, bits);
+        }
+        let pairs: Vec<(Word, Word)> = self.words(to).zip(self.words(from)).collect();
+        let mut rest = &pairs[..];
+        while let [(to, from), others @ ..] = rest {
+            rest = others;
+            if let [(next_to, next_from), behind @ ..] = others
+                && self.unit.options.action_specialisation
+                && next_to.offset == to.offset + 8
+                && next_from.offset == from.offset + 8
+                && !self.knows(from)
+                && !self.knows(next_from)
+            {
+                let vector = self.vector;
+                let both = self.load(types::I64X2, Region::Vector, vector, from.offset);
+                self.store(Region::Vector, both, vector, to.offset);
+                self.forget_word(to);
+                self.forget_word(next_to);
+                rest = behind;
+            } else {
+                let value = self.field_word(from.field, from.word);
+                self.put_field_word(to.field, to.word, value);
+            }
+        }
+    }
+}
