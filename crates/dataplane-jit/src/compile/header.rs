@@ -3,7 +3,9 @@
 use std::mem::offset_of;
 
 use cranelift_codegen::ir::{Block, InstBuilder, Value, condcodes::IntCC, types};
-use dataplane::engine::ir::{AnyStack, Expr, FieldId, HeaderExpr, HeaderId};
+use dataplane::engine::ir::{
+    AnyStack, Expr, FieldId, HeaderExpr, HeaderId, StackId, UnionExpr, UnionId, UnionStackId,
+};
 
 use super::{Emit, Native, Region, expression::Found, primitive::COPY_WORDS_MAX};
 use crate::context::PassContext;
@@ -200,6 +202,88 @@ impl Emit<'_, '_, '_> {
         self.set_invalid(to);
         self.jump(after);
         self.begin(after);
+    }
+
+    /// Copies a whole stack and its `nextIndex`.
+    pub(super) fn assign_stack(&mut self, to: StackId, from: StackId) -> Native {
+        let stacks = &self.ir().stacks;
+        let (targets, sources) = (&stacks[to.index()].elements, &stacks[from.index()].elements);
+        if targets.len() > STACK_ELEMENTS_MAX {
+            return Err(format!(
+                "an assignment of a stack of {} elements",
+                targets.len()
+            ));
+        }
+        for (to, from) in targets.iter().zip(sources) {
+            self.check_same_shape(*to, *from)?;
+        }
+        self.copy_next_index(AnyStack::Headers(to), AnyStack::Headers(from));
+        for (to, from) in targets.iter().zip(sources) {
+            self.copy_or_invalidate(*to, *from);
+        }
+        Ok(())
+    }
+
+    /// Copies a whole stack of unions and its `nextIndex`.
+    pub(super) fn assign_union_stack(&mut self, to: UnionStackId, from: UnionStackId) -> Native {
+        let stacks = &self.ir().union_stacks;
+        let (targets, sources) = (&stacks[to.index()].elements, &stacks[from.index()].elements);
+        if targets.len() > STACK_ELEMENTS_MAX {
+            return Err(format!(
+                "an assignment of a stack of {} unions",
+                targets.len()
+            ));
+        }
+        for (to, from) in targets.iter().zip(sources) {
+            self.check_same_union(*to, *from)?;
+        }
+        self.copy_next_index(AnyStack::Unions(to), AnyStack::Unions(from));
+        for (to, from) in targets.iter().zip(sources) {
+            self.copy_union(*to, *from)?;
+        }
+        Ok(())
+    }
+
+    /// Copies the members of a union.
+    pub(super) fn assign_union(&mut self, to: &UnionExpr, from: &UnionExpr) -> Native {
+        let (UnionExpr::Union(to), UnionExpr::Union(from)) = (to, from) else {
+            return Err("an assignment of a union that an index chooses".into());
+        };
+        self.check_same_union(*to, *from)?;
+        self.copy_union(*to, *from)
+    }
+
+    fn copy_next_index(&mut self, to: AnyStack, from: AnyStack) {
+        let next = self.next_index(from);
+        self.put_next_index(to, next);
+    }
+
+    fn check_same_union(&self, to: UnionId, from: UnionId) -> Native {
+        let unions = &self.ir().unions;
+        let (targets, sources) = (&unions[to.index()].members, &unions[from.index()].members);
+        let mut pairs = targets.iter().zip(sources);
+        pairs.try_for_each(|(to, from)| self.check_same_shape(*to, *from))
+    }
+
+    /// No member is valid, then one may become so: as the interpreter has it, also for a union that
+    /// is assigned to itself.
+    fn copy_union(&mut self, to: UnionId, from: UnionId) -> Native {
+        let unions = &self.ir().unions;
+        let (targets, sources) = (&unions[to.index()].members, &unions[from.index()].members);
+        for member in targets {
+            self.set_invalid(*member);
+        }
+        for (to, from) in targets.iter().zip(sources) {
+            let valid = self.valid(*from);
+            self.if_true(valid, |emit| {
+                emit.set_valid(*to);
+                if to != from {
+                    emit.copy_header(*to, *from);
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
     }
 
     /// Moves the elements of a header stack by a constant, as the interpreter's header vector does.

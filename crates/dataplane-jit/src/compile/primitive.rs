@@ -100,11 +100,9 @@ impl Emit<'_, '_, '_> {
             Primitive::RemoveHeader(header) => {
                 self.each_header(header, |emit, header| emit.remove_header(header))
             }
-            Primitive::AssignUnion { .. }
-            | Primitive::AssignStack { .. }
-            | Primitive::AssignUnionStack { .. } => {
-                Err("an assignment of a whole stack or union".into())
-            }
+            Primitive::AssignUnion { to, from } => self.assign_union(to, from),
+            Primitive::AssignStack { to, from } => self.assign_stack(*to, *from),
+            Primitive::AssignUnionStack { to, from } => self.assign_union_stack(*to, *from),
             Primitive::Push(stack, count) => self.move_stack(*stack, count, true),
             Primitive::Pop(stack, count) => self.move_stack(*stack, count, false),
             Primitive::MarkToDrop => self.mark_to_drop(),

@@ -1,0 +1,239 @@
+//! The flow cache against the interpreter: few flows, many writes to tables between their packets.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test stops at what it did not expect"
+)]
+
+use std::path::Path;
+
+use dataplane::{
+    ActionCall, MatchField, MatchKind, PortId, Program, Switch, SwitchConfig, TableAction,
+    TableEntry, TableId,
+};
+use dataplane_jit::{NativeFactory, NativeOptions};
+use fastrand::Rng;
+use p4_compiler::Options;
+
+const STEPS: usize = 2_500;
+
+/// Keys that are read as they came, computed, written by other tables' actions, and read from a
+/// register, which no cache may remember.
+const TEXT: &str = r"
+#include <core.p4>
+#include <v1model.p4>
+header h_t { bit<8> a; bit<8> b; bit<16> c; bit<8> d; bit<8> e; bit<8> f; }
+header o_t { bit<8> x; }
+struct headers_t { h_t h; o_t o; }
+struct meta_t { bit<8> via; bit<8> last; }
+
+parser P(packet_in packet, out headers_t hdr, inout meta_t meta, inout standard_metadata_t sm) {
+    state start {
+        packet.extract(hdr.h);
+        transition select(hdr.h.a) { 1: more; default: accept; }
+    }
+    state more { packet.extract(hdr.o); transition accept; }
+}
+control V(inout headers_t hdr, inout meta_t meta) { apply { } }
+control I(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t sm) {
+    register<bit<8>>(1) before;
+    direct_counter(CounterType.packets) taken;
+    action to(bit<8> via) { meta.via = via; hdr.h.b = via; }
+    action note(bit<8> value) { hdr.h.e = value; }
+    action shrink() { hdr.o.setInvalid(); }
+    action deny() { mark_to_drop(sm); }
+    action send(bit<9> port) { sm.egress_spec = port; }
+    table routes {
+        key = { hdr.h.c: lpm; }
+        actions = { to; shrink; NoAction; }
+        counters = taken;
+    }
+    table by_via {
+        key = { meta.via: exact; hdr.o.isValid(): exact; }
+        actions = { note; NoAction; }
+    }
+    table by_past {
+        key = { meta.last: exact; }
+        actions = { note; deny; NoAction; }
+    }
+    table acl {
+        key = { hdr.h.b: ternary; hdr.h.d: ternary; hdr.o.x: ternary; hdr.h.f: range; }
+        actions = { send; deny; NoAction; }
+        default_action = send(3);
+    }
+    apply {
+        routes.apply();
+        if (by_via.apply().hit) { hdr.h.d = hdr.h.d + 1; }
+        before.read(meta.last, 0);
+        before.write(0, hdr.h.a);
+        by_past.apply();
+        acl.apply();
+    }
+}
+control E(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t sm) { apply { } }
+control C(inout headers_t hdr, inout meta_t meta) { apply { } }
+control D(packet_out packet, in headers_t hdr) {
+    apply { packet.emit(hdr.h); packet.emit(hdr.o); }
+}
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+";
+
+fn program() -> Program {
+    let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../p4/include");
+    let options = Options {
+        include_dirs: vec![include.display().to_string()],
+        ..Options::default()
+    };
+    let provider = |name: &str| std::fs::read_to_string(name).ok();
+    let output = p4_compiler::compile("flows.p4", TEXT, &provider, &options);
+    let json = output.bmv2_json;
+    Program::from_json(&json.unwrap_or_else(|| panic!("{:?}", output.diagnostics))).unwrap()
+}
+
+fn value(random: &mut Rng) -> u8 {
+    random.u8(0..4)
+}
+
+fn matcher(random: &mut Rng, kind: MatchKind, bits: u32) -> MatchField {
+    let number = match bits {
+        1 => vec![random.u8(0..2)],
+        _ => vec![value(random)],
+    };
+    match kind {
+        MatchKind::Exact | MatchKind::Optional => MatchField::Exact(number),
+        MatchKind::Lpm => {
+            let prefix_len = random.u32(12..=bits);
+            let ones = u16::MAX << (16 - prefix_len);
+            let prefix = u16::from(number[0]) & ones;
+            let prefix = u8::try_from(prefix).unwrap();
+            MatchField::Lpm {
+                value: vec![prefix],
+                prefix_len,
+            }
+        }
+        MatchKind::Ternary => {
+            let mask = [0, 1, 3, 255][random.usize(0..4)];
+            MatchField::Ternary {
+                value: vec![number[0] & mask],
+                mask: vec![mask],
+            }
+        }
+        MatchKind::Range => {
+            let high = random.u8(number[0]..=3);
+            MatchField::Range {
+                low: number,
+                high: vec![high],
+            }
+        }
+    }
+}
+
+fn call(random: &mut Rng, program: &Program, table: TableId) -> TableAction {
+    let actions = &program.table_info(table).unwrap().actions;
+    let action = actions[random.usize(0..actions.len())];
+    let params = &program.action_info(action).unwrap().params;
+    TableAction::Call(ActionCall {
+        action,
+        args: params.iter().map(|_| vec![value(random)]).collect(),
+    })
+}
+
+fn entry(random: &mut Rng, program: &Program, table: TableId) -> TableEntry {
+    let info = program.table_info(table).unwrap();
+    let key = info.key.iter();
+    let key = key.map(|field| matcher(random, field.kind, field.width_bits));
+    let key = key.collect();
+    let priority = if info.has_priority() {
+        random.i32(1..4)
+    } else {
+        0
+    };
+    TableEntry::new(key, priority, call(random, program, table))
+}
+
+/// A control call, the same for both.
+fn write(random: &mut Rng, program: &Program, switches: &mut [Switch; 2]) {
+    let tables: Vec<TableId> = program.tables().map(|(id, _)| id).collect();
+    let table = tables[random.usize(0..tables.len())];
+    let there = switches[0].entries(table);
+    let new = entry(random, program, table);
+    let some = random.usize(0..there.len().max(1));
+    let kind = random.u8(0..8);
+    let done = switches
+        .each_mut()
+        .map(|switch| match (kind, there.get(some)) {
+            (0..=3, _) | (_, None) => switch.insert_entry(table, new.clone()).is_ok(),
+            (4 | 5, Some(old)) => switch.delete_entry(table, &old.key, old.priority).is_ok(),
+            (6, Some(old)) => {
+                let mut changed = old.clone();
+                changed.action = new.action.clone();
+                switch.modify_entry(table, changed).is_ok()
+            }
+            _ => {
+                let action = Some(new.action.clone());
+                switch.set_default_action(table, action).is_ok()
+            }
+        });
+    assert_eq!(done[0], done[1], "table {table:?}");
+}
+
+fn switch(options: Option<NativeOptions>, program: &Program) -> Switch {
+    let config = SwitchConfig::default();
+    let mut switch = match options {
+        Some(options) => Switch::with_engine(config, Box::new(NativeFactory { options })),
+        None => Switch::new(config),
+    };
+    (0..8).for_each(|port| switch.add_port(PortId(port)));
+    switch.set_program(program.clone());
+    switch
+}
+
+fn compare(options: NativeOptions, seed: u64) {
+    let program = program();
+    let mut random = Rng::with_seed(seed);
+    let mut switches = [switch(None, &program), switch(Some(options), &program)];
+    let (mut now, mut sent) = (0, 0);
+    for step in 0..STEPS {
+        now += 1_000;
+        if random.u8(0..6) == 0 {
+            write(&mut random, &program, &mut switches);
+            continue;
+        }
+        let mut frame = vec![value(&mut random), value(&mut random), 0];
+        frame.extend((0..6).map(|_| value(&mut random)));
+        let got = switches.each_mut().map(|switch| {
+            switch.handle_frame(now, PortId(1), &frame);
+            let next = || Some(switch.poll_transmit(now)?.to_owned());
+            std::iter::from_fn(next)
+                .map(|sent| (sent.port, sent.frame))
+                .collect::<Vec<_>>()
+        });
+        assert_eq!(got[0], got[1], "step {step} of seed {seed}, {options:?}");
+        sent += got[0].len();
+    }
+    assert!(sent > STEPS / 10, "only {sent} frames left");
+    for (table, info) in program.tables() {
+        let [wanted, found] = switches
+            .each_ref()
+            .map(|switch| (switch.counters().table(table), switch.entries(table)));
+        assert_eq!(wanted, found, "{}, {options:?}", info.name);
+        assert!(wanted.0.hits > 0, "{} has no hits", info.name);
+    }
+}
+
+#[test]
+fn cached_flows_find_what_the_tables_hold_now() {
+    let micro = NativeOptions {
+        microflow_cache: true,
+        ..NativeOptions::NAIVE
+    };
+    let mega = NativeOptions {
+        megaflow_cache: true,
+        ..NativeOptions::NAIVE
+    };
+    for seed in 0..4 {
+        for options in [micro, mega, NativeOptions::ALL] {
+            compare(options, seed);
+        }
+    }
+}
