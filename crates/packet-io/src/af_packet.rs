@@ -18,17 +18,17 @@ pub(crate) mod socket;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
 
 use crate::batch::TxBatch;
 use crate::interface::Interface;
 use crate::interface::lock::InterfaceLock;
 use crate::limits::{
     EMPTY_RECEIVES_PER_ERROR_CHECK, MAX_SUPER_FRAME_BYTES, MIN_FRAME_BYTES, RX_RING_SLOTS,
-    SOCKET_BUFFER_BYTES, TX_RETRIES_PER_FLUSH, TX_RETRY_WAIT_US,
+    SOCKET_BUFFER_BYTES, TX_BATCH_FRAMES,
 };
 use crate::offload::{self, Segmentation, Transport, VLAN_TAG_BYTES};
-use crate::{Nanos, Port, PortError, PortStatistics};
+use crate::pace::TxPace;
+use crate::{Nanos, Port, PortError, PortStatistics, sending};
 use ring::{RxRing, Slot, VIRTIO_HEADER_BYTES};
 
 /// What can be chosen of an AF_PACKET port.
@@ -54,6 +54,7 @@ pub struct AfPacketPort {
     rx: OwnedFd,
     tx: OwnedFd,
     tx_queue: TxBatch,
+    pace: TxPace,
     super_frame: Vec<u8>,
     /// Calls of `receive` in a row that found nothing.
     n_empty: u32,
@@ -97,6 +98,7 @@ impl AfPacketPort {
             rx,
             tx,
             tx_queue: TxBatch::new(),
+            pace: TxPace::new(TX_BATCH_FRAMES),
             super_frame: Vec::new(),
             n_empty: 0,
             statistics: PortStatistics::default(),
@@ -122,53 +124,8 @@ impl AfPacketPort {
         }
     }
 
-    /// Sends the queue from the front until it is empty or the kernel refuses; each refused frame
-    /// is counted. Returns when nothing is queued.
     fn send_queue(&mut self) {
-        let mut first = 0;
-        let mut retries_left = TX_RETRIES_PER_FLUSH;
-        while first < self.tx_queue.len() {
-            match crate::socket::send_batch(self.tx.as_fd(), self.tx_queue.iter_from(first)) {
-                Ok(n_sent) => {
-                    for frame in self.tx_queue.iter_from(first).take(n_sent) {
-                        self.statistics.tx_frames += 1;
-                        self.statistics.tx_bytes += frame.len() as u64;
-                    }
-                    first += n_sent;
-                }
-                Err(error) if is_no_room(&error) && retries_left > 0 => {
-                    retries_left -= 1;
-                    self.wait_for_room(&error);
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => {
-                    self.count_refused(&error, self.tx_queue.get(first).len());
-                    first += 1;
-                }
-            }
-        }
-        self.tx_queue.clear();
-    }
-
-    fn wait_for_room(&self, error: &io::Error) {
-        let wait = Duration::from_micros(TX_RETRY_WAIT_US);
-        if error.raw_os_error() == Some(libc::ENOBUFS) {
-            // A queue behind the socket is full, of which poll knows nothing.
-            std::thread::sleep(wait);
-        } else {
-            crate::socket::wait_for_room(self.tx.as_fd(), wait);
-        }
-    }
-
-    fn count_refused(&mut self, error: &io::Error, frame_bytes: usize) {
-        let counter = match error.raw_os_error() {
-            _ if frame_bytes < MIN_FRAME_BYTES => &mut self.statistics.tx_too_short,
-            Some(libc::EMSGSIZE) => &mut self.statistics.tx_too_long,
-            Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV) => &mut self.statistics.tx_link_down,
-            _ if is_no_room(error) => &mut self.statistics.tx_no_room,
-            _ => &mut self.statistics.tx_refused,
-        };
-        *counter += 1;
+        sending::send_batch(self.tx.as_fd(), &mut self.tx_queue, &mut self.statistics);
     }
 }
 
@@ -209,14 +166,16 @@ impl Port for AfPacketPort {
 
     fn transmit(&mut self, _now: Nanos, frame: [&[u8]; 2]) -> Result<(), PortError> {
         self.tx_queue.push(frame);
-        if self.tx_queue.is_full() {
+        if self.tx_queue.is_full() || self.pace.is_enough(self.tx_queue.len()) {
             self.send_queue();
+            self.pace.grow();
         }
         Ok(())
     }
 
     fn flush(&mut self) -> Result<(), PortError> {
         self.send_queue();
+        self.pace.rest();
         Ok(())
     }
 
@@ -230,13 +189,6 @@ impl Port for AfPacketPort {
         }
         self.statistics
     }
-}
-
-fn is_no_room(error: &io::Error) -> bool {
-    matches!(
-        error.raw_os_error(),
-        Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM)
-    )
 }
 
 fn set_up_receiving(

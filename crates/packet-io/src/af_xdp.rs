@@ -31,10 +31,11 @@ use crate::af_packet::socket as packet_socket;
 use crate::interface::Interface;
 use crate::interface::lock::InterfaceLock;
 use crate::limits::{
-    MAX_SUPER_FRAME_BYTES, MIN_FRAME_BYTES, TX_BATCH_FRAMES, TX_RETRIES_PER_FLUSH,
-    TX_RETRY_WAIT_US, XDP_DESTINATIONS, XDP_RX_CHUNKS, XDP_TX_CHUNKS,
+    MAX_SUPER_FRAME_BYTES, MIN_FRAME_BYTES, TX_RETRIES_PER_FLUSH, TX_RETRY_WAIT_US,
+    XDP_DESTINATIONS, XDP_RX_CHUNKS, XDP_TX_BATCH_FRAMES, XDP_TX_CHUNKS,
 };
 use crate::offload::{self, VLAN_TAG_BYTES};
+use crate::pace::TxPace;
 use crate::wait::PollSet;
 use crate::{Nanos, Port, PortError, PortStatistics};
 use bpf::AttachMode;
@@ -116,6 +117,7 @@ pub struct AfXdpPort {
     frame_bytes_max: usize,
     /// Frames pushed since the kernel was last shown them.
     n_pushed: usize,
+    pace: TxPace,
     is_link_down: bool,
     /// The kernel did not take all, although the link is up.
     has_unsent: bool,
@@ -189,6 +191,7 @@ impl AfXdpPort {
             completes_checksums: interface.is_virtual(),
             frame_bytes_max: interface.frame_bytes_max(),
             n_pushed: 0,
+            pace: TxPace::new(XDP_TX_BATCH_FRAMES),
             is_link_down: false,
             has_unsent: false,
             statistics: PortStatistics::default(),
@@ -204,27 +207,20 @@ impl AfXdpPort {
         }
     }
 
-    /// Whether a frame of that length and tag may leave, as the kernel decides for packet sockets.
-    fn fits(&self, [head, payload]: [&[u8]; 2]) -> bool {
-        let frame_bytes = head.len() + payload.len();
-        let ether_type = match head.get(12..14) {
-            Some(ether_type) => [ether_type[0], ether_type[1]],
-            None => {
-                let at = |place: usize| head.iter().chain(payload).nth(place).copied();
-                [at(12).unwrap_or(0), at(13).unwrap_or(0)]
+    /// How many chunks a frame takes; `None` if it is longer than what may leave with its tag, as
+    /// the kernel decides for packet sockets.
+    fn chunks_of(&self, frame: [&[u8]; 2], frame_bytes: usize) -> Option<usize> {
+        if frame_bytes > self.frame_bytes_max {
+            let tag_bytes = if has_tag(frame) { VLAN_TAG_BYTES } else { 0 };
+            if frame_bytes > self.frame_bytes_max + tag_bytes {
+                return None;
             }
-        };
-        let tag_bytes = match ether_type {
-            [0x81, 0x00] => VLAN_TAG_BYTES,
-            _ => 0,
-        };
-        frame_bytes <= self.frame_bytes_max + tag_bytes
-            && self.queues[0].n_chunks(frame_bytes).is_some()
+        }
+        self.queues[0].n_chunks(frame_bytes)
     }
 
     /// Whether there are chunks for a frame, after having waited a little for them if need be.
-    fn make_room(&mut self, frame_bytes: usize) -> bool {
-        let n_chunks = self.queues[0].n_chunks(frame_bytes).unwrap_or(usize::MAX);
+    fn make_room(&mut self, n_chunks: usize) -> bool {
         if self.queues[0].n_free() >= n_chunks {
             return true;
         }
@@ -286,6 +282,19 @@ impl AfXdpPort {
     }
 }
 
+/// A tag of 802.1Q does not count to the MTU; other tags do.
+fn has_tag([head, payload]: [&[u8]; 2]) -> bool {
+    match head.get(12..14) {
+        Some(ether_type) => ether_type == [0x81, 0x00],
+        None => head
+            .iter()
+            .chain(payload)
+            .skip(12)
+            .take(2)
+            .eq(&[0x81, 0x00]),
+    }
+}
+
 /// The first tries follow at once: on one core the receiver may have to run before there is room.
 fn wait_for_kernel(retries_left: u32) {
     if retries_left > TX_RETRIES_PER_FLUSH / 2 {
@@ -327,19 +336,24 @@ impl Port for AfXdpPort {
         let frame_bytes = frame[0].len() + frame[1].len();
         if frame_bytes < MIN_FRAME_BYTES {
             self.statistics.tx_too_short += 1;
-        } else if !self.fits(frame) {
+            return Ok(());
+        }
+        let Some(n_chunks) = self.chunks_of(frame, frame_bytes) else {
             self.statistics.tx_too_long += 1;
-        } else if self.is_link_down {
+            return Ok(());
+        };
+        if self.is_link_down {
             self.statistics.tx_link_down += 1;
-        } else if !self.make_room(frame_bytes) {
+        } else if !self.make_room(n_chunks) {
             self.statistics.tx_no_room += 1;
         } else {
             self.queues[0].push(frame);
             self.statistics.tx_frames += 1;
             self.statistics.tx_bytes += frame_bytes as u64;
             self.n_pushed += 1;
-            if self.n_pushed >= TX_BATCH_FRAMES {
+            if self.pace.is_enough(self.n_pushed) {
                 self.send_queue();
+                self.pace.grow();
             }
         }
         Ok(())
@@ -349,6 +363,7 @@ impl Port for AfXdpPort {
         if self.n_pushed > 0 || self.is_link_down || self.queues[0].n_untaken() > 0 {
             self.send_queue();
         }
+        self.pace.rest();
         Ok(())
     }
 

@@ -1,58 +1,107 @@
 //! Frames or payloads that wait to be sent with one system call, back to back in one buffer.
 //!
 //! The buffer is used again for every batch, so that it stays in the cache and nothing is
-//! allocated for a frame.
+//! allocated for a frame. A payload that follows itself, as that of a packet's copies does, is in
+//! the buffer once: its frames are sent from two places.
 
-use crate::limits::{TX_BATCH_BYTES, TX_BATCH_FRAMES};
+use crate::limits::{SHARED_PAYLOAD_BYTES_MIN, TX_BATCH_BYTES, TX_BATCH_FRAMES};
+
+/// A part of the buffer.
+#[derive(Clone, Copy, Debug, Default)]
+struct Part {
+    start: usize,
+    len: usize,
+}
+
+/// The payload that was copied in last.
+#[derive(Clone, Copy, Debug)]
+struct Payload {
+    /// Where it was copied from.
+    address: usize,
+    /// Where it is now.
+    part: Part,
+}
 
 /// A batch of up to [`TX_BATCH_FRAMES`].
 pub(crate) struct TxBatch {
     bytes: Vec<u8>,
-    /// Where each ends in `bytes`.
-    ends: Vec<usize>,
+    /// One after the other they are the frame; the second may be empty.
+    frames: Vec<[Part; 2]>,
+    last_payload: Option<Payload>,
 }
 
 impl TxBatch {
     pub(crate) fn new() -> TxBatch {
         TxBatch {
             bytes: Vec::new(),
-            ends: Vec::with_capacity(TX_BATCH_FRAMES),
+            frames: Vec::with_capacity(TX_BATCH_FRAMES),
+            last_payload: None,
         }
     }
 
-    /// Copies one more in, from its two pieces.
+    /// Copies one more in, from its two pieces; the second one only if it is not there yet.
     pub(crate) fn push(&mut self, [head, payload]: [&[u8]; 2]) {
+        let start = self.bytes.len();
         self.bytes.extend_from_slice(head);
+        let mut first = Part {
+            start,
+            len: head.len(),
+        };
+        if let Some(shared) = self.find(payload) {
+            self.frames.push([first, shared]);
+            return;
+        }
+        let part = Part {
+            start: self.bytes.len(),
+            len: payload.len(),
+        };
         self.bytes.extend_from_slice(payload);
-        self.ends.push(self.bytes.len());
+        let address = payload.as_ptr().addr();
+        self.last_payload = Some(Payload { address, part });
+        first.len += payload.len();
+        self.frames.push([first, Part::default()]);
+    }
+
+    /// Where the same payload is already. It comes from the same place; but what is there may have
+    /// changed, so it is compared, which takes a third of the time of copying it.
+    fn find(&self, payload: &[u8]) -> Option<Part> {
+        let Payload { address, part } = self.last_payload?;
+        let is_candidate = payload.len() >= SHARED_PAYLOAD_BYTES_MIN
+            && part.len == payload.len()
+            && address == payload.as_ptr().addr();
+        (is_candidate && self.part(part) == payload).then_some(part)
     }
 
     /// Whether it is to be sent before the next is pushed.
     pub(crate) fn is_full(&self) -> bool {
-        self.ends.len() >= TX_BATCH_FRAMES || self.bytes.len() >= TX_BATCH_BYTES
+        self.frames.len() >= TX_BATCH_FRAMES || self.bytes.len() >= TX_BATCH_BYTES
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.ends.len()
+        self.frames.len()
     }
 
-    /// The one in that place.
-    pub(crate) fn get(&self, place: usize) -> &[u8] {
-        let start = place
-            .checked_sub(1)
-            .map_or(0, |before_it| self.ends[before_it]);
-        &self.bytes[start..self.ends[place]]
+    /// Bytes of the one in that place.
+    pub(crate) fn bytes_of(&self, place: usize) -> usize {
+        let [first, second] = self.frames[place];
+        first.len + second.len
     }
 
-    /// All from that place on.
-    pub(crate) fn iter_from(&self, first: usize) -> impl Iterator<Item = &[u8]> {
-        (first..self.len()).map(|place| self.get(place))
+    /// All from that place on, in two pieces of which the second may be empty.
+    pub(crate) fn iter_from(&self, first: usize) -> impl Iterator<Item = [&[u8]; 2]> {
+        let frames = self.frames[first..].iter();
+        frames.map(|parts| parts.map(|part| self.part(part)))
+    }
+
+    fn part(&self, part: Part) -> &[u8] {
+        &self.bytes[part.start..part.start + part.len]
     }
 
     /// Empties it; what was rarely needed of the memory is given back.
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
-        self.ends.clear();
+        self.frames.clear();
+        self.last_payload = None;
         self.bytes.shrink_to(2 * TX_BATCH_BYTES);
     }
 }
@@ -61,6 +110,10 @@ impl TxBatch {
 mod tests {
     use super::*;
 
+    fn frames(batch: &TxBatch, first: usize) -> Vec<Vec<u8>> {
+        batch.iter_from(first).map(|frame| frame.concat()).collect()
+    }
+
     #[test]
     fn frames_come_back_whole_and_in_order() {
         let mut batch = TxBatch::new();
@@ -68,11 +121,44 @@ mod tests {
         batch.push([&[], &[]]);
         batch.push([&[4], &[]]);
         assert_eq!(batch.len(), 3);
-        let all: Vec<&[u8]> = batch.iter_from(0).collect();
-        assert_eq!(all, [&[1, 2, 3][..], &[], &[4]]);
+        assert_eq!(frames(&batch, 0), [&[1, 2, 3][..], &[], &[4]]);
+        assert_eq!([0, 1, 2].map(|place| batch.bytes_of(place)), [3, 0, 1]);
         assert_eq!(batch.iter_from(2).count(), 1);
         batch.clear();
         assert_eq!(batch.iter_from(0).count(), 0);
+    }
+
+    #[test]
+    fn a_payload_that_follows_itself_is_there_once() {
+        let mut batch = TxBatch::new();
+        let payload = [7; 1000];
+        for number in 0..5 {
+            batch.push([&[number; 42], &payload]);
+        }
+        assert_eq!(batch.bytes.len(), 5 * 42 + payload.len());
+        for (number, frame) in (0..).zip(frames(&batch, 0)) {
+            assert_eq!(frame, [&[number; 42][..], &payload].concat());
+            assert_eq!(batch.bytes_of(usize::from(number)), 1042);
+        }
+    }
+
+    #[test]
+    fn a_payload_that_changed_where_it_was_is_another() {
+        let mut batch = TxBatch::new();
+        let mut payload = [7; 1000];
+        batch.push([&[1], &payload]);
+        payload[999] = 8;
+        batch.push([&[2], &payload]);
+        batch.push([&[3], &payload[..999]]);
+        let expected = [
+            [&[1][..], &[7; 1000]].concat(),
+            [&[2][..], &[7; 999], &[8]].concat(),
+            [&[3][..], &[7; 999]].concat(),
+        ];
+        assert_eq!(frames(&batch, 0), expected);
+        batch.clear();
+        batch.push([&[4], &payload]);
+        assert_eq!(frames(&batch, 0), [[&[4][..], &payload].concat()]);
     }
 
     #[test]

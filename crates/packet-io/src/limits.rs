@@ -22,6 +22,17 @@ pub const MAX_SUPER_FRAME_BYTES: usize = 128 * 1024;
 /// would only delay the first.
 pub const TX_BATCH_FRAMES: usize = 64;
 
+/// Frames of the first batch after a pause: the first copy of a packet waits for no other.
+pub const TX_FIRST_BATCH_FRAMES: usize = 1;
+
+/// How much larger each batch is than the one before it: the copies of a packet for 64 viewers leave
+/// with four calls.
+pub const TX_BATCH_GROWTH: usize = 4;
+
+/// Payloads from this length on are shared by the frames of a batch. A frame in two pieces costs
+/// the kernel more than copying less than this.
+pub const SHARED_PAYLOAD_BYTES_MIN: usize = 128;
+
 /// Empty looks at a packet socket's ring for each look at its error, which takes a system call of
 /// 100 ns; a switch that sleeps is woken that often at most for an error it has not yet taken.
 pub const EMPTY_RECEIVES_PER_ERROR_CHECK: u32 = 64;
@@ -65,6 +76,10 @@ pub const XDP_RX_CHUNKS: usize = 2048;
 /// Chunks for sending. Used last in, first out: only as many are touched as are on their way at
 /// once; room for several of the largest groups' copies that a receiver has not yet taken.
 pub const XDP_TX_CHUNKS: usize = 4096;
+
+/// Frames that AF_XDP sends with one system call: more than a core's first-level cache holds would
+/// be read by the kernel from further away than it costs to call more often.
+pub const XDP_TX_BATCH_FRAMES: usize = 32;
 
 /// How often taking a queue or an interface is tried again while a program that has just ended
 /// still holds it.

@@ -74,28 +74,25 @@ pub(crate) fn get_option<T: Copy>(
 }
 
 /// Sends up to [`TX_BATCH_FRAMES`] frames, in order, with one system call; returns how many went.
-/// An error is about the first frame, and none went.
+/// Each is given in two pieces, of which the second may be empty. An error is about the first
+/// frame, and none went.
 pub(crate) fn send_batch<'frame>(
     fd: BorrowedFd<'_>,
-    frames: impl Iterator<Item = &'frame [u8]>,
+    frames: impl Iterator<Item = [&'frame [u8]; 2]>,
 ) -> io::Result<usize> {
-    let mut pieces = [const { MaybeUninit::<libc::iovec>::uninit() }; TX_BATCH_FRAMES];
+    let mut pieces = [const { MaybeUninit::<[libc::iovec; 2]>::uninit() }; TX_BATCH_FRAMES];
     let mut messages = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; TX_BATCH_FRAMES];
     let mut n_frames = 0;
-    for ((frame, piece), message) in frames.zip(&mut pieces).zip(&mut messages) {
-        let piece = piece.write(libc::iovec {
-            // `sendmmsg` only reads; `iovec` serves both directions and has no const form.
-            iov_base: frame.as_ptr().cast_mut().cast(),
-            iov_len: frame.len(),
-        });
+    for ((frame, pieces), message) in frames.zip(&mut pieces).zip(&mut messages) {
+        let pieces = pieces.write(pieces_of(frame));
         // SAFETY: `mmsghdr` is integers and pointers, of which all bytes zero is a value.
         let message = message.write(unsafe { mem::zeroed() });
-        message.msg_hdr.msg_iov = piece;
-        message.msg_hdr.msg_iovlen = 1;
+        message.msg_hdr.msg_iovlen = n_pieces(pieces);
+        message.msg_hdr.msg_iov = pieces.as_mut_ptr();
         n_frames += 1;
     }
-    // SAFETY: the first `n_frames` messages are initialised; each points to one initialised
-    // `iovec`, that one to a frame, and all three outlive the call, which keeps no pointer.
+    // SAFETY: the first `n_frames` messages are initialised; each points to initialised `iovec`s,
+    // those to a frame's pieces, and all of them outlive the call, which keeps no pointer.
     let sent = check(unsafe {
         libc::sendmmsg(
             fd.as_raw_fd(),
@@ -106,6 +103,20 @@ pub(crate) fn send_batch<'frame>(
     })?;
     // `check` has let no negative number through.
     Ok(sent as usize)
+}
+
+/// A frame's two pieces as the kernel wants them, which only reads: `iovec` serves both directions
+/// and has no const form.
+pub(crate) fn pieces_of(frame: [&[u8]; 2]) -> [libc::iovec; 2] {
+    frame.map(|piece| libc::iovec {
+        iov_base: piece.as_ptr().cast_mut().cast(),
+        iov_len: piece.len(),
+    })
+}
+
+/// How many of them the kernel needs to look at.
+pub(crate) fn n_pieces(pieces: &[libc::iovec; 2]) -> usize {
+    if pieces[1].iov_len == 0 { 1 } else { 2 }
 }
 
 /// Waits until the socket's buffer has room, or for `at_most`.

@@ -14,11 +14,11 @@ mod socket;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
 
 use crate::batch::TxBatch;
-use crate::limits::{TX_RETRIES_PER_FLUSH, TX_RETRY_WAIT_US, UDP_LOCAL_ADDRESSES};
-use crate::{Nanos, Port, PortError, PortStatistics};
+use crate::limits::{TX_BATCH_FRAMES, UDP_LOCAL_ADDRESSES};
+use crate::pace::TxPace;
+use crate::{Nanos, Port, PortError, PortStatistics, sending};
 pub use headers::mac_of;
 use headers::{Datagram, HEADROOM_BYTES, write_headers};
 use socket::{RxBatch, Sharing, Target};
@@ -30,6 +30,7 @@ pub struct UdpPort {
     socket: OwnedFd,
     rx: RxBatch,
     tx: TxBatch,
+    pace: TxPace,
     /// Where each of `tx` goes, and how long its frame was.
     targets: Vec<(Target, usize)>,
     /// Addresses that datagrams came to, if the socket is bound to none in particular.
@@ -84,6 +85,7 @@ impl UdpPort {
             socket,
             rx: RxBatch::new(),
             tx: TxBatch::new(),
+            pace: TxPace::new(TX_BATCH_FRAMES),
             targets: Vec::new(),
             spoken_to: Vec::new(),
             n_overflows: 0,
@@ -102,44 +104,15 @@ impl UdpPort {
     }
 
     fn send_queue(&mut self) {
-        let mut first = 0;
-        let mut retries_left = TX_RETRIES_PER_FLUSH;
-        while first < self.targets.len() {
-            let payloads = self.tx.iter_from(first);
+        let fd = self.socket.as_fd();
+        let send = |first| {
             let targets = self.targets[first..].iter().map(|(target, _)| target);
-            match socket::send_batch(self.socket.as_fd(), payloads.zip(targets)) {
-                Ok(n_sent) => {
-                    for (_, frame_bytes) in &self.targets[first..first + n_sent] {
-                        self.statistics.tx_frames += 1;
-                        self.statistics.tx_bytes += *frame_bytes as u64;
-                    }
-                    first += n_sent;
-                }
-                Err(error) if is_no_room(&error) && retries_left > 0 => {
-                    retries_left -= 1;
-                    let wait = Duration::from_micros(TX_RETRY_WAIT_US);
-                    crate::socket::wait_for_room(self.socket.as_fd(), wait);
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => {
-                    self.count_refused(&error);
-                    first += 1;
-                }
-            }
-        }
+            socket::send_batch(fd, self.tx.iter_from(first).zip(targets))
+        };
+        let bytes_of = |place: usize| self.targets[place].1;
+        sending::send_all(fd, self.targets.len(), send, bytes_of, &mut self.statistics);
         self.tx.clear();
         self.targets.clear();
-    }
-
-    fn count_refused(&mut self, error: &io::Error) {
-        let counter = match error.raw_os_error() {
-            Some(libc::EMSGSIZE) => &mut self.statistics.tx_too_long,
-            Some(libc::ENETUNREACH | libc::EHOSTUNREACH) => &mut self.statistics.tx_unreachable,
-            Some(libc::ENETDOWN) => &mut self.statistics.tx_link_down,
-            _ if is_no_room(error) => &mut self.statistics.tx_no_room,
-            _ => &mut self.statistics.tx_refused,
-        };
-        *counter += 1;
     }
 }
 
@@ -197,8 +170,9 @@ impl Port for UdpPort {
                 self.tx.push(datagram.payload);
                 let target = Target::new(datagram.destination, source);
                 self.targets.push((target, frame_bytes));
-                if self.tx.is_full() {
+                if self.tx.is_full() || self.pace.is_enough(self.tx.len()) {
                     self.send_queue();
+                    self.pace.grow();
                 }
             }
             _ if frame_bytes < crate::limits::MIN_FRAME_BYTES => self.statistics.tx_too_short += 1,
@@ -209,6 +183,7 @@ impl Port for UdpPort {
 
     fn flush(&mut self) -> Result<(), PortError> {
         self.send_queue();
+        self.pace.rest();
         Ok(())
     }
 
@@ -229,10 +204,3 @@ impl Port for UdpPort {
 
 /// Room in front of a received datagram for its headers.
 const _: () = assert!(HEADROOM_BYTES.is_multiple_of(2));
-
-fn is_no_room(error: &io::Error) -> bool {
-    matches!(
-        error.raw_os_error(),
-        Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM)
-    )
-}

@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::socket::check;
@@ -17,6 +18,8 @@ use crate::socket::check;
 #[derive(Debug)]
 pub struct Waker {
     event: File,
+    /// For those who look without waiting: no system call.
+    is_woken: AtomicBool,
 }
 
 impl Waker {
@@ -31,17 +34,25 @@ impl Waker {
         let event = unsafe { OwnedFd::from_raw_fd(fd) };
         Ok(Waker {
             event: File::from(event),
+            is_woken: AtomicBool::new(false),
         })
     }
 
     /// Wakes the waiting thread, now or when it next waits.
     pub fn wake(&self) {
+        self.is_woken.store(true, Ordering::Release);
         // It can only fail with the counter at its top, and then the thread wakes anyhow.
         let _ = (&self.event).write(&1_u64.to_ne_bytes());
     }
 
+    /// Whether somebody has called [`Waker::wake`] since the last [`Waker::clear`].
+    pub fn is_woken(&self) -> bool {
+        self.is_woken.load(Ordering::Acquire)
+    }
+
     /// Forgets all wake-ups so far. Call after waking, before looking at what there is to do.
     pub fn clear(&self) {
+        self.is_woken.store(false, Ordering::Release);
         // It can only fail when there was no wake-up.
         let _ = (&self.event).read(&mut [0; 8]);
     }
@@ -159,6 +170,7 @@ mod tests {
         let (quiet, woken) = (Waker::new()?, Waker::new()?);
         woken.wake();
         woken.wake();
+        assert_eq!([&quiet, &woken].map(Waker::is_woken), [false, true]);
         let mut waiter = Waiter::default();
         waiter.wait([quiet.as_fd(), woken.as_fd()], None)?;
         assert_eq!(
@@ -166,6 +178,7 @@ mod tests {
             [false, true, false]
         );
         woken.clear();
+        assert!(!woken.is_woken());
         waiter.wait([quiet.as_fd(), woken.as_fd()], Some(Duration::ZERO))?;
         assert_eq!([0, 1].map(|place| waiter.is_ready(place)), [false, false]);
         Ok(())

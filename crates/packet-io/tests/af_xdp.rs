@@ -1,21 +1,20 @@
 //! AF_XDP ports on real veth pairs. The kernel lets only root outside any user namespace load an XDP
 //! program, so these tests make a network namespace alone.
 
+mod frames;
 mod namespace;
 
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use etherparse::PacketBuilder;
+use frames::{PATIENCE, local_sender, numbered, receive, send};
 use namespace::{in_namespace, in_root_namespace, ip, veth_pair};
 use packet_io::{
-    AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, Destination, Port, PortError, Waiter,
+    AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, Destination, Port, PortError,
 };
-
-/// How long a test waits for frames that it expects.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 fn open(name: &str) -> AfXdpPort {
     AfXdpPort::open(name, &AfXdpConfig::default()).expect("an interface that is up and free")
@@ -28,50 +27,6 @@ fn open_packet(name: &str) -> AfPacketPort {
 fn open_error(name: &str) -> PortError {
     let result = AfXdpPort::open(name, &AfXdpConfig::default());
     result.err().expect("an interface that cannot be opened")
-}
-
-/// Receives until `n_frames` have come or nothing comes any more.
-fn receive(port: &mut dyn Port, n_frames: usize) -> Vec<Vec<u8>> {
-    let mut frames = Vec::new();
-    let mut waiter = Waiter::default();
-    while frames.len() < n_frames {
-        let fd = port.poll_fd().expect("a descriptor");
-        waiter.wait([fd], Some(PATIENCE)).expect("waiting");
-        if !waiter.is_ready(0) {
-            break;
-        }
-        port.receive(0, 64, &mut |frame| frames.push(frame.to_vec()))
-            .expect("receiving");
-    }
-    frames
-}
-
-/// An Ethernet frame of a type that no stack answers, with a number in it.
-fn numbered(number: u32, len: usize) -> Vec<u8> {
-    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5];
-    frame.extend(number.to_be_bytes());
-    frame.resize(len, 0xab);
-    frame
-}
-
-fn send(port: &mut dyn Port, frames: impl IntoIterator<Item = Vec<u8>>) {
-    for frame in frames {
-        // In two pieces of which each may be empty.
-        let (head, payload) = frame.split_at(frame.len() / 7 * 3);
-        port.transmit(0, [head, payload]).expect("queueing");
-    }
-    port.flush().expect("sending");
-}
-
-/// A socket on an address of `interface`, with a neighbour that does not exist to send to.
-fn local_sender(interface: &str) -> UdpSocket {
-    ip(&format!("addr add 10.9.0.1/24 dev {interface}"));
-    ip(&format!(
-        "neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 dev {interface}"
-    ));
-    let socket = UdpSocket::bind("10.9.0.1:4000").expect("a socket");
-    socket.connect("10.9.0.2:5004").expect("a peer");
-    socket
 }
 
 fn is_attached(interface: &str) -> bool {
@@ -111,6 +66,27 @@ fn frames_pass_between_xdp_and_packet_sockets_whole_and_in_order() {
             assert_eq!((statistics.rx_dropped(), statistics.tx_dropped()), (0, 0));
         },
     );
+}
+
+#[test]
+fn the_first_frame_after_a_pause_waits_for_no_other() {
+    in_root_namespace("the_first_frame_after_a_pause_waits_for_no_other", || {
+        veth_pair("v0", "v1");
+        let (mut outside, mut port) = (open_packet("v0"), open("v1"));
+        for _ in 0..3 {
+            for number in 0..100 {
+                let frame = numbered(number, 1400);
+                port.transmit(0, [&frame[..42], &frame[42..]])
+                    .expect("queueing");
+                if number == 0 {
+                    assert_eq!(receive(&mut outside, 1), [frame]);
+                }
+            }
+            port.flush().expect("sending");
+            let rest: Vec<_> = (1..100).map(|number| numbered(number, 1400)).collect();
+            assert!(receive(&mut outside, 99) == rest, "the others, in order");
+        }
+    });
 }
 
 #[test]

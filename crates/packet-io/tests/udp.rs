@@ -1,16 +1,14 @@
 //! UDP ports, with ordinary sockets at the other end.
 
+mod frames;
 mod namespace;
 
 use std::net::{SocketAddr, UdpSocket};
-use std::time::Duration;
 
 use etherparse::PacketBuilder;
+use frames::{PATIENCE, receive};
 use namespace::{in_namespace, ip, veth_pair};
-use packet_io::{Port, PortError, UdpPort, Waiter, mac_of};
-
-/// How long a test waits for datagrams that it expects.
-const PATIENCE: Duration = Duration::from_secs(5);
+use packet_io::{Port, PortError, UdpPort, mac_of};
 
 fn open(address: &str) -> UdpPort {
     UdpPort::open(address.parse().expect("an address")).expect("an address that is free")
@@ -20,21 +18,6 @@ fn socket(address: &str) -> UdpSocket {
     let socket = UdpSocket::bind(address).expect("an address that is free");
     socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     socket
-}
-
-fn receive(port: &mut UdpPort, n_frames: usize) -> Vec<Vec<u8>> {
-    let mut frames = Vec::new();
-    let mut waiter = Waiter::default();
-    while frames.len() < n_frames {
-        let fd = port.poll_fd().expect("a descriptor");
-        waiter.wait([fd], Some(PATIENCE)).expect("waiting");
-        if !waiter.is_ready(0) {
-            break;
-        }
-        port.receive(0, 1000, &mut |frame| frames.push(frame.to_vec()))
-            .expect("receiving");
-    }
-    frames
 }
 
 /// A frame of its own making, from and to these addresses.

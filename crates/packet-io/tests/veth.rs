@@ -5,6 +5,7 @@
     reason = "UDP_SEGMENT has no safe form in the standard library"
 )]
 
+mod frames;
 mod namespace;
 
 use std::net::UdpSocket;
@@ -12,11 +13,9 @@ use std::os::fd::AsRawFd;
 use std::process::Command;
 use std::time::Duration;
 
+use frames::{local_sender, numbered, receive, send};
 use namespace::{in_namespace, ip, veth_pair};
 use packet_io::{AfPacketConfig, AfPacketPort, Port, PortError, Waiter};
-
-/// How long a test waits for frames that it expects.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 fn open(name: &str) -> AfPacketPort {
     AfPacketPort::open(name, AfPacketConfig::default()).expect("an interface that is up and free")
@@ -25,50 +24,6 @@ fn open(name: &str) -> AfPacketPort {
 fn open_error(name: &str) -> PortError {
     let result = AfPacketPort::open(name, AfPacketConfig::default());
     result.err().expect("an interface that cannot be opened")
-}
-
-/// Receives until `n_frames` have come or nothing comes any more.
-fn receive(port: &mut AfPacketPort, n_frames: usize) -> Vec<Vec<u8>> {
-    let mut frames = Vec::new();
-    let mut waiter = Waiter::default();
-    while frames.len() < n_frames {
-        let fd = port.poll_fd().expect("a descriptor");
-        waiter.wait([fd], Some(PATIENCE)).expect("waiting");
-        if !waiter.is_ready(0) {
-            break;
-        }
-        port.receive(0, 64, &mut |frame| frames.push(frame.to_vec()))
-            .expect("receiving");
-    }
-    frames
-}
-
-/// An Ethernet frame of a type that no stack answers, with a number in it.
-fn numbered(number: u32, len: usize) -> Vec<u8> {
-    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5];
-    frame.extend(number.to_be_bytes());
-    frame.resize(len, 0xab);
-    frame
-}
-
-fn send(port: &mut AfPacketPort, frames: impl IntoIterator<Item = Vec<u8>>) {
-    for frame in frames {
-        // In two pieces of which each may be empty.
-        let (head, payload) = frame.split_at(frame.len() / 7 * 3);
-        port.transmit(0, [head, payload]).expect("queueing");
-    }
-    port.flush().expect("sending");
-}
-
-/// A socket on an address of `interface`, with a neighbour that does not exist to send to.
-fn local_sender(interface: &str) -> UdpSocket {
-    ip(&format!("addr add 10.9.0.1/24 dev {interface}"));
-    ip(&format!(
-        "neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 dev {interface}"
-    ));
-    let socket = UdpSocket::bind("10.9.0.1:4000").expect("a socket");
-    socket.connect("10.9.0.2:5004").expect("a peer");
-    socket
 }
 
 /// The one's complement sum over pseudo-header and UDP datagram, written out plainly so as not to
@@ -112,6 +67,51 @@ fn frames_come_whole_and_in_order_of_sending() {
             (0, 0, 0)
         );
     });
+}
+
+#[test]
+fn the_first_frame_after_a_pause_waits_for_no_other() {
+    in_namespace("the_first_frame_after_a_pause_waits_for_no_other", || {
+        veth_pair("v0", "v1");
+        let (mut outside, mut port) = (open("v0"), open("v1"));
+        for _ in 0..3 {
+            for number in 0..100 {
+                let frame = numbered(number, 1400);
+                port.transmit(0, [&frame[..42], &frame[42..]])
+                    .expect("queueing");
+                if number == 0 {
+                    assert_eq!(receive(&mut outside, 1), [frame]);
+                }
+            }
+            port.flush().expect("sending");
+            let rest: Vec<_> = (1..100).map(|number| numbered(number, 1400)).collect();
+            assert!(receive(&mut outside, 99) == rest, "the others, in order");
+        }
+    });
+}
+
+#[test]
+fn copies_that_share_a_payload_leave_whole_also_when_it_changes() {
+    in_namespace(
+        "copies_that_share_a_payload_leave_whole_also_when_it_changes",
+        || {
+            veth_pair("v0", "v1");
+            let (mut outside, mut port) = (open("v0"), open("v1"));
+            let mut payload = [0; 1358];
+            let mut sent = Vec::new();
+            for number in 0..200 {
+                let head = &numbered(number, 42);
+                // The memory is used again for another packet's after every ten copies.
+                payload[1357] = (number / 10) as u8;
+                // Some copies are cut, and one has no payload.
+                let len = [1358, 1358, 1358, 700, 100, 0][number as usize % 6];
+                port.transmit(0, [head, &payload[..len]]).expect("queueing");
+                sent.push([head, &payload[..len]].concat());
+            }
+            port.flush().expect("sending");
+            assert!(receive(&mut outside, sent.len()) == sent);
+        },
+    );
 }
 
 #[test]

@@ -197,8 +197,11 @@ impl Queue {
 
     /// Chunks that a frame of that length takes; `None` if it cannot be sent at all.
     pub(super) fn n_chunks(&self, frame_bytes: usize) -> Option<usize> {
-        let n_chunks = frame_bytes.div_ceil(self.chunk_bytes);
-        (n_chunks <= 1 || self.is_scattered).then_some(n_chunks)
+        if frame_bytes <= self.chunk_bytes {
+            return Some(1);
+        }
+        self.is_scattered
+            .then(|| frame_bytes.div_ceil(self.chunk_bytes))
     }
 
     /// Chunks that frames can be written to now.

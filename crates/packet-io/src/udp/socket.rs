@@ -255,24 +255,22 @@ fn control_of(source: IpAddr) -> (Control, usize) {
 }
 
 /// Sends up to [`TX_BATCH_FRAMES`] datagrams, in order, with one system call; returns how many went.
-/// An error is about the first, and none went.
+/// A payload is given in two pieces, of which the second may be empty. An error is about the first
+/// datagram, and none went.
 pub(super) fn send_batch<'batch>(
     fd: BorrowedFd<'_>,
-    datagrams: impl Iterator<Item = (&'batch [u8], &'batch Target)>,
+    datagrams: impl Iterator<Item = ([&'batch [u8]; 2], &'batch Target)>,
 ) -> io::Result<usize> {
-    let mut pieces = [const { MaybeUninit::<libc::iovec>::uninit() }; TX_BATCH_FRAMES];
+    let mut pieces = [const { MaybeUninit::<[libc::iovec; 2]>::uninit() }; TX_BATCH_FRAMES];
     let mut messages = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; TX_BATCH_FRAMES];
     let mut n_datagrams = 0;
-    for (((payload, target), piece), message) in datagrams.zip(&mut pieces).zip(&mut messages) {
-        // `sendmmsg` only reads; its structures serve both directions and have no const form.
-        let piece = piece.write(libc::iovec {
-            iov_base: payload.as_ptr().cast_mut().cast(),
-            iov_len: payload.len(),
-        });
+    for (((payload, target), pieces), message) in datagrams.zip(&mut pieces).zip(&mut messages) {
+        let pieces = pieces.write(socket::pieces_of(payload));
         // SAFETY: `mmsghdr` is integers and pointers, of which all bytes zero is a value.
         let message = message.write(unsafe { mem::zeroed() });
-        message.msg_hdr.msg_iov = piece;
-        message.msg_hdr.msg_iovlen = 1;
+        message.msg_hdr.msg_iovlen = socket::n_pieces(pieces);
+        message.msg_hdr.msg_iov = pieces.as_mut_ptr();
+        // `sendmmsg` only reads; its structures serve both directions and have no const form.
         message.msg_hdr.msg_name = (&raw const target.name).cast_mut().cast();
         message.msg_hdr.msg_namelen = target.name_bytes;
         if let Some((control, n_bytes)) = &target.control {

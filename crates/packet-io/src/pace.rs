@@ -1,0 +1,64 @@
+//! How many frames are sent at once: few at first, then more and more.
+//!
+//! Sending costs a system call however many frames it is for. Where a packet has many copies, the
+//! first should not wait until the last is made; and where copies follow each other, most should
+//! share a call. So the first one after a pause leaves alone, then four together, and so on.
+
+use crate::limits::{TX_BATCH_GROWTH, TX_FIRST_BATCH_FRAMES};
+
+/// The size of the next batch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TxPace {
+    n_frames: usize,
+    n_frames_max: usize,
+}
+
+impl TxPace {
+    pub(crate) fn new(n_frames_max: usize) -> TxPace {
+        TxPace {
+            n_frames: TX_FIRST_BATCH_FRAMES.min(n_frames_max),
+            n_frames_max,
+        }
+    }
+
+    /// Whether so many frames that wait are enough to be sent.
+    pub(crate) fn is_enough(&self, n_waiting: usize) -> bool {
+        n_waiting >= self.n_frames
+    }
+
+    /// A batch was sent, and more frames follow at once.
+    pub(crate) fn grow(&mut self) {
+        self.n_frames = (self.n_frames * TX_BATCH_GROWTH).min(self.n_frames_max);
+    }
+
+    /// Nothing follows for now.
+    pub(crate) fn rest(&mut self) {
+        *self = TxPace::new(self.n_frames_max);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_grow_up_to_the_largest_and_begin_anew_after_a_rest() {
+        let mut pace = TxPace::new(20);
+        let mut sizes = || {
+            let mut sizes = Vec::new();
+            let mut n_waiting = 0;
+            for _ in 0..61 {
+                n_waiting += 1;
+                if pace.is_enough(n_waiting) {
+                    sizes.push(n_waiting);
+                    n_waiting = 0;
+                    pace.grow();
+                }
+            }
+            pace.rest();
+            sizes
+        };
+        assert_eq!(sizes(), [1, 4, 16, 20, 20]);
+        assert_eq!(sizes(), [1, 4, 16, 20, 20]);
+    }
+}

@@ -1,0 +1,81 @@
+//! Sending a batch through a socket: what the kernel does not take at once is tried again a little
+//! later, and what it refuses is counted with the reason.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use crate::PortStatistics;
+use crate::batch::TxBatch;
+use crate::limits::{MIN_FRAME_BYTES, TX_RETRIES_PER_FLUSH, TX_RETRY_WAIT_US};
+use crate::socket;
+
+/// Sends `n_frames` from the front on until all are sent or refused. `send` sends those from a
+/// place on and returns how many went, or an error about the first; `bytes_of` says how long a
+/// frame is.
+pub(crate) fn send_all(
+    fd: BorrowedFd<'_>,
+    n_frames: usize,
+    mut send: impl FnMut(usize) -> io::Result<usize>,
+    bytes_of: impl Fn(usize) -> usize,
+    statistics: &mut PortStatistics,
+) {
+    let mut first = 0;
+    let mut retries_left = TX_RETRIES_PER_FLUSH;
+    while first < n_frames {
+        match send(first) {
+            Ok(n_sent) => {
+                let sent = first..first + n_sent;
+                statistics.tx_frames += n_sent as u64;
+                statistics.tx_bytes += sent.map(|place| bytes_of(place) as u64).sum::<u64>();
+                first += n_sent;
+            }
+            Err(error) if is_no_room(&error) && retries_left > 0 => {
+                retries_left -= 1;
+                wait_for_room(fd, &error);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => {
+                count_refused(&error, bytes_of(first), statistics);
+                first += 1;
+            }
+        }
+    }
+}
+
+/// The same for whole frames that wait in a batch, which is empty then.
+pub(crate) fn send_batch(fd: BorrowedFd<'_>, batch: &mut TxBatch, statistics: &mut PortStatistics) {
+    let send = |first| socket::send_batch(fd, batch.iter_from(first));
+    let bytes_of = |place| batch.bytes_of(place);
+    send_all(fd, batch.len(), send, bytes_of, statistics);
+    batch.clear();
+}
+
+fn wait_for_room(fd: BorrowedFd<'_>, error: &io::Error) {
+    let wait = Duration::from_micros(TX_RETRY_WAIT_US);
+    if error.raw_os_error() == Some(libc::ENOBUFS) {
+        // A queue behind the socket is full, of which poll knows nothing.
+        std::thread::sleep(wait);
+    } else {
+        socket::wait_for_room(fd, wait);
+    }
+}
+
+fn count_refused(error: &io::Error, frame_bytes: usize, statistics: &mut PortStatistics) {
+    let counter = match error.raw_os_error() {
+        _ if frame_bytes < MIN_FRAME_BYTES => &mut statistics.tx_too_short,
+        Some(libc::EMSGSIZE) => &mut statistics.tx_too_long,
+        Some(libc::ENETUNREACH | libc::EHOSTUNREACH) => &mut statistics.tx_unreachable,
+        Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV) => &mut statistics.tx_link_down,
+        _ if is_no_room(error) => &mut statistics.tx_no_room,
+        _ => &mut statistics.tx_refused,
+    };
+    *counter += 1;
+}
+
+fn is_no_room(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM)
+    )
+}

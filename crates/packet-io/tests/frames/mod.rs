@@ -1,0 +1,59 @@
+//! Frames that tests send and receive.
+
+// Each test binary uses a part of it.
+#![allow(dead_code, reason = "shared by several test binaries")]
+
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use packet_io::{Port, Waiter};
+
+use crate::namespace::ip;
+
+/// How long a test waits for frames that it expects.
+pub const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Receives until `n_frames` have come or nothing comes any more.
+pub fn receive(port: &mut dyn Port, n_frames: usize) -> Vec<Vec<u8>> {
+    let mut frames = Vec::new();
+    let mut waiter = Waiter::default();
+    while frames.len() < n_frames {
+        let fd = port.poll_fd().expect("a descriptor");
+        waiter.wait([fd], Some(PATIENCE)).expect("waiting");
+        if !waiter.is_ready(0) {
+            break;
+        }
+        port.receive(0, 64, &mut |frame| frames.push(frame.to_vec()))
+            .expect("receiving");
+    }
+    frames
+}
+
+/// An Ethernet frame of a type that no stack answers, with a number in it.
+pub fn numbered(number: u32, len: usize) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5];
+    frame.extend(number.to_be_bytes());
+    frame.resize(len, 0xab);
+    frame
+}
+
+/// Sends frames and flushes.
+pub fn send(port: &mut dyn Port, frames: impl IntoIterator<Item = Vec<u8>>) {
+    for frame in frames {
+        // In two pieces of which each may be empty.
+        let (head, payload) = frame.split_at(frame.len() / 7 * 3);
+        port.transmit(0, [head, payload]).expect("queueing");
+    }
+    port.flush().expect("sending");
+}
+
+/// A socket on an address of `interface`, with a neighbour that does not exist to send to.
+pub fn local_sender(interface: &str) -> UdpSocket {
+    ip(&format!("addr add 10.9.0.1/24 dev {interface}"));
+    ip(&format!(
+        "neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 dev {interface}"
+    ));
+    let socket = UdpSocket::bind("10.9.0.1:4000").expect("a socket");
+    socket.connect("10.9.0.2:5004").expect("a peer");
+    socket
+}

@@ -1,0 +1,258 @@
+//! The loop with ports in memory.
+
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use dataplane::{ActionCall, MatchField, Program, SwitchConfig, TableEntry};
+use p4runtime_server::SwitchHandle;
+use packet_io::{MemoryPort, memory_pair};
+
+use super::*;
+use crate::handle::{LoopHandle, mailbox};
+
+const PATIENCE: Duration = Duration::from_secs(5);
+const CPU_PORT: u8 = 254;
+
+/// A loop with ports 1 and 2 whose program forwards as `routes` says; the cables' other ends.
+fn forwarder(routes: &[(u8, u8)]) -> (EventLoop, LoopHandle, MemoryPort, MemoryPort) {
+    let (handle, mailbox) = mailbox().expect("a mailbox");
+    let config = SwitchConfig {
+        cpu_port: Some(PortId(u16::from(CPU_PORT))),
+        ..SwitchConfig::default()
+    };
+    let mut switch = Switch::new(config);
+    let program = Program::from_json_str(include_str!("../../tests/programs/forward.json"));
+    switch.set_program(program.expect("a sound program"));
+    routes
+        .iter()
+        .for_each(|(from, to)| add_route(&mut switch, *from, *to));
+    let mut event_loop = EventLoop::new(switch, Clock::monotonic(), mailbox);
+    let (inner_1, outer_1) = memory_pair("inner 1", "outer 1").expect("a cable");
+    let (inner_2, outer_2) = memory_pair("inner 2", "outer 2").expect("a cable");
+    event_loop.add_port(PortId(1), "one", Box::new(inner_1));
+    event_loop.add_port(PortId(2), "two", Box::new(inner_2));
+    (event_loop, handle, outer_1, outer_2)
+}
+
+fn add_route(switch: &mut Switch, from: u8, to: u8) {
+    let program = switch.program().expect("a program");
+    let table = program.table("ingress.forward").expect("the table");
+    let action = program
+        .action_of(table, "ingress.send")
+        .expect("the action");
+    let call = ActionCall {
+        action,
+        args: vec![vec![to]],
+    };
+    let entry = TableEntry::new(vec![MatchField::Exact(vec![from])], 0, call);
+    switch.insert_entry(table, entry).expect("a new entry");
+}
+
+fn receive(port: &mut MemoryPort, n_frames: usize) -> Vec<Vec<u8>> {
+    let (mut frames, mut waiter) = (Vec::new(), Waiter::default());
+    while frames.len() < n_frames {
+        waiter
+            .wait(port.poll_fd(), Some(PATIENCE))
+            .expect("waiting");
+        assert!(
+            waiter.is_ready(0),
+            "only {} of {n_frames} frames came",
+            frames.len()
+        );
+        port.receive(0, n_frames, &mut |frame| frames.push(frame.to_vec()))
+            .expect("frames");
+    }
+    frames
+}
+
+#[test]
+fn frames_pass_between_the_ports_until_the_loop_is_stopped() {
+    for wait in [Wait::Sleep, Wait::Spin] {
+        frames_pass(wait);
+    }
+}
+
+fn frames_pass(wait: Wait) {
+    let (mut event_loop, handle, mut one, mut two) = forwarder(&[(1, 2), (2, 1)]);
+    event_loop.set_wait(wait);
+    let running = thread::spawn(move || {
+        event_loop.run(AfterReplay::Serve).expect("no error");
+        event_loop.totals().to_json()
+    });
+    // More than one batch.
+    for number in 0..=255 {
+        one.transmit(0, [&[number; 60], &[]]).expect("sending");
+    }
+    two.transmit(0, [&[7; 40], &[7; 60]]).expect("sending");
+    let there: Vec<u8> = receive(&mut two, 256)
+        .iter()
+        .map(|frame| frame[0])
+        .collect();
+    assert_eq!(there, (0..=255).collect::<Vec<u8>>());
+    assert_eq!(receive(&mut one, 1), [vec![7; 100]]);
+    handle.stop();
+    let totals = running.join().expect("the loop ends");
+    assert!(totals.contains("\"transmitted\":257"), "{totals}");
+}
+
+/// A port whose kernel takes frames only at the third try.
+struct ReluctantPort {
+    frames: Vec<Vec<u8>>,
+    tries_left: u32,
+    out: mpsc::Sender<Vec<u8>>,
+}
+
+impl Port for ReluctantPort {
+    fn name(&self) -> &str {
+        "reluctant"
+    }
+
+    fn receive(
+        &mut self,
+        _now: Nanos,
+        _max_frames: usize,
+        _take: &mut dyn FnMut(&[u8]),
+    ) -> Result<usize, PortError> {
+        Ok(0)
+    }
+
+    fn transmit(&mut self, _now: Nanos, frame: [&[u8]; 2]) -> Result<(), PortError> {
+        self.frames.push(frame.concat());
+        self.tries_left = 3;
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), PortError> {
+        self.tries_left = self.tries_left.saturating_sub(1);
+        if self.tries_left == 0 {
+            let mut frames = self.frames.drain(..);
+            frames
+                .try_for_each(|frame| self.out.send(frame))
+                .expect("somebody waits");
+        }
+        Ok(())
+    }
+
+    fn has_unsent(&self) -> bool {
+        !self.frames.is_empty()
+    }
+
+    fn statistics(&mut self) -> packet_io::PortStatistics {
+        packet_io::PortStatistics::default()
+    }
+}
+
+#[test]
+fn what_a_port_could_not_send_is_tried_again_without_another_event() {
+    let (mut event_loop, handle, mut one, _two) = forwarder(&[(1, 3)]);
+    let (out, sent) = mpsc::channel();
+    let port = ReluctantPort {
+        frames: Vec::new(),
+        tries_left: 0,
+        out,
+    };
+    event_loop.add_port(PortId(3), "three", Box::new(port));
+    let running = thread::spawn(move || event_loop.run(AfterReplay::Serve));
+    one.transmit(0, [&[9; 60], &[]]).expect("sending");
+    let frame = sent.recv_timeout(PATIENCE).expect("the frame leaves");
+    assert_eq!(frame, [9; 60]);
+    handle.stop();
+    running.join().expect("the loop ends").expect("no error");
+}
+
+#[test]
+fn work_runs_in_order_with_its_frames_between() {
+    for wait in [Wait::Sleep, Wait::Spin] {
+        work_runs_in_order(wait);
+    }
+}
+
+fn work_runs_in_order(wait: Wait) {
+    let (mut event_loop, handle, _one, mut two) = forwarder(&[]);
+    event_loop.set_wait(wait);
+    for number in 0..3 * WORK_BATCH as u8 {
+        handle.submit(Box::new(move |context| {
+            let (cpu_port, to) = (PortId(u16::from(CPU_PORT)), 2 - number % 2);
+            add_route(context.switch, CPU_PORT, to);
+            context
+                .switch
+                .handle_frame(context.now, cpu_port, &[number; 60]);
+        }));
+        // The frame has gone by the old route when this removes it.
+        handle.submit(Box::new(|context| {
+            let program = context.switch.program().expect("a program");
+            let table = program.table("ingress.forward").expect("the table");
+            let key = [MatchField::Exact(vec![CPU_PORT])];
+            context
+                .switch
+                .delete_entry(table, &key, 0)
+                .expect("the entry");
+        }));
+    }
+    let stopper = handle.clone();
+    handle.submit(Box::new(move |_| stopper.stop()));
+    event_loop.run(AfterReplay::Serve).expect("no error");
+    let came: Vec<u8> = receive(&mut two, WORK_BATCH * 3 / 2)
+        .iter()
+        .map(|f| f[0])
+        .collect();
+    let expected: Vec<u8> = (0..3 * WORK_BATCH as u8).filter(|n| n % 2 == 0).collect();
+    assert_eq!(came, expected);
+}
+
+#[test]
+fn a_drain_is_told_of_when_its_frames_have_left() {
+    let (mut event_loop, handle, _one, mut two) = forwarder(&[(1, 2)]);
+    let (done, is_done) = mpsc::channel();
+    let stopper = handle.clone();
+    handle.submit(Box::new(move |context| {
+        context
+            .switch
+            .handle_frame(context.now, PortId(1), &[5; 60]);
+        let token = context.switch.begin_drain();
+        let tell = move || {
+            done.send(()).expect("somebody waits");
+            stopper.stop();
+        };
+        context.drain_waiters.push(token, Box::new(tell));
+    }));
+    event_loop.run(AfterReplay::Serve).expect("no error");
+    is_done.try_recv().expect("told");
+    assert_eq!(receive(&mut two, 1), [vec![5; 60]]);
+}
+
+#[test]
+fn frames_to_the_cpu_port_go_to_those_who_subscribed() {
+    let (mut event_loop, handle, mut one, _two) = forwarder(&[(1, CPU_PORT)]);
+    let (sender, mut packet_ins) = tokio::sync::mpsc::unbounded_channel();
+    handle.subscribe_packet_in(sender);
+    one.transmit(0, [&[3; 60], &[]]).expect("sending");
+    let running = thread::spawn(move || event_loop.run(AfterReplay::Serve));
+    assert_eq!(packet_ins.blocking_recv(), Some(vec![3; 60]));
+    handle.stop();
+    running.join().expect("the loop ends").expect("no error");
+}
+
+#[test]
+fn only_work_is_served_until_what_it_waits_for_is_there() {
+    let (mut event_loop, handle, mut one, mut two) = forwarder(&[(1, 2)]);
+    one.transmit(0, [&[1; 60], &[]]).expect("sending");
+    let (done, is_done) = mpsc::channel();
+    let waker = handle.clone();
+    handle.submit(Box::new(move |context| {
+        done.send(context.switch.counters().received)
+            .expect("somebody waits");
+        waker.wake();
+    }));
+    let mut received = None;
+    let is_over = || {
+        received = is_done.try_recv().ok();
+        received.is_some()
+    };
+    assert!(event_loop.serve_work_until(is_over).expect("no error"));
+    assert_eq!(received, Some(0));
+    assert_eq!(two.receive(0, 1, &mut |_| ()).expect("receiving"), 0);
+    handle.stop();
+    assert!(!event_loop.serve_work_until(|| false).expect("no error"));
+}
