@@ -2,17 +2,27 @@
 
 import argparse
 import itertools
+import json
+import math
 import sys
+import time
 from collections.abc import Sequence
+from dataclasses import asdict, fields
+from datetime import UTC, datetime
 from pathlib import Path
 
-from lab.bench.experiment import Failures, csv_text, each, label_of, run_alone
+from lab.bench import peers
 from lab.bench.fanout import FANOUTS, Row, measure, median_rows
-from lab.bench.forwarders import PROGRAMS, Forwarder, bmv2_forwarders, has_open_vswitch
-from lab.process import REPOSITORY, ChildError
+from lab.bench.forwarders import PROGRAMS, Forwarder, has_open_vswitch
+from lab.csvs import text_of
+from lab.netns import NamespaceError, require_namespaces
+from lab.process import REPOSITORY, ChildError, interrupt_on_termination
+from lab.study.machine import session
+from lab.study.progress import bar
+from lab.switch import SWITCH, MissingBuildError, require_build
 
 VIEWERS_MAX = 4096
-"""As in lab/peers/relay.c."""
+"""As in lab/peers."""
 CELL_S = 7.0
 """What one forwarder takes at one fan-out, about: only for the progress bar's first guess."""
 
@@ -37,7 +47,6 @@ def all_forwarders() -> list[Forwarder]:
     ]
     if has_open_vswitch():
         rows += [Forwarder("ovs", "", "system", "sleep"), Forwarder("ovs", "", "afxdp", "spin")]
-    rows += bmv2_forwarders()
     return [*rows, Forwarder("raw", "", "afpacket", "spin"), Forwarder("raw", "", "afxdp", "spin")]
 
 
@@ -53,6 +62,19 @@ def cells(only: Sequence[str], fanouts: Sequence[int]) -> list[tuple[Forwarder, 
         for forwarder in chosen
         for fanout in ((1,) if forwarder.forwarder == "raw" else fanouts)
     ]
+
+
+def csv_text(rows: Sequence[Row]) -> str:
+    """Rows under their header; what was not measured is an empty cell."""
+
+    def cell(value: object) -> str:
+        if isinstance(value, float):
+            return "" if math.isnan(value) else f"{value:.6g}"
+        return str(value)
+
+    names = [field.name for field in fields(Row)]
+    body = [[cell(value) for value in asdict(row).values()] for row in rows]
+    return text_of([names, *body])
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -98,24 +120,45 @@ def arguments() -> argparse.Namespace:
 def main() -> int:
     """Measures every cell, round by round; what fails is said and left out."""
     chosen = arguments()
+    interrupt_on_termination()
+    try:
+        require_namespaces()
+        require_build(SWITCH)
+        peers.build()
+    except (NamespaceError, MissingBuildError, ChildError) as error:
+        print(f"lab.bench: {error}", file=sys.stderr)
+        return 1
+    started = datetime.now(UTC)
+    folder = chosen.results / f"bench-{started:%Y%m%d-%H%M%S}"
+    folder.mkdir(parents=True)
+    facts = session(sys.argv, "veth pair")
+    (folder / "session.json").write_text(json.dumps(facts, indent=1) + "\n")
     todo = cells(chosen.only, chosen.fanouts) * chosen.rounds
-    return run_alone("bench", chosen.results, lambda folder: run(folder, todo))
-
-
-def run(folder: Path, todo: Sequence[tuple[Forwarder, int]]) -> Failures:
-    """Writes `fanout-rounds.csv` and `fanout.csv`."""
-    failures: Failures = []
     rows: list[Row] = []
-    for forwarder, fanout in each(todo, CELL_S, failures, label_of):
+    failures: list[str] = []
+    began_s = time.monotonic()
+    for number, (forwarder, fanout) in enumerate(todo):
+        taken_s = time.monotonic() - began_s
+        left_s = (taken_s / number if number else CELL_S) * (len(todo) - number)
+        print(
+            "\r\033[K" + bar(number, len(todo), left_s, f"{forwarder}, {fanout} copies"),
+            end="",
+            file=sys.stderr,
+            flush=True,
+        )
         try:
             rows.append(measure(forwarder, fanout))
         except ChildError as error:
-            failures.append(f"{label_of((forwarder, fanout))}: {error}")
-        (folder / "fanout-rounds.csv").write_text(csv_text(Row, rows))
+            failures.append(f"{forwarder}, {fanout} copies: {error}")
+        (folder / "fanout-rounds.csv").write_text(csv_text(rows))
+    print("\r\033[K", end="", file=sys.stderr)
     merged = median_rows(rows)
-    (folder / "fanout.csv").write_text(csv_text(Row, merged))
+    (folder / "fanout.csv").write_text(csv_text(merged))
     print(table(merged))
-    return failures
+    for failure in failures:
+        print(f"not measured: {failure}", file=sys.stderr)
+    print(f"{folder / 'fanout.csv'}")
+    return 1 if failures else 0
 
 
 if __name__ == "__main__":

@@ -1,11 +1,10 @@
 """`extended.csv` and `summary.csv` as text. Pure."""
 
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
+from lab.csvs import text_of
 from lab.study.analysis import ExtendedRow, SummaryRow
 
 
@@ -14,13 +13,6 @@ def to_csv(kind: type[ExtendedRow] | type[SummaryRow], rows: Sequence[Any]) -> s
     names = [field.name for field in fields(kind)]
     body = [[cell(name, getattr(row, name)) for name in names] for row in rows]
     return text_of([names, *body])
-
-
-def text_of(lines: Sequence[Sequence[str]]) -> str:
-    """Lines of cells as CSV."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(lines)
-    return text.getvalue()
 
 
 def cell(column: str, value: Any) -> str:

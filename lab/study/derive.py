@@ -3,6 +3,7 @@
 import shutil
 from pathlib import Path
 
+from lab.page import STYLE
 from lab.process import deaf_to_signals
 from lab.study.analysis import ExtendedRow, SummaryRow
 from lab.study.csvs import to_csv
@@ -13,7 +14,6 @@ from lab.study.report import Content, report
 from lab.study.results import Results, results_of
 from lab.study.tables import tables
 
-STYLE = Path(__file__).with_name("report.css")
 PROSE = Path(__file__).with_name("report_prose.html")
 REPORT = "report.html"
 

@@ -1,40 +1,34 @@
 """The counterparts of the thesis' Figures 23 to 32: average delay against viewers. Pure.
 
-The same SFU has the same colour and marker everywhere (Okabe and Ito's colours, which people with
-colour blindness tell apart); published figures are dashed with hollow markers.
+The same SFU has the same colour and marker everywhere; published figures are dashed with hollow
+markers.
 """
 
-import io
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
+from lab import drawing
+from lab.drawing import BLUE, GREEN, VERMILION, Paper
 from lab.study.definitions import Sfu
 from lab.study.explain import why, why_comparison
 from lab.study.numbers import COMPARISON_FIGURES, FIRST_FIGURE, in_order_of_thesis
 from lab.study.results import Results
 
 COLOURS = {
-    Sfu.P4_RECIRCULATION: "#0072b2",
-    Sfu.P4_REPLICATION: "#009e73",
-    Sfu.USERSPACE: "#d55e00",
+    Sfu.P4_RECIRCULATION: BLUE,
+    Sfu.P4_REPLICATION: GREEN,
+    Sfu.USERSPACE: VERMILION,
 }
 MARKERS = {Sfu.P4_RECIRCULATION: "o", Sfu.P4_REPLICATION: "s", Sfu.USERSPACE: "^"}
 BESIDE = {Sfu.P4_RECIRCULATION: -0.07, Sfu.P4_REPLICATION: 0.07, Sfu.USERSPACE: -0.04}
 PUBLISHED_BESIDE = {Sfu.P4_RECIRCULATION: 0.0, Sfu.USERSPACE: 0.04}
 """Points that are equally high stand beside each other, not one behind the other."""
-SIZE_INCHES = (5.0, 3.9)
-PNG_DOTS_PER_INCH = 160
-INK = "#1a1b1e"
-INK_OF_PAGE = "#010203"
-"""Stands for the page's own text colour until the SVG is put into the page."""
+SIZE_INCHES = (drawing.WIDTH_INCHES, 3.9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,49 +145,30 @@ def _line(
 
 def png(figure: Figure) -> bytes:
     """The figure as PNG, dark on white."""
-    canvas = _draw(figure, INK, "white", titled=True)
-    FigureCanvasAgg(canvas)
-    out = io.BytesIO()
-    canvas.savefig(out, format="png", dpi=PNG_DOTS_PER_INCH, metadata={"Software": None})
-    return out.getvalue()
+    return drawing.png(partial(_draw, figure))
 
 
 def svg(figure: Figure) -> str:
     """The figure as SVG, dark on white."""
-    return _svg(figure, INK, "white", titled=True)
+    return drawing.svg(figure.key, partial(_draw, figure))
 
 
 def svg_for_page(figure: Figure) -> str:
-    """The figure to be put into HTML: in the page's text colour, on the page's background."""
-    text = _svg(figure, INK_OF_PAGE, "none", titled=False).replace(INK_OF_PAGE, "currentColor")
-    start = text.index("<svg")
-    text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text[start:], count=1, flags=re.S)
-    text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1, flags=re.S)
-    return text.replace("<svg ", f'<svg role="img" aria-label="{figure.title}" ', 1)
+    """The figure to be put into HTML."""
+    return drawing.svg_for_page(figure.key, figure.title, partial(_draw, figure))
 
 
-def _svg(figure: Figure, ink: str, background: str, *, titled: bool) -> str:
-    # Ids in one page must differ from figure to figure, and not from one making to the next.
-    with mpl.rc_context({"svg.hashsalt": figure.key, "svg.fonttype": "path"}):
-        canvas = _draw(figure, ink, background, titled=titled)
-        FigureCanvasSVG(canvas)
-        out = io.StringIO()
-        canvas.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
-    return out.getvalue()
-
-
-def _draw(figure: Figure, ink: str, background: str, *, titled: bool) -> Canvas:
-    with mpl.rc_context({"font.family": "DejaVu Sans", "font.size": 10.5}):
-        canvas = Canvas(figsize=SIZE_INCHES, facecolor=background, layout="constrained")
-        axes = canvas.add_subplot(facecolor="none")
-        for line in figure.lines:
-            _draw_line(axes, line)
-        _dress(axes, ink)
-        canvas.legend(
-            loc="outside lower center", ncols=2, frameon=False, fontsize=9.5, labelcolor=ink
-        )
-        if titled:
-            canvas.suptitle(figure.title, fontsize=8.5, color=ink)
+def _draw(figure: Figure, paper: Paper) -> Canvas:
+    canvas = Canvas(figsize=SIZE_INCHES, facecolor=paper.background, layout="constrained")
+    axes = canvas.add_subplot(facecolor="none")
+    for line in figure.lines:
+        _draw_line(axes, line)
+    _dress(axes, paper.ink)
+    canvas.legend(
+        loc="outside lower center", ncols=2, frameon=False, fontsize=9.5, labelcolor=paper.ink
+    )
+    if paper.titled:
+        canvas.suptitle(figure.title, fontsize=8.5, color=paper.ink)
     return canvas
 
 
@@ -247,8 +222,4 @@ def _dress(axes: Axes, ink: str) -> None:
         middle = (low * high) ** 0.5
         low, high = middle / 10, middle * 10
     axes.set_ylim(low, high)
-    axes.grid(True, which="major", color=ink, alpha=0.18, linewidth=0.6)
-    axes.tick_params(which="both", colors=ink)
-    for side, spine in axes.spines.items():
-        spine.set_visible(side in {"left", "bottom"})
-        spine.set_color(ink)
+    drawing.dress(axes, ink)

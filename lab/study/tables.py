@@ -1,11 +1,10 @@
 """The counterparts of the thesis' Tables 1 to 18, ours beside the published numbers. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from lab.page import Table
 from lab.study import explain
 from lab.study.analysis import ExtendedRow, SummaryRow
-from lab.study.csvs import text_of
 from lab.study.definitions import Sfu
 from lab.study.explain import why, why_comparison
 from lab.study.numbers import (
@@ -16,27 +15,6 @@ from lab.study.numbers import (
 )
 from lab.study.results import Results
 from lab.study.statistics import ratio
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A table; `groups` head several columns each."""
-
-    key: str
-    title: str
-    groups: tuple[tuple[str, int], ...]
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    note: str
-
-    def as_csv(self) -> str:
-        """As CSV, each column headed by its group and its own name."""
-        heads = [group for group, span in self.groups for _ in range(span)]
-        header = [
-            f"{head}: {name}" if head else name
-            for head, name in zip(heads, self.columns, strict=True)
-        ]
-        return text_of([header, *self.rows])
 
 
 def tables(results: Results) -> list[Table]:

@@ -6,9 +6,10 @@ from xml.etree import ElementTree
 
 import pytest
 
+from lab.page import STYLE
 from lab.study.compare import compared
 from lab.study.definitions import STUDIES, Sfu
-from lab.study.derive import PROSE, STYLE
+from lab.study.derive import PROSE
 from lab.study.explain import Point, queues_from, why
 from lab.study.figures import COLOURS, figures, png, svg, svg_for_page
 from lab.study.progress import Estimate, bar, clock

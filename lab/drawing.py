@@ -1,0 +1,89 @@
+"""Figures as PNG and SVG, in files and in pages. Pure.
+
+Colours are Okabe and Ito's, which people with colour blindness tell apart. In a page a figure has
+the page's own text colour, so that it can be read on light and on dark.
+"""
+
+import io
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure as Canvas
+
+BLUE = "#0072b2"
+GREEN = "#009e73"
+VERMILION = "#d55e00"
+PURPLE = "#cc79a7"
+ORANGE = "#e69f00"
+GREY = "#7f7f7f"
+WIDTH_INCHES = 5.0
+PNG_DOTS_PER_INCH = 160
+INK = "#1a1b1e"
+INK_OF_PAGE = "#010203"
+"""Stands for the page's own text colour until the SVG is put into the page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """What a figure is drawn on; titled where nothing around it says what it is."""
+
+    ink: str
+    background: str
+    titled: bool
+
+
+ON_WHITE = Paper(INK, "white", titled=True)
+IN_PAGE = Paper(INK_OF_PAGE, "none", titled=False)
+Draw = Callable[[Paper], Canvas]
+
+
+def png(draw: Draw) -> bytes:
+    """A figure as PNG, dark on white."""
+    canvas = _drawn(draw, ON_WHITE)
+    FigureCanvasAgg(canvas)
+    out = io.BytesIO()
+    canvas.savefig(out, format="png", dpi=PNG_DOTS_PER_INCH, metadata={"Software": None})
+    return out.getvalue()
+
+
+def svg(key: str, draw: Draw) -> str:
+    """A figure as SVG, dark on white; the key makes its ids differ from those of others."""
+    return _svg(key, draw, ON_WHITE)
+
+
+def svg_for_page(key: str, title: str, draw: Draw) -> str:
+    """A figure to be put into HTML: in the page's text colour, on the page's background."""
+    text = _svg(key, draw, IN_PAGE).replace(INK_OF_PAGE, "currentColor")
+    start = text.index("<svg")
+    text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text[start:], count=1, flags=re.S)
+    text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1, flags=re.S)
+    return text.replace("<svg ", f'<svg role="img" aria-label="{title}" ', 1)
+
+
+def _drawn(draw: Draw, paper: Paper) -> Canvas:
+    with mpl.rc_context({"font.family": "DejaVu Sans", "font.size": 10.5}):
+        return draw(paper)
+
+
+def _svg(key: str, draw: Draw, paper: Paper) -> str:
+    # Ids in one page must differ from figure to figure, and not from one making to the next.
+    with mpl.rc_context({"svg.hashsalt": key, "svg.fonttype": "path"}):
+        canvas = _drawn(draw, paper)
+        FigureCanvasSVG(canvas)
+        out = io.StringIO()
+        canvas.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    return out.getvalue()
+
+
+def dress(axes: Axes, ink: str) -> None:
+    """Grid, ticks and the two axes in the colour of the text."""
+    axes.grid(True, which="major", color=ink, alpha=0.18, linewidth=0.6)
+    axes.tick_params(which="both", colors=ink)
+    for side, spine in axes.spines.items():
+        spine.set_visible(side in {"left", "bottom"})
+        spine.set_color(ink)

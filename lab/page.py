@@ -1,0 +1,110 @@
+"""Parts of a report that is one HTML file with everything in it. Pure, but for the style's file."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+from lab.csvs import text_of
+
+STYLE = Path(__file__).with_name("page.css")
+N_FAILURES_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table; `groups` head several columns each."""
+
+    key: str
+    title: str
+    groups: tuple[tuple[str, int], ...]
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str
+
+    def as_csv(self) -> str:
+        """As CSV, each column headed by its group and its own name."""
+        heads = [group for group, span in self.groups for _ in range(span)]
+        header = [
+            f"{head}: {name}" if head else name
+            for head, name in zip(heads, self.columns, strict=True)
+        ]
+        return text_of([header, *self.rows])
+
+
+def head(title: str, style: str) -> str:
+    """The page's beginning, up to the body's."""
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}</title>\n<style>\n{style}</style></head><body>"
+    )
+
+
+def navigation(places: Iterable[str]) -> str:
+    """Links to places in the page."""
+    return "<nav>" + "".join(f'<a href="#{place}">{place}</a>' for place in places) + "</nav>"
+
+
+def verdict(name: str, holds: bool, failures: Sequence[str]) -> str:
+    """An entry of the list of checks; the first failures are shown below it."""
+    word = '<span class="holds">holds</span>' if holds else '<span class="fails">fails</span>'
+    more = len(failures) - N_FAILURES_SHOWN
+    lines = [*failures[:N_FAILURES_SHOWN], *([f"and {more} more"] if more > 0 else [])]
+    shown = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    return f"<li>{word}: {escape(name)}{f'<ul>{shown}</ul>' if shown else ''}</li>"
+
+
+def figure(key: str, title: str, svg: str, note: str) -> str:
+    """A figure with its title above and its sentences below."""
+    return (
+        f'<figure id="{key}"><h3>{escape(title)}</h3>{svg}'
+        f"<figcaption>{prose(note)}</figcaption></figure>"
+    )
+
+
+def table_of(table: Table, *, is_open: bool = True) -> str:
+    """A table that can be folded away."""
+    starts = {sum(span for _, span in table.groups[:idx]) for idx in range(1, len(table.groups))}
+
+    def cells(tag: str, values: Sequence[str]) -> str:
+        return "".join(
+            f"<{tag}{' class=' + chr(34) + 'first' + chr(34) if idx in starts else ''}>"
+            f"{escape(value)}</{tag}>"
+            for idx, value in enumerate(values)
+        )
+
+    groups = "".join(
+        f'<th colspan="{span}"{" class=" + chr(34) + "group" + chr(34) if name else ""}>'
+        f"{escape(name)}</th>"
+        for name, span in table.groups
+    )
+    rows = "\n".join(f"<tr>{cells('td', row)}</tr>" for row in table.rows)
+    return (
+        f'<details id="{table.key}"{" open" if is_open else ""}>'
+        f"<summary>{escape(table.title)}</summary>"
+        f'<p class="note">{prose(table.note)}</p><div class="scroll"><table><thead>'
+        f"<tr>{groups}</tr>"
+        f'<tr class="names">{cells("th", table.columns)}</tr></thead>\n'
+        f"<tbody>{rows}</tbody></table></div></details>"
+    )
+
+
+def prose(text: str) -> str:
+    """Text with `code` marked."""
+    parts = escape(text).split("`")
+    return "".join(f"<code>{part}</code>" if idx % 2 else part for idx, part in enumerate(parts))
+
+
+def machine(sessions: Sequence[Mapping[str, str]]) -> str:
+    """What was measured on: command, commit, machine, versions, of each session."""
+    parts = ['<h2 id="machine">Machine</h2>']
+    for idx, session in enumerate(sessions, 1):
+        if len(sessions) > 1:
+            parts.append(f"<h3>Session {idx}</h3>")
+        entries = "".join(
+            f"<dt>{escape(name.replace('_', ' '))}</dt><dd>{escape(value)}</dd>"
+            for name, value in session.items()
+        )
+        parts.append(f"<dl>{entries}</dl>")
+    return "\n".join(parts)
