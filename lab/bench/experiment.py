@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 from lab.bench import bmv2, peers
 from lab.bench.forwarders import Forwarder
 from lab.controller import REPRISE
+from lab.csvs import text_of
 from lab.netns import NamespaceError, require_namespaces
 from lab.process import REPOSITORY, ChildError, interrupt_on_termination
-from lab.study.csvs import text_of
 from lab.study.machine import session
 from lab.study.progress import bar
 from lab.switch import SWITCH, MissingBuildError, require_build

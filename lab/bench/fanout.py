@@ -5,26 +5,34 @@ How many copies a second, how late the first and the last one is, what a copy co
 
 import statistics
 import tempfile
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from lab.bench import load
 from lab.bench.forwarders import Forwarder, Running, running
+from lab.bench.load import Run
 from lab.bench.pair import FORWARDER_CPU, Pair
 
 FANOUTS = (1, 4, 16, 64, 256)
 FRAME_LEN_BYTES = 1400
-STEP_S = 0.4
-"""How long each rate is offered: at 20 copies a microsecond some hundred thousand copies."""
+STEP_S = 0.35
+"""How long each rate is offered: at a copy a microsecond some hundred thousand copies."""
 PUSH_S = 1.0
-OVERDRIVE_COPIES_PER_S = (0.9e6, 1.8e6)
-"""Copies a second asked for when looking for the peak: about what a relay can, and twice that."""
-LOSSLESS_STEPS = (1.0, 0.96, 0.92, 0.88, 0.84, 0.8, 0.75, 0.7, 0.6, 0.5, 0.35, 0.2, 0.1, 0.05)
-"""Parts of the peak, tried from above: the first without loss is the lossless rate."""
+FIRST_OFFER_COPIES_PER_S = 1.5e6
+"""More than any path in user space carried here; what does not suffice is doubled."""
+OFFERS_MAX = 3
+BEYOND_WHAT_CAME = 1.2
+"""A forwarder that loses much may carry more when it is offered just too much."""
+KEPT_UP = 0.97
+DOWN = (1.0, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2, 0.1, 0.05)
+UP = (1.1, 1.2, 1.35)
+"""Parts of the peak, tried from the top down, or up where the whole peak came without loss."""
+HALVINGS = 2
+"""How often the gap between the highest without loss and the next is halved: 2.5 % stay."""
 LATENCY_RATE_PPS = 360.0
 """1400-byte packets at 4 Mbit/s, the thesis' rate."""
-LATENCY_S = 2.0
+LATENCY_S = 1.5
 SETTLE_RATE_PPS = 200.0
 SETTLE_S = 0.1
 
@@ -47,6 +55,52 @@ class Row:
     cpu_ns_per_copy: float
 
 
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One rate that was offered, and what came of it."""
+
+    forwarder: Forwarder
+    offered_packets_per_s: float
+    run: Run
+    cpu_s: float
+
+    def cells(self) -> dict[str, object]:
+        """Its columns in the raw samples."""
+        rate = {"offered_packets_per_s": self.offered_packets_per_s}
+        return {**asdict(self.forwarder), **rate, **asdict(self.run), "cpu_s": self.cpu_s}
+
+
+@dataclass(slots=True)
+class Kept:
+    """The raw samples of a forwarder at one fan-out: every rate tried, every packet's delay."""
+
+    delays: Path
+    probes: list[Probe] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Meter:
+    """Offers rates to one forwarder that runs, and keeps what it saw."""
+
+    forwarder: Forwarder
+    pair: Pair
+    set_up: Running
+    fanout: int
+    probes: list[Probe]
+
+    def offer(self, copies_per_s: float, *, is_first: bool = True) -> Run:
+        """Offers packets for a short while."""
+        rate_pps = copies_per_s / self.fanout
+        before_s = self.set_up.cpu_s()
+        run = load.offer(self.pair, self.fanout, rate_pps, STEP_S, frame_len_bytes=FRAME_LEN_BYTES)
+        cpu_s = self.set_up.cpu_s() - before_s
+        self.probes.append(Probe(self.forwarder, rate_pps, run, cpu_s))
+        if run.loss >= 0.0 or not is_first:
+            return run
+        # Copies of an earlier offer came: queues of a slow forwarder take seconds to drain.
+        return self.offer(copies_per_s, is_first=False)
+
+
 def percentile(values: Sequence[float], share: float) -> float:
     """The smallest value that `share` of all are not above; not a number where there is none."""
     ordered = sorted(values)
@@ -55,20 +109,26 @@ def percentile(values: Sequence[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
-def measure(forwarder: Forwarder, fanout: int) -> Row:
+def measure(forwarder: Forwarder, fanout: int, kept: Kept | None = None) -> Row:
     """One forwarder at one fan-out, once."""
-    with running(forwarder, fanout) as (pair, set_up):
+    with (
+        tempfile.TemporaryDirectory(prefix="reprise-bench-") as folder,
+        running(forwarder, fanout) as (pair, set_up),
+    ):
+        kept = kept or Kept(Path(folder) / "delays.csv")
         if forwarder.forwarder == "raw":
             return _pushed(forwarder, pair, fanout)
         load.offer(pair, fanout, SETTLE_RATE_PPS, SETTLE_S, frame_len_bytes=FRAME_LEN_BYTES)
-        peak = _peak(pair, fanout)
-        lossless, cpu_ns = _lossless(pair, set_up, fanout, peak)
-        first, last = _delays(pair, fanout)
+        meter = Meter(forwarder, pair, set_up, fanout, kept.probes)
+        peak = max(peak_of(meter.offer), 1.0)
+        search(lambda part: meter.offer(peak * part).is_lossless)
+        first, last = _delays(pair, fanout, kept.delays)
+        best, cpu_ns = _best_without_loss(kept.probes)
     return Row(
         **asdict(forwarder),
         fanout=fanout,
-        copies_per_s_lossless=lossless,
-        copies_per_s_peak=max(peak, lossless),
+        copies_per_s_lossless=best,
+        copies_per_s_peak=max(peak, best),
         first_copy_p50_us=percentile(first, 0.5),
         first_copy_p99_us=percentile(first, 0.99),
         last_copy_p50_us=percentile(last, 0.5),
@@ -93,39 +153,69 @@ def _pushed(forwarder: Forwarder, pair: Pair, fanout: int) -> Row:
     )
 
 
-def _peak(pair: Pair, fanout: int) -> float:
-    runs = [
-        load.offer(pair, fanout, copies / fanout, STEP_S, frame_len_bytes=FRAME_LEN_BYTES)
-        for copies in OVERDRIVE_COPIES_PER_S
-    ]
-    return max(run.copies_per_s for run in runs)
+def peak_of(offer: Callable[[float], Run]) -> float:
+    """The most copies a second that came: more is offered until not all of it comes."""
+    copies_per_s, came = FIRST_OFFER_COPIES_PER_S, 0.0
+    for _ in range(OFFERS_MAX):
+        run = offer(copies_per_s)
+        came = max(came, run.copies_per_s)
+        sent_copies_per_s = run.sent * run.n_viewers / run.seconds
+        if run.copies_per_s < KEPT_UP * sent_copies_per_s:
+            return max(came, offer(BEYOND_WHAT_CAME * run.copies_per_s).copies_per_s)
+        if sent_copies_per_s < KEPT_UP * copies_per_s:
+            # The load can send no faster.
+            return came
+        copies_per_s *= 2
+    return came
 
 
-def _lossless(pair: Pair, set_up: Running, fanout: int, peak: float) -> tuple[float, float]:
-    """The lossless rate, and the processor time a copy at it, in nanoseconds."""
-    for part in LOSSLESS_STEPS:
-        before = set_up.cpu_s()
-        rate = max(peak, 1.0) * part / fanout
-        run = load.offer(pair, fanout, rate, STEP_S, frame_len_bytes=FRAME_LEN_BYTES)
-        if run.is_lossless:
-            return run.copies_per_s, (set_up.cpu_s() - before) * 1e9 / run.copies
-    return 0.0, float("nan")
+def search(is_lossless: Callable[[float], bool]) -> float:
+    """The highest part of the peak without loss, about; 0 where even the smallest lost something.
+
+    From the top, for a stolen moment of the processor fails one try and not all below it.
+    """
+    good, bad = 0.0, UP[-1]
+    for part in DOWN:
+        if is_lossless(part):
+            good = part
+            break
+        bad = part
+    if good == DOWN[0]:
+        for part in UP:
+            if not is_lossless(part):
+                bad = part
+                break
+            good = part
+    for _ in range(HALVINGS if good else 0):
+        middle = (good + bad) / 2
+        if is_lossless(middle):
+            good = middle
+        else:
+            bad = middle
+    return good
 
 
-def _delays(pair: Pair, fanout: int) -> tuple[list[float], list[float]]:
+def _best_without_loss(probes: Sequence[Probe]) -> tuple[float, float]:
+    """The highest rate without loss, and the processor time a copy at it, in nanoseconds."""
+    lossless = [probe for probe in probes if probe.run.is_lossless]
+    if not lossless:
+        return 0.0, float("nan")
+    best = max(lossless, key=lambda probe: probe.run.copies_per_s)
+    return best.run.copies_per_s, best.cpu_s * 1e9 / best.run.copies
+
+
+def _delays(pair: Pair, fanout: int, kept: Path) -> tuple[list[float], list[float]]:
     """Of every packet whose copies all came: the delays of the first and the last, in us."""
-    with tempfile.NamedTemporaryFile(suffix=".csv") as file:
-        path = Path(file.name)
-        load.offer(
-            pair,
-            fanout,
-            LATENCY_RATE_PPS,
-            LATENCY_S,
-            frame_len_bytes=FRAME_LEN_BYTES,
-            sample_every=1,
-            samples=path,
-        )
-        whole = [sample for sample in load.read_samples(path) if sample.copies == fanout]
+    load.offer(
+        pair,
+        fanout,
+        LATENCY_RATE_PPS,
+        LATENCY_S,
+        frame_len_bytes=FRAME_LEN_BYTES,
+        sample_every=1,
+        samples=kept,
+    )
+    whole = [sample for sample in load.read_samples(kept) if sample.copies == fanout]
     first = [sample.first_copy_ns / 1e3 for sample in whole]
     return first, [sample.last_copy_ns / 1e3 for sample in whole]
 

@@ -25,6 +25,7 @@ from lab.study.stars import STARS, install_packages_for
 from lab.study.tables import overview
 from lab.sudo import give_to_user
 from lab.switch import SWITCH, MissingBuildError, require_build
+from lab.terminal import StatusLine
 
 RESULTS = REPOSITORY / "results"
 THIS = REPOSITORY / "reprise-lab"
@@ -127,7 +128,7 @@ def _run(arguments: argparse.Namespace, typed: Sequence[str]) -> int:
     folder = _folder(arguments, study)
     index = folder.add_session(session(["./reprise-lab", *typed], arguments.bridge))
     settings = Settings(n_hosts=arguments.hosts, star_type=STARS[arguments.bridge])
-    show = _Line()
+    show = StatusLine()
     try:
         refused = run_missing(folder, index, show, settings)
         show.end()
@@ -180,23 +181,6 @@ def _compare(a: Path, b: Path) -> int:
     print(f"A: {a}\nB: {b}\n")
     print(text.table(HEADER, compared(*rows)))
     return 0
-
-
-class _Line:
-    """Shows progress: one line that is rewritten on a terminal, a line each elsewhere."""
-
-    def __init__(self) -> None:
-        self._on_terminal = sys.stderr.isatty()
-
-    def __call__(self, line: str) -> None:
-        if self._on_terminal:
-            print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
-        else:
-            print(line, file=sys.stderr, flush=True)
-
-    def end(self) -> None:
-        if self._on_terminal:
-            print(file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,204 @@
+"""Charts of the benchmark: lines against a number, and bars. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
+
+from lab import drawing
+from lab.drawing import Paper
+
+LINES_SIZE_INCHES = (drawing.WIDTH_INCHES, 3.9)
+BAR_INCHES = 0.33
+BARS_SPARE_INCHES = 1.15
+LABEL_ROOM = 1.22
+"""What an axis of bars has beyond the longest one, for its number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line; hollow markers and dashes are the weaker of two of one colour."""
+
+    label: str
+    colour: str
+    xs: tuple[float, ...]
+    ys: tuple[float, ...]
+    marker: str = "o"
+    is_dashed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A horizontal line: a limit."""
+
+    label: str
+    colour: str
+    y: float
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """What an axis says; ticks are numbers that are marked, where not any will do."""
+
+    label: str
+    is_log: bool = False
+    ticks: tuple[float, ...] = ()
+    starts_at_zero: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Lines against a number."""
+
+    key: str
+    title: str
+    x: Axis
+    y: Axis
+    lines: tuple[Line, ...]
+    note: str
+    levels: tuple[Level, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One bar with its number."""
+
+    label: str
+    colour: str
+    value: float
+    is_hollow: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """Horizontal bars, the first on top."""
+
+    key: str
+    title: str
+    label: str
+    bars: tuple[Bar, ...]
+    note: str
+    form: str = ".0f"
+
+
+Chart = Lines | Bars
+
+
+def png(chart: Chart) -> bytes:
+    """As PNG, dark on white."""
+    return drawing.png(partial(_draw, chart))
+
+
+def svg(chart: Chart) -> str:
+    """As SVG, dark on white."""
+    return drawing.svg(chart.key, partial(_draw, chart))
+
+
+def svg_for_page(chart: Chart) -> str:
+    """To be put into HTML."""
+    return drawing.svg_for_page(chart.key, chart.title, partial(_draw, chart))
+
+
+def short(value: float) -> str:
+    """A number of an axis: thousands as k, millions as M."""
+    for limit, unit in ((1e6, "M"), (1e3, "k")):
+        if abs(value) >= limit:
+            return f"{value / limit:g}{unit}"
+    return f"{value:g}"
+
+
+def _draw(chart: Chart, paper: Paper) -> Canvas:
+    size = LINES_SIZE_INCHES
+    if isinstance(chart, Bars):
+        size = (drawing.WIDTH_INCHES, BARS_SPARE_INCHES + BAR_INCHES * len(chart.bars))
+    canvas = Canvas(figsize=size, facecolor=paper.background, layout="constrained")
+    axes = canvas.add_subplot(facecolor="none")
+    if isinstance(chart, Bars):
+        _draw_bars(axes, chart, paper.ink)
+    else:
+        _draw_lines(axes, chart, paper.ink)
+        canvas.legend(
+            loc="outside lower center", ncols=2, frameon=False, fontsize=9.5, labelcolor=paper.ink
+        )
+    if paper.titled:
+        canvas.suptitle(chart.title, fontsize=8.5, color=paper.ink)
+    return canvas
+
+
+def _draw_lines(axes: Axes, chart: Lines, ink: str) -> None:
+    for line in chart.lines:
+        axes.plot(
+            line.xs,
+            line.ys,
+            label=line.label,
+            color=line.colour,
+            linestyle="--" if line.is_dashed else "-",
+            marker=line.marker,
+            markersize=5,
+            markerfacecolor="none" if line.is_dashed else line.colour,
+            linewidth=1.4,
+        )
+    for level in chart.levels:
+        axes.axhline(level.y, label=level.label, color=level.colour, linestyle=":", linewidth=1.4)
+    axes.set_xlabel(chart.x.label, color=ink)
+    axes.set_ylabel(chart.y.label, color=ink)
+    if chart.x.is_log:
+        axes.set_xscale("log")
+    if chart.y.is_log:
+        axes.set_yscale("log")
+        _widen(axes)
+    elif chart.y.starts_at_zero:
+        axes.set_ylim(bottom=0)
+    for axis, wanted in ((axes.xaxis, chart.x), (axes.yaxis, chart.y)):
+        if wanted.ticks:
+            axis.set_ticks(list(wanted.ticks))
+            axis.set_minor_locator(NullLocator())
+        axis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
+        axis.set_minor_formatter(NullFormatter())
+    drawing.dress(axes, ink)
+
+
+def _widen(axes: Axes) -> None:
+    """At least two decades, so that a log axis has labels on it."""
+    low, high = axes.get_ylim()
+    if high / low < 100:
+        middle = (low * high) ** 0.5
+        axes.set_ylim(middle / 10, middle * 10)
+
+
+def _draw_bars(axes: Axes, chart: Bars, ink: str) -> None:
+    places = range(len(chart.bars))
+    axes.barh(
+        places,
+        [bar.value for bar in chart.bars],
+        height=0.68,
+        color=["none" if bar.is_hollow else bar.colour for bar in chart.bars],
+        edgecolor=[bar.colour for bar in chart.bars],
+        linewidth=1.2,
+    )
+    longest = max((bar.value for bar in chart.bars), default=1.0)
+    for place, bar in zip(places, chart.bars, strict=True):
+        axes.text(
+            bar.value + longest * 0.012,
+            place,
+            f"{bar.value:{chart.form}}",
+            va="center",
+            color=ink,
+            fontsize=9.5,
+        )
+    axes.set_yticks(list(places), [bar.label for bar in chart.bars])
+    axes.invert_yaxis()
+    axes.set_xlim(0, longest * LABEL_ROOM)
+    axes.set_xlabel(chart.label, color=ink)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
+    drawing.dress(axes, ink)
+    axes.grid(False, axis="y")
+
+
+def finite(pairs: Sequence[tuple[float, float]]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Points of a line without those that were not measured, in the order of their numbers."""
+    kept = sorted((x, y) for x, y in pairs if y > 0)
+    return tuple(x for x, _ in kept), tuple(y for _, y in kept)

@@ -1,0 +1,235 @@
+"""Fan-out as figures and tables: rates, delays, processor time, like beside like. Pure."""
+
+from collections.abc import Callable, Sequence
+
+from lab.bench.charts import Axis, Level, Line, Lines, finite
+from lab.bench.names import (
+    COLOURS,
+    KINDS,
+    MARKERS,
+    NAMES,
+    OURS,
+    count,
+    kind_name,
+    kind_of,
+    name_of,
+    number,
+    ratio,
+)
+from lab.bench.results import FanoutRow
+from lab.page import Table
+
+COMPARED = 64
+"""The fan-out at which forwarders are set against each other."""
+Value = Callable[[FanoutRow], float]
+
+
+def figures(rows: Sequence[FanoutRow]) -> list[Lines]:
+    """Rates of every kind of port, then delays, then processor time."""
+    by_kind = [(kind, of_kind(rows, kind)) for kind in KINDS]
+    kinds = [(kind, found) for kind, found in by_kind if any(r.forwarder in OURS for r in found)]
+    return [
+        *(_rates(kind, found, rows) for kind, found in kinds),
+        *(_delays(kind, found) for kind, found in kinds),
+        *(_costs(kind, found) for kind, found in kinds if kind[1] == "sleep" or kind[0] != "udp"),
+    ]
+
+
+def of_kind(rows: Sequence[FanoutRow], kind: tuple[str, str]) -> list[FanoutRow]:
+    """The forwarders of one kind of port."""
+    return [row for row in rows if kind_of(row.port, row.wait) == kind and row.forwarder != "raw"]
+
+
+def row_of(
+    rows: Sequence[FanoutRow], forwarder: str, engine: str, fanout: int = COMPARED
+) -> FanoutRow | None:
+    """One forwarder's row at one fan-out."""
+    wanted = (forwarder, engine, fanout)
+    return next((row for row in rows if (row.forwarder, row.engine, row.fanout) == wanted), None)
+
+
+def _lines(
+    rows: Sequence[FanoutRow], value: Value, suffix: str = "", *, is_dashed: bool = False
+) -> list[Line]:
+    lines = []
+    for forwarder in NAMES:
+        for engine in ("native", "", "interpreter"):
+            found = [row for row in rows if (row.forwarder, row.engine) == (forwarder, engine)]
+            xs, ys = finite([(row.fanout, value(row)) for row in found])
+            if xs:
+                label = name_of(forwarder, engine) + suffix
+                weak = is_dashed or engine == "interpreter"
+                colour, marker = COLOURS[forwarder], MARKERS[forwarder]
+                lines.append(Line(label, colour, xs, ys, marker, weak))
+    return lines
+
+
+def _axis(rows: Sequence[FanoutRow]) -> Axis:
+    ticks = tuple(float(n) for n in sorted({row.fanout for row in rows}))
+    return Axis("copies of each packet (number)", is_log=True, ticks=ticks)
+
+
+def _rates(
+    kind: tuple[str, str], rows: Sequence[FanoutRow], everything: Sequence[FanoutRow]
+) -> Lines:
+    limit = [
+        Level(NAMES["raw"], COLOURS["raw"], row.copies_per_s_peak)
+        for row in everything
+        if row.forwarder == "raw" and row.port == kind[0] and kind[1] == "spin"
+    ]
+    return Lines(
+        key=f"fanout-rate-{kind[0]}-{kind[1]}",
+        title=f"Copies a second without loss: {kind_name(kind)}",
+        x=_axis(rows),
+        y=Axis("copies without loss (1/s)", starts_at_zero=True),
+        lines=tuple(_lines(rows, lambda row: row.copies_per_s_lossless)),
+        levels=tuple(limit[:1]),
+        note=_reading_of_rates(rows),
+    )
+
+
+def _reading_of_rates(rows: Sequence[FanoutRow]) -> str:
+    sentences = []
+    for forwarder in OURS:
+        ours = row_of(rows, forwarder, "native")
+        if ours is None:
+            continue
+        beside = [
+            f"{number(ratio(ours.copies_per_s_lossless, peer.copies_per_s_lossless), '.2f')} "
+            f"times {NAMES[name]}'s"
+            for name in ("relay", "ovs")
+            if (peer := row_of(rows, name, "")) is not None
+        ]
+        sentences.append(
+            f"{NAMES[forwarder]}, at {COMPARED} copies: {count(ours.copies_per_s_lossless)} a "
+            f"second{', ' + ' and '.join(beside) if beside else ''}."
+        )
+    return " ".join(sentences) or f"Not measured at {COMPARED} copies."
+
+
+def _delays(kind: tuple[str, str], rows: Sequence[FanoutRow]) -> Lines:
+    native = [row for row in rows if row.engine != "interpreter"]
+    lines = [
+        *_lines(native, lambda row: row.last_copy_p50_us, ", last"),
+        *_lines(native, lambda row: row.first_copy_p50_us, ", first", is_dashed=True),
+    ]
+    return Lines(
+        key=f"fanout-delay-{kind[0]}-{kind[1]}",
+        title=f"Delay of the first and the last copy: {kind_name(kind)}",
+        x=_axis(native),
+        y=Axis("median delay at 360 packets/s (µs)", is_log=True),
+        lines=tuple(lines),
+        note=_reading_of_delays(native),
+    )
+
+
+def _reading_of_delays(rows: Sequence[FanoutRow]) -> str:
+    sentences = []
+    relay = row_of(rows, "relay", "")
+    for forwarder in OURS:
+        ours = row_of(rows, forwarder, "native")
+        if ours is None:
+            continue
+        text = (
+            f"{NAMES[forwarder]}, at {COMPARED} copies: first {number(ours.first_copy_p50_us)} µs "
+            f"(p99 {number(ours.first_copy_p99_us)}), last {number(ours.last_copy_p50_us)} µs "
+            f"(p99 {number(ours.last_copy_p99_us)})"
+        )
+        if relay is not None:
+            first = ratio(ours.first_copy_p50_us, relay.first_copy_p50_us)
+            last = ratio(ours.last_copy_p50_us, relay.last_copy_p50_us)
+            text += f"; {number(first, '.2f')} and {number(last, '.2f')} times the relay's medians"
+        sentences.append(f"{text}.")
+    return " ".join(sentences) or f"Not measured at {COMPARED} copies."
+
+
+def _costs(kind: tuple[str, str], rows: Sequence[FanoutRow]) -> Lines:
+    note = "Processor time of the forwarder's process at its lossless rate."
+    if kind[1] == "spin":
+        note += " It spins, so this is one core's time over the rate."
+    return Lines(
+        key=f"fanout-cpu-{kind[0]}-{kind[1]}",
+        title=f"Processor time a copy: {kind_name(kind)}",
+        x=_axis(rows),
+        y=Axis("processor time a copy (ns)", is_log=True),
+        lines=tuple(_lines(rows, lambda row: row.cpu_ns_per_copy)),
+        note=note,
+    )
+
+
+def tables(rows: Sequence[FanoutRow]) -> list[Table]:
+    """The compared fan-out beside the peers; then every row."""
+    return [compared_table(rows), _whole_table(rows)] if rows else []
+
+
+COMPARED_COLUMNS = (
+    "forwarder",
+    "lossless, copies/s",
+    "peak, copies/s",
+    "first p50, µs",
+    "last p50, µs",
+    "last p99, µs",
+    "CPU, ns/copy",
+    "of relay's rate",
+    "of Open vSwitch's",
+)
+
+
+def compared_table(rows: Sequence[FanoutRow]) -> Table:
+    """Every forwarder at the compared fan-out, with the ratios to the peers of its kind."""
+    lines = []
+    for kind in KINDS:
+        found = [row for row in of_kind(rows, kind) if row.fanout == COMPARED]
+        relay, ovs = row_of(found, "relay", ""), row_of(found, "ovs", "")
+        for row in found:
+            rate = row.copies_per_s_lossless
+            beside = [
+                number(ratio(rate, peer.copies_per_s_lossless), ".2f")
+                if peer is not None and row.forwarder != peer.forwarder
+                else ""
+                for peer in (relay, ovs)
+            ]
+            lines.append(
+                (
+                    f"{name_of(row.forwarder, row.engine)}: {kind_name(kind)}",
+                    *_numbers(row),
+                    *beside,
+                )
+            )
+    return Table(
+        key="table-fanout-compared",
+        title=f"{COMPARED} copies of each packet, like beside like",
+        groups=(("", 1), ("rate", 2), ("delay at 360 packets/s", 3), ("", 1), ("ratio", 2)),
+        columns=COMPARED_COLUMNS,
+        rows=tuple(lines),
+        note="Medians of rounds. Open vSwitch's system port is an AF_PACKET socket that sleeps.",
+    )
+
+
+def _numbers(row: FanoutRow) -> tuple[str, ...]:
+    return (
+        count(row.copies_per_s_lossless),
+        count(row.copies_per_s_peak),
+        number(row.first_copy_p50_us),
+        number(row.last_copy_p50_us),
+        number(row.last_copy_p99_us),
+        number(row.cpu_ns_per_copy),
+    )
+
+
+def _whole_table(rows: Sequence[FanoutRow]) -> Table:
+    return Table(
+        key="table-fanout",
+        title="Every forwarder at every fan-out",
+        groups=(("", 2), ("rate", 2), ("delay at 360 packets/s", 3), ("", 1)),
+        columns=("forwarder", "copies", *COMPARED_COLUMNS[1:-2]),
+        rows=tuple(
+            (
+                f"{name_of(row.forwarder, row.engine)}: {kind_name(kind_of(row.port, row.wait))}",
+                str(row.fanout),
+                *_numbers(row),
+            )
+            for row in rows
+        ),
+        note="A dash: no rate was without loss, or the forwarder has no such column.",
+    )

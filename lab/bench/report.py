@@ -1,0 +1,122 @@
+"""`report.html` of a benchmark: one file with everything in it. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from lab import page
+from lab.bench import fanout_figures
+from lab.bench.charts import Chart, svg_for_page
+from lab.bench.checks import Check, checks
+from lab.bench.results import Results
+from lab.page import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One experiment in the report."""
+
+    key: str
+    title: str
+    about: str
+    charts: tuple[Chart, ...]
+    tables: tuple[Table, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What goes into the page."""
+
+    session: Mapping[str, str]
+    not_measured: Sequence[str]
+    missing: Sequence[str]
+    checks: Sequence[Check]
+    sections: Sequence[Section]
+
+    @property
+    def charts(self) -> list[Chart]:
+        """All figures."""
+        return [chart for section in self.sections for chart in section.charts]
+
+
+def content_of(results: Results) -> Content:
+    """Everything that is derived from the rows."""
+    sections = [
+        Section(
+            "fanout",
+            "Fan-out",
+            _FANOUT,
+            tuple(fanout_figures.figures(results.fanout)),
+            tuple(fanout_figures.tables(results.fanout)),
+        ),
+    ]
+    return Content(
+        session=results.session,
+        not_measured=results.not_measured,
+        missing=results.missing,
+        checks=checks(results),
+        sections=[section for section in sections if section.charts or section.tables],
+    )
+
+
+def report(content: Content, style: str, prose: str) -> str:
+    """The page."""
+    places = ("checks", *(section.key for section in content.sections), "repeat", "machine")
+    parts = [
+        page.head("Reprise: benchmark", style),
+        "<h1>The switch beside its peers</h1>",
+        f'<p class="lead">{escape(_lead(content.session))}</p>',
+        page.navigation(places),
+        _checks(content),
+        *(_section(section) for section in content.sections),
+        prose,
+        page.machine([content.session]),
+        "</body></html>\n",
+    ]
+    return "\n".join(parts)
+
+
+def _lead(session: Mapping[str, str]) -> str:
+    return (
+        f"Measured {session['started']} on {session['processor']} with {session['processors']} "
+        f"processors, {session['system']}, commit {session['commit'][:12]}"
+        f"{' with changes' if 'changed' in session['commit'] else ''}."
+    )
+
+
+def _checks(content: Content) -> str:
+    items = [_check(check) for check in content.checks]
+    lacking = [f"no {name}: this experiment was not run" for name in content.missing]
+    lacking += content.not_measured
+    if lacking:
+        entries = "".join(f"<li>{escape(line)}</li>" for line in lacking)
+        items.append(f"<li>not measured:<ul>{entries}</ul></li>")
+    return f'<h2 id="checks">Checks</h2><ul>{"".join(items)}</ul>'
+
+
+def _check(check: Check) -> str:
+    kind = {True: "holds", False: "fails", None: "note"}[check.holds]
+    entries = "".join(f"<li>{escape(value)}</li>" for value in check.found.split("; "))
+    name = escape(check.name)
+    return f'<li><span class="{kind}">{check.word}</span>: {name}<ul>{entries}</ul></li>'
+
+
+def _section(section: Section) -> str:
+    figures = "\n".join(
+        page.figure(chart.key, chart.title, svg_for_page(chart), chart.note)
+        for chart in section.charts
+    )
+    tables = "\n".join(
+        page.table_of(table, is_open=idx == 0) for idx, table in enumerate(section.tables)
+    )
+    return (
+        f'<h2 id="{section.key}">{escape(section.title)}</h2><p>{page.prose(section.about)}</p>'
+        f'<div class="figures">{figures}</div>\n{tables}'
+    )
+
+
+_FANOUT = (
+    "One 1400-byte packet in, n copies out of the same veth port. A forwarder has one processor, "
+    "load and sink the other; a BPF program at the sink counts the copies of each viewer and drops "
+    "them, the same for all. Like is beside like: spinning with spinning, sleeping with sleeping."
+)
