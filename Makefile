@@ -3,7 +3,7 @@ SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup packages toolchain build compat demo thesis test lint test-generated test-rust test-e2e test-finsy clean
+.PHONY: help setup packages toolchain build compat demo thesis bench test lint test-generated test-rust test-e2e test-finsy clean
 
 PYTHON ?= python3
 export PYTHONDONTWRITEBYTECODE := 1
@@ -57,6 +57,11 @@ demo: packages .venv/stamp build ## a conference, then the thesis' experiment in
 
 thesis: packages .venv/stamp build ## the thesis' experiment whole, beside its figures; 2 hours
 	./reprise-lab run thesis
+
+bench: packages .venv/stamp build ## the switch beside its peers, engine by engine; 20 minutes, as root
+	@scripts/install-packages openvswitch || echo "bench: without Open vSwitch"
+	cargo build --release --locked -p pipeline-bench
+	scripts/as-root .venv/bin/python -m lab.bench $(BENCH)
 
 test: setup lint test-generated test-rust test-e2e test-finsy ## every test, and lint
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from lab.bench import matrix
 from lab.bench.derive import REPORT, derive
-from lab.bench.experiment import Failures, prepare
+from lab.bench.experiment import Failures, add_bmv2, prepare
 from lab.bench.folder import facts_of, write_session
 from lab.bench.matrix import Choice
-from lab.bench.suite import Experiment, experiments
+from lab.bench.suite import Experiment, experiments, tsc_mhz
 from lab.controller import REPRISE
 from lab.netns import NamespaceError
 from lab.process import REPOSITORY, ChildError, interrupt_on_termination
@@ -53,6 +53,7 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--results", type=Path, default=REPOSITORY / "results", help="the folder of folders"
     )
+    add_bmv2(parser)
     fanout = parser.add_argument_group("fanout")
     fanout.add_argument("--rounds", type=int, default=0, help="rounds; the median counts")
     fanout.add_argument("--fanouts", type=int, nargs="+", default=[], metavar="N")
@@ -141,6 +142,7 @@ def run_all(todo: Sequence[Experiment], folder: Path, typed: Sequence[str]) -> F
             failures += [f"{experiment.name}: {why}" for why in experiment.run(folder)]
         except (ChildError, MissingBuildError, NamespaceError) as error:
             failures.append(f"{experiment.name}: {error}")
+        facts["time stamp counter MHz"] = tsc_mhz(folder)
         write_session(folder, facts, failures)
     return failures
 

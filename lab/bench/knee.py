@@ -69,7 +69,7 @@ def forwarders() -> list[Forwarder]:
     return rows + bmv2_forwarders()
 
 
-def measure(forwarder: Forwarder, viewers: int) -> Row:
+def measure(forwarder: Forwarder, viewers: int, n_runs: int = N_RUNS) -> Row:
     """One forwarder with a number of viewers."""
     rate_pps = RATE_BPS / (FRAME_LEN_BYTES * 8)
     runs: list[load.Run] = []
@@ -79,7 +79,7 @@ def measure(forwarder: Forwarder, viewers: int) -> Row:
         tempfile.NamedTemporaryFile(suffix=".csv") as file,
     ):
         load.offer(pair, viewers, SETTLE_RATE_PPS, SETTLE_S, frame_len_bytes=FRAME_LEN_BYTES)
-        for _ in range(N_RUNS):
+        for _ in range(n_runs):
             runs.append(
                 load.offer(
                     pair,
@@ -111,7 +111,11 @@ def measure(forwarder: Forwarder, viewers: int) -> Row:
 
 
 def search(
-    seen: Mapping[int, Row], first: int, most: int = VIEWERS_MAX, halvings: int = HALVINGS
+    seen: Mapping[int, Row],
+    first: int,
+    most: int = VIEWERS_MAX,
+    halvings: int = HALVINGS,
+    growth: int = 2,
 ) -> Iterator[int]:
     """The numbers of viewers to try, in order: doubled to the first not served, then halved in.
 
@@ -125,7 +129,7 @@ def search(
         good = viewers
         if viewers >= most:
             return
-        viewers = min(2 * viewers, most)
+        viewers = min(growth * viewers, most)
     bad = viewers
     for _ in range(halvings):
         middle = (good + bad) // 2
@@ -144,15 +148,23 @@ def knees(rows: Sequence[Row]) -> dict[Forwarder, int]:
     return most
 
 
-def run(folder: Path, chosen: Sequence[Forwarder], *, first: int = 1) -> Failures:
+def run(
+    folder: Path,
+    chosen: Sequence[Forwarder],
+    *,
+    first: int = 1,
+    growth: int = 2,
+    halvings: int = HALVINGS,
+    n_runs: int = N_RUNS,
+) -> Failures:
     """Writes `knee.csv` and says where the knees are."""
     failures: Failures = []
     rows: list[Row] = []
     for forwarder in each(chosen, CELL_S, failures):
         by_viewers: dict[int, Row] = {}
         try:
-            for viewers in search(by_viewers, first):
-                by_viewers[viewers] = measure(forwarder, viewers)
+            for viewers in search(by_viewers, first, halvings=halvings, growth=growth):
+                by_viewers[viewers] = measure(forwarder, viewers, n_runs)
                 rows.append(by_viewers[viewers])
                 (folder / "knee.csv").write_text(csv_text(Row, rows))
         except ChildError as error:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lab.bench.experiment import Failures, csv_text, each
 from lab.bench.fanout import FANOUTS, Kept, Probe, Row, measure, median_rows
-from lab.bench.forwarders import PROGRAMS, Forwarder, has_open_vswitch
+from lab.bench.forwarders import PROGRAMS, Forwarder, bmv2_forwarders, has_open_vswitch
 from lab.csvs import text_of
 from lab.process import ChildError
 from lab.study.folder import write_whole
@@ -67,6 +67,7 @@ def all_forwarders() -> list[Forwarder]:
     ]
     if has_open_vswitch():
         rows += [Forwarder("ovs", "", "system", "sleep"), Forwarder("ovs", "", "afxdp", "spin")]
+    rows += bmv2_forwarders()
     return [*rows, Forwarder("raw", "", "afpacket", "spin"), Forwarder("raw", "", "afxdp", "spin")]
 
 
