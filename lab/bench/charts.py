@@ -81,7 +81,7 @@ class Bars:
     label: str
     bars: tuple[Bar, ...]
     note: str
-    form: str = ".0f"
+    form: str = ",.0f"
 
 
 Chart = Lines | Bars
@@ -103,11 +103,11 @@ def svg_for_page(chart: Chart) -> str:
 
 
 def short(value: float) -> str:
-    """A number of an axis: thousands as k, millions as M."""
+    """A number of an axis: round thousands as k, millions as M."""
     for limit, unit in ((1e6, "M"), (1e3, "k")):
-        if abs(value) >= limit:
+        if abs(value) >= limit and value % (limit / 10) == 0:
             return f"{value / limit:g}{unit}"
-    return f"{value:g}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:g}"
 
 
 def _draw(chart: Chart, paper: Paper) -> Canvas:

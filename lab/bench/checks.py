@@ -5,11 +5,26 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lab.bench.fanout_figures import COMPARED, of_kind, row_of
+from lab.bench.load_figures import curve_name, curves, kept, served
 from lab.bench.names import KINDS, NAMES, OURS, kind_name, number, ratio
-from lab.bench.results import FanoutRow, Results
+from lab.bench.pipeline_figures import name_of, of_workload, with_role, workloads
+from lab.bench.results import (
+    FanoutRow,
+    KneeRow,
+    OverloadRow,
+    PipelineRow,
+    PriorityRow,
+    Results,
+)
 
 RELAY_SHARE_MIN = 0.9
 DELAY_RATIO_MAX = 1.2
+NAIVE_SHARE_MAX = 0.58
+"""PISCES went from 737 to 426 cycles."""
+NS_PER_PACKET_MAX = 150.0
+VIEWERS_MIN = 1000
+PEAK_SHARE_MIN = 0.95
+SPREAD_PCT_MAX = 2.0
 COMPARED_KINDS = tuple(kind for kind in KINDS if kind[0] != "udp")
 
 
@@ -29,7 +44,13 @@ class Check:
 
 def checks(results: Results) -> list[Check]:
     """All of them, in the order of the report."""
-    return [*_fanout_checks(results.fanout)]
+    return [
+        *_fanout_checks(results.fanout),
+        *_pipeline_checks(results.pipeline),
+        *_knee_checks(results.knee),
+        *_overload_checks(results.overload),
+        *_priority_checks(results.priority),
+    ]
 
 
 def check(name: str, values: Sequence[tuple[str, float, bool]], form: str = ".2f") -> Check:
@@ -78,3 +99,66 @@ def _beside(
             if theirs is not None and ours is not None:
                 value = ratio(getattr(ours, column), getattr(theirs, column))
                 yield f"{NAMES[forwarder]}, {kind_name(kind)}:", value
+
+
+def _pipeline_checks(rows: Sequence[PipelineRow]) -> Iterator[Check]:
+    shares, times = [], []
+    for workload in workloads(rows):
+        if workload[0] != "l2l3_acl":
+            continue
+        found = of_workload(rows, workload)
+        naive, best = with_role(found, "naive"), with_role(found, "all")
+        if naive is None or best is None:
+            continue
+        share = ratio(best.ns_per_packet, naive.ns_per_packet)
+        shares.append((f"{name_of(workload)}:", share, share <= NAIVE_SHARE_MAX))
+        ns = best.ns_per_packet
+        times.append((f"{name_of(workload)}, ns:", ns, ns < NS_PER_PACKET_MAX))
+    if shares:
+        yield check(f"L2L3-ACL: optimised at most {NAIVE_SHARE_MAX:.0%} of naive", shares)
+        limit = f"L2L3-ACL: under {NS_PER_PACKET_MAX:g} ns a packet without ports"
+        yield check(limit, times, ".0f")
+
+
+def _knee_checks(rows: Sequence[KneeRow]) -> Iterator[Check]:
+    native = {key: n for key, n in served(rows).items() if key[1] == "native"}
+    if native:
+        yield check(
+            f"a 4 Mbit/s stream: the native engine serves more than {VIEWERS_MIN:,} viewers",
+            [(f"{curve_name(key)}:", n, n > VIEWERS_MIN) for key, n in native.items()],
+            ",.0f",
+        )
+
+
+def _overload_checks(rows: Sequence[OverloadRow]) -> Iterator[Check]:
+    shares, spreads, lost = [], [], []
+    for fanout in sorted({row.fanout for row in rows}):
+        for key, curve in curves(rows, fanout).items():
+            if key[0] not in OURS:
+                continue
+            name = f"{curve_name(key)}, {fanout} copies:"
+            share = kept(curve)
+            spread = max(row.viewers_spread_pct for row in curve)
+            vanished = sum(row.vanished for row in curve)
+            shares.append((name, share, share >= PEAK_SHARE_MIN))
+            spreads.append((name, spread, spread <= SPREAD_PCT_MAX))
+            lost.append((name, vanished, vanished == 0))
+    if shares:
+        yield check(f"overload: at least {PEAK_SHARE_MIN:.0%} of the peak rate stays", shares)
+        yield check(f"overload: viewers differ by at most {SPREAD_PCT_MAX:g} % of copies", spreads)
+        yield check("overload: nothing is lost that is not counted", lost, ".0f")
+
+
+def _priority_checks(rows: Sequence[PriorityRow]) -> Iterator[Check]:
+    if rows:
+        yield check(
+            "overload: the urgent stream loses nothing, in %",
+            [
+                (
+                    f"{row.fanout} copies, {row.offered_over_capacity:g} times capacity:",
+                    100 * row.audio_loss,
+                    row.audio_loss == 0,
+                )
+                for row in rows
+            ],
+        )

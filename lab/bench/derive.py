@@ -12,6 +12,7 @@ from lab.bench.rows import ColumnError
 from lab.page import STYLE
 from lab.process import deaf_to_signals
 from lab.study.folder import write_whole
+from lab.study.reference import load
 
 REPORT = "report.html"
 PROSE = Path(__file__).with_name("report_prose.html")
@@ -19,7 +20,7 @@ PROSE = Path(__file__).with_name("report_prose.html")
 
 def derive(folder: Path) -> Content:
     """Writes what is derived into `folder`, in place of what was there."""
-    content = content_of(read(folder))
+    content = content_of(read(folder), load())
     files: dict[str, str | bytes] = {}
     for chart in content.charts:
         files[f"figures/{chart.key}.png"] = charts.png(chart)

@@ -96,7 +96,7 @@ def _reading_of_rates(rows: Sequence[FanoutRow]) -> str:
             continue
         beside = [
             f"{number(ratio(ours.copies_per_s_lossless, peer.copies_per_s_lossless), '.2f')} "
-            f"times {NAMES[name]}'s"
+            f"times that of {NAMES[name]}"
             for name in ("relay", "ovs")
             if (peer := row_of(rows, name, "")) is not None
         ]
@@ -159,7 +159,8 @@ def _costs(kind: tuple[str, str], rows: Sequence[FanoutRow]) -> Lines:
 
 def tables(rows: Sequence[FanoutRow]) -> list[Table]:
     """The compared fan-out beside the peers; then every row."""
-    return [compared_table(rows), _whole_table(rows)] if rows else []
+    compared = [compared_table(rows)] if any(row.fanout == COMPARED for row in rows) else []
+    return [*compared, _whole_table(rows)] if rows else []
 
 
 COMPARED_COLUMNS = (

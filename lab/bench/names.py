@@ -2,7 +2,7 @@
 
 import math
 
-from lab.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
+from lab.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION
 
 OURS = ("reprise_replication", "reprise_recirculation")
 NAMES = {
@@ -10,7 +10,8 @@ NAMES = {
     "reprise_recirculation": "P4, recirculation",
     "relay": "relay by hand",
     "ovs": "Open vSwitch",
-    "bmv2": "BMv2",
+    "bmv2_replication": "BMv2, replication",
+    "bmv2_recirculation": "BMv2, recirculation",
     "raw": "limit: one core pushing",
 }
 COLOURS = {
@@ -18,7 +19,8 @@ COLOURS = {
     "reprise_recirculation": BLUE,
     "relay": VERMILION,
     "ovs": PURPLE,
-    "bmv2": ORANGE,
+    "bmv2_replication": ORANGE,
+    "bmv2_recirculation": SKY,
     "raw": GREY,
 }
 MARKERS = {
@@ -26,7 +28,8 @@ MARKERS = {
     "reprise_recirculation": "o",
     "relay": "^",
     "ovs": "D",
-    "bmv2": "v",
+    "bmv2_replication": "v",
+    "bmv2_recirculation": "v",
     "raw": "x",
 }
 PORTS = {
@@ -36,6 +39,21 @@ PORTS = {
     "system": "AF_PACKET",
 }
 """Open vSwitch's system port is an AF_PACKET socket."""
+PIPELINES = {
+    "l2": "L2",
+    "l3": "L3 router",
+    "l2l3_acl": "L2L3-ACL",
+    "sfu": "SFU, replication",
+    "sfu_recirculation": "SFU, recirculation",
+}
+PIPELINE_COLOURS = {
+    "l2": ORANGE,
+    "l3": PURPLE,
+    "l2l3_acl": VERMILION,
+    "sfu": GREEN,
+    "sfu_recirculation": BLUE,
+}
+PIPELINE_MARKERS = {"l2": "v", "l3": "D", "l2l3_acl": "^", "sfu": "s", "sfu_recirculation": "o"}
 KINDS = (
     ("afxdp", "spin"),
     ("afpacket", "spin"),
@@ -72,9 +90,12 @@ def count(value: float) -> str:
     return f"{round(value, -digits):,.0f}"
 
 
-def number(value: float, form: str = ".3g") -> str:
-    """A number, or a dash where there is none."""
-    return "-" if math.isnan(value) else f"{value:{form}}"
+def number(value: float, form: str = "") -> str:
+    """A number, or a dash where there is none; three digits unless said otherwise."""
+    if math.isnan(value):
+        return "-"
+    usual = ",.0f" if abs(value) >= 1000 else ".3g"
+    return f"{value:{form or usual}}"
 
 
 def ratio(ours: float, theirs: float) -> float:

@@ -1,0 +1,293 @@
+"""Overload, priorities, sockets against bypass, and the knee, as figures and tables. Pure."""
+
+from collections.abc import Sequence
+
+from lab.bench.charts import Axis, Bar, Bars, Line, Lines, finite
+from lab.bench.names import COLOURS, MARKERS, NAMES, PORTS, count, name_of, number
+from lab.bench.results import KneeRow, OverloadRow, PktswitchRow, PriorityRow
+from lab.drawing import GREY
+from lab.page import Table
+from lab.study.definitions import Sfu
+from lab.study.reference import Published
+
+KNEE_MS = 20.0
+STREAM_MBPS = 4.0
+PKTSWITCH_OVERHEAD_PCT = 76.0
+PKTSWITCH_DELAY_PCT = 89.0
+Curve = tuple[str, str, str, str]
+
+
+def curves(rows: Sequence[OverloadRow], fanout: int) -> dict[Curve, list[OverloadRow]]:
+    """The rows of each forwarder at one fan-out, by what is offered."""
+    found: dict[Curve, list[OverloadRow]] = {}
+    for row in sorted(rows, key=lambda it: it.offered_over_capacity):
+        if row.fanout == fanout:
+            key = (row.forwarder, row.engine, row.port, row.wait)
+            found.setdefault(key, []).append(row)
+    return found
+
+
+def curve_name(curve: Curve) -> str:
+    """For people."""
+    forwarder, engine, port, _ = curve
+    return f"{name_of(forwarder, engine)}, {PORTS.get(port, port)}"
+
+
+def kept(curve: Sequence[OverloadRow]) -> float:
+    """The least of the peak that is left where more is offered than can be carried."""
+    peak = max(row.copies_per_s for row in curve)
+    beyond = [row.copies_per_s for row in curve if row.offered_over_capacity > 1.0]
+    return min(beyond) / peak if beyond and peak else float("nan")
+
+
+def _curve_line(curve: Curve, points: Sequence[tuple[float, float]]) -> Line:
+    xs, ys = finite(points)
+    forwarder, engine, port, _ = curve
+    # One colour a forwarder: its ports differ in the marker's filling.
+    is_weak = engine == "interpreter" or port in {"afpacket", "system"}
+    colour, marker = COLOURS.get(forwarder, GREY), MARKERS.get(forwarder, "x")
+    if engine == "interpreter":
+        marker = "P"
+    return Line(curve_name(curve), colour, xs, ys, marker, is_weak)
+
+
+def overload_figures(rows: Sequence[OverloadRow]) -> list[Lines]:
+    """The rate, then the delay, of each fan-out."""
+    charts = []
+    for fanout in sorted({row.fanout for row in rows}):
+        found = curves(rows, fanout)
+        ticks = tuple(sorted({row.offered_over_capacity for row in rows if row.fanout == fanout}))
+        shown = tuple(tick for tick in ticks if tick in {0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0})
+        x = Axis("offered, in capacities (ratio)", is_log=True, ticks=shown)
+        rates = [
+            _curve_line(key, [(row.offered_over_capacity, row.copies_per_s) for row in curve])
+            for key, curve in found.items()
+        ]
+        delays = [
+            _curve_line(key, [(row.offered_over_capacity, row.last_copy_p99_us) for row in curve])
+            for key, curve in found.items()
+        ]
+        least = ", ".join(f"{curve_name(key)} {kept(curve):.0%}" for key, curve in found.items())
+        charts += [
+            Lines(
+                key=f"overload-rate-{fanout}",
+                title=f"Overload: copies a second, {fanout} copies of each packet",
+                x=x,
+                y=Axis("copies that came (1/s)", starts_at_zero=True),
+                lines=tuple(rates),
+                note=f"Of the peak stays, where more is offered than can be carried: {least}.",
+            ),
+            Lines(
+                key=f"overload-delay-{fanout}",
+                title=f"Overload: delay of the last copy, {fanout} copies of each packet",
+                x=x,
+                y=Axis("99th percentile of the last copy (µs)", is_log=True),
+                lines=tuple(delays),
+                note="Of packets that were forwarded: a queue that is full bounds the wait in it.",
+            ),
+        ]
+    return charts
+
+
+def overload_tables(rows: Sequence[OverloadRow], priorities: Sequence[PriorityRow]) -> list[Table]:
+    """What stays of the peak and how alike viewers fare; then the urgent stream."""
+    made = []
+    if rows:
+        made.append(_overload_table(rows))
+    if priorities:
+        made.append(_priority_table(priorities))
+    return made
+
+
+def _overload_table(rows: Sequence[OverloadRow]) -> Table:
+    lines = []
+    for fanout in sorted({row.fanout for row in rows}):
+        for key, curve in curves(rows, fanout).items():
+            counted = [row.vanished for row in curve if row.vanished >= 0]
+            lines.append(
+                (
+                    curve_name(key),
+                    str(fanout),
+                    count(max(row.copies_per_s for row in curve)),
+                    number(kept(curve), ".0%"),
+                    number(max(row.loss for row in curve), ".0%"),
+                    number(max(row.viewers_spread_pct for row in curve), ".2f"),
+                    f"{sum(counted):.0f}" if counted else "does not count",
+                )
+            )
+    return Table(
+        key="table-overload",
+        title="Overload: what stays",
+        groups=(("", 7),),
+        columns=(
+            "forwarder",
+            "copies",
+            "peak, copies/s",
+            "of it beyond capacity",
+            "largest loss",
+            "viewers differ by, %",
+            "lost uncounted",
+        ),
+        rows=tuple(lines),
+        note="Lost uncounted: packets and copies that neither came out nor stand in any counter.",
+    )
+
+
+def _priority_table(rows: Sequence[PriorityRow]) -> Table:
+    return Table(
+        key="table-priority",
+        title="One packet in ten is urgent",
+        groups=(("", 5),),
+        columns=("forwarder", "copies", "offered, capacities", "urgent lost", "others lost"),
+        rows=tuple(
+            (
+                f"{name_of(row.forwarder, row.engine)}, {PORTS.get(row.port, row.port)}",
+                str(row.fanout),
+                f"{row.offered_over_capacity:g}",
+                f"{row.audio_loss:.2%}",
+                f"{row.video_loss:.2%}",
+            )
+            for row in rows
+        ),
+        note="`standard_metadata.priority` of a program says which packets go first.",
+    )
+
+
+def pktswitch_figures(rows: Sequence[PktswitchRow]) -> list[Bars]:
+    """How much less, beside the published figures."""
+    if not rows:
+        return []
+    columns = (
+        ("overhead", "overhead_reduction_pct", PKTSWITCH_OVERHEAD_PCT, "processor time a copy"),
+        ("delay", "delay_reduction_pct", PKTSWITCH_DELAY_PCT, "median delay of the last copy"),
+    )
+    charts = []
+    for key, column, published, what in columns:
+        bars = [Bar("pktswitch, netmap", GREY, published)]
+        bars += [
+            Bar(
+                f"{name_of(row.forwarder)}, {row.fanout} cop{'ies' if row.fanout > 1 else 'y'}",
+                COLOURS.get(row.forwarder, GREY),
+                max(getattr(row, column), 0.0),
+            )
+            for row in rows
+        ]
+        charts.append(
+            Bars(
+                key=f"pktswitch-{key}",
+                title=f"Sockets against kernel bypass: less {what}",
+                label=f"{what}, less by (%)",
+                bars=tuple(bars),
+                note="UDP sockets against AF_XDP, both sleeping; a bar of 0 is no gain.",
+            )
+        )
+    return charts
+
+
+def pktswitch_tables(rows: Sequence[PktswitchRow]) -> list[Table]:
+    """The values behind the reductions."""
+    if not rows:
+        return []
+    lines = [
+        (
+            f"{name_of(row.forwarder)}, {'spinning' if row.wait == 'spin' else 'sleeping'}",
+            str(row.fanout),
+            *(
+                text
+                for before, after, less in (
+                    (row.overhead_sockets_ns, row.overhead_bypass_ns, row.overhead_reduction_pct),
+                    (row.delay_sockets_us, row.delay_bypass_us, row.delay_reduction_pct),
+                    (
+                        row.busy_delay_sockets_us,
+                        row.busy_delay_bypass_us,
+                        row.busy_delay_reduction_pct,
+                    ),
+                )
+                for text in (number(before), number(after), number(-less, "+.0f"))
+            ),
+        )
+        for row in rows
+    ]
+    three = ("sockets", "AF_XDP", "change, %")
+    return [
+        Table(
+            key="table-pktswitch",
+            title="Sockets against kernel bypass",
+            groups=(
+                ("", 2),
+                ("processor time a copy, ns", 3),
+                ("median last copy, µs", 3),
+                ("mean copy when busy, µs", 3),
+            ),
+            columns=("forwarder", "copies", *three, *three, *three),
+            rows=tuple(lines),
+            note="pktswitch on netmap: -76 % overhead, -89 % delay; no absolute values were "
+            "published. `docs/performance.md` says why ours differ.",
+        )
+    ]
+
+
+def served(rows: Sequence[KneeRow]) -> dict[Curve, int]:
+    """The most viewers that each forwarder served: nothing lost, average delay within 20 ms."""
+    most: dict[Curve, int] = {}
+    for row in rows:
+        key = (row.forwarder, row.engine, row.port, row.wait)
+        is_served = row.loss == 0 and row.delay_avg_ms <= KNEE_MS
+        most[key] = max(most.get(key, 0), row.viewers if is_served else 0)
+    return most
+
+
+def knee_figures(rows: Sequence[KneeRow], published: Published) -> list[Lines]:
+    """Average delay against viewers, ours and the thesis'."""
+    if not rows:
+        return []
+    lines = []
+    for key in served(rows):
+        points = [
+            (float(row.viewers), row.delay_avg_ms)
+            for row in rows
+            if (row.forwarder, row.engine, row.port, row.wait) == key and row.loss < 1
+        ]
+        lines.append(_curve_line(key, points))
+    for sfu, label in ((Sfu.P4_RECIRCULATION, "thesis, P4"), (Sfu.USERSPACE, "thesis, user space")):
+        series = published.series(sfu, STREAM_MBPS)
+        xs, ys = finite([(float(one.viewers), one.avg_delay_s * 1e3) for one in series])
+        lines.append(Line(label, GREY, xs, ys, "x" if sfu.is_p4 else "+", is_dashed=True))
+    most = ", ".join(f"{curve_name(key)} {n:,}" for key, n in served(rows).items())
+    return [
+        Lines(
+            key="knee",
+            title="Viewers of a 4 Mbit/s stream: average delay of a copy",
+            x=Axis("viewers (number)", is_log=True, ticks=(1.0, 4.0, 16.0, 64.0, 256.0, 1024.0)),
+            y=Axis("average delay (ms)", is_log=True),
+            lines=tuple(lines),
+            note=f"Viewers served without loss and within {KNEE_MS:g} ms: {most}. The thesis' "
+            "delay is that of the last copy, ours the mean of all.",
+        )
+    ]
+
+
+def knee_tables(rows: Sequence[KneeRow], published: Published) -> list[Table]:
+    """Where the knees are."""
+    if not rows:
+        return []
+    lines = [(curve_name(key), f"{n:,}") for key, n in served(rows).items()]
+    for sfu, label in ((Sfu.P4_RECIRCULATION, "thesis, P4"), (Sfu.USERSPACE, "thesis, user space")):
+        within = [
+            one.viewers
+            for one in published.series(sfu, STREAM_MBPS)
+            if one.avg_delay_s * 1e3 <= KNEE_MS
+        ]
+        lines.append((label, str(max(within, default=0))))
+    return [
+        Table(
+            key="table-knee",
+            title="Viewers of a 4 Mbit/s stream",
+            groups=(("", 2),),
+            columns=("forwarder", "served, average delay within 20 ms"),
+            rows=tuple(lines),
+            note=f"The most that were tried is {max(row.viewers for row in rows):,}. "
+            f"{NAMES['relay']} and the switch have one processor, the thesis' BMv2 a virtual "
+            "machine.",
+        )
+    ]

@@ -1,0 +1,125 @@
+"""README's section on performance, made from the run that is kept. Pure."""
+
+from collections.abc import Sequence
+
+from lab.bench.checks import Check, checks
+from lab.bench.fanout_figures import COMPARED, of_kind, row_of
+from lab.bench.load_figures import curve_name, served
+from lab.bench.names import NAMES, count, kind_name, number, ratio
+from lab.bench.pipeline_figures import name_of, of_workload, with_role, workloads
+from lab.bench.results import FanoutRow, Results
+
+BEGIN = "<!-- made by `python -m lab.bench.keep`, not by hand -->"
+END = "<!-- end -->"
+FIGURE = "fanout-rate-afxdp-spin"
+SHOWN_KINDS = (("afxdp", "spin"), ("afpacket", "spin"), ("afpacket", "sleep"))
+ROWS = (
+    ("reprise_replication", "native"),
+    ("reprise_recirculation", "native"),
+    ("reprise_replication", "interpreter"),
+    ("relay", ""),
+    ("ovs", ""),
+)
+NOTHING_KEPT = "No run is kept in `studies/` yet; `make bench` makes one."
+
+
+class MarkerError(ValueError):
+    """README lacks the section's marks."""
+
+
+def replaced(readme: str, section: str) -> str:
+    """The README with the section between its marks in place of what was there."""
+    before, begin, rest = readme.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise MarkerError(f"README.md: expected the lines {BEGIN!r} and {END!r}")
+    return f"{before}{BEGIN}\n{section}\n{END}{after}"
+
+
+def section_of(results: Results | None, folder: str) -> str:
+    """The section; `folder` is the run's, from README's place."""
+    if results is None:
+        return NOTHING_KEPT
+    made = checks(results)
+    parts = [
+        f"One run of `make bench` on {results.session['processor']}, "
+        f"{results.session['processors']} processors, {results.session['system'].split('-')[0]} "
+        f"{results.session['system'].split('-')[1]}: [{folder}]({folder}/report.html).",
+        *_fanout(results.fanout, folder),
+        *_pipelines(results),
+        *_knee(results),
+        _promises(made),
+    ]
+    return "\n\n".join(parts)
+
+
+def _fanout(rows: Sequence[FanoutRow], folder: str) -> list[str]:
+    if not any(row.fanout == COMPARED for row in rows):
+        return []
+    kinds = [kind for kind in SHOWN_KINDS if row_of(of_kind(rows, kind), "relay", "")]
+    lines = [
+        f"Copies a second without loss, one 1400-byte packet in, {COMPARED} copies out of the same "
+        "veth port, one core:",
+        "",
+        f"| | {' | '.join(kind_name(kind) for kind in kinds)} |",
+        f"|---|{'---:|' * len(kinds)}",
+    ]
+    for forwarder, engine in ROWS:
+        cells = []
+        for kind in kinds:
+            row = row_of(of_kind(rows, kind), forwarder, engine)
+            relay = row_of(of_kind(rows, kind), "relay", "")
+            if row is None or relay is None:
+                cells.append("")
+                continue
+            share = ratio(row.copies_per_s_lossless, relay.copies_per_s_lossless)
+            beside = "" if forwarder == "relay" else f" ({number(share, '.2f')})"
+            cells.append(f"{count(row.copies_per_s_lossless)}{beside}")
+        if any(cells):
+            named = NAMES[forwarder] + (f", {engine}" if engine else "")
+            lines.append(f"| {named} | {' | '.join(cells)} |")
+    lines += ["", "In brackets: beside the relay by hand on the same kind of port."]
+    figure = f"![Copies a second without loss against copies]({folder}/figures/{FIGURE}.png)"
+    return ["\n".join(lines), figure]
+
+
+def _pipelines(results: Results) -> list[str]:
+    lines = []
+    for workload in workloads(results.pipeline):
+        found = of_workload(results.pipeline, workload)
+        reference, naive, best = (with_role(found, role) for role in ("reference", "naive", "all"))
+        if reference and naive and best:
+            cells = (f"{row.ns_per_packet:,.0f}" for row in (reference, naive, best))
+            share = number(ratio(best.ns_per_packet, naive.ns_per_packet), ".0%")
+            lines.append(f"| {name_of(workload)} | {' | '.join(cells)} | {share} |")
+    if not lines:
+        return []
+    head = (
+        "Nanoseconds a packet without ports (SFUs: 64 copies):\n\n"
+        "| pipeline | interpreter | native, naive | native | of naive |\n|---|---:|---:|---:|---:|"
+    )
+    return ["\n".join([head, *lines])]
+
+
+def _knee(results: Results) -> list[str]:
+    most = served(results.knee)
+    if not most:
+        return []
+    listed = "; ".join(f"{curve_name(key)}: {n:,}" for key, n in most.items())
+    return [
+        "Viewers of a 4 Mbit/s stream served without loss and within 20 ms on average (the thesis' "
+        f"BMv2: 3): {listed}."
+    ]
+
+
+def _promises(made: Sequence[Check]) -> str:
+    by_verdict = {
+        holds: [check.name for check in made if check.holds is holds]
+        for holds in (True, False, None)
+    }
+    parts = [f"Of {len(made)} promises {len(by_verdict[True])} hold in this run"]
+    if by_verdict[False]:
+        parts.append(f"these do not: {'; '.join(by_verdict[False])}")
+    if by_verdict[None]:
+        parts.append(f"not measured: {'; '.join(by_verdict[None])}")
+    return ". ".join(part[0].upper() + part[1:] for part in parts) + "."

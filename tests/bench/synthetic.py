@@ -1,0 +1,129 @@
+"""Files of a benchmark that was never run: small, whole, with known ratios."""
+
+import itertools
+
+RELAY_RATE = 800_000.0
+SHARE_OF_RELAY = 0.95
+NAIVE_NS, ALL_NS = 300.0, 120.0
+KNEE_VIEWERS = 2048
+
+FANOUT = (
+    "forwarder,engine,port,wait,fanout,copies_per_s_lossless,copies_per_s_peak,first_copy_p50_us,"
+    "first_copy_p99_us,last_copy_p50_us,last_copy_p99_us,cpu_ns_per_copy"
+)
+PIPELINE = (
+    "program,engine,optimisations,packet_size_bytes,flows,ns_per_packet,tsc_ticks_per_packet,part,"
+    "variant,ns_per_packet_min,ns_per_packet_max,rounds,viewers,copies_per_packet,ns_per_copy"
+)
+GROWTH = "program,engine,optimisations,grows,value,ns_per_packet,copies_per_packet,ns_per_copy"
+OVERLOAD = (
+    "forwarder,engine,fanout,offered_over_capacity,copies_per_s,loss,last_copy_p99_us,port,wait,"
+    "offered_pps,viewers_spread_pct,drops,vanished"
+)
+PRIORITY = (
+    "forwarder,engine,port,wait,fanout,offered_over_capacity,copies_per_s,audio_sent,audio_loss,"
+    "video_sent,video_loss,drops,vanished"
+)
+PKTSWITCH = (
+    "forwarder,engine,wait,fanout,overhead_sockets_ns,overhead_bypass_ns,overhead_reduction_pct,"
+    "delay_sockets_us,delay_bypass_us,delay_reduction_pct,busy_delay_sockets_us,"
+    "busy_delay_bypass_us,busy_delay_reduction_pct"
+)
+KNEE = "forwarder,engine,port,viewers,delay_avg_ms,delay_p50_ms,delay_p99_ms,loss,wait"
+
+
+def _csv(header: str, lines: list[str]) -> str:
+    return "\n".join([header, *lines, ""])
+
+
+def _fanout() -> str:
+    shares = {
+        "reprise_replication,native": SHARE_OF_RELAY,
+        "reprise_recirculation,native": 0.8,
+        "relay,": 1.0,
+        "ovs,": 0.7,
+    }
+    lines = [
+        f"{name},{port},spin,{n},{RELAY_RATE * share * n / (n + 1):.0f},{RELAY_RATE * share:.0f},"
+        f"{20 / share:.1f},{90 / share:.1f},{20 / share + n:.1f},{90 / share + n:.1f},"
+        f"{1200 / share:.0f}"
+        for (name, share), port, n in itertools.product(
+            shares.items(), ("afxdp", "afpacket"), (1, 4, 16, 64, 256)
+        )
+        if (name, port) != ("ovs,", "afpacket")
+    ]
+    lines.append(f"reprise_replication,interpreter,afpacket,spin,64,0,{RELAY_RATE / 9},9,9,9,9,")
+    return _csv(FANOUT, [*lines, "raw,,afxdp,spin,1,990000,990000,,,,,1010"])
+
+
+def _pipeline() -> str:
+    variants = (
+        ("interpreter", "none", "reference", 2000.0),
+        ("native", "none", "naive; without inline-editing", NAIVE_NS),
+        ("native", "all", "alone inline-editing; step 1 inline-editing; all", ALL_NS),
+    )
+    lines = [
+        f"{program},{engine},{choice},64,{flows},{ns},{2.6 * ns},{part},{roles},1,9,9,,{copies},"
+        f"{ns / copies}"
+        for program, flows, copies in (("l2l3_acl", 1, 1), ("l2l3_acl", 10000, 1), ("sfu", 1, 64))
+        for engine, choice, roles, whole_ns in variants
+        for part, ns in (("whole", whole_ns), ("parser", whole_ns / 4), ("ingress", whole_ns / 2))
+    ]
+    return _csv(PIPELINE, lines)
+
+
+def _growth() -> str:
+    values = {"entries": (10, 1000), "viewers": (1, 64, 1024), "packet_size_bytes": (64, 1500)}
+    lines = [
+        f"sfu,{engine},{choice},{grows},{value},{ns + value / 10},{value},{ns / value}"
+        for engine, choice, ns in (("interpreter", "none", 900.0), ("native", "all", 90.0))
+        for grows, found in values.items()
+        for value in found
+    ]
+    return _csv(GROWTH, lines)
+
+
+def _overload() -> str:
+    lines = [
+        f"{name},{n},{times},{min(times, 1.0) * peak},{max(0, 1 - 1 / times):.3f},{500 * times},"
+        f"{port},spin,1,0.5,0,{vanished}"
+        for name, port, peak, vanished in (
+            ("reprise_replication,native", "afxdp", 7e5, 0),
+            ("relay,", "afxdp", 8e5, ""),
+        )
+        for n in (8, 64)
+        for times in (0.1, 0.5, 1.0, 2.0, 10.0)
+    ]
+    return _csv(OVERLOAD, lines)
+
+
+def _pktswitch() -> str:
+    lines = [
+        f"{name},sleep,{n},3000,1500,50,200,100,50,400,100,75"
+        for name in ("relay,", "reprise_replication,native")
+        for n in (1, 64)
+    ]
+    return _csv(PKTSWITCH, lines)
+
+
+def _knee() -> str:
+    lines = [
+        f"reprise_replication,{engine},{port},{n},{n * ms:.4f},1,1,0,spin"
+        for engine, port, ms in (("interpreter", "afpacket", 0.5), ("native", "afxdp", 0.005))
+        for n in (1, 16, 256, KNEE_VIEWERS, 4096)
+    ]
+    return _csv(KNEE, lines)
+
+
+def files() -> dict[str, str]:
+    """All files by name."""
+    priority = "sfu_priority,native,afxdp,spin,8,1.2,1,9,0,81,0.2,1,0"
+    return {
+        "pipeline.csv": _pipeline(),
+        "growth.csv": _growth(),
+        "fanout.csv": _fanout(),
+        "overload.csv": _overload(),
+        "priority.csv": _csv(PRIORITY, [priority]),
+        "pktswitch.csv": _pktswitch(),
+        "knee.csv": _knee(),
+    }

@@ -1,0 +1,75 @@
+"""How the rates are searched for, and what is measured."""
+
+import pytest
+
+from lab.bench import fanout, matrix
+from lab.bench.fanout import DOWN, HALVINGS, UP, peak_of, search
+from lab.bench.load import Run
+from lab.bench.matrix import Choice
+from lab.bench.suite import experiments
+
+MAKE_BENCH_S = 1200.0
+
+
+@pytest.mark.parametrize("limit", [0.04, 0.07, 0.33, 0.62, 0.88, 0.97, 1.0, 1.04, 1.17, 1.3])
+def test_the_search_comes_near_the_limit_from_below(limit: float) -> None:
+    tried: list[float] = []
+
+    def is_lossless(part: float) -> bool:
+        tried.append(part)
+        return part <= limit
+
+    found = search(is_lossless)
+    assert found <= limit
+    below = [part for part in (0.0, *reversed(DOWN), *UP) if part <= limit][-1]
+    above = next((part for part in (*reversed(DOWN), *UP) if part > limit), UP[-1])
+    assert limit - found <= (above - below) / 2**HALVINGS or limit < DOWN[-1]
+    assert len(tried) <= len(DOWN) + len(UP) + HALVINGS
+
+
+def run_of(sent_copies_per_s: float, came_per_s: float) -> Run:
+    counts = dict.fromkeys(Run.__slots__, 0)
+    return Run(
+        **{
+            **counts,
+            "n_viewers": 1,
+            "sent": round(sent_copies_per_s),
+            "seconds": 1.0,
+            "copies": round(came_per_s),
+            "copies_while_sending": round(came_per_s),
+        }
+    )
+
+
+def test_the_peak_is_sought_beyond_what_can_be_carried_and_where_the_load_ends() -> None:
+    def carries(most: float, load_max: float = 1e9, overrun: float = 1.0) -> float:
+        def offer(copies_per_s: float) -> Run:
+            sent = min(copies_per_s, load_max)
+            came = min(sent, most) if sent < 1.3 * most else overrun * most
+            return run_of(sent, came)
+
+        return peak_of(offer)
+
+    assert carries(700_000.0) == 700_000.0
+    assert carries(2_000_000.0) == 2_000_000.0
+    assert carries(9e9, load_max=600_000.0) == 600_000.0
+    assert carries(700_000.0, overrun=0.8) == pytest.approx(700_000.0, rel=0.05)
+
+
+def test_a_forwarder_that_waits_otherwise_or_is_slow_is_measured_less() -> None:
+    todo = matrix.cells(Choice())
+    of = [cell for cell in todo if str(cell.forwarder) == "reprise_replication native afxdp spin"]
+    assert [(cell.round, cell.fanout) for cell in of] == [
+        *((0, n) for n in fanout.FANOUTS),
+        (1, 64),
+        (2, 64),
+    ]
+    assert {cell.fanout for cell in todo if cell.forwarder.wait == "sleep"} == {1, 64}
+    assert len({(cell.round, str(cell)) for cell in todo}) == len(todo)
+
+
+def test_all_experiments_together_take_less_than_twenty_minutes() -> None:
+    every = experiments(Choice())
+    assert sum(one.planned_s for one in every) < MAKE_BENCH_S
+    assert len({one.file for one in every}) == len(every)
+    assert sum(one.planned_s for one in experiments(Choice(), is_quick=True)) < MAKE_BENCH_S / 4
