@@ -1,7 +1,7 @@
 """`python -m lab.bench.keep DIR`: keeps a run in the repository and makes README's section of it.
 
-What is small goes to `studies/<its name>/`, in place of the run that was kept before: `session.json`,
-the CSV files, `report.html`, the figure that README shows. Commit it then.
+What is small goes to `studies/<its name>/`, in place of the run that was kept before:
+`session.json`, the CSV files, `report.html`, the figure that README shows. Commit it then.
 """
 
 import argparse

@@ -48,8 +48,8 @@ class Experiment:
 def experiments(choice: Choice, *, is_quick: bool = False) -> list[Experiment]:
     """All of them, in the order in which they are run."""
     return [
-        _pipeline("parts", "pipeline", 180.0, is_quick=is_quick),
-        _pipeline("growth", "growth", 90.0, is_quick=is_quick),
+        _pipeline("parts", "pipeline", 120.0, is_quick=is_quick),
+        _pipeline("growth", "growth", 60.0, is_quick=is_quick),
         _fanout(choice, is_quick=is_quick),
         _overload(is_quick=is_quick),
         _priority(is_quick=is_quick),

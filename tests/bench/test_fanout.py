@@ -28,16 +28,18 @@ def test_the_search_comes_near_the_limit_from_below(limit: float) -> None:
 
 
 def run_of(sent_copies_per_s: float, came_per_s: float) -> Run:
-    counts = dict.fromkeys(Run.__slots__, 0)
     return Run(
-        **{
-            **counts,
-            "n_viewers": 1,
-            "sent": round(sent_copies_per_s),
-            "seconds": 1.0,
-            "copies": round(came_per_s),
-            "copies_while_sending": round(came_per_s),
-        }
+        n_viewers=1,
+        sent=round(sent_copies_per_s),
+        seconds=1.0,
+        copies=round(came_per_s),
+        copies_while_sending=round(came_per_s),
+        copies_of_viewer_min=0,
+        copies_of_viewer_max=0,
+        audio_sent=0,
+        audio_copies=0,
+        refusals=0,
+        others=0,
     )
 
 
