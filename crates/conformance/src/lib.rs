@@ -2,6 +2,7 @@
 //! architecture test.
 
 pub mod compile;
+pub mod controller;
 pub mod engines;
 pub mod fuzz;
 pub mod packet;

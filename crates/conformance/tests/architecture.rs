@@ -49,11 +49,18 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "conformance",
         &[
             "bmv2-json",
+            "conference",
             "dataplane",
             "dataplane-jit",
             "p4-compiler",
+            "p4runtime-proto",
+            "p4runtime-server",
             "stf",
         ],
+    ),
+    (
+        "pipeline-bench",
+        &["conference", "conformance", "dataplane", "dataplane-jit"],
     ),
 ];
 

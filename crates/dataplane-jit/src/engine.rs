@@ -139,7 +139,7 @@ impl Native {
     }
 
     /// Runs the parser over a frame; the packet's vector is prepared.
-    fn parse(&mut self, state: &mut State, handle: PacketHandle) {
+    fn parse_frame(&mut self, state: &mut State, handle: PacketHandle) {
         let block = self.begin(state, handle, false);
         let context = &raw mut *self.context;
         // SAFETY: context and block are the packet's, the code is the program's.
@@ -148,6 +148,32 @@ impl Native {
         let _ = self.finish(handle);
         let consumed = usize::try_from(self.context.consumed).unwrap_or(usize::MAX);
         self.pool().packet_mut(handle).consumed = consumed;
+    }
+
+    /// Parser and checksum verification, and what the metadata say of them; gives the packet's
+    /// block.
+    fn parse_and_verify(
+        &mut self,
+        state: &mut State,
+        input: &IngressInput,
+        handle: PacketHandle,
+    ) -> *mut u64 {
+        self.clear(handle);
+        start_ingress(&self.slots, self.packets.pool.packet_mut(handle), input);
+        self.parse_frame(state, handle);
+        let error = self.context.parser_error;
+        let block = self.begin(state, handle, true);
+        let context = &raw mut *self.context;
+        let is_right = match self.frames.verify {
+            // SAFETY: context and block are the packet's, the code is the program's.
+            Some(verify) => unsafe { verify(context, block) },
+            None => 1,
+        };
+        let slots = &self.slots;
+        let vector = &mut self.packets.pool.packet_mut(handle).vector;
+        metadata::put(slots.parser_error, vector, error.into());
+        metadata::put(slots.checksum_error, vector, 1 - is_right);
+        vector.as_mut_ptr()
     }
 
     /// Prepares the vector of a packet that comes in.
@@ -316,26 +342,16 @@ impl Engine for Native {
         input: &IngressInput,
         handle: PacketHandle,
     ) -> IngressOutcome {
-        self.clear(handle);
-        start_ingress(&self.slots, self.packets.pool.packet_mut(handle), input);
-        self.parse(state, handle);
-        let error = self.context.parser_error;
-        let block = self.begin(state, handle, true);
+        let block = self.parse_and_verify(state, input, handle);
         let context = &raw mut *self.context;
-        let is_right = match self.frames.verify {
-            // SAFETY: context and block are the packet's, the code is the program's.
-            Some(verify) => unsafe { verify(context, block) },
-            None => 1,
-        };
-        let slots = &self.slots;
-        let vector = &mut self.packets.pool.packet_mut(handle).vector;
-        metadata::put(slots.parser_error, vector, error.into());
-        metadata::put(slots.checksum_error, vector, 1 - is_right);
-        let block = vector.as_mut_ptr();
-        // SAFETY: as above.
+        // SAFETY: context and block are the packet's, the code is the program's.
         unsafe { (self.controls.ingress)(context, block.cast()) };
         let failed = self.finish(handle);
         self.ingress_outcome(self.packets.pool.packet(handle), failed)
+    }
+
+    fn parse(&mut self, state: &mut State, input: &IngressInput, handle: PacketHandle) {
+        self.parse_and_verify(state, input, handle);
     }
 
     fn digest(&mut self, state: &mut State, handle: PacketHandle) -> Digest {
@@ -362,7 +378,7 @@ impl Engine for Native {
         packet.ingress_bytes = input.ingress_bytes;
         // Parsers may branch on the port, so the clone's has to see the same one.
         ingress_port.set(&mut packet.vector, input.ingress_port.0.into());
-        self.parse(state, clone);
+        self.parse_frame(state, clone);
         self.keep_metadata(handle, clone, copies)
     }
 

@@ -56,6 +56,7 @@ impl Engine for Whole {
     as_the_interpreter! {
         fn receive(frame: &[u8]) -> PacketHandle;
         fn ingress(state: &mut State, input: &IngressInput, packet: PacketHandle) -> IngressOutcome;
+        fn parse(state: &mut State, input: &IngressInput, packet: PacketHandle);
         fn digest(state: &mut State, packet: PacketHandle) -> Digest;
         fn clone_ingress(
             state: &mut State,

@@ -230,6 +230,13 @@ pub trait Engine: Send {
         packet: PacketHandle,
     ) -> IngressOutcome;
 
+    /// The first part of [`Engine::ingress`] alone, parser and checksum verification of a frame that
+    /// came in, for who measures it: nothing stays of it, and the pass begins from the start. An
+    /// engine that cannot do it apart does nothing.
+    fn parse(&mut self, state: &mut State, input: &IngressInput, packet: PacketHandle) {
+        let _ = (state, input, packet);
+    }
+
     /// The digest that the ingress pass asked for.
     fn digest(&mut self, state: &mut State, packet: PacketHandle) -> Digest;
 

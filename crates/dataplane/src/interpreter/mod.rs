@@ -131,6 +131,16 @@ fn run_parser(state: &mut State, packet: &mut Packet) -> u32 {
     outcome.error
 }
 
+/// Parser and checksum verification, and what the metadata say of them.
+fn parse_and_verify(ir: &Ir, state: &mut State, packet: &mut Packet) {
+    let error = run_parser(state, packet);
+    let right = checksum::verify(&mut state.pass(carried(packet)));
+    let metadata = &ir.metadata;
+    put(ir, &mut packet.phv, metadata.parser_error, error);
+    let wrong = u8::from(!right);
+    put(ir, &mut packet.phv, metadata.checksum_error, wrong);
+}
+
 /// Runs a control and says why the packet ended in it, if it did.
 fn run_control(state: &mut State, packet: &mut Packet, stage: Stage) -> Option<DropReason> {
     let (program, tables, mut pass) = state.split(carried(packet));
@@ -344,12 +354,7 @@ impl Engine for Interpreter {
         let packet = &mut self.packets[packet.0 as usize];
         packet.phv = phv;
         start_ingress(ir, packet, input);
-        let error = run_parser(state, packet);
-        let right = checksum::verify(&mut state.pass(carried(packet)));
-        let metadata = &ir.metadata;
-        put(ir, &mut packet.phv, metadata.parser_error, error);
-        let wrong = u8::from(!right);
-        put(ir, &mut packet.phv, metadata.checksum_error, wrong);
+        parse_and_verify(ir, state, packet);
         if let Some(reason) = run_control(state, packet, Stage::Ingress) {
             return IngressOutcome {
                 verdict: IngressVerdict::Drop(reason),
@@ -373,6 +378,17 @@ impl Engine for Interpreter {
             has_digest: packet.asked.digest.is_some(),
             priority: priority(ir, &packet.phv),
         }
+    }
+
+    fn parse(&mut self, state: &mut State, input: &IngressInput, packet: PacketHandle) {
+        let phv = self.blank_vector();
+        let ir = &self.program.ir;
+        let packet = &mut self.packets[packet.0 as usize];
+        packet.phv = phv;
+        start_ingress(ir, packet, input);
+        parse_and_verify(ir, state, packet);
+        let phv = std::mem::take(&mut packet.phv);
+        self.give_back_vector(phv);
     }
 
     fn digest(&mut self, state: &mut State, packet: PacketHandle) -> Digest {

@@ -1,0 +1,133 @@
+//! Time stamps: the monotonic clock, and the processor's time stamp counter beside it, which runs at
+//! one frequency whatever the processor's. The frequency is measured, never assumed.
+#![expect(
+    unsafe_code,
+    reason = "the time stamp counter and processor affinity have no safe call"
+)]
+
+use std::{sync::OnceLock, time::Instant};
+
+/// A moment.
+#[derive(Debug, Clone, Copy)]
+pub struct Stamp {
+    at: Instant,
+    ticks: u64,
+}
+
+/// What lies between two moments.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Span {
+    /// Nanoseconds of the clock.
+    pub ns: f64,
+    /// Ticks of the time stamp counter; 0 where the processor has none that can be read.
+    pub ticks: f64,
+}
+
+impl Stamp {
+    /// This moment.
+    pub fn now() -> Self {
+        Self {
+            at: Instant::now(),
+            ticks: ticks(),
+        }
+    }
+
+    /// Since then.
+    pub fn elapsed(self) -> Span {
+        let now = Self::now();
+        Span {
+            ns: (now.at - self.at).as_secs_f64() * 1e9,
+            ticks: now.ticks.wrapping_sub(self.ticks) as f64,
+        }
+    }
+}
+
+/// The first moment that anybody asked for.
+pub fn start() -> Stamp {
+    static START: OnceLock<Stamp> = OnceLock::new();
+    *START.get_or_init(Stamp::now)
+}
+
+/// Ticks a second, measured since [`start`]; none where there is no counter.
+pub fn tsc_hz() -> Option<f64> {
+    let span = start().elapsed();
+    (span.ticks > 0.0).then(|| span.ticks / span.ns * 1e9)
+}
+
+#[cfg(target_arch = "x86_64")]
+fn ticks() -> u64 {
+    // SAFETY: every x86-64 processor has the instruction, and Linux lets programs use it.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn ticks() -> u64 {
+    0
+}
+
+/// Lets the calling thread run on these processors only.
+///
+/// # Errors
+/// The kernel's refusal.
+pub fn pin(cpus: impl IntoIterator<Item = usize>) -> Result<(), String> {
+    // SAFETY: a set of processors is bits, all zero an empty one.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    let mut named = Vec::new();
+    for cpu in cpus {
+        named.push(cpu);
+        if cpu < libc::CPU_SETSIZE as usize {
+            // SAFETY: the number is within the set.
+            unsafe { libc::CPU_SET(cpu, &mut set) };
+        }
+    }
+    // SAFETY: the set is a whole one, and lives until the call returns.
+    let answer = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) };
+    if answer == 0 {
+        return Ok(());
+    }
+    let error = std::io::Error::last_os_error();
+    Err(format!("cannot run on processors {named:?}: {error}"))
+}
+
+/// The processors that the calling thread may run on.
+pub fn processors() -> Vec<usize> {
+    // SAFETY: as in `pin`; the call fills it in.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the set is a whole one, and lives until the call returns.
+    let answer = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) };
+    if answer != 0 {
+        return Vec::new();
+    }
+    let all = 0..libc::CPU_SETSIZE as usize;
+    // SAFETY: the number is within the set.
+    all.filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_counter_runs_at_one_frequency() {
+        let frequency = |from: Stamp| {
+            let mut span = from.elapsed();
+            while span.ns < 2e6 {
+                span = from.elapsed();
+            }
+            span.ticks / span.ns
+        };
+        let [one, other] = [(); 2].map(|()| frequency(Stamp::now()));
+        assert!((one - other).abs() <= one * 0.05, "{one} and {other} GHz");
+    }
+
+    #[test]
+    fn a_processor_that_is_not_there_is_told() {
+        let error = pin([libc::CPU_SETSIZE as usize - 1]).unwrap_err();
+        assert!(
+            error.starts_with("cannot run on processors [1023]"),
+            "{error}"
+        );
+        assert!(!processors().is_empty());
+    }
+}

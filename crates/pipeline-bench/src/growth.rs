@@ -1,0 +1,80 @@
+//! How the cost of a packet grows with table entries, groups, viewers and packet size: what stays as
+//! it is has the size of the pipeline benchmark.
+
+use crate::{
+    FRAME_BYTES, Task, VIDEO_FRAME_BYTES,
+    variant::Variant,
+    workload::{Pipeline, Workload},
+};
+
+/// Flows where they are not what grows: more than a first-level cache holds of anything.
+const FLOWS: usize = 10_000;
+/// Viewers of each group where groups grow.
+const GROUP_VIEWERS: usize = 8;
+
+/// A series: what grows in which pipeline, and through which values.
+type Series = (&'static str, Pipeline, &'static [usize]);
+
+const SERIES: [Series; 9] = [
+    ("entries", Pipeline::L2, &[10, 100, 1_000, 10_000, 16_000]),
+    ("entries", Pipeline::L3, &[10, 100, 1_000, 10_000, 60_000]),
+    ("entries", Pipeline::L2l3Acl, &[10, 100, 1_000]),
+    ("groups", Pipeline::Sfu, &[1, 10, 100, 1_000, 8_000]),
+    ("groups", Pipeline::SfuRecirculation, &[1, 10, 100, 1_000]),
+    ("viewers", Pipeline::Sfu, &[1, 4, 16, 64, 256, 1_024, 4_096]),
+    (
+        "viewers",
+        Pipeline::SfuRecirculation,
+        &[1, 4, 16, 64, 256, 1_024, 4_096],
+    ),
+    (
+        "packet_size_bytes",
+        Pipeline::L3,
+        &[64, 128, 256, 512, 1_024, 1_500],
+    ),
+    (
+        "packet_size_bytes",
+        Pipeline::Sfu,
+        &[64, 128, 256, 512, 1_024, 1_500],
+    ),
+];
+
+/// Every point of every series; the first two of each where it is to be quick.
+pub fn tasks(is_quick: bool) -> Vec<Task> {
+    let points = |(grows, pipeline, values): Series| {
+        let n_values = if is_quick { 2 } else { values.len() };
+        let values = values[..n_values].iter();
+        values.map(move |value| task(grows, pipeline, *value))
+    };
+    SERIES.into_iter().flat_map(points).collect()
+}
+
+fn task(grows: &'static str, pipeline: Pipeline, value: usize) -> Task {
+    let is_sfu = pipeline.is_sfu();
+    let mut workload = Workload {
+        pipeline,
+        flows: if is_sfu { 1 } else { FLOWS },
+        frame_bytes: if is_sfu {
+            VIDEO_FRAME_BYTES
+        } else {
+            FRAME_BYTES
+        },
+        entries: pipeline.default_entries(),
+        groups: 1,
+        viewers: 64,
+    };
+    match grows {
+        "entries" => workload.entries = value,
+        "groups" => {
+            (workload.groups, workload.flows) = (value, value);
+            workload.viewers = GROUP_VIEWERS;
+        }
+        "viewers" => workload.viewers = value,
+        _ => workload.frame_bytes = value,
+    }
+    Task {
+        workload,
+        growth: Some((grows, value)),
+        variants: Variant::extremes(),
+    }
+}

@@ -1,0 +1,324 @@
+//! Packets through switches, and what one costs. The variants take turns, round after round, so that
+//! what else the machine does meets all of them; what counts is the median round.
+
+use std::hash::Hasher;
+
+use dataplane::{Nanos, Switch, SwitchCounters};
+
+use crate::{
+    clock::{Span, Stamp},
+    frames::Frames,
+    probe::{Part, Watch},
+    variant::Variant,
+    workload::Workload,
+};
+
+/// Frames that a switch is given before what leaves is taken: what its event loop takes from a port
+/// at a time, at most.
+const BATCH_FRAMES: usize = 32;
+/// Virtual time between two batches.
+const BATCH_NS: Nanos = 3_000;
+
+/// How long to measure.
+#[derive(Debug, Clone, Copy)]
+pub struct Effort {
+    /// Rounds, an odd number.
+    pub rounds: usize,
+    /// How long a variant runs in a round.
+    pub round_ms: f64,
+    /// Packets that all variants must give the same for.
+    pub checked_packets: usize,
+}
+
+/// A figure over the rounds.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+pub struct Spread {
+    /// The median.
+    pub median: f64,
+    /// The least.
+    pub min: f64,
+    /// The most.
+    pub max: f64,
+}
+
+impl Spread {
+    /// Of some figures.
+    fn of(figures: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let mut figures: Vec<f64> = figures.into_iter().collect();
+        figures.sort_by(f64::total_cmp);
+        Some(Self {
+            median: *figures.get(figures.len() / 2)?,
+            min: *figures.first()?,
+            max: *figures.last()?,
+        })
+    }
+}
+
+/// What one variant came to.
+#[derive(Debug, Clone)]
+pub struct Measured {
+    /// Which.
+    pub variant: Variant,
+    /// Nanoseconds a packet.
+    pub ns: Spread,
+    /// Ticks of the time stamp counter a packet.
+    pub ticks: Spread,
+    /// Copies that leave for a packet.
+    pub copies: f64,
+    /// Nanoseconds a packet in each part, with the probe's own cost.
+    pub parts: Vec<(Part, Spread)>,
+    /// A hash of every frame that left in the check, and of what the switch counted.
+    pub checksum: u64,
+}
+
+/// What came out of a run.
+#[derive(Debug, Clone, Copy, Default)]
+struct Run {
+    packets: usize,
+    copies: usize,
+    span: Span,
+}
+
+/// A switch that is fed with a workload's frames.
+struct Fed {
+    switch: Switch,
+    now: Nanos,
+    next: usize,
+}
+
+impl Fed {
+    fn new(switch: Switch) -> Self {
+        Self {
+            switch,
+            now: 0,
+            next: 0,
+        }
+    }
+
+    /// Gives so many packets, a batch at a time, and `take`s what leaves.
+    fn run(
+        &mut self,
+        frames: &Frames,
+        packets: usize,
+        mut take: impl FnMut(u16, [&[u8]; 2]),
+    ) -> Run {
+        let start = Stamp::now();
+        let mut copies = 0;
+        let mut left = packets;
+        while left > 0 {
+            let batch = left.min(BATCH_FRAMES);
+            left -= batch;
+            self.now += BATCH_NS;
+            for _ in 0..batch {
+                let (port, frame) = frames.get(self.next);
+                self.next += 1;
+                if self.next == frames.len() {
+                    self.next = 0;
+                }
+                self.switch.handle_frame(self.now, port, frame);
+            }
+            while let Some(transmit) = self.switch.poll_transmit(self.now) {
+                copies += 1;
+                take(transmit.port.0, [transmit.head, transmit.payload]);
+            }
+        }
+        Run {
+            packets,
+            copies,
+            span: start.elapsed(),
+        }
+    }
+
+    /// A run in which nobody reads what leaves.
+    fn time(&mut self, frames: &Frames, packets: usize) -> Run {
+        self.run(frames, packets, |_, pieces| {
+            std::hint::black_box(pieces);
+        })
+    }
+
+    /// Packets that take about so long.
+    fn packets_in(&mut self, frames: &Frames, ms: f64) -> usize {
+        let mut packets = BATCH_FRAMES;
+        loop {
+            let run = self.time(frames, packets);
+            if run.span.ns >= ms * 1e5 || packets > 1 << 26 {
+                let wanted = packets as f64 * ms * 1e6 / run.span.ns.max(1.0);
+                return (wanted as usize).max(BATCH_FRAMES);
+            }
+            packets *= 2;
+        }
+    }
+}
+
+/// A variant that takes part.
+struct Contender {
+    variant: Variant,
+    plain: Fed,
+    /// The same behind a probe, where the parts are asked for.
+    probed: Option<Fed>,
+    packets: usize,
+    checksum: u64,
+    runs: Vec<Run>,
+    /// Of each round, the parts' nanoseconds a packet.
+    parts: Vec<[f64; Part::ALL.len()]>,
+}
+
+/// A workload with everything that takes part in it.
+pub struct Contest {
+    frames: Frames,
+    watch: Watch,
+    effort: Effort,
+    contenders: Vec<Contender>,
+    /// Processors from which the parts are looked at, where they are asked for.
+    lookers: Option<Vec<usize>>,
+}
+
+impl Contest {
+    /// Sets everything up, and lets every variant warm up and show that it gives what the interpreter
+    /// gives.
+    ///
+    /// # Errors
+    /// A switch refused its entries, a packet was lost, or a variant gives something else.
+    pub fn new(
+        workload: &Workload,
+        variants: &[Variant],
+        effort: Effort,
+        lookers: Option<Vec<usize>>,
+    ) -> Result<Self, String> {
+        let (frames, watch) = (workload.frames(), Watch::new());
+        let mut contenders: Vec<Contender> = Vec::new();
+        for variant in variants {
+            let mut plain = Fed::new(workload.switch(variant.factory())?);
+            let checked = effort.checked_packets.min(frames.len());
+            let checksum = check(&mut plain, &frames, checked)?;
+            let told = format!("{} {}", variant.engine(), variant.optimisations());
+            let mut probed = None;
+            if lookers.is_some() {
+                let mut fed = Fed::new(workload.switch(watch.probe(variant.factory()))?);
+                if check(&mut fed, &frames, checked)? != checksum {
+                    return Err(format!("{told}: gives something else when it is watched"));
+                }
+                probed = Some(fed);
+            }
+            if let Some(first) = contenders.first()
+                && first.checksum != checksum
+            {
+                let expected = first.checksum;
+                return Err(format!(
+                    "{told}: expected the checksum {expected:016x} of what left, found {checksum:016x}"
+                ));
+            }
+            let packets = plain.packets_in(&frames, effort.round_ms);
+            contenders.push(Contender {
+                variant: variant.clone(),
+                plain,
+                probed,
+                packets,
+                checksum,
+                runs: Vec::new(),
+                parts: Vec::new(),
+            });
+        }
+        Ok(Self {
+            frames,
+            watch,
+            effort,
+            contenders,
+            lookers,
+        })
+    }
+
+    /// One round: every variant, each time another one first.
+    pub fn round(&mut self, number: usize) {
+        let n_contenders = self.contenders.len();
+        for place in 0..n_contenders {
+            let contender = &mut self.contenders[(place + number) % n_contenders];
+            let frames = &self.frames;
+            // The caches have another variant's things.
+            contender.plain.time(frames, contender.packets.div_ceil(4));
+            let run = contender.plain.time(frames, contender.packets);
+            contender.runs.push(run);
+            let (Some(probed), Some(lookers)) = (&mut contender.probed, &self.lookers) else {
+                continue;
+            };
+            probed.time(frames, contender.packets.div_ceil(8));
+            let looking = self.watch.look(lookers.clone());
+            let run = probed.time(frames, contender.packets);
+            if let Some(shares) = looking.shares() {
+                let ns = run.span.ns / run.packets as f64;
+                contender.parts.push(shares.map(|share| share * ns));
+            }
+        }
+    }
+
+    /// The rounds that the effort asks for; `progress` is called after each.
+    pub fn run(&mut self, mut progress: impl FnMut()) {
+        for number in 0..self.effort.rounds {
+            self.round(number);
+            progress();
+        }
+    }
+
+    /// What came of it.
+    pub fn finish(self) -> Vec<Measured> {
+        self.contenders
+            .into_iter()
+            .filter_map(Contender::finish)
+            .collect()
+    }
+}
+
+impl Contender {
+    fn finish(self) -> Option<Measured> {
+        let each = |figure: fn(&Run) -> f64| self.runs.iter().map(figure);
+        let parts = Part::ALL
+            .into_iter()
+            .enumerate()
+            .filter_map(|(place, part)| {
+                let figures = self.parts.iter().map(|parts| parts[place]);
+                Some((part, Spread::of(figures)?))
+            });
+        Some(Measured {
+            ns: Spread::of(each(|run| run.span.ns / run.packets as f64))?,
+            ticks: Spread::of(each(|run| run.span.ticks / run.packets as f64))?,
+            copies: Spread::of(each(|run| run.copies as f64 / run.packets as f64))?.median,
+            parts: parts.collect(),
+            checksum: self.checksum,
+            variant: self.variant,
+        })
+    }
+}
+
+/// Gives the first packets and hashes what leaves and what the switch has counted. Every packet
+/// must leave.
+fn check(fed: &mut Fed, frames: &Frames, packets: usize) -> Result<u64, String> {
+    let mut hasher = std::hash::DefaultHasher::new();
+    let run = fed.run(frames, packets, |port, [head, payload]| {
+        hasher.write_u16(port);
+        hasher.write_usize(head.len() + payload.len());
+        hasher.write(head);
+        hasher.write(payload);
+    });
+    let counters: &SwitchCounters = fed.switch.counters();
+    if run.copies < packets || counters.dropped_total() > 0 || counters.digests > 0 {
+        let lost: Vec<_> = counters.drops().filter(|(_, count)| *count > 0).collect();
+        return Err(format!(
+            "{packets} packets came and {} left, dropped {lost:?}, {} digests",
+            run.copies, counters.digests
+        ));
+    }
+    hasher.write(format!("{counters:?}").as_bytes());
+    Ok(hasher.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spread_has_the_middle_of_an_odd_number() {
+        let spread = Spread::of([5.0, 1.0, 3.0]).unwrap();
+        assert_eq!((spread.median, spread.min, spread.max), (3.0, 1.0, 5.0));
+        assert_eq!(Spread::of([]), None);
+    }
+}

@@ -1,0 +1,252 @@
+//! Which part of the switch a packet's time goes to.
+//!
+//! Reading the time stamp counter costs as much as some parts do, so no part is timed. An engine
+//! around the engine writes down which part runs, one store each time, and a second thread looks again
+//! and again: a part's share of the looks is its share of the time. What runs between the engine's
+//! calls is the traffic manager. The parser cannot be told from the ingress control inside
+//! [`Engine::ingress`]: it is run once more before it, for its own share, and that share is taken off
+//! the ingress control's.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU8, Ordering},
+    },
+    thread::JoinHandle,
+};
+
+use dataplane::{
+    ActionProfileId, Digest, TableId, ValueSetId,
+    engine::{
+        CloneCopies, Clones, EgressInput, EgressOutcome, Engine, EngineFactory, IngressInput,
+        IngressOutcome, InstanceType, Interpreted, PacketHandle, State, TableChange,
+        ir::CalculationId,
+    },
+};
+
+use crate::clock::{self, Stamp};
+
+/// Nanoseconds between two looks.
+const LOOK_EVERY_NS: f64 = 1_000.0;
+/// Fewer looks than these say nothing.
+const LOOKS_MIN: u64 = 500;
+
+/// A part of the switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// Frames into the engine's memory, copies and clones made and given back.
+    Buffers,
+    /// Parser and checksum verification of a packet that comes in. Of one that recirculates they
+    /// count as ingress.
+    Parser,
+    /// The ingress control.
+    Ingress,
+    /// The egress control.
+    Egress,
+    /// Checksum update and deparser.
+    Deparser,
+    /// Everything between the engine's calls: queues, replication, counters, latencies, the loop.
+    TrafficManager,
+}
+
+impl Part {
+    /// All of them, in the order of a packet's way.
+    pub const ALL: [Self; 6] = [
+        Self::Parser,
+        Self::Ingress,
+        Self::TrafficManager,
+        Self::Egress,
+        Self::Deparser,
+        Self::Buffers,
+    ];
+
+    /// As the files of results name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Buffers => "buffers",
+            Self::Parser => "parser",
+            Self::Ingress => "ingress",
+            Self::Egress => "egress",
+            Self::Deparser => "deparser",
+            Self::TrafficManager => "traffic_manager",
+        }
+    }
+}
+
+/// The part that runs, where the other thread sees it; on a cache line of its own.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Running(AtomicU8);
+
+/// What the probes of one thread write down, and who looks.
+#[derive(Debug)]
+pub struct Watch {
+    running: Arc<Running>,
+}
+
+/// Looks, until it is asked what it saw.
+pub struct Looking {
+    is_over: Arc<AtomicBool>,
+    thread: JoinHandle<[u64; Part::ALL.len()]>,
+}
+
+impl Watch {
+    /// Nothing runs yet.
+    pub fn new() -> Self {
+        let running = AtomicU8::new(Part::TrafficManager as u8);
+        Self {
+            running: Arc::new(Running(running)),
+        }
+    }
+
+    /// An engine's factory whose engines write down what runs.
+    pub fn probe(&self, factory: Box<dyn EngineFactory>) -> Box<dyn EngineFactory> {
+        Box::new(ProbeFactory {
+            factory,
+            running: Arc::clone(&self.running),
+        })
+    }
+
+    /// Begins to look, from a processor of these.
+    pub fn look(&self, cpus: Vec<usize>) -> Looking {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (running, ends) = (Arc::clone(&self.running), Arc::clone(&is_over));
+        let thread = std::thread::spawn(move || {
+            if !cpus.is_empty() {
+                // Where it is refused, the thread looks from wherever it runs.
+                let _ = clock::pin(cpus);
+            }
+            let mut looks = [0; Part::ALL.len()];
+            while !ends.load(Ordering::Relaxed) {
+                let part = usize::from(running.0.load(Ordering::Relaxed));
+                if let Some(count) = looks.get_mut(part) {
+                    *count += 1;
+                }
+                let last = Stamp::now();
+                while last.elapsed().ns < LOOK_EVERY_NS {
+                    std::hint::spin_loop();
+                }
+            }
+            looks
+        });
+        Looking { is_over, thread }
+    }
+}
+
+impl Looking {
+    /// Ends it; each part's share, in the order of [`Part::ALL`], none where there were too few looks.
+    pub fn shares(self) -> Option<[f64; Part::ALL.len()]> {
+        self.is_over.store(true, Ordering::Relaxed);
+        let looks = self.thread.join().ok()?;
+        let n_looks: u64 = looks.iter().sum();
+        if n_looks < LOOKS_MIN {
+            return None;
+        }
+        let mut shares = Part::ALL.map(|part| looks[part as usize] as f64 / n_looks as f64);
+        // In `Part::ALL` the parser is the first and the ingress control the second.
+        shares[1] = (shares[1] - shares[0]).max(0.0);
+        Some(shares)
+    }
+}
+
+struct ProbeFactory {
+    factory: Box<dyn EngineFactory>,
+    running: Arc<Running>,
+}
+
+impl EngineFactory for ProbeFactory {
+    fn name(&self) -> &'static str {
+        self.factory.name()
+    }
+
+    fn load(&self, state: &mut State) -> Box<dyn Engine> {
+        Box::new(Probe {
+            engine: self.factory.load(state),
+            running: Arc::clone(&self.running),
+        })
+    }
+}
+
+struct Probe {
+    engine: Box<dyn Engine>,
+    running: Arc<Running>,
+}
+
+impl Probe {
+    fn begin(&self, part: Part) {
+        self.running.0.store(part as u8, Ordering::Relaxed);
+    }
+
+    fn end(&self) {
+        self.begin(Part::TrafficManager);
+    }
+}
+
+macro_rules! in_part {
+    ($($part:ident: fn $name:ident($($arg:ident: $ty:ty),*) $(-> $result:ty)?;)*) => {$(
+        fn $name(&mut self, $($arg: $ty),*) $(-> $result)? {
+            self.begin(Part::$part);
+            let result = self.engine.$name($($arg),*);
+            self.end();
+            result
+        }
+    )*};
+}
+
+impl Engine for Probe {
+    in_part! {
+        Buffers: fn receive(frame: &[u8]) -> PacketHandle;
+        Ingress: fn digest(state: &mut State, packet: PacketHandle) -> Digest;
+        Buffers: fn clone_ingress(
+            state: &mut State,
+            input: &IngressInput,
+            packet: PacketHandle,
+            copies: CloneCopies
+        ) -> Clones;
+        Buffers: fn replicate(packet: PacketHandle, copies: u32);
+        Buffers: fn resubmit(packet: PacketHandle);
+        Egress: fn egress(state: &mut State, input: &EgressInput, packet: PacketHandle)
+            -> EgressOutcome;
+        Buffers: fn clone_egress(state: &mut State, packet: PacketHandle, copies: CloneCopies)
+            -> Clones;
+        Deparser: fn deparse(state: &mut State, packet: PacketHandle) -> usize;
+        Buffers: fn recirculate(packet: PacketHandle);
+        Buffers: fn discard(packet: PacketHandle);
+        TrafficManager: fn table_changed(
+            state: &mut State,
+            table: TableId,
+            change: TableChange<'_>
+        );
+        TrafficManager: fn profile_changed(state: &mut State, profile: ActionProfileId);
+        TrafficManager: fn value_set_changed(state: &mut State, set: ValueSetId);
+        TrafficManager: fn calculation_changed(state: &mut State, calculation: CalculationId);
+    }
+
+    fn ingress(
+        &mut self,
+        state: &mut State,
+        input: &IngressInput,
+        packet: PacketHandle,
+    ) -> IngressOutcome {
+        if input.instance_type == InstanceType::Normal {
+            self.begin(Part::Parser);
+            self.engine.parse(state, input, packet);
+        }
+        self.begin(Part::Ingress);
+        let outcome = self.engine.ingress(state, input, packet);
+        self.end();
+        outcome
+    }
+
+    fn parse(&mut self, state: &mut State, input: &IngressInput, packet: PacketHandle) {
+        self.engine.parse(state, input, packet);
+    }
+
+    fn frame(&self, packet: PacketHandle) -> [&[u8]; 2] {
+        self.engine.frame(packet)
+    }
+
+    fn interpreted(&self) -> Vec<Interpreted> {
+        self.engine.interpreted()
+    }
+}

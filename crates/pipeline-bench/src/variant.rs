@@ -1,0 +1,133 @@
+//! What is compared: the interpreter, and the native engine with one choice of optimisations after
+//! the other. The optimisations are those that the engine names itself.
+
+use dataplane::engine::{EngineFactory, interpret::InterpreterFactory};
+use dataplane_jit::{NativeFactory, NativeOptions};
+
+/// One engine with one choice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Variant {
+    options: Option<NativeOptions>,
+    /// What it is in the table: `naive`, `alone NAME`, `step N NAME`, `without NAME`, `all`; several
+    /// where they are the same.
+    pub roles: Vec<String>,
+}
+
+/// The choice in which these optimisations are on.
+fn options_of(names: &[&str]) -> NativeOptions {
+    let mut options = NativeOptions::NAIVE;
+    for name in names {
+        if let Some(on) = options.by_name_mut(name) {
+            *on = true;
+        }
+    }
+    options
+}
+
+impl Variant {
+    /// The interpreter; the native engine naive, with each optimisation alone, with one after the
+    /// other added, with all but each, with all.
+    pub fn all() -> Vec<Self> {
+        let names = NativeOptions::NAMES;
+        let mut choices = vec![(NativeOptions::NAIVE, "naive".to_owned())];
+        for (place, name) in names.iter().enumerate() {
+            choices.push((options_of(&[name]), format!("alone {name}")));
+            let so_far = options_of(&names[..=place]);
+            choices.push((so_far, format!("step {} {name}", place + 1)));
+            let others: Vec<&str> = names
+                .iter()
+                .copied()
+                .filter(|other| other != name)
+                .collect();
+            choices.push((options_of(&others), format!("without {name}")));
+        }
+        choices.push((NativeOptions::ALL, "all".to_owned()));
+        let mut variants = vec![Self {
+            options: None,
+            roles: vec!["reference".to_owned()],
+        }];
+        for (options, role) in choices {
+            let same = |variant: &&mut Variant| variant.options == Some(options);
+            match variants.iter_mut().find(same) {
+                Some(variant) => variant.roles.push(role),
+                None => variants.push(Self {
+                    options: Some(options),
+                    roles: vec![role],
+                }),
+            }
+        }
+        variants
+    }
+
+    /// The interpreter, and the native engine naive and with all: what growth is measured with.
+    pub fn extremes() -> Vec<Self> {
+        let extreme = |variant: &Self| {
+            let names = ["reference", "naive", "all"];
+            variant.roles.iter().any(|role| names.contains(&&**role))
+        };
+        Self::all().into_iter().filter(extreme).collect()
+    }
+
+    /// Whether it has this role.
+    pub fn is(&self, role: &str) -> bool {
+        self.roles.iter().any(|own| own == role)
+    }
+
+    /// As `--engine` names it.
+    pub fn engine(&self) -> &'static str {
+        match self.options {
+            None => "interpreter",
+            Some(_) => "native",
+        }
+    }
+
+    /// The optimisations that are on: `none`, `all`, or names with a plus between them.
+    pub fn optimisations(&self) -> String {
+        let Some(mut options) = self.options else {
+            return "none".to_owned();
+        };
+        if options == NativeOptions::ALL {
+            return "all".to_owned();
+        }
+        let mut on = |name: &&str| options.by_name_mut(name).is_some_and(|on| *on);
+        let on: Vec<&str> = NativeOptions::NAMES
+            .into_iter()
+            .filter(|it| on(it))
+            .collect();
+        if on.is_empty() {
+            return "none".to_owned();
+        }
+        on.join("+")
+    }
+
+    /// Makes its engines.
+    pub fn factory(&self) -> Box<dyn EngineFactory> {
+        match self.options {
+            None => Box::new(InterpreterFactory),
+            Some(options) => Box::new(NativeFactory { options }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_choice_is_there_once_and_every_step_has_its_role() {
+        let variants = Variant::all();
+        assert!(variants[0].is("reference"));
+        for (place, one) in variants.iter().enumerate() {
+            let others = &variants[place + 1..];
+            assert!(others.iter().all(|other| other.options != one.options));
+        }
+        let roles: Vec<&String> = variants.iter().flat_map(|it| &it.roles).collect();
+        assert_eq!(roles.len(), 3 + 3 * NativeOptions::NAMES.len());
+        let with = |role: &str| variants.iter().find(|it| it.is(role)).unwrap();
+        assert_eq!(with("naive").optimisations(), "none");
+        assert_eq!(with("all").optimisations(), "all");
+        let last = NativeOptions::NAMES.len();
+        assert!(with(&format!("step {last} {}", NativeOptions::NAMES[last - 1])).is("all"));
+        assert_eq!(Variant::extremes().len(), 3);
+    }
+}

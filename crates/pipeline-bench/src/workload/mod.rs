@@ -1,0 +1,128 @@
+//! What is measured: a program, what its tables hold, and the packets that come.
+
+mod entries;
+mod l2;
+mod l2l3_acl;
+mod l3;
+mod sfu;
+
+use dataplane::{PortId, Switch, SwitchConfig, engine::EngineFactory};
+
+use crate::frames::Frames;
+
+/// The two ports of the pipelines that forward between two.
+const PORTS: [PortId; 2] = [PortId(1), PortId(2)];
+
+/// Packets of one round trip through the frames at least, so that one flow's packets do not all
+/// stand in the same cache lines.
+const FRAMES_MIN: usize = 256;
+
+/// A pipeline of the benchmark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Pipeline {
+    /// A learning Ethernet switch: `p4/bench/l2.p4`
+    L2,
+    /// An IPv4 router: `p4/bench/l3.p4`
+    L3,
+    /// A switch and router with an access list: `p4/bench/l2l3_acl.p4`
+    L2l3Acl,
+    /// Copies by the replication engine: `p4/sfu.p4`
+    Sfu,
+    /// Copies by recirculation: `p4/sfu_recirculation.p4`
+    SfuRecirculation,
+}
+
+/// A pipeline with how much of everything there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Workload {
+    /// The program.
+    pub pipeline: Pipeline,
+    /// Flows that the packets belong to, one packet after the other from the next.
+    pub flows: usize,
+    /// Length of a frame, without FCS.
+    pub frame_bytes: usize,
+    /// Entries of the table that grows: stations, routes, rules; not the SFU's.
+    pub entries: usize,
+    /// Groups of an SFU; a flow is a presenter's stream to one of them.
+    pub groups: usize,
+    /// Viewers of each group.
+    pub viewers: usize,
+}
+
+impl Pipeline {
+    /// Every one.
+    pub const ALL: [Self; 5] = [
+        Self::L2,
+        Self::L3,
+        Self::L2l3Acl,
+        Self::Sfu,
+        Self::SfuRecirculation,
+    ];
+
+    /// As the files of results name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::L2 => "l2",
+            Self::L3 => "l3",
+            Self::L2l3Acl => "l2l3_acl",
+            Self::Sfu => "sfu",
+            Self::SfuRecirculation => "sfu_recirculation",
+        }
+    }
+
+    /// Whether it makes copies for viewers.
+    pub fn is_sfu(self) -> bool {
+        matches!(self, Self::Sfu | Self::SfuRecirculation)
+    }
+
+    /// Entries of the table that grows, unless something else is asked for.
+    pub fn default_entries(self) -> usize {
+        match self {
+            Self::L2 => l2::STATIONS,
+            Self::L3 => l3::ROUTES,
+            Self::L2l3Acl => l2l3_acl::RULES,
+            Self::Sfu | Self::SfuRecirculation => 0,
+        }
+    }
+}
+
+impl Workload {
+    /// A switch with an engine, the program and what its tables hold.
+    ///
+    /// # Errors
+    /// What the switch refused.
+    pub fn switch(&self, factory: Box<dyn EngineFactory>) -> Result<Switch, String> {
+        let mut switch = Switch::with_engine(SwitchConfig::default(), factory);
+        PORTS.into_iter().for_each(|port| switch.add_port(port));
+        match self.pipeline {
+            Pipeline::L2 => l2::set_up(&mut switch, self.entries)?,
+            Pipeline::L3 => l3::set_up(&mut switch, self.entries)?,
+            Pipeline::L2l3Acl => l2l3_acl::set_up(&mut switch, self.entries)?,
+            Pipeline::Sfu | Pipeline::SfuRecirculation => switch = sfu::set_up(switch, self)?,
+        }
+        Ok(switch)
+    }
+
+    /// The packets, one of each flow and then again.
+    pub fn frames(&self) -> Frames {
+        let mut frames = Frames::new(self.frame_bytes);
+        let flows = self.flows.max(1);
+        for n in 0..flows.max(FRAMES_MIN).next_multiple_of(flows) {
+            let flow = n % flows;
+            let (port, frame) = match self.pipeline {
+                Pipeline::L2 => l2::frame(flow, self.entries),
+                Pipeline::L3 => l3::frame(flow, self.entries),
+                Pipeline::L2l3Acl => l2l3_acl::frame(flow),
+                Pipeline::Sfu | Pipeline::SfuRecirculation => sfu::frame(flow % self.groups.max(1)),
+            };
+            frames.push(port, &frame);
+        }
+        frames
+    }
+}
+
+/// An address of a station: who it is for, and its number.
+fn mac(role: u8, number: usize) -> [u8; 6] {
+    let [.., a, b, c] = number.to_be_bytes();
+    [2, 0, role, a, b, c]
+}

@@ -1,0 +1,57 @@
+// The IPv4 header's checksum: verified, and computed again when the packet leaves. The program
+// defines its `headers_t`, which has an `ipv4`, and its `metadata_t` before it includes this file.
+#ifndef BENCH_IPV4_CHECKSUM_P4
+#define BENCH_IPV4_CHECKSUM_P4
+
+#include <core.p4>
+#include <v1model.p4>
+#include "headers.p4"
+
+// A mismatch sets `checksum_error`.
+control VerifyIpv4(inout headers_t hdr, inout metadata_t meta) {
+    apply {
+        verify_checksum(
+            hdr.ipv4.isValid() && hdr.ipv4.ihl == 5,
+            {
+                hdr.ipv4.version,
+                hdr.ipv4.ihl,
+                hdr.ipv4.type_of_service,
+                hdr.ipv4.total_length,
+                hdr.ipv4.identification,
+                hdr.ipv4.flags,
+                hdr.ipv4.fragment_offset,
+                hdr.ipv4.ttl,
+                hdr.ipv4.protocol,
+                hdr.ipv4.src_addr,
+                hdr.ipv4.dst_addr
+            },
+            hdr.ipv4.header_checksum,
+            HashAlgorithm.csum16
+        );
+    }
+}
+
+control UpdateIpv4(inout headers_t hdr, inout metadata_t meta) {
+    apply {
+        update_checksum(
+            hdr.ipv4.isValid() && hdr.ipv4.ihl == 5,
+            {
+                hdr.ipv4.version,
+                hdr.ipv4.ihl,
+                hdr.ipv4.type_of_service,
+                hdr.ipv4.total_length,
+                hdr.ipv4.identification,
+                hdr.ipv4.flags,
+                hdr.ipv4.fragment_offset,
+                hdr.ipv4.ttl,
+                hdr.ipv4.protocol,
+                hdr.ipv4.src_addr,
+                hdr.ipv4.dst_addr
+            },
+            hdr.ipv4.header_checksum,
+            HashAlgorithm.csum16
+        );
+    }
+}
+
+#endif
