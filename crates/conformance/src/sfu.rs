@@ -1,5 +1,6 @@
 //! The SFU programs on an in-memory switch: set up by direct control calls, fed with frames, for
-//! tests of what the programs do. The controller is not involved; `tests/one_version.rs` has it.
+//! tests of what the programs do. The native engine, naive and with every optimisation, does the same
+//! beside the interpreter. The controller is not involved; `tests/one_version.rs` has it.
 
 #![expect(clippy::panic, reason = "a test's assertions and set-up")]
 
@@ -9,6 +10,9 @@ use dataplane::{
     ActionCall, CloneSession, MatchField, MulticastGroup, OwnedTransmit, PortId, Replica, Switch,
     SwitchConfig, TableEntry,
 };
+use dataplane_jit::NativeOptions;
+
+use crate::engines::native;
 
 /// The port that the conference uses.
 pub const SFU_PORT: PortId = PortId(1);
@@ -74,18 +78,25 @@ impl Viewer {
 
 /// A switch with one of the programs, the SFU's address and one presenter.
 pub struct Sfu {
-    /// The switch itself.
+    /// The switch itself, with the interpreter.
     pub switch: Switch,
+    /// Switches with other engines; what leaves them must be the same.
+    twins: Vec<Switch>,
     program: SfuProgram,
 }
 
 impl Sfu {
     /// Compiles and loads the program and sets up address, mirror session and presenter.
     pub fn new(program: SfuProgram, config: SwitchConfig) -> Self {
-        let mut switch = Switch::new(config);
-        switch.add_port(SFU_PORT);
-        switch.set_program(crate::compile::program_at(program.path()));
-        let mut sfu = Self { switch, program };
+        let twins = [NativeOptions::NAIVE, NativeOptions::ALL];
+        let mut sfu = Self {
+            twins: twins.map(|it| native(it)(config.clone())).into(),
+            switch: Switch::new(config),
+            program,
+        };
+        sfu.add_port(SFU_PORT);
+        let compiled = crate::compile::program_at(program.path());
+        sfu.all(|switch| switch.set_program(compiled.clone()));
         sfu.insert(
             "own_addresses",
             "set_own_mac",
@@ -100,17 +111,19 @@ impl Sfu {
                     &[&PRESENTER_IP.octets()],
                     &[&GROUP.to_be_bytes(), &[0]],
                 );
-                sfu.switch
-                    .insert_clone_session(CloneSession {
-                        id: MIRROR_SESSION,
-                        replicas: vec![Replica {
-                            port: SFU_PORT,
-                            instance: 0,
-                        }],
-                        truncate_bytes: None,
-                        class_of_service: 0,
-                    })
-                    .expect("session 100 is free");
+                let session = CloneSession {
+                    id: MIRROR_SESSION,
+                    replicas: vec![Replica {
+                        port: SFU_PORT,
+                        instance: 0,
+                    }],
+                    truncate_bytes: None,
+                    class_of_service: 0,
+                };
+                sfu.all(|switch| {
+                    let inserted = switch.insert_clone_session(session.clone());
+                    inserted.expect("session 100 is free");
+                });
             }
             SfuProgram::Replication => sfu.insert(
                 "streams",
@@ -160,21 +173,48 @@ impl Sfu {
                         instance: rid,
                     });
                 }
-                self.switch
-                    .insert_multicast_group(MulticastGroup {
-                        id: u32::from(GROUP),
-                        replicas,
-                    })
-                    .expect("the group is new");
+                let group = MulticastGroup {
+                    id: u32::from(GROUP),
+                    replicas,
+                };
+                self.all(|switch| {
+                    let inserted = switch.insert_multicast_group(group.clone());
+                    inserted.expect("the group is new");
+                });
             }
         }
     }
 
+    /// Adds another port.
+    pub fn add_port(&mut self, port: PortId) {
+        self.all(|switch| switch.add_port(port));
+    }
+
     /// Gives a frame to the SFU's port and takes everything that leaves.
     pub fn send(&mut self, frame: &[u8]) -> Vec<OwnedTransmit> {
-        self.switch.handle_frame(0, SFU_PORT, frame);
-        let mut next = || Some(self.switch.poll_transmit(0)?.to_owned());
-        std::iter::from_fn(&mut next).collect()
+        self.send_from(SFU_PORT, frame)
+    }
+
+    /// Gives a frame to a port and takes everything that leaves, from every engine the same.
+    ///
+    /// # Panics
+    /// An engine gives something else than the interpreter.
+    pub fn send_from(&mut self, port: PortId, frame: &[u8]) -> Vec<OwnedTransmit> {
+        let send = |switch: &mut Switch| -> Vec<OwnedTransmit> {
+            switch.handle_frame(0, port, frame);
+            std::iter::from_fn(|| Some(switch.poll_transmit(0)?.to_owned())).collect()
+        };
+        let expected = send(&mut self.switch);
+        for twin in &mut self.twins {
+            assert!(send(twin) == expected, "engines differ for {frame:02x?}");
+            assert_eq!(self.switch.counters(), twin.counters(), "{frame:02x?}");
+        }
+        expected
+    }
+
+    fn all(&mut self, mut to_do: impl FnMut(&mut Switch)) {
+        to_do(&mut self.switch);
+        self.twins.iter_mut().for_each(to_do);
     }
 
     /// Every verdict's name and how many packets got it.
@@ -227,17 +267,19 @@ impl Sfu {
             args: args.iter().map(|arg| arg.to_vec()).collect(),
         };
         let entry = TableEntry::new(key.collect(), 0, call);
-        self.switch
-            .insert_entry(table_id, entry)
-            .expect("the entry is new");
+        self.all(|switch| {
+            let inserted = switch.insert_entry(table_id, entry.clone());
+            inserted.expect("the entry is new");
+        });
     }
 
     fn write_register(&mut self, register: &str, index: u64, value: &[u8]) {
         let program = self.switch.program().expect("a program is set");
         let register = program.register(register).expect("the register exists");
-        self.switch
-            .set_register_cell(register, index, value)
-            .expect("the index is in range");
+        self.all(|switch| {
+            let written = switch.set_register_cell(register, index, value);
+            written.expect("the index is in range");
+        });
     }
 
     /// The fully qualified name of a table given by its last part.

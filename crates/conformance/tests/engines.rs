@@ -1,19 +1,21 @@
 //! Engines agree: random frames, entries and control calls give the same from every engine, in
-//! every choice of its optimisations; every STF file passes on each.
+//! every choice of its optimisations; every STF file passes on each; so do conferences as the real
+//! controller sets them up, with viewers who join and leave.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
     reason = "a test says what failed by panicking"
 )]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Mutex;
 
 use conformance::{
-    compile::root,
-    engines::{Case, choices, native, programs},
+    compile::{program_at, root},
+    engines::{Case, Script, choices, names_of, native, programs, stf_failures, stf_files},
+    sfu::SfuProgram,
 };
-use dataplane::{Program, Switch, SwitchConfig};
+use dataplane::{Program, Switch};
 use dataplane_jit::NativeOptions;
 
 const SEED: u64 = 0x0e49_2026;
@@ -21,6 +23,9 @@ const SEED: u64 = 0x0e49_2026;
 const FRAMES: usize = 60;
 /// Cases of each program.
 const CASES: u64 = 2;
+/// Conferences of each SFU program, and frames of one.
+const CONFERENCES: u64 = 3;
+const CONFERENCE_FRAMES: usize = 400;
 
 fn load(path: &Path) -> Result<Program, String> {
     let program = stf::load(path, &p4_compiler::Options::default());
@@ -51,41 +56,39 @@ fn failures<T: Sync>(list: &[T], run: impl Fn(usize, &T) -> Option<String> + Syn
     failures.into_iter().map(|(_, failure)| failure).collect()
 }
 
-fn stf_files() -> Vec<PathBuf> {
-    let mut paths = Vec::new();
-    for folder in ["testdata/stf", "testdata/realistic"] {
-        let entries = std::fs::read_dir(root().join(folder)).unwrap();
-        let files = entries.map(|entry| entry.unwrap().path());
-        paths.extend(files.filter(|path| path.extension().is_some_and(|it| it == "stf")));
-    }
-    paths.sort();
-    paths
+/// None, all, and one that is this number's own.
+fn three_choices(number: usize) -> [NativeOptions; 3] {
+    let choices = choices();
+    let own = choices[number % choices.len()];
+    [NativeOptions::NAIVE, NativeOptions::ALL, own]
 }
 
 #[test]
 fn every_stf_file_passes_on_the_native_engine() {
     let files = stf_files();
     assert!(files.len() > 60, "only {} files", files.len());
-    let failures = failures(&files, |_, path| {
-        let commands = stf::parse(&std::fs::read_to_string(path).unwrap()).unwrap();
-        let program = match stf::program_beside(path) {
-            Ok(program) => program,
-            Err(error) => return Some(error.to_string()),
-        };
-        let mut failed = String::new();
-        for options in [NativeOptions::NAIVE, NativeOptions::ALL] {
-            let mut loaded = native(options)(SwitchConfig::default());
-            loaded.set_program(program.clone());
-            if let Some(whole) = loaded.interpreted().iter().find(|it| it.place == "program") {
-                failed += &format!("{}: {}\n", path.display(), whole.reason);
-            }
-            let switch = native(options)(SwitchConfig::default());
-            let (outcome, _) = stf::run_on(switch, program.clone(), &commands, None);
-            for failure in outcome.failures {
-                failed += &format!("{}: {options:?}: {failure}\n", path.display());
-            }
-        }
-        (!failed.is_empty()).then_some(failed)
+    let failures = failures(&files, |position, path| {
+        let failures = stf_failures(path, &three_choices(position));
+        (!failures.is_empty()).then(|| failures.join("\n"))
+    });
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn conferences_whose_viewers_join_and_leave_get_the_same_from_the_native_engine() {
+    let scripts: Vec<(SfuProgram, u64)> = SfuProgram::ALL
+        .into_iter()
+        .flat_map(|program| (0..CONFERENCES).map(move |number| (program, SEED + number)))
+        .collect();
+    let failures = failures(&scripts, |position, (of, seed)| {
+        let program = program_at(of.path());
+        let script = Script::record(*of, *seed);
+        let case = Case::conference(&program, &script, *seed, CONFERENCE_FRAMES);
+        three_choices(position).into_iter().find_map(|options| {
+            let difference = case.compare(&program, &Switch::new, &native(options))?;
+            let told = names_of(options);
+            Some(format!("{of:?}: {told}, seed {seed:#x}: {difference}"))
+        })
     });
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
@@ -93,7 +96,6 @@ fn every_stf_file_passes_on_the_native_engine() {
 #[test]
 fn random_traffic_gets_the_same_from_the_native_engine() {
     let programs = programs();
-    let choices = choices();
     assert!(programs.len() > 60, "only {} programs", programs.len());
     let failures = failures(&programs, |position, path| {
         let program = match load(path) {
@@ -102,18 +104,13 @@ fn random_traffic_gets_the_same_from_the_native_engine() {
         };
         (0..CASES).find_map(|number| {
             let case = Case::random(&program, SEED + number, FRAMES);
-            // Each program with everything and with nothing, and with one choice of its own.
-            let own = choices[(position * CASES as usize + number as usize) % choices.len()];
-            [NativeOptions::NAIVE, NativeOptions::ALL, own]
-                .into_iter()
-                .find_map(|options| {
-                    let difference = case.compare(&program, &Switch::new, &native(options))?;
-                    let seed = SEED + number;
-                    Some(format!(
-                        "{}: {options:?}, seed {seed:#x}: {difference}",
-                        path.display()
-                    ))
-                })
+            let own = position * CASES as usize + number as usize;
+            three_choices(own).into_iter().find_map(|options| {
+                let difference = case.compare(&program, &Switch::new, &native(options))?;
+                let (path, told) = (path.display(), names_of(options));
+                let seed = SEED + number;
+                Some(format!("{path}: {told}, seed {seed:#x}: {difference}"))
+            })
         })
     });
     assert!(failures.is_empty(), "{}", failures.join("\n"));

@@ -207,10 +207,9 @@ fn a_packet_from_another_port_is_not_for_the_sfu() {
     for program in SfuProgram::ALL {
         let mut sfu = sfu(program, 2);
         let other = dataplane::PortId(2);
-        sfu.switch.add_port(other);
-        sfu.switch
-            .handle_frame(0, other, &presenter_frame(64, b"stray"));
-        assert!(sfu.switch.poll_transmit(0).is_none());
+        sfu.add_port(other);
+        let copies = sfu.send_from(other, &presenter_frame(64, b"stray"));
+        assert!(copies.is_empty());
         assert_eq!(sfu.verdict("drop_not_for_us"), 1, "{program:?}");
     }
 }

@@ -5,7 +5,9 @@
 //! A difference is shrunk to the steps that it needs.
 
 mod frames;
+mod script;
 mod state;
+mod stf_files;
 mod write;
 
 use std::{fmt::Write as _, path::PathBuf};
@@ -17,6 +19,8 @@ use fastrand::Rng;
 use crate::compile::root;
 
 pub use frames::random as random_frame;
+pub use script::Script;
+pub use stf_files::{stf_failures, stf_files};
 pub use write::{PORTS, Write, Writer};
 
 /// Entries of each table at the beginning, at most.
@@ -72,6 +76,19 @@ pub fn choices() -> Vec<NativeOptions> {
         }
     }
     choices
+}
+
+/// A choice as command lines write it: `none`, or names with commas between them.
+pub fn names_of(mut options: NativeOptions) -> String {
+    let mut on = |name: &&str| options.by_name_mut(name).is_some_and(|on| *on);
+    let on: Vec<&str> = NativeOptions::NAMES
+        .into_iter()
+        .filter(|it| on(it))
+        .collect();
+    match on.is_empty() {
+        true => "none".to_owned(),
+        false => on.join(","),
+    }
 }
 
 /// The programs of the suite: those of the SFU and everything with a packet test.
@@ -170,6 +187,7 @@ impl Case {
             Pair { reference, engine }.run(case)
         };
         let first = run(self)?;
+        let place = self.place(first.step);
         let mut least = self.clone();
         least.steps.truncate(first.step + 1);
         let mut difference = first;
@@ -189,7 +207,18 @@ impl Case {
             }
             size /= 2;
         }
-        Some(least.tell(&difference))
+        Some(format!("{place}, shrunk:\n{}", least.tell(&difference)))
+    }
+
+    /// Where a step is, as a reader counts.
+    fn place(&self, step: usize) -> String {
+        let is_frame = |step: &&Step| matches!(step, Step::Frame(..) | Step::Queue(..));
+        let frames = self.steps.iter().take(step + 1).filter(is_frame).count();
+        let (n_steps, n_frames) = (self.steps.len(), self.n_frames());
+        format!(
+            "packet {frames} of {n_frames}, step {} of {n_steps}",
+            step + 1
+        )
     }
 
     fn tell(&self, difference: &Difference) -> String {
