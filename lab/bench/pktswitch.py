@@ -36,7 +36,7 @@ class Row:
     wait: str
     fanout: int
     overhead_sockets_ns: float
-    """Processor time a copy at the highest lossless rate."""
+    """Processor time a copy at the highest lossless rate; see `overhead_ns`."""
     overhead_bypass_ns: float
     overhead_reduction_pct: float
     delay_sockets_us: float
@@ -55,6 +55,11 @@ class Row:
 def reduction_pct(before: float, after: float) -> float:
     """By how much `after` is less; not a number where there was nothing."""
     return 100.0 * (1.0 - after / before) if before else float("nan")
+
+
+def overhead_ns(row: fanout.Row) -> float:
+    """Processor time a copy; who spins has a whole processor, so it is the time between copies."""
+    return 1e9 / row.copies_per_s_lossless if row.wait == "spin" else row.cpu_ns_per_copy
 
 
 def pairs() -> list[Forwarder]:
@@ -92,18 +97,19 @@ def measure(sockets: Forwarder, n: int) -> Row:
     """One pair at one fan-out."""
     bypass = replace(sockets, port="afxdp")
     slow, fast = fanout.measure(sockets, n), fanout.measure(bypass, n)
+    if min(slow.copies_per_s_lossless, fast.copies_per_s_lossless) <= 0:
+        raise ChildError(f"{sockets} and afxdp, {n} copies: no rate is without loss")
+    slow_ns, fast_ns = overhead_ns(slow), overhead_ns(fast)
     busy_pps = BUSY_SHARE * slow.copies_per_s_lossless / n
-    if busy_pps <= 0:
-        raise ChildError(f"{sockets}, {n} copies: no rate is without loss")
     slow_busy_us, fast_busy_us = (_busy_delay_us(one, n, busy_pps) for one in (sockets, bypass))
     return Row(
         forwarder=sockets.forwarder,
         engine=sockets.engine,
         wait=sockets.wait,
         fanout=n,
-        overhead_sockets_ns=slow.cpu_ns_per_copy,
-        overhead_bypass_ns=fast.cpu_ns_per_copy,
-        overhead_reduction_pct=reduction_pct(slow.cpu_ns_per_copy, fast.cpu_ns_per_copy),
+        overhead_sockets_ns=slow_ns,
+        overhead_bypass_ns=fast_ns,
+        overhead_reduction_pct=reduction_pct(slow_ns, fast_ns),
         delay_sockets_us=slow.last_copy_p50_us,
         delay_bypass_us=fast.last_copy_p50_us,
         delay_reduction_pct=reduction_pct(slow.last_copy_p50_us, fast.last_copy_p50_us),
