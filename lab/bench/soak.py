@@ -182,9 +182,18 @@ def rss_kib(pid: int) -> int:
 
 
 def _follow(sender: Child, churn: Child, pid: int, n_packets: int) -> list[Sample]:
-    """Samples until the load has ended."""
-    began_s = time.monotonic()
+    """Samples until the load has ended; Ctrl-C ends it early."""
     samples: list[Sample] = []
+    try:
+        _sample(samples, sender, churn, pid, n_packets)
+    except KeyboardInterrupt:
+        sender.interrupt()
+    print("\r\033[K", end="", file=sys.stderr)
+    return samples
+
+
+def _sample(samples: list[Sample], sender: Child, churn: Child, pid: int, n_packets: int) -> None:
+    began_s = time.monotonic()
     while sender.exit_code is None:
         if churn.exit_code is not None:
             raise churn.fail(f"exit code {churn.exit_code} before the load had ended")
@@ -198,8 +207,6 @@ def _follow(sender: Child, churn: Child, pid: int, n_packets: int) -> list[Sampl
         line = "\r\033[K" + bar(n, n_packets, left_s, what)
         print(line, end="", file=sys.stderr, flush=True)
         time.sleep(SAMPLE_S)
-    print("\r\033[K", end="", file=sys.stderr)
-    return samples
 
 
 def judge(
@@ -282,7 +289,8 @@ def main() -> int:
     parser = command_line(
         "lab.bench.soak",
         __doc__,
-        "Takes PACKETS / RATE seconds: 16 minutes unless told otherwise. Needs\n\n"
+        "Takes PACKETS / RATE seconds: 16 minutes unless told otherwise; Ctrl-C ends it early and "
+        "judges what was. Needs\n\n"
         "  cargo build --release -p conference --example membership_churn\n\n"
         "Writes soak.csv (a row a second), soak.json (the verdict), logs. Exit code 1: something "
         "does not hold.",

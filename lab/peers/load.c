@@ -22,6 +22,7 @@
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <time.h>
 
 #include "wire.h"
@@ -39,6 +40,8 @@
 #define QUIET_LIMIT_NS 10000000000ull
 #define REPORT_NS 1000000000ull
 #define SECONDS_MAX 3600
+#define WATCHING_PAUSE_US 100
+#define WATCHING_BEHIND_MAX 1024
 #define TOS_EXPEDITED 0xb8
 
 #ifndef BPF_TCX_INGRESS /* Linux 6.6; Debian 12's headers are older. */
@@ -406,6 +409,14 @@ static void report_progress(const struct sender *sender) {
     fflush(stdout);
 }
 
+static volatile sig_atomic_t is_stopped;
+
+/* SIGINT ends the sending; what came of it is told all the same. */
+static void stop(int signal) {
+    (void)signal;
+    is_stopped = 1;
+}
+
 /* Until no copy came for a while. */
 static void wait_until_quiet(uint32_t n_addresses, uint8_t *ring, uint32_t *slot) {
     uint64_t now = clock_ns(CLOCK_MONOTONIC), quiet_since = now, limit = now + QUIET_LIMIT_NS;
@@ -420,6 +431,8 @@ static void wait_until_quiet(uint32_t n_addresses, uint8_t *ring, uint32_t *slot
 }
 
 static void run_load(void) {
+    struct sigaction action = {.sa_handler = stop};
+    sigaction(SIGINT, &action, NULL);
     attach_sink();
     uint8_t *ring = config.sample_every != 0 ? sample_ring() : NULL;
     uint32_t slot = 0, n = config.n_viewers, n_served = config.audio_every != 0 ? 2 * n : n;
@@ -428,14 +441,19 @@ static void run_load(void) {
     open_sender(&sender);
     uint64_t start = clock_ns(CLOCK_MONOTONIC), now = start, reported = start;
     uint64_t span_ns = (uint64_t)(config.seconds * 1e9);
-    while ((now = clock_ns(CLOCK_MONOTONIC)) - start < span_ns &&
+    while ((now = clock_ns(CLOCK_MONOTONIC)) - start < span_ns && !is_stopped &&
            sender.n_sent < config.n_packets_max) {
         uint64_t due = (uint64_t)((double)(now - start) * config.rate / 1e9) + 1;
         if (due > config.n_packets_max) due = config.n_packets_max;
         if (due > sender.n_sent) {
             uint64_t n_due = due - sender.n_sent;
             send_some(&sender, n_due < BATCH ? (uint32_t)n_due : BATCH);
+        } else if (config.watch_path != NULL) {
+            usleep(WATCHING_PAUSE_US); /* for hours, beside a controller: not a processor of its own */
         }
+        /* Nor does it make up for a time in which it was stopped. */
+        if (config.watch_path != NULL && due > sender.n_sent + WATCHING_BEHIND_MAX)
+            start += (uint64_t)((double)(due - sender.n_sent - WATCHING_BEHIND_MAX) * 1e9 / config.rate);
         if (ring != NULL) read_samples(ring, &slot);
         if (config.watch_path != NULL && now - reported >= REPORT_NS) {
             report_progress(&sender);
