@@ -29,8 +29,8 @@ pub const TX_FIRST_BATCH_FRAMES: usize = 1;
 /// with four calls.
 pub const TX_BATCH_GROWTH: usize = 4;
 
-/// Payloads from this length on are shared by the frames of a batch. A frame in two pieces costs
-/// the kernel more than copying less than this.
+/// Payloads from this length on, two lines of the cache, are shared by the frames of a batch: below it
+/// a second piece of a frame is not worth the kernel's bookkeeping.
 pub const SHARED_PAYLOAD_BYTES_MIN: usize = 128;
 
 /// Empty looks at a packet socket's ring for each look at its error, which takes a system call of
@@ -77,8 +77,8 @@ pub const XDP_RX_CHUNKS: usize = 2048;
 /// once; room for several of the largest groups' copies that a receiver has not yet taken.
 pub const XDP_TX_CHUNKS: usize = 4096;
 
-/// Frames that AF_XDP sends with one system call: more than a core's first-level cache holds would
-/// be read by the kernel from further away than it costs to call more often.
+/// Frames that AF_XDP sends with one system call: as many as a kernel sends that cannot be asked for
+/// more, and few enough to be in the nearest caches still when the kernel copies them.
 pub const XDP_TX_BATCH_FRAMES: usize = 32;
 
 /// How often taking a queue or an interface is tried again while a program that has just ended

@@ -27,8 +27,9 @@ pub trait Port: Send {
     ) -> Result<usize, PortError>;
 
     /// Queues a frame to be sent, given as the piece that was made for it and the payload that it
-    /// shares with others; either may be empty. Both are copied, once, to where they are sent from.
-    /// May send what is queued; [`Port::flush`] certainly does.
+    /// shares with others; either may be empty. Both are copied to where they are sent from: the
+    /// piece once, the payload at most once for each frame. Sends what is queued when it is enough
+    /// for a batch, the first frame after a flush at once; [`Port::flush`] certainly does.
     ///
     /// # Errors
     /// A capture file that cannot be written.
