@@ -15,7 +15,7 @@ from pathlib import Path
 from lab.bench import matrix
 from lab.bench.derive import REPORT, derive
 from lab.bench.experiment import Failures, add_bmv2, prepare
-from lab.bench.folder import facts_of, write_session
+from lab.bench.folder import facts_of, not_measured_before, write_session
 from lab.bench.matrix import Choice
 from lab.bench.suite import Experiment, experiments, tsc_mhz
 from lab.controller import REPRISE
@@ -112,7 +112,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_INTERRUPTED
     finally:
         give_to_user(folder)
-    return finish(folder, failures, time.monotonic() - began_s)
+    finish(folder, failures, time.monotonic() - began_s)
+    return 0 if all((folder / one.file).exists() for one in todo) else 1
 
 
 def require(todo: Sequence[Experiment]) -> None:
@@ -129,7 +130,7 @@ def run_all(todo: Sequence[Experiment], folder: Path, typed: Sequence[str]) -> F
     """Runs what the folder does not have; what could not be measured stands in the session."""
     todo = [one for one in todo if not (folder / one.file).exists()]
     facts = facts_of(["python", "-m", "lab.bench", *typed])
-    failures: Failures = []
+    failures: Failures = not_measured_before(folder)
     write_session(folder, facts, failures)
     for idx, experiment in enumerate(todo):
         left_s = sum(one.planned_s for one in todo[idx:])
@@ -147,8 +148,8 @@ def run_all(todo: Sequence[Experiment], folder: Path, typed: Sequence[str]) -> F
     return failures
 
 
-def finish(folder: Path, failures: Failures, took_s: float) -> int:
-    """Makes the report, says what holds; the exit code."""
+def finish(folder: Path, failures: Failures, took_s: float) -> None:
+    """Makes the report, says what holds."""
     content = derive(folder)
     for check in content.checks:
         print(f"{check.word}: {check.name}")
@@ -159,7 +160,6 @@ def finish(folder: Path, failures: Failures, took_s: float) -> int:
     print(f"took {clock(took_s)}")
     print((folder / REPORT).resolve())
     give_to_user(folder)
-    return 1 if failures else 0
 
 
 if __name__ == "__main__":

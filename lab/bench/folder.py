@@ -29,6 +29,12 @@ def write_session(folder: Path, facts: dict[str, str], not_measured: Sequence[st
     write_whole(folder / SESSION, json.dumps(content, indent=1) + "\n")
 
 
+def not_measured_before(folder: Path) -> list[str]:
+    """What a folder that is gone on with says could not be measured."""
+    file = folder / SESSION
+    return list(json.loads(file.read_text())[NOT_MEASURED]) if file.exists() else []
+
+
 def facts_of(command: Sequence[str]) -> dict[str, str]:
     """Command, commit, machine and versions."""
     found = session(command, "none: one veth pair")

@@ -243,12 +243,13 @@ def knee_figures(rows: Sequence[KneeRow], published: Published) -> list[Lines]:
         return []
     lines = []
     for key in served(rows):
-        points = [
-            (float(row.viewers), row.delay_avg_ms)
+        # Of a number that was tried again the last counts.
+        last = {
+            float(row.viewers): row.delay_avg_ms
             for row in rows
             if (row.forwarder, row.engine, row.port, row.wait) == key and row.loss < 1
-        ]
-        lines.append(_curve_line(key, points))
+        }
+        lines.append(_curve_line(key, list(last.items())))
     for sfu, label in ((Sfu.P4_RECIRCULATION, "thesis, P4"), (Sfu.USERSPACE, "thesis, user space")):
         series = published.series(sfu, STREAM_MBPS)
         xs, ys = finite([(float(one.viewers), one.avg_delay_s * 1e3) for one in series])

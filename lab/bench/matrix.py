@@ -17,7 +17,7 @@ COMPARED_FANOUT = 64
 COMPARED_ROUNDS = 3
 FANOUTS_SLEEPING = (1, 64)
 FANOUTS_INTERPRETED = (1, 16, 64)
-FANOUTS_QUICK = (1, 16)
+FANOUTS_QUICK = (COMPARED_FANOUT,)
 CELL_S = 5.7
 """What one forwarder takes at one fan-out, about."""
 

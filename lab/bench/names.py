@@ -14,6 +14,8 @@ NAMES = {
     "bmv2_recirculation": "BMv2, recirculation",
     "raw": "limit: one core pushing",
 }
+OTHER_NAMES = {"reprise_priority": "P4, priorities"}
+"""Of forwarders that are in no figure."""
 COLOURS = {
     "reprise_replication": GREEN,
     "reprise_recirculation": BLUE,
@@ -67,7 +69,7 @@ KINDS = (
 
 def name_of(forwarder: str, engine: str = "") -> str:
     """For people; the interpreter is named, the native engine is the usual one."""
-    name = NAMES.get(forwarder, forwarder)
+    name = {**NAMES, **OTHER_NAMES}.get(forwarder, forwarder)
     return f"{name}, interpreter" if engine == "interpreter" else name
 
 

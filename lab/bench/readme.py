@@ -19,6 +19,8 @@ ROWS = (
     ("reprise_replication", "interpreter"),
     ("relay", ""),
     ("ovs", ""),
+    ("bmv2_replication", ""),
+    ("bmv2_recirculation", ""),
 )
 NOTHING_KEPT = "No run is kept in `studies/` yet; `make bench` makes one."
 
