@@ -7,19 +7,19 @@ use dataplane::{
     engine::{
         CloneCopies, Clones, EgressInput, EgressOutcome, EgressVerdict, Engine, IngressInput,
         IngressOutcome, IngressVerdict, Interpreted, PacketHandle, State, TableChange,
-        ir::{CalculationInput, FieldListId, Ir},
+        ir::FieldListId,
     },
     limits,
 };
 
 use crate::{
     context::{PassContext, Requests},
-    frames::FrameCode,
+    frames::{self, FrameCode},
     metadata::{self, FieldLists, MetadataSlots},
     packet::{Packet, Pool},
     packets::{self, Packets},
     program::NativeProgram,
-    wire::{self, Block},
+    vector::Vector,
 };
 
 /// The native engine of a program.
@@ -34,8 +34,6 @@ pub(crate) struct Native {
     spare: Box<[u64]>,
     /// Bytes of the deparser's headers but for varbit fields.
     headers_len: usize,
-    /// Some calculation looks at what follows the headers.
-    reads_payload: bool,
     /// In a box of its own: generated code has its address.
     packets: Box<Packets>,
     context: Box<PassContext>,
@@ -62,7 +60,7 @@ fn micros(now: Nanos) -> u64 {
 }
 
 impl Native {
-    pub(crate) fn new(state: &State, controls: NativeProgram, frames: FrameCode) -> Self {
+    pub(crate) fn new(state: &State, controls: NativeProgram) -> Self {
         let ir = state.program().ir();
         let layout = controls.layout().clone();
         let blank = words_of(layout.blank());
@@ -79,14 +77,11 @@ impl Native {
                 pool: Pool::new(blank.len()),
                 current: PacketHandle(0),
                 layout,
-                bits: wire::BitString::default(),
-                phv: None,
             }),
-            reads_payload: reads_payload(ir),
             blank,
             context: Box::new(PassContext::EMPTY),
+            frames: controls.frames,
             controls,
-            frames,
         }
     }
 
@@ -100,11 +95,6 @@ impl Native {
         self.packets.current = handle;
         let context = &mut *self.context;
         let pool = &mut self.packets.pool;
-        if is_parsed && self.reads_payload && !pool.rest(handle)[0].is_empty() {
-            // Who reads it wants it in one piece.
-            let len = pool.packet(handle).frame_len();
-            pool.pull(handle, len);
-        }
         let pieces = match is_parsed {
             true => match pool.rest(handle) {
                 [head, []] => [&[][..], head],
@@ -268,16 +258,6 @@ impl Native {
     }
 }
 
-fn reads_payload(ir: &Ir) -> bool {
-    let selectors = ir
-        .action_profiles
-        .iter()
-        .filter_map(|it| it.selector.as_ref());
-    let is_payload = |input: &CalculationInput| matches!(input, CalculationInput::Payload);
-    let mut calculations = ir.calculations.iter().chain(selectors);
-    calculations.any(|calculation| calculation.input.iter().any(is_payload))
-}
-
 fn truncation(bytes: Option<usize>) -> u64 {
     bytes.map_or(Requests::WHOLE, |bytes| bytes as u64)
 }
@@ -357,7 +337,10 @@ impl Engine for Native {
     fn digest(&mut self, state: &mut State, handle: PacketHandle) -> Digest {
         self.begin(state, handle, true);
         let packet = self.packets.pool.packet_mut(handle);
-        crate::frames::interpret::digest(state, &self.packets.layout, packet)
+        let requested = packet.requests.digest_request().unwrap_or_default();
+        // SAFETY: the block is the packet's, and of the layout.
+        let vector = unsafe { Vector::new(packet.vector.as_mut_ptr().cast()) };
+        frames::digest(state, &self.packets.layout, vector, requested)
     }
 
     fn clone_ingress(
@@ -456,10 +439,11 @@ impl Engine for Native {
         if self.slots.has_variable {
             let Packets { pool, layout, .. } = &mut *self.packets;
             let words = &mut pool.packet_mut(handle).vector;
-            let block = Block { words, layout, ir };
+            // SAFETY: the block is the packet's, and of the layout.
+            let vector = unsafe { Vector::new(words.as_mut_ptr().cast()) };
             let order = ir.deparser.order.iter();
             len += order
-                .map(|header| block.variable_bits(*header) as usize / 8)
+                .map(|header| vector.variable_bits(layout, *header) as usize / 8)
                 .sum::<usize>();
         }
         let out = self.packets.pool.deparse_into(len).as_mut_ptr();
@@ -504,7 +488,6 @@ impl Engine for Native {
     }
 
     fn interpreted(&self) -> Vec<Interpreted> {
-        let controls = self.controls.explain().iter();
-        controls.chain(&self.frames.interpreted).cloned().collect()
+        self.controls.explain().to_vec()
     }
 }

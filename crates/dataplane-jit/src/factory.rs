@@ -8,7 +8,7 @@ use dataplane::{
     },
 };
 
-use crate::{engine::Native, frames::FrameCode, options::NativeOptions, program::NativeProgram};
+use crate::{engine::Native, options::NativeOptions, program::NativeProgram};
 
 /// Makes native engines.
 #[derive(Debug, Clone, Copy, Default)]
@@ -23,13 +23,8 @@ impl EngineFactory for NativeFactory {
     }
 
     fn load(&self, state: &mut State) -> Box<dyn Engine> {
-        let controls = NativeProgram::compile(state, self.options);
-        let made = controls.and_then(|controls| {
-            let frames = FrameCode::new(state.program(), controls.layout())?;
-            Ok(Native::new(state, controls, frames))
-        });
-        match made {
-            Ok(native) => Box::new(native),
+        match NativeProgram::compile(state, self.options) {
+            Ok(controls) => Box::new(Native::new(state, controls)),
             Err(error) => Box::new(Whole {
                 engine: InterpreterFactory.load(state),
                 reason: error.to_string(),

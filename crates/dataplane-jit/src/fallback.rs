@@ -12,12 +12,13 @@ use dataplane::{
     engine::{
         EntryIndex, State,
         interpret::{Carried, Pass, Requests as Asked},
-        ir::{BoolExpr, Int, Primitive},
+        ir::{BoolExpr, Expr, Int, ParserOp, Primitive},
     },
 };
 
 use crate::{
     context::{PassContext, Requests},
+    packets,
     runtime::Runtime,
     tables::param_slot,
     vector::{self, Vector},
@@ -28,6 +29,9 @@ use crate::{
 pub(crate) enum Interpretable {
     Primitive(Primitive),
     Condition(BoolExpr),
+    /// A number that the parser goes on by.
+    Number(Expr),
+    Operation(ParserOp),
     /// The key of a table.
     Key,
 }
@@ -100,11 +104,15 @@ fn interpreted<T>(
     let program = runtime.program.clone();
     vector.give_phv(&runtime.layout, program.ir(), &mut runtime.phv);
     let mut asked = asked(&context.requests);
-    let payload_len = usize::try_from(context.payload_len).unwrap_or_default();
-    let payload = match payload_len {
-        0 => &[][..],
-        // SAFETY: the engine has given the payload of the pass.
-        len => unsafe { std::slice::from_raw_parts(context.payload, len) },
+    // SAFETY: the engine lets the context point to the packet's bytes.
+    let pieces = unsafe { packets::pieces(context) };
+    let joined;
+    let payload = match pieces {
+        [[], payload] => payload,
+        pieces => {
+            joined = pieces.concat();
+            &joined
+        }
     };
     let carried = Carried {
         phv: &mut runtime.phv,

@@ -4,8 +4,12 @@
 //! The block begins with what a pass always touches: validity (a byte a header), the `nextIndex` of
 //! stacks and the widths of varbit fields (32 bits each), then the fields of metadata, then those
 //! of headers in the order of their ids, so that the elements of a stack stand at equal distances.
-//! A field is as many 8-byte words as it needs, the lowest first; signed ones are sign-extended to
-//! whole words, others zero-extended. All offsets are in bytes from the beginning of the block.
+//! All offsets are in bytes from the beginning of the block.
+//!
+//! A field is *unpacked*: as many 8-byte words as it needs, the lowest first; signed ones are
+//! sign-extended to whole words, others zero-extended. Or it is *packed*: it stays where it is on
+//! the wire, in a copy of its header's bytes at the beginning of the header's place. Which of the two
+//! is a matter of speed alone ([`crate::packing`]): every access works on both.
 
 use std::ops::Range;
 
@@ -14,15 +18,20 @@ use dataplane::{
     limits,
 };
 
+use crate::packing::Packing;
+
 /// Bytes of a word.
 pub const WORD_BYTES: u32 = 8;
+
+/// Words that are kept of a checksum.
+const SUM_WORDS: u32 = 2;
 
 /// Where a field is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slot {
-    /// Of the lowest word.
+    /// Of the lowest word; of a packed field, of its header's bytes.
     pub offset: u32,
-    /// How many words there are.
+    /// How many words hold the value.
     pub words: u32,
     /// The width; for a varbit field the widest it can be.
     pub bits: u32,
@@ -30,6 +39,8 @@ pub struct Slot {
     pub signed: bool,
     /// A varbit field; its width is at [`Layout::variable_bits`].
     pub variable: bool,
+    /// Where the first bit of a packed field is, in bits from its header's bytes on.
+    pub packed: Option<u32>,
 }
 
 /// The layout of a program's packet state.
@@ -41,6 +52,9 @@ pub struct Layout {
     n_stacks: u32,
     variable_bits: u32,
     metadata: Range<u32>,
+    headers: Vec<Range<u32>>,
+    packed: Vec<Range<u32>>,
+    sums: u32,
     size: u32,
     blank: Vec<u8>,
 }
@@ -54,59 +68,91 @@ fn count(len: usize) -> u32 {
 }
 
 impl Layout {
-    /// Lays out the state of a program's packets.
+    /// Lays out the state of a program's packets, every field unpacked.
     pub fn new(ir: &Ir) -> Self {
+        Self::with(ir, &Packing::none(ir), 0)
+    }
+
+    /// Lays out the state of a program's packets, with room for so many sums of checksums.
+    pub(crate) fn with(ir: &Ir, packing: &Packing, n_sums: usize) -> Self {
         let n_headers = count(ir.headers.len());
         let next_index = up_to_word(n_headers);
         let n_stacks = count(ir.stacks.len());
         let variable_bits = next_index + 4 * (n_stacks + count(ir.union_stacks.len()));
         let fields = up_to_word(variable_bits + 4 * n_headers);
-        let widest = widest_variable(ir);
         let empty = Slot {
             offset: 0,
             words: 0,
             bits: 0,
             signed: false,
             variable: false,
+            packed: None,
         };
-        let mut slots = vec![empty; ir.fields.len()];
-        let mut end = fields;
-        let mut metadata = fields..fields;
-        for of_metadata in [true, false] {
-            let headers = ir.headers.iter();
-            for header in headers.filter(|header| header.metadata == of_metadata) {
-                for id in header.field_ids() {
-                    let field = &ir.fields[id.index()];
-                    let bits = if field.variable { widest } else { field.bits };
-                    let words = bits.div_ceil(64).max(1);
-                    slots[id.index()] = Slot {
-                        offset: end,
-                        words,
-                        bits,
-                        signed: field.signed,
-                        variable: field.variable,
-                    };
-                    end += words * WORD_BYTES;
-                }
-            }
-            if of_metadata {
-                metadata.end = end;
-            }
-        }
-        let mut blank = vec![0; end as usize];
-        for (valid, header) in blank.iter_mut().zip(&ir.headers) {
-            *valid = u8::from(header.metadata);
-        }
-        Self {
-            slots,
+        let mut layout = Self {
+            slots: vec![empty; ir.fields.len()],
             n_headers,
             next_index,
             n_stacks,
             variable_bits,
-            metadata,
-            size: end,
-            blank,
+            metadata: fields..fields,
+            headers: vec![0..0; ir.headers.len()],
+            packed: vec![0..0; ir.headers.len()],
+            sums: 0,
+            size: fields,
+            blank: Vec::new(),
+        };
+        let widest = widest_variable(ir);
+        for of_metadata in [true, false] {
+            let headers = (0..).map(HeaderId).zip(&ir.headers);
+            for (id, _) in headers.filter(|(_, header)| header.metadata == of_metadata) {
+                layout.place(ir, id, packing, widest);
+            }
+            if of_metadata {
+                layout.metadata.end = layout.size;
+            }
         }
+        layout.sums = layout.size;
+        // The last packed field may be read with up to seven bytes behind it.
+        layout.size += (count(n_sums) * SUM_WORDS + 1) * WORD_BYTES;
+        layout.blank = vec![0; layout.size as usize];
+        for (valid, header) in layout.blank.iter_mut().zip(&ir.headers) {
+            *valid = u8::from(header.metadata);
+        }
+        layout
+    }
+
+    /// Places a header behind what is there.
+    fn place(&mut self, ir: &Ir, id: HeaderId, packing: &Packing, widest: u32) {
+        let header = &ir.headers[id.index()];
+        let start = self.size;
+        let is_packed = header.field_ids().any(|field| packing.is_packed(field));
+        let n_bytes = match is_packed {
+            true => up_to_word(header.fixed_bits.div_ceil(8)),
+            false => 0,
+        };
+        self.packed[id.index()] = start..start + n_bytes;
+        let mut end = start + n_bytes;
+        let mut on_the_wire = 0;
+        for id in header.field_ids() {
+            let field = &ir.fields[id.index()];
+            let bits = if field.variable { widest } else { field.bits };
+            let words = bits.div_ceil(64).max(1);
+            let packed = packing.is_packed(id).then_some(on_the_wire);
+            self.slots[id.index()] = Slot {
+                offset: if packed.is_some() { start } else { end },
+                words,
+                bits,
+                signed: field.signed,
+                variable: field.variable,
+                packed,
+            };
+            if packed.is_none() {
+                end += words * WORD_BYTES;
+            }
+            on_the_wire += field.bits;
+        }
+        self.headers[id.index()] = start..end;
+        self.size = end;
     }
 
     /// Bytes of the block; a whole number of words.
@@ -149,21 +195,27 @@ impl Layout {
         self.metadata.start as usize..self.metadata.end as usize
     }
 
-    /// Where the fields of a header are: from its first field's word to behind its last one's.
-    pub fn header(&self, ir: &Ir, header: HeaderId) -> Range<u32> {
-        let mut fields = ir.headers[header.index()].field_ids();
-        let Some(first) = fields.next() else {
-            return 0..0;
-        };
-        let first = self.field(first);
-        let last = fields.next_back().map_or(first, |last| self.field(last));
-        first.offset..last.offset + last.words * WORD_BYTES
+    /// Where everything of a header is but its validity and the width of its varbit field.
+    pub fn header(&self, header: HeaderId) -> Range<u32> {
+        self.headers[header.index()].clone()
+    }
+
+    /// Where the copy of a header's bytes is, a whole number of words; empty where no field of it
+    /// is packed.
+    pub fn packed(&self, header: HeaderId) -> Range<u32> {
+        self.packed[header.index()].clone()
+    }
+
+    /// Where what is kept of a checksum is: a word that is 0 where nothing is known, else the sum
+    /// plus 1; behind it a word with the length of the payload that is in the sum.
+    pub(crate) fn sum(&self, number: usize) -> u32 {
+        self.sums + count(number) * SUM_WORDS * WORD_BYTES
     }
 
     /// Bytes from an element of a stack to the next one, where they are all the same.
     pub fn stride(&self, ir: &Ir, stack: StackId) -> Option<u32> {
         let elements = &ir.stacks[stack.index()].elements;
-        let starts = elements.iter().map(|it| self.header(ir, *it).start);
+        let starts = elements.iter().map(|it| self.header(*it).start);
         let starts: Vec<u32> = starts.collect();
         let stride = starts.get(1)?.checked_sub(*starts.first()?)?;
         let regular = starts

@@ -16,9 +16,11 @@ mod metadata;
 pub mod options;
 mod packet;
 mod packets;
+mod packing;
 pub mod program;
 pub mod runtime;
 mod tables;
+mod usage;
 mod vector;
 mod wire;
 

@@ -11,6 +11,12 @@ pub struct NativeOptions {
     pub microflow_cache: bool,
     /// The same, for packets that differ in bits that no entry looks at.
     pub megaflow_cache: bool,
+    /// Fields that nobody reads or writes are not extracted: their header's bytes are copied.
+    pub parser_specialisation: bool,
+    /// Fields that are seldom read or written are edited where they are among their header's bytes.
+    pub inline_editing: bool,
+    /// A checksum that was verified is updated from what has changed since.
+    pub incremental_checksum: bool,
 }
 
 impl NativeOptions {
@@ -19,6 +25,9 @@ impl NativeOptions {
         action_specialisation: true,
         microflow_cache: true,
         megaflow_cache: true,
+        parser_specialisation: true,
+        inline_editing: true,
+        incremental_checksum: true,
     };
 
     /// None of the optimisations.
@@ -26,11 +35,20 @@ impl NativeOptions {
         action_specialisation: false,
         microflow_cache: false,
         megaflow_cache: false,
+        parser_specialisation: false,
+        inline_editing: false,
+        incremental_checksum: false,
     };
 
     /// The names of the optimisations, as options and result files write them.
-    pub const NAMES: [&'static str; 3] =
-        ["action-specialisation", "microflow-cache", "megaflow-cache"];
+    pub const NAMES: [&'static str; 6] = [
+        "action-specialisation",
+        "microflow-cache",
+        "megaflow-cache",
+        "parser-specialisation",
+        "inline-editing",
+        "incremental-checksum",
+    ];
 
     /// The switch of a name of [`NativeOptions::NAMES`].
     pub fn by_name_mut(&mut self, name: &str) -> Option<&mut bool> {
@@ -38,6 +56,9 @@ impl NativeOptions {
             "action-specialisation" => &mut self.action_specialisation,
             "microflow-cache" => &mut self.microflow_cache,
             "megaflow-cache" => &mut self.megaflow_cache,
+            "parser-specialisation" => &mut self.parser_specialisation,
+            "inline-editing" => &mut self.inline_editing,
+            "incremental-checksum" => &mut self.incremental_checksum,
             _ => return None,
         })
     }

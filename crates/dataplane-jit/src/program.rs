@@ -7,7 +7,9 @@ use crate::{
     CompileError, NativeOptions,
     compile::{Code, Finished, Unit},
     context::PassContext,
+    frames::{FrameCode, Frames, Sums},
     layout::Layout,
+    packing::Packing,
     runtime::Runtime,
 };
 
@@ -20,6 +22,7 @@ pub struct NativeProgram {
     pub runtime: Box<Runtime>,
     pub(crate) ingress: Function,
     pub(crate) egress: Function,
+    pub(crate) frames: FrameCode,
     explained: Vec<Interpreted>,
     /// Owns the code; the functions are in it.
     code: Code,
@@ -32,9 +35,11 @@ impl NativeProgram {
     /// [`CompileError`] where there is no native code for this machine.
     pub fn compile(state: &mut State, options: NativeOptions) -> Result<Self, CompileError> {
         let program = state.program().clone();
-        let layout = Layout::new(program.ir());
-        let mut unit = Unit::new(&program, &layout, options)?;
         let ir = program.ir();
+        let packing = Packing::choose(ir, options);
+        let layout = Layout::with(ir, &packing, Sums::of(ir, options).len());
+        let mut unit = Unit::new(&program, &layout, options)?;
+        let frames = Frames::define(&mut unit)?;
         let ingress = unit.define("ingress", |emit| emit.control(ir.ingress))?;
         let egress = unit.define("egress", |emit| emit.control(ir.egress))?;
         let Finished {
@@ -50,6 +55,7 @@ impl NativeProgram {
         Ok(Self {
             ingress: function(ingress),
             egress: function(egress),
+            frames: frames.code(&code),
             explained,
             runtime: Box::new(Runtime::new(state, layout, constructs, flows)),
             code,

@@ -11,7 +11,6 @@ use dataplane::{
     engine::{
         EntryAction, State, TableChange,
         interpret::{Pass, Phv},
-        ir::{CalculationId, Ir},
     },
 };
 
@@ -19,6 +18,7 @@ use crate::{
     context::PassContext,
     fallback::{self, Construct, Interpretable},
     flow::FlowCache,
+    frames,
     layout::Layout,
     packets,
     tables::{self, NativeTables},
@@ -72,12 +72,6 @@ pub(crate) const FUNCTIONS: &[(&str, Address, &[Type], Option<Type>)] = &[
         Some(types::I64),
     ),
     (
-        "calculate",
-        Address(calculate as *const u8),
-        &[types::I64, types::I64, types::I32],
-        Some(types::I64),
-    ),
-    (
         "execute_meter",
         Address(execute_meter as *const u8),
         &[types::I64, types::I32, types::I64],
@@ -100,7 +94,7 @@ pub struct Runtime {
     pub(crate) phv: Phv,
     pub(crate) tables: NativeTables,
     /// What a calculation is over.
-    bits: BitString,
+    pub(crate) bits: BitString,
     arrays: Vec<*mut u64>,
     table_counters: *mut u64,
     meters: Vec<MeterId>,
@@ -205,17 +199,17 @@ fn counter_pointer(state: &mut State, id: Option<CounterId>) -> *mut u64 {
 }
 
 /// What a context leads to.
-struct World<'a> {
-    context: &'a mut PassContext,
-    runtime: &'a mut Runtime,
-    state: &'a mut State,
+pub(crate) struct World<'a> {
+    pub context: &'a mut PassContext,
+    pub runtime: &'a mut Runtime,
+    pub state: &'a mut State,
 }
 
 impl<'a> World<'a> {
     /// # Safety
     /// The context was attached by [`Runtime::attach`] to a runtime and a state that live and that
     /// nobody else uses now.
-    unsafe fn new(context: *mut PassContext) -> Self {
+    pub(crate) unsafe fn new(context: *mut PassContext) -> Self {
         // SAFETY: the caller has promised it; the three are different objects.
         unsafe {
             let context = &mut *context;
@@ -322,13 +316,13 @@ unsafe extern "C" fn resolve(
     if let Some(selector) = selector.filter(|_| is_choice) {
         let block = Block {
             // SAFETY: generated code gives the block of the pass it is in.
-            words: unsafe { packets::words(&runtime.layout, vector.cast()) },
+            vector: unsafe { Vector::new(vector) },
             layout: &runtime.layout,
             ir: program.ir(),
         };
         // SAFETY: the engine has given the payload of the pass.
         let rest = unsafe { packets::pieces(context) };
-        packets::gather(&block, &selector.input, rest, &mut runtime.bits);
+        frames::gather(&block, &selector.input, rest, &mut runtime.bits);
         hash = state.select(profile, runtime.bits.bytes());
     }
     let call = state.resolve(profile, &action, || hash);
@@ -389,29 +383,6 @@ unsafe extern "C" fn interpret_condition(
     };
     // SAFETY: generated code gives the context, the block and the arguments of the pass it is in.
     unsafe { interpret(context, vector, construct, args, run) }
-}
-
-/// The result of a calculation over the packet.
-unsafe extern "C" fn calculate(context: *mut PassContext, vector: *mut u8, id: u32) -> u64 {
-    // SAFETY: generated code gives the context of the pass it is in.
-    let World {
-        context,
-        runtime,
-        state,
-    } = unsafe { World::new(context) };
-    let ir: &Ir = runtime.program.ir();
-    let id = CalculationId(id);
-    let block = Block {
-        // SAFETY: generated code gives the block of the pass it is in.
-        words: unsafe { packets::words(&runtime.layout, vector.cast()) },
-        layout: &runtime.layout,
-        ir,
-    };
-    // SAFETY: the engine has given the payload of the pass.
-    let rest = unsafe { packets::pieces(context) };
-    let input = &ir.calculations[id.index()].input;
-    packets::gather(&block, input, rest, &mut runtime.bits);
-    state.calculate(id, runtime.bits.bytes())
 }
 
 /// The colour that a meter gives; beyond every colour where there is no such meter.

@@ -1,7 +1,7 @@
 //! The packet's block as the functions that generated code calls see it.
 #![expect(unsafe_code, reason = "the block is where generated code has it")]
 
-use std::ptr;
+use std::{ops::Range, ptr};
 
 use dashu_int::{IBig, UBig};
 use dataplane::engine::{
@@ -9,7 +9,10 @@ use dataplane::engine::{
     ir::{AnyStack, FieldId, HeaderId, Int, Ir, StackId, UnionStackId},
 };
 
-use crate::layout::{Layout, Slot};
+use crate::{layout::Layout, packing::PACKED_BITS_MAX, wire};
+
+/// Words of the widest packed field.
+const PACKED_WORDS_MAX: usize = PACKED_BITS_MAX.div_ceil(64) as usize;
 
 /// A packet's block.
 #[derive(Debug, Clone, Copy)]
@@ -67,46 +70,126 @@ impl Vector {
         unsafe { ptr::write_unaligned(self.base.add(offset as usize).cast(), value) }
     }
 
-    fn words(&self, slot: Slot) -> impl DoubleEndedIterator<Item = u64> + '_ {
-        (0..slot.words).map(move |word| self.read::<u64>(slot.offset + 8 * word))
+    fn bytes(&self, range: Range<u32>) -> &[u8] {
+        // SAFETY: ranges come from the layout of the block, see `new`.
+        unsafe { std::slice::from_raw_parts(self.base.add(range.start as usize), range.len()) }
+    }
+
+    fn bytes_mut(&mut self, range: Range<u32>) -> &mut [u8] {
+        // SAFETY: as above; the vector is borrowed for as long as the bytes are.
+        unsafe { std::slice::from_raw_parts_mut(self.base.add(range.start as usize), range.len()) }
+    }
+
+    /// The words of a field, the lowest first, extended to whole words.
+    pub(crate) fn words<R>(
+        &self,
+        layout: &Layout,
+        field: FieldId,
+        run: impl FnOnce(&[u64]) -> R,
+    ) -> R {
+        let slot = layout.field(field);
+        if let Some(start) = slot.packed {
+            let mut words = [0; PACKED_WORDS_MAX];
+            let words = &mut words[..slot.words as usize];
+            let bytes = self.bytes(slot.offset..slot.offset + (start + slot.bits).div_ceil(8));
+            wire::read_bits(bytes, start as usize, slot.bits as usize, words);
+            wire::wrap(words, slot.bits, slot.signed);
+            return run(words);
+        }
+        // SAFETY: slots come from the layout of the block, which stands at a whole word.
+        let words = unsafe {
+            let first = self.base.add(slot.offset as usize);
+            std::slice::from_raw_parts(first.cast::<u64>(), slot.words as usize)
+        };
+        run(words)
+    }
+
+    /// Writes a field's words, which are cut and extended.
+    pub(crate) fn put_words(&mut self, layout: &Layout, field: FieldId, words: &[u64]) {
+        let slot = layout.field(field);
+        if let Some(start) = slot.packed {
+            let range = slot.offset..slot.offset + (start + slot.bits).div_ceil(8);
+            let bytes = self.bytes_mut(range);
+            wire::write_bits(bytes, start as usize, words, slot.bits as usize);
+            return;
+        }
+        for (word, part) in (0..slot.words).zip(words) {
+            self.write(slot.offset + 8 * word, *part);
+        }
     }
 
     /// The value of a field.
     pub(crate) fn get(&self, layout: &Layout, field: FieldId) -> Int {
         let slot = layout.field(field);
-        if slot.words == 1 {
-            let word = self.read::<u64>(slot.offset);
-            return match slot.signed {
-                true => Int::from(word.cast_signed()),
-                false => Int::from(word),
-            };
-        }
-        let words: Vec<u64> = self.words(slot).collect();
-        let used = words
-            .iter()
-            .rposition(|word| *word != 0)
-            .map_or(1, |it| it + 1);
-        if !slot.signed {
-            return unsigned(&words[..used]);
-        }
-        let is_negative = words.last().is_some_and(|word| word.cast_signed() < 0);
-        let value = unsigned(&words);
-        match is_negative {
-            true => value - (Int::ONE << (64 * words.len())),
-            false => value,
-        }
+        self.words(layout, field, |words| {
+            if let [word] = words {
+                return match slot.signed {
+                    true => Int::from(word.cast_signed()),
+                    false => Int::from(*word),
+                };
+            }
+            let used = words
+                .iter()
+                .rposition(|word| *word != 0)
+                .map_or(1, |it| it + 1);
+            if !slot.signed {
+                return unsigned(&words[..used]);
+            }
+            let is_negative = words.last().is_some_and(|word| word.cast_signed() < 0);
+            let value = unsigned(words);
+            match is_negative {
+                true => value - (Int::ONE << (64 * words.len())),
+                false => value,
+            }
+        })
     }
 
     /// Writes a value that fits the field.
     pub(crate) fn put(&mut self, layout: &Layout, field: FieldId, value: &Int) {
         let slot = layout.field(field);
-        for (word, part) in (0..).zip(words_of(value, slot.words as usize)) {
-            self.write(slot.offset + 8 * word, part);
+        if slot.words == 1
+            && slot.packed.is_none()
+            && let Some(word) = words_of(value, 1).next()
+        {
+            self.write(slot.offset, word);
+            return;
         }
+        let words: Vec<u64> = words_of(value, slot.words as usize).collect();
+        self.put_words(layout, field, &words);
     }
 
     pub(crate) fn is_valid(&self, layout: &Layout, header: HeaderId) -> bool {
         self.read::<u8>(layout.valid(header)) != 0
+    }
+
+    /// Makes a header valid, and the other members of its union invalid.
+    pub(crate) fn set_valid(&mut self, layout: &Layout, ir: &Ir, header: HeaderId) {
+        if let Some(union) = ir.headers[header.index()].union {
+            for member in &ir.unions[union.index()].members {
+                self.write(layout.valid(*member), 0_u8);
+            }
+        }
+        self.write(layout.valid(header), 1_u8);
+    }
+
+    /// The `nextIndex` of a stack.
+    pub(crate) fn next_index(&self, layout: &Layout, stack: AnyStack) -> u32 {
+        self.read(layout.next_index(stack))
+    }
+
+    /// Writes the `nextIndex` of a stack.
+    pub(crate) fn set_next_index(&mut self, layout: &Layout, stack: AnyStack, next: u32) {
+        self.write(layout.next_index(stack), next);
+    }
+
+    /// Bits of a header's varbit field now.
+    pub(crate) fn variable_bits(&self, layout: &Layout, header: HeaderId) -> u32 {
+        self.read(layout.variable_bits(header))
+    }
+
+    /// Writes the bits of a header's varbit field.
+    pub(crate) fn set_variable_bits(&mut self, layout: &Layout, header: HeaderId, bits: u32) {
+        self.write(layout.variable_bits(header), bits);
     }
 
     /// Everything as the interpreter has it.

@@ -3,70 +3,37 @@
 
 use dataplane::engine::ir::{AnyStack, FieldId, HeaderId, Ir};
 
-use crate::layout::Layout;
+use crate::{layout::Layout, vector::Vector};
 
 /// Bits of a word.
 const WORD: usize = 64;
 
 /// A packet's block with what is needed to read it.
 pub(crate) struct Block<'a> {
-    pub words: &'a mut [u64],
+    pub vector: Vector,
     pub layout: &'a Layout,
     pub ir: &'a Ir,
 }
 
 impl Block<'_> {
-    fn bytes_at(&self, offset: u32, n_bytes: usize) -> u64 {
-        let offset = offset as usize;
-        let word = self.words[offset / 8] >> (offset % 8 * 8);
-        word & (u64::MAX >> (WORD - n_bytes * 8))
-    }
-
-    fn set_bytes_at(&mut self, offset: u32, n_bytes: usize, value: u64) {
-        let offset = offset as usize;
-        let shift = offset % 8 * 8;
-        let mask = (u64::MAX >> (WORD - n_bytes * 8)) << shift;
-        let word = &mut self.words[offset / 8];
-        *word = *word & !mask | value << shift & mask;
-    }
-
     pub(crate) fn is_valid(&self, header: HeaderId) -> bool {
-        self.bytes_at(self.layout.valid(header), 1) != 0
-    }
-
-    /// Makes a header valid, and the other members of its union invalid.
-    pub(crate) fn set_valid(&mut self, header: HeaderId) {
-        let ir = self.ir;
-        if let Some(union) = ir.headers[header.index()].union {
-            for member in &ir.unions[union.index()].members {
-                self.set_bytes_at(self.layout.valid(*member), 1, 0);
-            }
-        }
-        self.set_bytes_at(self.layout.valid(header), 1, 1);
+        self.vector.is_valid(self.layout, header)
     }
 
     pub(crate) fn next_index(&self, stack: AnyStack) -> u32 {
-        low_u32(self.bytes_at(self.layout.next_index(stack), 4))
+        self.vector.next_index(self.layout, stack)
     }
 
     pub(crate) fn set_next_index(&mut self, stack: AnyStack, next: u32) {
-        self.set_bytes_at(self.layout.next_index(stack), 4, next.into());
+        self.vector.set_next_index(self.layout, stack, next);
     }
 
     pub(crate) fn variable_bits(&self, header: HeaderId) -> u32 {
-        low_u32(self.bytes_at(self.layout.variable_bits(header), 4))
-    }
-
-    pub(crate) fn put_validity(&mut self, header: HeaderId, valid: bool) {
-        self.set_bytes_at(self.layout.valid(header), 1, valid.into());
-    }
-
-    pub(crate) fn set_variable_bits(&mut self, header: HeaderId, bits: u32) {
-        self.set_bytes_at(self.layout.variable_bits(header), 4, bits.into());
+        self.vector.variable_bits(self.layout, header)
     }
 
     /// Width of a field now.
-    pub(crate) fn bits(&self, field: FieldId) -> u32 {
+    fn bits(&self, field: FieldId) -> u32 {
         let declared = &self.ir.fields[field.index()];
         match declared.variable {
             true => self.variable_bits(declared.header),
@@ -80,34 +47,32 @@ impl Block<'_> {
         ((declared.fixed_bits + self.variable_bits(header)) / 8) as usize
     }
 
-    pub(crate) fn field(&self, field: FieldId) -> &[u64] {
-        let slot = self.layout.field(field);
-        let first = slot.offset as usize / 8;
-        &self.words[first..first + slot.words as usize]
-    }
-
-    pub(crate) fn field_mut(&mut self, field: FieldId) -> &mut [u64] {
-        let slot = self.layout.field(field);
-        let first = slot.offset as usize / 8;
-        &mut self.words[first..first + slot.words as usize]
+    /// Appends a field's bits.
+    pub(crate) fn push(&self, field: FieldId, bits: &mut BitString) {
+        let width = self.bits(field);
+        self.vector
+            .words(self.layout, field, |words| bits.push(words, width));
     }
 
     /// Reads a whole header that begins at the first byte; its varbit field takes so many bits.
     pub(crate) fn read_header(&mut self, header: HeaderId, variable_bits: u32, bytes: &[u8]) {
         let declared = &self.ir.headers[header.index()];
         if declared.variable_field.is_some() {
-            self.set_variable_bits(header, variable_bits);
+            self.vector
+                .set_variable_bits(self.layout, header, variable_bits);
         }
         let mut offset = 0;
+        let mut words = Vec::new();
         for field in declared.field_ids() {
             let bits = self.bits(field);
-            let signed = self.ir.fields[field.index()].signed;
-            let words = self.field_mut(field);
-            read_bits(bytes, offset, bits as usize, words);
-            wrap(words, bits, signed);
+            let slot = self.layout.field(field);
+            words.resize(slot.words as usize, 0);
+            read_bits(bytes, offset, bits as usize, &mut words);
+            wrap(&mut words, bits, slot.signed);
+            self.vector.put_words(self.layout, field, &words);
             offset += bits as usize;
         }
-        self.set_valid(header);
+        self.vector.set_valid(self.layout, self.ir, header);
     }
 
     /// Writes a whole header, and says how many bytes it has.
@@ -116,7 +81,9 @@ impl Block<'_> {
         let mut offset = 0;
         for field in self.ir.headers[header.index()].field_ids() {
             let bits = self.bits(field) as usize;
-            write_bits(bytes, offset, self.field(field), bits);
+            self.vector.words(self.layout, field, |words| {
+                write_bits(bytes, offset, words, bits);
+            });
             offset += bits;
         }
         n_bytes
@@ -152,10 +119,6 @@ impl BitString {
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
-}
-
-fn low_u32(value: u64) -> u32 {
-    u32::try_from(value & u64::from(u32::MAX)).unwrap_or(u32::MAX)
 }
 
 /// Up to 64 bits of a byte string, right aligned.

@@ -17,7 +17,12 @@ use dataplane::{
     },
     limits,
 };
-use dataplane_jit::{NativeOptions, context::PassContext, layout::Layout, program::NativeProgram};
+use dataplane_jit::{
+    NativeOptions,
+    context::PassContext,
+    layout::{Layout, Slot},
+    program::NativeProgram,
+};
 use fastrand::Rng;
 use serde_json::{Value, json};
 
@@ -236,11 +241,13 @@ impl Maker {
         let json = json!({
             "header_types": [
                 {"name": "t", "id": 0, "fields": fields},
+                // Metadata has a type of its own, so that headers' fields may stay packed.
+                {"name": "u", "id": 2, "fields": fields},
                 {"name": "standard_metadata_t", "id": 1, "fields": metadata}],
             "headers": [
                 header("h", 0, "t", false), header("s0", 1, "t", false),
                 header("s1", 2, "t", false), header("s2", 3, "t", false),
-                header("m", 4, "t", true),
+                header("m", 4, "u", true),
                 header("standard_metadata", 5, "standard_metadata_t", true)],
             "header_stacks": [{"name": "s", "id": 0, "size": 3, "header_type": "t",
                 "header_ids": [1, 2, 3]}],
@@ -252,7 +259,7 @@ impl Maker {
                 {"name": "start", "id": 0, "parser_ops": [], "transition_key": [],
                     "transitions": [{"type": "default", "value": null, "mask": null,
                         "next_state": null}]}]}],
-            "deparsers": [{"name": "deparser", "id": 0, "order": []}],
+            "deparsers": [{"name": "deparser", "id": 0, "order": ["h", "s0", "s1", "s2"]}],
             "calculations": [], "checksums": [], "learn_lists": [],
             "actions": [{"name": "a", "id": 1, "runtime_data": [], "primitives": primitives}],
             "register_arrays": [{"name": "r", "id": 0, "size": REGISTER_CELLS,
@@ -304,6 +311,34 @@ fn fields(ir: &Ir) -> impl Iterator<Item = FieldId> {
     (0..u32::try_from(ir.fields.len()).unwrap()).map(FieldId)
 }
 
+/// Each bit of a field, from the lowest on, and its place in the block: bits are counted from the
+/// lowest of the first byte. An unpacked field has also those that extend it.
+fn bits_of(slot: Slot) -> impl Iterator<Item = (usize, usize)> {
+    let n_bits = match slot.packed {
+        Some(_) => slot.bits,
+        None => slot.words * 64,
+    };
+    (0..n_bits as usize).map(move |bit| {
+        let first = slot.offset as usize * 8;
+        let Some(start) = slot.packed else {
+            return (bit, first + bit);
+        };
+        // On the wire the highest bit of a byte comes first.
+        let on_the_wire = (start + slot.bits) as usize - 1 - bit;
+        (bit, first + on_the_wire / 8 * 8 + 7 - on_the_wire % 8)
+    })
+}
+
+/// The words of a field in a block.
+fn words_in(layout: &Layout, block: &[u64], field: FieldId) -> Vec<u64> {
+    let slot = layout.field(field);
+    let mut words = vec![0; slot.words as usize];
+    for (at, place) in bits_of(slot) {
+        words[at / 64] |= (block[place / 64] >> (place % 64) & 1) << (at % 64);
+    }
+    words
+}
+
 /// The interpreter's header vector as a block.
 fn to_block(ir: &Ir, layout: &Layout, phv: &Phv) -> Vec<u64> {
     let mut bytes = layout.blank().to_vec();
@@ -313,9 +348,9 @@ fn to_block(ir: &Ir, layout: &Layout, phv: &Phv) -> Vec<u64> {
     for field in fields(ir) {
         let slot = layout.field(field);
         let parts = words(phv.get(field), slot.words as usize);
-        let parts = parts.iter().flat_map(|part| part.to_ne_bytes());
-        for (at, byte) in (slot.offset as usize..).zip(parts) {
-            bytes[at] = byte;
+        for (at, place) in bits_of(slot) {
+            let bit = parts[at / 64] >> (at % 64) & 1;
+            bytes[place / 8] |= u8::from(bit == 1) << (place % 8);
         }
     }
     let stack = AnyStack::Headers(StackId(0));
@@ -440,16 +475,16 @@ fn explain(
 ) -> ! {
     for field in fields(ir) {
         let slot = layout.field(field);
-        let range = slot.offset as usize / 8..(slot.offset / 8 + slot.words) as usize;
-        if found[range.clone()] != wanted[range.clone()] {
+        let [found, wanted] = [found, wanted].map(|block| words_in(layout, block, field));
+        if found != wanted {
             println!(
                 "{}: {} bits, signed {}, before {}: found {:x?}, wanted {:x?}",
                 ir.fields[field.index()].name,
                 slot.bits,
                 slot.signed,
                 before.get(field),
-                &found[range.clone()],
-                &wanted[range],
+                found,
+                wanted,
             );
         }
     }

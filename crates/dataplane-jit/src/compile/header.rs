@@ -8,7 +8,7 @@ use dataplane::engine::ir::{
 };
 
 use super::{Emit, Native, Region, expression::Found, primitive::COPY_WORDS_MAX};
-use crate::context::PassContext;
+use crate::{context::PassContext, layout::WORD_BYTES};
 
 /// Elements at most of a stack whose moves are written out.
 const STACK_ELEMENTS_MAX: usize = 16;
@@ -22,11 +22,12 @@ struct Word {
 }
 
 impl Emit<'_, '_, '_> {
-    /// The words of a header's fields, in the order of the block.
+    /// The words of a header's unpacked fields, in the order of the block.
     fn words(&self, header: HeaderId) -> impl Iterator<Item = Word> + use<> {
         let layout = self.layout();
         let fields = self.ir().headers[header.index()].field_ids();
-        let words = fields.map(|field| (field, layout.field(field)));
+        let fields = fields.map(|field| (field, layout.field(field)));
+        let words = fields.filter(|(_, slot)| slot.packed.is_none());
         let words: Vec<Word> = words
             .flat_map(|(field, slot)| {
                 (0..slot.words).map(move |word| Word {
@@ -43,8 +44,15 @@ impl Emit<'_, '_, '_> {
         self.known.contains_key(&(word.field, word.word))
     }
 
-    fn forget_word(&mut self, word: &Word) {
-        self.known.remove(&(word.field, word.word));
+    /// The packed fields of a header.
+    fn packed_fields(&self, header: HeaderId) -> impl Iterator<Item = (FieldId, usize)> + use<> {
+        let layout = self.layout();
+        let fields = self.ir().headers[header.index()].field_ids();
+        let packed = fields.filter(|field| layout.field(*field).packed.is_some());
+        let words: Vec<(FieldId, usize)> = packed
+            .flat_map(|field| (0..layout.field(field).words as usize).map(move |it| (field, it)))
+            .collect();
+        words.into_iter()
     }
 
     /// Zeros for every field of a header but those that are written before they are read; two
@@ -54,6 +62,13 @@ impl Emit<'_, '_, '_> {
         let words: Vec<Word> = words
             .filter(|word| !self.dead.contains(&word.field))
             .collect();
+        for offset in self.layout().packed(header).step_by(WORD_BYTES as usize) {
+            let vector = self.vector;
+            self.store(Region::Vector, zero, vector, offset);
+        }
+        for (field, word) in self.packed_fields(header) {
+            self.know(field, word, zero);
+        }
         let both = match self.unit.options.action_specialisation && words.len() > 1 {
             true => Some(self.b.ins().splat(types::I64X2, zero)),
             false => None,
@@ -339,12 +354,14 @@ impl Emit<'_, '_, '_> {
     fn check_same_shape(&self, to: HeaderId, from: HeaderId) -> Native {
         let ir = self.ir();
         let (to, from) = (&ir.headers[to.index()], &ir.headers[from.index()]);
-        let words = |field: FieldId| self.layout().field(field).words;
-        let same = to.field_ids().map(words).eq(from.field_ids().map(words));
-        if !same {
+        let shape = |field: FieldId| {
+            let slot = self.layout().field(field);
+            (slot.words, slot.bits, slot.signed, slot.packed)
+        };
+        if !to.field_ids().map(shape).eq(from.field_ids().map(shape)) {
             return Err("an assignment between headers of different types".into());
         }
-        let total: u32 = to.field_ids().map(words).sum();
+        let total: u32 = to.field_ids().map(|field| shape(field).0).sum();
         match total <= COPY_WORDS_MAX {
             true => Ok(()),
             false => Err(format!("an assignment of a header of {total} words")),
@@ -358,6 +375,15 @@ impl Emit<'_, '_, '_> {
             let bits = self.variable_bits(from);
             self.put_variable_bits(to, bits);
         }
+        let vector = self.vector;
+        let (sources, targets) = (self.layout().packed(from), self.layout().packed(to));
+        for (source, target) in sources.zip(targets).step_by(WORD_BYTES as usize) {
+            let word = self.load(types::I64, Region::Vector, vector, source);
+            self.store(Region::Vector, word, vector, target);
+        }
+        for (field, word) in self.packed_fields(to) {
+            self.forget_word(field, word);
+        }
         let pairs: Vec<(Word, Word)> = self.words(to).zip(self.words(from)).collect();
         let mut rest = &pairs[..];
         while let [(to, from), others @ ..] = rest {
@@ -369,11 +395,10 @@ impl Emit<'_, '_, '_> {
                 && !self.knows(from)
                 && !self.knows(next_from)
             {
-                let vector = self.vector;
                 let both = self.load(types::I64X2, Region::Vector, vector, from.offset);
                 self.store(Region::Vector, both, vector, to.offset);
-                self.forget_word(to);
-                self.forget_word(next_to);
+                self.forget_word(to.field, to.word);
+                self.forget_word(next_to.field, next_to.word);
                 rest = behind;
             } else {
                 let value = self.field_word(from.field, from.word);

@@ -10,6 +10,7 @@ mod control;
 mod expression;
 mod flow;
 mod header;
+mod packed;
 mod primitive;
 pub(crate) mod range;
 mod table;
@@ -38,6 +39,7 @@ use thiserror::Error;
 use crate::{
     fallback::{Construct, Interpretable},
     flow::FlowCache,
+    frames,
     layout::Layout,
     options::NativeOptions,
     runtime,
@@ -122,7 +124,8 @@ impl<'p> Unit<'p> {
             .finish(settings::Flags::new(flags))
             .map_err(|error| machine(&error))?;
         let mut builder = JITBuilder::with_isa(isa, default_libcall_names());
-        for (name, address, _, _) in runtime::FUNCTIONS {
+        let functions = || runtime::FUNCTIONS.iter().chain(frames::FUNCTIONS);
+        for (name, address, _, _) in functions() {
             builder.symbol(*name, address.0);
         }
         let mut unit = Self {
@@ -135,7 +138,7 @@ impl<'p> Unit<'p> {
             explained: Vec::new(),
             flows: Vec::new(),
         };
-        for (name, _, params, returns) in runtime::FUNCTIONS {
+        for (name, _, params, returns) in functions() {
             let signature = unit.signature(params, *returns);
             let id = unit
                 .module
@@ -161,7 +164,21 @@ impl<'p> Unit<'p> {
         name: &str,
         body: impl FnOnce(&mut Emit<'_, '_, 'p>),
     ) -> Result<FuncId, CompileError> {
-        let signature = self.signature(&[types::I64, types::I64], None);
+        self.define_with(name, 0, None, |emit, _| {
+            body(emit);
+            None
+        })
+    }
+
+    /// The same with so many more parameters, words, and a result.
+    pub(crate) fn define_with(
+        &mut self,
+        name: &str,
+        n_more: usize,
+        returns: Option<Type>,
+        body: impl FnOnce(&mut Emit<'_, '_, 'p>, &[Value]) -> Option<Value>,
+    ) -> Result<FuncId, CompileError> {
+        let signature = self.signature(&vec![types::I64; 2 + n_more], returns);
         let id = self
             .module
             .declare_function(name, Linkage::Local, &signature)?;
@@ -172,8 +189,8 @@ impl<'p> Unit<'p> {
         let entry = builder.create_block();
         builder.append_block_params_for_function_params(entry);
         builder.switch_to_block(entry);
-        let pointers = builder.block_params(entry);
-        let (pass, vector) = (pointers[0], pointers[1]);
+        let parameters = builder.block_params(entry).to_vec();
+        let (pass, vector) = (parameters[0], parameters[1]);
         let regions = std::array::from_fn(|number| {
             builder.func.dfg.alias_regions.insert(AliasRegionData {
                 user_id: u32::try_from(number).unwrap_or_default(),
@@ -196,8 +213,8 @@ impl<'p> Unit<'p> {
             dead: Vec::new(),
             place: name.to_owned(),
         };
-        body(&mut emit);
-        emit.b.ins().return_(&[]);
+        let result = body(&mut emit, &parameters[2..]);
+        emit.b.ins().return_(result.as_slice());
         emit.b.seal_all_blocks();
         emit.b.finalize(config);
         self.module.define_function(id, &mut context)?;
@@ -376,6 +393,13 @@ impl<'p> Emit<'_, '_, 'p> {
 
     /// Calls a function of the runtime. It may write the packet's block.
     pub(crate) fn call(&mut self, name: &'static str, args: &[Value]) -> Option<Value> {
+        let result = self.call_outside(name, args);
+        self.forget();
+        result
+    }
+
+    /// Calls a function of the runtime that does not write the packet's block.
+    pub(crate) fn call_outside(&mut self, name: &'static str, args: &[Value]) -> Option<Value> {
         let function = match self.functions.get(name) {
             Some(function) => *function,
             None => {
@@ -386,7 +410,6 @@ impl<'p> Emit<'_, '_, 'p> {
             }
         };
         let call = self.b.ins().call(function, args);
-        self.forget();
         self.b.inst_results(call).first().copied()
     }
 
@@ -404,9 +427,14 @@ impl<'p> Emit<'_, '_, 'p> {
         if let Some(value) = self.known.get(&(field, word)) {
             return *value;
         }
-        let vector = self.vector;
-        let offset = slot.offset + 8 * u32::try_from(word).unwrap_or_default();
-        let value = self.load(types::I64, Region::Vector, vector, offset);
+        let value = match slot.packed {
+            Some(_) => self.packed_word(slot, word),
+            None => {
+                let vector = self.vector;
+                let offset = slot.offset + 8 * u32::try_from(word).unwrap_or_default();
+                self.load(types::I64, Region::Vector, vector, offset)
+            }
+        };
         self.know(field, word, value);
         value
     }
@@ -414,16 +442,26 @@ impl<'p> Emit<'_, '_, 'p> {
     /// Writes a word of a field; the value is cut and extended already.
     pub(crate) fn put_field_word(&mut self, field: FieldId, word: usize, value: Value) {
         let slot = self.layout().field(field);
-        let vector = self.vector;
-        let offset = slot.offset + 8 * u32::try_from(word).unwrap_or_default();
-        self.store(Region::Vector, value, vector, offset);
+        if slot.packed.is_some() {
+            self.put_packed_word(slot, word, value);
+        } else {
+            let vector = self.vector;
+            let offset = slot.offset + 8 * u32::try_from(word).unwrap_or_default();
+            self.store(Region::Vector, value, vector, offset);
+        }
         self.know(field, word, value);
     }
 
-    fn know(&mut self, field: FieldId, word: usize, value: Value) {
+    /// Remembers the word of a field at this place of the code.
+    pub(crate) fn know(&mut self, field: FieldId, word: usize, value: Value) {
         if self.unit.options.action_specialisation {
             self.known.insert((field, word), value);
         }
+    }
+
+    /// After something that may have written a word of a field.
+    pub(crate) fn forget_word(&mut self, field: FieldId, word: usize) {
+        self.known.remove(&(field, word));
     }
 
     /// Whether a header is valid: 0 or 1 in 8 bits.

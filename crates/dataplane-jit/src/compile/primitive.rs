@@ -18,6 +18,7 @@ use super::{
 use crate::{
     context::{PassContext, Requests},
     fallback::Interpretable,
+    frames::calculation::{Kept, calculate},
 };
 
 /// Words at most that a copy of a header moves one by one.
@@ -172,7 +173,7 @@ impl Emit<'_, '_, '_> {
             } => {
                 self.check_place(to)?;
                 let (size, base) = (self.low(size, 1)?[0], self.low(base, 1)?[0]);
-                let hash = self.calculation(*calculation)?;
+                let hash = calculate(self, *calculation, Kept::Nothing);
                 let one = self.constant(1);
                 let size = self.b.ins().umax(size, one);
                 let rest = self.b.ins().urem(hash, size);
@@ -264,7 +265,7 @@ impl Emit<'_, '_, '_> {
     }
 
     /// Whether a place can be written natively; to be asked before blocks are made.
-    fn check_place(&mut self, place: &Place) -> Native {
+    pub(crate) fn check_place(&mut self, place: &Place) -> Native {
         let fields: Vec<FieldId> = match place {
             Place::Field(field) => vec![*field],
             Place::Access { header, offset } => {
@@ -335,7 +336,7 @@ impl Emit<'_, '_, '_> {
     }
 
     /// Writes a value of a known interval to a place that [`Emit::check_place`] has found good.
-    fn put(&mut self, to: &Place, value: Words, range: &Range) -> Native {
+    pub(crate) fn put(&mut self, to: &Place, value: Words, range: &Range) -> Native {
         let (found, offset) = match to {
             Place::Field(field) => {
                 self.put_field(*field, value, range);
@@ -426,15 +427,5 @@ impl Emit<'_, '_, '_> {
             self.put_field_word(to, word, value);
         }
         Ok(())
-    }
-
-    /// The result of a calculation over the packet as it is now.
-    pub(crate) fn calculation(
-        &mut self,
-        calculation: dataplane::engine::ir::CalculationId,
-    ) -> Native<Value> {
-        let (pass, vector) = (self.pass, self.vector);
-        let number = self.constant32(calculation.0);
-        self.called("calculate", &[pass, vector, number])
     }
 }

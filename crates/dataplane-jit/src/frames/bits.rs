@@ -6,9 +6,29 @@ use cranelift_frontend::FunctionBuilder;
 /// Bits of a word.
 const WORD: u32 = 64;
 
-/// Bytes are anywhere, and loads and stores of them never trap.
-fn flags() -> MemFlagsData {
-    MemFlagsData::new().with_notrap()
+/// Bytes in memory. They need not stand at whole words; loads and stores of them never trap.
+#[derive(Clone, Copy)]
+pub(crate) struct Bytes {
+    pub base: Value,
+    pub flags: MemFlagsData,
+}
+
+impl Bytes {
+    /// Bytes outside of a packet's block.
+    pub(crate) fn foreign(base: Value) -> Self {
+        Self {
+            base,
+            flags: MemFlagsData::new().with_notrap(),
+        }
+    }
+
+    fn load(self, b: &mut FunctionBuilder<'_>, ty: Type, offset: i32) -> Value {
+        b.ins().load(ty, self.flags, self.base, offset)
+    }
+
+    fn store(self, b: &mut FunctionBuilder<'_>, value: Value, offset: i32) {
+        b.ins().store(self.flags, value, self.base, offset);
+    }
 }
 
 pub(crate) fn iconst(b: &mut FunctionBuilder<'_>, value: u64) -> Value {
@@ -55,36 +75,67 @@ pub(crate) fn sign_extend(b: &mut FunctionBuilder<'_>, value: Value, bits: u32) 
     b.ins().sshr(high, up)
 }
 
-/// Loads a big endian number of 1, 2, 4 or 8 bytes.
-fn load_be(b: &mut FunctionBuilder<'_>, base: Value, offset: i32, n_bytes: u32) -> Value {
-    let of_type = |b: &mut FunctionBuilder<'_>, ty: Type| {
-        let loaded = b.ins().load(ty, flags(), base, offset);
-        let turned = b.ins().bswap(loaded);
-        b.ins().uextend(types::I64, turned)
-    };
+/// Loads eight bytes as they stand in memory.
+pub(crate) fn load_word(b: &mut FunctionBuilder<'_>, from: Bytes, offset: u32) -> Value {
+    from.load(b, types::I64, offset.cast_signed())
+}
+
+/// Stores eight bytes as they stand in memory.
+pub(crate) fn store_word(b: &mut FunctionBuilder<'_>, to: Bytes, offset: u32, word: Value) {
+    to.store(b, word, offset.cast_signed());
+}
+
+/// The type of so many bytes: 1, 2, 4 or 8.
+fn int_of(n_bytes: u32) -> Type {
     match n_bytes {
-        1 => {
-            let loaded = b.ins().load(types::I8, flags(), base, offset);
-            b.ins().uextend(types::I64, loaded)
-        }
-        2 => of_type(b, types::I16),
-        4 => of_type(b, types::I32),
-        _ => {
-            let loaded = b.ins().load(types::I64, flags(), base, offset);
-            b.ins().bswap(loaded)
-        }
+        1 => types::I8,
+        2 => types::I16,
+        4 => types::I32,
+        _ => types::I64,
     }
+}
+
+fn turned(b: &mut FunctionBuilder<'_>, value: Value, n_bytes: u32) -> Value {
+    match n_bytes {
+        1 => value,
+        _ => b.ins().bswap(value),
+    }
+}
+
+/// Loads a big endian number of 1, 2, 4 or 8 bytes.
+fn load_be(b: &mut FunctionBuilder<'_>, from: Bytes, offset: i32, n_bytes: u32) -> Value {
+    let loaded = from.load(b, int_of(n_bytes), offset);
+    let turned = turned(b, loaded, n_bytes);
+    match n_bytes {
+        8 => turned,
+        _ => b.ins().uextend(types::I64, turned),
+    }
+}
+
+/// Stores the low bytes of a word as a big endian number of 1, 2, 4 or 8 bytes.
+fn store_be(b: &mut FunctionBuilder<'_>, to: Bytes, offset: i32, n_bytes: u32, value: Value) {
+    let value = match n_bytes {
+        8 => value,
+        _ => b.ins().ireduce(int_of(n_bytes), value),
+    };
+    let turned = turned(b, value, n_bytes);
+    to.store(b, turned, offset);
 }
 
 /// Loads up to 64 bits that begin so many bits behind a pointer; may read up to seven bytes behind
 /// them.
-fn load_chunk(b: &mut FunctionBuilder<'_>, base: Value, offset: u32, bits: u32) -> Value {
+pub(crate) fn load_chunk(
+    b: &mut FunctionBuilder<'_>,
+    from: Bytes,
+    offset: u32,
+    bits: u32,
+) -> Value {
     let first = (offset / 8).cast_signed();
     let skipped = offset % 8;
     let span = (skipped + bits).div_ceil(8);
     if span <= 8 {
         let n_bytes = span.next_power_of_two();
-        let loaded = load_be(b, base, first, n_bytes);
+        let loaded = load_be(b, from, first, n_bytes);
         let shifted = shift_right(b, loaded, n_bytes * 8 - skipped - bits);
         return if skipped == 0 {
             shifted
@@ -92,8 +143,8 @@ fn load_chunk(b: &mut FunctionBuilder<'_>, base: Value, offset: u32, bits: u32) 
             low(b, shifted, bits)
         };
     }
-    let high = load_be(b, base, first, 8);
-    let last = load_be(b, base, first + 8, 1);
+    let high = load_be(b, from, first, 8);
+    let last = load_be(b, from, first + 8, 1);
     let surplus = 72 - skipped - bits;
     let high = shift_left(b, high, 8 - surplus);
     let last = shift_right(b, last, surplus);
@@ -102,19 +153,75 @@ fn load_chunk(b: &mut FunctionBuilder<'_>, base: Value, offset: u32, bits: u32) 
 }
 
 /// Loads bits into words, the lowest first.
-pub(crate) fn load(b: &mut FunctionBuilder<'_>, base: Value, offset: u32, bits: u32) -> Vec<Value> {
+pub(crate) fn load(b: &mut FunctionBuilder<'_>, from: Bytes, offset: u32, bits: u32) -> Vec<Value> {
     let mut words = Vec::new();
     let mut left = bits;
     while left > 0 {
         let n_bits = left.min(WORD);
         left -= n_bits;
-        words.push(load_chunk(b, base, offset + left, n_bits));
+        words.push(load_chunk(b, from, offset + left, n_bits));
     }
     words
 }
 
+/// Stores the low bits of a word, up to 64 of them, so many bits behind a pointer that stands at a
+/// whole word; the bits around them stay.
+pub(crate) fn store_chunk(
+    b: &mut FunctionBuilder<'_>,
+    to: Bytes,
+    offset: u32,
+    bits: u32,
+    value: Value,
+) {
+    if offset.is_multiple_of(8) && bits.is_multiple_of(8) {
+        let mut first = offset / 8;
+        let mut left = bits / 8;
+        while left > 0 {
+            let n_bytes = 1 << left.ilog2();
+            left -= n_bytes;
+            let part = shift_right(b, value, left * 8);
+            store_be(b, to, first.cast_signed(), n_bytes, part);
+            first += n_bytes;
+        }
+        return;
+    }
+    let (first, last) = (offset / 8, (offset + bits - 1) / 8);
+    let sizes = [1, 2, 4, 8];
+    let window = sizes.into_iter().find(|size| first / size == last / size);
+    let Some(n_bytes) = window else {
+        // Beyond the end of the word it begins in.
+        let behind = offset + bits - last / 8 * WORD;
+        let high = shift_right(b, value, behind);
+        store_chunk(b, to, offset, bits - behind, high);
+        store_chunk(b, to, last / 8 * WORD, behind, value);
+        return;
+    };
+    let start = first / n_bytes * n_bytes;
+    let shift = (start + n_bytes) * 8 - offset - bits;
+    let ones = u64::MAX >> (WORD - bits) << shift;
+    let ty = int_of(n_bytes);
+    // The mask as it stands in memory.
+    let in_memory = ones.swap_bytes() >> (WORD - n_bytes * 8);
+    let kept = b.ins().iconst(
+        ty,
+        (!in_memory & u64::MAX >> (WORD - n_bytes * 8)).cast_signed(),
+    );
+    let before = to.load(b, ty, start.cast_signed());
+    let around = b.ins().band(before, kept);
+    let part = low(b, value, bits);
+    let part = shift_left(b, part, shift);
+    let part = match n_bytes {
+        8 => part,
+        _ => b.ins().ireduce(ty, part),
+    };
+    let part = turned(b, part, n_bytes);
+    let after = b.ins().bor(around, part);
+    to.store(b, after, start.cast_signed());
+}
+
 /// A field's words, the lowest first, and its width.
 pub(crate) struct Part {
+    /// None where the bits are somebody else's affair.
     pub words: Vec<Value>,
     pub bits: u32,
     /// The bits above the width are zero.
@@ -142,8 +249,8 @@ fn slice(b: &mut FunctionBuilder<'_>, part: &Part, from: u32, bits: u32, dirty: 
 }
 
 /// The bits of parts, one after the other, as big endian numbers of 64 bits each; the last one is
-/// padded with zeros behind.
-pub(crate) fn join(b: &mut FunctionBuilder<'_>, parts: &[Part]) -> Vec<Value> {
+/// padded with zeros behind. None where no part with words is in one.
+pub(crate) fn join(b: &mut FunctionBuilder<'_>, parts: &[Part]) -> Vec<Option<Value>> {
     let total: u32 = parts.iter().map(|part| part.bits).sum();
     let mut words = Vec::new();
     for start in (0..total).step_by(WORD as usize) {
@@ -153,7 +260,7 @@ pub(crate) fn join(b: &mut FunctionBuilder<'_>, parts: &[Part]) -> Vec<Value> {
             let (begin, end) = (at.max(start), (at + part.bits).min(start + WORD));
             let part_end = at + part.bits;
             at = part_end;
-            if begin >= end {
+            if begin >= end || part.words.is_empty() {
                 continue;
             }
             // Bits above the part are shifted out where it begins the word.
@@ -164,17 +271,19 @@ pub(crate) fn join(b: &mut FunctionBuilder<'_>, parts: &[Part]) -> Vec<Value> {
                 None => value,
             });
         }
-        words.extend(word);
+        words.push(word);
     }
     words
 }
 
-/// Stores big endian numbers of 64 bits, one after the other.
-pub(crate) fn store(b: &mut FunctionBuilder<'_>, base: Value, words: &[Value]) {
-    for (word, offset) in words.iter().zip((0..).step_by(8)) {
-        let turned = b.ins().bswap(*word);
-        b.ins().store(flags(), turned, base, offset);
-    }
+/// Stores a big endian number of 64 bits.
+pub(crate) fn store(b: &mut FunctionBuilder<'_>, to: Bytes, offset: u32, word: Value) {
+    store_be(b, to, offset.cast_signed(), 8, word);
+}
+
+/// Loads a big endian number of 64 bits.
+pub(crate) fn load_number(b: &mut FunctionBuilder<'_>, from: Bytes, offset: u32) -> Value {
+    load_be(b, from, offset.cast_signed(), 8)
 }
 
 /// A part's share of a one's complement sum of 16-bit words, where its last bit has so many bits

@@ -1,74 +1,127 @@
-//! The deparser as code: each header that is valid is put together in words of eight bytes and
-//! stored behind the one before.
+//! The deparser as code: each header that is valid is stored behind the one before, eight bytes at a
+//! time. What is packed is copied as it stands; words are put in.
 
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Value, types};
 use dataplane::engine::ir::HeaderId;
 
 use super::{
-    Emit,
-    bits::{self, Part, iconst},
-    parser::{UNROLLED_WORDS_MAX, imm, trusted},
+    UNROLLED_WORDS_MAX,
+    bits::{self, Bytes, Part},
 };
-use crate::packets;
+use crate::compile::{Emit, Region};
 
 /// Writes the deparser's body: the valid headers to `out`, which has room for all of them and the
 /// pool's slack. Gives the number of bytes.
-pub(crate) fn emit<'f>(e: &mut impl Emit<'f>, out: Value) -> Value {
+pub(crate) fn emit(e: &mut Emit<'_, '_, '_>, out: Value) -> Value {
     let ir = e.ir();
+    e.place = "deparser".to_owned();
     for primitive in &ir.deparser.primitives {
+        // Where it would go on afterwards is a control's affair; here it has no effect.
         e.primitive(primitive);
     }
     let mut end = out;
     for header in &ir.deparser.order {
         end = header_at(e, *header, end);
     }
-    e.b().ins().isub(end, out)
+    e.b.ins().isub(end, out)
 }
 
 /// Writes a header if it is valid; gives where the next one goes.
-fn header_at<'f>(e: &mut impl Emit<'f>, header: HeaderId, out: Value) -> Value {
-    let (valid, block) = (e.layout().valid(header), e.block());
-    let b = e.b();
-    let is_valid = b
-        .ins()
-        .load(types::I8, trusted(), block, imm(valid as usize));
-    let (write, next) = (b.create_block(), b.create_block());
-    let end = b.append_block_param(next, types::I64);
+fn header_at(e: &mut Emit<'_, '_, '_>, header: HeaderId, out: Value) -> Value {
+    let is_valid = e.valid(header);
+    let (write, next) = (e.b.create_block(), e.b.create_block());
+    let end = e.b.append_block_param(next, types::I64);
     let unchanged = [BlockArg::Value(out)];
-    b.ins()
+    e.b.ins()
         .brif(is_valid, write, &[] as &[BlockArg], next, &unchanged);
-    b.switch_to_block(write);
+    e.begin_inner(write);
     let after = fields(e, header, out);
-    let b = e.b();
-    b.ins().jump(next, &[BlockArg::Value(after)]);
-    b.switch_to_block(next);
+    e.b.ins().jump(next, &[BlockArg::Value(after)]);
+    // What was read of the fields is not known on the other way.
+    e.begin(next);
     end
 }
 
-fn fields<'f>(e: &mut impl Emit<'f>, header: HeaderId, out: Value) -> Value {
+fn fields(e: &mut Emit<'_, '_, '_>, header: HeaderId, out: Value) -> Value {
     let ir = e.ir();
     let declared = &ir.headers[header.index()];
-    let area = e.layout().header(ir, header);
+    let area = e.layout().header(header);
     if area.len() > (UNROLLED_WORDS_MAX * 8) as usize || declared.variable_field.is_some() {
-        let (context, block) = (e.context(), e.block());
-        let number = iconst(e.b(), header.0.into());
-        let arguments = [context, block, number, out];
-        let written = e.call(
-            packets::write_header as *const () as usize,
-            &arguments,
-            true,
-        );
+        let (pass, vector) = (e.pass, e.vector);
+        let number = e.constant32(header.0);
+        let written = e.call_outside("write_header", &[pass, vector, number, out]);
         return match written {
-            Some(bytes) => e.b().ins().iadd(out, bytes),
+            Some(bytes) => e.b.ins().iadd(out, bytes),
             None => out,
         };
     }
-    let parts: Vec<Part> = declared
-        .field_ids()
-        .filter(|field| ir.fields[field.index()].bits > 0)
-        .map(|field| super::checksum::field_part(e, field))
-        .collect();
-    let words = bits::join(e.b(), &parts);
-    bits::store(e.b(), out, &words);
-    bits::add_const(e.b(), out, u64::from(declared.fixed_bits / 8))
+    let mut parts = Vec::new();
+    let mut packed = Vec::new();
+    for field in declared.field_ids() {
+        let slot = e.layout().field(field);
+        if slot.bits == 0 {
+            continue;
+        }
+        let words = match slot.packed {
+            Some(start) => {
+                packed.push(start..start + slot.bits);
+                Vec::new()
+            }
+            None => (0..slot.words as usize)
+                .map(|word| e.field_word(field, word))
+                .collect(),
+        };
+        parts.push(Part {
+            words,
+            bits: slot.bits,
+            is_clean: !slot.signed,
+        });
+    }
+    let joined = bits::join(&mut e.b, &parts);
+    let copy = e.layout().packed(header).start;
+    for (number, word) in (0_u32..).zip(joined) {
+        put_word(e, (number, word), kept(&packed, number), copy, out);
+    }
+    bits::add_const(&mut e.b, out, u64::from(declared.fixed_bits / 8))
+}
+
+/// The bits of a word, the first one highest, that ranges of bits take.
+fn kept(ranges: &[std::ops::Range<u32>], number: u32) -> u64 {
+    let (start, end) = (number * 64, number * 64 + 64);
+    let masks = ranges.iter().map(|range| {
+        let (first, behind) = (range.start.max(start), range.end.min(end));
+        match first < behind {
+            true => (u64::MAX >> (64 - (behind - first))) << (end - behind),
+            false => 0,
+        }
+    });
+    masks.fold(0, |all, mask| all | mask)
+}
+
+/// Writes one word of a header: what is packed of it from the copy, and what was joined.
+fn put_word(
+    e: &mut Emit<'_, '_, '_>,
+    (number, joined): (u32, Option<Value>),
+    kept: u64,
+    copy: u32,
+    out: Value,
+) {
+    let (block, out) = (e.block_bytes(), Bytes::foreign(out));
+    let offset = number * 8;
+    match joined {
+        None if kept != 0 => {
+            let vector = e.vector;
+            let word = e.load(types::I64, Region::Vector, vector, copy + offset);
+            bits::store_word(&mut e.b, out, offset, word);
+        }
+        None => {}
+        Some(joined) if kept == 0 => bits::store(&mut e.b, out, offset, joined),
+        Some(joined) => {
+            let word = bits::load_number(&mut e.b, block, copy + offset);
+            let mask = bits::iconst(&mut e.b, kept);
+            let word = e.b.ins().band(word, mask);
+            let word = e.b.ins().bor(word, joined);
+            bits::store(&mut e.b, out, offset, word);
+        }
+    }
 }

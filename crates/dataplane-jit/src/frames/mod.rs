@@ -1,15 +1,21 @@
-//! What is done to frames, as machine code: the parser, the checksums, the deparser.
+//! What is done to frames, as machine code: the parser, the checksums, the deparser; with what it is
+//! written as the controls are, by [`crate::compile`].
 
-mod bits;
+pub(crate) mod bits;
+pub(crate) mod calculation;
+mod calls;
 mod checksum;
-mod code;
-mod convert;
 mod deparser;
-mod emit;
-pub(crate) mod interpret;
+mod digest;
+mod incremental;
 mod module;
 mod parser;
+mod sum;
 
-pub(crate) use emit::Emit;
-pub(crate) use module::FrameCode;
-pub(crate) use parser::cut_words;
+pub(crate) use calls::{FUNCTIONS, gather};
+pub(crate) use digest::digest;
+pub(crate) use incremental::Sums;
+pub(crate) use module::{FrameCode, Frames};
+
+/// Words of a header in the packet's block at most for what is done to it to be unrolled.
+const UNROLLED_WORDS_MAX: u32 = 48;

@@ -5,6 +5,8 @@
 
 mod crc;
 
+use std::sync::LazyLock;
+
 use self::crc::Crc;
 pub use self::crc::CrcParameters;
 pub(crate) use self::crc::CustomCrcs;
@@ -91,25 +93,21 @@ impl Algorithm {
     }
 
     /// The CRC that it is, if it is one.
-    fn crc(self) -> Option<Crc> {
-        let crc = |bits, polynomial, initial, reflected, xor_out| {
-            let parameters = CrcParameters {
-                polynomial,
-                initial,
-                xor_out,
-                reflect_in: reflected,
-                reflect_out: reflected,
-            };
-            Some(Crc { bits, parameters })
-        };
-        match self {
-            Self::Crc8Custom => crc(8, 0x07, 0, false, 0),
-            Self::Crc16 | Self::Crc16Custom => crc(16, 0x8005, 0, true, 0),
-            Self::CrcCcitt => crc(16, 0x1021, 0xffff, false, 0),
-            Self::Crc32 | Self::Crc32Custom => crc(32, 0x04c1_1db7, 0xffff_ffff, true, 0xffff_ffff),
-            Self::Crc64Custom => crc(64, 0x1b, 0, true, 0),
-            _ => None,
-        }
+    fn crc(self) -> Option<&'static Crc> {
+        static CRC_8: LazyLock<Crc> = LazyLock::new(|| plain_crc(8, 0x07, 0, false));
+        static CRC_16: LazyLock<Crc> = LazyLock::new(|| plain_crc(16, 0x8005, 0, true));
+        static CCITT: LazyLock<Crc> = LazyLock::new(|| plain_crc(16, 0x1021, 0xffff, false));
+        static CRC_32: LazyLock<Crc> =
+            LazyLock::new(|| plain_crc(32, 0x04c1_1db7, 0xffff_ffff, true));
+        static CRC_64: LazyLock<Crc> = LazyLock::new(|| plain_crc(64, 0x1b, 0, true));
+        Some(match self {
+            Self::Crc8Custom => &CRC_8,
+            Self::Crc16 | Self::Crc16Custom => &CRC_16,
+            Self::CrcCcitt => &CCITT,
+            Self::Crc32 | Self::Crc32Custom => &CRC_32,
+            Self::Crc64Custom => &CRC_64,
+            _ => return None,
+        })
     }
 
     /// Width of a CRC whose parameters a control plane may choose.
@@ -123,13 +121,29 @@ impl Algorithm {
     }
 }
 
+/// A CRC whose result is inverted where its remainder begins with ones and its bits are turned
+/// around: of v1model's, that is CRC-32 alone.
+fn plain_crc(bits: u32, polynomial: u64, initial: u64, reflected: bool) -> Crc {
+    let parameters = CrcParameters {
+        polynomial,
+        initial,
+        xor_out: if reflected { initial } else { 0 },
+        reflect_in: reflected,
+        reflect_out: reflected,
+    };
+    Crc::new(bits, parameters)
+}
+
 /// RFC 1071: the one's complement of the one's complement sum.
 fn internet_checksum(bytes: &[u8]) -> u16 {
-    let mut sum = 0u64;
-    for pair in bytes.chunks(2) {
-        let high = u64::from(pair[0]) << 8;
-        sum += high | pair.get(1).map_or(0, |low| u64::from(*low));
-    }
+    // Two 16-bit words at a time; their sums come together when folded.
+    let (words, rest) = bytes.as_chunks::<4>();
+    let words = words
+        .iter()
+        .map(|word| u64::from(u32::from_be_bytes(*word)));
+    let mut last = [0; 4];
+    last[..rest.len()].copy_from_slice(rest);
+    let mut sum = words.sum::<u64>() + u64::from(u32::from_be_bytes(last));
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }

@@ -1,0 +1,47 @@
+//! Fields that stay packed among their header's bytes.
+
+use cranelift_codegen::ir::{MemFlagsData, Value};
+
+use super::{Emit, Region};
+use crate::{
+    frames::bits::{self, Bytes},
+    layout::Slot,
+};
+
+/// Where a word of a packed field is in the block, in bits, and how many bits it has.
+fn place(slot: Slot, word: usize) -> (u32, u32) {
+    let below = 64 * u32::try_from(word).unwrap_or_default();
+    let bits = slot.bits.saturating_sub(below).min(64);
+    let start = slot.offset * 8 + slot.packed.unwrap_or_default();
+    (start + slot.bits - below - bits, bits)
+}
+
+impl Emit<'_, '_, '_> {
+    /// The packet's block as bytes.
+    pub(crate) fn block_bytes(&self) -> Bytes {
+        let region = self.regions[Region::Vector as usize];
+        let flags = MemFlagsData::new().with_notrap();
+        Bytes {
+            base: self.vector,
+            flags: flags.with_alias_region(Some(region)),
+        }
+    }
+
+    /// A word of a packed field, extended as an unpacked one is.
+    pub(super) fn packed_word(&mut self, slot: Slot, word: usize) -> Value {
+        let (offset, bits) = place(slot, word);
+        let block = self.block_bytes();
+        let value = bits::load_chunk(&mut self.b, block, offset, bits);
+        match slot.signed && bits < 64 {
+            true => bits::sign_extend(&mut self.b, value, bits),
+            false => value,
+        }
+    }
+
+    /// Writes a word of a packed field; what is above its width does not count.
+    pub(super) fn put_packed_word(&mut self, slot: Slot, word: usize, value: Value) {
+        let (offset, bits) = place(slot, word);
+        let block = self.block_bytes();
+        bits::store_chunk(&mut self.b, block, offset, bits, value);
+    }
+}

@@ -1,0 +1,344 @@
+//! Calculations as code. Where every header that one looks at is valid, the Internet checksum is a
+//! sum of shifted fields, without bytes, and what others look at is put together on the stack;
+//! anything else is gathered by the runtime.
+
+use cranelift_codegen::ir::{
+    BlockArg, InstBuilder, StackSlotData, StackSlotKind, Value, condcodes::IntCC, types,
+};
+use dataplane::engine::ir::{
+    Algorithm, Calculation, CalculationId, CalculationInput, FieldId, HeaderId, Int, Ir,
+};
+
+use super::bits::{self, Bytes, Part, iconst};
+use crate::{
+    compile::{Emit, Region},
+    context::PassContext,
+    layout::Layout,
+    vector::words_of,
+};
+
+/// Bits of a sum that is unrolled, at most; also keeps the sum within a word.
+const SUM_BITS_MAX: u32 = 4096;
+/// Bits that are put together on the stack, at most.
+const PACKED_BITS_MAX: u32 = 4096;
+
+/// What is looked at, at a place of its own.
+enum What<'p> {
+    Field(FieldId),
+    Constant(&'p Int),
+    /// Packed fields that stand one after the other on the wire: their first bit in the block.
+    Run(u32),
+}
+
+/// A part of a calculation's input.
+struct Piece<'p> {
+    what: What<'p>,
+    bits: u32,
+    /// From the beginning of the input to behind the piece.
+    end: u32,
+    /// It may have become another since the checksums were verified.
+    is_changing: bool,
+}
+
+/// The input of a calculation whose headers are all valid.
+struct Input<'p> {
+    headers: Vec<HeaderId>,
+    pieces: Vec<Piece<'p>>,
+    bits: u32,
+    with_payload: bool,
+}
+
+/// The sum of a checksum as far as it is kept from verification to update.
+#[derive(Clone, Copy)]
+pub(crate) enum Kept<'a> {
+    /// Nothing of it.
+    Nothing,
+    /// It is put down as number so many; fields that may change are left out.
+    Put(usize, &'a dyn Fn(FieldId) -> bool),
+    /// It is used where it was put down.
+    Use(usize, &'a dyn Fn(FieldId) -> bool),
+}
+
+impl Kept<'_> {
+    fn is_changing(self, field: FieldId) -> bool {
+        match self {
+            Self::Nothing => true,
+            Self::Put(_, changes) | Self::Use(_, changes) => changes(field),
+        }
+    }
+}
+
+/// A field or a constant of an input.
+pub(crate) enum Element<'p> {
+    Field(FieldId),
+    Constant(&'p Int, u32),
+}
+
+/// The fields and constants of an input, one after the other, and whether the payload follows.
+pub(crate) fn elements<'p>(ir: &'p Ir, input: &'p [CalculationInput]) -> (Vec<Element<'p>>, bool) {
+    let mut all = Vec::new();
+    let mut with_payload = false;
+    for part in input {
+        match part {
+            CalculationInput::Field(field) => all.push(Element::Field(*field)),
+            CalculationInput::Header(header) => {
+                let fields = ir.headers[header.index()].field_ids();
+                all.extend(fields.map(Element::Field));
+            }
+            CalculationInput::Constant { value, bits } => {
+                all.push(Element::Constant(value, *bits));
+            }
+            CalculationInput::Payload => with_payload = true,
+        }
+    }
+    (all, with_payload)
+}
+
+impl<'p> Input<'p> {
+    /// None where it has a varbit field, or is very long.
+    fn of(
+        ir: &'p Ir,
+        layout: &Layout,
+        calculation: &'p Calculation,
+        kept: Kept<'_>,
+    ) -> Option<Self> {
+        let (all, with_payload) = elements(ir, &calculation.input);
+        let mut input = Self {
+            headers: Vec::new(),
+            pieces: Vec::new(),
+            bits: 0,
+            with_payload,
+        };
+        for part in all {
+            let (what, bits, is_changing) = match part {
+                Element::Constant(value, bits) => (What::Constant(value), bits, false),
+                Element::Field(field) => {
+                    let slot = layout.field(field);
+                    if slot.variable {
+                        return None;
+                    }
+                    let header = ir.fields[field.index()].header;
+                    if !ir.headers[header.index()].metadata {
+                        input.headers.push(header);
+                    }
+                    let what = match slot.packed {
+                        Some(start) => What::Run(slot.offset * 8 + start),
+                        None => What::Field(field),
+                    };
+                    (what, slot.bits, kept.is_changing(field))
+                }
+            };
+            input.push(what, bits, is_changing);
+        }
+        // An empty header is looked at, too, but nothing of it.
+        input.headers.sort_unstable();
+        input.headers.dedup();
+        (input.bits <= SUM_BITS_MAX.max(PACKED_BITS_MAX)).then_some(input)
+    }
+
+    fn push(&mut self, what: What<'p>, bits: u32, is_changing: bool) {
+        self.bits += bits;
+        if let What::Run(start) = what
+            && let Some(last) = self.pieces.last_mut()
+            && let What::Run(before) = last.what
+            && before + last.bits == start
+            && last.is_changing == is_changing
+        {
+            last.bits += bits;
+            last.end = self.bits;
+        } else if bits > 0 {
+            self.pieces.push(Piece {
+                what,
+                bits,
+                end: self.bits,
+                is_changing,
+            });
+        }
+    }
+}
+
+/// The result of a calculation over the packet as it is now: a word.
+pub(crate) fn calculate(e: &mut Emit<'_, '_, '_>, id: CalculationId, kept: Kept<'_>) -> Value {
+    let ir = e.ir();
+    let calculation = &ir.calculations[id.index()];
+    let is_sum = calculation.algorithm == Algorithm::Csum16;
+    let input = Input::of(ir, e.layout(), calculation, kept);
+    let Some(input) = input.filter(|input| is_sum || !input.with_payload) else {
+        return gather(e, id);
+    };
+    let (whole, other, next) = (e.b.create_block(), e.b.create_block(), e.b.create_block());
+    let result = e.b.append_block_param(next, types::I64);
+    e.b.set_cold_block(other);
+    let mut all = e.truth_constant(true);
+    for header in &input.headers {
+        let valid = e.valid(*header);
+        all = e.b.ins().band(all, valid);
+    }
+    e.branch(all, whole, other);
+    e.begin_inner(other);
+    let gathered = gather(e, id);
+    e.b.ins().jump(next, &[BlockArg::Value(gathered)]);
+    e.begin_inner(whole);
+    let computed = match is_sum {
+        true => internet_checksum(e, &input, kept),
+        false => packed(e, id, &input),
+    };
+    e.b.ins().jump(next, &[BlockArg::Value(computed)]);
+    e.begin(next);
+    result
+}
+
+/// Leaves it to the runtime.
+fn gather(e: &mut Emit<'_, '_, '_>, id: CalculationId) -> Value {
+    let (pass, vector) = (e.pass, e.vector);
+    let number = e.constant32(id.0);
+    let result = e.call_outside("calculate", &[pass, vector, number]);
+    result.unwrap_or_else(|| e.constant(0))
+}
+
+fn part(e: &mut Emit<'_, '_, '_>, piece: &Piece<'_>) -> Part {
+    let n_words = piece.bits.div_ceil(64) as usize;
+    let (words, is_clean) = match &piece.what {
+        What::Field(field) => {
+            let words = (0..n_words)
+                .map(|word| e.field_word(*field, word))
+                .collect();
+            (words, !e.layout().field(*field).signed)
+        }
+        What::Constant(value) => {
+            let words = words_of(value, n_words).map(|word| e.constant(word));
+            (words.collect(), false)
+        }
+        What::Run(start) => {
+            let bytes = e.block_bytes();
+            (bits::load(&mut e.b, bytes, *start, piece.bits), true)
+        }
+    };
+    Part {
+        words,
+        bits: piece.bits,
+        is_clean,
+    }
+}
+
+/// Puts the input together on the stack.
+fn packed(e: &mut Emit<'_, '_, '_>, id: CalculationId, input: &Input<'_>) -> Value {
+    let parts: Vec<Part> = input.pieces.iter().map(|piece| part(e, piece)).collect();
+    let words = bits::join(&mut e.b, &parts);
+    let size = u32::try_from(words.len().max(1) * 8).unwrap_or(u32::MAX);
+    let data = StackSlotData::new(StackSlotKind::ExplicitSlot, size, 3);
+    let slot = e.b.create_sized_stack_slot(data);
+    let address = e.b.ins().stack_addr(types::I64, slot, 0);
+    for (offset, word) in (0..).step_by(8).zip(words) {
+        let word = word.unwrap_or_else(|| iconst(&mut e.b, 0));
+        bits::store(&mut e.b, Bytes::foreign(address), offset, word);
+    }
+    let pass = e.pass;
+    let number = e.constant32(id.0);
+    let len = e.constant(input.bits.div_ceil(8).into());
+    let result = e.call_outside("calculate_packed", &[pass, number, address, len]);
+    result.unwrap_or_else(|| e.constant(0))
+}
+
+fn internet_checksum(e: &mut Emit<'_, '_, '_>, input: &Input<'_>, kept: Kept<'_>) -> Value {
+    let lasting = match kept {
+        Kept::Nothing => None,
+        Kept::Put(number, _) => {
+            let sum = lasting_sum(e, input);
+            put_down(e, number, sum);
+            Some(sum)
+        }
+        Kept::Use(number, _) => Some(known_sum(e, input, number)),
+    };
+    let mut sum = sum(e, input, true);
+    match lasting {
+        Some(lasting) => sum = e.b.ins().iadd(sum, lasting),
+        None => {
+            let rest = lasting_sum(e, input);
+            sum = e.b.ins().iadd(sum, rest);
+        }
+    }
+    bits::fold(&mut e.b, sum)
+}
+
+/// The sum of the pieces that may change, or of the others; not folded.
+fn sum(e: &mut Emit<'_, '_, '_>, input: &Input<'_>, is_changing: bool) -> Value {
+    let mut sum = iconst(&mut e.b, 0);
+    // Zeros fill the last word.
+    let total = input.bits.next_multiple_of(16);
+    for piece in &input.pieces {
+        if piece.is_changing != is_changing {
+            continue;
+        }
+        let part = part(e, piece);
+        for summand in bits::summand(&mut e.b, &part, total - piece.end) {
+            sum = e.b.ins().iadd(sum, summand);
+        }
+    }
+    sum
+}
+
+/// The sum of everything that cannot change between verification and update, the payload included.
+fn lasting_sum(e: &mut Emit<'_, '_, '_>, input: &Input<'_>) -> Value {
+    let fields = sum(e, input, false);
+    if !input.with_payload {
+        return fields;
+    }
+    // The payload begins at a whole byte.
+    let begins_low = input.bits.div_ceil(8) % 2;
+    let begins_low = e.constant(begins_low.into());
+    let pass = e.pass;
+    match e.call_outside("sum_payload", &[pass, begins_low]) {
+        Some(payload) => e.b.ins().iadd(fields, payload),
+        None => fields,
+    }
+}
+
+/// Length of what follows the headers.
+fn payload_len(e: &mut Emit<'_, '_, '_>) -> Value {
+    let head = e.load_context(types::I64, std::mem::offset_of!(PassContext, head_len));
+    let payload = e.load_context(types::I64, std::mem::offset_of!(PassContext, payload_len));
+    e.b.ins().iadd(head, payload)
+}
+
+fn put_down(e: &mut Emit<'_, '_, '_>, number: usize, sum: Value) {
+    let (vector, offset) = (e.vector, e.layout().sum(number));
+    let known = bits::add_const(&mut e.b, sum, 1);
+    e.store(Region::Vector, known, vector, offset);
+    let len = payload_len(e);
+    e.store(Region::Vector, len, vector, offset + 8);
+}
+
+/// Nothing is known of a sum.
+pub(crate) fn put_nothing(e: &mut Emit<'_, '_, '_>, number: usize) {
+    let (vector, offset) = (e.vector, e.layout().sum(number));
+    let nothing = e.constant(0);
+    e.store(Region::Vector, nothing, vector, offset);
+}
+
+/// The sum of what cannot change, as it was put down, or computed now.
+fn known_sum(e: &mut Emit<'_, '_, '_>, input: &Input<'_>, number: usize) -> Value {
+    let (vector, offset) = (e.vector, e.layout().sum(number));
+    let known = e.load(types::I64, Region::Vector, vector, offset);
+    let mut is_known = e.b.ins().icmp_imm_u(IntCC::NotEqual, known, 0);
+    if input.with_payload {
+        // What was cut off is in the sum.
+        let len = payload_len(e);
+        let then = e.load(types::I64, Region::Vector, vector, offset + 8);
+        let is_whole = e.b.ins().icmp(IntCC::Equal, len, then);
+        is_known = e.b.ins().band(is_known, is_whole);
+    }
+    let one = iconst(&mut e.b, 1);
+    let known = e.b.ins().isub(known, one);
+    let (compute, next) = (e.b.create_block(), e.b.create_block());
+    let result = e.b.append_block_param(next, types::I64);
+    e.b.set_cold_block(compute);
+    let arguments = [BlockArg::Value(known)];
+    e.b.ins()
+        .brif(is_known, next, &arguments, compute, &[] as &[BlockArg]);
+    e.begin_inner(compute);
+    let computed = lasting_sum(e, input);
+    e.b.ins().jump(next, &[BlockArg::Value(computed)]);
+    e.begin(next);
+    result
+}

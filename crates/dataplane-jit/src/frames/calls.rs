@@ -1,0 +1,408 @@
+//! What generated parsers, deparsers and calculations call: bytes of frames, and the fields that are
+//! not unrolled. Every function gets the context of the pass; a block is that of its packet.
+#![expect(
+    unsafe_code,
+    reason = "generated code hands over pointers to the context and the packet's block"
+)]
+
+use cranelift_codegen::ir::{Type, types};
+use dataplane::engine::{
+    State,
+    interpret::Cursor,
+    ir::{
+        AnyStack, CalculationId, CalculationInput, HeaderId, Int, StackId, TransitionCase,
+        UnionStackId,
+    },
+};
+
+use super::sum;
+use crate::{
+    context::PassContext,
+    fallback::{self, Arguments, Interpretable},
+    packets::{pieces, point, world},
+    runtime::{Address, World},
+    vector::{Vector, words_of},
+    wire::{BitString, Block},
+};
+
+/// Name, address, parameters and result of every function.
+pub(crate) const FUNCTIONS: &[(&str, Address, &[Type], Option<Type>)] = &[
+    (
+        "pull",
+        Address(pull as *const u8),
+        &[types::I64, types::I64],
+        None,
+    ),
+    (
+        "read_header",
+        Address(read_header as *const u8),
+        &[types::I64, types::I64, types::I64, types::I32],
+        None,
+    ),
+    (
+        "extract",
+        Address(extract as *const u8),
+        &[
+            types::I64,
+            types::I64,
+            types::I64,
+            types::I64,
+            types::I64,
+            types::I64,
+        ],
+        Some(types::I64),
+    ),
+    (
+        "write_header",
+        Address(write_header as *const u8),
+        &[types::I64, types::I64, types::I32, types::I64],
+        Some(types::I64),
+    ),
+    (
+        "is_member",
+        Address(is_member as *const u8),
+        &[types::I64, types::I64, types::I64, types::I64],
+        Some(types::I64),
+    ),
+    (
+        "calculate",
+        Address(calculate as *const u8),
+        &[types::I64, types::I64, types::I32],
+        Some(types::I64),
+    ),
+    (
+        "calculate_packed",
+        Address(calculate_packed as *const u8),
+        &[types::I64, types::I32, types::I64, types::I64],
+        Some(types::I64),
+    ),
+    (
+        "sum_payload",
+        Address(sum_payload as *const u8),
+        &[types::I64, types::I64],
+        Some(types::I64),
+    ),
+    (
+        "interpret_number",
+        Address(interpret_number as *const u8),
+        &[
+            types::I64,
+            types::I64,
+            types::I32,
+            types::I64,
+            types::I64,
+            types::I64,
+        ],
+        None,
+    ),
+    (
+        "interpret_operation",
+        Address(interpret_operation as *const u8),
+        &[types::I64, types::I64, types::I32, types::I64],
+        Some(types::I64),
+    ),
+];
+
+fn to_usize(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+fn to_u32(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+/// An error as the generated code takes it.
+fn failed(code: u32) -> i64 {
+    !i64::from(code)
+}
+
+/// Makes the first `end` bytes of the frame stand in one piece; it has as many.
+unsafe extern "C" fn pull(context: *mut PassContext, end: u64) {
+    // SAFETY: called by generated code only, in a pass.
+    let (context, packets, _) = unsafe { world(context) };
+    packets.pool.pull(packets.current, to_usize(end));
+    point(context, packets.pool.frame(packets.current));
+}
+
+/// Reads a header without a varbit field whose first byte is at `bytes`; the frame has all of them.
+unsafe extern "C" fn read_header(
+    context: *mut PassContext,
+    block: *mut u8,
+    bytes: *const u8,
+    header: u32,
+) {
+    // SAFETY: called by generated code only, in a pass; the block is that of the current packet.
+    let (world, vector) = unsafe { (World::new(context), Vector::new(block)) };
+    let (header, ir) = (HeaderId(header), world.state.program().ir());
+    let n_bytes = ir.headers[header.index()].fixed_bits / 8;
+    // SAFETY: the generated code has looked whether the frame has so many bytes in one piece.
+    let bytes = unsafe { std::slice::from_raw_parts(bytes, n_bytes as usize) };
+    let layout = &world.runtime.layout;
+    Block { vector, layout, ir }.read_header(header, 0, bytes);
+}
+
+/// Extracts into a header that is found now. Gives the position behind it, or the complement of
+/// the parser's error.
+unsafe extern "C" fn extract(
+    context: *mut PassContext,
+    block: *mut u8,
+    at: u64,
+    target: u64,
+    member: u64,
+    variable_bits: i64,
+) -> i64 {
+    // SAFETY: called by generated code only, in a pass; the block is that of the current packet.
+    let ((context, packets, state), vector) = unsafe { (world(context), Vector::new(block)) };
+    let ir = state.program().ir();
+    let errors = ir.core_errors;
+    let layout = &packets.layout;
+    let mut block = Block { vector, layout, ir };
+    let of = to_u32(target & u64::from(u32::MAX));
+    let stack = match target >> 32 {
+        0 => None,
+        1 => Some(AnyStack::Headers(StackId(of))),
+        _ => Some(AnyStack::Unions(UnionStackId(of))),
+    };
+    let next = stack.map_or(0, |stack| block.next_index(stack));
+    let header = match stack {
+        None => Some(HeaderId(of)),
+        Some(AnyStack::Headers(stack)) => {
+            let elements = &ir.stacks[stack.index()].elements;
+            elements.get(next as usize).copied()
+        }
+        Some(AnyStack::Unions(stack)) => {
+            let union = ir.union_stacks[stack.index()].elements.get(next as usize);
+            let members = union.map(|union| &ir.unions[union.index()].members);
+            members.and_then(|members| members.get(to_usize(member)).copied())
+        }
+    };
+    let Some(header) = header else {
+        return failed(errors.stack_out_of_bounds);
+    };
+    let Ok(variable_bits) = u32::try_from(variable_bits) else {
+        return failed(errors.parser_invalid_argument);
+    };
+    if !variable_bits.is_multiple_of(8) {
+        return failed(errors.parser_invalid_argument);
+    }
+    let declared = &ir.headers[header.index()];
+    let n_bytes = (u64::from(declared.fixed_bits) + u64::from(variable_bits)) / 8;
+    let frame_len = context.head_len + context.payload_len;
+    if frame_len - at < n_bytes {
+        return failed(errors.packet_too_short);
+    }
+    let is_too_long = declared.max_bytes != 0 && n_bytes > u64::from(declared.max_bytes);
+    if declared.variable_field.is_some() && is_too_long {
+        return failed(errors.header_too_short);
+    }
+    let end = at + n_bytes;
+    packets.pool.pull(packets.current, to_usize(end));
+    point(context, packets.pool.frame(packets.current));
+    let front = packets.pool.front(packets.current);
+    block.read_header(header, variable_bits, &front[to_usize(at)..to_usize(end)]);
+    if let Some(stack) = stack {
+        block.set_next_index(stack, next + 1);
+    }
+    i64::try_from(end).unwrap_or(i64::MAX)
+}
+
+/// Writes a valid header to `out`; gives its length.
+unsafe extern "C" fn write_header(
+    context: *mut PassContext,
+    block: *mut u8,
+    header: u32,
+    out: *mut u8,
+) -> u64 {
+    // SAFETY: called by generated code only, in a pass; the block is that of the current packet.
+    let (world, vector) = unsafe { (World::new(context), Vector::new(block)) };
+    let (header, ir) = (HeaderId(header), world.state.program().ir());
+    let layout = &world.runtime.layout;
+    let block = Block { vector, layout, ir };
+    // SAFETY: the engine has made room for every header that is valid.
+    let out = unsafe { std::slice::from_raw_parts_mut(out, block.header_bytes(header)) };
+    block.write_header(header, out) as u64
+}
+
+/// The result of a calculation over the packet as it is now.
+unsafe extern "C" fn calculate(context: *mut PassContext, block: *mut u8, calculation: u32) -> u64 {
+    // SAFETY: called by generated code only, in a pass; the block is that of the current packet,
+    // the context's pieces are its bytes.
+    let (world, vector, rest) =
+        unsafe { (World::new(context), Vector::new(block), pieces(&*context)) };
+    let calculation = CalculationId(calculation);
+    let World { runtime, state, .. } = world;
+    let ir = runtime.program.ir();
+    let layout = &runtime.layout;
+    let block = Block { vector, layout, ir };
+    let input = &ir.calculations[calculation.index()].input;
+    gather(&block, input, rest, &mut runtime.bits);
+    state.calculate(calculation, runtime.bits.bytes())
+}
+
+/// The result of a calculation over bytes that the generated code has put together.
+unsafe extern "C" fn calculate_packed(
+    context: *mut PassContext,
+    calculation: u32,
+    bytes: *const u8,
+    len: u64,
+) -> u64 {
+    // SAFETY: called by generated code only, in a pass, with so many bytes on its stack.
+    let (world, bytes) = unsafe {
+        let bytes = std::slice::from_raw_parts(bytes, to_usize(len));
+        (World::new(context), bytes)
+    };
+    let state: &mut State = world.state;
+    state.calculate(CalculationId(calculation), bytes)
+}
+
+/// The one's complement sum of what follows the headers, where its first byte is the high one of a
+/// 16-bit word, or the low one.
+unsafe extern "C" fn sum_payload(context: *mut PassContext, begins_low: u64) -> u64 {
+    // SAFETY: called by generated code only, in a pass: the context's pieces are the packet's rest.
+    let rest = unsafe { pieces(&*context) };
+    sum::of_pieces(rest, begins_low != 0).into()
+}
+
+/// What a calculation looks at. What belongs to an invalid header is left out; the payload begins
+/// at a whole byte, behind everything else, wherever it is named.
+pub(crate) fn gather(
+    block: &Block<'_>,
+    input: &[CalculationInput],
+    rest: [&[u8]; 2],
+    bits: &mut BitString,
+) {
+    bits.clear();
+    let mut with_payload = false;
+    for part in input {
+        match part {
+            CalculationInput::Field(field) => {
+                if block.is_valid(block.ir.fields[field.index()].header) {
+                    block.push(*field, bits);
+                }
+            }
+            CalculationInput::Header(header) => {
+                if block.is_valid(*header) {
+                    for field in block.ir.headers[header.index()].field_ids() {
+                        block.push(field, bits);
+                    }
+                }
+            }
+            CalculationInput::Constant { value, bits: width } => {
+                let words: Vec<u64> = words_of(value, width.div_ceil(64) as usize).collect();
+                bits.push(&words, *width);
+            }
+            CalculationInput::Payload => with_payload = true,
+        }
+    }
+    if with_payload {
+        rest.iter().for_each(|piece| bits.push_bytes(piece));
+    }
+}
+
+/// Whether the key of a state, its parts' words one after the other, is in the value set of one of
+/// its arrows.
+unsafe extern "C" fn is_member(
+    context: *mut PassContext,
+    key: *const u64,
+    number: u64,
+    arrow: u64,
+) -> u64 {
+    // SAFETY: called by generated code only, in a pass.
+    let World { state, .. } = unsafe { World::new(context) };
+    let parser_state = &state.program().ir().parser.states[to_usize(number)];
+    let n_words: u32 = parser_state
+        .key
+        .iter()
+        .map(|part| part.bits().div_ceil(64))
+        .sum();
+    // SAFETY: the generated code has written so many.
+    let key = unsafe { std::slice::from_raw_parts(key, n_words as usize) };
+    let TransitionCase::ValueSet { set, mask } = &parser_state.transitions[to_usize(arrow)].case
+    else {
+        return 0;
+    };
+    let mut words = key.iter();
+    let mut whole = Int::ZERO;
+    for part in &parser_state.key {
+        let n_words = part.bits().div_ceil(64) as usize;
+        let number = words
+            .by_ref()
+            .take(n_words)
+            .enumerate()
+            .fold(Int::ZERO, |number, (n, word)| {
+                number | Int::from(*word) << (64 * n)
+            });
+        whole = whole << part.bits() as usize | number;
+    }
+    let found = state.value_set(*set).any(|(value, of_member)| match mask {
+        Some(mask) => &whole & of_member & mask == value & mask,
+        None => &whole & of_member == *value,
+    });
+    u64::from(found)
+}
+
+/// The low words of a number that has no native code.
+unsafe extern "C" fn interpret_number(
+    context: *mut PassContext,
+    block: *mut u8,
+    construct: u32,
+    arguments: *const u64,
+    out: *mut u64,
+    n_words: u64,
+) {
+    // SAFETY: called by generated code only, in a pass; `out` has so many words.
+    let (world, vector, out) = unsafe {
+        let out = std::slice::from_raw_parts_mut(out, to_usize(n_words));
+        (World::new(context), Vector::new(block), out)
+    };
+    let World {
+        context,
+        runtime,
+        state,
+    } = world;
+    let construct = (construct, Arguments(arguments));
+    fallback::with(runtime, context, state, vector, construct, |pass, what| {
+        if let Interpretable::Number(expr) = what {
+            let number = pass.number(expr);
+            for (word, value) in out.iter_mut().zip(words_of(&number, to_usize(n_words))) {
+                *word = value;
+            }
+        }
+        0
+    });
+}
+
+/// Runs an operation of the parser that has no native code. Gives the position behind it, or the
+/// complement of the parser's error.
+unsafe extern "C" fn interpret_operation(
+    context: *mut PassContext,
+    block: *mut u8,
+    construct: u32,
+    at: u64,
+) -> i64 {
+    // SAFETY: called by generated code only, in a pass; the context's pieces are the frame's.
+    let (world, vector, frame) =
+        unsafe { (World::new(context), Vector::new(block), pieces(&*context)) };
+    let World {
+        context,
+        runtime,
+        state,
+    } = world;
+    let construct = (construct, Arguments(std::ptr::null()));
+    let result = fallback::with(runtime, context, state, vector, construct, |pass, what| {
+        let Interpretable::Operation(operation) = what else {
+            return 0;
+        };
+        let mut cursor = Cursor {
+            frame,
+            consumed: to_usize(at),
+        };
+        let done = pass.parser_operation(&mut cursor, operation);
+        let position = match done {
+            Ok(()) => i64::try_from(cursor.consumed).unwrap_or(i64::MAX),
+            Err(code) => failed(code),
+        };
+        position.cast_unsigned()
+    });
+    result.cast_signed()
+}

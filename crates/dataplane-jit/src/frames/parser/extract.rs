@@ -1,0 +1,151 @@
+//! Extraction: the bytes of a header into the packet's block. Packed fields are copied with all
+//! that is around them, eight bytes at a time; the others become words.
+
+use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
+use cranelift_frontend::Switch;
+use dataplane::engine::ir::{
+    AnyStack, Expr, ExtractTarget, FieldId, HeaderId, KeyPart, StackId, State,
+};
+
+use super::{Writer, bits, iconst};
+use crate::{
+    compile::{Native, Region, range::Range},
+    frames::UNROLLED_WORDS_MAX,
+};
+
+impl Writer<'_, '_, '_, '_> {
+    pub(super) fn extract(&mut self, state: &State, target: &ExtractTarget) -> Native {
+        match target {
+            ExtractTarget::Header(header) => {
+                let fixed = self.e.ir().headers[header.index()].fixed_bits;
+                let bytes = u64::from(fixed / 8);
+                self.need(bytes);
+                self.fields(state, *header);
+                self.e.set_valid(*header);
+                self.advance(bytes);
+            }
+            ExtractTarget::Stack(stack) => self.extract_element(state, *stack),
+            ExtractTarget::UnionStack { .. } => self.extract_at_run_time(target, None),
+        }
+        Ok(())
+    }
+
+    /// The fields of a header that is there, in one piece.
+    fn fields(&mut self, state: &State, header: HeaderId) {
+        let ir = self.e.ir();
+        let declared = &ir.headers[header.index()];
+        let (bytes, skipped) = self.cursor();
+        let area = self.e.layout().header(header);
+        if area.len() > (UNROLLED_WORDS_MAX * 8) as usize || declared.variable_field.is_some() {
+            let first = bits::add_const(&mut self.e.b, bytes.base, u64::from(skipped / 8));
+            let (pass, vector) = (self.e.pass, self.e.vector);
+            let header = self.e.constant32(header.0);
+            self.e.call("read_header", &[pass, vector, first, header]);
+            return;
+        }
+        let mut offset = skipped;
+        for (at, to) in (skipped..).step_by(64).zip(self.words_of(header)) {
+            let vector = self.e.vector;
+            // As it stands in memory: nothing is turned around.
+            let word = bits::load_word(&mut self.e.b, bytes, at / 8);
+            self.e.store(Region::Vector, word, vector, to);
+        }
+        for field in declared.field_ids() {
+            let n_bits = ir.fields[field.index()].bits;
+            let is_packed = self.e.layout().field(field).packed.is_some();
+            if n_bits > 0 && !is_packed {
+                let words = bits::load(&mut self.e.b, bytes, offset, n_bits);
+                self.e.put_field(field, words, &Range::field(n_bits, false));
+            } else if is_packed {
+                self.forget_field(field);
+                // What decides where to go on needs no way through memory.
+                if selects_by(state, field) && !ir.fields[field.index()].signed {
+                    let words = bits::load(&mut self.e.b, bytes, offset, n_bits);
+                    for (word, value) in words.into_iter().enumerate() {
+                        self.e.know(field, word, value);
+                    }
+                }
+            }
+            offset += n_bits;
+        }
+    }
+
+    /// Where the words of a header's copy are that hold a packed field.
+    fn words_of(&self, header: HeaderId) -> Vec<u32> {
+        self.e.layout().packed(header).step_by(8).collect()
+    }
+
+    fn forget_field(&mut self, field: FieldId) {
+        for word in 0..self.e.layout().field(field).words as usize {
+            self.e.forget_word(field, word);
+        }
+    }
+
+    /// An element of a stack: which one is found at run time, by a jump to it.
+    fn extract_element(&mut self, state: &State, stack: StackId) {
+        let ir = self.e.ir();
+        let elements = &ir.stacks[stack.index()].elements;
+        let out_of_bounds = ir.core_errors.stack_out_of_bounds;
+        let stack = AnyStack::Headers(stack);
+        let next = self.e.next_index(stack);
+        let n_elements = iconst(&mut self.e.b, elements.len() as u64);
+        let code = IntCC::UnsignedGreaterThanOrEqual;
+        let is_full = self.e.b.ins().icmp(code, next, n_elements);
+        self.fail_if(is_full, out_of_bounds);
+        let Some(first) = elements.first() else {
+            return;
+        };
+        let bytes = u64::from(ir.headers[first.index()].fixed_bits / 8);
+        self.need(bytes);
+        let done = self.e.b.create_block();
+        let mut switch = Switch::new();
+        let mut blocks = Vec::new();
+        for (position, element) in (0_u128..).zip(elements) {
+            let target = self.e.b.create_block();
+            switch.set_entry(position, target);
+            blocks.push((target, *element));
+        }
+        // The index was compared with the number of elements.
+        let last = blocks.last().map_or(done, |(target, _)| *target);
+        switch.emit(&mut self.e.b, next, last);
+        for (target, element) in blocks {
+            self.e.begin(target);
+            self.fields(state, element);
+            self.e.set_valid(element);
+            self.e.jump(done);
+        }
+        self.e.begin(done);
+        let after = bits::add_const(&mut self.e.b, next, 1);
+        self.e.put_next_index(stack, after);
+        self.advance(bytes);
+    }
+
+    /// An extraction that the runtime does: `position` is where it is told.
+    pub(super) fn extract_at_run_time(&mut self, target: &ExtractTarget, bits: Option<Value>) {
+        let (kind, of, member) = match target {
+            ExtractTarget::Header(header) => (0, header.0, 0),
+            ExtractTarget::Stack(stack) => (1, stack.0, 0),
+            ExtractTarget::UnionStack { stack, member } => (2, stack.0, *member),
+        };
+        let (pass, vector, at) = (self.e.pass, self.e.vector, self.taken());
+        let b = &mut self.e.b;
+        let target = iconst(b, kind << 32 | u64::from(of));
+        let member = iconst(b, member.into());
+        let bits = bits.unwrap_or_else(|| b.ins().iconst(types::I64, 0));
+        let arguments = [pass, vector, at, target, member, bits];
+        if let Some(result) = self.e.call("extract", &arguments) {
+            self.continue_at(result);
+        }
+    }
+}
+
+/// Whether a field is part of what a state goes on by.
+fn selects_by(state: &State, field: FieldId) -> bool {
+    state.key.iter().any(|part| match part {
+        KeyPart::Value {
+            value: Expr::Field(of),
+            ..
+        } => *of == field,
+        _ => false,
+    })
+}

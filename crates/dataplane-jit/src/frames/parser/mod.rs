@@ -1,0 +1,337 @@
+//! The parser as code: a block a state, loads at offsets that are known where every way to a state
+//! has taken the same number of bytes.
+//!
+//! What a header needs is looked at once, before its fields are loaded: that the frame has so many
+//! bytes, and that they stand in one piece (a recirculated frame's head may end among them; then
+//! the runtime makes them so). Not here: what an error means, which is the engine's to write down.
+
+mod extract;
+mod positions;
+mod select;
+
+use std::mem::offset_of;
+
+use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value, condcodes::IntCC, types};
+use cranelift_frontend::Variable;
+use dataplane::{
+    engine::ir::{Expr, Int, ParserOp, Place, Primitive, State},
+    limits,
+};
+
+use self::positions::{Position, bytes_of, has_cycle, positions};
+use super::bits::{self, Bytes, iconst};
+use crate::{
+    compile::{Emit, Native, range::Range},
+    context::PassContext,
+    fallback::Interpretable,
+};
+
+/// The function that is being written.
+struct Writer<'e, 'f, 'u, 'p> {
+    e: &'e mut Emit<'f, 'u, 'p>,
+    states: Vec<Block>,
+    begins: Vec<Position>,
+    position: Position,
+    /// Bytes taken; always set where a state begins, and where the parser ends.
+    at: Variable,
+    /// The beginning of the frame.
+    front: Variable,
+    /// Bytes that stand in one piece there.
+    front_len: Variable,
+    /// Length of the frame.
+    len: Value,
+    steps: Option<Variable>,
+    error: Variable,
+    exit: Block,
+}
+
+/// Writes the parser's body; the code goes on behind it with `consumed` and `parser_error` of the
+/// context set.
+pub(crate) fn emit(e: &mut Emit<'_, '_, '_>) {
+    let ir = e.ir();
+    let parser = &ir.parser;
+    let [head, head_len, payload, payload_len] = frame(e);
+    let front = e.b.ins().select(head_len, head, payload);
+    let front_len = e.b.ins().select(head_len, head_len, payload_len);
+    let len = e.b.ins().iadd(head_len, payload_len);
+    let zero = iconst(&mut e.b, 0);
+    let no_error = iconst(&mut e.b, ir.core_errors.no_error.into());
+    let [at, front, front_len, error, steps] =
+        [zero, front, front_len, no_error, zero].map(|value| {
+            let variable = e.b.declare_var(types::I64);
+            e.b.def_var(variable, value);
+            variable
+        });
+    let states: Vec<Block> = parser.states.iter().map(|_| e.b.create_block()).collect();
+    let exit = e.b.create_block();
+    let start = parser.start.map_or(exit, |start| states[start.index()]);
+    e.jump(start);
+    let mut writer = Writer {
+        e,
+        states,
+        begins: positions(ir, parser),
+        position: Position::Known(0),
+        at,
+        front,
+        front_len,
+        len,
+        steps: has_cycle(parser).then_some(steps),
+        error,
+        exit,
+    };
+    for (position, state) in parser.states.iter().enumerate() {
+        writer.state(position, state);
+    }
+    e.begin(exit);
+    let (consumed, code) = (e.b.use_var(at), e.b.use_var(error));
+    let code = e.b.ins().ireduce(types::I32, code);
+    e.store_context(consumed, offset_of!(PassContext, consumed));
+    e.store_context(code, offset_of!(PassContext, parser_error));
+}
+
+/// The pieces of the frame as the context has them now: two pointers and their lengths.
+fn frame(e: &mut Emit<'_, '_, '_>) -> [Value; 4] {
+    [
+        offset_of!(PassContext, head),
+        offset_of!(PassContext, head_len),
+        offset_of!(PassContext, payload),
+        offset_of!(PassContext, payload_len),
+    ]
+    .map(|offset| e.load_context(types::I64, offset))
+}
+
+impl Writer<'_, '_, '_, '_> {
+    fn state(&mut self, number: usize, state: &State) {
+        let block = self.states[number];
+        self.e.begin(block);
+        self.e.place = format!("parser state \"{}\"", state.name);
+        self.position = self.begins[number];
+        if self.position == Position::Unreached {
+            // Nothing leads here; the code must end nevertheless.
+            self.position = Position::Varying;
+        }
+        if let Some(steps) = self.steps {
+            let before = self.e.b.use_var(steps);
+            let after = bits::add_const(&mut self.e.b, before, 1);
+            self.e.b.def_var(steps, after);
+            let most = iconst(&mut self.e.b, limits::PARSER_STEPS_MAX.into());
+            let code = IntCC::UnsignedGreaterThan;
+            let is_over = self.e.b.ins().icmp(code, after, most);
+            let timeout = self.e.ir().core_errors.parser_timeout;
+            self.fail_if(is_over, timeout);
+        }
+        for op in &state.ops {
+            if let Err(reason) = self.operation(state, op) {
+                self.interpret(op, reason);
+            }
+            self.position = self.position.plus(bytes_of(self.e.ir(), op));
+        }
+        self.transitions(number, state);
+    }
+
+    /// Bytes taken so far.
+    fn taken(&mut self) -> Value {
+        match self.position {
+            Position::Known(at) => iconst(&mut self.e.b, at),
+            _ => self.e.b.use_var(self.at),
+        }
+    }
+
+    /// Ends the parser with an error where a condition holds, and goes on where it does not.
+    fn fail_if(&mut self, condition: Value, code: u32) {
+        let code = iconst(&mut self.e.b, code.into());
+        self.fail_with(condition, code);
+    }
+
+    fn fail_with(&mut self, condition: Value, code: Value) {
+        let taken = self.taken();
+        let (exit, at, error) = (self.exit, self.at, self.error);
+        let b = &mut self.e.b;
+        let (failed, next) = (b.create_block(), b.create_block());
+        b.set_cold_block(failed);
+        b.ins()
+            .brif(condition, failed, &[] as &[BlockArg], next, &[]);
+        b.switch_to_block(failed);
+        b.def_var(error, code);
+        b.def_var(at, taken);
+        b.ins().jump(exit, &[]);
+        b.switch_to_block(next);
+        // What was defined on the way out does not hold here.
+        b.def_var(at, taken);
+    }
+
+    /// Makes sure that the frame has `bytes` more bytes, in one piece with what is before them.
+    fn need(&mut self, bytes: u64) {
+        let taken = self.taken();
+        let end = bits::add_const(&mut self.e.b, taken, bytes);
+        let too_short = self.e.ir().core_errors.packet_too_short;
+        let in_front = self.e.b.use_var(self.front_len);
+        let code = IntCC::UnsignedGreaterThan;
+        let is_beyond = self.e.b.ins().icmp(code, end, in_front);
+        let (pull, next) = (self.e.b.create_block(), self.e.b.create_block());
+        self.e.b.set_cold_block(pull);
+        self.e.branch(is_beyond, pull, next);
+        self.e.begin_inner(pull);
+        let is_short = self.e.b.ins().icmp(code, end, self.len);
+        self.fail_if(is_short, too_short);
+        let pass = self.e.pass;
+        self.e.call_outside("pull", &[pass, end]);
+        self.find_front();
+        self.e.jump(next);
+        self.e.begin_inner(next);
+    }
+
+    /// The frame's first piece may have become another.
+    fn find_front(&mut self) {
+        let [head, head_len, payload, payload_len] = frame(self.e);
+        let b = &mut self.e.b;
+        let pointer = b.ins().select(head_len, head, payload);
+        let length = b.ins().select(head_len, head_len, payload_len);
+        b.def_var(self.front, pointer);
+        b.def_var(self.front_len, length);
+    }
+
+    /// Where the next byte is: bytes, and bits from them on.
+    fn cursor(&mut self) -> (Bytes, u32) {
+        let front = self.e.b.use_var(self.front);
+        match self.position {
+            Position::Known(at) if at < 4096 => {
+                let skipped = u32::try_from(at * 8).unwrap_or(0);
+                (Bytes::foreign(front), skipped)
+            }
+            _ => {
+                let taken = self.taken();
+                (Bytes::foreign(self.e.b.ins().iadd(front, taken)), 0)
+            }
+        }
+    }
+
+    /// So many bytes were taken.
+    fn advance(&mut self, bytes: u64) {
+        let taken = self.taken();
+        let after = bits::add_const(&mut self.e.b, taken, bytes);
+        self.e.b.def_var(self.at, after);
+    }
+
+    /// One operation; an error where it has no native code, before anything was done.
+    fn operation(&mut self, state: &State, op: &ParserOp) -> Native {
+        match op {
+            ParserOp::Extract(target) => self.extract(state, target)?,
+            ParserOp::ExtractVariable { target, bits } => {
+                let bits = self.length(bits)?;
+                self.extract_at_run_time(target, Some(bits));
+            }
+            ParserOp::Set { to, from } => self.set(to, from),
+            ParserOp::SetLookahead { to, offset, bits } => {
+                self.e.check_place(to)?;
+                self.need(u64::from((offset + bits).div_ceil(8)));
+                let (bytes, skipped) = self.cursor();
+                let value = bits::load(&mut self.e.b, bytes, skipped + offset, *bits);
+                self.e.put(to, value, &Range::field(*bits, false))?;
+            }
+            ParserOp::Verify { condition, error } => {
+                let code = self.e.low(error, 1)?[0];
+                let most = iconst(&mut self.e.b, u32::MAX.into());
+                let code = self.e.b.ins().umin(code, most);
+                let holds = self.e.condition(condition);
+                let broken = self.e.b.ins().icmp_imm_u(IntCC::Equal, holds, 0);
+                self.fail_with(broken, code);
+            }
+            ParserOp::Advance { bits } => {
+                let bits = self.length(bits)?;
+                self.skip(bits);
+            }
+            // Where it would go on afterwards is a control's affair; here it has no effect.
+            ParserOp::Primitive(primitive) => {
+                self.e.primitive(primitive);
+            }
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, to: &Place, from: &Expr) {
+        let ir = self.e.ir();
+        let primitive = match (to, from) {
+            (Place::Field(to), Expr::Field(from)) if ir.fields[to.index()].variable => {
+                Primitive::AssignVariable {
+                    to: *to,
+                    from: *from,
+                }
+            }
+            _ => Primitive::Assign {
+                to: to.clone(),
+                from: from.clone(),
+            },
+        };
+        self.e.primitive(&primitive);
+    }
+
+    /// A number of bits as a signed word: negative where it is none; where it is beyond every
+    /// frame, one that is, too, and is as much a whole number of bytes.
+    fn length(&mut self, bits: &Expr) -> Native<Value> {
+        let (words, signed) = self.e.exact(bits)?;
+        let range = self.e.names().range(bits);
+        let small = Range {
+            low: Int::from(i64::MIN),
+            high: Int::from(i64::MAX),
+        };
+        let word = words.first().copied();
+        let mut word = word.ok_or("a number without words")?;
+        if range.is_some_and(|range| range.is_within(&small)) {
+            return Ok(word);
+        }
+        let b = &mut self.e.b;
+        if !(signed && words.len() == 1) {
+            let beyond = iconst(b, (u64::MAX >> 1) & !7);
+            let rest = bits::low(b, word, 3);
+            let beyond = b.ins().bor(beyond, rest);
+            let is_beyond = b.ins().icmp_imm_s(IntCC::SignedLessThan, word, 0);
+            word = b.ins().select(is_beyond, beyond, word);
+        }
+        let none = iconst(b, u64::MAX);
+        for above in words.iter().skip(1) {
+            let is_zero = b.ins().icmp_imm_u(IntCC::Equal, *above, 0);
+            word = b.ins().select(is_zero, word, none);
+        }
+        Ok(word)
+    }
+
+    /// A runtime function gave the new position, or the complement of an error.
+    fn continue_at(&mut self, result: Value) {
+        let b = &mut self.e.b;
+        let is_error = b.ins().icmp_imm_s(IntCC::SignedLessThan, result, 0);
+        let code = b.ins().bnot(result);
+        self.fail_with(is_error, code);
+        self.e.b.def_var(self.at, result);
+        self.find_front();
+        self.position = Position::Varying;
+    }
+
+    fn skip(&mut self, n_bits: Value) {
+        let errors = self.e.ir().core_errors;
+        let taken = self.taken();
+        let b = &mut self.e.b;
+        let is_negative = b.ins().icmp_imm_s(IntCC::SignedLessThan, n_bits, 0);
+        let rest = bits::low(b, n_bits, 3);
+        let is_odd = b.ins().icmp_imm_u(IntCC::NotEqual, rest, 0);
+        let is_wrong = b.ins().bor(is_negative, is_odd);
+        self.fail_if(is_wrong, errors.parser_invalid_argument);
+        let b = &mut self.e.b;
+        let bytes = bits::shift_right(b, n_bits, 3);
+        let left = b.ins().isub(self.len, taken);
+        let is_short = b.ins().icmp(IntCC::UnsignedGreaterThan, bytes, left);
+        self.fail_if(is_short, errors.packet_too_short);
+        let after = self.e.b.ins().iadd(taken, bytes);
+        self.e.b.def_var(self.at, after);
+    }
+
+    /// Leaves an operation to the interpreter.
+    fn interpret(&mut self, op: &ParserOp, reason: String) {
+        let number = self.e.leave(Interpretable::Operation(op.clone()), reason);
+        let (pass, vector, at) = (self.e.pass, self.e.vector, self.taken());
+        let arguments = [pass, vector, number, at];
+        if let Some(result) = self.e.call("interpret_operation", &arguments) {
+            self.continue_at(result);
+        }
+    }
+}

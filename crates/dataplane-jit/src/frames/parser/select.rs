@@ -1,0 +1,184 @@
+//! Where a state goes on: its key against the arrows, in their order.
+
+use cranelift_codegen::ir::{
+    Block, InstBuilder, StackSlotData, StackSlotKind, Value, condcodes::IntCC, types,
+};
+use cranelift_frontend::Switch;
+use dataplane::engine::ir::{Expr, Int, KeyPart, State, StateId, Transition, TransitionCase};
+
+use super::{Writer, bits, iconst};
+use crate::{compile::range::Range, fallback::Interpretable, vector::words_of};
+
+/// Arrows of one value each from which on a search beats comparing one after the other.
+const SWITCH_ARROWS: usize = 4;
+
+/// A part of a key: its words, and its width.
+type Part = (Vec<Value>, u32);
+
+impl Writer<'_, '_, '_, '_> {
+    pub(super) fn transitions(&mut self, number: usize, state: &State) {
+        let mut key: Vec<Part> = Vec::new();
+        for part in &state.key {
+            key.push(match part {
+                KeyPart::Value { value, bits, .. } => (self.value(value, *bits), *bits),
+                KeyPart::Lookahead { offset, bits } => {
+                    self.need(u64::from((offset + bits).div_ceil(8)));
+                    let (bytes, skipped) = self.cursor();
+                    let words = bits::load(&mut self.e.b, bytes, skipped + offset, *bits);
+                    (words, *bits)
+                }
+            });
+        }
+        let taken = self.taken();
+        self.e.b.def_var(self.at, taken);
+        let default = self.target(state.default);
+        let mut arrows = state.transitions.as_slice();
+        while let Some(first) = arrows.first() {
+            let plain = arrows
+                .iter()
+                .take_while(|it| plain_value(it, &key).is_some());
+            let n_plain = plain.count();
+            if n_plain >= SWITCH_ARROWS {
+                self.search(&key, &arrows[..n_plain]);
+                arrows = &arrows[n_plain..];
+                continue;
+            }
+            let position = state.transitions.len() - arrows.len();
+            self.arrow(number, position, first, &key);
+            arrows = &arrows[1..];
+        }
+        self.e.jump(default);
+    }
+
+    /// The low bits of a number in words, zeros above.
+    fn value(&mut self, expr: &Expr, bits: u32) -> Vec<Value> {
+        let n_words = bits.div_ceil(64).max(1);
+        match self.e.low(expr, n_words as usize) {
+            Ok(words) => {
+                let range = self.e.names().range(expr);
+                match range.is_some_and(|range| range.is_within(&Range::field(bits, false))) {
+                    true => words,
+                    false => self.e.wrap(words, bits, false),
+                }
+            }
+            Err(reason) => {
+                let number = self.e.leave(Interpretable::Number(expr.clone()), reason);
+                let data = StackSlotData::new(StackSlotKind::ExplicitSlot, n_words * 8, 3);
+                let slot = self.e.b.create_sized_stack_slot(data);
+                let out = self.e.b.ins().stack_addr(types::I64, slot, 0);
+                let n = iconst(&mut self.e.b, n_words.into());
+                let (pass, vector) = (self.e.pass, self.e.vector);
+                let none = self.e.args_pointer();
+                let arguments = [pass, vector, number, none, out, n];
+                self.e.call("interpret_number", &arguments);
+                let words = (0..n_words.cast_signed()).map(|word| {
+                    let b = &mut self.e.b;
+                    b.ins().stack_load(types::I64, types::I64, slot, word * 8)
+                });
+                let words = words.collect();
+                self.e.wrap(words, bits, false)
+            }
+        }
+    }
+
+    fn target(&self, state: Option<StateId>) -> Block {
+        state.map_or(self.exit, |state| self.states[state.index()])
+    }
+
+    /// Arrows of one value each, by a search.
+    fn search(&mut self, key: &[Part], arrows: &[Transition]) {
+        let mut switch = Switch::new();
+        let mut seen = std::collections::HashSet::new();
+        for arrow in arrows {
+            if let Some(value) = plain_value(arrow, key)
+                && seen.insert(value)
+            {
+                switch.set_entry(value.into(), self.target(arrow.next));
+            }
+        }
+        let next = self.e.b.create_block();
+        if let Some(word) = key.first().and_then(|(words, _)| words.first()).copied() {
+            switch.emit(&mut self.e.b, word, next);
+        }
+        self.e.begin_inner(next);
+    }
+
+    /// Goes along one arrow if its case holds.
+    fn arrow(&mut self, state: usize, number: usize, arrow: &Transition, key: &[Part]) {
+        let target = self.target(arrow.next);
+        let holds = match &arrow.case {
+            TransitionCase::Values(cases) => {
+                let mut holds = self.e.truth_constant(true);
+                for ((value, mask), (words, bits)) in cases.iter().zip(key) {
+                    let equal = self.equal(words, *bits, value, mask.as_ref());
+                    holds = self.e.b.ins().band(holds, equal);
+                }
+                holds
+            }
+            TransitionCase::ValueSet { .. } => self.is_member(state, number, key),
+        };
+        let next = self.e.b.create_block();
+        self.e.branch(holds, target, next);
+        self.e.begin_inner(next);
+    }
+
+    fn equal(&mut self, words: &[Value], bits: u32, value: &Int, mask: Option<&Int>) -> Value {
+        let n_words = bits.div_ceil(64) as usize;
+        let is_wider = value >> (64 * n_words) != Int::ZERO;
+        if *value < Int::ZERO || is_wider {
+            return self.e.truth_constant(false);
+        }
+        let value: Vec<u64> = words_of(value, n_words).collect();
+        let mask = mask.map(|mask| words_of(mask, n_words).collect::<Vec<_>>());
+        let mut holds = self.e.truth_constant(true);
+        for (position, word) in words.iter().take(n_words).enumerate() {
+            let b = &mut self.e.b;
+            let mut word = *word;
+            if let Some(mask) = &mask {
+                let mask = iconst(b, mask[position]);
+                word = b.ins().band(word, mask);
+            }
+            let wanted = iconst(b, value[position]);
+            let equal = b.ins().icmp(IntCC::Equal, word, wanted);
+            holds = b.ins().band(holds, equal);
+        }
+        holds
+    }
+
+    /// Asks the runtime whether the key is in a value set.
+    fn is_member(&mut self, state: usize, arrow: usize, key: &[Part]) -> Value {
+        let b = &mut self.e.b;
+        let words: Vec<Value> = key
+            .iter()
+            .flat_map(|(words, bits)| words.iter().take(bits.div_ceil(64) as usize).copied())
+            .collect();
+        let size = u32::try_from(words.len().max(1) * 8).unwrap_or(u32::MAX);
+        let slot =
+            b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, size, 3));
+        for (word, offset) in words.iter().zip((0..).step_by(8)) {
+            b.ins().stack_store(types::I64, *word, slot, offset);
+        }
+        let address = b.ins().stack_addr(types::I64, slot, 0);
+        let state = iconst(b, state as u64);
+        let arrow = iconst(b, arrow as u64);
+        let pass = self.e.pass;
+        let result = self
+            .e
+            .call_outside("is_member", &[pass, address, state, arrow]);
+        match result {
+            Some(result) => self.e.b.ins().ireduce(types::I8, result),
+            None => self.e.truth_constant(false),
+        }
+    }
+}
+
+/// The value of an arrow that compares one word with one value.
+fn plain_value(arrow: &Transition, key: &[Part]) -> Option<u64> {
+    let TransitionCase::Values(cases) = &arrow.case else {
+        return None;
+    };
+    match (cases.as_slice(), key) {
+        ([(value, None)], [(words, _)]) if words.len() == 1 => u64::try_from(value).ok(),
+        _ => None,
+    }
+}

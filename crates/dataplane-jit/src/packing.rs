@@ -1,0 +1,164 @@
+//! Which fields stay packed, where they are on the wire, and which become words.
+//!
+//! A packed field costs nothing in the parser and the deparser, which copy its header's bytes; each
+//! access of it costs a little more: bytes turned around, bits shifted. So what nobody reads or
+//! writes is not extracted (`parser-specialisation`), and what is read or written seldom is edited
+//! where it is in the packet's head (`inline-editing`); what is used often is made a word once and
+//! put back once, which PISCES calls post-pipeline editing. Nothing but speed depends on it.
+
+use std::collections::HashMap;
+
+use dataplane::engine::ir::{ExtractTarget, FieldId, Header, HeaderId, Ir, ParserOp};
+
+use crate::{
+    options::NativeOptions,
+    usage::{Accesses, Usage},
+};
+
+/// The widest packed field: four words.
+pub(crate) const PACKED_BITS_MAX: u32 = 256;
+
+/// Which fields are packed.
+pub(crate) struct Packing {
+    packed: Vec<bool>,
+}
+
+/// What one access costs more than that of a word, and what parser and deparser each pay for a
+/// word, in instructions.
+struct Cost {
+    read: u32,
+    write: u32,
+    conversion: u32,
+}
+
+impl Cost {
+    /// By the shape of the field: a number that the processor loads in one piece, whole bytes, bits.
+    fn of(start: u32, bits: u32) -> Self {
+        let [read, write, conversion] = match (start % 8, bits) {
+            (0, 8) => [0, 0, 2],
+            (0, 16 | 32 | 64) => [1, 1, 3],
+            (0, bits) if bits.is_multiple_of(8) => [2, 3, 4],
+            _ => [3, 5, 5],
+        };
+        Self {
+            read,
+            write,
+            conversion,
+        }
+    }
+}
+
+/// What is known of the fields of one type at one position, all its headers together.
+#[derive(Default, Clone, Copy)]
+struct Kind {
+    accesses: Accesses,
+    n_headers: u32,
+    /// Parser and deparser, as far as they touch it.
+    n_conversions: u32,
+    /// Must be a word.
+    is_fixed: bool,
+}
+
+impl Packing {
+    /// Every field is unpacked.
+    pub(crate) fn none(ir: &Ir) -> Self {
+        Self {
+            packed: vec![false; ir.fields.len()],
+        }
+    }
+
+    /// What a program is best off with.
+    pub(crate) fn choose(ir: &Ir, options: NativeOptions) -> Self {
+        let mut packing = Self::none(ir);
+        if !options.parser_specialisation && !options.inline_editing {
+            return packing;
+        }
+        // Headers that may be assigned to each other are laid out alike.
+        let kinds = kinds(ir);
+        for header in ir.headers.iter().filter(|header| may_be_packed(header)) {
+            let mut start = 0;
+            for (offset, field) in (0..).zip(header.field_ids()) {
+                let bits = ir.fields[field.index()].bits;
+                let kind = kinds.get(&(header.type_index, offset));
+                packing.packed[field.index()] = kind.is_some_and(|kind| {
+                    is_better_packed(options, *kind, &Cost::of(start, bits), bits)
+                });
+                start += bits;
+            }
+        }
+        packing
+    }
+
+    pub(crate) fn is_packed(&self, field: FieldId) -> bool {
+        self.packed[field.index()]
+    }
+}
+
+fn may_be_packed(header: &Header) -> bool {
+    !header.metadata && header.variable_field.is_none() && header.fixed_bits.is_multiple_of(8)
+}
+
+fn is_better_packed(options: NativeOptions, kind: Kind, cost: &Cost, bits: u32) -> bool {
+    if kind.is_fixed || bits == 0 || bits > PACKED_BITS_MAX || kind.n_conversions == 0 {
+        return false;
+    }
+    let Accesses { reads, writes, .. } = kind.accesses;
+    if reads + writes == 0 {
+        return options.parser_specialisation;
+    }
+    // Of the places in the text that name a field, a packet comes by about every second one; so
+    // many words as the field has are converted.
+    let per_header = |count: u32| count.div_ceil(kind.n_headers.max(1));
+    let packed = per_header(reads) * cost.read + per_header(writes) * cost.write;
+    let unpacked = 2 * cost.conversion * kind.n_conversions * bits.div_ceil(64);
+    options.inline_editing && packed <= unpacked
+}
+
+/// The headers that the parser extracts.
+fn extracted(ir: &Ir) -> Vec<HeaderId> {
+    let mut all = Vec::new();
+    for op in ir.parser.states.iter().flat_map(|state| &state.ops) {
+        let (ParserOp::Extract(target) | ParserOp::ExtractVariable { target, .. }) = op else {
+            continue;
+        };
+        match target {
+            ExtractTarget::Header(header) => all.push(*header),
+            ExtractTarget::Stack(stack) => all.extend(&ir.stacks[stack.index()].elements),
+            ExtractTarget::UnionStack { stack, member } => {
+                for union in &ir.union_stacks[stack.index()].elements {
+                    let members = &ir.unions[union.index()].members;
+                    all.extend(members.get(*member as usize));
+                }
+            }
+        }
+    }
+    all
+}
+
+fn kinds(ir: &Ir) -> HashMap<(usize, u32), Kind> {
+    let usage = Usage::of_program(ir);
+    let extracted = extracted(ir);
+    let mut kinds: HashMap<(usize, u32), Kind> = HashMap::new();
+    for (id, header) in (0..).map(HeaderId).zip(&ir.headers) {
+        let conversions = [extracted.contains(&id), ir.deparser.order.contains(&id)];
+        let n_conversions = conversions.into_iter().map(u32::from).sum();
+        for (offset, field) in (0..).zip(header.field_ids()) {
+            let kind = kinds.entry((header.type_index, offset)).or_default();
+            let accesses = usage.field(field);
+            kind.accesses.reads += accesses.reads;
+            kind.accesses.writes += accesses.writes;
+            kind.accesses.moves += accesses.moves;
+            kind.n_headers += 1;
+            kind.n_conversions = kind.n_conversions.max(n_conversions);
+            kind.is_fixed |= !may_be_packed(header);
+        }
+    }
+    // What a field list keeps is copied from vector to vector as words.
+    for field in ir.field_lists.iter().flat_map(|list| &list.fields) {
+        let header = &ir.headers[ir.fields[field.index()].header.index()];
+        let offset = field.0 - header.fields.start;
+        let kind = kinds.entry((header.type_index, offset)).or_default();
+        kind.is_fixed = true;
+    }
+    kinds
+}

@@ -1,0 +1,341 @@
+//! How often a program's code reads and writes each field: every place in the text counts once,
+//! whatever way a packet takes. A place that is found at run time counts for every field that it may
+//! be.
+
+use dataplane::engine::ir::{
+    AnyStack, BoolExpr, Expr, FieldId, HeaderExpr, HeaderId, Ir, KeyPart, Node, ParserOp, Place,
+    Primitive, StackId, UnionExpr, UnionId,
+};
+
+/// Accesses of one field.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Accesses {
+    /// Expressions, keys of tables, arrows of the parser, digests.
+    pub reads: u32,
+    /// Assignments of the field alone.
+    pub writes: u32,
+    /// Assignments of its header as a whole, what makes it valid included.
+    pub moves: u32,
+}
+
+/// Accesses of all fields.
+pub(crate) struct Usage<'p> {
+    ir: &'p Ir,
+    of: Vec<Accesses>,
+}
+
+impl<'p> Usage<'p> {
+    /// Counts what parser and deparser do beside extracting and emitting, and the controls.
+    pub(crate) fn of_program(ir: &'p Ir) -> Self {
+        let mut usage = Self::of_controls(ir);
+        for state in &ir.parser.states {
+            state.ops.iter().for_each(|op| usage.operation(op));
+            for part in &state.key {
+                if let KeyPart::Value { value, .. } = part {
+                    usage.number(value);
+                }
+            }
+        }
+        for primitive in &ir.deparser.primitives {
+            usage.primitive(primitive);
+        }
+        for checksum in &ir.checksums {
+            checksum.condition.iter().for_each(|it| usage.truth(it));
+        }
+        for (expr, _) in ir.digests.iter().flat_map(|digest| &digest.fields) {
+            usage.number(expr);
+        }
+        usage
+    }
+
+    /// Counts what happens between checksum verification and checksum update.
+    pub(crate) fn of_controls(ir: &'p Ir) -> Self {
+        let mut usage = Self {
+            ir,
+            of: vec![Accesses::default(); ir.fields.len()],
+        };
+        for primitive in ir.actions.iter().flat_map(|action| &action.primitives) {
+            usage.primitive(primitive);
+        }
+        for node in &ir.nodes {
+            if let Node::If { condition, .. } = node {
+                usage.truth(condition);
+            }
+        }
+        for table in &ir.table_nodes {
+            table.key.iter().for_each(|part| usage.number(&part.value));
+            if let Some(meter) = &table.meter {
+                usage.of[meter.result.index()].writes += 1;
+            }
+        }
+        usage
+    }
+
+    /// The accesses of a field.
+    pub(crate) fn field(&self, field: FieldId) -> Accesses {
+        self.of[field.index()]
+    }
+
+    fn read(&mut self, field: FieldId) {
+        self.of[field.index()].reads += 1;
+    }
+
+    fn read_all(&mut self, header: HeaderId) {
+        for field in self.ir.headers[header.index()].field_ids() {
+            self.read(field);
+        }
+    }
+
+    fn move_to(&mut self, header: HeaderId) {
+        for field in self.ir.headers[header.index()].field_ids() {
+            self.of[field.index()].moves += 1;
+        }
+    }
+
+    fn elements(&self, stack: StackId) -> &'p [HeaderId] {
+        &self.ir.stacks[stack.index()].elements
+    }
+
+    /// The headers that an expression may give.
+    fn headers(&mut self, header: &HeaderExpr) -> Vec<HeaderId> {
+        match header {
+            HeaderExpr::Header(header) => vec![*header],
+            HeaderExpr::Element { stack, index } => {
+                self.number(index);
+                self.elements(*stack).to_vec()
+            }
+            HeaderExpr::Member { union, offset } => {
+                let unions = self.unions(union);
+                let members = unions.iter().filter_map(|union| {
+                    let members = &self.ir.unions[union.index()].members;
+                    members.get(*offset as usize).copied()
+                });
+                members.collect()
+            }
+        }
+    }
+
+    fn unions(&mut self, union: &UnionExpr) -> Vec<UnionId> {
+        match union {
+            UnionExpr::Union(union) => vec![*union],
+            UnionExpr::Element { stack, index } => {
+                self.number(index);
+                self.ir.union_stacks[stack.index()].elements.clone()
+            }
+        }
+    }
+
+    fn members(&self, unions: &[UnionId]) -> Vec<HeaderId> {
+        let members = unions
+            .iter()
+            .flat_map(|union| &self.ir.unions[union.index()].members);
+        members.copied().collect()
+    }
+
+    /// Every header of a stack.
+    fn within(&self, stack: AnyStack) -> Vec<HeaderId> {
+        match stack {
+            AnyStack::Headers(stack) => self.elements(stack).to_vec(),
+            AnyStack::Unions(stack) => self.members(&self.ir.union_stacks[stack.index()].elements),
+        }
+    }
+
+    fn field_at(&self, header: HeaderId, offset: u32) -> FieldId {
+        self.ir.headers[header.index()].field_at(offset)
+    }
+
+    fn number(&mut self, expr: &Expr) {
+        match expr {
+            Expr::Const(_)
+            | Expr::Param(_)
+            | Expr::ValidBit(_)
+            | Expr::LastStackIndex(_)
+            | Expr::StackSize(_) => {}
+            Expr::Field(field) => self.read(*field),
+            Expr::LastField { stack, offset } => {
+                for header in self.elements(*stack) {
+                    self.read(self.field_at(*header, *offset));
+                }
+            }
+            Expr::UnionLastField {
+                stack,
+                member,
+                offset,
+            } => {
+                let ir = self.ir;
+                for union in &ir.union_stacks[stack.index()].elements {
+                    let members = &ir.unions[union.index()].members;
+                    if let Some(header) = members.get(*member as usize) {
+                        self.read(self.field_at(*header, *offset));
+                    }
+                }
+            }
+            Expr::Access { header, offset } => {
+                for header in self.headers(header) {
+                    self.read(self.field_at(header, *offset));
+                }
+            }
+            Expr::Register { index, .. } => self.number(index),
+            Expr::Arithmetic(_, left, right) => {
+                self.number(left);
+                self.number(right);
+            }
+            Expr::Complement(operand) => self.number(operand),
+            Expr::Choose { condition, yes, no } => {
+                self.truth(condition);
+                self.number(yes);
+                self.number(no);
+            }
+            Expr::FromBool(operand) => self.truth(operand),
+        }
+    }
+
+    fn truth(&mut self, expr: &BoolExpr) {
+        match expr {
+            BoolExpr::Const(_) => {}
+            BoolExpr::Compare(_, left, right) => {
+                self.number(left);
+                self.number(right);
+            }
+            BoolExpr::SameHeader(left, right) => {
+                for header in [left, right].map(|it| self.headers(it)).concat() {
+                    self.read_all(header);
+                }
+            }
+            BoolExpr::SameUnion(left, right) => {
+                let unions = [left, right].map(|it| self.unions(it)).concat();
+                for header in self.members(&unions) {
+                    self.read_all(header);
+                }
+            }
+            BoolExpr::SameBool(left, right)
+            | BoolExpr::And(left, right)
+            | BoolExpr::Or(left, right) => {
+                self.truth(left);
+                self.truth(right);
+            }
+            BoolExpr::Not(operand) => self.truth(operand),
+            BoolExpr::Valid(header) => {
+                self.headers(header);
+            }
+            BoolExpr::ValidUnion(union) => {
+                self.unions(union);
+            }
+            BoolExpr::FromNumber(operand) => self.number(operand),
+            BoolExpr::Choose { condition, yes, no } => {
+                self.truth(condition);
+                self.truth(yes);
+                self.truth(no);
+            }
+        }
+    }
+
+    fn write(&mut self, place: &Place) {
+        match place {
+            Place::Field(field) => self.of[field.index()].writes += 1,
+            Place::Access { header, offset } => {
+                for header in self.headers(header) {
+                    let field = self.field_at(header, *offset);
+                    self.of[field.index()].writes += 1;
+                }
+            }
+            Place::LastField { stack, offset } => {
+                for header in self.elements(*stack) {
+                    let field = self.field_at(*header, *offset);
+                    self.of[field.index()].writes += 1;
+                }
+            }
+            Place::RegisterCell { index, .. } => self.number(index),
+        }
+    }
+
+    fn operation(&mut self, op: &ParserOp) {
+        match op {
+            ParserOp::Extract(_) => {}
+            ParserOp::ExtractVariable { bits, .. } | ParserOp::Advance { bits } => {
+                self.number(bits);
+            }
+            ParserOp::Set { to, from } => {
+                self.number(from);
+                self.write(to);
+            }
+            ParserOp::SetLookahead { to, .. } => self.write(to),
+            ParserOp::Verify { condition, error } => {
+                self.truth(condition);
+                self.number(error);
+            }
+            ParserOp::Primitive(primitive) => self.primitive(primitive),
+        }
+    }
+
+    fn primitive(&mut self, primitive: &Primitive) {
+        match primitive {
+            Primitive::NoOp
+            | Primitive::Jump(_)
+            | Primitive::Exit
+            | Primitive::MarkToDrop
+            | Primitive::Digest(_)
+            | Primitive::Log { .. }
+            | Primitive::Resubmit(_)
+            | Primitive::Recirculate(_) => {}
+            Primitive::Assign { to, from } => {
+                self.number(from);
+                self.write(to);
+            }
+            Primitive::AssignVariable { to, from } => {
+                self.read(*from);
+                self.write(&Place::Field(*to));
+            }
+            Primitive::JumpIfZero(value, _) | Primitive::Truncate(value) => self.number(value),
+            Primitive::Clone { session, .. } => self.number(session),
+            Primitive::RegisterRead { to, index, .. }
+            | Primitive::ExecuteMeter { to, index, .. } => {
+                self.number(index);
+                self.write(to);
+            }
+            Primitive::RegisterWrite { index, value, .. } => {
+                self.number(index);
+                self.number(value);
+            }
+            Primitive::Count { index, .. } => self.number(index),
+            Primitive::Hash { to, base, size, .. } => {
+                self.number(base);
+                self.number(size);
+                self.write(to);
+            }
+            Primitive::Random { to, low, high } => {
+                self.number(low);
+                self.number(high);
+                self.write(to);
+            }
+            Primitive::Assert(condition) | Primitive::Assume(condition) => self.truth(condition),
+            other => self.whole(other),
+        }
+    }
+
+    /// What moves whole headers.
+    fn whole(&mut self, primitive: &Primitive) {
+        let headers = match primitive {
+            Primitive::AssignHeader { to, from } => {
+                self.headers(from);
+                self.headers(to)
+            }
+            Primitive::AddHeader(header) | Primitive::RemoveHeader(header) => self.headers(header),
+            Primitive::AssignUnion { to, from } => {
+                self.unions(from);
+                let unions = self.unions(to);
+                self.members(&unions)
+            }
+            Primitive::AssignStack { to, .. } => self.elements(*to).to_vec(),
+            Primitive::AssignUnionStack { to, .. } => self.within(AnyStack::Unions(*to)),
+            Primitive::Push(stack, count) | Primitive::Pop(stack, count) => {
+                self.number(count);
+                self.within(*stack)
+            }
+            _ => Vec::new(),
+        };
+        for header in headers {
+            self.move_to(header);
+        }
+    }
+}
