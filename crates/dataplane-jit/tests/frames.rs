@@ -209,7 +209,7 @@ fn random_statements(random: &mut Rng, fields: &[Vec<(String, u32)>], n: usize) 
             0 => format!("hdr.h{header}.setInvalid();"),
             1 => format!("hdr.h{header}.setValid();"),
             2 => format!("if ({from} == 3) {{ {to} = {to} + 1; }}"),
-            3 => format!("hdr.twin = hdr.h0; hdr.twin.setValid(); hdr.h0 = hdr.twin;"),
+            3 => "hdr.twin = hdr.h0; hdr.twin.setValid(); hdr.h0 = hdr.twin;".to_owned(),
             4 => format!("{to} = (bit<{bits}>) meta.kept; meta.kept = (bit<16>) {from};"),
             _ => format!("{to} = (bit<{bits}>) {from};"),
         };
