@@ -255,11 +255,16 @@ def knee_figures(rows: Sequence[KneeRow], published: Published) -> list[Lines]:
         xs, ys = finite([(float(one.viewers), one.avg_delay_s * 1e3) for one in series])
         lines.append(Line(label, GREY, xs, ys, "x" if sfu.is_p4 else "+", is_dashed=True))
     most = ", ".join(f"{curve_name(key)} {n:,}" for key, n in served(rows).items())
+    largest = max(row.viewers for row in rows)
     return [
         Lines(
             key="knee",
             title="Viewers of a 4 Mbit/s stream: average delay of a copy",
-            x=Axis("viewers (number)", is_log=True, ticks=(1.0, 4.0, 16.0, 64.0, 256.0, 1024.0)),
+            x=Axis(
+                "viewers (number)",
+                is_log=True,
+                ticks=tuple(4.0**n for n in range(7) if 4**n <= largest),
+            ),
             y=Axis("average delay (ms)", is_log=True),
             lines=tuple(lines),
             note=f"Viewers served without loss and within {KNEE_MS:g} ms: {most}. The thesis' "
