@@ -89,9 +89,19 @@ impl Sfu {
     /// Compiles and loads the program and sets up address, mirror session and presenter.
     pub fn new(program: SfuProgram, config: SwitchConfig) -> Self {
         let twins = [NativeOptions::NAIVE, NativeOptions::ALL];
+        let twins = twins.map(|it| native(it)(config.clone()));
+        Self::set_up(program, Switch::new(config), twins.into())
+    }
+
+    /// The same on a switch of whatever engine, alone.
+    pub fn on(switch: Switch, program: SfuProgram) -> Self {
+        Self::set_up(program, switch, Vec::new())
+    }
+
+    fn set_up(program: SfuProgram, switch: Switch, twins: Vec<Switch>) -> Self {
         let mut sfu = Self {
-            twins: twins.map(|it| native(it)(config.clone())).into(),
-            switch: Switch::new(config),
+            twins,
+            switch,
             program,
         };
         sfu.add_port(SFU_PORT);

@@ -34,6 +34,8 @@ pub(crate) struct Native {
     spare: Box<[u64]>,
     /// Bytes of the deparser's headers but for varbit fields.
     headers_len: usize,
+    /// Replicas wait as one, and a packet goes through egress and deparser in one go.
+    fuses_fanout: bool,
     /// In a box of its own: generated code has its address.
     packets: Box<Packets>,
     context: Box<PassContext>,
@@ -78,10 +80,19 @@ impl Native {
                 current: PacketHandle(0),
                 layout,
             }),
+            fuses_fanout: false,
             blank,
             context: Box::new(PassContext::EMPTY),
             frames: controls.frames,
             controls,
+        }
+    }
+
+    /// The same with or without [`crate::NativeOptions::fanout_fusion`].
+    pub(crate) fn with_fusion(self, fuses_fanout: bool) -> Self {
+        Self {
+            fuses_fanout,
+            ..self
         }
     }
 
@@ -224,6 +235,36 @@ impl Native {
         copy
     }
 
+    /// Checksum update and deparser of a packet that the context is about, after egress.
+    fn write_headers(&mut self, state: &State, handle: PacketHandle) -> usize {
+        let ir = state.program().ir();
+        let mut len = self.headers_len;
+        if self.slots.has_variable {
+            let Packets { pool, layout, .. } = &mut *self.packets;
+            let words = &mut pool.packet_mut(handle).vector;
+            // SAFETY: the block is the packet's, and of the layout.
+            let vector = unsafe { Vector::new(words.as_mut_ptr().cast()) };
+            let order = ir.deparser.order.iter();
+            len += order
+                .map(|header| vector.variable_bits(layout, *header) as usize / 8)
+                .sum::<usize>();
+        }
+        let block = self.packets.pool.packet_mut(handle).vector.as_mut_ptr();
+        let out = self.packets.pool.deparse_into(len).as_mut_ptr();
+        let context = &raw mut *self.context;
+        // SAFETY: context and block are the packet's, the code is the program's, and `out` has
+        // room for every header and the slack.
+        let written = unsafe { (self.frames.deparse)(context, block, out) };
+        self.finish(handle);
+        let pool = self.pool();
+        pool.deparsed(handle, usize::try_from(written).unwrap_or(len).min(len));
+        let packet = pool.packet_mut(handle);
+        if let Some(len) = packet.requests.truncation() {
+            packet.truncate_frame(len);
+        }
+        packet.frame_len()
+    }
+
     fn egress_port(&self, packet: &Packet) -> PortId {
         let port = self.slots.egress_spec.get(&packet.vector);
         PortId(u16::try_from(port).unwrap_or(u16::MAX))
@@ -312,6 +353,10 @@ fn start_egress(slots: &MetadataSlots, packet: &mut Packet, now: Nanos, input: &
 }
 
 impl Engine for Native {
+    fn fuses_fanout(&self) -> bool {
+        self.fuses_fanout
+    }
+
     fn receive(&mut self, frame: &[u8]) -> PacketHandle {
         self.pool().receive(frame)
     }
@@ -408,10 +453,13 @@ impl Engine for Native {
             None => EgressVerdict::Transmit,
         };
         let request = packet.requests.clone_request().filter(|_| failed.is_none());
+        let is_dropped = matches!(verdict, EgressVerdict::Drop(_));
+        let is_written = input.is_deparsed && request.is_none() && !is_dropped;
         EgressOutcome {
             packet: handle,
             verdict,
             clone_session: request.map(|(session, _)| session),
+            frame_len_bytes: is_written.then(|| self.write_headers(state, handle)),
         }
     }
 
@@ -433,32 +481,8 @@ impl Engine for Native {
     }
 
     fn deparse(&mut self, state: &mut State, handle: PacketHandle) -> usize {
-        let block = self.begin(state, handle, true);
-        let ir = state.program().ir();
-        let mut len = self.headers_len;
-        if self.slots.has_variable {
-            let Packets { pool, layout, .. } = &mut *self.packets;
-            let words = &mut pool.packet_mut(handle).vector;
-            // SAFETY: the block is the packet's, and of the layout.
-            let vector = unsafe { Vector::new(words.as_mut_ptr().cast()) };
-            let order = ir.deparser.order.iter();
-            len += order
-                .map(|header| vector.variable_bits(layout, *header) as usize / 8)
-                .sum::<usize>();
-        }
-        let out = self.packets.pool.deparse_into(len).as_mut_ptr();
-        let context = &raw mut *self.context;
-        // SAFETY: context and block are the packet's, the code is the program's, and `out` has
-        // room for every header and the slack.
-        let written = unsafe { (self.frames.deparse)(context, block, out) };
-        self.finish(handle);
-        let pool = self.pool();
-        pool.deparsed(handle, usize::try_from(written).unwrap_or(len).min(len));
-        let packet = pool.packet_mut(handle);
-        if let Some(len) = packet.requests.truncation() {
-            packet.truncate_frame(len);
-        }
-        packet.frame_len()
+        self.begin(state, handle, true);
+        self.write_headers(state, handle)
     }
 
     fn recirculate(&mut self, handle: PacketHandle) {

@@ -24,7 +24,10 @@ impl EngineFactory for NativeFactory {
 
     fn load(&self, state: &mut State) -> Box<dyn Engine> {
         match NativeProgram::compile(state, self.options) {
-            Ok(controls) => Box::new(Native::new(state, controls)),
+            Ok(controls) => {
+                let native = Native::new(state, controls);
+                Box::new(native.with_fusion(self.options.fanout_fusion))
+            }
             Err(error) => Box::new(Whole {
                 engine: InterpreterFactory.load(state),
                 reason: error.to_string(),

@@ -11,6 +11,8 @@ pub(crate) struct MetadataSlot {
     words: usize,
     bits: u32,
     signed: bool,
+    /// The bits of a number that a field of one word without a sign takes; 0 in any other.
+    mask: u64,
 }
 
 impl MetadataSlot {
@@ -21,6 +23,10 @@ impl MetadataSlot {
             words: slot.words as usize,
             bits: slot.bits,
             signed: slot.signed,
+            mask: match slot.bits {
+                bits @ 1..=64 if slot.words == 1 && !slot.signed => u64::MAX >> (64 - bits),
+                _ => 0,
+            },
         }
     }
 
@@ -30,11 +36,17 @@ impl MetadataSlot {
     }
 
     /// Writes a number, cut to the field's width.
+    #[inline]
     pub(crate) fn set(self, vector: &mut [u64], number: u64) {
-        if self.words == 1 && !self.signed && self.bits > 0 {
-            vector[self.word] = number & (u64::MAX >> (64 - self.bits));
-            return;
+        if self.mask != 0 {
+            vector[self.word] = number & self.mask;
+        } else {
+            self.set_words(vector, number);
         }
+    }
+
+    #[cold]
+    fn set_words(self, vector: &mut [u64], number: u64) {
         let words = &mut vector[self.word..self.word + self.words];
         words.fill(0);
         if let Some(low) = words.first_mut() {
@@ -114,36 +126,56 @@ impl MetadataSlots {
     }
 }
 
-/// A field that a list keeps.
+/// A varbit field that a list keeps.
 #[derive(Debug, Clone, Copy)]
 struct Kept {
     slot: MetadataSlot,
-    /// Where the width of a varbit field is, in bytes.
-    variable_bits: Option<u32>,
+    /// Where its width is, in bytes.
+    variable_bits: u32,
+}
+
+/// The fields of a list.
+#[derive(Debug, Clone, Default)]
+struct FieldList {
+    /// The words of those that are no varbit fields: the first, and how many in a row.
+    runs: Vec<(usize, usize)>,
+    variable: Vec<Kept>,
+}
+
+impl FieldList {
+    fn add(&mut self, field: FieldId, ir: &Ir, layout: &Layout) {
+        let slot = MetadataSlot::new(field, layout);
+        let declared = &ir.fields[field.index()];
+        if declared.variable {
+            let variable_bits = layout.variable_bits(declared.header);
+            return self.variable.push(Kept {
+                slot,
+                variable_bits,
+            });
+        }
+        match self.runs.last_mut() {
+            Some((first, n_words)) if *first + *n_words == slot.word => *n_words += slot.words,
+            _ => self.runs.push((slot.word, slot.words)),
+        }
+    }
 }
 
 /// The field lists: what clones, recirculated and resubmitted packets keep.
 #[derive(Debug, Clone)]
 pub(crate) struct FieldLists {
-    lists: Vec<Vec<Kept>>,
+    lists: Vec<FieldList>,
 }
 
 impl FieldLists {
     pub(crate) fn new(ir: &Ir, layout: &Layout) -> Self {
-        let kept = |field: &FieldId| {
-            let declared = &ir.fields[field.index()];
-            Kept {
-                slot: MetadataSlot::new(*field, layout),
-                variable_bits: declared
-                    .variable
-                    .then(|| layout.variable_bits(declared.header)),
-            }
-        };
-        let lists = ir.field_lists.iter();
+        let lists = ir.field_lists.iter().map(|list| {
+            let mut out = FieldList::default();
+            let fields = list.fields.iter();
+            fields.for_each(|field| out.add(*field, ir, layout));
+            out
+        });
         Self {
-            lists: lists
-                .map(|list| list.fields.iter().map(kept).collect())
-                .collect(),
+            lists: lists.collect(),
         }
     }
 
@@ -152,19 +184,25 @@ impl FieldLists {
         let Some(list) = list.and_then(|list| self.lists.get(list.index())) else {
             return;
         };
+        for (first, n_words) in &list.runs {
+            if *n_words == 1 {
+                to[*first] = from[*first];
+            } else {
+                let range = *first..first + n_words;
+                to[range.clone()].copy_from_slice(&from[range]);
+            }
+        }
         for Kept {
             slot,
             variable_bits,
-        } in list
+        } in &list.variable
         {
             let range = slot.word..slot.word + slot.words;
             to[range.clone()].copy_from_slice(&from[range.clone()]);
-            if let Some(offset) = variable_bits {
-                let offset = *offset as usize;
-                let bits = to[offset / 8] >> (offset % 8 * 8) & u64::from(u32::MAX);
-                let bits = u32::try_from(bits).unwrap_or(u32::MAX);
-                wire::wrap(&mut to[range], bits, slot.signed);
-            }
+            let offset = *variable_bits as usize;
+            let bits = to[offset / 8] >> (offset % 8 * 8) & u64::from(u32::MAX);
+            let bits = u32::try_from(bits).unwrap_or(u32::MAX);
+            wire::wrap(&mut to[range], bits, slot.signed);
         }
     }
 }

@@ -17,6 +17,9 @@ pub struct NativeOptions {
     pub inline_editing: bool,
     /// A checksum that was verified is updated from what has changed since.
     pub incremental_checksum: bool,
+    /// Copies of one packet wait as one, and go through egress and deparser in one go; a packet
+    /// that finds nothing waiting goes from ingress to egress without a queue.
+    pub fanout_fusion: bool,
 }
 
 impl NativeOptions {
@@ -28,6 +31,7 @@ impl NativeOptions {
         parser_specialisation: true,
         inline_editing: true,
         incremental_checksum: true,
+        fanout_fusion: true,
     };
 
     /// None of the optimisations.
@@ -38,16 +42,18 @@ impl NativeOptions {
         parser_specialisation: false,
         inline_editing: false,
         incremental_checksum: false,
+        fanout_fusion: false,
     };
 
     /// The names of the optimisations, as options and result files write them.
-    pub const NAMES: [&'static str; 6] = [
+    pub const NAMES: [&'static str; 7] = [
         "action-specialisation",
         "microflow-cache",
         "megaflow-cache",
         "parser-specialisation",
         "inline-editing",
         "incremental-checksum",
+        "fanout-fusion",
     ];
 
     /// The switch of a name of [`NativeOptions::NAMES`].
@@ -59,6 +65,7 @@ impl NativeOptions {
             "parser-specialisation" => &mut self.parser_specialisation,
             "inline-editing" => &mut self.inline_editing,
             "incremental-checksum" => &mut self.incremental_checksum,
+            "fanout-fusion" => &mut self.fanout_fusion,
             _ => return None,
         })
     }

@@ -1,5 +1,6 @@
 //! What the switch itself costs a copy, whatever the engine: a packet comes in, a multicast group
-//! makes copies of it, all leave; with an engine that does nothing.
+//! makes copies of it, all leave; with an engine that does nothing. Copies wait one by one, or all as
+//! one, as `--optimise fanout-fusion` has it.
 //!
 //! `cargo run --release -p dataplane --example traffic_manager`
 #![allow(
@@ -21,7 +22,10 @@ use dataplane::{
 const COPIES_PER_ROUND: u32 = 2_000_000;
 const ROUNDS: usize = 5;
 
-struct Nothing;
+#[derive(Clone, Copy)]
+struct Nothing {
+    fuses_fanout: bool,
+}
 
 impl EngineFactory for Nothing {
     fn name(&self) -> &'static str {
@@ -29,12 +33,16 @@ impl EngineFactory for Nothing {
     }
 
     fn load(&self, _state: &mut State) -> Box<dyn Engine> {
-        Box::new(Nothing)
+        Box::new(*self)
     }
 }
 
 /// One packet, whatever its handle.
 impl Engine for Nothing {
+    fn fuses_fanout(&self) -> bool {
+        self.fuses_fanout
+    }
+
     fn receive(&mut self, _frame: &[u8]) -> PacketHandle {
         PacketHandle(0)
     }
@@ -88,6 +96,7 @@ impl Engine for Nothing {
             packet,
             verdict: EgressVerdict::Transmit,
             clone_session: None,
+            frame_len_bytes: input.is_deparsed.then_some(1_400),
         }
     }
 
@@ -116,9 +125,10 @@ impl Engine for Nothing {
     fn discard(&mut self, _packet: PacketHandle) {}
 }
 
-fn switch(n_copies: u16) -> Switch {
+fn switch(n_copies: u16, fuses_fanout: bool) -> Switch {
     let json = include_str!("../../switch/tests/programs/forward.json");
-    let mut switch = Switch::with_engine(SwitchConfig::default(), Box::new(Nothing));
+    let engine = Nothing { fuses_fanout };
+    let mut switch = Switch::with_engine(SwitchConfig::default(), Box::new(engine));
     switch.add_port(PortId(1));
     switch.set_program(Program::from_json_str(json).unwrap());
     let replica = |instance| Replica {
@@ -132,8 +142,8 @@ fn switch(n_copies: u16) -> Switch {
 }
 
 /// Nanoseconds a copy, the best of some rounds.
-fn measure(n_copies: u16) -> f64 {
-    let mut switch = switch(n_copies);
+fn measure(n_copies: u16, fuses_fanout: bool) -> f64 {
+    let mut switch = switch(n_copies, fuses_fanout);
     let n_packets = COPIES_PER_ROUND / u32::from(n_copies);
     let round = |switch: &mut Switch| {
         let start = Instant::now();
@@ -158,8 +168,9 @@ fn measure(n_copies: u16) -> f64 {
 }
 
 fn main() {
-    println!("copies  ns/copy");
+    println!("copies  ns/copy    fused");
     for n_copies in [1, 4, 16, 64, 256] {
-        println!("{n_copies:>6} {:>8.1}", measure(n_copies));
+        let [apart, fused] = [false, true].map(|fuses_fanout| measure(n_copies, fuses_fanout));
+        println!("{n_copies:>6} {apart:>8.1} {fused:>8.1}");
     }
 }

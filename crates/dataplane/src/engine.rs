@@ -128,6 +128,8 @@ pub struct EgressInput {
     pub enq_depth: usize,
     /// Packets left in the queue.
     pub deq_depth: usize,
+    /// The deparser may run at once, where no clone is asked for and the packet is not dropped.
+    pub is_deparsed: bool,
 }
 
 /// How an egress pass ends.
@@ -150,6 +152,9 @@ pub struct EgressOutcome {
     pub verdict: EgressVerdict,
     /// A clone is to be sent to this session, whatever the verdict.
     pub clone_session: Option<u32>,
+    /// The deparser has run already, and [`Engine::deparse`] is not to be called: the length of
+    /// the frame. Only as [`EgressInput::is_deparsed`] has it.
+    pub frame_len_bytes: Option<usize>,
 }
 
 /// What a clone session makes.
@@ -218,6 +223,13 @@ pub trait EngineFactory: Send {
 /// Runs passes. See the module for what it must keep to. `state` is always the one that the engine
 /// was loaded for.
 pub trait Engine: Send {
+    /// Whether copies of one packet are to wait as one, and a packet that finds nothing waiting is
+    /// to go from ingress to egress without a queue. What can be seen is the same either way; the
+    /// interpreter has every packet queued, so that it says what is right.
+    fn fuses_fanout(&self) -> bool {
+        false
+    }
+
     /// Takes a frame in.
     fn receive(&mut self, frame: &[u8]) -> PacketHandle;
 

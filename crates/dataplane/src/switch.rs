@@ -16,6 +16,7 @@ use crate::{
         TrafficManager,
         look_ahead::LookAhead,
         packet::{Common, IngressPacket},
+        queue::Departure,
     },
 };
 
@@ -421,26 +422,41 @@ impl Switch {
             && let Some(packet) = self.traffic.ingress.pop_front()
         {
             let n_dropped = self.state.counters.dropped_total();
-            self.ingress_pass(engine, now, packet);
+            let passed = self.ingress_pass(engine, now, packet);
             let was_in_vain = self.state.counters.dropped_total() > n_dropped;
             self.look_ahead.pay(was_in_vain);
-            return Step::Ran;
-        }
-        if let Some(departure) = self.traffic.egress.pop(now) {
-            self.look_ahead.earn();
-            return match self.egress_pass(engine, now, departure) {
-                Some((port, packet)) => Step::Sent(port, packet),
+            return match passed {
+                Some(departure) => self.egress_step(engine, now, departure),
                 None => Step::Ran,
             };
         }
-        let recirculated = self.traffic.recirculation.pop(now);
-        match recirculated.or_else(|| self.traffic.ingress.pop_front()) {
-            Some(packet) => {
-                self.ingress_pass(engine, now, packet);
-                Step::Ran
-            }
-            None => Step::Idle,
+        if let Some(departure) = self.traffic.egress.pop(now) {
+            return self.egress_step(engine, now, departure);
         }
+        let recirculated = self.traffic.recirculation.pop(now);
+        let Some(packet) = recirculated.or_else(|| self.traffic.ingress.pop_front()) else {
+            return Step::Idle;
+        };
+        match self.ingress_pass(engine, now, packet) {
+            Some(departure) => self.egress_step(engine, now, departure),
+            None => Step::Ran,
+        }
+    }
+
+    fn egress_step(&mut self, engine: &mut dyn Engine, now: Nanos, departure: Departure) -> Step {
+        self.look_ahead.earn();
+        match self.egress_pass(engine, now, departure) {
+            Some((port, packet)) => Step::Sent(port, packet),
+            None => Step::Ran,
+        }
+    }
+
+    /// Whether a packet that is queued now would be the next thing that runs.
+    pub(crate) fn is_next_at_egress(&self) -> bool {
+        let is_frame_looked_at = self.look_ahead.is_due()
+            && self.traffic.recirculation.is_empty()
+            && !self.traffic.ingress.is_empty();
+        self.traffic.egress.is_passable() && !is_frame_looked_at
     }
 
     /// A packet that recirculates has its passes back to back nevertheless.

@@ -147,6 +147,11 @@ impl Case {
         Self { config, steps }
     }
 
+    /// These steps.
+    pub fn new(config: SwitchConfig, steps: Vec<Step>) -> Self {
+        Self { config, steps }
+    }
+
     /// The same frames, one after the other, behind some calls.
     pub fn of_frames(writes: Vec<Write>, frames: Vec<(PortId, Vec<u8>)>) -> Self {
         let writes = writes.into_iter().map(Step::Write);

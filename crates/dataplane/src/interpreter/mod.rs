@@ -475,6 +475,7 @@ impl Engine for Interpreter {
             clone_session: clone
                 .filter(|_| failed.is_none())
                 .map(|(session, _)| session),
+            frame_len_bytes: None,
         }
     }
 

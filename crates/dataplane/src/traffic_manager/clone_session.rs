@@ -1,5 +1,7 @@
 //! Clone sessions: where `clone` sends its copies. P4Runtime 1.4, section 9.5.2.
 
+use std::sync::Arc;
+
 use super::replication::{ById, Copies, check_replicas};
 use crate::{
     control::{CloneSession, ControlError, ControlErrorKind},
@@ -9,7 +11,7 @@ use crate::{
 /// A session as the traffic manager reads it.
 #[derive(Debug)]
 pub(crate) struct Session {
-    pub copies: Copies,
+    pub copies: Arc<Copies>,
     pub truncate_bytes: Option<u32>,
     /// 0 is the queue of the clone's priority.
     pub queue: u32,
@@ -73,7 +75,7 @@ impl CloneSessions {
         }
         check_replicas(&what, &session.replicas)?;
         Ok(Session {
-            copies: Copies::new(session.replicas),
+            copies: Arc::new(Copies::new(session.replicas)),
             truncate_bytes: session.truncate_bytes,
             queue: session.class_of_service,
         })

@@ -54,6 +54,11 @@ pub(crate) struct Inside {
 
 impl Inside {
     pub(crate) fn enter(&mut self, epoch: u64) {
+        self.enter_many(epoch, 1);
+    }
+
+    /// So many packets of one epoch, from 1.
+    pub(crate) fn enter_many(&mut self, epoch: u64, n_packets: u64) {
         if self.counts.is_empty() {
             self.oldest = epoch;
         }
@@ -62,8 +67,8 @@ impl Inside {
         if place >= self.counts.len() {
             self.counts.resize(place + 1, 0);
         }
-        self.counts[place] += 1;
-        self.total += 1;
+        self.counts[place] += n_packets;
+        self.total += n_packets;
     }
 
     pub(crate) fn leave(&mut self, epoch: u64) {

@@ -1,7 +1,10 @@
 //! Multicast groups: what the packet replication engine copies a packet to. P4Runtime 1.4,
 //! section 9.5.1.
 
-use std::collections::{BTreeMap, HashSet};
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
 
 use crate::{
     PortId,
@@ -12,7 +15,7 @@ use crate::{
 /// Every multicast group.
 #[derive(Debug, Default)]
 pub(crate) struct MulticastGroups {
-    groups: ById<Copies>,
+    groups: ById<Arc<Copies>>,
 }
 
 /// The copies that a group or session makes.
@@ -21,15 +24,20 @@ pub(crate) struct Copies {
     pub replicas: Box<[Replica]>,
     /// Each port and how many of the replicas go there.
     pub ports: Box<[(PortId, usize)]>,
+    /// For each replica, how many before it go to the same port.
+    pub ranks: Box<[usize]>,
 }
 
 impl Copies {
     pub(super) fn new(replicas: Vec<Replica>) -> Self {
         let mut ports = BTreeMap::new();
-        for replica in &replicas {
-            *ports.entry(replica.port).or_default() += 1;
-        }
+        let ranks = replicas.iter().map(|replica| {
+            let n_copies: &mut usize = ports.entry(replica.port).or_default();
+            *n_copies += 1;
+            *n_copies - 1
+        });
         Self {
+            ranks: ranks.collect(),
             replicas: replicas.into(),
             ports: ports.into_iter().collect(),
         }
@@ -51,6 +59,10 @@ impl<T> Default for ById<T> {
 }
 
 impl<T> ById<T> {
+    pub(super) fn get(&self, id: u32) -> Option<&T> {
+        self.places.get(id as usize)?.as_ref()
+    }
+
     pub(super) fn get_mut(&mut self, id: u32) -> Option<&mut T> {
         self.places.get_mut(id as usize)?.as_mut()
     }
@@ -117,14 +129,9 @@ pub(crate) fn check_replicas(what: &str, replicas: &[Replica]) -> Result<(), Con
 }
 
 impl MulticastGroups {
-    /// Moves the replicas of a group out, for the time of replication.
-    pub(crate) fn take(&mut self, id: u32) -> Option<Copies> {
-        self.groups.take(id)
-    }
-
-    /// Puts back what [`MulticastGroups::take`] gave.
-    pub(crate) fn put_back(&mut self, id: u32, copies: Copies) {
-        self.groups.put(id, copies);
+    /// The replicas of a group as they are now.
+    pub(crate) fn get(&self, id: u32) -> Option<Arc<Copies>> {
+        self.groups.get(id).cloned()
     }
 
     pub(crate) fn all(&self) -> Vec<MulticastGroup> {
@@ -157,7 +164,8 @@ impl MulticastGroups {
             let message = format!("multicast group {} is there already", group.id);
             return Err(ControlError::new(ControlErrorKind::AlreadyExists, message));
         }
-        self.groups.put(group.id, Copies::new(group.replicas));
+        self.groups
+            .put(group.id, Arc::new(Copies::new(group.replicas)));
         Ok(())
     }
 
@@ -165,7 +173,7 @@ impl MulticastGroups {
         Self::check(&group)?;
         match self.groups.get_mut(group.id) {
             Some(copies) => {
-                *copies = Copies::new(group.replicas);
+                *copies = Arc::new(Copies::new(group.replicas));
                 Ok(())
             }
             None => Err(not_found(group.id)),

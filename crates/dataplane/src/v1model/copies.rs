@@ -12,7 +12,7 @@ use crate::{
     trace::TraceKind,
     traffic_manager::{
         clone_session::Session,
-        packet::{Common, IngressPacket},
+        packet::{Common, EgressPacket, IngressPacket},
         replication::Copies,
     },
 };
@@ -24,6 +24,13 @@ struct Cloned {
     packet: PacketHandle,
     instance_type: InstanceType,
     queue: u64,
+}
+
+/// How all copies of a packet go to egress.
+#[derive(Debug, Clone, Copy)]
+struct AllWays {
+    queue: u64,
+    instance_type: InstanceType,
 }
 
 impl Switch {
@@ -100,10 +107,24 @@ impl Switch {
         now: Nanos,
         parent: &mut Common,
         cloned: Cloned,
-        copies: &Copies,
+        copies: &Arc<Copies>,
     ) {
-        let refused = self.refused(copies, cloned.queue);
         let stream = Stream::CloneSession(cloned.session);
+        let mut first = parent.of_copy(stream);
+        first.clone_generation += 1;
+        let way = AllWays {
+            queue: cloned.queue,
+            instance_type: cloned.instance_type,
+        };
+        if self.may_fuse(engine, parent) && self.enqueue_all(now, way, first, cloned.packet, copies)
+        {
+            let n_clones = copies.replicas.len() as u64;
+            self.state.counters.created_by_clone += n_clones;
+            self.traffic.inside.enter_many(parent.epoch, n_clones);
+            parent.n_clones += count(copies);
+            return;
+        }
+        let refused = self.refused(copies, cloned.queue);
         for replica in &copies.replicas {
             parent.n_clones += 1;
             let mut common = parent.of_copy(stream);
@@ -139,18 +160,30 @@ impl Switch {
         group: u32,
         priority: u64,
     ) {
-        let Some(copies) = self.traffic.groups.take(group) else {
+        let Some(copies) = self.traffic.groups.get(group) else {
             let reason = DropReason::MulticastGroupUnknown;
             return self.end(engine, &parent, packet, reason);
         };
         if copies.replicas.is_empty() {
-            self.traffic.groups.put_back(group, copies);
             let reason = DropReason::MulticastGroupEmpty;
             return self.end(engine, &parent, packet, reason);
         }
         engine.replicate(packet, count(&copies));
-        let refused = self.refused(&copies, priority);
         let stream = Stream::MulticastGroup(group);
+        let way = AllWays {
+            queue: priority,
+            instance_type: InstanceType::Replicated,
+        };
+        if self.may_fuse(engine, &parent)
+            && self.enqueue_all(now, way, parent.of_copy(stream), packet, &copies)
+        {
+            // The packet that is replicated becomes one of the replicas.
+            let n_made = copies.replicas.len() as u64 - 1;
+            self.state.counters.created_by_replication += n_made;
+            self.traffic.inside.enter_many(parent.epoch, n_made);
+            return;
+        }
+        let refused = self.refused(&copies, priority);
         for (position, replica) in copies.replicas.iter().enumerate() {
             parent.n_replicas += 1;
             let mut common = parent.of_copy(stream);
@@ -176,7 +209,31 @@ impl Switch {
             self.enqueue(engine, now, way, common, packet);
             self.trace_packet(now, &parent);
         }
-        self.traffic.groups.put_back(group, copies);
+    }
+
+    /// Queues all copies of a packet as one, if that makes no difference.
+    fn enqueue_all(
+        &mut self,
+        now: Nanos,
+        way: AllWays,
+        common: Common,
+        packet: PacketHandle,
+        copies: &Arc<Copies>,
+    ) -> bool {
+        let queue = usize::try_from(way.queue).unwrap_or(usize::MAX);
+        if queue >= limits::EGRESS_QUEUES_PER_PORT {
+            return false;
+        }
+        let packet = EgressPacket {
+            common,
+            packet,
+            instance_type: way.instance_type,
+            instance: None,
+            enqueued: now,
+            enq_depth: 0,
+        };
+        let egress = &mut self.traffic.egress;
+        egress.push_all(now, queue, packet, copies).is_ok()
     }
 
     /// The ports whose queue has no room for all of the copies that go there: they get none, so

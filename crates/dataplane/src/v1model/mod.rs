@@ -36,13 +36,14 @@ struct Way {
 }
 
 impl Switch {
-    /// Parser, checksum verification, ingress, and what the packet asked for there.
+    /// Parser, checksum verification, ingress, and what the packet asked for there. Gives the
+    /// packet where it goes on to egress without a queue.
     pub(crate) fn ingress_pass(
         &mut self,
         engine: &mut dyn Engine,
         now: Nanos,
         mut waiting: IngressPacket,
-    ) {
+    ) -> Option<Departure> {
         self.trace_packet(now, &waiting.common);
         let packet = waiting.packet;
         let input = IngressInput {
@@ -73,9 +74,48 @@ impl Switch {
                     instance: None,
                     is_refused: false,
                 };
+                if self.may_fuse(engine, &waiting.common) && self.is_next_at_egress() {
+                    return self.pass_on(engine, now, way, waiting.common, packet);
+                }
                 self.enqueue(engine, now, way, waiting.common, packet);
             }
         }
+        None
+    }
+
+    /// Whether the engine wants packets to be queued as one, or not at all, and nobody is told of
+    /// their being queued.
+    fn may_fuse(&self, engine: &dyn Engine, common: &Common) -> bool {
+        engine.fuses_fanout() && !self.state.tracer.is_on() && common.label.is_none()
+    }
+
+    /// A packet that would be queued and leave its queue at once.
+    fn pass_on(
+        &mut self,
+        engine: &mut dyn Engine,
+        now: Nanos,
+        way: Way,
+        common: Common,
+        packet: PacketHandle,
+    ) -> Option<Departure> {
+        let queue = usize::try_from(way.queue).unwrap_or(usize::MAX);
+        if queue >= limits::EGRESS_QUEUES_PER_PORT {
+            self.end(engine, &common, packet, DropReason::PriorityOutOfRange);
+            return None;
+        }
+        Some(Departure {
+            port: way.port,
+            queue,
+            depth: 0,
+            packet: EgressPacket {
+                common,
+                packet,
+                instance_type: way.instance_type,
+                instance: way.instance,
+                enqueued: now,
+                enq_depth: 0,
+            },
+        })
     }
 
     fn send_digest(&mut self, engine: &mut dyn Engine, packet: PacketHandle) {
@@ -165,6 +205,7 @@ impl Switch {
             enqueued: waiting.enqueued,
             enq_depth: waiting.enq_depth,
             deq_depth: departure.depth,
+            is_deparsed: engine.fuses_fanout(),
         };
         let outcome = engine.egress(&mut self.state, &input, waiting.packet);
         let packet = outcome.packet;
@@ -175,7 +216,10 @@ impl Switch {
             self.end(engine, &common, packet, reason);
             return None;
         }
-        let frame_len_bytes = engine.deparse(&mut self.state, packet);
+        let frame_len_bytes = match outcome.frame_len_bytes {
+            Some(len) => len,
+            None => engine.deparse(&mut self.state, packet),
+        };
         if outcome.verdict == EgressVerdict::Recirculate {
             self.recirculate(engine, now, common, packet, frame_len_bytes);
             return None;
