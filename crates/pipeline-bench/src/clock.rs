@@ -110,14 +110,20 @@ mod tests {
 
     #[test]
     fn the_counter_runs_at_one_frequency() {
-        let frequency = |from: Stamp| {
+        let frequency = || {
+            let from = Stamp::now();
             let mut span = from.elapsed();
-            while span.ns < 2e6 {
+            while span.ns < 1e6 {
                 span = from.elapsed();
             }
             span.ticks / span.ns
         };
-        let [one, other] = [(); 2].map(|()| frequency(Stamp::now()));
+        // A thread may be stopped between the two clocks, so the middle of several counts.
+        let [one, other] = [(); 2].map(|()| {
+            let mut measured = [(); 9].map(|()| frequency());
+            measured.sort_by(f64::total_cmp);
+            measured[4]
+        });
         assert!((one - other).abs() <= one * 0.05, "{one} and {other} GHz");
     }
 
