@@ -43,7 +43,7 @@ pub enum Part {
     Ingress,
     /// The egress control.
     Egress,
-    /// Checksum update and deparser.
+    /// Checksum update and deparser, where they do not run at once with egress, as whose they count.
     Deparser,
     /// Everything between the engine's calls: queues, replication, counters, latencies, the loop.
     TrafficManager,
@@ -240,6 +240,10 @@ impl Engine for Probe {
 
     fn parse(&mut self, state: &mut State, input: &IngressInput, packet: PacketHandle) {
         self.engine.parse(state, input, packet);
+    }
+
+    fn fuses_fanout(&self) -> bool {
+        self.engine.fuses_fanout()
     }
 
     fn frame(&self, packet: PacketHandle) -> [&[u8]; 2] {
