@@ -51,7 +51,7 @@ pub struct LatencyReport {
     pub streams: Vec<(Stream, LatencySummary)>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Times {
     histogram: Histogram<u64>,
     sum_ns: u64,
@@ -70,6 +70,12 @@ impl Times {
     fn record(&mut self, latency_ns: Nanos, packets: u64) {
         self.sum_ns = self.sum_ns.wrapping_add(latency_ns.wrapping_mul(packets));
         self.histogram.saturating_record_n(latency_ns, packets);
+    }
+
+    fn add(&mut self, other: &Times) {
+        self.sum_ns = self.sum_ns.wrapping_add(other.sum_ns);
+        // It fails where the bounds differ, which are one constant's.
+        let _ = self.histogram.add(&other.histogram);
     }
 
     fn summary(&self) -> LatencySummary {
@@ -95,8 +101,8 @@ struct Run {
 }
 
 /// Every histogram.
-#[derive(Debug, Default)]
-pub(crate) struct Latencies {
+#[derive(Debug, Clone, Default)]
+pub struct Latencies {
     /// By port number.
     ports: Vec<Option<Times>>,
     /// In the order of their first packets' leaving.
@@ -125,14 +131,7 @@ impl Latencies {
     }
 
     fn put(&mut self, run: Run) {
-        let place = usize::from(run.port.0);
-        if place >= self.ports.len() {
-            self.ports.resize_with(place + 1, || None);
-        }
-        if self.ports[place].is_none() {
-            self.ports[place] = Times::new();
-        }
-        if let Some(times) = &mut self.ports[place] {
+        if let Some(times) = self.port_mut(run.port) {
             times.record(run.latency_ns, run.packets);
         }
         if let Some(times) = self.stream_mut(run.stream) {
@@ -166,8 +165,38 @@ impl Latencies {
         self.streams.clear();
     }
 
+    fn port_mut(&mut self, port: PortId) -> Option<&mut Times> {
+        let place = usize::from(port.0);
+        if place >= self.ports.len() {
+            self.ports.resize_with(place + 1, || None);
+        }
+        if self.ports[place].is_none() {
+            self.ports[place] = Times::new();
+        }
+        self.ports[place].as_mut()
+    }
+
+    /// Adds what another switch has recorded.
+    pub fn add(&mut self, other: &Latencies) {
+        if let Some(run) = other.run {
+            self.put(run);
+        }
+        for (port, theirs) in (0..).map(PortId).zip(&other.ports) {
+            if let Some(theirs) = theirs
+                && let Some(ours) = self.port_mut(port)
+            {
+                ours.add(theirs);
+            }
+        }
+        for (stream, theirs) in &other.streams {
+            if let Some(ours) = self.stream_mut(*stream) {
+                ours.add(theirs);
+            }
+        }
+    }
+
     /// Everything recorded so far.
-    pub(crate) fn report(&mut self) -> LatencyReport {
+    pub fn report(&mut self) -> LatencyReport {
         if let Some(run) = self.run.take() {
             self.put(run);
         }
@@ -227,6 +256,25 @@ mod tests {
         latencies.clear_streams();
         assert!(latencies.report().streams.is_empty());
         assert_eq!(latencies.report().ports, report.ports);
+    }
+
+    #[test]
+    fn those_of_two_switches_add_up() {
+        let (mut all, mut parts) = (Latencies::default(), [const { None }; 2]);
+        for (part, latencies) in (0..).zip(&mut parts) {
+            let one = latencies.insert(Latencies::default());
+            for time in 1..=500 {
+                let (port, stream) = (PortId(time % 3), Stream::MulticastGroup(part));
+                let latency_ns = u64::from(time) * 997 + u64::from(part) * 1_000_000;
+                one.record(port, stream, latency_ns);
+                all.record(port, stream, latency_ns);
+            }
+        }
+        let mut sum = Latencies::default();
+        for part in parts.iter().flatten() {
+            sum.add(part);
+        }
+        assert_eq!(sum.report(), all.report());
     }
 
     #[test]

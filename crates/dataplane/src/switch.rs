@@ -192,6 +192,37 @@ impl SwitchCounters {
     pub fn table(&self, table: TableId) -> TableCounters {
         self.tables.get(table.index()).copied().unwrap_or_default()
     }
+
+    /// Adds what another switch with the same ports and the same program has counted.
+    pub fn add(&mut self, other: &Self) {
+        self.received += other.received;
+        self.created_by_clone += other.created_by_clone;
+        self.created_by_replication += other.created_by_replication;
+        self.transmitted += other.transmitted;
+        self.to_cpu += other.to_cpu;
+        self.digests += other.digests;
+        self.digests_lost += other.digests_lost;
+        self.idle_timeouts_lost += other.idle_timeouts_lost;
+        for (port, theirs) in other.ports() {
+            self.add_port(port);
+            if let Some(ours) = self.port_mut(port) {
+                ours.rx_packets += theirs.rx_packets;
+                ours.rx_bytes += theirs.rx_bytes;
+                ours.tx_packets += theirs.tx_packets;
+                ours.tx_bytes += theirs.tx_bytes;
+            }
+        }
+        self.drops.resize(DropReason::ALL.len(), 0);
+        for (ours, theirs) in self.drops.iter_mut().zip(&other.drops) {
+            *ours += theirs;
+        }
+        let n_tables = self.tables.len().max(other.tables.len());
+        self.tables.resize(n_tables, TableCounters::default());
+        for (ours, theirs) in self.tables.iter_mut().zip(&other.tables) {
+            ours.hits += theirs.hits;
+            ours.misses += theirs.misses;
+        }
+    }
 }
 
 /// The switch: a pure state machine, (program, state, time, frame) to frames.
@@ -477,6 +508,11 @@ impl Switch {
     /// How long packets were in the switch.
     pub fn latency(&mut self) -> LatencyReport {
         self.latencies.report()
+    }
+
+    /// The same whole, to be added to another switch's.
+    pub fn latencies(&self) -> Latencies {
+        self.latencies.clone()
     }
 
     /// A frame that went to the CPU port, with the packet-in header in front.

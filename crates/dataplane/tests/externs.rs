@@ -447,3 +447,29 @@ fn a_packet_is_cut_where_it_leaves_and_its_copies_where_they_are_made() {
     let sent = brief(&exchange(&mut switch, 0, 0, &frame(2)));
     assert_eq!(sent, [(1, vec![0, 0, 0, 0, 11, 12])]);
 }
+
+#[test]
+fn a_program_keeps_between_packets_what_it_writes_and_meters() {
+    let mut b = Builder::new();
+    for (id, name) in [(0, "seen"), (1, "given")] {
+        let array = json!({"name": name, "id": id, "bitwidth": 8, "size": 4});
+        b.push("register_arrays", array);
+    }
+    let array = |name| json!({"type": "register_array", "value": name});
+    let read = prim(
+        "register_read",
+        &[field("pkt.left"), array("given"), hex(0)],
+    );
+    let write = prim(
+        "register_write",
+        &[array("seen"), hex(0), field("pkt.left")],
+    );
+    b.call(INGRESS, "run", &[read, write, output_to(1)], None);
+    b.start(INGRESS, "run");
+    let kept = |switch: &Switch| switch.program().unwrap().kept_between_packets();
+    assert_eq!(
+        kept(&b.switch(SwitchConfig::default())),
+        ["register \"seen\""]
+    );
+    assert_eq!(kept(&metered()), ["meter \"meter\""]);
+}

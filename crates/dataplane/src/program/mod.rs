@@ -2,6 +2,7 @@
 
 pub(crate) mod ir;
 mod load;
+mod stateful;
 
 use std::sync::Arc;
 

@@ -281,14 +281,7 @@ impl Ir {
             return false;
         };
         let primitives = self.actions.iter().flat_map(|action| &action.primitives);
-        let mut places = primitives.filter_map(|primitive| match primitive {
-            Primitive::Assign { to, .. }
-            | Primitive::RegisterRead { to, .. }
-            | Primitive::ExecuteMeter { to, .. }
-            | Primitive::Hash { to, .. }
-            | Primitive::Random { to, .. } => Some(to),
-            _ => None,
-        });
+        let mut places = primitives.filter_map(Primitive::written_place);
         places.any(|place| matches!(place, Place::Field(field) if *field == priority))
     }
 }

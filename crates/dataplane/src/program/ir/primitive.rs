@@ -150,3 +150,17 @@ pub enum Primitive {
     /// None takes the request back.
     Recirculate(Option<FieldListId>),
 }
+
+impl Primitive {
+    /// Where a number is written, if it is one place.
+    pub fn written_place(&self) -> Option<&Place> {
+        match self {
+            Primitive::Assign { to, .. }
+            | Primitive::RegisterRead { to, .. }
+            | Primitive::ExecuteMeter { to, .. }
+            | Primitive::Hash { to, .. }
+            | Primitive::Random { to, .. } => Some(to),
+            _ => None,
+        }
+    }
+}

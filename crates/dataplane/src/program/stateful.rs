@@ -1,0 +1,46 @@
+//! What a program lets one packet leave for the next.
+//!
+//! Several switches that run one program side by side, each with packets of its own, are as one
+//! switch as long as no packet finds what another has left: then which of them it comes to makes
+//! no difference. Counters are left too, but no program reads them, and they add up.
+
+use super::{
+    Program,
+    ir::{ParserOp, Place, Primitive},
+};
+use crate::RegisterId;
+
+impl Program {
+    /// The registers that packets write, and the meters, by kind and name: `register "seen"`.
+    pub fn kept_between_packets(&self) -> Vec<String> {
+        let ir = self.ir();
+        let registers = ir.registers.iter().zip((0..).map(RegisterId));
+        let written = registers.filter(|(_, id)| self.is_written_by_packets(*id));
+        let mut kept: Vec<String> = written
+            .map(|(register, _)| format!("register \"{}\"", register.name))
+            .collect();
+        let direct = ir.table_nodes.iter().filter_map(|node| node.meter.as_ref());
+        let meters = ir.meters.iter().map(|meter| meter.name.as_str());
+        let meters = meters.chain(direct.map(|meter| meter.name.as_str()));
+        kept.extend(meters.map(|name| format!("meter \"{name}\"")));
+        kept
+    }
+
+    fn is_written_by_packets(&self, register: RegisterId) -> bool {
+        let ir = self.ir();
+        let is_cell = |place: &Place| matches!(place, Place::RegisterCell { register: of, .. } if *of == register);
+        let writes = |primitive: &Primitive| match primitive {
+            Primitive::RegisterWrite { register: to, .. } => *to == register,
+            primitive => primitive.written_place().is_some_and(is_cell),
+        };
+        let actions = ir.actions.iter().flat_map(|action| &action.primitives);
+        let mut controls = actions.chain(&ir.deparser.primitives);
+        let mut parser = ir.parser.states.iter().flat_map(|state| &state.ops);
+        controls.any(writes)
+            || parser.any(|op| match op {
+                ParserOp::Set { to, .. } | ParserOp::SetLookahead { to, .. } => is_cell(to),
+                ParserOp::Primitive(primitive) => writes(primitive),
+                _ => false,
+            })
+    }
+}
