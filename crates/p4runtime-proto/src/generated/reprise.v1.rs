@@ -53,6 +53,10 @@ pub struct GetCountersResponse {
     pub drops: ::prost::alloc::vec::Vec<DropCounter>,
     #[prost(message, repeated, tag = "5")]
     pub latencies: ::prost::alloc::vec::Vec<Latency>,
+    #[prost(message, optional, tag = "6")]
+    pub packets: ::core::option::Option<PacketCounters>,
+    #[prost(uint32, tag = "7")]
+    pub workers: u32,
 }
 impl ::prost::Name for GetCountersResponse {
     const NAME: &'static str = "GetCountersResponse";
@@ -64,7 +68,32 @@ impl ::prost::Name for GetCountersResponse {
         "type.googleapis.com/reprise.v1.GetCountersResponse".into()
     }
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PacketCounters {
+    #[prost(uint64, tag = "1")]
+    pub received: u64,
+    #[prost(uint64, tag = "2")]
+    pub cloned: u64,
+    #[prost(uint64, tag = "3")]
+    pub replicated: u64,
+    #[prost(uint64, tag = "4")]
+    pub transmitted: u64,
+    #[prost(uint64, tag = "5")]
+    pub to_cpu: u64,
+    #[prost(uint64, tag = "6")]
+    pub inside: u64,
+}
+impl ::prost::Name for PacketCounters {
+    const NAME: &'static str = "PacketCounters";
+    const PACKAGE: &'static str = "reprise.v1";
+    fn full_name() -> ::prost::alloc::string::String {
+        "reprise.v1.PacketCounters".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "type.googleapis.com/reprise.v1.PacketCounters".into()
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PortCounters {
     #[prost(uint32, tag = "1")]
     pub port: u32,
@@ -82,6 +111,10 @@ pub struct PortCounters {
     pub rx_dropped: u64,
     #[prost(uint64, tag = "8")]
     pub tx_dropped: u64,
+    #[prost(message, repeated, tag = "9")]
+    pub drops: ::prost::alloc::vec::Vec<DropCounter>,
+    #[prost(uint64, tag = "10")]
+    pub link_down_events: u64,
 }
 impl ::prost::Name for PortCounters {
     const NAME: &'static str = "PortCounters";
