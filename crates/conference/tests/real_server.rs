@@ -19,7 +19,7 @@ use conference::plan;
 use dataplane::{PortId, SwitchConfig};
 use memory_loop::MemoryLoop;
 use p4runtime_proto::p4::config::v1::{P4Info, Preamble, Table};
-use p4runtime_server::{Server, ServerConfig, SwitchHandle};
+use p4runtime_server::{Registers, Server, ServerConfig, SwitchHandle};
 use serde_json::{Value, json};
 use support::{Random, programs};
 
@@ -132,6 +132,7 @@ async fn serve() -> String {
     let config = ServerConfig {
         device_id: DEVICE_ID,
         cpu_port: Some(PortId(510)),
+        registers: Registers::OfTheSwitch,
     };
     let server = Server::new(config, switch as Arc<dyn SwitchHandle>);
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0")

@@ -25,7 +25,9 @@ use conference::plan;
 use conformance::packet::{presenter_frame, udp_copy};
 use conformance::sfu::{GROUP, PRESENTER_IP, SFU_IP, SFU_MAC, SFU_PORT, STREAM_PORT, SfuProgram};
 use dataplane::{DropReason, Nanos, Switch, SwitchConfig, SwitchCounters};
-use p4runtime_server::{DrainWaiters, Server, ServerConfig, SwitchContext, SwitchHandle, Work};
+use p4runtime_server::{
+    DrainWaiters, Registers, Server, ServerConfig, SwitchContext, SwitchHandle, Work,
+};
 use tokio::sync::mpsc::UnboundedSender;
 
 const DEVICE_ID: u64 = 1;
@@ -56,7 +58,7 @@ enum Message {
 struct Handle(Sender<Message>);
 
 impl SwitchHandle for Handle {
-    fn submit(&self, work: Work) {
+    fn submit(&self, _worker: usize, work: Work) {
         // After the end nobody runs it, as the trait says.
         let _ = self.0.send(Message::Work(work));
     }
@@ -177,6 +179,7 @@ async fn change_again_and_again(program: SfuProgram, pump: &Pump) -> Versions {
     let config = ServerConfig {
         device_id: DEVICE_ID,
         cpu_port: None,
+        registers: Registers::OfTheSwitch,
     };
     let server = Server::new(config, handle);
     server.set_pipeline(p4info.clone(), json).await.unwrap();

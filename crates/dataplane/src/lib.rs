@@ -43,7 +43,7 @@ pub use trace::{SourceLine, TraceEvent, TraceKind, TraceRenderer, TraceSink};
 pub type Nanos = u64;
 
 /// A port number: 9 bits in v1model, so 0 to 510; 511 is the drop port.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PortId(pub u16);
 
 impl std::fmt::Display for PortId {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use dataplane::{PortId, SwitchConfig};
 use p4runtime_proto::text_format;
-use p4runtime_server::{Server, ServerConfig, SwitchHandle};
+use p4runtime_server::{Registers, Server, ServerConfig, SwitchHandle};
 use tokio::net::TcpListener;
 
 #[allow(dead_code, reason = "the tests use what is left over here")]
@@ -35,6 +35,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let config = ServerConfig {
         device_id: 1,
         cpu_port: Some(PortId(510)),
+        registers: Registers::OfTheSwitch,
     };
     let switch = Arc::new(MemoryLoop::start(SwitchConfig::default(), 4));
     let server = Server::new(config, Arc::clone(&switch) as Arc<dyn SwitchHandle>);

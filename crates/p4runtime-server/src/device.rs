@@ -5,17 +5,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dataplane::{PortId, Switch, SwitchConfig};
 use p4runtime_proto::p4::v1::write_request::Atomicity;
-use p4runtime_proto::p4::v1::{Uint128, WriteRequest};
+use p4runtime_proto::p4::v1::{ForwardingPipelineConfig, Uint128, WriteRequest};
 use tokio::sync::{RwLock, oneshot, watch};
 use tonic::{Code, Status};
 
 use crate::arbitration::Arbitration;
 use crate::controller_data::ControllerData;
-use crate::entity::{self, Operation};
+use crate::entity::{self, Operation, Site};
 use crate::error::{EntityError, EntityResult, WriteError, stopped};
 use crate::limits::SAVED_UPDATES_MAX;
-use crate::pipeline::Pipeline;
+use crate::pipeline::{Pipeline, PipelineError};
 use crate::switch_handle::{SwitchContext, SwitchHandle};
+use crate::workers::{Countdown, Registers, expect_one_for_all};
 
 /// What is chosen when a server is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +25,8 @@ pub struct ServerConfig {
     pub device_id: u64,
     /// Where packet-outs go in; none refuses them.
     pub cpu_port: Option<PortId>,
+    /// What becomes of registers that packets write where there are several workers.
+    pub registers: Registers,
 }
 
 /// What all services and streams share.
@@ -70,6 +73,20 @@ pub(crate) struct Target {
     shadow: Option<Mutex<Shadow>>,
 }
 
+/// What was asked of every worker.
+pub(crate) struct Answers<R>(Vec<oneshot::Receiver<R>>);
+
+impl<R> Answers<R> {
+    /// All of them, in the workers' order.
+    pub(crate) async fn all(self) -> EntityResult<Vec<R>> {
+        let mut answers = Vec::with_capacity(self.0.len());
+        for answer in self.0 {
+            answers.push(answer.await.map_err(|_| stopped())?);
+        }
+        Ok(answers)
+    }
+}
+
 /// A switch that forwards nothing, and what was written to it.
 struct Shadow {
     switch: Switch,
@@ -77,6 +94,30 @@ struct Shadow {
 }
 
 impl Target {
+    /// Where a worker carries out updates. What controllers store is the first worker's, which is
+    /// read; the others' is not kept.
+    fn with_site<R>(
+        &self,
+        worker: usize,
+        switch: &mut Switch,
+        work: impl FnOnce(&mut Site<'_>) -> R,
+    ) -> R {
+        if worker > 0 {
+            let data = &mut ControllerData::default();
+            return work(&mut Site {
+                switch,
+                data,
+                worker,
+            });
+        }
+        let data = &mut *lock(&self.data);
+        work(&mut Site {
+            switch,
+            data,
+            worker,
+        })
+    }
+
     fn new(pipeline: Pipeline) -> Self {
         Self {
             pipeline,
@@ -136,48 +177,83 @@ impl Device {
         lock(&self.saved).clone().or_else(|| self.committed())
     }
 
-    /// Runs work on the switch's thread. The answer never comes if the switch stops.
-    pub(crate) fn submit<R: Send + 'static>(
+    /// A checked pipeline that the workers can run as one switch.
+    pub(crate) fn pipeline(
         &self,
-        work: impl FnOnce(&mut SwitchContext<'_>) -> R + Send + 'static,
-    ) -> oneshot::Receiver<R> {
-        let (sender, receiver) = oneshot::channel();
-        self.handle.submit(Box::new(move |context| {
-            // Nobody waits any more: the call was cancelled, the work is done all the same.
-            let _ = sender.send(work(context));
-        }));
-        receiver
+        config: ForwardingPipelineConfig,
+    ) -> Result<Pipeline, PipelineError> {
+        let pipeline = Pipeline::new(config)?;
+        let n_workers = self.handle.n_workers();
+        expect_one_for_all(pipeline.program(), n_workers, self.config.registers)?;
+        Ok(pipeline)
     }
 
-    /// Runs work on the target's switch, the real one or the one of a saved pipeline.
+    /// Runs work on every worker's thread, which is told its number. The answers never come if the
+    /// switch stops.
+    pub(crate) fn submit<R: Send + 'static>(
+        &self,
+        work: impl Fn(usize, &mut SwitchContext<'_>) -> R + Send + Sync + 'static,
+    ) -> Answers<R> {
+        let work = Arc::new(work);
+        let workers = 0..self.handle.n_workers();
+        Answers(
+            workers
+                .map(|worker| {
+                    let (sender, receiver) = oneshot::channel();
+                    let work = Arc::clone(&work);
+                    let run = move |context: &mut SwitchContext<'_>| {
+                        // Nobody waits any more: the call was cancelled, the work is done all the
+                        // same.
+                        let _ = sender.send(work(worker, context));
+                    };
+                    self.handle.submit(worker, Box::new(run));
+                    receiver
+                })
+                .collect(),
+        )
+    }
+
+    /// Does something when all work that was submitted before has run.
+    pub(crate) fn after_work(&self, done: impl FnOnce() + Send + 'static) {
+        let n_workers = self.handle.n_workers();
+        let countdown = Countdown::new(n_workers, done);
+        for worker in 0..n_workers {
+            let countdown = Arc::clone(&countdown);
+            let tell = move |_: &mut SwitchContext<'_>| countdown.tell();
+            self.handle.submit(worker, Box::new(tell));
+        }
+    }
+
+    /// Runs work on the target's switches: every worker's, or the one of a saved pipeline.
     fn submit_to<R: Send + 'static>(
         &self,
         target: &Target,
-        work: impl FnOnce(&mut Switch, &mut Vec<Operation>) -> R + Send + 'static,
-    ) -> oneshot::Receiver<R> {
+        work: impl Fn(usize, &mut Switch, &mut Vec<Operation>) -> R + Send + Sync + 'static,
+    ) -> Answers<R> {
         let Some(shadow) = &target.shadow else {
-            return self.submit(|context| work(context.switch, &mut Vec::new()));
+            return self
+                .submit(move |worker, context| work(worker, context.switch, &mut Vec::new()));
         };
         let (sender, receiver) = oneshot::channel();
         let mut shadow = lock(shadow);
         let Shadow { switch, written } = &mut *shadow;
-        let _ = sender.send(work(switch, written));
-        receiver
+        let _ = sender.send(work(0, switch, written));
+        Answers(vec![receiver])
     }
 
-    /// Reads something from the target's switch.
+    /// Reads something from each of the target's switches.
     pub(crate) async fn read<R: Send + 'static>(
         &self,
         target: &Target,
-        work: impl FnOnce(&Switch) -> R + Send + 'static,
-    ) -> EntityResult<R> {
-        self.submit_to(target, |switch, _| work(switch))
-            .await
-            .map_err(|_| stopped())
+        work: impl Fn(&Switch) -> R + Send + Sync + 'static,
+    ) -> EntityResult<Vec<R>> {
+        let answers = self.submit_to(target, move |_, switch, _| work(switch));
+        answers.all().await
     }
 
     /// Applies a batch; `election_id` is checked when the batch is handed over, if there is one to
-    /// check. Every update is attempted, all of them between the same two passes of packets.
+    /// check. Every update is attempted, all of them between the same two passes of a worker's
+    /// packets; one worker may be earlier than another.
     pub(crate) async fn write(
         &self,
         request: &WriteRequest,
@@ -200,8 +276,8 @@ impl Device {
             .map(|update| entity::operation(&target.pipeline, update))
             .collect();
         let target_there = Arc::clone(&target);
-        let work = move |switch: &mut Switch, written: &mut Vec<Operation>| {
-            apply(&target_there, operations, switch, written)
+        let work = move |worker, switch: &mut Switch, written: &mut Vec<Operation>| {
+            apply(&target_there, &operations, (worker, switch), written)
         };
         let results = {
             // Held while submitting: a new primary's writes come after this batch.
@@ -212,7 +288,8 @@ impl Device {
             }
             self.submit_to(&target, work)
         };
-        let results = results.await.map_err(|_| WriteError::Refused(stopped()))?;
+        let results = results.all().await.map_err(WriteError::Refused)?;
+        let results = agreed(results).map_err(WriteError::Refused)?;
         if results.iter().any(Result::is_err) {
             return Err(WriteError::Updates(results));
         }
@@ -220,12 +297,10 @@ impl Device {
     }
 
     /// Makes a pipeline forward, in place of whatever there was; all state is cleared.
-    pub(crate) fn commit(self: &Arc<Self>, pipeline: Pipeline) -> oneshot::Receiver<()> {
+    pub(crate) fn commit(self: &Arc<Self>, pipeline: Pipeline) -> Answers<()> {
         lock(&self.saved).take();
-        let device = Arc::clone(self);
-        self.submit(move |context| {
-            device.realize(context, Target::new(pipeline));
-        })
+        let (device, target) = (Arc::clone(self), Arc::new(Target::new(pipeline)));
+        self.submit(move |worker, context| device.realize(worker, context, &target))
     }
 
     /// Makes a pipeline the one that reads and writes refer to.
@@ -234,12 +309,10 @@ impl Device {
     }
 
     /// Makes the saved pipeline forward and writes to it again what was written since.
-    pub(crate) fn commit_saved(
-        self: &Arc<Self>,
-    ) -> Option<Result<oneshot::Receiver<EntityResult>, Status>> {
+    pub(crate) fn commit_saved(self: &Arc<Self>) -> Option<Result<Answers<EntityResult>, Status>> {
         let saved = lock(&self.saved).take()?;
         let config = saved.pipeline.config().clone();
-        let pipeline = match Pipeline::new(config) {
+        let pipeline = match self.pipeline(config) {
             Ok(pipeline) => pipeline,
             Err(error) => return Some(Err(Status::internal(error.to_string()))),
         };
@@ -247,46 +320,62 @@ impl Device {
             Some(shadow) => std::mem::take(&mut lock(shadow).written),
             None => Vec::new(),
         };
-        let device = Arc::clone(self);
-        Some(Ok(self.submit(move |context| {
-            let target = device.realize(context, Target::new(pipeline));
-            let mut data = lock(&target.data);
-            let mut writes = written.iter();
-            writes.try_for_each(|operation| operation(context.switch, &mut data))
+        let (device, target) = (Arc::clone(self), Arc::new(Target::new(pipeline)));
+        Some(Ok(self.submit(move |worker, context| {
+            device.realize(worker, context, &target);
+            target.with_site(worker, context.switch, |site| {
+                written.iter().try_for_each(|operation| operation(site))
+            })
         })))
     }
 
-    fn realize(&self, context: &mut SwitchContext<'_>, target: Target) -> Arc<Target> {
+    /// On a worker's thread.
+    fn realize(&self, worker: usize, context: &mut SwitchContext<'_>, target: &Arc<Target>) {
         context
             .switch
             .set_program(target.pipeline.program().clone());
-        let target = Arc::new(target);
-        *lock(&self.committed) = Some(Arc::clone(&target));
-        target
+        // Packet-outs, which are made as the pipeline says, go to the first.
+        if worker == 0 {
+            *lock(&self.committed) = Some(Arc::clone(target));
+        }
     }
 }
 
-/// On the switch's thread. `written` is kept of a saved pipeline only.
+/// On a worker's thread. `written` is kept of a saved pipeline only.
 fn apply(
     target: &Target,
-    operations: Vec<EntityResult<Operation>>,
-    switch: &mut Switch,
+    operations: &[EntityResult<Operation>],
+    (worker, switch): (usize, &mut Switch),
     written: &mut Vec<Operation>,
 ) -> Vec<EntityResult> {
-    let mut data = lock(&target.data);
-    let results = operations.into_iter().map(|operation| {
-        let operation = operation?;
+    let mut one = |site: &mut Site<'_>, operation: &EntityResult<Operation>| {
+        let operation = operation.as_ref().map_err(Clone::clone)?;
         if target.shadow.is_some() && written.len() >= SAVED_UPDATES_MAX {
             return Err(EntityError::new(
                 Code::ResourceExhausted,
                 format!("{SAVED_UPDATES_MAX} updates wait for the saved pipeline's COMMIT already"),
             ));
         }
-        operation(switch, &mut data)?;
+        operation(site)?;
         if target.shadow.is_some() {
-            written.push(operation);
+            written.push(Arc::clone(operation));
         }
         Ok(())
-    });
-    results.collect()
+    };
+    target.with_site(worker, switch, |site| {
+        let results = operations.iter().map(|operation| one(site, operation));
+        results.collect()
+    })
+}
+
+/// What all workers say of a batch. What a write comes to depends on what was written before, which
+/// is the same in all.
+fn agreed(all: Vec<Vec<EntityResult>>) -> EntityResult<Vec<EntityResult>> {
+    let mut all = all.into_iter();
+    let first = all.next().ok_or_else(stopped)?;
+    if all.any(|other| other != first) {
+        let message = "the workers do not agree about the write: their state has gone apart";
+        return Err(EntityError::new(Code::Internal, message));
+    }
+    Ok(first)
 }

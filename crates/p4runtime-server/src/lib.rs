@@ -11,6 +11,7 @@
 mod arbitration;
 mod bytestring;
 mod controller_data;
+mod counted;
 mod device;
 mod entity;
 mod error;
@@ -22,9 +23,12 @@ mod server;
 mod stream;
 mod switch_handle;
 mod switch_service;
+mod workers;
 
+pub use counted::{Counted, TableCounted};
 pub use device::ServerConfig;
 pub use error::{EntityError, WriteError};
 pub use pipeline::PipelineError;
 pub use server::{Server, SetPipelineError};
 pub use switch_handle::{DrainWaiters, PortStatus, SwitchContext, SwitchHandle, Work};
+pub use workers::{Registers, expect_one_for_all};

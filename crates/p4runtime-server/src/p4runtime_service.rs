@@ -126,6 +126,13 @@ impl P4RuntimeService {
         expect_device(&self.0, found)
     }
 
+    fn verify(&self, config: Option<ForwardingPipelineConfig>) -> Result<Pipeline, Status> {
+        let config =
+            config.ok_or_else(|| Status::invalid_argument("expected a config, found none"))?;
+        let pipeline = self.0.pipeline(config);
+        pipeline.map_err(|error| Status::invalid_argument(error.to_string()))
+    }
+
     async fn set_pipeline(
         &self,
         request: SetForwardingPipelineConfigRequest,
@@ -138,17 +145,18 @@ impl P4RuntimeService {
             Action::Unspecified => Err(Status::invalid_argument(
                 "expected an action, found UNSPECIFIED",
             )),
-            Action::Verify => verify(config).map(drop),
+            Action::Verify => self.verify(config).map(drop),
             Action::VerifyAndSave => {
-                let pipeline = verify(config)?;
+                let pipeline = self.verify(config)?;
                 expect_primary()?;
                 self.0.save(pipeline);
                 Ok(())
             }
             Action::VerifyAndCommit => {
-                let pipeline = verify(config)?;
+                let pipeline = self.verify(config)?;
                 expect_primary()?;
-                self.0.commit(pipeline).await.map_err(|_| unavailable())
+                let committed = self.0.commit(pipeline).all().await;
+                committed.map_err(|_| unavailable()).map(drop)
             }
             Action::Commit => {
                 if config.is_some() {
@@ -159,7 +167,8 @@ impl P4RuntimeService {
                     .0
                     .commit_saved()
                     .ok_or_else(|| Status::not_found("no pipeline config is saved"))??;
-                let replayed = committed.await.map_err(|_| unavailable())?;
+                let replayed = committed.all().await.map_err(|_| unavailable())?;
+                let replayed = replayed.into_iter().collect::<Result<(), _>>();
                 replayed.map_err(|error| {
                     Status::internal(format!("a saved write failed on replay: {error}"))
                 })
@@ -169,11 +178,6 @@ impl P4RuntimeService {
             )),
         }
     }
-}
-
-fn verify(config: Option<ForwardingPipelineConfig>) -> Result<Pipeline, Status> {
-    let config = config.ok_or_else(|| Status::invalid_argument("expected a config, found none"))?;
-    Pipeline::new(config).map_err(|error| Status::invalid_argument(error.to_string()))
 }
 
 fn part(pipeline: &Pipeline, response_type: ResponseType) -> ForwardingPipelineConfig {

@@ -3,9 +3,10 @@
 //! Source: P4Runtime 1.5.0, "Read RPC" and the sections of the entities. Large arrays are read in
 //! several visits to the switch's thread, with frames in between and writes shut out.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use dataplane::{ControlError, Switch};
+use dataplane::{ControlError, CounterValue, Switch};
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as Replication;
 use p4runtime_proto::p4::v1::{
@@ -20,7 +21,7 @@ use crate::device::{Device, Target, lock};
 use crate::entity::{
     cells, counter, entity, register, replication, table_entry, unset, unsupported,
 };
-use crate::error::{EntityError, EntityResult, batch_status};
+use crate::error::{EntityError, EntityResult, batch_status, stopped};
 use crate::limits::{CELLS_PER_VISIT, READ_RESPONSE_BYTES};
 use crate::pipeline::Table;
 
@@ -156,7 +157,9 @@ impl Reader<'_> {
             )));
         }
         let id = table.table;
-        let action = self.visit(move |switch| switch.default_action(id)).await?;
+        let action = self
+            .visit_one(move |switch| switch.default_action(id))
+            .await?;
         let target = self.target;
         if let Some(action) = action {
             let entry = table_entry::default_to_proto(table, &action, &lock(&target.data));
@@ -171,7 +174,7 @@ impl Reader<'_> {
         filter: &table_entry::Filter,
     ) -> EntityResult<Vec<dataplane::TableEntry>> {
         let id = table.table;
-        let mut entries = match &filter.key {
+        let all = match &filter.key {
             // One entry at most, found without walking the table.
             Some(key) if !table.has_priority => {
                 let key = key.clone();
@@ -180,6 +183,7 @@ impl Reader<'_> {
             }
             _ => self.visit(move |switch| switch.entries(id)).await?,
         };
+        let mut entries = counted_together(all);
         entries.retain(|entry| filter.accepts(entry));
         Ok(entries)
     }
@@ -224,10 +228,15 @@ impl Reader<'_> {
             for cells in visits(cells(request.index, counter.size, &what)?) {
                 let first = cells.start;
                 let read = move |switch: &Switch| {
-                    let values = cells.map(|cell| switch.counter_cell(id, cell));
+                    let values = cells.clone().map(|cell| switch.counter_cell(id, cell));
                     values.collect::<Result<Vec<_>, ControlError>>()
                 };
-                for (cell, value) in (first..).zip(self.visit(read).await??) {
+                let values = self.visit(read).await?.into_iter();
+                let sums = values.reduce(|sums, values| {
+                    let pairs = sums?.into_iter().zip(values?);
+                    Ok(pairs.map(|(sum, value)| plus(sum, value)).collect())
+                });
+                for (cell, value) in (first..).zip(sums.ok_or_else(stopped)??) {
                     self.push(Kind::CounterEntry(counter::to_proto(counter, cell, value)));
                 }
             }
@@ -246,10 +255,19 @@ impl Reader<'_> {
             for cells in visits(cells(request.index, register.size, &what)?) {
                 let first = cells.start;
                 let read = move |switch: &Switch| {
-                    let values = cells.map(|cell| switch.register_cell(id, cell));
+                    let values = cells.clone().map(|cell| switch.register_cell(id, cell));
                     values.collect::<Result<Vec<_>, ControlError>>()
                 };
-                for (cell, value) in (first..).zip(self.visit(read).await??) {
+                let all: Result<Vec<_>, ControlError> =
+                    self.visit(read).await?.into_iter().collect();
+                let all = all?;
+                let values = all.first().cloned().unwrap_or_default();
+                for (cell, value) in (first..).zip(values) {
+                    let place = usize::try_from(cell - first).unwrap_or(usize::MAX);
+                    let mut others = all.iter().filter_map(|values| values.get(place));
+                    if others.any(|other| *other != value) {
+                        return Err(differs(&what, cell));
+                    }
                     self.push(Kind::RegisterEntry(register::to_proto(
                         register, cell, value,
                     )));
@@ -260,7 +278,7 @@ impl Reader<'_> {
     }
 
     async fn groups(&mut self, id: u32) -> EntityResult {
-        let groups = self.visit(|switch| switch.multicast_groups()).await?;
+        let groups = self.visit_one(|switch| switch.multicast_groups()).await?;
         let target = self.target;
         let data = lock(&target.data);
         for group in groups.iter().filter(|group| id == 0 || group.id == id) {
@@ -271,7 +289,7 @@ impl Reader<'_> {
     }
 
     async fn sessions(&mut self, id: u32) -> EntityResult {
-        let sessions = self.visit(|switch| switch.clone_sessions()).await?;
+        let sessions = self.visit_one(|switch| switch.clone_sessions()).await?;
         let target = self.target;
         let data = lock(&target.data);
         for session in sessions.iter().filter(|s| id == 0 || s.id == id) {
@@ -281,10 +299,20 @@ impl Reader<'_> {
         Ok(())
     }
 
+    /// What is the same in every worker.
+    async fn visit_one<R: Send + 'static>(
+        &self,
+        work: impl Fn(&Switch) -> R + Send + Sync + 'static,
+    ) -> EntityResult<R> {
+        let answers = self.visit(work).await?;
+        answers.into_iter().next().ok_or_else(stopped)
+    }
+
+    /// Every worker's answer.
     async fn visit<R: Send + 'static>(
         &self,
-        work: impl FnOnce(&Switch) -> R + Send + 'static,
-    ) -> EntityResult<R> {
+        work: impl Fn(&Switch) -> R + Send + Sync + 'static,
+    ) -> EntityResult<Vec<R>> {
         if self.responses.is_closed() {
             return Err(EntityError::new(Code::Cancelled, "the client has gone"));
         }
@@ -309,6 +337,39 @@ impl Reader<'_> {
         // A client that has gone is noticed at the next visit.
         let _ = self.responses.send(Ok(ReadResponse { entities }));
     }
+}
+
+/// The first worker's entries with what all workers have counted at them.
+fn counted_together(all: Vec<Vec<dataplane::TableEntry>>) -> Vec<dataplane::TableEntry> {
+    let mut all = all.into_iter();
+    let mut entries = all.next().unwrap_or_default();
+    let others: Vec<_> = all.flatten().collect();
+    let mut counts: HashMap<_, CounterValue> = HashMap::with_capacity(entries.len());
+    for other in &others {
+        let count = counts.entry((&other.key, other.priority)).or_default();
+        *count = plus(*count, other.counter);
+    }
+    for entry in &mut entries {
+        if let Some(count) = counts.get(&(&entry.key, entry.priority)) {
+            entry.counter = plus(entry.counter, *count);
+        }
+    }
+    entries
+}
+
+fn plus(one: CounterValue, other: CounterValue) -> CounterValue {
+    CounterValue {
+        packets: one.packets.wrapping_add(other.packets),
+        bytes: one.bytes.wrapping_add(other.bytes),
+    }
+}
+
+/// With registers of their own, there is no one value.
+fn differs(what: &str, cell: u64) -> EntityError {
+    EntityError::new(
+        Code::FailedPrecondition,
+        format!("{what}: the workers have different values in cell {cell}, each its own"),
+    )
 }
 
 /// One array, or all of them where the id is 0; an index needs an id.

@@ -16,7 +16,7 @@ use crate::device::{Device, ServerConfig};
 use crate::error::WriteError;
 use crate::limits::{KEEPALIVE_INTERVAL_S, KEEPALIVE_TIMEOUT_S, REQUEST_BYTES_MAX};
 use crate::p4runtime_service::P4RuntimeService;
-use crate::pipeline::{Pipeline, PipelineError};
+use crate::pipeline::PipelineError;
 use crate::stream::serve_packet_in;
 use crate::switch_handle::SwitchHandle;
 use crate::switch_service::SwitchService;
@@ -58,16 +58,14 @@ impl Server {
         p4info: P4Info,
         device_config: Vec<u8>,
     ) -> Result<(), SetPipelineError> {
-        let pipeline = Pipeline::new(ForwardingPipelineConfig {
+        let pipeline = self.device.pipeline(ForwardingPipelineConfig {
             p4info: Some(p4info),
             p4_device_config: device_config,
             cookie: None,
         })?;
         let _alone = self.device.order.write().await;
-        self.device
-            .commit(pipeline)
-            .await
-            .map_err(|_| SetPipelineError::Stopped)
+        let committed = self.device.commit(pipeline).all().await;
+        committed.map_err(|_| SetPipelineError::Stopped).map(drop)
     }
 
     /// Applies a batch as a switch does that is started with entries: device id, role and

@@ -22,6 +22,7 @@ use crate::arbitration::{ClientId, Notify};
 use crate::device::{Device, lock};
 use crate::error::{EntityError, EntityResult};
 use crate::limits::PACKET_IN_QUEUE_MAX;
+use crate::switch_handle::SwitchContext;
 
 type Message = Result<StreamMessageResponse, Status>;
 
@@ -178,9 +179,7 @@ fn arbitrate(
                 // Work runs in the order of submission: when this runs, the former primary's
                 // writes have ended.
                 let device_there = Arc::clone(device);
-                device.handle.submit(Box::new(move |_| {
-                    lock(&device_there.arbitration).notify(client);
-                }));
+                device.after_work(move || lock(&device_there.arbitration).notify(client));
             }
         }
     }
@@ -208,9 +207,11 @@ fn packet_out(device: &Device, client: ClientId, packet: &PacketOut) -> EntityRe
         }
     };
     frame.extend_from_slice(&packet.payload);
-    device.handle.submit(Box::new(move |context| {
+    // One worker for all, so that they stay in order.
+    let work = move |context: &mut SwitchContext<'_>| {
         context.switch.handle_frame(context.now, port, &frame);
-    }));
+    };
+    device.handle.submit(0, Box::new(work));
     Ok(())
 }
 

@@ -8,17 +8,24 @@ use tokio::sync::mpsc::UnboundedSender;
 /// Something to be done on the thread that owns the switch.
 pub type Work = Box<dyn FnOnce(&mut SwitchContext<'_>) + Send>;
 
-/// The way to the thread that owns the switch.
+/// The way to the threads that own the switch: one for each worker, a switch of its own with a
+/// part of the traffic. What is to be the same in all is submitted to each.
 pub trait SwitchHandle: Send + Sync + 'static {
-    /// Runs `work` on the thread that owns the switch, soon, between passes; wakes the loop.
-    ///
-    /// Work runs in the order of submission (first in, first out): the server relies on it, so
-    /// that a former primary's writes end before its successor's begin. After the work, the loop
-    /// transmits what the switch has, and calls [`DrainWaiters::notify`]. When the switch has
-    /// stopped, `work` is dropped without being run. `submit` itself never blocks.
-    fn submit(&self, work: Work);
+    /// How many workers there are, as long as the handle lives.
+    fn n_workers(&self) -> usize {
+        1
+    }
 
-    /// Registers a channel that receives every packet-in frame from now on.
+    /// Runs `work` on the thread that owns the worker of this number, from 0, soon, between passes;
+    /// wakes the loop.
+    ///
+    /// A worker's work runs in the order of submission (first in, first out): the server relies on
+    /// it, so that a former primary's writes end before its successor's begin. After the work, the
+    /// loop transmits what the switch has, and calls [`DrainWaiters::notify`]. When the switch has
+    /// stopped, `work` is dropped without being run. `submit` itself never blocks.
+    fn submit(&self, worker: usize, work: Work);
+
+    /// Registers a channel that receives every packet-in frame of every worker from now on.
     fn subscribe_packet_in(&self, sender: UnboundedSender<Vec<u8>>);
 }
 
@@ -35,7 +42,7 @@ pub struct SwitchContext<'a> {
 }
 
 /// A port as the loop knows it, beside what the switch counts.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PortStatus {
     /// Number in the switch.
     pub id: PortId,
@@ -45,6 +52,22 @@ pub struct PortStatus {
     pub rx_dropped: u64,
     /// Frames that the kernel or the driver refused to send.
     pub tx_dropped: u64,
+    /// Both by reason, zeros too; the same reasons for every port.
+    pub drops: Vec<(&'static str, u64)>,
+    /// How often the interface was found to have gone down or away.
+    pub link_down_events: u64,
+}
+
+impl PortStatus {
+    /// Adds what another worker knows of the same port.
+    pub fn add(&mut self, other: &Self) {
+        self.rx_dropped += other.rx_dropped;
+        self.tx_dropped += other.tx_dropped;
+        self.link_down_events += other.link_down_events;
+        for ((_, ours), (_, theirs)) in self.drops.iter_mut().zip(&other.drops) {
+            *ours += theirs;
+        }
+    }
 }
 
 /// Who wants to be told when an epoch of packets has left the switch.

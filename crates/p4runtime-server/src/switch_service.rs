@@ -7,16 +7,17 @@ use dataplane::{LatencyReport, LatencySummary, Stream};
 use p4runtime_proto::reprise::v1::switch_server::Switch;
 use p4runtime_proto::reprise::v1::{
     DrainRequest, DrainResponse, DropCounter, GetCountersRequest, GetCountersResponse, Latency,
-    PortCounters, TableCounters, latency,
+    PacketCounters, PortCounters, TableCounters, latency,
 };
 use tokio::sync::oneshot;
 use tonic::{Request, Response, Status};
 
+use crate::counted::Counted;
 use crate::device::Device;
 use crate::error::stopped;
 use crate::limits::DRAIN_ANSWER_MARGIN_MS;
 use crate::p4runtime_service::expect_device;
-use crate::switch_handle::SwitchContext;
+use crate::workers::Countdown;
 
 /// The service.
 pub(crate) struct SwitchService(pub(crate) Arc<Device>);
@@ -30,13 +31,14 @@ impl Switch for SwitchService {
         let deadline = answer_within(&request);
         expect_device(&self.0, request.into_inner().device_id)?;
         let (sender, drained) = oneshot::channel();
+        let countdown = Countdown::new(self.0.handle.n_workers(), move || {
+            // The caller is gone: its deadline passed.
+            let _ = sender.send(());
+        });
         // Dropped, when the switch stops, together with the sender.
-        drop(self.0.submit(move |context| {
-            let token = context.switch.begin_drain();
-            let done = Box::new(move || {
-                // The caller is gone: its deadline passed.
-                let _ = sender.send(());
-            });
+        drop(self.0.submit(move |_, context| {
+            let (token, countdown) = (context.switch.begin_drain(), Arc::clone(&countdown));
+            let done = Box::new(move || countdown.tell());
             context.drain_waiters.push(token, done);
         }));
         tokio::select! {
@@ -56,23 +58,18 @@ impl Switch for SwitchService {
         request: Request<GetCountersRequest>,
     ) -> Result<Response<GetCountersResponse>, Status> {
         expect_device(&self.0, request.into_inner().device_id)?;
-        let mut counters = self
-            .0
-            .submit(counters)
-            .await
-            .map_err(|_| Status::unavailable(stopped().message))?;
+        let unavailable = || Status::unavailable(stopped().message);
+        let answers = self.0.submit(|_, context| Counted::of(context));
+        let all = answers.all().await.map_err(|_| unavailable())?;
+        let mut counters = to_proto(Counted::sum(all).ok_or_else(unavailable)?);
         let drops = &self.0.packet_in_drops;
         let own = [
             ("packet_in_no_primary", &drops.no_primary),
             ("packet_in_queue_full", &drops.queue_full),
             ("packet_in_malformed", &drops.malformed),
         ];
-        counters
-            .drops
-            .extend(own.map(|(reason, count)| DropCounter {
-                reason: reason.into(),
-                packets: count.get(),
-            }));
+        let own = own.map(|(reason, count)| drop_counter(reason, count.get()));
+        counters.drops.extend(own);
         Ok(Response::new(counters))
     }
 }
@@ -110,42 +107,62 @@ fn parse_timeout(value: &str) -> Option<Duration> {
     }
 }
 
-/// One consistent view, on the switch's thread.
-fn counters(context: &mut SwitchContext<'_>) -> GetCountersResponse {
-    let switch = &*context.switch;
-    let counters = switch.counters();
+/// Each worker's part is one consistent view.
+fn to_proto(mut counted: Counted) -> GetCountersResponse {
+    let counters = &counted.counters;
     let ports = counters.ports().map(|(id, port)| {
-        let status = context.ports.iter().find(|status| status.id == id);
+        let status = counted.ports.iter().find(|status| status.id == id);
+        let status = status.cloned().unwrap_or_default();
+        let occurred = status.drops.iter().filter(|(_, packets)| *packets > 0);
         PortCounters {
             port: u32::from(id.0),
-            name: status.map(|status| status.name.clone()).unwrap_or_default(),
+            name: status.name,
             rx_packets: port.rx_packets,
             rx_bytes: port.rx_bytes,
             tx_packets: port.tx_packets,
             tx_bytes: port.tx_bytes,
-            rx_dropped: status.map_or(0, |status| status.rx_dropped),
-            tx_dropped: status.map_or(0, |status| status.tx_dropped),
+            rx_dropped: status.rx_dropped,
+            tx_dropped: status.tx_dropped,
+            drops: occurred
+                .map(|(reason, n)| drop_counter(reason, *n))
+                .collect(),
+            link_down_events: status.link_down_events,
         }
     });
-    let program = switch.program();
-    let tables = program.into_iter().flat_map(|program| program.tables());
-    let tables = tables.map(|(id, info)| TableCounters {
-        table: info.name.clone(),
-        hits: counters.table(id).hits,
-        misses: counters.table(id).misses,
-        entries: switch.entry_count(id) as u64,
-        size: info.size as u64,
+    let ports = ports.collect();
+    let tables = counted.tables.iter().map(|table| TableCounters {
+        table: table.name.clone(),
+        hits: table.lookups.hits,
+        misses: table.lookups.misses,
+        entries: table.entries as u64,
+        size: table.size as u64,
     });
-    let drops = counters.drops().map(|(reason, packets)| DropCounter {
-        reason: reason.name().into(),
-        packets,
-    });
+    let drops = counters.drops();
     GetCountersResponse {
-        timestamp_ns: context.now,
-        ports: ports.collect(),
+        timestamp_ns: counted.now,
+        ports,
         tables: tables.collect(),
-        drops: drops.collect(),
-        latencies: latencies(context.switch.latency()),
+        drops: drops
+            .map(|(reason, n)| drop_counter(reason.name(), n))
+            .collect(),
+        packets: Some(PacketCounters {
+            received: counters.received,
+            cloned: counters.created_by_clone,
+            replicated: counters.created_by_replication,
+            transmitted: counters.transmitted,
+            to_cpu: counters.to_cpu,
+            inside: counted.inside,
+        }),
+        // The number of cores, about.
+        workers: u32::try_from(counted.n_workers).unwrap_or(u32::MAX),
+        latencies: latencies(counted.latencies.report()),
+    }
+}
+
+fn drop_counter(reason: &str, packets: u64) -> DropCounter {
+    DropCounter {
+        reason: reason.into(),
+        packets,
     }
 }
 

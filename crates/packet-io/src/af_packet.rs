@@ -18,6 +18,7 @@ pub(crate) mod socket;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use crate::batch::TxBatch;
 use crate::interface::Interface;
@@ -59,7 +60,7 @@ pub struct AfPacketPort {
     /// Calls of `receive` in a row that found nothing.
     n_empty: u32,
     statistics: PortStatistics,
-    _lock: InterfaceLock,
+    lock: Arc<InterfaceLock>,
 }
 
 impl AfPacketPort {
@@ -72,6 +73,48 @@ impl AfPacketPort {
     pub fn open(name: &str, config: AfPacketConfig) -> Result<AfPacketPort, PortError> {
         let interface = Interface::find(name)?;
         interface.check_usable()?;
+        AfPacketPort::open_one(interface, config, None)
+    }
+
+    /// Takes an interface as `n_ports` ports, one a worker: the kernel gives each flow (addresses,
+    /// protocol and ports of a packet, whichever way it goes) to one of them.
+    ///
+    /// # Errors
+    /// As [`AfPacketPort::open`].
+    pub fn open_shared(
+        name: &str,
+        config: AfPacketConfig,
+        n_ports: usize,
+    ) -> Result<Vec<AfPacketPort>, PortError> {
+        if n_ports == 1 {
+            return Ok(vec![AfPacketPort::open(name, config)?]);
+        }
+        let mut ports: Vec<AfPacketPort> = Vec::with_capacity(n_ports);
+        while ports.len() < n_ports {
+            let interface = Interface::find(name)?;
+            interface.check_usable()?;
+            let lock = match ports.first() {
+                Some(first) => Arc::clone(&first.lock),
+                None => Arc::new(interface.reserve()?),
+            };
+            ports.push(AfPacketPort::open_one(interface, config, Some(lock))?);
+        }
+        let sockets: Vec<_> = ports.iter().map(|port| port.rx.as_fd()).collect();
+        socket::share_flows(&sockets).map_err(|source| PortError::System {
+            interface: name.to_owned(),
+            operation: "share frames out among packet sockets",
+            source,
+        })?;
+        Ok(ports)
+    }
+
+    /// With a lock, the port is one of several, and gets no frame before they share them.
+    fn open_one(
+        interface: Interface,
+        config: AfPacketConfig,
+        lock: Option<Arc<InterfaceLock>>,
+    ) -> Result<AfPacketPort, PortError> {
+        let name = interface.name.as_str();
         let system = |operation| {
             move |source| PortError::System {
                 interface: name.to_owned(),
@@ -88,7 +131,13 @@ impl AfPacketPort {
             })
         };
         let (rx, tx) = (open()?, open()?);
-        let lock = interface.reserve()?;
+        let lock = match lock {
+            Some(lock) => {
+                socket::take_nothing(rx.as_fd()).map_err(system("filter a packet socket"))?;
+                lock
+            }
+            None => Arc::new(interface.reserve()?),
+        };
         let ring = set_up_receiving(rx.as_fd(), &interface, config)
             .map_err(system("set up the receive ring"))?;
         set_up_sending(tx.as_fd(), &interface).map_err(system("set up sending"))?;
@@ -102,7 +151,7 @@ impl AfPacketPort {
             super_frame: Vec::new(),
             n_empty: 0,
             statistics: PortStatistics::default(),
-            _lock: lock,
+            lock,
         })
     }
 

@@ -132,23 +132,47 @@ impl AfXdpPort {
     /// [`PortError::InterfaceDown`], [`PortError::InUse`], [`PortError::NoXdpPrivileges`],
     /// [`PortError::XdpInUse`], and [`PortError::System`] for everything else.
     pub fn open(name: &str, config: &AfXdpConfig) -> Result<AfXdpPort, PortError> {
-        let ports = AfXdpPort::open_queues(name, config)?;
-        let mut ports = ports.into_iter();
-        let first = ports.next().ok_or_else(|| PortError::System {
+        let mut ports = AfXdpPort::open_shared(name, config, 1)?;
+        ports.pop().ok_or_else(|| PortError::System {
             interface: name.to_owned(),
             operation: "find a receive queue",
             source: io::ErrorKind::NotFound.into(),
-        })?;
-        ports.try_fold(first, |mut port, other| {
-            port.queues.extend(other.queues);
+        })
+    }
+
+    /// Takes an interface as `n_ports` ports, one a worker: the receive queues are dealt out among
+    /// them. Each sends by the first of its queues.
+    ///
+    /// # Errors
+    /// As [`AfXdpPort::open`], and [`PortError::QueuesTooFew`].
+    pub fn open_shared(
+        name: &str,
+        config: &AfXdpConfig,
+        n_ports: usize,
+    ) -> Result<Vec<AfXdpPort>, PortError> {
+        let (n_rx, n_tx) = Interface::find(name)?.n_queues();
+        if n_ports > 1 && (n_rx.min(n_tx) as usize) < n_ports {
+            return Err(PortError::QueuesTooFew {
+                interface: name.to_owned(),
+                n_rx,
+                n_tx,
+                n_ports,
+            });
+        }
+        let mut ports = AfXdpPort::open_queues(name, config)?;
+        let others = ports.split_off(n_ports.min(ports.len()));
+        for (place, other) in others.into_iter().enumerate() {
+            ports[place % n_ports].queues.extend(other.queues);
+        }
+        for port in ports.iter_mut().filter(|port| port.queues.len() > 1) {
             let sockets = port.queues.iter().map(Queue::as_fd);
             port.poll_set = Some(PollSet::new(sockets).map_err(|source| PortError::System {
                 interface: name.to_owned(),
                 operation: "wait for several queues",
                 source,
             })?);
-            Ok(port)
-        })
+        }
+        Ok(ports)
     }
 
     /// Takes an interface as one port for each of its receive queues, in their order: one a worker.

@@ -93,6 +93,20 @@ pub enum PortError {
         /// How many were given.
         found: usize,
     },
+    /// Not a queue a worker.
+    #[error(
+        "interface \"{interface}\" has {n_rx} receive and {n_tx} transmit queues, expected {n_ports} of each, one a worker: \"ethtool -L {interface} rx {n_ports} tx {n_ports}\" (\"combined {n_ports}\" for a card)"
+    )]
+    QueuesTooFew {
+        /// The interface that was to be opened.
+        interface: String,
+        /// Queues that frames arrive on.
+        n_rx: u32,
+        /// Queues that they leave by.
+        n_tx: u32,
+        /// Ports that were to share the interface.
+        n_ports: usize,
+    },
     /// A UDP socket could not be had.
     #[error("UDP address {address}: cannot {operation}: {source}")]
     Socket {

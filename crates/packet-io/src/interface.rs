@@ -139,13 +139,21 @@ impl Interface {
 
     /// Queues that frames arrive on; 1 if the driver does not say.
     pub(crate) fn n_rx_queues(&self) -> u32 {
+        self.n_queues().0
+    }
+
+    /// Queues that frames arrive on and leave by; 1 if the driver does not say.
+    pub(crate) fn n_queues(&self) -> (u32, u32) {
         let mut channels = Channels {
             command: ETHTOOL_GCHANNELS,
             ..Channels::default()
         };
         match self.ethtool(&mut channels) {
-            Ok(()) => (channels.rx_count + channels.combined_count).max(1),
-            Err(_) => 1,
+            Ok(()) => (
+                (channels.rx_count + channels.combined_count).max(1),
+                (channels.tx_count + channels.combined_count).max(1),
+            ),
+            Err(_) => (1, 1),
         }
     }
 

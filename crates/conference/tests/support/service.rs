@@ -332,7 +332,7 @@ impl Switch for Service {
             ports: vec![port],
             tables: Vec::new(),
             drops: vec![drop],
-            latencies: Vec::new(),
+            ..Default::default()
         }))
     }
 }

@@ -28,10 +28,11 @@ pub(super) fn operation(
         None => None,
     };
     let id = counter.counter;
-    Ok(Arc::new(move |switch, _| {
+    Ok(Arc::new(move |site| {
         if let Some(value) = value {
+            let value = site.share_of(value);
             for cell in cells.clone() {
-                switch.set_counter_cell(id, cell, value)?;
+                site.switch.set_counter_cell(id, cell, value)?;
             }
         }
         Ok(())
@@ -57,10 +58,12 @@ pub(super) fn direct_operation(
         None => None,
     };
     let name = table.name.clone();
-    Ok(Arc::new(move |switch, _| {
-        find(switch, &key, &name)?;
+    Ok(Arc::new(move |site| {
+        find(site.switch, &key, &name)?;
         if let Some(value) = value {
-            switch.set_direct_counter(key.table, &key.key, key.priority, value)?;
+            let value = site.share_of(value);
+            site.switch
+                .set_direct_counter(key.table, &key.key, key.priority, value)?;
         }
         Ok(())
     }))

@@ -11,7 +11,7 @@ mod table_key;
 
 use std::sync::Arc;
 
-use dataplane::Switch;
+use dataplane::{CounterValue, Switch};
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as Replication;
 use p4runtime_proto::p4::v1::update::Type;
@@ -22,9 +22,28 @@ use crate::controller_data::ControllerData;
 use crate::error::{EntityError, EntityResult};
 use crate::pipeline::Pipeline;
 
-/// One update, ready to run on the switch's thread; it changes everything or nothing.
-pub(crate) type Operation =
-    Arc<dyn Fn(&mut Switch, &mut ControllerData) -> EntityResult + Send + Sync>;
+/// One update, ready to run on each worker's thread; it changes everything or nothing.
+pub(crate) type Operation = Arc<dyn Fn(&mut Site<'_>) -> EntityResult + Send + Sync>;
+
+/// Where an update is carried out.
+pub(crate) struct Site<'a> {
+    /// A worker's.
+    pub(crate) switch: &'a mut Switch,
+    /// What controllers store with their entities: the first worker's is kept.
+    pub(crate) data: &'a mut ControllerData,
+    /// The worker's number.
+    pub(crate) worker: usize,
+}
+
+impl Site<'_> {
+    /// What of a count that a controller writes is this worker's: what they have adds up to it.
+    pub(crate) fn share_of(&self, value: CounterValue) -> CounterValue {
+        match self.worker {
+            0 => value,
+            _ => CounterValue::default(),
+        }
+    }
+}
 
 /// Checks and translates an update.
 pub(crate) fn operation(pipeline: &Pipeline, update: &Update) -> EntityResult<Operation> {

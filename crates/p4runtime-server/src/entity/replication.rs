@@ -13,7 +13,7 @@ use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as Replicatio
 use p4runtime_proto::p4::v1::replica::PortKind;
 use p4runtime_proto::p4::v1::update::Type;
 
-use super::Operation;
+use super::{Operation, Site};
 use crate::bytestring;
 use crate::controller_data::{ControllerData, GroupData, PortForm};
 use crate::error::{EntityError, EntityResult};
@@ -27,7 +27,7 @@ pub(super) fn group_operation(
     let what = format!("multicast group {id}");
     check_id(id, MULTICAST_GROUP_ID_MAX, "multicast group")?;
     if kind == Type::Delete {
-        return Ok(Arc::new(move |switch, data| {
+        return Ok(Arc::new(move |Site { switch, data, .. }| {
             switch.delete_multicast_group(id)?;
             data.set_group(id, GroupData::default());
             Ok(())
@@ -39,7 +39,7 @@ pub(super) fn group_operation(
         metadata: entry.metadata.clone(),
         ports,
     };
-    Ok(Arc::new(move |switch, data| {
+    Ok(Arc::new(move |Site { switch, data, .. }| {
         if kind == Type::Insert {
             switch.insert_multicast_group(group.clone())?;
         } else {
@@ -59,7 +59,7 @@ pub(super) fn session_operation(
     let what = format!("clone session {id}");
     check_id(id, CLONE_SESSION_ID_MAX, "clone session")?;
     if kind == Type::Delete {
-        return Ok(Arc::new(move |switch, data| {
+        return Ok(Arc::new(move |Site { switch, data, .. }| {
             switch.delete_clone_session(id)?;
             data.set_session(id, PortForm::default());
             Ok(())
@@ -78,7 +78,7 @@ pub(super) fn session_operation(
         truncate_bytes: (length != 0).then_some(length),
         class_of_service: entry.class_of_service,
     };
-    Ok(Arc::new(move |switch, data| {
+    Ok(Arc::new(move |Site { switch, data, .. }| {
         if kind == Type::Insert {
             switch.insert_clone_session(session.clone())?;
         } else {

@@ -12,7 +12,7 @@ use p4runtime_proto::p4::v1::table_action;
 use p4runtime_proto::p4::v1::update::Type;
 
 use super::counter::{counter_data, counter_value};
-use super::{Operation, table_key, unset};
+use super::{Operation, Site, table_key, unset};
 use crate::bytestring;
 use crate::controller_data::{ControllerData, EntryKey, EntryMetadata};
 use crate::error::{EntityError, EntityResult};
@@ -53,7 +53,7 @@ pub(super) fn operation(
     match kind {
         Type::Insert => insert(table, entry, key),
         Type::Modify => modify(table, entry, key),
-        Type::Delete | Type::Unspecified => Ok(Arc::new(move |switch, data| {
+        Type::Delete | Type::Unspecified => Ok(Arc::new(move |Site { switch, data, .. }| {
             switch.delete_entry(key.table, &key.key, key.priority)?;
             data.remove_entry(&key);
             Ok(())
@@ -72,9 +72,11 @@ fn insert(table: &Table, entry: &v1::TableEntry, key: EntryKey) -> EntityResult<
         )
     };
     let metadata = metadata(entry);
-    Ok(Arc::new(move |switch, data| {
-        switch.insert_entry(key.table, new.clone())?;
-        data.set_entry(key.clone(), metadata.clone());
+    Ok(Arc::new(move |site| {
+        let mut new = new.clone();
+        new.counter = site.share_of(new.counter);
+        site.switch.insert_entry(key.table, new)?;
+        site.data.set_entry(key.clone(), metadata.clone());
         Ok(())
     }))
 }
@@ -89,7 +91,9 @@ fn modify(table: &Table, entry: &v1::TableEntry, key: EntryKey) -> EntityResult<
     };
     let (counter, metadata) = (counter(table, entry)?, metadata(entry));
     let name = table.name.clone();
-    Ok(Arc::new(move |switch, data| {
+    Ok(Arc::new(move |site| {
+        let counter = counter.map(|value| site.share_of(value));
+        let Site { switch, data, .. } = site;
         let mut new = find(switch, &key, &name)?;
         if new.is_const && action.is_some() {
             return Err(constant(&name));
@@ -147,7 +151,7 @@ fn default_operation(table: &Table, kind: Type, entry: &v1::TableEntry) -> Entit
         Some(action) => Some(action_call(table, action, Scope::DefaultOnly)?),
         None => None,
     };
-    Ok(Arc::new(move |switch, data| {
+    Ok(Arc::new(move |Site { switch, data, .. }| {
         switch.set_default_action(id, action.clone().map(Into::into))?;
         let reset = action.is_none();
         data.set_default_entry(

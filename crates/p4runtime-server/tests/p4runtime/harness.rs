@@ -20,7 +20,7 @@ use p4runtime_proto::p4::v1::{
 };
 use p4runtime_proto::reprise::v1::switch_client::SwitchClient;
 use p4runtime_proto::text_format;
-use p4runtime_server::{Server, ServerConfig, SwitchHandle};
+use p4runtime_server::{Registers, Server, ServerConfig, SwitchHandle};
 use prost::Message;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
@@ -92,6 +92,7 @@ impl Harness {
         let config = ServerConfig {
             device_id: DEVICE_ID,
             cpu_port: Some(CPU_PORT),
+            registers: Registers::OfTheSwitch,
         };
         let server = Server::new(config, Arc::clone(&switch) as Arc<dyn SwitchHandle>);
         let (shutdown, stop) = oneshot::channel();

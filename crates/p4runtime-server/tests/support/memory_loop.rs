@@ -43,6 +43,7 @@ impl MemoryLoop {
                 name: format!("veth{id}"),
                 rx_dropped: 0,
                 tx_dropped: u64::from(id),
+                ..PortStatus::default()
             })
             .collect();
         for port in &ports {
@@ -119,7 +120,7 @@ impl Drop for MemoryLoop {
 }
 
 impl SwitchHandle for MemoryLoop {
-    fn submit(&self, work: Work) {
+    fn submit(&self, _worker: usize, work: Work) {
         self.0.queue().work.push_back(work);
         self.0.wake.notify_all();
     }

@@ -49,6 +49,68 @@ pub(crate) fn set_promiscuous(fd: BorrowedFd<'_>, index: i32) -> io::Result<()> 
     set_packet_option(fd, libc::PACKET_ADD_MEMBERSHIP, &promiscuous)
 }
 
+/// Lets no frame come to the socket.
+pub(super) fn take_nothing(fd: BorrowedFd<'_>) -> io::Result<()> {
+    set_filter(fd, &mut [instruction(RETURN, 0, 0, DROP)])
+}
+
+/// Makes bound sockets of one interface share its frames: those of one flow come to one of them.
+/// What another socket sends is none's, which for a group of sockets takes a filter.
+pub(super) fn share_flows(fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut id = 0;
+    for (place, fd) in fds.iter().enumerate() {
+        // The first has the kernel choose a number that nobody in the namespace has.
+        let flag = if place == 0 {
+            libc::PACKET_FANOUT_FLAG_UNIQUEID
+        } else {
+            0
+        };
+        let how = (libc::PACKET_FANOUT_HASH | flag) << 16;
+        set_packet_option(*fd, libc::PACKET_FANOUT, &(how as libc::c_int | id))?;
+        if place == 0 {
+            get_option(*fd, libc::SOL_PACKET, libc::PACKET_FANOUT, &mut id)?;
+            id &= 0xffff;
+        }
+    }
+    let mut not_outgoing = [
+        instruction(LOAD_BYTE, 0, 0, PACKET_TYPE),
+        instruction(JUMP_IF_EQUAL, 0, 1, u32::from(libc::PACKET_OUTGOING)),
+        instruction(RETURN, 0, 0, DROP),
+        instruction(RETURN, 0, 0, WHOLE),
+    ];
+    fds.iter()
+        .try_for_each(|fd| set_filter(*fd, &mut not_outgoing))
+}
+
+// Classic BPF, `linux/filter.h`.
+const LOAD_BYTE: u32 = libc::BPF_LD | libc::BPF_B | libc::BPF_ABS;
+const JUMP_IF_EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
+/// `SKF_AD_OFF + SKF_AD_PKTTYPE`: where a packet came from, in place of its bytes.
+const PACKET_TYPE: u32 = 0xffff_f000 + 4;
+const DROP: u32 = 0;
+const WHOLE: u32 = u32::MAX;
+
+fn instruction(code: u32, jump_true: u8, jump_false: u8, operand: u32) -> libc::sock_filter {
+    libc::sock_filter {
+        // Codes have 16 bits.
+        code: code as u16,
+        jt: jump_true,
+        jf: jump_false,
+        k: operand,
+    }
+}
+
+/// Sets, or replaces, what decides of each frame whether it comes to the socket.
+fn set_filter(fd: BorrowedFd<'_>, program: &mut [libc::sock_filter]) -> io::Result<()> {
+    let program = libc::sock_fprog {
+        // A few instructions.
+        len: program.len() as libc::c_ushort,
+        filter: program.as_mut_ptr(),
+    };
+    set_option(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+}
+
 /// Frames that the kernel dropped for want of a slot since the last call of this function.
 pub(super) fn take_kernel_drops(fd: BorrowedFd<'_>) -> io::Result<u64> {
     let mut statistics = libc::tpacket_stats {

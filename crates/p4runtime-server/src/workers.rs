@@ -1,0 +1,83 @@
+//! What several workers have in common, and what a program may not have with them.
+//!
+//! A worker is a switch of its own with a part of the traffic. All of them hold the same entries,
+//! groups and sessions; a write comes to one after the other. What packets count adds up.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use dataplane::Program;
+
+use crate::device::lock;
+use crate::pipeline::PipelineError;
+
+/// Whose are the registers and meters that packets write, where there are several workers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Registers {
+    /// The switch's: a program that has some is refused.
+    #[default]
+    OfTheSwitch,
+    /// Each worker has its own.
+    PerWorker,
+}
+
+/// Whether so many workers can run the program as one switch.
+///
+/// # Errors
+/// Packets would find what others have left, or not, by the worker they come to.
+pub fn expect_one_for_all(
+    program: &Program,
+    n_workers: usize,
+    registers: Registers,
+) -> Result<(), PipelineError> {
+    let kept = program.kept_between_packets();
+    if n_workers == 1 || registers == Registers::PerWorker || kept.is_empty() {
+        return Ok(());
+    }
+    Err(PipelineError(format!(
+        "expected a program whose packets write no register and no meter, since each of the {n_workers} workers would have its own, found {}: run one worker, or accept it with --registers per-worker",
+        kept.join(", ")
+    )))
+}
+
+/// Does something once everybody has told.
+pub(crate) struct Countdown {
+    n_left: AtomicUsize,
+    done: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl Countdown {
+    pub(crate) fn new(n: usize, done: impl FnOnce() + Send + 'static) -> Arc<Self> {
+        Arc::new(Self {
+            n_left: AtomicUsize::new(n),
+            done: Mutex::new(Some(Box::new(done))),
+        })
+    }
+
+    /// To be called by each.
+    pub(crate) fn tell(&self) {
+        if self.n_left.fetch_sub(1, Ordering::AcqRel) == 1
+            && let Some(done) = lock(&self.done).take()
+        {
+            done();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_done_when_the_last_has_told() {
+        let n_done = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&n_done);
+        let countdown = Countdown::new(3, move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+        });
+        for n_expected in [0, 0, 1] {
+            countdown.tell();
+            assert_eq!(n_done.load(Ordering::Relaxed), n_expected);
+        }
+    }
+}
