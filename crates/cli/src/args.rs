@@ -50,6 +50,13 @@ Examples:
   reprise show --watch          # the same every second until interrupted
   reprise show --json | jq '.groups[] | {group, packets}'";
 
+const WATCH_EXAMPLES: &str = "\
+Examples:
+  reprise watch                 # a live table
+  reprise watch --json | jq '.latencies[] | {of, id, p99_ns}'    # a line a second
+
+Rates and \"mean now\" are of the last second, quantiles of all since the program was set.";
+
 const COMPILE_EXAMPLES: &str = "\
 Examples:
   reprise compile p4/sfu.p4 -o build
@@ -232,6 +239,13 @@ pub enum Command {
         /// Again every second, until interrupted. With --json: one line each time.
         #[arg(long)]
         watch: bool,
+    },
+    /// Watch a switch, whatever its program: rates, time in the switch, drops by reason, every second.
+    #[command(after_help = WATCH_EXAMPLES)]
+    Watch {
+        /// End after so many times; left out: until interrupted.
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        times: Option<u32>,
     },
     /// Bring the switch to exactly the state of a file, and print the difference.
     #[command(after_help = APPLY_EXAMPLES)]

@@ -71,6 +71,7 @@ fn run(args: Args) -> Result<(), Failure> {
         Command::Group(command) => runtime.block_on(commands::group::run(global, command)),
         Command::Viewer(command) => runtime.block_on(commands::viewer::run(global, command)),
         Command::Show { watch } => runtime.block_on(commands::show::run(global, watch)),
+        Command::Watch { times } => runtime.block_on(commands::watch::run(global, times)),
         Command::Apply {
             file,
             export: Some(to),

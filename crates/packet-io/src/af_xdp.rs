@@ -231,6 +231,15 @@ impl AfXdpPort {
         }
     }
 
+    /// How ports that share an interface came to be open, as one.
+    pub fn mode_of(ports: &[AfXdpPort]) -> AfXdpMode {
+        AfXdpMode {
+            is_native: ports.iter().all(|port| port.mode().is_native),
+            is_zero_copy: ports.iter().all(|port| port.mode().is_zero_copy),
+            n_queues: ports.iter().map(|port| port.mode().n_queues).sum(),
+        }
+    }
+
     /// How many chunks a frame takes; `None` if it is longer than what may leave with its tag, as
     /// the kernel decides for packet sockets.
     fn chunks_of(&self, frame: [&[u8]; 2], frame_bytes: usize) -> Option<usize> {

@@ -115,6 +115,28 @@ pub struct PortStatistics {
 }
 
 impl PortStatistics {
+    /// Adds what another port of the same interface or address has counted.
+    pub fn add(&mut self, other: &PortStatistics) {
+        self.rx_frames += other.rx_frames;
+        self.rx_bytes += other.rx_bytes;
+        self.rx_ring_full += other.rx_ring_full;
+        self.rx_no_buffer += other.rx_no_buffer;
+        self.rx_truncated += other.rx_truncated;
+        self.rx_oversized += other.rx_oversized;
+        self.rx_unsegmentable += other.rx_unsegmentable;
+        self.rx_too_short += other.rx_too_short;
+        self.tx_frames += other.tx_frames;
+        self.tx_bytes += other.tx_bytes;
+        self.tx_too_long += other.tx_too_long;
+        self.tx_too_short += other.tx_too_short;
+        self.tx_no_room += other.tx_no_room;
+        self.tx_link_down += other.tx_link_down;
+        self.tx_refused += other.tx_refused;
+        self.tx_not_udp += other.tx_not_udp;
+        self.tx_unreachable += other.tx_unreachable;
+        self.link_down_events += other.link_down_events;
+    }
+
     /// Frames lost before the switch saw them, for whatever reason.
     pub fn rx_dropped(&self) -> u64 {
         self.drops_from("rx_")

@@ -9,19 +9,21 @@ use std::time::Duration;
 use dataplane::{PortId, Program};
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::WriteRequest;
-use p4runtime_server::{Server, ServerConfig, SetPipelineError, WriteError};
+use p4runtime_server::{
+    Registers, Server, ServerConfig, SetPipelineError, SwitchHandle, WriteError, expect_one_for_all,
+};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::error::SwitchError;
-use crate::event_loop::EventLoop;
 use crate::handle::LoopHandle;
 use crate::metrics;
 use crate::options::Options;
 use crate::program::{Entries, LoadedProgram};
 use crate::say;
+use crate::workers::Workers;
 
 /// How long calls that are being answered may take when the switch stops.
 const STOP_TIMEOUT: Duration = Duration::from_millis(500);
@@ -36,6 +38,7 @@ const ENTRY_ERRORS_SHOWN: usize = 10;
 pub(crate) struct Control {
     runtime: Runtime,
     handle: LoopHandle,
+    registers: Registers,
     server: Server,
     /// Bound, and not served yet.
     listener: Option<TcpListener>,
@@ -69,11 +72,13 @@ impl Control {
         let config = ServerConfig {
             device_id: options.device_id,
             cpu_port: Some(PortId(options.cpu_port)),
+            registers: options.registers.into(),
         };
         let server = Server::new(config, Arc::new(handle.clone()));
         Ok(Control {
             runtime,
             handle,
+            registers: options.registers.into(),
             server,
             listener,
             grpc_address,
@@ -97,7 +102,7 @@ impl Control {
     /// would. False if it was stopped meanwhile.
     pub(crate) fn configure(
         &self,
-        event_loop: &mut EventLoop,
+        workers: &mut Workers,
         program: Option<LoadedProgram>,
         entries: Option<Entries>,
     ) -> Result<bool, SwitchError> {
@@ -105,11 +110,15 @@ impl Control {
             return Ok(true);
         };
         let Some(p4info) = p4info else {
-            let program = Program::from_json_str(&json).map_err(|error| SwitchError::Program {
-                path,
-                message: error.to_string(),
-            })?;
-            event_loop.switch_mut().set_program(program);
+            let fail = |message| SwitchError::Program { path, message };
+            let program = Program::from_json_str(&json);
+            let program = match program {
+                Ok(program) => program,
+                Err(error) => return Err(fail(error.to_string())),
+            };
+            expect_one_for_all(&program, self.handle.n_workers(), self.registers)
+                .map_err(|error| fail(error.to_string()))?;
+            workers.set_program(&program);
             return Ok(true);
         };
         let (done, result) = mpsc::channel();
@@ -121,7 +130,7 @@ impl Control {
             handle.wake();
         });
         let mut outcome = None;
-        let is_up = event_loop.serve_work_until(|| {
+        let is_up = workers.first_mut().serve_work_until(|| {
             outcome = result.try_recv().ok();
             outcome.is_some()
         })?;

@@ -1,4 +1,5 @@
-//! The only event loop of the data plane: one thread that owns switch, ports and clock.
+//! The only event loop of the data plane: one thread that owns switch, ports and clock; one a worker
+//! ([`crate::workers`]).
 //!
 //! A turn: run submitted work; take frames in from every port that has some, up to a batch each, and
 //! after each port's batch run the switch until it has nothing left to do, and flush the ports; tell
@@ -132,8 +133,7 @@ impl EventLoop {
         self.statuses.push(PortStatus {
             id,
             name: name.to_owned(),
-            rx_dropped: 0,
-            tx_dropped: 0,
+            ..PortStatus::default()
         });
         self.ports.push(AttachedPort {
             id,
@@ -412,6 +412,9 @@ impl EventLoop {
             let statistics = attached.port.statistics();
             status.rx_dropped = statistics.rx_dropped();
             status.tx_dropped = statistics.tx_dropped();
+            status.link_down_events = statistics.link_down_events;
+            status.drops.clear();
+            status.drops.extend(statistics.drops());
         }
     }
 

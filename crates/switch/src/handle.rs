@@ -1,4 +1,4 @@
-//! The way from other threads into the event loop.
+//! The way from other threads into the event loops, one of each worker.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -14,13 +14,17 @@ type Subscribers = Arc<Mutex<Vec<UnboundedSender<Vec<u8>>>>>;
 /// What other threads hold: submits work, subscribes, stops.
 #[derive(Clone)]
 pub(crate) struct LoopHandle {
-    work: Sender<Work>,
+    workers: Arc<[ToWorker]>,
     subscribers: Subscribers,
     is_stopped: Arc<AtomicBool>,
+}
+
+struct ToWorker {
+    work: Sender<Work>,
     waker: Arc<Waker>,
 }
 
-/// What the loop holds. Dropped with it, and all work that was not run.
+/// What a loop holds. Dropped with it, and all work that was not run.
 pub(crate) struct Mailbox {
     work: Receiver<Work>,
     subscribers: Subscribers,
@@ -28,42 +32,56 @@ pub(crate) struct Mailbox {
     waker: Arc<Waker>,
 }
 
-/// Both ends.
-pub(crate) fn mailbox() -> io::Result<(LoopHandle, Mailbox)> {
-    let (sender, receiver) = mpsc::channel();
+/// Both ends, the other one a worker.
+pub(crate) fn mailboxes(n_workers: usize) -> io::Result<(LoopHandle, Vec<Mailbox>)> {
+    let (subscribers, is_stopped) = (Subscribers::default(), Arc::default());
+    let (mut workers, mut mailboxes) = (Vec::new(), Vec::new());
+    for _ in 0..n_workers {
+        let (sender, receiver) = mpsc::channel();
+        let waker = Arc::new(Waker::new()?);
+        workers.push(ToWorker {
+            work: sender,
+            waker: Arc::clone(&waker),
+        });
+        mailboxes.push(Mailbox {
+            work: receiver,
+            subscribers: Arc::clone(&subscribers),
+            is_stopped: Arc::clone(&is_stopped),
+            waker,
+        });
+    }
     let handle = LoopHandle {
-        work: sender,
-        subscribers: Subscribers::default(),
-        is_stopped: Arc::default(),
-        waker: Arc::new(Waker::new()?),
+        workers: workers.into(),
+        subscribers,
+        is_stopped,
     };
-    let mailbox = Mailbox {
-        work: receiver,
-        subscribers: Arc::clone(&handle.subscribers),
-        is_stopped: Arc::clone(&handle.is_stopped),
-        waker: Arc::clone(&handle.waker),
-    };
-    Ok((handle, mailbox))
+    Ok((handle, mailboxes))
 }
 
 impl LoopHandle {
-    /// Ends the loop after its current turn.
+    /// Ends every loop after its current turn.
     pub(crate) fn stop(&self) {
         self.is_stopped.store(true, Ordering::Release);
-        self.waker.wake();
+        self.wake();
     }
 
-    /// Makes the loop look around, for example at something that has finished.
+    /// Makes the loops look around, for example at something that has finished.
     pub(crate) fn wake(&self) {
-        self.waker.wake();
+        self.workers.iter().for_each(|worker| worker.waker.wake());
     }
 }
 
 impl SwitchHandle for LoopHandle {
-    fn submit(&self, work: Work) {
+    fn n_workers(&self) -> usize {
+        self.workers.len()
+    }
+
+    fn submit(&self, worker: usize, work: Work) {
         // With the loop gone, the work is dropped unrun, as the trait says.
-        if self.work.send(work).is_ok() {
-            self.waker.wake();
+        if let Some(to) = self.workers.get(worker)
+            && to.work.send(work).is_ok()
+        {
+            to.waker.wake();
         }
     }
 
@@ -116,7 +134,10 @@ mod tests {
 
     #[test]
     fn packet_ins_go_to_everybody_who_still_listens() -> io::Result<()> {
-        let (handle, mailbox) = mailbox()?;
+        let (handle, mailboxes) = mailboxes(2)?;
+        let [mailbox, other] = &mailboxes[..] else {
+            panic!("two workers");
+        };
         assert!(!mailbox.publish_packet_in(vec![1]));
         let (sender, mut first) = tokio::sync::mpsc::unbounded_channel();
         handle.subscribe_packet_in(sender);
@@ -128,7 +149,7 @@ mod tests {
             (Ok(vec![2]), Ok(vec![2]))
         );
         drop(second);
-        assert!(mailbox.publish_packet_in(vec![3]));
+        assert!(other.publish_packet_in(vec![3]));
         assert_eq!(first.try_recv(), Ok(vec![3]));
         drop(first);
         assert!(!mailbox.publish_packet_in(vec![4]));
@@ -137,15 +158,15 @@ mod tests {
 
     #[test]
     fn work_is_dropped_unrun_when_the_loop_is_gone() -> io::Result<()> {
-        let (handle, mailbox) = mailbox()?;
+        let (handle, mailboxes) = mailboxes(1)?;
         let witness = Arc::new(());
         let held = Arc::clone(&witness);
-        handle.submit(Box::new(move |_| drop(held)));
+        handle.submit(0, Box::new(move |_| drop(held)));
         assert_eq!(Arc::strong_count(&witness), 2);
-        drop(mailbox);
+        drop(mailboxes);
         assert_eq!(Arc::strong_count(&witness), 1);
         let held = Arc::clone(&witness);
-        handle.submit(Box::new(move |_| drop(held)));
+        handle.submit(0, Box::new(move |_| drop(held)));
         assert_eq!(Arc::strong_count(&witness), 1);
         Ok(())
     }

@@ -10,8 +10,8 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
-use dataplane::{LatencySummary, Stream, Switch};
-use p4runtime_server::{PortStatus, SwitchContext, SwitchHandle};
+use dataplane::{LatencySummary, PortCounters, Stream};
+use p4runtime_server::{Counted, PortStatus, SwitchContext, SwitchHandle};
 use tokio::sync::oneshot;
 
 use crate::handle::LoopHandle;
@@ -22,16 +22,29 @@ pub(crate) fn router(handle: LoopHandle) -> Router {
     router.with_state(handle)
 }
 
-/// One consistent view, written on the switch's thread.
+/// All workers together, each one's part a consistent view.
 async fn answer(State(handle): State<LoopHandle>) -> Response {
-    let (sender, text) = oneshot::channel();
-    handle.submit(Box::new(|context: &mut SwitchContext<'_>| {
-        // Whoever asked may have gone.
-        let _ = sender.send(render(context.switch, context.ports));
-    }));
-    match text.await {
-        Ok(text) => ([(CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response(),
-        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "the switch has stopped\n").into_response(),
+    let mut answers = Vec::new();
+    for worker in 0..handle.n_workers() {
+        let (sender, counted) = oneshot::channel();
+        let count = |context: &mut SwitchContext<'_>| {
+            // Whoever asked may have gone.
+            let _ = sender.send(Counted::of(context));
+        };
+        handle.submit(worker, Box::new(count));
+        answers.push(counted);
+    }
+    let mut all = Vec::new();
+    for counted in answers {
+        all.extend(counted.await.ok());
+    }
+    let is_up = all.len() == handle.n_workers();
+    match Counted::sum(all).filter(|_| is_up) {
+        Some(counted) => {
+            let headers = [(CONTENT_TYPE, "text/plain; version=0.0.4")];
+            (headers, render(counted)).into_response()
+        }
+        None => (StatusCode::SERVICE_UNAVAILABLE, "the switch has stopped\n").into_response(),
     }
 }
 
@@ -95,17 +108,18 @@ fn seconds(ns: u64) -> String {
     format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000)
 }
 
-fn render(switch: &mut Switch, ports: &[PortStatus]) -> String {
+fn render(mut counted: Counted) -> String {
     let mut metrics = Metrics::default();
-    totals(&mut metrics, switch);
-    port_counters(&mut metrics, switch, ports);
-    table_counters(&mut metrics, switch);
-    latencies(&mut metrics, switch, ports);
+    totals(&mut metrics, &counted);
+    port_counters(&mut metrics, &counted);
+    port_drops(&mut metrics, &counted);
+    table_counters(&mut metrics, &counted);
+    latencies(&mut metrics, &mut counted);
     metrics.text
 }
 
-fn totals(metrics: &mut Metrics, switch: &Switch) {
-    let counters = switch.counters();
+fn totals(metrics: &mut Metrics, counted: &Counted) {
+    let counters = &counted.counters;
     let events = [
         ("received", counters.received),
         ("cloned", counters.created_by_clone),
@@ -125,7 +139,10 @@ fn totals(metrics: &mut Metrics, switch: &Switch) {
     }
     let name = "reprise_packets_inside";
     metrics.family(name, "gauge", "Packets that wait in a queue.");
-    metrics.sample(name, &[], switch.packets_inside());
+    metrics.sample(name, &[], counted.inside);
+    let name = "reprise_workers";
+    metrics.family(name, "gauge", "Threads that forward.");
+    metrics.sample(name, &[], counted.n_workers);
     let name = "reprise_digests_total";
     metrics.counter(name, "Digests made.", counters.digests);
     let name = "reprise_digests_lost_total";
@@ -136,77 +153,99 @@ fn totals(metrics: &mut Metrics, switch: &Switch) {
     metrics.counter(name, help, counters.idle_timeouts_lost);
 }
 
-fn port_counters(metrics: &mut Metrics, switch: &Switch, ports: &[PortStatus]) {
-    type Column = (&'static str, &'static str, fn(&Switch, &PortStatus) -> u64);
-    let columns: [Column; 6] = [
+fn port_counters(metrics: &mut Metrics, counted: &Counted) {
+    type Column = (
+        &'static str,
+        &'static str,
+        fn(PortCounters, &PortStatus) -> u64,
+    );
+    let columns: [Column; 5] = [
         (
             "reprise_port_received_packets_total",
             "Frames that came in.",
-            |switch, port| switch.counters().port(port.id).rx_packets,
+            |counters, _| counters.rx_packets,
         ),
         (
             "reprise_port_received_bytes_total",
             "Bytes that came in.",
-            |switch, port| switch.counters().port(port.id).rx_bytes,
+            |counters, _| counters.rx_bytes,
         ),
         (
             "reprise_port_transmitted_packets_total",
             "Frames that left.",
-            |switch, port| switch.counters().port(port.id).tx_packets,
+            |counters, _| counters.tx_packets,
         ),
         (
             "reprise_port_transmitted_bytes_total",
             "Bytes that left.",
-            |switch, port| switch.counters().port(port.id).tx_bytes,
+            |counters, _| counters.tx_bytes,
         ),
         (
-            "reprise_port_receive_drops_total",
-            "Frames dropped before the switch saw them.",
-            |_, port| port.rx_dropped,
-        ),
-        (
-            "reprise_port_transmit_drops_total",
-            "Frames that could not be sent.",
-            |_, port| port.tx_dropped,
+            "reprise_port_link_down_events_total",
+            "How often the interface was found down or gone.",
+            |_, port| port.link_down_events,
         ),
     ];
     for (name, help, read) in columns {
         metrics.family(name, "counter", help);
-        for port in ports {
+        for port in &counted.ports {
             let labels: Labels<'_> = &[("port", &port.id), ("name", &port.name)];
-            metrics.sample(name, labels, read(switch, port));
+            let value = read(counted.counters.port(port.id), port);
+            metrics.sample(name, labels, value);
         }
     }
 }
 
-fn table_counters(metrics: &mut Metrics, switch: &Switch) {
-    let Some(program) = switch.program() else {
-        return;
-    };
-    let tables = || program.tables().filter(|(_, info)| !info.is_generated());
+/// By the reasons of docs/switch.md, which begin with the direction.
+fn port_drops(metrics: &mut Metrics, counted: &Counted) {
+    let directions = [
+        (
+            "reprise_port_receive_drops_total",
+            "rx_",
+            "Frames dropped before the switch saw them, by reason.",
+        ),
+        (
+            "reprise_port_transmit_drops_total",
+            "tx_",
+            "Frames that could not be sent, by reason.",
+        ),
+    ];
+    for (name, prefix, help) in directions {
+        metrics.family(name, "counter", help);
+        for port in &counted.ports {
+            for (reason, frames) in port.drops.iter().filter(|(it, _)| it.starts_with(prefix)) {
+                let labels: Labels<'_> =
+                    &[("port", &port.id), ("name", &port.name), ("reason", reason)];
+                metrics.sample(name, labels, frames);
+            }
+        }
+    }
+}
+
+fn table_counters(metrics: &mut Metrics, counted: &Counted) {
     let name = "reprise_table_lookups_total";
     metrics.family(name, "counter", "Lookups, by table and result.");
-    for (id, info) in tables() {
-        let counted = switch.counters().table(id);
-        for (result, lookups) in [("hit", counted.hits), ("miss", counted.misses)] {
-            let labels: Labels<'_> = &[("table", &info.name), ("result", &result)];
+    for table in &counted.tables {
+        let lookups = table.lookups;
+        for (result, lookups) in [("hit", lookups.hits), ("miss", lookups.misses)] {
+            let labels: Labels<'_> = &[("table", &table.name), ("result", &result)];
             metrics.sample(name, labels, lookups);
         }
     }
     let name = "reprise_table_entries";
     metrics.family(name, "gauge", "Entries, by table.");
-    for (id, info) in tables() {
-        metrics.sample(name, &[("table", &info.name)], switch.entry_count(id));
+    for table in &counted.tables {
+        metrics.sample(name, &[("table", &table.name)], table.entries);
     }
     let name = "reprise_table_size";
     metrics.family(name, "gauge", "Entries at most, by table.");
-    for (_, info) in tables() {
-        metrics.sample(name, &[("table", &info.name)], info.size);
+    for table in &counted.tables {
+        metrics.sample(name, &[("table", &table.name)], table.size);
     }
 }
 
-fn latencies(metrics: &mut Metrics, switch: &mut Switch, ports: &[PortStatus]) {
-    let report = switch.latency();
+fn latencies(metrics: &mut Metrics, counted: &mut Counted) {
+    let (report, ports) = (counted.latencies.report(), &counted.ports);
     let name = "reprise_port_latency_seconds";
     let help = "Time in the switch of frames that left, by output port; quantile 1 is the longest.";
     metrics.family(name, "summary", help);
@@ -233,7 +272,13 @@ fn latencies(metrics: &mut Metrics, switch: &mut Switch, ports: &[PortStatus]) {
 
 #[cfg(test)]
 mod tests {
-    use dataplane::{ActionCall, MatchField, PortId, Program, SwitchConfig, TableEntry};
+    use std::collections::BTreeSet;
+
+    use dataplane::{
+        ActionCall, DropReason, MatchField, PortId, Program, Switch, SwitchConfig, TableEntry,
+    };
+    use p4runtime_server::DrainWaiters;
+    use packet_io::PortStatistics;
 
     use super::*;
 
@@ -256,10 +301,22 @@ mod tests {
         let port = PortStatus {
             id: PortId(1),
             name: "a \"b\\c\"".into(),
-            rx_dropped: 3,
-            tx_dropped: 4,
+            drops: PortStatistics {
+                rx_ring_full: 3,
+                tx_too_long: 4,
+                ..PortStatistics::default()
+            }
+            .drops()
+            .to_vec(),
+            ..PortStatus::default()
         };
-        let text = render(&mut switch, &[port]);
+        let counted = Counted::of(&SwitchContext {
+            switch: &mut switch,
+            now: 2_000_000,
+            ports: &[port],
+            drain_waiters: &mut DrainWaiters::default(),
+        });
+        let text = render(counted);
         let name = r#"port="1",name="a \"b\\c\"""#;
         for line in [
             "# TYPE reprise_packets_total counter".to_owned(),
@@ -269,7 +326,10 @@ mod tests {
             "reprise_packets_inside 0".into(),
             format!("reprise_port_received_packets_total{{{name}}} 1"),
             format!("reprise_port_transmitted_bytes_total{{{name}}} 60"),
-            format!("reprise_port_receive_drops_total{{{name}}} 3"),
+            format!("reprise_port_receive_drops_total{{{name},reason=\"rx_ring_full\"}} 3"),
+            format!("reprise_port_transmit_drops_total{{{name},reason=\"tx_too_long\"}} 4"),
+            format!("reprise_port_link_down_events_total{{{name}}} 0"),
+            "reprise_workers 1".into(),
             "reprise_table_lookups_total{table=\"ingress.forward\",result=\"hit\"} 1".into(),
             "reprise_table_entries{table=\"ingress.forward\"} 1".into(),
             format!("reprise_port_latency_seconds_count{{{name}}} 1"),
@@ -278,10 +338,47 @@ mod tests {
         ] {
             assert!(text.lines().any(|it| it == line), "no {line} in\n{text}");
         }
-        let is_sample = |line: &&str| !line.starts_with('#');
-        for line in text.lines().filter(is_sample) {
-            let (_, value) = line.rsplit_once(' ').expect("a value");
-            assert!(value.parse::<f64>().is_ok(), "{line}");
+        for reason in DropReason::ALL {
+            let sample = format!("reprise_drops_total{{reason=\"{reason}\"}} ");
+            assert!(text.contains(&sample), "no {sample} in\n{text}");
         }
+        for (reason, _) in PortStatistics::default().drops() {
+            let label = format!("reason=\"{reason}\"}} ");
+            assert!(text.contains(&label), "no {reason} in\n{text}");
+        }
+        exposition(&text);
+    }
+
+    /// Reads the text as Prometheus does: each family's help and type once, before its samples, which
+    /// stand together; names by its conventions; no sample twice.
+    fn exposition(text: &str) {
+        let mut families = BTreeSet::new();
+        let mut samples = BTreeSet::new();
+        let (mut family, mut kind) = ("", "");
+        let mut helped = "";
+        for line in text.lines() {
+            if let Some(rest) = line.strip_prefix("# HELP ") {
+                helped = rest.split_once(' ').expect("a help").0;
+                continue;
+            }
+            if let Some(rest) = line.strip_prefix("# TYPE ") {
+                (family, kind) = rest.split_once(' ').expect("a type");
+                assert_eq!(family, helped, "help stands before the type");
+                assert!(families.insert(family), "{family} twice");
+                assert_eq!(kind == "counter", family.ends_with("_total"), "{family}");
+                assert!(family.starts_with("reprise_"), "{family}");
+                continue;
+            }
+            let (sample, value) = line.rsplit_once(' ').expect("a value");
+            assert!(value.parse::<f64>().is_ok(), "{line}");
+            let name = sample.split('{').next().expect("a name");
+            let is_part = ["", "_sum", "_count"]
+                .iter()
+                .any(|part| name == format!("{family}{part}"));
+            assert!(is_part, "{name} stands under {family}");
+            assert!(name == family || kind == "summary", "{line}");
+            assert!(samples.insert(sample), "{sample} twice");
+        }
+        assert!(families.len() > 10, "{families:?}");
     }
 }

@@ -9,6 +9,7 @@ use std::str::FromStr;
 use clap::Parser;
 use dataplane::{PortId, limits};
 use dataplane_jit::NativeOptions;
+use p4runtime_server::Registers;
 use packet_io::Destination;
 
 use crate::engine::{self, EngineOption};
@@ -35,6 +36,9 @@ Examples:
 
   Past the kernel's stack, without sleeping; the kernel keeps what is not for the SFU:
     reprise-switch -i 1@afxdp:eth1,10.0.1.100 --wait spin p4/sfu.p4
+
+  On two cores; the interface needs two queues (ethtool -L eth1 rx 2 tx 2):
+    reprise-switch -i 1@afxdp:eth1 --workers 2 p4/sfu.p4
 
   On a UDP socket, without any privilege:
     reprise-switch -i 1@udp:192.0.2.7:5004 p4/sfu.p4
@@ -72,13 +76,23 @@ pub(crate) struct Options {
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Wait::Sleep)]
     pub(crate) wait: Wait,
 
+    /// How many threads forward, each with a part of every port's traffic; the frames of one flow
+    /// stay in order
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) workers: u16,
+
+    /// What becomes of registers and meters that packets write, with several workers: the program is
+    /// refused, or each worker has its own
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = RegisterOption::Refuse)]
+    pub(crate) registers: RegisterOption,
+
     /// Serve P4Runtime on this address, or "off"; port 0 takes a free one, which the ready line
     /// says [default: 127.0.0.1:9559; off with capture ports only]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) grpc: Option<GrpcOption>,
 
     /// Serve every counter and latency on this address, for Prometheus: http://ADDRESS/metrics
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = metrics_address)]
     pub(crate) metrics: Option<SocketAddr>,
 
     /// What runs the program
@@ -164,6 +178,24 @@ pub(crate) struct QueueOptions {
     pub(crate) rx_ring: Option<usize>,
 }
 
+/// What becomes of registers that packets write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum RegisterOption {
+    /// With several workers, a program that has some is refused.
+    Refuse,
+    /// Each worker has registers and meters of its own.
+    PerWorker,
+}
+
+impl From<RegisterOption> for Registers {
+    fn from(option: RegisterOption) -> Registers {
+        match option {
+            RegisterOption::Refuse => Registers::OfTheSwitch,
+            RegisterOption::PerWorker => Registers::PerWorker,
+        }
+    }
+}
+
 /// Where to serve P4Runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GrpcOption {
@@ -245,7 +277,39 @@ impl Options {
         if self.ports.is_empty() && self.grpc_address().is_none() {
             return fail("expected a port (-i 1@veth1) or P4Runtime (--grpc), found neither: there is nothing to do".to_owned());
         }
+        self.check_workers()?;
         self.check_outputs()
+    }
+
+    /// What there is one of, and what a rate of each worker's own would not be.
+    fn check_workers(&self) -> Result<(), UsageError> {
+        let is_capture = |port: &&PortOption| matches!(port.source, PortSource::Capture { .. });
+        let capture = self.ports.iter().find(is_capture);
+        let single = [
+            (capture.map(ToString::to_string), "a capture"),
+            (self.trace.then(|| "--trace".to_owned()), "a trace"),
+            (
+                self.trace_to.as_ref().map(|_| "--trace-to".to_owned()),
+                "a trace",
+            ),
+            (
+                self.queues.egress_rate.map(|_| "--egress-rate".to_owned()),
+                "a rate",
+            ),
+            (
+                (self.queues.recirculation_rate).map(|_| "--recirculation-rate".to_owned()),
+                "a rate",
+            ),
+        ];
+        for (given, what) in single {
+            if let Some(given) = given.filter(|_| self.workers > 1) {
+                let found = self.workers;
+                return Err(UsageError(format!(
+                    "{given}: expected one worker for {what}, found --workers {found}"
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// Two writers of one file, or a reader and a writer, would spoil it.
@@ -307,8 +371,8 @@ impl Options {
         }
     }
 
-    /// What the options choose of the switch.
-    pub(crate) fn switch_config(&self) -> dataplane::SwitchConfig {
+    /// What the options choose of the switch of a worker.
+    pub(crate) fn switch_config(&self, worker: u64) -> dataplane::SwitchConfig {
         dataplane::SwitchConfig {
             ingress_queue_packets: self.queues.ingress_queue,
             recirculation_queue_packets: self.queues.recirculation_queue,
@@ -316,6 +380,8 @@ impl Options {
             recirculation_rate_pps: self.queues.recirculation_rate,
             egress_rate_pps: self.queues.egress_rate,
             cpu_port: Some(PortId(self.cpu_port)),
+            // Numbers of their own, and the same ones in every run.
+            random_seed: 1 + worker,
             ..dataplane::SwitchConfig::default()
         }
     }
@@ -327,6 +393,11 @@ fn ring_slots(text: &str) -> Result<usize, String> {
         Ok(slots @ 1..=1_048_576) => Ok(slots),
         _ => Err("expected 1 to 1048576 frames".to_owned()),
     }
+}
+
+fn metrics_address(text: &str) -> Result<SocketAddr, String> {
+    let expected = "expected IP-ADDRESS:PORT, for example 127.0.0.1:9090 or [::1]:9090; port 0 takes a free one, which the ready line says";
+    text.parse().map_err(|_| expected.to_owned())
 }
 
 impl FromStr for GrpcOption {
@@ -465,133 +536,4 @@ impl fmt::Display for PortSource {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(arguments: &[&str]) -> Result<Options, String> {
-        let arguments = [&["reprise-switch"], arguments].concat();
-        let options = Options::try_parse_from(arguments).map_err(|error| error.to_string())?;
-        options.check().map_err(|error| error.to_string())?;
-        Ok(options)
-    }
-
-    #[test]
-    fn the_command_lines_definition_is_sound() {
-        use clap::CommandFactory;
-        Options::command().debug_assert();
-    }
-
-    #[test]
-    fn ports_are_read_and_shown_in_the_same_form() {
-        for text in [
-            "1@veth1",
-            "510@a.5",
-            "0@pcap:in.pcap",
-            "2@pcap:a,b",
-            "2@pcap:,b",
-            "3@afxdp:eth1",
-            "3@afxdp:eth1,10.0.1.100,10.0.1.101:5004,fd00::1,[fd00::1]:5004",
-            "4@udp:127.0.0.1:5004",
-            "4@udp:[::1]:0",
-        ] {
-            let port: PortOption = text.parse().expect(text);
-            assert_eq!(port.to_string(), text);
-        }
-    }
-
-    #[test]
-    fn what_is_wrong_with_a_port_is_said() {
-        for (text, reason) in [
-            ("veth1", "there is no \"@\""),
-            ("@veth1", "\"\" is no port number"),
-            ("511@veth1", "\"511\" is no port number from 0 to 510"),
-            ("-1@veth1", "\"-1\" is no port number"),
-            ("1@", "nothing behind the \"@\""),
-            ("1@pcap:", "no file behind \"pcap:\""),
-            ("1@pcap:,", "no file behind \"pcap:\""),
-            ("1@afxdp:", "no interface behind \"afxdp:\""),
-            ("1@afxdp:,10.0.0.1", "no interface behind \"afxdp:\""),
-            ("1@afxdp:eth1,sfu", "\"sfu\" is no destination"),
-            (
-                "1@afxdp:eth1,10.0.0.1:65536",
-                "\"10.0.0.1:65536\" is no destination",
-            ),
-            ("1@udp:5004", "\"5004\" is no address with a port"),
-            ("1@udp:127.0.0.1", "\"127.0.0.1\" is no address with a port"),
-        ] {
-            let error = text.parse::<PortOption>().expect_err(text);
-            assert!(error.contains(reason), "{text}: {error}");
-        }
-    }
-
-    #[test]
-    fn options_that_contradict_each_other_are_refused() {
-        for (arguments, reason) in [
-            (
-                &["-i", "1@a", "-i", "1@b"][..],
-                "port 1 is given twice: 1@a and 1@b",
-            ),
-            (
-                &["-i", "1@a", "-i", "2@a"],
-                "interface \"a\" is given twice: 1@a and 2@a",
-            ),
-            (
-                &["-i", "1@a", "-i", "2@afxdp:a"],
-                "interface \"a\" is given twice: 1@a and 2@afxdp:a",
-            ),
-            (
-                &["-i", "1@udp:[::1]:9", "-i", "2@udp:[::1]:9"],
-                "address [::1]:9 is given twice",
-            ),
-            (
-                &["-i", "1@a", "--wait", "doze"],
-                "possible values: sleep, spin",
-            ),
-            (&["-i", "510@a"], "number of the CPU port"),
-            (&["-i", "7@a", "--cpu-port", "7"], "number of the CPU port"),
-            (
-                &["-i", "1@a", "--cpu-port", "511"],
-                "expected 0 to 510, found 511",
-            ),
-            (
-                &["-i", "1@pcap:,x", "-i", "2@pcap:,x"],
-                "given a second time",
-            ),
-            (
-                &["-i", "1@pcap:x", "-i", "2@pcap:y,x"],
-                "given a second time",
-            ),
-            (
-                &["-i", "1@pcap:x,y", "--trace-to", "y"],
-                "given a second time",
-            ),
-            (&["-i", "1@a", "--entries", "e"], "expected a program"),
-            (&["-i", "1@a", "--p4info", "e"], "expected a .json program"),
-            (
-                &["-i", "1@a", "--p4info", "e", "x.p4"],
-                "expected a .json program",
-            ),
-            (&["--grpc", "off", "x.json"], "nothing to do"),
-            (&["-i", "1@a", "--grpc", "9559"], "expected IP-ADDRESS:PORT"),
-            (&["-i", "1@a", "--egress-rate", "0"], "0 is not in"),
-            (&["-i", "1@a", "--rx-ring", "0"], "expected 1 to 1048576"),
-        ] {
-            let error = parse(arguments).expect_err(reason);
-            assert!(error.contains(reason), "{arguments:?}: {error}");
-        }
-    }
-
-    #[test]
-    fn p4runtime_is_served_unless_there_are_only_captures() {
-        let served = |arguments: &[&str]| parse(arguments).expect("sound").grpc_address();
-        assert_eq!(served(&["-i", "1@a"]), DEFAULT_GRPC_ADDRESS.parse().ok());
-        assert_eq!(
-            served(&["-i", "1@a", "-i", "2@pcap:x"]),
-            DEFAULT_GRPC_ADDRESS.parse().ok()
-        );
-        assert_eq!(served(&["-i", "1@pcap:x"]), None);
-        assert_eq!(served(&["-i", "1@a", "--grpc", "off"]), None);
-        let explicit = served(&["-i", "1@pcap:x", "--grpc", "[::1]:0"]);
-        assert_eq!(explicit, "[::1]:0".parse().ok());
-    }
-}
+mod tests;

@@ -7,7 +7,7 @@ use packet_io::PortStatistics;
 use serde_json::{Map, Value, json};
 
 /// Everything counted, at one moment.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Totals {
     time_ns: Nanos,
     packets: Vec<(&'static str, u64)>,
@@ -43,6 +43,33 @@ pub(crate) enum Detail {
 }
 
 impl Totals {
+    /// Adds what another worker has counted.
+    pub(crate) fn add(&mut self, other: Totals) {
+        if self.packets.is_empty() {
+            *self = other;
+            return;
+        }
+        self.time_ns = self.time_ns.max(other.time_ns);
+        let counts = self.packets.iter_mut().chain(&mut self.drops);
+        let theirs = other.packets.iter().chain(&other.drops);
+        for ((_, ours), (_, theirs)) in counts.zip(theirs) {
+            *ours += theirs;
+        }
+        for (ours, theirs) in self.ports.iter_mut().zip(&other.ports) {
+            ours.statistics.add(&theirs.statistics);
+        }
+        if let (Some((_, ours)), Some((_, theirs))) = (&mut self.cpu_port, &other.cpu_port) {
+            ours.rx_packets += theirs.rx_packets;
+            ours.rx_bytes += theirs.rx_bytes;
+            ours.tx_packets += theirs.tx_packets;
+            ours.tx_bytes += theirs.tx_bytes;
+        }
+        for (ours, theirs) in self.tables.iter_mut().zip(&other.tables) {
+            ours.hits += theirs.hits;
+            ours.misses += theirs.misses;
+        }
+    }
+
     pub(crate) fn new(
         switch: &Switch,
         time_ns: Nanos,

@@ -11,3 +11,4 @@ pub mod program;
 pub mod show;
 pub mod stf;
 pub mod viewer;
+pub mod watch;

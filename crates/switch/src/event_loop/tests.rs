@@ -9,14 +9,15 @@ use p4runtime_server::SwitchHandle;
 use packet_io::{MemoryPort, memory_pair};
 
 use super::*;
-use crate::handle::{LoopHandle, mailbox};
+use crate::handle::{LoopHandle, mailboxes};
 
 const PATIENCE: Duration = Duration::from_secs(5);
 const CPU_PORT: u8 = 254;
 
 /// A loop with ports 1 and 2 whose program forwards as `routes` says; the cables' other ends.
 fn forwarder(routes: &[(u8, u8)]) -> (EventLoop, LoopHandle, MemoryPort, MemoryPort) {
-    let (handle, mailbox) = mailbox().expect("a mailbox");
+    let (handle, mut mailboxes) = mailboxes(1).expect("a mailbox");
+    let mailbox = mailboxes.remove(0);
     let config = SwitchConfig {
         cpu_port: Some(PortId(u16::from(CPU_PORT))),
         ..SwitchConfig::default()
@@ -172,26 +173,32 @@ fn work_runs_in_order(wait: Wait) {
     let (mut event_loop, handle, _one, mut two) = forwarder(&[]);
     event_loop.set_wait(wait);
     for number in 0..3 * WORK_BATCH as u8 {
-        handle.submit(Box::new(move |context| {
-            let (cpu_port, to) = (PortId(u16::from(CPU_PORT)), 2 - number % 2);
-            add_route(context.switch, CPU_PORT, to);
-            context
-                .switch
-                .handle_frame(context.now, cpu_port, &[number; 60]);
-        }));
+        handle.submit(
+            0,
+            Box::new(move |context| {
+                let (cpu_port, to) = (PortId(u16::from(CPU_PORT)), 2 - number % 2);
+                add_route(context.switch, CPU_PORT, to);
+                context
+                    .switch
+                    .handle_frame(context.now, cpu_port, &[number; 60]);
+            }),
+        );
         // The frame has gone by the old route when this removes it.
-        handle.submit(Box::new(|context| {
-            let program = context.switch.program().expect("a program");
-            let table = program.table("ingress.forward").expect("the table");
-            let key = [MatchField::Exact(vec![CPU_PORT])];
-            context
-                .switch
-                .delete_entry(table, &key, 0)
-                .expect("the entry");
-        }));
+        handle.submit(
+            0,
+            Box::new(|context| {
+                let program = context.switch.program().expect("a program");
+                let table = program.table("ingress.forward").expect("the table");
+                let key = [MatchField::Exact(vec![CPU_PORT])];
+                context
+                    .switch
+                    .delete_entry(table, &key, 0)
+                    .expect("the entry");
+            }),
+        );
     }
     let stopper = handle.clone();
-    handle.submit(Box::new(move |_| stopper.stop()));
+    handle.submit(0, Box::new(move |_| stopper.stop()));
     event_loop.run(AfterReplay::Serve).expect("no error");
     let came: Vec<u8> = receive(&mut two, WORK_BATCH * 3 / 2)
         .iter()
@@ -206,17 +213,20 @@ fn a_drain_is_told_of_when_its_frames_have_left() {
     let (mut event_loop, handle, _one, mut two) = forwarder(&[(1, 2)]);
     let (done, is_done) = mpsc::channel();
     let stopper = handle.clone();
-    handle.submit(Box::new(move |context| {
-        context
-            .switch
-            .handle_frame(context.now, PortId(1), &[5; 60]);
-        let token = context.switch.begin_drain();
-        let tell = move || {
-            done.send(()).expect("somebody waits");
-            stopper.stop();
-        };
-        context.drain_waiters.push(token, Box::new(tell));
-    }));
+    handle.submit(
+        0,
+        Box::new(move |context| {
+            context
+                .switch
+                .handle_frame(context.now, PortId(1), &[5; 60]);
+            let token = context.switch.begin_drain();
+            let tell = move || {
+                done.send(()).expect("somebody waits");
+                stopper.stop();
+            };
+            context.drain_waiters.push(token, Box::new(tell));
+        }),
+    );
     event_loop.run(AfterReplay::Serve).expect("no error");
     is_done.try_recv().expect("told");
     assert_eq!(receive(&mut two, 1), [vec![5; 60]]);
@@ -240,11 +250,14 @@ fn only_work_is_served_until_what_it_waits_for_is_there() {
     one.transmit(0, [&[1; 60], &[]]).expect("sending");
     let (done, is_done) = mpsc::channel();
     let waker = handle.clone();
-    handle.submit(Box::new(move |context| {
-        done.send(context.switch.counters().received)
-            .expect("somebody waits");
-        waker.wake();
-    }));
+    handle.submit(
+        0,
+        Box::new(move |context| {
+            done.send(context.switch.counters().received)
+                .expect("somebody waits");
+            waker.wake();
+        }),
+    );
     let mut received = None;
     let is_over = || {
         received = is_done.try_recv().ok();

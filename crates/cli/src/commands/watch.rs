@@ -1,0 +1,360 @@
+//! `reprise watch`: what a switch does now, whatever its program: rates, time in the switch, drops.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use conference::client::Client;
+use p4runtime_proto::reprise::v1::latency::Of;
+use p4runtime_proto::reprise::v1::{
+    DropCounter, GetCountersResponse, Latency, PacketCounters, PortCounters,
+};
+use serde_json::{Value, json};
+
+use crate::args::Global;
+use crate::failure::Failure;
+use crate::output::{self, grouped};
+
+/// Between two readings that rates are made of.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Home the cursor and clear what is below.
+const CLEAR: &str = "\x1b[H\x1b[2J";
+
+/// Two readings of the same switch.
+struct Pair<'a> {
+    before: &'a GetCountersResponse,
+    now: &'a GetCountersResponse,
+}
+
+pub async fn run(global: &Global, times: Option<u32>) -> Result<(), Failure> {
+    let mut client = Client::connect(&global.switch, global.device_id).await?;
+    let mut before = client.counters().await?;
+    let mut n_left = times;
+    while n_left != Some(0) {
+        tokio::time::sleep(INTERVAL).await;
+        let now = client.counters().await?;
+        let pair = Pair {
+            before: &before,
+            now: &now,
+        };
+        if global.json {
+            output::json(&pair.to_json());
+        } else {
+            if std::io::stdout().is_terminal() {
+                output::text(CLEAR);
+            }
+            pair.print(&global.switch);
+        }
+        before = now;
+        n_left = n_left.map(|n| n - 1);
+    }
+    Ok(())
+}
+
+impl Pair<'_> {
+    fn seconds(&self) -> f64 {
+        let ns = (self.now.timestamp_ns).saturating_sub(self.before.timestamp_ns);
+        ns as f64 / 1e9
+    }
+
+    /// Of a count that only grows; none where the switch was another one.
+    fn rate(&self, before: u64, now: u64) -> Option<f64> {
+        let n = now.checked_sub(before)?;
+        (self.seconds() > 0.0).then(|| n as f64 / self.seconds())
+    }
+
+    fn packets(&self) -> (PacketCounters, PacketCounters) {
+        let of = |reading: &GetCountersResponse| reading.packets.unwrap_or_default();
+        (of(self.before), of(self.now))
+    }
+
+    fn port_before(&self, port: &PortCounters) -> PortCounters {
+        let mut ports = self.before.ports.iter();
+        let found = ports.find(|earlier| earlier.port == port.port);
+        found.cloned().unwrap_or_default()
+    }
+
+    /// Packets a second, and their mean time in nanoseconds; of this interval.
+    fn recent(&self, latency: &Latency) -> (Option<f64>, Option<f64>) {
+        let mut earlier = self.before.latencies.iter();
+        let earlier = earlier.find(|it| (it.of, it.id) == (latency.of, latency.id));
+        let (packets, sum_ns) = earlier.map_or((0, 0), |it| (it.packets, it.sum_ns));
+        let n = latency.packets.saturating_sub(packets);
+        let mean = latency.sum_ns.checked_sub(sum_ns).filter(|_| n > 0);
+        (
+            self.rate(packets, latency.packets),
+            mean.map(|sum_ns| sum_ns as f64 / n as f64),
+        )
+    }
+
+    /// Every reason that occurred: where, why, before, now.
+    fn drops(&self) -> Vec<(String, &str, u64, u64)> {
+        let count = |drops: &[DropCounter], reason: &str| {
+            let found = drops.iter().find(|drop| drop.reason == reason);
+            found.map_or(0, |drop| drop.packets)
+        };
+        let inside = self.now.drops.iter().map(|drop| {
+            let before = count(&self.before.drops, &drop.reason);
+            (
+                "switch".to_owned(),
+                drop.reason.as_str(),
+                before,
+                drop.packets,
+            )
+        });
+        let at_ports = self.now.ports.iter().flat_map(|port| {
+            let earlier = self.port_before(port);
+            port.drops.iter().map(move |drop| {
+                let before = count(&earlier.drops, &drop.reason);
+                let place = format!("port {}", port.port);
+                (place, drop.reason.as_str(), before, drop.packets)
+            })
+        });
+        let occurred = inside.chain(at_ports).filter(|(.., now)| *now > 0);
+        occurred.collect()
+    }
+
+    fn print(&self, switch: &str) {
+        let (before, now) = self.packets();
+        let workers = match self.now.workers {
+            0 | 1 => "1 worker".to_owned(),
+            n => format!("{n} workers"),
+        };
+        output::text(format!(
+            "switch {switch}, {workers}, up {:.0} s, {} packets inside",
+            self.now.timestamp_ns as f64 / 1e9,
+            grouped(now.inside)
+        ));
+        let flows = [
+            ("received", before.received, now.received),
+            (
+                "copied",
+                before.cloned + before.replicated,
+                now.cloned + now.replicated,
+            ),
+            ("sent", before.transmitted, now.transmitted),
+            ("to CPU", before.to_cpu, now.to_cpu),
+        ];
+        let flows = flows
+            .map(|(name, before, now)| format!("{name} {}", per_second(self.rate(before, now))));
+        output::text(format!("packets/s: {}", flows.join(", ")));
+        output::text("");
+        self.print_ports();
+        self.print_latencies();
+        self.print_drops();
+    }
+
+    fn print_ports(&self) {
+        let titles = ["port", "name", "rx/s", "rx Mbit/s", "tx/s", "tx Mbit/s"];
+        let mut rows = vec![titles.map(str::to_owned).to_vec()];
+        for port in &self.now.ports {
+            let earlier = self.port_before(port);
+            let megabits = |before, now| {
+                let rate = self.rate(before, now);
+                rate.map_or_else(
+                    || "-".to_owned(),
+                    |bytes| format!("{:.2}", bytes * 8.0 / 1e6),
+                )
+            };
+            rows.push(vec![
+                port.port.to_string(),
+                shortened(&port.name),
+                per_second(self.rate(earlier.rx_packets, port.rx_packets)),
+                megabits(earlier.rx_bytes, port.rx_bytes),
+                per_second(self.rate(earlier.tx_packets, port.tx_packets)),
+                megabits(earlier.tx_bytes, port.tx_bytes),
+            ]);
+        }
+        output::table(&rows, 2);
+        output::text("");
+    }
+
+    /// Quantiles are of all since the start: a histogram that is not reset has no others.
+    fn print_latencies(&self) {
+        if self.now.latencies.is_empty() {
+            return output::text("no packet has left yet");
+        }
+        let titles = [
+            "time in switch",
+            "packets/s",
+            "mean now",
+            "p50",
+            "p99",
+            "p99.9",
+            "max",
+        ];
+        let mut rows = vec![titles.map(str::to_owned).to_vec()];
+        for latency in &self.now.latencies {
+            let (rate, mean_ns) = self.recent(latency);
+            rows.push(vec![
+                title(latency),
+                per_second(rate),
+                mean_ns.map_or_else(|| "-".to_owned(), duration),
+                duration(latency.p50_ns as f64),
+                duration(latency.p99_ns as f64),
+                duration(latency.p999_ns as f64),
+                duration(latency.max_ns as f64),
+            ]);
+        }
+        output::table(&rows, 1);
+    }
+
+    fn print_drops(&self) {
+        let drops = self.drops();
+        output::text("");
+        if drops.is_empty() {
+            return output::text("no packet dropped");
+        }
+        let titles = ["dropped", "reason", "packets", "packets/s"];
+        let mut rows = vec![titles.map(str::to_owned).to_vec()];
+        for (place, reason, before, now) in drops {
+            rows.push(vec![
+                place,
+                reason.to_owned(),
+                grouped(now),
+                per_second(self.rate(before, now)),
+            ]);
+        }
+        output::table(&rows, 2);
+    }
+
+    fn to_json(&self) -> Value {
+        let (before, now) = self.packets();
+        let flow = |before, now| json!({ "packets": now, "packets_per_s": self.rate(before, now) });
+        let ports = self.now.ports.iter().map(|port| {
+            let earlier = self.port_before(port);
+            json!({
+                "port": port.port, "name": port.name,
+                "rx_packets": port.rx_packets, "rx_bytes": port.rx_bytes,
+                "tx_packets": port.tx_packets, "tx_bytes": port.tx_bytes,
+                "rx_packets_per_s": self.rate(earlier.rx_packets, port.rx_packets),
+                "rx_bytes_per_s": self.rate(earlier.rx_bytes, port.rx_bytes),
+                "tx_packets_per_s": self.rate(earlier.tx_packets, port.tx_packets),
+                "tx_bytes_per_s": self.rate(earlier.tx_bytes, port.tx_bytes),
+                "link_down_events": port.link_down_events,
+            })
+        });
+        let latencies = self.now.latencies.iter().map(|latency| {
+            let (rate, mean_ns) = self.recent(latency);
+            json!({
+                "of": kind(latency), "id": latency.id, "packets": latency.packets,
+                "packets_per_s": rate, "mean_now_ns": mean_ns,
+                "p50_ns": latency.p50_ns, "p99_ns": latency.p99_ns,
+                "p999_ns": latency.p999_ns, "max_ns": latency.max_ns,
+            })
+        });
+        let drops = self
+            .drops()
+            .into_iter()
+            .map(|(place, reason, before, now)| {
+                json!({
+                    "at": place, "reason": reason, "packets": now,
+                    "packets_per_s": self.rate(before, now),
+                })
+            });
+        json!({
+            "timestamp_ns": self.now.timestamp_ns, "interval_s": self.seconds(),
+            "workers": self.now.workers, "inside": now.inside,
+            "received": flow(before.received, now.received),
+            "cloned": flow(before.cloned, now.cloned),
+            "replicated": flow(before.replicated, now.replicated),
+            "transmitted": flow(before.transmitted, now.transmitted),
+            "to_cpu": flow(before.to_cpu, now.to_cpu),
+            "ports": ports.collect::<Vec<_>>(),
+            "latencies": latencies.collect::<Vec<_>>(),
+            "drops": drops.collect::<Vec<_>>(),
+        })
+    }
+}
+
+fn kind(latency: &Latency) -> &'static str {
+    match latency.of() {
+        Of::Port => "port",
+        Of::Unicast => "unicast",
+        Of::MulticastGroup => "multicast_group",
+        Of::CloneSession => "clone_session",
+        Of::Other | Of::Unspecified => "other",
+    }
+}
+
+fn title(latency: &Latency) -> String {
+    match latency.of() {
+        Of::Port => format!("port {}", latency.id),
+        Of::Unicast => "no copies".to_owned(),
+        Of::MulticastGroup => format!("group {}", latency.id),
+        Of::CloneSession => format!("session {}", latency.id),
+        Of::Other | Of::Unspecified => "other streams".to_owned(),
+    }
+}
+
+/// Names of captures can be long.
+fn shortened(name: &str) -> String {
+    const WIDTH: usize = 24;
+    if name.chars().count() <= WIDTH {
+        return name.to_owned();
+    }
+    let kept: String = name.chars().take(WIDTH - 3).collect();
+    format!("{kept}...")
+}
+
+fn per_second(rate: Option<f64>) -> String {
+    // Rates are not negative; what is beyond 64 bits stands at their end.
+    rate.map_or_else(|| "-".to_owned(), |rate| grouped(rate.round() as u64))
+}
+
+/// Nanoseconds to two digits or so, with the unit that fits.
+fn duration(ns: f64) -> String {
+    match ns {
+        ns if ns < 1e3 => format!("{ns:.0} ns"),
+        ns if ns < 1e5 => format!("{:.1} us", ns / 1e3),
+        ns if ns < 1e6 => format!("{:.0} us", ns / 1e3),
+        ns if ns < 1e9 => format!("{:.1} ms", ns / 1e6),
+        ns => format!("{:.1} s", ns / 1e9),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_the_unit_that_fits() {
+        let shown = [0.0, 999.0, 1_250.0, 99_900.0, 250_000.0, 1.5e6, 2e9].map(duration);
+        assert_eq!(
+            shown,
+            [
+                "0 ns", "999 ns", "1.2 us", "99.9 us", "250 us", "1.5 ms", "2.0 s"
+            ]
+        );
+    }
+
+    #[test]
+    fn rates_and_means_are_of_the_interval() {
+        let reading = |timestamp_ns, packets, sum_ns| GetCountersResponse {
+            timestamp_ns,
+            latencies: vec![Latency {
+                of: Of::Port.into(),
+                id: 1,
+                packets,
+                sum_ns,
+                ..Latency::default()
+            }],
+            ..GetCountersResponse::default()
+        };
+        let (before, now) = (reading(0, 10, 1_000), reading(2_000_000_000, 30, 5_000));
+        let pair = Pair {
+            before: &before,
+            now: &now,
+        };
+        assert_eq!(pair.recent(&now.latencies[0]), (Some(10.0), Some(200.0)));
+        let again = Pair {
+            before: &now,
+            now: &before,
+        };
+        assert_eq!(
+            again.recent(&before.latencies[0]),
+            (None, None),
+            "it was restarted"
+        );
+    }
+}

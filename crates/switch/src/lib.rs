@@ -1,0 +1,270 @@
+//! `reprise-switch`: a program, ports and a P4Runtime server around the data plane.
+//!
+//! One thread, this one, owns the switch and its ports ([`event_loop`]), or several do, each a part
+//! ([`workers`]); the others serve P4Runtime and wait for signals ([`control`]), and reach the switch
+//! through [`handle`].
+
+#![forbid(unsafe_code)]
+
+mod clock;
+mod control;
+mod engine;
+mod error;
+mod event_loop;
+mod handle;
+mod metrics;
+mod options;
+mod ports;
+mod program;
+mod totals;
+mod trace;
+mod workers;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use dataplane::{PortId, Switch};
+use packet_io::{Port, PortError};
+
+use crate::clock::Clock;
+use crate::control::Control;
+use crate::error::SwitchError;
+use crate::event_loop::{AfterReplay, EventLoop, LoopError};
+use crate::handle::LoopHandle;
+use crate::options::Options;
+use crate::ports::OpenPort;
+use crate::totals::{Detail, Totals};
+use crate::workers::Workers;
+
+/// The command, with the arguments of the process.
+pub fn main() -> ExitCode {
+    let options = Options::parse();
+    match run(&options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(&format!("error: {error}"));
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+/// What a switch did on ports that are not the command line's.
+#[derive(Debug, Clone)]
+pub struct Forwarded {
+    /// As `--json` prints it.
+    pub totals: String,
+    /// From the first packet on.
+    pub elapsed: Duration,
+}
+
+/// Runs the switch of a command line for a while on ports of the caller's: a list of them for each
+/// of `--workers`, with the same numbers in the same order. For measurements of the switch alone.
+///
+/// # Errors
+/// What the command would say.
+pub fn forward(
+    arguments: &[&str],
+    ports: Vec<Vec<(u16, Box<dyn Port>)>>,
+    duration: Duration,
+) -> Result<Forwarded, String> {
+    let words = ["reprise-switch"].iter().chain(arguments);
+    let options = Options::try_parse_from(words).map_err(|error| error.to_string())?;
+    let n_workers = usize::from(options.workers);
+    if ports.len() != n_workers {
+        let found = ports.len();
+        return Err(format!(
+            "expected ports for {n_workers} workers, found those of {found}"
+        ));
+    }
+    let open = ports.into_iter().map(|ports| {
+        let ports = ports.into_iter();
+        let open = ports.map(|(id, port)| ports::given(PortId(id), port));
+        open.collect()
+    });
+    let open = open.collect();
+    let stopped = prepare(&options, |_| Ok(open)).and_then(|mut prepared| {
+        let handle = prepared.handle.clone();
+        let stopper = thread::spawn(move || {
+            thread::sleep(duration);
+            handle.stop();
+        });
+        let began = Instant::now();
+        let result = prepared.workers.run(AfterReplay::Serve);
+        let elapsed = began.elapsed();
+        // It only sleeps.
+        let _ = stopper.join();
+        let (totals, result) = prepared.finish(result);
+        result?;
+        Ok((totals, elapsed))
+    });
+    let (totals, elapsed) = stopped.map_err(|error| error.to_string())?;
+    Ok(Forwarded {
+        totals: totals.to_json(),
+        elapsed,
+    })
+}
+
+fn run(options: &Options) -> Result<(), SwitchError> {
+    let mut prepared = prepare(options, ports::open)?;
+    let mut result = Ok(());
+    if prepared.is_up {
+        if options.explain_engine {
+            explain(prepared.workers.first_mut().switch_mut());
+        }
+        prepared.control.serve()?;
+        say(&ready_line(options, &prepared.described, &prepared.control));
+        result = prepared.workers.run(options.after_replay());
+    }
+    // A port that broke is told after the totals.
+    let (totals, result) = prepared.finish(result);
+    print_totals(options, &totals)?;
+    Ok(result?)
+}
+
+/// A switch with its program and its entries, and no packet yet.
+struct Prepared {
+    workers: Workers,
+    control: Control,
+    handle: LoopHandle,
+    /// The ports, as the ready line has them.
+    described: Vec<String>,
+    /// Nobody stopped it meanwhile.
+    is_up: bool,
+}
+
+/// Everything that can be wrong is looked at before the first packet: command line, program,
+/// entries, ports, address, in this order.
+fn prepare(
+    options: &Options,
+    open: impl FnOnce(&Options) -> Result<Vec<Vec<OpenPort>>, PortError>,
+) -> Result<Prepared, SwitchError> {
+    options.check()?;
+    let program = options
+        .program
+        .as_deref()
+        .map(|path| program::load(path, options))
+        .transpose()?;
+    let entries = options
+        .entries
+        .as_deref()
+        .map(program::read_entries)
+        .transpose()?;
+    options.check_entries(program.as_ref())?;
+    let ports = open(options)?;
+    let described = ports.first().into_iter().flatten();
+    let described = described.map(|port| port.described.clone()).collect();
+    let (handle, mut loops) = event_loops(options, ports)?;
+    loops[0].switch_mut().set_trace(trace::sink(options)?);
+    let control = Control::start(handle.clone(), options)?;
+    let mut workers = Workers::start(loops.remove(0), loops, handle.clone())?;
+    let is_up = control.configure(&mut workers, program, entries)?;
+    Ok(Prepared {
+        workers,
+        control,
+        handle,
+        described,
+        is_up,
+    })
+}
+
+impl Prepared {
+    /// Ends everything; all workers' totals, and how they ended: `first` is the first one's end.
+    fn finish(self, first: Result<(), LoopError>) -> (Totals, Result<(), LoopError>) {
+        let (mut loops, others) = self.workers.join();
+        let (totals, closed) = workers::finish(&mut loops);
+        drop(loops);
+        self.control.stop();
+        (totals, first.and(others).and(closed))
+    }
+}
+
+/// One a worker, each with its switch and its ports, of which there is at least one.
+fn event_loops(
+    options: &Options,
+    ports: Vec<Vec<OpenPort>>,
+) -> Result<(LoopHandle, Vec<EventLoop>), SwitchError> {
+    let clock = match options.is_replay() {
+        true => Clock::Virtual { now: 0 },
+        false => Clock::monotonic(),
+    };
+    let (handle, mailboxes) =
+        handle::mailboxes(ports.len()).map_err(|source| SwitchError::System {
+            operation: "make the event loop",
+            source,
+        })?;
+    let loops = mailboxes.into_iter().zip(ports).zip(0..);
+    let loops = loops.map(|((mailbox, ports), worker)| {
+        let engine = options.engine.factory(options.optimise);
+        let switch = Switch::with_engine(options.switch_config(worker), engine);
+        let mut event_loop = EventLoop::new(switch, clock, mailbox);
+        event_loop.set_wait(options.wait);
+        for port in ports {
+            event_loop.add_port(port.id, &port.name, port.port);
+        }
+        event_loop
+    });
+    Ok((handle, loops.collect()))
+}
+
+/// Says which engine runs the program, and what it leaves to the interpreter.
+fn explain(switch: &mut Switch) {
+    let name = switch.engine_name();
+    let interpreted = switch.interpreted();
+    if interpreted.is_empty() {
+        return say(&format!("engine: {name}, the whole program"));
+    }
+    say(&format!("engine: {name}, interpreted are:"));
+    for construct in interpreted {
+        say(&format!("  {}: {}", construct.place, construct.reason));
+    }
+}
+
+/// A line on standard error; if nobody reads that, nobody is to be told.
+fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// Scripts wait for a line that begins with "ready: ".
+fn ready_line(options: &Options, ports: &[String], control: &Control) -> String {
+    let ports = if ports.is_empty() {
+        "none".to_owned()
+    } else {
+        ports.join(" ")
+    };
+    let address = match control.grpc_address() {
+        Some(address) => format!("on {address}"),
+        None => "off".to_owned(),
+    };
+    let program = match &options.program {
+        Some(path) => path.display().to_string(),
+        None => "none yet".to_owned(),
+    };
+    let metrics = match control.metrics_address() {
+        Some(address) => format!(", metrics on {address}"),
+        None => String::new(),
+    };
+    let workers = match options.workers {
+        1 => String::new(),
+        n => format!(", {n} workers"),
+    };
+    format!("ready: ports {ports}{workers}, P4Runtime {address}, program {program}{metrics}")
+}
+
+fn print_totals(options: &Options, totals: &Totals) -> Result<(), SwitchError> {
+    let text = match (options.json, options.stats) {
+        (true, _) => totals.to_json() + "\n",
+        (false, true) => totals.to_text(Detail::Full),
+        (false, false) => totals.to_text(Detail::Short),
+    };
+    match io::stdout().write_all(text.as_bytes()) {
+        // Nobody reads it any more; what was to be done is done.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => result.map_err(|source| SwitchError::System {
+            operation: "print the totals",
+            source,
+        }),
+    }
+}

@@ -1,0 +1,147 @@
+//! What command lines come to.
+
+use super::*;
+
+fn parse(arguments: &[&str]) -> Result<Options, String> {
+    let arguments = [&["reprise-switch"], arguments].concat();
+    let options = Options::try_parse_from(arguments).map_err(|error| error.to_string())?;
+    options.check().map_err(|error| error.to_string())?;
+    Ok(options)
+}
+
+#[test]
+fn the_command_lines_definition_is_sound() {
+    use clap::CommandFactory;
+    Options::command().debug_assert();
+}
+
+#[test]
+fn ports_are_read_and_shown_in_the_same_form() {
+    for text in [
+        "1@veth1",
+        "510@a.5",
+        "0@pcap:in.pcap",
+        "2@pcap:a,b",
+        "2@pcap:,b",
+        "3@afxdp:eth1",
+        "3@afxdp:eth1,10.0.1.100,10.0.1.101:5004,fd00::1,[fd00::1]:5004",
+        "4@udp:127.0.0.1:5004",
+        "4@udp:[::1]:0",
+    ] {
+        let port: PortOption = text.parse().expect(text);
+        assert_eq!(port.to_string(), text);
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_port_is_said() {
+    for (text, reason) in [
+        ("veth1", "there is no \"@\""),
+        ("@veth1", "\"\" is no port number"),
+        ("511@veth1", "\"511\" is no port number from 0 to 510"),
+        ("-1@veth1", "\"-1\" is no port number"),
+        ("1@", "nothing behind the \"@\""),
+        ("1@pcap:", "no file behind \"pcap:\""),
+        ("1@pcap:,", "no file behind \"pcap:\""),
+        ("1@afxdp:", "no interface behind \"afxdp:\""),
+        ("1@afxdp:,10.0.0.1", "no interface behind \"afxdp:\""),
+        ("1@afxdp:eth1,sfu", "\"sfu\" is no destination"),
+        (
+            "1@afxdp:eth1,10.0.0.1:65536",
+            "\"10.0.0.1:65536\" is no destination",
+        ),
+        ("1@udp:5004", "\"5004\" is no address with a port"),
+        ("1@udp:127.0.0.1", "\"127.0.0.1\" is no address with a port"),
+    ] {
+        let error = text.parse::<PortOption>().expect_err(text);
+        assert!(error.contains(reason), "{text}: {error}");
+    }
+}
+
+#[test]
+fn options_that_contradict_each_other_are_refused() {
+    for (arguments, reason) in [
+        (
+            &["-i", "1@a", "-i", "1@b"][..],
+            "port 1 is given twice: 1@a and 1@b",
+        ),
+        (
+            &["-i", "1@a", "-i", "2@a"],
+            "interface \"a\" is given twice: 1@a and 2@a",
+        ),
+        (
+            &["-i", "1@a", "-i", "2@afxdp:a"],
+            "interface \"a\" is given twice: 1@a and 2@afxdp:a",
+        ),
+        (
+            &["-i", "1@udp:[::1]:9", "-i", "2@udp:[::1]:9"],
+            "address [::1]:9 is given twice",
+        ),
+        (
+            &["-i", "1@a", "--wait", "doze"],
+            "possible values: sleep, spin",
+        ),
+        (&["-i", "510@a"], "number of the CPU port"),
+        (&["-i", "7@a", "--cpu-port", "7"], "number of the CPU port"),
+        (
+            &["-i", "1@a", "--cpu-port", "511"],
+            "expected 0 to 510, found 511",
+        ),
+        (
+            &["-i", "1@pcap:,x", "-i", "2@pcap:,x"],
+            "given a second time",
+        ),
+        (
+            &["-i", "1@pcap:x", "-i", "2@pcap:y,x"],
+            "given a second time",
+        ),
+        (
+            &["-i", "1@pcap:x,y", "--trace-to", "y"],
+            "given a second time",
+        ),
+        (&["-i", "1@a", "--entries", "e"], "expected a program"),
+        (&["-i", "1@a", "--p4info", "e"], "expected a .json program"),
+        (
+            &["-i", "1@a", "--p4info", "e", "x.p4"],
+            "expected a .json program",
+        ),
+        (&["--grpc", "off", "x.json"], "nothing to do"),
+        (&["-i", "1@a", "--grpc", "9559"], "expected IP-ADDRESS:PORT"),
+        (
+            &["-i", "1@a", "--metrics", "nope"],
+            "expected IP-ADDRESS:PORT, for example 127.0.0.1:9090",
+        ),
+        (&["-i", "1@a", "--workers", "0"], "0 is not in 1..=64"),
+        (
+            &["-i", "1@pcap:x", "--workers", "2"],
+            "1@pcap:x: expected one worker for a capture, found --workers 2",
+        ),
+        (
+            &["-i", "1@a", "--workers", "2", "--trace"],
+            "--trace: expected one worker",
+        ),
+        (
+            &["-i", "1@a", "--workers", "2", "--egress-rate", "9"],
+            "--egress-rate: expected one worker for a rate",
+        ),
+        (&["-i", "1@a", "--egress-rate", "0"], "0 is not in"),
+        (&["-i", "1@a", "--rx-ring", "0"], "expected 1 to 1048576"),
+    ] {
+        let error = parse(arguments).expect_err(reason);
+        assert!(error.contains(reason), "{arguments:?}: {error}");
+    }
+}
+
+#[test]
+fn p4runtime_is_served_unless_there_are_only_captures() {
+    let served = |arguments: &[&str]| parse(arguments).expect("sound").grpc_address();
+    assert_eq!(served(&["-i", "1@a"]), DEFAULT_GRPC_ADDRESS.parse().ok());
+    assert_eq!(
+        served(&["-i", "1@a", "-i", "2@pcap:x"]),
+        DEFAULT_GRPC_ADDRESS.parse().ok()
+    );
+    assert_eq!(served(&["-i", "1@pcap:x"]), None);
+    assert_eq!(served(&["-i", "1@a", "--grpc", "off"]), None);
+    let explicit = served(&["-i", "1@pcap:x", "--grpc", "[::1]:0"]);
+    assert_eq!(explicit, "[::1]:0".parse().ok());
+}

@@ -1,0 +1,126 @@
+//! Workers: event loops side by side, each with a switch and ports of its own and a part of the
+//! traffic.
+//!
+//! Nothing is shared on a packet's way: which worker it comes to is decided before it is received
+//! (by queue or by flow), and it stays there with all its copies. All hold the same entries, groups
+//! and sessions, since every control call comes to each (`p4runtime-server`). The first runs on the
+//! thread that made them.
+
+use std::panic;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+use dataplane::Program;
+use p4runtime_server::{SwitchContext, SwitchHandle};
+
+use crate::error::SwitchError;
+use crate::event_loop::{AfterReplay, EventLoop, LoopError};
+use crate::handle::LoopHandle;
+use crate::totals::Totals;
+
+type Ended = (EventLoop, Result<(), LoopError>);
+
+/// The first worker, and the threads of the others.
+pub(crate) struct Workers {
+    first: EventLoop,
+    others: Vec<JoinHandle<Ended>>,
+    handle: LoopHandle,
+    /// Frames may come; before, the loops serve submitted work only.
+    has_begun: Arc<AtomicBool>,
+}
+
+impl Workers {
+    /// Starts the threads. `loops` is not empty, and `handle` leads to them, in this order.
+    pub(crate) fn start(
+        first: EventLoop,
+        others: Vec<EventLoop>,
+        handle: LoopHandle,
+    ) -> Result<Workers, SwitchError> {
+        let mut workers = Workers {
+            first,
+            others: Vec::new(),
+            handle,
+            has_begun: Arc::default(),
+        };
+        for (number, event_loop) in (1..).zip(others) {
+            let handle = workers.handle.clone();
+            let has_begun = Arc::clone(&workers.has_begun);
+            let thread = thread::Builder::new().name(format!("worker {number}"));
+            let started = thread.spawn(move || run_other(event_loop, &handle, &has_begun));
+            workers
+                .others
+                .push(started.map_err(|source| SwitchError::System {
+                    operation: "start a worker's thread",
+                    source,
+                })?);
+        }
+        Ok(workers)
+    }
+
+    pub(crate) fn first_mut(&mut self) -> &mut EventLoop {
+        &mut self.first
+    }
+
+    /// Gives every worker a program that no controller knows of, before they begin.
+    pub(crate) fn set_program(&mut self, program: &Program) {
+        self.first.switch_mut().set_program(program.clone());
+        for worker in 1..self.handle.n_workers() {
+            let program = program.clone();
+            let set = move |context: &mut SwitchContext<'_>| context.switch.set_program(program);
+            self.handle.submit(worker, Box::new(set));
+        }
+    }
+
+    /// Forwards until stopped, or until one of them cannot go on.
+    pub(crate) fn run(&mut self, after: AfterReplay) -> Result<(), LoopError> {
+        self.has_begun.store(true, Ordering::Release);
+        self.handle.wake();
+        self.first.run(after)
+    }
+
+    /// Ends the threads; the loops, the first one first, and what kept one of the others from going
+    /// on.
+    pub(crate) fn join(self) -> (Vec<EventLoop>, Result<(), LoopError>) {
+        self.handle.stop();
+        let (mut loops, mut result) = (vec![self.first], Ok(()));
+        for thread in self.others {
+            match thread.join() {
+                Ok((event_loop, ended)) => {
+                    loops.push(event_loop);
+                    result = result.and(ended);
+                }
+                Err(cause) => panic::resume_unwind(cause),
+            }
+        }
+        (loops, result)
+    }
+}
+
+/// Closes the ports, and gives what all have counted together.
+pub(crate) fn finish(loops: &mut [EventLoop]) -> (Totals, Result<(), LoopError>) {
+    let (mut totals, mut result) = (Totals::default(), Ok(()));
+    for event_loop in loops {
+        result = result.and(event_loop.close());
+        // What is buffered of a trace stands before the totals.
+        event_loop.switch_mut().set_trace(None);
+        totals.add(event_loop.totals());
+    }
+    (totals, result)
+}
+
+fn run_other(mut event_loop: EventLoop, handle: &LoopHandle, has_begun: &AtomicBool) -> Ended {
+    let begun = event_loop.serve_work_until(|| has_begun.load(Ordering::Acquire));
+    let result = match begun {
+        Ok(true) => event_loop.run(AfterReplay::Serve),
+        Ok(false) => Ok(()),
+        Err(error) => Err(error),
+    };
+    if result.is_err() {
+        handle.stop();
+    }
+    (event_loop, result)
+}
+
+#[cfg(test)]
+mod tests;
