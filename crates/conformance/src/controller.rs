@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use conference::{backend::SfuProgram as Backend, model::Conference};
 use dataplane::{Switch, SwitchConfig};
 use p4runtime_proto::p4::v1::WriteRequest;
-use p4runtime_server::{DrainWaiters, Server, ServerConfig, SwitchContext, SwitchHandle, Work};
+use p4runtime_server::{
+    DrainWaiters, Registers, Server, ServerConfig, SwitchContext, SwitchHandle, Work,
+};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::sfu::SfuProgram;
@@ -18,7 +20,7 @@ pub(crate) const DEVICE_ID: u64 = 1;
 pub(crate) struct Lent(pub(crate) Arc<Mutex<Switch>>);
 
 impl SwitchHandle for Lent {
-    fn submit(&self, work: Work) {
+    fn submit(&self, _worker: usize, work: Work) {
         let mut switch = lock(&self.0);
         let mut waiters = DrainWaiters::default();
         work(&mut SwitchContext {
@@ -61,6 +63,7 @@ pub fn set_up(
     let config = ServerConfig {
         device_id: DEVICE_ID,
         cpu_port: None,
+        registers: Registers::OfTheSwitch,
     };
     let server = Server::new(config, Arc::new(Lent(Arc::clone(&lent))));
     let runtime = tokio::runtime::Builder::new_current_thread()

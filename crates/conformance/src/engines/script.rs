@@ -24,7 +24,7 @@ use p4runtime_proto::p4::v1::{
     self as p4, Entity, Update, entity::Entity as Kind, field_match::FieldMatchType,
     packet_replication_engine_entry::Type as PreType, update::Type as UpdateType,
 };
-use p4runtime_server::{Server, ServerConfig};
+use p4runtime_server::{Registers, Server, ServerConfig};
 
 use super::{Case, Step, Write, random_config, random_frame};
 use crate::{
@@ -109,6 +109,7 @@ async fn record(of: SfuProgram, seed: u64) -> Script {
     let config = ServerConfig {
         device_id: DEVICE_ID,
         cpu_port: None,
+        registers: Registers::OfTheSwitch,
     };
     let server = Server::new(config, Arc::new(Lent(Arc::clone(&switch))));
     let set = server.set_pipeline(p4info.clone(), json).await;
