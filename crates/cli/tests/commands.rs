@@ -669,3 +669,22 @@ fn p4_source_with_a_mistake_is_refused_with_its_place() {
             .starts_with("none.p4: there is no such file")
     );
 }
+
+#[test]
+fn watch_shows_rates_and_drops_whatever_the_program() {
+    let bench = Bench::new(None);
+    let shown = bench.ok("watch --times 1");
+    assert!(shown.contains("veth1"), "{shown}");
+    assert!(shown.contains("egress_queue_full"), "{shown}");
+    assert!(
+        shown.lines().all(|line| line.chars().count() <= 80),
+        "{shown}"
+    );
+    let watched = bench.json("watch --times 1");
+    assert_eq!(watched["interval_s"], 1.0);
+    assert_eq!(watched["ports"][0]["rx_packets_per_s"], 10.0);
+    let drop = json!({
+        "at": "switch", "reason": "egress_queue_full", "packets": 3, "packets_per_s": 0.0,
+    });
+    assert_eq!(watched["drops"], json!([drop]));
+}
