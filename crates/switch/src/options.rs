@@ -382,7 +382,6 @@ impl Options {
             cpu_port: Some(PortId(self.cpu_port)),
             // Numbers of their own, and the same ones in every run.
             random_seed: 1 + worker,
-            ..dataplane::SwitchConfig::default()
         }
     }
 }
