@@ -118,7 +118,7 @@ fn random_case(seed: u64) -> Case {
 
 #[test]
 fn copies_of_copies_get_the_same_fused_and_one_by_one() {
-    let program = program_at("testdata/stf/fanout_queues.p4");
+    let program = program_at("crates/conformance/tests/programs/fanout_queues.p4");
     for seed in SEED..SEED + CASES {
         let case = random_case(seed);
         for options in options() {
