@@ -63,6 +63,15 @@ fn three_choices(number: usize) -> [NativeOptions; 3] {
     [NativeOptions::NAIVE, NativeOptions::ALL, own]
 }
 
+/// The interpreter beside a native engine of each choice.
+fn different(case: &Case, program: &Program, choices: [NativeOptions; 3]) -> Option<String> {
+    let [one, two, three] = choices.map(native);
+    let compared = case.compare_each(program, &Switch::new, &[&one, &two, &three]);
+    let difference = compared.err()?;
+    let told = names_of(choices[difference.engine]);
+    Some(format!("{told}: {}", difference.told))
+}
+
 #[test]
 fn every_stf_file_passes_on_the_native_engine() {
     let files = stf_files();
@@ -84,11 +93,8 @@ fn conferences_whose_viewers_join_and_leave_get_the_same_from_the_native_engine(
         let program = program_at(of.path());
         let script = Script::record(*of, *seed);
         let case = Case::conference(&program, &script, *seed, CONFERENCE_FRAMES);
-        three_choices(position).into_iter().find_map(|options| {
-            let difference = case.compare(&program, &Switch::new, &native(options))?;
-            let told = names_of(options);
-            Some(format!("{of:?}: {told}, seed {seed:#x}: {difference}"))
-        })
+        let difference = different(&case, &program, three_choices(position))?;
+        Some(format!("{of:?}: seed {seed:#x}: {difference}"))
     });
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
@@ -105,12 +111,9 @@ fn random_traffic_gets_the_same_from_the_native_engine() {
         (0..CASES).find_map(|number| {
             let case = Case::random(&program, SEED + number, FRAMES);
             let own = position * CASES as usize + number as usize;
-            three_choices(own).into_iter().find_map(|options| {
-                let difference = case.compare(&program, &Switch::new, &native(options))?;
-                let (path, told) = (path.display(), names_of(options));
-                let seed = SEED + number;
-                Some(format!("{path}: {told}, seed {seed:#x}: {difference}"))
-            })
+            let difference = different(&case, &program, three_choices(own))?;
+            let (path, seed) = (path.display(), SEED + number);
+            Some(format!("{path}: seed {seed:#x}: {difference}"))
         })
     });
     assert!(failures.is_empty(), "{}", failures.join("\n"));

@@ -5,6 +5,7 @@
 //! A difference is shrunk to the steps that it needs.
 
 mod frames;
+mod lockstep;
 mod script;
 mod state;
 mod stf_files;
@@ -12,13 +13,16 @@ mod write;
 
 use std::{fmt::Write as _, path::PathBuf};
 
-use dataplane::{Nanos, PortId, Program, Switch, SwitchConfig, Transmit};
+use dataplane::{Nanos, PortId, Program, Switch, SwitchConfig};
 use dataplane_jit::{NativeFactory, NativeOptions};
 use fastrand::Rng;
 
 use crate::compile::root;
 
+use lockstep::{Difference, Lockstep};
+
 pub use frames::random as random_frame;
+pub use lockstep::Activity;
 pub use script::Script;
 pub use stf_files::{stf_failures, stf_files};
 pub use write::{PORTS, Write, Writer};
@@ -109,12 +113,13 @@ pub fn programs() -> Vec<PathBuf> {
     paths
 }
 
-/// Where two switches differ.
-#[derive(Debug, PartialEq, Eq)]
-struct Difference {
-    step: usize,
-    expected: String,
-    found: String,
+/// A difference, shrunk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mismatch {
+    /// Which of the engines that were compared.
+    pub engine: usize,
+    /// Where it was, what was expected and found, and the steps that it needs.
+    pub told: String,
 }
 
 impl Case {
@@ -186,12 +191,43 @@ impl Case {
         programs: [&Program; 2],
         makes: [Make<'_>; 2],
     ) -> Option<String> {
-        let run = |case: &Case| {
-            let switches = [0, 1].map(|n| prepared(makes[n], programs[n], &case.config));
-            let [reference, engine] = switches;
-            Pair { reference, engine }.run(case)
-        };
-        let first = run(self)?;
+        let first = self.run(programs, makes[0], &makes[1..]).err()?;
+        Some(self.shrink(first, programs, makes))
+    }
+
+    /// Runs a program once on a reference and on each of these engines.
+    ///
+    /// # Errors
+    /// The first engine that differs.
+    pub fn compare_each(
+        &self,
+        program: &Program,
+        reference: Make<'_>,
+        engines: &[Make<'_>],
+    ) -> Result<Activity, Mismatch> {
+        let programs = [program, program];
+        self.run(programs, reference, engines).map_err(|first| {
+            let engine = first.unequal.engine;
+            let makes = [reference, engines[engine]];
+            let told = self.shrink(first, programs, makes);
+            Mismatch { engine, told }
+        })
+    }
+
+    fn run(
+        &self,
+        programs: [&Program; 2],
+        reference: Make<'_>,
+        engines: &[Make<'_>],
+    ) -> Result<Activity, Difference> {
+        let reference = prepared(reference, programs[0], &self.config);
+        let engines = engines.iter();
+        let engines = engines.map(|make| prepared(make, programs[1], &self.config));
+        Lockstep::new(reference, engines.collect()).run(self)
+    }
+
+    /// The fewest steps that still show a difference, of which the first is known.
+    fn shrink(&self, first: Difference, programs: [&Program; 2], makes: [Make<'_>; 2]) -> String {
         let place = self.place(first.step);
         let mut least = self.clone();
         least.steps.truncate(first.step + 1);
@@ -204,7 +240,7 @@ impl Case {
                 let mut smaller = least.clone();
                 smaller.steps.drain(from..at);
                 n_runs += 1;
-                if let Some(found) = run(&smaller) {
+                if let Err(found) = smaller.run(programs, makes[0], &makes[1..]) {
                     smaller.steps.truncate(found.step + 1);
                     (least, difference) = (smaller, found);
                 }
@@ -212,7 +248,7 @@ impl Case {
             }
             size /= 2;
         }
-        Some(format!("{place}, shrunk:\n{}", least.tell(&difference)))
+        format!("{place}, shrunk:\n{}", least.tell(&difference))
     }
 
     /// Where a step is, as a reader counts.
@@ -229,7 +265,7 @@ impl Case {
     fn tell(&self, difference: &Difference) -> String {
         let mut text = format!(
             "expected {}\nfound    {}\n",
-            difference.expected, difference.found
+            difference.unequal.expected, difference.unequal.found
         );
         // Writing to a string cannot fail.
         let _ = writeln!(text, "with {:?}", self.config);
@@ -273,135 +309,4 @@ fn prepared(make: Make<'_>, program: &Program, config: &SwitchConfig) -> Switch 
     (0..PORTS - 1).for_each(|port| switch.add_port(PortId(port)));
     switch.set_program(program.clone());
     switch
-}
-
-/// The switches.
-struct Pair {
-    reference: Switch,
-    engine: Switch,
-}
-
-impl Pair {
-    fn run(mut self, case: &Case) -> Option<Difference> {
-        let mut now = 0;
-        for (position, step) in case.steps.iter().enumerate() {
-            let found = match step {
-                Step::Write(write) => {
-                    let said = [&mut self.reference, &mut self.engine].map(|it| write.apply(it));
-                    unequal("answer", &said[0], &said[1])
-                }
-                Step::Wait(ns) => {
-                    now += ns;
-                    self.reference.handle_timeout(now);
-                    self.engine.handle_timeout(now);
-                    self.poll(now)
-                }
-                Step::Queue(port, frame) => {
-                    self.reference.handle_frame(now, *port, frame);
-                    self.engine.handle_frame(now, *port, frame);
-                    None
-                }
-                Step::Frame(port, frame) => {
-                    self.reference.handle_frame(now, *port, frame);
-                    self.engine.handle_frame(now, *port, frame);
-                    self.poll(now)
-                }
-            };
-            if let Some((expected, found)) = found {
-                return Some(Difference {
-                    step: position,
-                    expected,
-                    found,
-                });
-            }
-        }
-        let (expected, found) = self.state()?;
-        Some(Difference {
-            step: case.steps.len(),
-            expected,
-            found,
-        })
-    }
-
-    /// Takes everything that leaves, and compares what is cheap to compare.
-    fn poll(&mut self, now: Nanos) -> Option<(String, String)> {
-        let Pair { reference, engine } = self;
-        loop {
-            let expected = reference.poll_transmit(now);
-            let found = engine.poll_transmit(now);
-            if !is_same(expected.as_ref(), found.as_ref()) {
-                let [expected, found] =
-                    [expected, found].map(|it| it.map(|transmit| transmit.to_owned()));
-                return unequal("frame", &expected, &found);
-            }
-            if expected.is_none() {
-                break;
-            }
-        }
-        macro_rules! all_of {
-            ($what:literal, $poll:ident) => {
-                loop {
-                    let (expected, found) = (reference.$poll(), engine.$poll());
-                    if let Some(difference) = unequal($what, &expected, &found) {
-                        return Some(difference);
-                    }
-                    if expected.is_none() {
-                        break;
-                    }
-                }
-            };
-        }
-        all_of!("packet-in", poll_packet_in);
-        all_of!("digest", poll_digest);
-        all_of!("idle timeout", poll_idle_timeout);
-        unequal("counters", reference.counters(), engine.counters())
-            .or_else(|| {
-                let inside = [&*reference, &*engine].map(Switch::packets_inside);
-                unequal("packets inside", &inside[0], &inside[1])
-            })
-            .or_else(|| {
-                let timeout = [&*reference, &*engine].map(Switch::poll_timeout);
-                unequal("timeout", &timeout[0], &timeout[1])
-            })
-    }
-
-    /// Compares all state.
-    fn state(&mut self) -> Option<(String, String)> {
-        let expected = state::of(&mut self.reference);
-        let found = state::of(&mut self.engine);
-        let pairs = expected.iter().zip(&found);
-        pairs
-            .filter(|(expected, found)| expected != found)
-            .map(|(expected, found)| (expected.clone(), found.clone()))
-            .next()
-    }
-}
-
-/// Whether two frames are the same, in however many pieces.
-fn is_same(one: Option<&Transmit<'_>>, other: Option<&Transmit<'_>>) -> bool {
-    match (one, other) {
-        (None, None) => true,
-        (Some(one), Some(other)) => {
-            let bytes = |it: &Transmit<'_>| it.head.len() + it.payload.len();
-            one.port == other.port && bytes(one) == bytes(other) && pieces(one).eq(pieces(other))
-        }
-        _ => false,
-    }
-}
-
-fn pieces<'a>(transmit: &'a Transmit<'_>) -> impl Iterator<Item = &'a u8> {
-    transmit.head.iter().chain(transmit.payload)
-}
-
-fn unequal<T: PartialEq + std::fmt::Debug>(
-    what: &str,
-    expected: &T,
-    found: &T,
-) -> Option<(String, String)> {
-    (expected != found).then(|| {
-        (
-            format!("{what}: {expected:02x?}"),
-            format!("{what}: {found:02x?}"),
-        )
-    })
 }

@@ -1,0 +1,281 @@
+//! Random packets through the native engine and the interpreter, as many as one likes.
+//!
+//! `cargo run --release -p conformance --example engines -- --packets 10000000` runs every STF file
+//! with every choice of optimisations (none, all, each alone, two and two), then spreads the packets
+//! over the suite's programs, and conferences with viewers who join and leave on the SFU's. The
+//! interpreter is given each packet once; so are native engines of several choices, other ones in
+//! the next round, so that each choice meets each program. A difference is shrunk and printed with
+//! the command that makes it again, its subject left out, and the exit code is 1.
+#![allow(clippy::disallowed_methods, reason = "it says how long it took")]
+
+mod arguments;
+mod report;
+mod subjects;
+
+use std::{
+    io::IsTerminal,
+    process::ExitCode,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use conformance::engines::{
+    Activity, Make, Mismatch, choices, names_of, native, stf_failures, stf_files,
+};
+use dataplane::Switch;
+use dataplane_jit::NativeOptions;
+use indicatif::{HumanCount, ProgressBar, ProgressStyle};
+
+use arguments::{Arguments, Ended};
+use report::{Found, Report};
+use subjects::{Subject, order, subjects};
+
+/// So many differences end the run.
+const DIFFERENCES_MAX: usize = 10;
+/// How often progress is told where there is no terminal for a bar.
+const TELL_EVERY: Duration = Duration::from_secs(60);
+
+/// What the cases have given so far.
+#[derive(Default)]
+struct Outcome {
+    n_cases: u64,
+    n_comparisons: u64,
+    /// By subject.
+    seen: Vec<Activity>,
+    /// Packets by subject and choice.
+    reached: Vec<Vec<u64>>,
+    found: Vec<Found>,
+    told_at: Option<Instant>,
+}
+
+struct Run {
+    arguments: Arguments,
+    subjects: Vec<Subject>,
+    order: Vec<usize>,
+    choices: Vec<NativeOptions>,
+    next: AtomicU64,
+    outcome: Mutex<Outcome>,
+    bar: ProgressBar,
+    began: Instant,
+}
+
+impl Run {
+    fn outcome(&self) -> MutexGuard<'_, Outcome> {
+        self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn on_threads(&self, work: impl Fn() + Sync) {
+        std::thread::scope(|scope| {
+            for _ in 0..self.arguments.threads {
+                scope.spawn(&work);
+            }
+        });
+    }
+
+    /// Every STF file with every choice; how many files there are, and what went wrong.
+    fn stf(&self) -> (usize, Vec<String>) {
+        let files = stf_files();
+        self.bar.set_length(files.len() as u64);
+        let next = AtomicU64::new(0);
+        let failures = Mutex::new(Vec::new());
+        self.on_threads(|| {
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                let Some(path) = usize::try_from(at).ok().and_then(|at| files.get(at)) else {
+                    return;
+                };
+                let failed = stf_failures(path, &self.choices);
+                let mut failures = failures.lock().unwrap_or_else(PoisonError::into_inner);
+                failures.extend(failed);
+                self.bar.inc(1);
+            }
+        });
+        let failures = failures.into_inner();
+        (
+            files.len(),
+            failures.unwrap_or_else(PoisonError::into_inner),
+        )
+    }
+
+    /// The subject of a case, and the choices that it is compared with: some, other ones in the next
+    /// round; all where the case is run alone.
+    fn plan(&self, number: u64) -> (usize, Vec<usize>) {
+        let number = usize::try_from(number).unwrap_or(usize::MAX);
+        let (turn, round) = (number % self.order.len(), number / self.order.len());
+        let n_all = self.choices.len();
+        let n_choices = match self.arguments.case {
+            Some(_) => n_all,
+            None => self.arguments.choices.min(n_all),
+        };
+        // Neighbours begin elsewhere, so that a short run meets every choice too.
+        let first = round.wrapping_mul(n_choices).wrapping_add(turn);
+        let choices = (0..n_choices).map(|n| first.wrapping_add(n) % n_all);
+        (self.order[turn], choices.collect())
+    }
+
+    fn run_case(&self, number: u64) {
+        let (at, choices) = self.plan(number);
+        let subject = &self.subjects[at];
+        let path = subject.path.as_path();
+        let is_out = self.outcome().found.iter().any(|it| it.path == path);
+        if is_out {
+            return;
+        }
+        let seed = self.arguments.seed.wrapping_add(number);
+        let case = subject.case(seed, self.arguments.frames);
+        let engines = choices.iter().map(|choice| native(self.choices[*choice]));
+        let engines: Vec<_> = engines.collect();
+        let makes: Vec<Make<'_>> = engines.iter().map(|it| it as Make<'_>).collect();
+        let ran = case.compare_each(&subject.program, &Switch::new, &makes);
+        let mut outcome = self.outcome();
+        match ran {
+            Ok(activity) => {
+                outcome.n_cases += 1;
+                outcome.n_comparisons += activity.packets * choices.len() as u64;
+                outcome.seen[at] = outcome.seen[at].plus(activity);
+                for choice in choices {
+                    outcome.reached[at][choice] += activity.packets;
+                }
+                self.bar.inc(activity.packets);
+                self.tell(&mut outcome);
+            }
+            Err(Mismatch { engine, told }) => {
+                let found = Found {
+                    path: path.to_owned(),
+                    choice: names_of(self.choices[choices[engine]]),
+                    case: number,
+                    seed: self.arguments.seed,
+                    frames: self.arguments.frames,
+                    told,
+                };
+                self.bar.suspend(|| eprintln!("{found}"));
+                outcome.found.push(found);
+            }
+        }
+    }
+
+    /// A line now and then, where the bar is not to be seen.
+    fn tell(&self, outcome: &mut Outcome) {
+        if std::io::stderr().is_terminal() {
+            return;
+        }
+        let told_at = *outcome.told_at.get_or_insert(self.began);
+        if told_at.elapsed() >= TELL_EVERY {
+            outcome.told_at = Some(Instant::now());
+            let [sent, all] = [self.bar.position(), self.arguments.packets].map(HumanCount);
+            let (seconds, n_found) = (self.began.elapsed().as_secs(), outcome.found.len());
+            eprintln!("{sent} of {all} packets, {seconds} s, {n_found} differences");
+        }
+    }
+
+    /// One case after the other until enough packets were sent.
+    fn work(&self) {
+        loop {
+            let is_over = {
+                let n_found = self.outcome().found.len();
+                n_found >= DIFFERENCES_MAX.min(self.subjects.len())
+            };
+            if is_over || self.bar.position() >= self.arguments.packets {
+                return;
+            }
+            self.run_case(self.next.fetch_add(1, Ordering::Relaxed));
+        }
+    }
+}
+
+fn bar() -> ProgressBar {
+    let template = "{bar:40} {human_pos} of {human_len} {prefix}, {per_sec}, {eta} left";
+    let style = ProgressStyle::with_template(template);
+    let bar = ProgressBar::new(0);
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar
+}
+
+fn run(arguments: Arguments) -> Result<Report, String> {
+    let subjects = subjects()?;
+    let choices = choices();
+    let outcome = Outcome {
+        seen: vec![Activity::default(); subjects.len()],
+        reached: vec![vec![0; choices.len()]; subjects.len()],
+        ..Outcome::default()
+    };
+    let run = Run {
+        arguments,
+        order: order(&subjects),
+        subjects,
+        choices,
+        next: AtomicU64::new(0),
+        outcome: Mutex::new(outcome),
+        bar: bar(),
+        began: Instant::now(),
+    };
+    let mut stf = (0, Vec::new());
+    match run.arguments.case {
+        Some(number) => run.run_case(number),
+        None => {
+            run.bar.set_prefix("STF files");
+            stf = run.stf();
+            run.bar.reset();
+            run.bar.set_prefix("packets");
+            run.bar.set_length(run.arguments.packets);
+            run.on_threads(|| run.work());
+        }
+    }
+    run.bar.finish_and_clear();
+    Ok(run.report(stf))
+}
+
+impl Run {
+    fn report(self, (stf_files, stf_failures): (usize, Vec<String>)) -> Report {
+        let outcome = self.outcome.into_inner();
+        let outcome = outcome.unwrap_or_else(PoisonError::into_inner);
+        let programs = report::by_program(&self.subjects, &outcome.seen);
+        let pairs = outcome.reached.iter().flatten();
+        Report {
+            stf_files,
+            stf_failures,
+            packets: outcome.seen.iter().map(|it| it.packets).sum(),
+            comparisons: outcome.n_comparisons,
+            cases: outcome.n_cases,
+            programs,
+            choices: self.choices.len(),
+            packets_of_a_pair_min: pairs.min().copied().unwrap_or(0),
+            seed: self.arguments.seed,
+            seconds: self.began.elapsed().as_secs_f64(),
+            found: outcome.found,
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::parse(std::env::args().skip(1)) {
+        Ok(arguments) => arguments,
+        Err(Ended::Help(usage)) => {
+            print!("{usage}");
+            return ExitCode::SUCCESS;
+        }
+        Err(Ended::Wrong(error)) => {
+            eprintln!("{error}");
+            return ExitCode::from(2);
+        }
+    };
+    let is_json = arguments.is_json;
+    let report = match run(arguments) {
+        Ok(report) => report,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::from(2);
+        }
+    };
+    match is_json {
+        true => println!("{}", report.to_json()),
+        false => print!("{report}"),
+    }
+    match report.n_differences() {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    }
+}

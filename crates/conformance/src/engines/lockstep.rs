@@ -1,0 +1,236 @@
+//! Switches in lockstep: all are given the same, the reference says what is right, and whatever can
+//! be seen of the others must be the same. The reference runs once, however many are compared.
+
+use std::fmt::Debug;
+
+use dataplane::{Nanos, Switch, Transmit};
+
+use super::{Case, Step, state};
+
+/// What the reference did in a case, so that a run can say what it was about.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Activity {
+    /// Frames that were given.
+    pub packets: u64,
+    /// Control calls that were taken.
+    pub calls: u64,
+    /// Frames that left.
+    pub transmitted: u64,
+    /// Clones.
+    pub clones: u64,
+    /// Replicas beyond the packet that was replicated.
+    pub replicas: u64,
+    /// Digests.
+    pub digests: u64,
+    /// Frames to the controller.
+    pub packet_ins: u64,
+    /// Packets dropped, for whatever reason.
+    pub dropped: u64,
+}
+
+impl Activity {
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            packets: self.packets + other.packets,
+            calls: self.calls + other.calls,
+            transmitted: self.transmitted + other.transmitted,
+            clones: self.clones + other.clones,
+            replicas: self.replicas + other.replicas,
+            digests: self.digests + other.digests,
+            packet_ins: self.packet_ins + other.packet_ins,
+            dropped: self.dropped + other.dropped,
+        }
+    }
+}
+
+/// What one switch has and should not have.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Unequal {
+    /// Which of those that are compared.
+    pub engine: usize,
+    pub expected: String,
+    pub found: String,
+}
+
+/// Where two switches differ.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Difference {
+    pub step: usize,
+    pub unequal: Unequal,
+}
+
+/// The switches, with ports and program.
+pub(super) struct Lockstep {
+    pub reference: Switch,
+    pub engines: Vec<Switch>,
+    now: Nanos,
+    n_calls: u64,
+}
+
+impl Lockstep {
+    pub(super) fn new(reference: Switch, engines: Vec<Switch>) -> Self {
+        Self {
+            reference,
+            engines,
+            now: 0,
+            n_calls: 0,
+        }
+    }
+
+    pub(super) fn run(mut self, case: &Case) -> Result<Activity, Difference> {
+        for (position, step) in case.steps.iter().enumerate() {
+            self.step(step).map_err(|unequal| Difference {
+                step: position,
+                unequal,
+            })?;
+        }
+        self.state().map_err(|unequal| Difference {
+            step: case.steps.len(),
+            unequal,
+        })?;
+        let counters = self.reference.counters();
+        Ok(Activity {
+            packets: counters.received,
+            calls: self.n_calls,
+            transmitted: counters.transmitted,
+            clones: counters.created_by_clone,
+            replicas: counters.created_by_replication,
+            digests: counters.digests,
+            packet_ins: counters.to_cpu,
+            dropped: counters.dropped_total(),
+        })
+    }
+
+    fn step(&mut self, step: &Step) -> Result<(), Unequal> {
+        match step {
+            Step::Write(write) => {
+                let expected = write.apply(&mut self.reference);
+                self.n_calls += u64::from(expected.is_ok());
+                for (number, engine) in self.engines.iter_mut().enumerate() {
+                    equal(number, "answer", &expected, &write.apply(engine))?;
+                }
+                Ok(())
+            }
+            Step::Wait(ns) => {
+                self.now += ns;
+                let now = self.now;
+                self.all(|switch| switch.handle_timeout(now));
+                self.poll()
+            }
+            Step::Queue(port, frame) => {
+                let now = self.now;
+                self.all(|switch| switch.handle_frame(now, *port, frame));
+                Ok(())
+            }
+            Step::Frame(port, frame) => {
+                let now = self.now;
+                self.all(|switch| switch.handle_frame(now, *port, frame));
+                self.poll()
+            }
+        }
+    }
+
+    fn all(&mut self, mut to_do: impl FnMut(&mut Switch)) {
+        to_do(&mut self.reference);
+        self.engines.iter_mut().for_each(to_do);
+    }
+
+    /// Takes everything that leaves, and compares what is cheap to compare.
+    fn poll(&mut self) -> Result<(), Unequal> {
+        self.frames()?;
+        self.all_of("packet-in", Switch::poll_packet_in)?;
+        self.all_of("digest", Switch::poll_digest)?;
+        self.all_of("idle timeout", Switch::poll_idle_timeout)?;
+        let reference = &self.reference;
+        for (number, engine) in self.engines.iter().enumerate() {
+            equal(number, "counters", reference.counters(), engine.counters())?;
+            let inside = [reference, engine].map(Switch::packets_inside);
+            equal(number, "packets inside", &inside[0], &inside[1])?;
+            let timeout = [reference, engine].map(Switch::poll_timeout);
+            equal(number, "timeout", &timeout[0], &timeout[1])?;
+        }
+        Ok(())
+    }
+
+    fn frames(&mut self) -> Result<(), Unequal> {
+        loop {
+            let expected = self.reference.poll_transmit(self.now);
+            for (number, engine) in self.engines.iter_mut().enumerate() {
+                let found = engine.poll_transmit(self.now);
+                if !is_same(expected.as_ref(), found.as_ref()) {
+                    let [expected, found] =
+                        [expected, found].map(|it| it.map(|transmit| transmit.to_owned()));
+                    return equal(number, "frame", &expected, &found);
+                }
+            }
+            if expected.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn all_of<T: PartialEq + Debug>(
+        &mut self,
+        what: &str,
+        poll: impl Fn(&mut Switch) -> Option<T>,
+    ) -> Result<(), Unequal> {
+        loop {
+            let expected = poll(&mut self.reference);
+            for (number, engine) in self.engines.iter_mut().enumerate() {
+                equal(number, what, &expected, &poll(engine))?;
+            }
+            if expected.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Compares all state.
+    fn state(&mut self) -> Result<(), Unequal> {
+        let expected = state::of(&mut self.reference);
+        let latency = self.reference.latency();
+        for (number, engine) in self.engines.iter_mut().enumerate() {
+            let found = state::of(engine);
+            for (expected, found) in expected.iter().zip(&found) {
+                equal(number, "state", expected, found)?;
+            }
+            equal(number, "lines of state", &expected.len(), &found.len())?;
+            equal(number, "latency", &latency, &engine.latency())?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether two frames are the same, in however many pieces.
+fn is_same(one: Option<&Transmit<'_>>, other: Option<&Transmit<'_>>) -> bool {
+    match (one, other) {
+        (None, None) => true,
+        (Some(one), Some(other)) => {
+            let bytes = |it: &Transmit<'_>| it.head.len() + it.payload.len();
+            one.port == other.port && bytes(one) == bytes(other) && pieces(one).eq(pieces(other))
+        }
+        _ => false,
+    }
+}
+
+fn pieces<'a>(transmit: &'a Transmit<'_>) -> impl Iterator<Item = &'a u8> {
+    transmit.head.iter().chain(transmit.payload)
+}
+
+fn equal<T: PartialEq + Debug + ?Sized>(
+    engine: usize,
+    what: &str,
+    expected: &T,
+    found: &T,
+) -> Result<(), Unequal> {
+    match expected == found {
+        true => Ok(()),
+        false => Err(Unequal {
+            engine,
+            expected: format!("{what}: {expected:02x?}"),
+            found: format!("{what}: {found:02x?}"),
+        }),
+    }
+}
