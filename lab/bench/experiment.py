@@ -23,6 +23,7 @@ from lab.study.progress import bar
 from lab.switch import SWITCH, MissingBuildError, require_build
 
 Cell = TypeVar("Cell")
+Row = TypeVar("Row")
 Failures = list[str]
 """What could not be measured, and why, a line each."""
 
@@ -62,6 +63,27 @@ def each(
         print(line, end="", file=sys.stderr, flush=True)
         yield cell
     print("\r\033[K", end="", file=sys.stderr)
+
+
+def measured(
+    file: Path,
+    kind: type[Row],
+    cells: Sequence[Cell],
+    measure: Callable[[Cell], Sequence[Row]],
+    *,
+    cell_s: float,
+    label: Callable[[Cell], str],
+) -> tuple[list[Row], Failures]:
+    """The rows of all cells, which stand in the file as soon as there are some."""
+    rows: list[Row] = []
+    failures: Failures = []
+    for cell in each(cells, cell_s, failures, label):
+        try:
+            rows += measure(cell)
+        except ChildError as error:
+            failures.append(f"{label(cell)}: {error}")
+        file.write_text(csv_text(kind, rows))
+    return rows, failures
 
 
 def csv_text(kind: type[Any], rows: Sequence[Any]) -> str:
@@ -115,6 +137,17 @@ def command_line(
         "--results", type=Path, default=REPOSITORY / "results", help="where its folder is made"
     )
     return parser
+
+
+def add_fanouts(parser: argparse.ArgumentParser, default: Sequence[int]) -> None:
+    """The option that chooses the fan-outs."""
+
+    def positive(text: str) -> int:
+        if not text.isdecimal() or int(text) == 0:
+            raise argparse.ArgumentTypeError(f"expected a number above 0, found {text!r}")
+        return int(text)
+
+    parser.add_argument("--fanouts", type=positive, nargs="+", default=list(default), metavar="N")
 
 
 def add_bmv2(parser: argparse.ArgumentParser) -> None:

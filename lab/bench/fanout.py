@@ -13,6 +13,7 @@ from lab.bench import load
 from lab.bench.forwarders import Forwarder, Running, running
 from lab.bench.load import Run
 from lab.bench.pair import FORWARDER_CPU, Pair
+from lab.bench.results import FanoutRow
 
 FANOUTS = (1, 4, 16, 64, 256)
 FRAME_LEN_BYTES = 1400
@@ -35,24 +36,6 @@ LATENCY_RATE_PPS = 360.0
 LATENCY_S = 1.5
 SETTLE_RATE_PPS = 200.0
 SETTLE_S = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One row of fanout.csv, and of its raw form, one a round."""
-
-    forwarder: str
-    engine: str
-    port: str
-    wait: str
-    fanout: int
-    copies_per_s_lossless: float
-    copies_per_s_peak: float
-    first_copy_p50_us: float
-    first_copy_p99_us: float
-    last_copy_p50_us: float
-    last_copy_p99_us: float
-    cpu_ns_per_copy: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +92,7 @@ def percentile(values: Sequence[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
-def measure(forwarder: Forwarder, fanout: int, kept: Kept | None = None) -> Row:
+def measure(forwarder: Forwarder, fanout: int, kept: Kept | None = None) -> FanoutRow:
     """One forwarder at one fan-out, once."""
     with (
         tempfile.TemporaryDirectory(prefix="reprise-bench-") as folder,
@@ -124,7 +107,7 @@ def measure(forwarder: Forwarder, fanout: int, kept: Kept | None = None) -> Row:
         search(lambda part: meter.offer(peak * part).is_lossless)
         first, last = _delays(pair, fanout, kept.delays)
         best, cpu_ns = _best_without_loss(kept.probes)
-    return Row(
+    return FanoutRow(
         **asdict(forwarder),
         fanout=fanout,
         copies_per_s_lossless=best,
@@ -137,10 +120,10 @@ def measure(forwarder: Forwarder, fanout: int, kept: Kept | None = None) -> Row:
     )
 
 
-def _pushed(forwarder: Forwarder, pair: Pair, fanout: int) -> Row:
+def _pushed(forwarder: Forwarder, pair: Pair, fanout: int) -> FanoutRow:
     rate = load.push(pair, forwarder.port, FORWARDER_CPU, PUSH_S, frame_len_bytes=FRAME_LEN_BYTES)
     none = float("nan")
-    return Row(
+    return FanoutRow(
         **asdict(forwarder),
         fanout=fanout,
         copies_per_s_lossless=rate,
@@ -220,9 +203,9 @@ def _delays(pair: Pair, fanout: int, kept: Path) -> tuple[list[float], list[floa
     return first, [sample.last_copy_ns / 1e3 for sample in whole]
 
 
-def median_rows(rows: Sequence[Row]) -> list[Row]:
+def median_rows(rows: Sequence[FanoutRow]) -> list[FanoutRow]:
     """Rounds of the same forwarder and fan-out become one row: the median of each column."""
-    cells: dict[tuple[str, str, str, str, int], list[Row]] = {}
+    cells: dict[tuple[str, str, str, str, int], list[FanoutRow]] = {}
     for row in rows:
         key = (row.forwarder, row.engine, row.port, row.wait, row.fanout)
         cells.setdefault(key, []).append(row)
@@ -234,5 +217,5 @@ def median_rows(rows: Sequence[Row]) -> list[Row]:
             for name, value in first.items()
             if isinstance(value, float)
         }
-        merged.append(Row(**{**first, **numbers}))
+        merged.append(FanoutRow(**{**first, **numbers}))
     return merged

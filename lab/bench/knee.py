@@ -8,49 +8,25 @@ above 20 ms or a copy is lost, and then the knee halved in.
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from lab.bench import load
 from lab.bench.experiment import Failures, chosen_of, command_line, csv_text, each, run_alone
 from lab.bench.fanout import FRAME_LEN_BYTES, SETTLE_RATE_PPS, SETTLE_S, percentile
 from lab.bench.forwarders import PROGRAMS, Forwarder, bmv2_forwarders, running
+from lab.bench.load_figures import served
+from lab.bench.results import KneeRow
 from lab.process import ChildError
 
 RATE_BPS = 4_000_000
 N_PACKETS = 300
 N_RUNS = 3
-KNEE_MS = 20.0
-"""Average delay beyond which the thesis' P4 SFU has left its straight line."""
 VIEWERS_MAX = 4096
 """Of a group, by the controller; of the relay, by itself."""
 HALVINGS = 3
 SAMPLE_EVERY = 10
 """All copies of one packet in so many are timed, for that costs the forwarder's processor."""
 CELL_S = 50.0
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One row of knee.csv: a forwarder with a number of viewers."""
-
-    forwarder: str
-    engine: str
-    port: str
-    viewers: int
-    delay_avg_ms: float
-    """Over all timed copies."""
-    delay_p50_ms: float
-    """Over packets: of the average delay of a packet's copies."""
-    delay_p99_ms: float
-    loss: float
-    wait: str
-    last_copy_p99_ms: float
-
-    @property
-    def is_served(self) -> bool:
-        """Every copy came, and soon enough."""
-        return self.loss == 0 and self.delay_avg_ms <= KNEE_MS
 
 
 def forwarders() -> list[Forwarder]:
@@ -69,7 +45,7 @@ def forwarders() -> list[Forwarder]:
     return rows + bmv2_forwarders()
 
 
-def measure(forwarder: Forwarder, viewers: int, n_runs: int = N_RUNS) -> Row:
+def measure(forwarder: Forwarder, viewers: int, n_runs: int = N_RUNS) -> KneeRow:
     """One forwarder with a number of viewers."""
     rate_pps = RATE_BPS / (FRAME_LEN_BYTES * 8)
     runs: list[load.Run] = []
@@ -96,7 +72,7 @@ def measure(forwarder: Forwarder, viewers: int, n_runs: int = N_RUNS) -> Row:
     averages_ms = [sample.sum_ns / sample.copies / 1e6 for sample in timed]
     n_timed = sum(sample.copies for sample in timed)
     sent, copies = sum(run.sent for run in runs), sum(run.copies for run in runs)
-    return Row(
+    return KneeRow(
         forwarder=forwarder.forwarder,
         engine=forwarder.engine,
         port=forwarder.port,
@@ -111,7 +87,7 @@ def measure(forwarder: Forwarder, viewers: int, n_runs: int = N_RUNS) -> Row:
 
 
 def search(
-    seen: Mapping[int, Row],
+    seen: Mapping[int, KneeRow],
     first: int,
     most: int = VIEWERS_MAX,
     halvings: int = HALVINGS,
@@ -139,15 +115,6 @@ def search(
         good, bad = (middle, bad) if seen[middle].is_served else (good, middle)
 
 
-def knees(rows: Sequence[Row]) -> dict[Forwarder, int]:
-    """The most viewers that each forwarder served; 0: not even the fewest that were tried."""
-    most: dict[Forwarder, int] = {}
-    for row in rows:
-        forwarder = Forwarder(row.forwarder, row.engine, row.port, row.wait)
-        most[forwarder] = max(most.get(forwarder, 0), row.viewers if row.is_served else 0)
-    return most
-
-
 def run(
     folder: Path,
     chosen: Sequence[Forwarder],
@@ -160,21 +127,21 @@ def run(
 ) -> Failures:
     """Writes `knee.csv` and says where the knees are."""
     failures: Failures = []
-    rows: list[Row] = []
+    rows: list[KneeRow] = []
     for forwarder in each(chosen, CELL_S, failures):
-        by_viewers: dict[int, Row] = {}
+        by_viewers: dict[int, KneeRow] = {}
         try:
             for viewers in search(by_viewers, first, halvings=halvings, growth=growth):
                 for _ in range(n_tries):
                     by_viewers[viewers] = measure(forwarder, viewers, n_runs)
                     rows.append(by_viewers[viewers])
-                    (folder / "knee.csv").write_text(csv_text(Row, rows))
+                    (folder / "knee.csv").write_text(csv_text(KneeRow, rows))
                     if by_viewers[viewers].is_served:
                         break
         except ChildError as error:
             failures.append(f"{forwarder}: {error}")
-    for forwarder, viewers in knees(rows).items():
-        print(f"{forwarder!s:44} {viewers:>5} viewers at 4 Mbit/s")
+    for curve, viewers in served(rows).items():
+        print(f"{Forwarder(*curve)!s:44} {viewers:>5} viewers at 4 Mbit/s")
     return failures
 
 

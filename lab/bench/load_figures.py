@@ -4,13 +4,12 @@ from collections.abc import Sequence
 
 from lab.bench.charts import Axis, Bar, Bars, Line, Lines, finite
 from lab.bench.names import COLOURS, MARKERS, NAMES, PORTS, count, name_of, number
-from lab.bench.results import KneeRow, OverloadRow, PktswitchRow, PriorityRow
+from lab.bench.results import KNEE_MS, KneeRow, OverloadRow, PktswitchRow, PriorityRow
 from lab.drawing import GREY
 from lab.page import Table
 from lab.study.definitions import Sfu
 from lab.study.reference import Published
 
-KNEE_MS = 20.0
 STREAM_MBPS = 4.0
 PKTSWITCH_OVERHEAD_PCT = 76.0
 PKTSWITCH_DELAY_PCT = 89.0
@@ -228,12 +227,11 @@ def pktswitch_tables(rows: Sequence[PktswitchRow]) -> list[Table]:
 
 
 def served(rows: Sequence[KneeRow]) -> dict[Curve, int]:
-    """The most viewers that each forwarder served: nothing lost, average delay within 20 ms."""
+    """The most viewers that each forwarder served; 0: not even the fewest that were tried."""
     most: dict[Curve, int] = {}
     for row in rows:
         key = (row.forwarder, row.engine, row.port, row.wait)
-        is_served = row.loss == 0 and row.delay_avg_ms <= KNEE_MS
-        most[key] = max(most.get(key, 0), row.viewers if is_served else 0)
+        most[key] = max(most.get(key, 0), row.viewers if row.is_served else 0)
     return most
 
 

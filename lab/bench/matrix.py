@@ -6,8 +6,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from lab.bench.experiment import Failures, csv_text, each
-from lab.bench.fanout import FANOUTS, Kept, Probe, Row, measure, median_rows
+from lab.bench.fanout import FANOUTS, Kept, Probe, measure, median_rows
 from lab.bench.forwarders import PROGRAMS, Forwarder, bmv2_forwarders, has_open_vswitch
+from lab.bench.results import FanoutRow
 from lab.csvs import text_of
 from lab.process import ChildError
 from lab.study.folder import write_whole
@@ -112,7 +113,7 @@ def run(folder: Path, todo: Sequence[Cell]) -> Failures:
     """Measures every cell, round by round; what fails is returned and left out."""
     raw = folder / RAW
     raw.mkdir(exist_ok=True)
-    rows: list[Row] = []
+    rows: list[FanoutRow] = []
     probes: list[Probe] = []
     failures: Failures = [] if has_open_vswitch() else ["Open vSwitch: it is not installed"]
     for cell in each(todo, CELL_S, failures):
@@ -123,9 +124,9 @@ def run(folder: Path, todo: Sequence[Cell]) -> Failures:
         except ChildError as error:
             failures.append(f"{cell}: {error}")
         probes += kept.probes
-        write_whole(raw / "fanout-rounds.csv", csv_text(Row, rows))
+        write_whole(raw / "fanout-rounds.csv", csv_text(FanoutRow, rows))
         write_whole(raw / "fanout-probes.csv", _probes_csv(probes))
-    write_whole(folder / "fanout.csv", csv_text(Row, median_rows(rows)))
+    write_whole(folder / "fanout.csv", csv_text(FanoutRow, median_rows(rows)))
     return failures
 
 

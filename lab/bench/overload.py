@@ -8,17 +8,18 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 from lab.bench import load
 from lab.bench.counters import Counters, device_drops, read_metrics
 from lab.bench.experiment import (
     Failures,
+    add_fanouts,
     chosen_of,
     command_line,
-    csv_text,
-    each,
     label_of,
+    measured,
     run_alone,
 )
 from lab.bench.fanout import (
@@ -36,7 +37,7 @@ from lab.bench.forwarders import (
     running,
 )
 from lab.bench.pair import FORWARDER_INTERFACE, Pair
-from lab.process import ChildError
+from lab.bench.results import OverloadRow
 
 FANOUTS = (8, 64)
 OFFERED = (0.1, 0.25, 0.5, 0.75, 0.9, 1.0, 1.5, 2.0, 4.0, 10.0)
@@ -51,29 +52,6 @@ PEAK_SHARE_MIN = 0.95
 """What must be left of the peak beyond capacity, and ..."""
 SPREAD_PCT_MAX = 2.0
 """... how much two viewers of a group may differ."""
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One row of overload.csv: a forwarder offered one rate."""
-
-    forwarder: str
-    engine: str
-    fanout: int
-    offered_over_capacity: float
-    copies_per_s: float
-    loss: float
-    last_copy_p99_us: float
-    port: str
-    wait: str
-    offered_pps: float
-    """What the load came to; one processor cannot push every multiple."""
-    viewers_spread_pct: float
-    """By how much the viewer with the fewest copies has less than the one with the most."""
-    drops: float
-    """Packets and copies that the switch counted as dropped, all reasons."""
-    vanished: float
-    """Packets and copies that neither came out nor were counted: 0."""
 
 
 def forwarders() -> list[Forwarder]:
@@ -163,12 +141,12 @@ def capacity(offer: Callable[[float], load.Run]) -> float:
 
 def _rated(
     pair: Pair, set_up: Running, cell: tuple[Forwarder, int, float], rate_pps: float, seconds: float
-) -> Row:
+) -> OverloadRow:
     forwarder, fanout, times = cell
     before = look(pair, set_up)
     run, last_copy_p99_us = _offer(pair, fanout, rate_pps, seconds)
     after = look(pair, set_up)
-    return Row(
+    return OverloadRow(
         forwarder=forwarder.forwarder,
         engine=forwarder.engine,
         fanout=fanout,
@@ -187,7 +165,7 @@ def _rated(
 
 def measure(
     forwarder: Forwarder, fanout: int, offered: Sequence[float], seconds: float
-) -> list[Row]:
+) -> list[OverloadRow]:
     """One forwarder at one fan-out, over all rates."""
     with running(forwarder, fanout) as (pair, set_up):
         load.offer(pair, fanout, SETTLE_RATE_PPS, SETTLE_S, frame_len_bytes=FRAME_LEN_BYTES)
@@ -201,9 +179,9 @@ def measure(
         ]
 
 
-def verdicts(rows: Sequence[Row]) -> list[str]:
+def verdicts(rows: Sequence[OverloadRow]) -> list[str]:
     """What the rows of each forwarder and fan-out say, a line each."""
-    groups: dict[str, list[Row]] = {}
+    groups: dict[str, list[OverloadRow]] = {}
     for row in rows:
         name = f"{Forwarder(row.forwarder, row.engine, row.port, row.wait)}, {row.fanout} copies"
         groups.setdefault(name, []).append(row)
@@ -233,15 +211,14 @@ def run(
     seconds: float = STEP_S,
 ) -> Failures:
     """Writes `overload.csv` and says what it shows."""
-    failures: Failures = []
-    rows: list[Row] = []
-    cells = [(forwarder, fanout) for forwarder in chosen for fanout in fanouts]
-    for forwarder, fanout in each(cells, CELL_S, failures, label_of):
-        try:
-            rows += measure(forwarder, fanout, offered, seconds)
-        except ChildError as error:
-            failures.append(f"{label_of((forwarder, fanout))}: {error}")
-        (folder / "overload.csv").write_text(csv_text(Row, rows))
+    rows, failures = measured(
+        folder / "overload.csv",
+        OverloadRow,
+        list(product(chosen, fanouts)),
+        lambda cell: measure(*cell, offered, seconds),
+        cell_s=CELL_S,
+        label=label_of,
+    )
     print("\n".join(verdicts(rows)))
     return failures
 
@@ -255,7 +232,7 @@ def main() -> int:
         "  python -m lab.bench.overload --fanouts 64 --only 'native afxdp' 'relay afxdp'",
         forwarders,
     )
-    parser.add_argument("--fanouts", type=int, nargs="+", default=list(FANOUTS), metavar="N")
+    add_fanouts(parser, FANOUTS)
     parser.add_argument(
         "--offered",
         type=float,
@@ -267,8 +244,8 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=STEP_S, help="how long each is offered")
     said = parser.parse_args()
     chosen = chosen_of(parser, said, forwarders)
-    if min(said.offered) <= 0 or said.seconds <= 0 or min(said.fanouts) < 1:
-        parser.error("--offered, --seconds, --fanouts: expected numbers above 0")
+    if min(said.offered) <= 0 or said.seconds <= 0:
+        parser.error("--offered, --seconds: expected numbers above 0")
     return run_alone(
         "overload",
         said.results,

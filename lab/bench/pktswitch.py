@@ -8,13 +8,21 @@ UDP sockets and on AF_XDP; docs/performance.md says why the difference is anothe
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
 from lab.bench import fanout, load
-from lab.bench.experiment import Failures, chosen_of, command_line, csv_text, each, run_alone
+from lab.bench.experiment import (
+    Failures,
+    add_fanouts,
+    chosen_of,
+    command_line,
+    measured,
+    run_alone,
+)
 from lab.bench.forwarders import Forwarder, running
+from lab.bench.results import FanoutRow, PktswitchRow
 from lab.process import ChildError
 
 FANOUTS = (1, 8, 64)
@@ -27,37 +35,12 @@ PUBLISHED_DELAY_REDUCTION_PCT = 89.0
 CELL_S = 22.0
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One row of pktswitch.csv: one forwarder on sockets and past the kernel."""
-
-    forwarder: str
-    engine: str
-    wait: str
-    fanout: int
-    overhead_sockets_ns: float
-    """Processor time a copy at the highest lossless rate; see `overhead_ns`."""
-    overhead_bypass_ns: float
-    overhead_reduction_pct: float
-    delay_sockets_us: float
-    """Median of the last copy at 360 packets a second."""
-    delay_bypass_us: float
-    delay_reduction_pct: float
-    busy_rate_pps: float
-    busy_delay_sockets_us: float
-    """Mean over copies at a rate near the most that the sockets carry."""
-    busy_delay_bypass_us: float
-    busy_delay_reduction_pct: float
-    lossless_sockets_copies_per_s: float
-    lossless_bypass_copies_per_s: float
-
-
 def reduction_pct(before: float, after: float) -> float:
     """By how much `after` is less; not a number where there was nothing."""
     return 100.0 * (1.0 - after / before) if before else float("nan")
 
 
-def overhead_ns(row: fanout.Row) -> float:
+def overhead_ns(row: FanoutRow) -> float:
     """Processor time a copy; who spins has a whole processor, so it is the time between copies."""
     return 1e9 / row.copies_per_s_lossless if row.wait == "spin" else row.cpu_ns_per_copy
 
@@ -93,7 +76,7 @@ def _busy_delay_us(forwarder: Forwarder, n: int, rate_pps: float) -> float:
     return sum(sample.sum_ns for sample in samples) / 1e3 / n_copies if n_copies else float("nan")
 
 
-def measure(sockets: Forwarder, n: int) -> Row:
+def measure(sockets: Forwarder, n: int) -> PktswitchRow:
     """One pair at one fan-out."""
     bypass = replace(sockets, port="afxdp")
     slow, fast = fanout.measure(sockets, n), fanout.measure(bypass, n)
@@ -102,7 +85,7 @@ def measure(sockets: Forwarder, n: int) -> Row:
     slow_ns, fast_ns = overhead_ns(slow), overhead_ns(fast)
     busy_pps = BUSY_SHARE * slow.copies_per_s_lossless / n
     slow_busy_us, fast_busy_us = (_busy_delay_us(one, n, busy_pps) for one in (sockets, bypass))
-    return Row(
+    return PktswitchRow(
         forwarder=sockets.forwarder,
         engine=sockets.engine,
         wait=sockets.wait,
@@ -122,7 +105,7 @@ def measure(sockets: Forwarder, n: int) -> Row:
     )
 
 
-def table(rows: Sequence[Row]) -> str:
+def table(rows: Sequence[PktswitchRow]) -> str:
     """The rows for people, beside what was published."""
     lines = [
         f"{'':36}{'n':>4} {'overhead, ns a copy':>26} {'delay, us':>26} {'busy delay, us':>26}"
@@ -147,16 +130,14 @@ def table(rows: Sequence[Row]) -> str:
 
 def run(folder: Path, chosen: Sequence[Forwarder], fanouts: Sequence[int] = FANOUTS) -> Failures:
     """Writes `pktswitch.csv` and prints it."""
-    failures: Failures = []
-    rows: list[Row] = []
-    cells = [(sockets, n) for sockets in chosen for n in fanouts]
-    label = "{0[0]} and afxdp, {0[1]} copies".format
-    for sockets, n in each(cells, CELL_S, failures, label):
-        try:
-            rows.append(measure(sockets, n))
-        except ChildError as error:
-            failures.append(f"{label((sockets, n))}: {error}")
-        (folder / "pktswitch.csv").write_text(csv_text(Row, rows))
+    rows, failures = measured(
+        folder / "pktswitch.csv",
+        PktswitchRow,
+        list(product(chosen, fanouts)),
+        lambda cell: [measure(*cell)],
+        cell_s=CELL_S,
+        label="{0[0]} and afxdp, {0[1]} copies".format,
+    )
     print(table(rows))
     return failures
 
@@ -169,11 +150,9 @@ def main() -> int:
         f"Takes about {CELL_S:.0f} s a forwarder and fan-out. Writes pktswitch.csv.",
         pairs,
     )
-    parser.add_argument("--fanouts", type=int, nargs="+", default=list(FANOUTS), metavar="N")
+    add_fanouts(parser, FANOUTS)
     said = parser.parse_args()
     chosen = chosen_of(parser, said, pairs)
-    if min(said.fanouts) < 1:
-        parser.error("--fanouts: expected numbers above 0")
     return run_alone("pktswitch", said.results, lambda folder: run(folder, chosen, said.fanouts))
 
 

@@ -6,48 +6,29 @@ before the rest, and what is too much is lost of the rest.
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 from lab.bench import load
 from lab.bench.experiment import (
     Failures,
+    add_fanouts,
     chosen_of,
     command_line,
-    csv_text,
-    each,
     label_of,
+    measured,
     run_alone,
 )
 from lab.bench.fanout import FRAME_LEN_BYTES, SETTLE_RATE_PPS, SETTLE_S
 from lab.bench.forwarders import PRIORITY, Forwarder, running
 from lab.bench.overload import capacity, counted_drops, look, vanished
-from lab.process import ChildError
+from lab.bench.results import PriorityRow
 
 AUDIO_EVERY = 10
 OFFERED = {8: (1.0, 1.2), 64: (1.0, 1.5, 2.5)}
 """In capacities, by fan-out: what the switch can look through while it sends (docs/switch.md)."""
 STEP_S = 1.0
 CELL_S = 8.0
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One row of priority.csv."""
-
-    forwarder: str
-    engine: str
-    port: str
-    wait: str
-    fanout: int
-    offered_over_capacity: float
-    copies_per_s: float
-    audio_sent: int
-    audio_loss: float
-    video_sent: int
-    video_loss: float
-    drops: float
-    vanished: float
 
 
 def forwarders() -> list[Forwarder]:
@@ -62,7 +43,7 @@ def forwarders() -> list[Forwarder]:
     ]
 
 
-def measure(forwarder: Forwarder, fanout: int, seconds: float = STEP_S) -> list[Row]:
+def measure(forwarder: Forwarder, fanout: int, seconds: float = STEP_S) -> list[PriorityRow]:
     """One forwarder at one fan-out, over its rates."""
     rows = []
     with running(forwarder, fanout) as (pair, set_up):
@@ -84,7 +65,7 @@ def measure(forwarder: Forwarder, fanout: int, seconds: float = STEP_S) -> list[
             run = offer(capacity_pps * times, seconds)
             after = look(pair, set_up)
             rows.append(
-                Row(
+                PriorityRow(
                     forwarder=forwarder.forwarder,
                     engine=forwarder.engine,
                     port=forwarder.port,
@@ -103,7 +84,7 @@ def measure(forwarder: Forwarder, fanout: int, seconds: float = STEP_S) -> list[
     return rows
 
 
-def table(rows: Sequence[Row]) -> str:
+def table(rows: Sequence[PriorityRow]) -> str:
     """The rows for people."""
     lines = [f"{'':40}{'n':>4} {'offered':>8} {'audio lost':>11} {'rest lost':>10}"]
     lines += [
@@ -116,15 +97,14 @@ def table(rows: Sequence[Row]) -> str:
 
 def run(folder: Path, chosen: Sequence[Forwarder], fanouts: Sequence[int]) -> Failures:
     """Writes `priority.csv` and prints it."""
-    failures: Failures = []
-    rows: list[Row] = []
-    cells = [(forwarder, fanout) for forwarder in chosen for fanout in fanouts]
-    for forwarder, fanout in each(cells, CELL_S, failures, label_of):
-        try:
-            rows += measure(forwarder, fanout)
-        except ChildError as error:
-            failures.append(f"{label_of((forwarder, fanout))}: {error}")
-        (folder / "priority.csv").write_text(csv_text(Row, rows))
+    rows, failures = measured(
+        folder / "priority.csv",
+        PriorityRow,
+        list(product(chosen, fanouts)),
+        lambda cell: measure(*cell),
+        cell_s=CELL_S,
+        label=label_of,
+    )
     print(table(rows))
     return failures
 
@@ -137,11 +117,9 @@ def main() -> int:
         f"Takes about {CELL_S:.0f} s a forwarder and fan-out. Writes priority.csv.",
         forwarders,
     )
-    parser.add_argument("--fanouts", type=int, nargs="+", default=list(OFFERED), metavar="N")
+    add_fanouts(parser, tuple(OFFERED))
     said = parser.parse_args()
     chosen = chosen_of(parser, said, forwarders)
-    if min(said.fanouts) < 1:
-        parser.error("--fanouts: expected numbers above 0")
     return run_alone("priority", said.results, lambda folder: run(folder, chosen, said.fanouts))
 
 

@@ -1,14 +1,17 @@
-"""What a benchmark's folder holds, as rows with the columns that the report reads. Pure."""
+"""What a benchmark's folder holds: the rows that experiments write and the report reads. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lab.bench.rows import Row, rows_of
 
+KNEE_MS = 20.0
+"""Average delay beyond which the thesis' P4 SFU has left its straight line."""
+
 
 @dataclass(frozen=True, slots=True)
 class FanoutRow:
-    """fanout.csv: one forwarder at one fan-out."""
+    """fanout.csv, and its raw form, one a round: one forwarder at one fan-out."""
 
     forwarder: str
     engine: str
@@ -30,15 +33,21 @@ class OverloadRow:
 
     forwarder: str
     engine: str
-    port: str
-    wait: str
     fanout: int
     offered_over_capacity: float
     copies_per_s: float
     loss: float
     last_copy_p99_us: float
+    port: str
+    wait: str
+    offered_pps: float
+    """What the load came to; one processor cannot push every multiple."""
     viewers_spread_pct: float
+    """By how much the viewer with the fewest copies has less than the one with the most."""
+    drops: float
+    """Packets and copies that the switch counted as dropped, all reasons."""
     vanished: float
+    """Packets and copies that neither came out nor were counted: 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +57,16 @@ class PriorityRow:
     forwarder: str
     engine: str
     port: str
+    wait: str
     fanout: int
     offered_over_capacity: float
+    copies_per_s: float
+    audio_sent: int
     audio_loss: float
+    video_sent: int
     video_loss: float
+    drops: float
+    vanished: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +114,20 @@ class PktswitchRow:
     wait: str
     fanout: int
     overhead_sockets_ns: float
+    """Processor time a copy at the highest lossless rate; see `pktswitch.overhead_ns`."""
     overhead_bypass_ns: float
     overhead_reduction_pct: float
     delay_sockets_us: float
+    """Median of the last copy at 360 packets a second."""
     delay_bypass_us: float
     delay_reduction_pct: float
+    busy_rate_pps: float
     busy_delay_sockets_us: float
+    """Mean over copies at a rate near the most that the sockets carry."""
     busy_delay_bypass_us: float
     busy_delay_reduction_pct: float
+    lossless_sockets_copies_per_s: float
+    lossless_bypass_copies_per_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +137,20 @@ class KneeRow:
     forwarder: str
     engine: str
     port: str
-    wait: str
     viewers: int
     delay_avg_ms: float
+    """Over all timed copies."""
+    delay_p50_ms: float
+    """Over packets: of the average delay of a packet's copies."""
+    delay_p99_ms: float
     loss: float
+    wait: str
+    last_copy_p99_ms: float
+
+    @property
+    def is_served(self) -> bool:
+        """Every copy came, and soon enough."""
+        return self.loss == 0 and self.delay_avg_ms <= KNEE_MS
 
 
 @dataclass(frozen=True, slots=True)

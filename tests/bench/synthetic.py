@@ -1,35 +1,25 @@
 """Files of a benchmark that was never run: small, whole, with known ratios."""
 
 import itertools
+from dataclasses import fields
+from typing import Any
+
+from lab.bench.results import FanoutRow, KneeRow, OverloadRow, PktswitchRow, PriorityRow
 
 RELAY_RATE = 800_000.0
 SHARE_OF_RELAY = 0.95
 NAIVE_NS, ALL_NS = 300.0, 120.0
 KNEE_VIEWERS = 2048
 
-FANOUT = (
-    "forwarder,engine,port,wait,fanout,copies_per_s_lossless,copies_per_s_peak,first_copy_p50_us,"
-    "first_copy_p99_us,last_copy_p50_us,last_copy_p99_us,cpu_ns_per_copy"
-)
 PIPELINE = (
     "program,engine,optimisations,packet_size_bytes,flows,ns_per_packet,tsc_ticks_per_packet,part,"
     "variant,ns_per_packet_min,ns_per_packet_max,rounds,viewers,copies_per_packet,ns_per_copy"
 )
 GROWTH = "program,engine,optimisations,grows,value,ns_per_packet,copies_per_packet,ns_per_copy"
-OVERLOAD = (
-    "forwarder,engine,fanout,offered_over_capacity,copies_per_s,loss,last_copy_p99_us,port,wait,"
-    "offered_pps,viewers_spread_pct,drops,vanished"
-)
-PRIORITY = (
-    "forwarder,engine,port,wait,fanout,offered_over_capacity,copies_per_s,audio_sent,audio_loss,"
-    "video_sent,video_loss,drops,vanished"
-)
-PKTSWITCH = (
-    "forwarder,engine,wait,fanout,overhead_sockets_ns,overhead_bypass_ns,overhead_reduction_pct,"
-    "delay_sockets_us,delay_bypass_us,delay_reduction_pct,busy_delay_sockets_us,"
-    "busy_delay_bypass_us,busy_delay_reduction_pct"
-)
-KNEE = "forwarder,engine,port,viewers,delay_avg_ms,delay_p50_ms,delay_p99_ms,loss,wait"
+
+
+def _header(kind: type[Any]) -> str:
+    return ",".join(column.name for column in fields(kind))
 
 
 def _csv(header: str, lines: list[str]) -> str:
@@ -53,7 +43,7 @@ def _fanout() -> str:
         if (name, port) != ("ovs,", "afpacket")
     ]
     lines.append(f"reprise_replication,interpreter,afpacket,spin,64,0,{RELAY_RATE / 9},9,9,9,9,")
-    return _csv(FANOUT, [*lines, "raw,,afxdp,spin,1,990000,990000,,,,,1010"])
+    return _csv(_header(FanoutRow), [*lines, "raw,,afxdp,spin,1,990000,990000,,,,,1010"])
 
 
 def _pipeline() -> str:
@@ -94,25 +84,25 @@ def _overload() -> str:
         for n in (8, 64)
         for times in (0.1, 0.5, 1.0, 2.0, 10.0)
     ]
-    return _csv(OVERLOAD, lines)
+    return _csv(_header(OverloadRow), lines)
 
 
 def _pktswitch() -> str:
     lines = [
-        f"{name},sleep,{n},3000,1500,50,200,100,50,400,100,75"
+        f"{name},sleep,{n},3000,1500,50,200,100,50,9000,400,100,75,8e5,9e5"
         for name in ("relay,", "reprise_replication,native")
         for n in (1, 64)
     ]
-    return _csv(PKTSWITCH, lines)
+    return _csv(_header(PktswitchRow), lines)
 
 
 def _knee() -> str:
     lines = [
-        f"reprise_replication,{engine},{port},{n},{n * ms:.4f},1,1,0,spin"
+        f"reprise_replication,{engine},{port},{n},{n * ms:.4f},1,1,0,spin,2"
         for engine, port, ms in (("interpreter", "afpacket", 0.5), ("native", "afxdp", 0.005))
         for n in (1, 16, 256, KNEE_VIEWERS, 4096)
     ]
-    return _csv(KNEE, lines)
+    return _csv(_header(KneeRow), lines)
 
 
 def files() -> dict[str, str]:
@@ -123,7 +113,7 @@ def files() -> dict[str, str]:
         "growth.csv": _growth(),
         "fanout.csv": _fanout(),
         "overload.csv": _overload(),
-        "priority.csv": _csv(PRIORITY, [priority]),
+        "priority.csv": _csv(_header(PriorityRow), [priority]),
         "pktswitch.csv": _pktswitch(),
         "knee.csv": _knee(),
     }

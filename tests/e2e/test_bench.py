@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from lab.bench import experiment, overload, soak
-from lab.bench.fanout import Row, measure
+from lab.bench.fanout import measure
 from lab.bench.forwarders import Forwarder
+from lab.bench.results import FanoutRow
 
 FORWARDERS = [
     Forwarder("reprise_replication", "native", "afxdp", "spin"),
@@ -38,7 +39,7 @@ def test_fan_out_in_small_yields_whole_rows(tmp_path: Path) -> None:
     fanouts = {"raw": 1}
     todo = [(forwarder, fanouts.get(forwarder.forwarder, 2)) for forwarder in FORWARDERS]
     file = tmp_path / "fanout.csv"
-    file.write_text(experiment.csv_text(Row, [measure(*cell) for cell in todo]))
+    file.write_text(experiment.csv_text(FanoutRow, [measure(*cell) for cell in todo]))
     rows = rows_of(file)
     assert [row["forwarder"] for row in rows] == [one.forwarder for one in FORWARDERS]
     for row in rows:

@@ -9,7 +9,9 @@ from lab.bench.counters import Counters, parse_metrics
 from lab.bench.experiment import csv_text, matching
 from lab.bench.forwarders import Forwarder
 from lab.bench.load import Run, Watched
-from lab.bench.overload import Moment, Row, vanished, verdicts
+from lab.bench.load_figures import served
+from lab.bench.overload import Moment, vanished, verdicts
+from lab.bench.results import KneeRow, OverloadRow
 
 METRICS = """\
 # HELP reprise_packets_total Packets that came, were made, and left.
@@ -41,7 +43,7 @@ RUN = Run(
     refusals=0,
     others=0,
 )
-ROW = Row(
+ROW = OverloadRow(
     forwarder="reprise_replication",
     engine="native",
     fanout=8,
@@ -98,7 +100,7 @@ def test_what_the_kernel_lost_on_the_wire_is_counted_by_it() -> None:
 
 
 def test_a_peer_that_counts_nothing_has_no_such_number() -> None:
-    assert csv_text(Row, [replace(ROW, vanished=float("nan"))]).endswith(",\n")
+    assert csv_text(OverloadRow, [replace(ROW, vanished=float("nan"))]).endswith(",\n")
 
 
 def test_the_spread_of_viewers_is_between_the_least_and_the_most() -> None:
@@ -129,8 +131,8 @@ def test_forwarders_are_chosen_by_words_of_their_names() -> None:
     assert matching([relay, native], ["native udp", "sleep"]) == [native]
 
 
-def knee_row(viewers: int, delay_ms: float = 1.0, loss: float = 0.0) -> knee.Row:
-    return knee.Row(
+def knee_row(viewers: int, delay_ms: float = 1.0, loss: float = 0.0) -> KneeRow:
+    return KneeRow(
         forwarder="relay",
         engine="",
         port="afxdp",
@@ -144,8 +146,8 @@ def knee_row(viewers: int, delay_ms: float = 1.0, loss: float = 0.0) -> knee.Row
     )
 
 
-def tried(served_up_to: int, **options: int) -> list[knee.Row]:
-    rows: dict[int, knee.Row] = {}
+def tried(served_up_to: int, **options: int) -> list[KneeRow]:
+    rows: dict[int, KneeRow] = {}
     for viewers in knee.search(rows, 1, **options):
         rows[viewers] = knee_row(viewers, delay_ms=1.0 if viewers <= served_up_to else 20.1)
     return list(rows.values())
@@ -154,7 +156,7 @@ def tried(served_up_to: int, **options: int) -> list[knee.Row]:
 def test_viewers_are_doubled_to_the_knee_which_is_then_halved_in() -> None:
     rows = tried(served_up_to=11)
     assert [row.viewers for row in rows] == [1, 2, 4, 8, 16, 12, 10, 11]
-    assert list(knee.knees(rows).values()) == [11]
+    assert list(served(rows).values()) == [11]
 
 
 def test_the_search_for_the_knee_ends_at_the_most_viewers() -> None:
