@@ -2,6 +2,8 @@
 //! it afterwards, around the generated code. The interpreter's `mod.rs` is the same in slow.
 #![expect(unsafe_code, reason = "generated code is called by its address")]
 
+mod recirculation;
+
 use dataplane::{
     ActionProfileId, Digest, DropReason, Nanos, PortId, TableId,
     engine::{
@@ -159,11 +161,18 @@ impl Native {
         input: &IngressInput,
         handle: PacketHandle,
     ) -> *mut u64 {
-        self.clear(handle);
-        start_ingress(&self.slots, self.packets.pool.packet_mut(handle), input);
-        self.parse_frame(state, handle);
+        let block = match self.parse_again(state, input, handle) {
+            Some(block) => block,
+            None => {
+                self.clear(handle);
+                let packet = self.packets.pool.packet_mut(handle);
+                let len = packet.frame_len();
+                start_ingress(&self.slots, packet, len, input);
+                self.parse_frame(state, handle);
+                self.begin(state, handle, true)
+            }
+        };
         let error = self.context.parser_error;
-        let block = self.begin(state, handle, true);
         let context = &raw mut *self.context;
         let is_right = match self.frames.verify {
             // SAFETY: context and block are the packet's, the code is the program's.
@@ -235,30 +244,12 @@ impl Native {
         copy
     }
 
-    /// Checksum update and deparser of a packet that the context is about, after egress.
+    /// Checksum update and deparser; gives the length of the frame.
     fn write_headers(&mut self, state: &State, handle: PacketHandle) -> usize {
-        let ir = state.program().ir();
-        let mut len = self.headers_len;
-        if self.slots.has_variable {
-            let Packets { pool, layout, .. } = &mut *self.packets;
-            let words = &mut pool.packet_mut(handle).vector;
-            // SAFETY: the block is the packet's, and of the layout.
-            let vector = unsafe { Vector::new(words.as_mut_ptr().cast()) };
-            let order = ir.deparser.order.iter();
-            len += order
-                .map(|header| vector.variable_bits(layout, *header) as usize / 8)
-                .sum::<usize>();
-        }
         let block = self.packets.pool.packet_mut(handle).vector.as_mut_ptr();
-        let out = self.packets.pool.deparse_into(len).as_mut_ptr();
-        let context = &raw mut *self.context;
-        // SAFETY: context and block are the packet's, the code is the program's, and `out` has
-        // room for every header and the slack.
-        let written = unsafe { (self.frames.deparse)(context, block, out) };
+        self.write_block(state, handle, block, self.frames.deparse);
         self.finish(handle);
-        let pool = self.pool();
-        pool.deparsed(handle, usize::try_from(written).unwrap_or(len).min(len));
-        let packet = pool.packet_mut(handle);
+        let packet = self.packets.pool.packet_mut(handle);
         if let Some(len) = packet.requests.truncation() {
             packet.truncate_frame(len);
         }
@@ -304,8 +295,7 @@ fn truncation(bytes: Option<usize>) -> u64 {
 }
 
 /// The metadata a packet has when it comes to the parser.
-fn start_ingress(slots: &MetadataSlots, packet: &mut Packet, input: &IngressInput) {
-    let len = packet.frame_len();
+fn start_ingress(slots: &MetadataSlots, packet: &mut Packet, len: usize, input: &IngressInput) {
     packet.requests = Requests::NONE;
     packet.packet_length = i64::try_from(len).unwrap_or(i64::MAX);
     packet.ingress_bytes = input.ingress_bytes;
@@ -372,11 +362,15 @@ impl Engine for Native {
         // SAFETY: context and block are the packet's, the code is the program's.
         unsafe { (self.controls.ingress)(context, block.cast()) };
         let failed = self.finish(handle);
+        self.write_what_came(state, handle);
         self.ingress_outcome(self.packets.pool.packet(handle), failed)
     }
 
     fn parse(&mut self, state: &mut State, input: &IngressInput, handle: PacketHandle) {
-        self.parse_and_verify(state, input, handle);
+        // What has recirculated without bytes can be parsed once.
+        if self.packets.pool.packet(handle).unwritten.is_none() {
+            self.parse_and_verify(state, input, handle);
+        }
     }
 
     fn digest(&mut self, state: &mut State, handle: PacketHandle) -> Digest {
@@ -459,7 +453,7 @@ impl Engine for Native {
             packet: handle,
             verdict,
             clone_session: request.map(|(session, _)| session),
-            frame_len_bytes: is_written.then(|| self.write_headers(state, handle)),
+            frame_len_bytes: is_written.then(|| self.end_egress(state, handle)),
         }
     }
 
@@ -469,10 +463,14 @@ impl Engine for Native {
         handle: PacketHandle,
         copies: CloneCopies,
     ) -> Clones {
-        let pool = self.pool();
+        let Packets { pool, layout, .. } = &mut *self.packets;
         let clone = pool.share_rest(handle);
         if let Some((clone, original)) = pool.pair_mut(clone, handle) {
-            clone.vector.copy_from_slice(&original.vector);
+            // What metadata the clone has is another question.
+            let metadata = layout.metadata();
+            for part in [0..metadata.start / 8, metadata.end / 8..clone.vector.len()] {
+                clone.vector[part.clone()].copy_from_slice(&original.vector[part]);
+            }
             if let Some(len) = original.requests.truncation() {
                 clone.truncate_rest(len);
             }
@@ -482,12 +480,15 @@ impl Engine for Native {
 
     fn deparse(&mut self, state: &mut State, handle: PacketHandle) -> usize {
         self.begin(state, handle, true);
-        self.write_headers(state, handle)
+        self.end_egress(state, handle)
     }
 
     fn recirculate(&mut self, handle: PacketHandle) {
-        let list = Requests::list_of(self.pool().packet(handle).requests.recirculate);
-        self.keep_only(handle, list);
+        let packet = self.packets.pool.packet(handle);
+        if packet.unwritten.is_none() {
+            let list = Requests::list_of(packet.requests.recirculate);
+            self.keep_only(handle, list);
+        }
     }
 
     fn frame(&self, handle: PacketHandle) -> [&[u8]; 2] {

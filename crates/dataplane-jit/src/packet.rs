@@ -56,6 +56,9 @@ pub(crate) struct Packet {
     pub copies: u32,
     /// What primitives asked for.
     pub requests: Requests,
+    /// The packet has recirculated, and its headers stand in a vector alone, as the deparser would
+    /// write them: the length of the frame. Its first [`Packet::consumed`] bytes are old ones.
+    pub unwritten: Option<usize>,
     /// What `packet_length` says in egress.
     pub packet_length: i64,
     /// What counters count as the packet's length.
@@ -66,6 +69,11 @@ impl Packet {
     /// Length of the frame.
     pub(crate) fn frame_len(&self) -> usize {
         self.head_len + self.payload.len
+    }
+
+    /// Length of what no parser took.
+    pub(crate) fn rest_len(&self) -> usize {
+        self.frame_len() - self.consumed
     }
 
     /// Cuts the frame.
@@ -192,6 +200,7 @@ impl Pool {
         packet.head_len = 0;
         packet.consumed = 0;
         packet.is_prepared = false;
+        packet.unwritten = None;
         packet.copies = 1;
         packet.requests = Requests::NONE;
         PacketHandle(handle)
@@ -312,6 +321,7 @@ impl Pool {
         std::mem::swap(&mut packet.head, &mut self.scratch);
         packet.head_len = head_len;
         packet.consumed = 0;
+        packet.unwritten = None;
     }
 }
 

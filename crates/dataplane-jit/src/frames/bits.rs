@@ -43,7 +43,7 @@ pub(crate) fn add_const(b: &mut FunctionBuilder<'_>, value: Value, addend: u64) 
     b.ins().iadd(value, addend)
 }
 
-fn shift_left(b: &mut FunctionBuilder<'_>, value: Value, bits: u32) -> Value {
+pub(crate) fn shift_left(b: &mut FunctionBuilder<'_>, value: Value, bits: u32) -> Value {
     if bits == 0 {
         return value;
     }

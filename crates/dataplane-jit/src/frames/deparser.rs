@@ -13,17 +13,46 @@ use crate::compile::{Emit, Region};
 /// Writes the deparser's body: the valid headers to `out`, which has room for all of them and the
 /// pool's slack. Gives the number of bytes.
 pub(crate) fn emit(e: &mut Emit<'_, '_, '_>, out: Value) -> Value {
-    let ir = e.ir();
+    prepare(e);
+    headers(e, out)
+}
+
+/// What the deparser does before the headers.
+pub(crate) fn prepare(e: &mut Emit<'_, '_, '_>) {
     e.place = "deparser".to_owned();
-    for primitive in &ir.deparser.primitives {
+    for primitive in &e.ir().deparser.primitives {
         // Where it would go on afterwards is a control's affair; here it has no effect.
         e.primitive(primitive);
     }
+}
+
+/// The headers alone.
+pub(crate) fn headers(e: &mut Emit<'_, '_, '_>, out: Value) -> Value {
     let mut end = out;
-    for header in &ir.deparser.order {
+    for header in &e.ir().deparser.order {
         end = header_at(e, *header, end);
     }
     e.b.ins().isub(end, out)
+}
+
+/// How many bytes the headers would be.
+pub(crate) fn len(e: &mut Emit<'_, '_, '_>) -> Value {
+    let ir = e.ir();
+    let mut sum = e.constant(0);
+    for header in &ir.deparser.order {
+        let declared = &ir.headers[header.index()];
+        let mut bytes = e.constant(u64::from(declared.fixed_bits / 8));
+        if declared.variable_field.is_some() {
+            let variable = e.variable_bits(*header);
+            let variable = bits::shift_right(&mut e.b, variable, 3);
+            bytes = e.b.ins().iadd(bytes, variable);
+        }
+        let is_valid = e.valid(*header);
+        let is_valid = e.b.ins().uextend(types::I64, is_valid);
+        let bytes = e.b.ins().imul(bytes, is_valid);
+        sum = e.b.ins().iadd(sum, bytes);
+    }
+    sum
 }
 
 /// Writes a header if it is valid; gives where the next one goes.

@@ -3,6 +3,7 @@
 
 use cranelift_codegen::ir::types;
 use cranelift_module::FuncId;
+use dataplane::engine::ir::Primitive;
 
 use super::{checksum, deparser, digest, parser};
 use crate::{
@@ -18,6 +19,21 @@ pub(crate) type Verify = unsafe extern "C" fn(*mut PassContext, *mut u64) -> u64
 /// The deparser: the third is where it writes; gives how many bytes.
 pub(crate) type Deparse = unsafe extern "C" fn(*mut PassContext, *mut u64, *mut u8) -> u64;
 
+/// Checksum update, and how many bytes of headers the deparser would write.
+pub(crate) type Measure = unsafe extern "C" fn(*mut PassContext, *mut u64) -> u64;
+/// The parser over headers that are not bytes: the context, the new block, the old one; 0 where
+/// they have to be.
+pub(crate) type ParseAgain = unsafe extern "C" fn(*mut PassContext, *mut u64, *const u64) -> u64;
+
+/// What keeps a recirculated packet's headers from becoming bytes in between.
+#[derive(Clone, Copy)]
+pub(crate) struct AgainCode {
+    pub measure: Measure,
+    pub parse: ParseAgain,
+    /// The deparser behind `measure`, where they have to become bytes after all.
+    pub write: Deparse,
+}
+
 /// A program's code for frames; lives as long as the program's code does.
 #[derive(Clone, Copy)]
 pub(crate) struct FrameCode {
@@ -26,6 +42,8 @@ pub(crate) struct FrameCode {
     pub verify: Option<Verify>,
     /// Checksum update and deparser.
     pub deparse: Deparse,
+    /// None where nothing recirculates, or no frame could be parsed this way.
+    pub again: Option<AgainCode>,
 }
 
 /// The same before it has addresses.
@@ -33,6 +51,58 @@ pub(crate) struct Frames {
     parse: FuncId,
     verify: Option<FuncId>,
     deparse: FuncId,
+    again: Option<Again>,
+}
+
+struct Again {
+    measure: FuncId,
+    parse: FuncId,
+    write: FuncId,
+}
+
+impl Again {
+    fn define(unit: &mut Unit<'_>) -> Result<Option<Self>, CompileError> {
+        let ir = unit.program.ir();
+        let primitives = ir.actions.iter().flat_map(|action| &action.primitives);
+        let recirculates = |primitive: &Primitive| matches!(primitive, Primitive::Recirculate(_));
+        let is_worth = unit.options.fanout_fusion && primitives.clone().any(recirculates);
+        if !is_worth || !parser::is_possible_again(ir) {
+            return Ok(None);
+        }
+        // What is left to the interpreter is told once.
+        let n_explained = unit.explained.len();
+        let measure = unit.define_with("measure", 0, Some(types::I64), |emit, _| {
+            checksum::emit_update(emit);
+            deparser::prepare(emit);
+            Some(deparser::len(emit))
+        })?;
+        unit.explained.truncate(n_explained);
+        let parse = unit.define_with("parse_again", 1, Some(types::I64), |emit, more| {
+            let old = more.first().copied()?;
+            Some(parser::emit_again(emit, old))
+        })?;
+        unit.explained.truncate(n_explained);
+        let write = unit.define_with("write", 1, Some(types::I64), |emit, more| {
+            let out = more.first().copied()?;
+            Some(deparser::headers(emit, out))
+        })?;
+        Ok(Some(Self {
+            measure,
+            parse,
+            write,
+        }))
+    }
+
+    fn code(&self, code: &Code) -> AgainCode {
+        // SAFETY: the functions were written with these parameters and results.
+        unsafe {
+            AgainCode {
+                measure: std::mem::transmute::<*const u8, Measure>(code.address(self.measure)),
+                parse: std::mem::transmute::<*const u8, ParseAgain>(code.address(self.parse)),
+                write: std::mem::transmute::<*const u8, Deparse>(code.address(self.write)),
+            }
+        }
+    }
 }
 
 impl Frames {
@@ -52,11 +122,13 @@ impl Frames {
             let out = more.first().copied()?;
             Some(deparser::emit(emit, out))
         })?;
+        let again = Again::define(unit)?;
         unit.explained.extend(digest::interpreted(ir));
         Ok(Self {
             parse,
             verify,
             deparse,
+            again,
         })
     }
 
@@ -70,6 +142,7 @@ impl Frames {
                     .verify
                     .map(|verify| std::mem::transmute::<*const u8, Verify>(code.address(verify))),
                 deparse: std::mem::transmute::<*const u8, Deparse>(code.address(self.deparse)),
+                again: self.again.as_ref().map(|again| again.code(code)),
             }
         }
     }

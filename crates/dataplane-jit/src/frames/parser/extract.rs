@@ -32,6 +32,9 @@ impl Writer<'_, '_, '_, '_> {
 
     /// The fields of a header that is there, in one piece.
     fn fields(&mut self, state: &State, header: HeaderId) {
+        if let Some(standing) = self.standing {
+            return self.keep(&standing, header);
+        }
         let ir = self.e.ir();
         let declared = &ir.headers[header.index()];
         let (bytes, skipped) = self.cursor();
@@ -75,7 +78,7 @@ impl Writer<'_, '_, '_, '_> {
         self.e.layout().packed(header).step_by(8).collect()
     }
 
-    fn forget_field(&mut self, field: FieldId) {
+    pub(super) fn forget_field(&mut self, field: FieldId) {
         for word in 0..self.e.layout().field(field).words as usize {
             self.e.forget_word(field, word);
         }

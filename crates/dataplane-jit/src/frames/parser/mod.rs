@@ -3,8 +3,11 @@
 //!
 //! What a header needs is looked at once, before its fields are loaded: that the frame has so many
 //! bytes, and that they stand in one piece (a recirculated frame's head may end among them; then
-//! the runtime makes them so). Not here: what an error means, which is the engine's to write down.
+//! the runtime makes them so). The same code, with other extractions, is written a second time for
+//! headers that never were bytes (`again.rs`). Not here: what an error means, which is the engine's
+//! to write down.
 
+mod again;
 mod extract;
 mod positions;
 mod select;
@@ -18,6 +21,8 @@ use dataplane::{
     limits,
 };
 
+use self::again::Standing;
+pub(super) use self::again::{emit as emit_again, is_possible as is_possible_again};
 use self::positions::{Position, bytes_of, has_cycle, positions};
 use super::bits::{self, Bytes, iconst};
 use crate::{
@@ -43,11 +48,27 @@ struct Writer<'e, 'f, 'u, 'p> {
     steps: Option<Variable>,
     error: Variable,
     exit: Block,
+    /// Where the headers are if there are no bytes.
+    standing: Option<Standing>,
 }
 
 /// Writes the parser's body; the code goes on behind it with `consumed` and `parser_error` of the
 /// context set.
 pub(crate) fn emit(e: &mut Emit<'_, '_, '_>) {
+    let writer = states(e, None);
+    let (at, error, exit) = (writer.at, writer.error, writer.exit);
+    e.begin(exit);
+    let (consumed, code) = (e.b.use_var(at), e.b.use_var(error));
+    let code = e.b.ins().ireduce(types::I32, code);
+    e.store_context(consumed, offset_of!(PassContext, consumed));
+    e.store_context(code, offset_of!(PassContext, parser_error));
+}
+
+/// Writes every state; the code goes on at the writer's exit.
+fn states<'e, 'f, 'u, 'p>(
+    e: &'e mut Emit<'f, 'u, 'p>,
+    standing: Option<Standing>,
+) -> Writer<'e, 'f, 'u, 'p> {
     let ir = e.ir();
     let parser = &ir.parser;
     let [head, head_len, payload, payload_len] = frame(e);
@@ -78,15 +99,12 @@ pub(crate) fn emit(e: &mut Emit<'_, '_, '_>) {
         steps: has_cycle(parser).then_some(steps),
         error,
         exit,
+        standing,
     };
     for (position, state) in parser.states.iter().enumerate() {
         writer.state(position, state);
     }
-    e.begin(exit);
-    let (consumed, code) = (e.b.use_var(at), e.b.use_var(error));
-    let code = e.b.ins().ireduce(types::I32, code);
-    e.store_context(consumed, offset_of!(PassContext, consumed));
-    e.store_context(code, offset_of!(PassContext, parser_error));
+    writer
 }
 
 /// The pieces of the frame as the context has them now: two pointers and their lengths.
@@ -109,6 +127,9 @@ impl Writer<'_, '_, '_, '_> {
         if self.position == Position::Unreached {
             // Nothing leads here; the code must end nevertheless.
             self.position = Position::Varying;
+        }
+        if !self.is_possible(state) {
+            return self.give_up();
         }
         if let Some(steps) = self.steps {
             let before = self.e.b.use_var(steps);
@@ -144,6 +165,9 @@ impl Writer<'_, '_, '_, '_> {
     }
 
     fn fail_with(&mut self, condition: Value, code: Value) {
+        if self.standing.is_some() {
+            return self.give_up_if(condition);
+        }
         let taken = self.taken();
         let (exit, at, error) = (self.exit, self.at, self.error);
         let b = &mut self.e.b;
@@ -162,6 +186,9 @@ impl Writer<'_, '_, '_, '_> {
 
     /// Makes sure that the frame has `bytes` more bytes, in one piece with what is before them.
     fn need(&mut self, bytes: u64) {
+        if self.standing.is_some() {
+            return;
+        }
         let taken = self.taken();
         let end = bits::add_const(&mut self.e.b, taken, bytes);
         let too_short = self.e.ir().core_errors.packet_too_short;

@@ -1,0 +1,119 @@
+//! Recirculation without bytes.
+//!
+//! What the deparser would write of a packet that recirculates, the parser would most often take as the
+//! same headers again. So the checksums are updated and the length is counted, but the headers stay
+//! in the packet's block: ingress begins with a blank block, into which they are copied as the parser's
+//! states ask for them (`frames/parser/again.rs`), each field as the words that it is. Of the frame
+//! nothing changes but its length; its bytes lie where they lay, and what follows the headers is not
+//! touched. Deparser and parser are two calls, a swap of buffers and every field turned around twice;
+//! this is one call and a copy of the headers that are there.
+//!
+//! They become bytes after all where the parser would come to something else, where the packet is cut,
+//! and where the ingress control wants a clone or a resubmission, which begin with the frame as it
+//! came: the old block is kept until then.
+
+use super::{IngressInput, Native, PacketHandle, State, start_ingress};
+use crate::{
+    context::Requests,
+    frames::{AgainCode, Deparse},
+    vector::Vector,
+};
+
+impl Native {
+    /// Checksum update and deparser of a packet that the context is about, after egress; the length
+    /// of the frame.
+    pub(super) fn end_egress(&mut self, state: &State, handle: PacketHandle) -> usize {
+        let requests = &self.packets.pool.packet(handle).requests;
+        let is_whole = requests.truncate_bytes == Requests::WHOLE;
+        match self.frames.again {
+            Some(again) if requests.recirculate != 0 && is_whole => self.measure(again, handle),
+            _ => self.write_headers(state, handle),
+        }
+    }
+
+    /// The headers stay where they are.
+    fn measure(&mut self, again: AgainCode, handle: PacketHandle) -> usize {
+        let packet = self.packets.pool.packet_mut(handle);
+        let context = &raw mut *self.context;
+        // SAFETY: context and block are the packet's, the code is the program's.
+        let headers = unsafe { (again.measure)(context, packet.vector.as_mut_ptr()) };
+        let len = usize::try_from(headers).unwrap_or(usize::MAX) + packet.rest_len();
+        packet.unwritten = Some(len);
+        len
+    }
+
+    /// Parses a packet whose headers never were bytes, if it is one and that can be done; gives its
+    /// block, and the context is about the rest. Otherwise the packet is a frame now.
+    pub(super) fn parse_again(
+        &mut self,
+        state: &mut State,
+        input: &IngressInput,
+        handle: PacketHandle,
+    ) -> Option<*mut u64> {
+        let again = self.frames.again?;
+        let packet = self.packets.pool.packet_mut(handle);
+        let len = packet.unwritten?;
+        let list = Requests::list_of(packet.requests.recirculate);
+        self.spare.copy_from_slice(&self.blank);
+        self.lists.copy(list, &packet.vector, &mut self.spare);
+        std::mem::swap(&mut packet.vector, &mut self.spare);
+        start_ingress(&self.slots, packet, len, input);
+        let block = self.begin(state, handle, true);
+        let context = &raw mut *self.context;
+        // SAFETY: context and new block are the packet's, the old block is one of the same layout, the
+        // code is the program's.
+        if unsafe { (again.parse)(context, block, self.spare.as_ptr()) } != 0 {
+            return Some(block);
+        }
+        let packet = self.packets.pool.packet_mut(handle);
+        std::mem::swap(&mut packet.vector, &mut self.spare);
+        let block = packet.vector.as_mut_ptr();
+        self.write_block(state, handle, block, again.write);
+        self.keep_only(handle, list);
+        None
+    }
+
+    /// After the ingress control: the frame as it came, where somebody is about to ask for it.
+    pub(super) fn write_what_came(&mut self, state: &State, handle: PacketHandle) {
+        let packet = self.packets.pool.packet(handle);
+        let Requests {
+            clone, resubmit, ..
+        } = packet.requests;
+        if packet.unwritten.is_none() || (clone == 0 && resubmit == 0) {
+            return;
+        }
+        if let Some(again) = self.frames.again {
+            let block = self.spare.as_mut_ptr();
+            let len = self.write_block(state, handle, block, again.write);
+            self.packets.pool.packet_mut(handle).consumed = len;
+        }
+    }
+
+    /// Writes the headers of a block in front of what follows a packet's; gives their length.
+    pub(super) fn write_block(
+        &mut self,
+        state: &State,
+        handle: PacketHandle,
+        block: *mut u64,
+        write: Deparse,
+    ) -> usize {
+        let mut len = self.headers_len;
+        if self.slots.has_variable {
+            let layout = &self.packets.layout;
+            // SAFETY: the block is of the layout, and nobody else uses it now.
+            let vector = unsafe { Vector::new(block.cast()) };
+            let order = state.program().ir().deparser.order.iter();
+            len += order
+                .map(|header| vector.variable_bits(layout, *header) as usize / 8)
+                .sum::<usize>();
+        }
+        let out = self.packets.pool.deparse_into(len).as_mut_ptr();
+        let context = &raw mut *self.context;
+        // SAFETY: the context is the packet's, the block of the layout, the code is the program's, and
+        // `out` has room for every header and the slack.
+        let written = unsafe { write(context, block, out) };
+        let written = usize::try_from(written).unwrap_or(len).min(len);
+        self.packets.pool.deparsed(handle, written);
+        written
+    }
+}
