@@ -18,7 +18,8 @@ pub struct NativeOptions {
     /// A checksum that was verified is updated from what has changed since.
     pub incremental_checksum: bool,
     /// Copies of one packet wait as one, and go through egress and deparser in one go; a packet
-    /// that finds nothing waiting goes from ingress to egress without a queue.
+    /// that finds nothing waiting goes from ingress to egress without a queue. One that recirculates
+    /// keeps its headers, neither deparsed nor parsed, where that is the same.
     pub fanout_fusion: bool,
 }
 
