@@ -491,8 +491,12 @@ impl Engine for Native {
         }
     }
 
-    fn frame(&self, handle: PacketHandle) -> [&[u8]; 2] {
-        self.packets.pool.frame(handle)
+    fn head(&self, handle: PacketHandle) -> &[u8] {
+        self.packets.pool.head(handle)
+    }
+
+    fn payload(&self, handle: PacketHandle) -> &[u8] {
+        self.packets.pool.payload(handle)
     }
 
     fn discard(&mut self, handle: PacketHandle) {

@@ -71,8 +71,12 @@ impl Engine for Whole {
         fn discard(packet: PacketHandle);
     }
 
-    fn frame(&self, packet: PacketHandle) -> [&[u8]; 2] {
-        self.engine.frame(packet)
+    fn head(&self, packet: PacketHandle) -> &[u8] {
+        self.engine.head(packet)
+    }
+
+    fn payload(&self, packet: PacketHandle) -> &[u8] {
+        self.engine.payload(packet)
     }
 
     fn interpreted(&self) -> Vec<Interpreted> {

@@ -256,23 +256,29 @@ impl Pool {
 
     /// The frame in its two pieces.
     pub(crate) fn frame(&self, handle: PacketHandle) -> [&[u8]; 2] {
+        [self.head(handle), self.payload(handle)]
+    }
+
+    /// The frame's first piece.
+    pub(crate) fn head(&self, handle: PacketHandle) -> &[u8] {
         let packet = self.packet(handle);
-        [&packet.head[..packet.head_len], self.payload(packet)]
+        &packet.head[..packet.head_len]
+    }
+
+    /// The frame's second piece.
+    pub(crate) fn payload(&self, handle: PacketHandle) -> &[u8] {
+        let Payload { buffer, start, len } = self.packet(handle).payload;
+        &self.buffers[buffer as usize].bytes[start..start + len]
     }
 
     /// What no parser took, in its two pieces.
     pub(crate) fn rest(&self, handle: PacketHandle) -> [&[u8]; 2] {
         let packet = self.packet(handle);
-        let payload = self.payload(packet);
+        let payload = self.payload(handle);
         match packet.head.get(packet.consumed..packet.head_len) {
             Some(head) => [head, payload],
             None => [&[], &payload[packet.consumed - packet.head_len..]],
         }
-    }
-
-    fn payload(&self, packet: &Packet) -> &[u8] {
-        let Payload { buffer, start, len } = packet.payload;
-        &self.buffers[buffer as usize].bytes[start..start + len]
     }
 
     /// The first bytes of the frame that stand in one piece, [`SLACK_BYTES`] readable behind them.

@@ -295,8 +295,12 @@ pub trait Engine: Send {
     /// After the deparser, the packet keeps the metadata of its field list for ingress.
     fn recirculate(&mut self, packet: PacketHandle);
 
-    /// The bytes of a packet that is a frame, in two pieces.
-    fn frame(&self, packet: PacketHandle) -> [&[u8]; 2];
+    /// The first piece of a packet that is a frame. (Two calls, since two slices at once come
+    /// through memory.)
+    fn head(&self, packet: PacketHandle) -> &[u8];
+
+    /// The second piece, the rest.
+    fn payload(&self, packet: PacketHandle) -> &[u8];
 
     /// Ends a packet, or one of those that the handle stands for.
     fn discard(&mut self, packet: PacketHandle);

@@ -11,7 +11,7 @@ use crate::{
     },
     latency::Latencies,
     limits,
-    trace::TraceKind,
+    trace::{NameId, TraceKind},
     traffic_manager::{
         TrafficManager,
         look_ahead::LookAhead,
@@ -316,9 +316,9 @@ impl Switch {
     pub fn set_program(&mut self, program: Program) {
         while let Some(common) = self.next_waiting() {
             let pass = common.pass();
-            self.state.tracer.set_packet(0, common.label.as_ref(), pass);
+            self.state.tracer.set_packet(0, common.name, pass);
             self.count_drop(DropReason::PipelineChanged);
-            self.traffic.inside.leave(common.epoch);
+            self.leave(&common);
         }
         self.traffic = TrafficManager::new(&self.config);
         self.digests.clear();
@@ -369,8 +369,8 @@ impl Switch {
             tracer, counters, ..
         } = &mut self.state;
         counters.received += 1;
-        let label = tracer.is_on().then(|| self.n_frames.to_string().into());
-        tracer.set_packet(now, label.as_ref(), 1);
+        let name = tracer.name_frame(self.n_frames);
+        tracer.set_packet(now, name, 1);
         tracer.emit(|| TraceKind::Arrive {
             port,
             frame_len_bytes: frame.len(),
@@ -379,27 +379,25 @@ impl Switch {
             counters.rx_packets += 1;
             counters.rx_bytes += frame.len() as u64;
         } else if self.config.cpu_port != Some(port) {
-            return self.count_drop(DropReason::PortUnknown);
+            return self.refuse(name, DropReason::PortUnknown);
         }
         if self.is_engine_outdated && self.packets_inside() == 0 {
             self.load_engine();
         }
         let Some(engine) = &mut self.engine else {
-            return self.count_drop(DropReason::NoPipeline);
+            return self.refuse(name, DropReason::NoPipeline);
         };
         if frame.len() > limits::FRAME_BYTES_MAX {
-            return self.count_drop(DropReason::FrameTooLong);
+            return self.refuse(name, DropReason::FrameTooLong);
         }
         if self.traffic.ingress.len() >= self.traffic.ingress_capacity {
-            return self.count_drop(DropReason::IngressQueueFull);
+            return self.refuse(name, DropReason::IngressQueueFull);
         }
         self.traffic.inside.enter(self.epoch);
         self.traffic.ingress.push_back(IngressPacket {
             common: Common {
                 epoch: self.epoch,
-                label,
-                n_clones: 0,
-                n_replicas: 0,
+                name,
                 arrived: now,
                 stream: Stream::Unicast,
                 ingress_port: port,
@@ -410,8 +408,13 @@ impl Switch {
             },
             packet: engine.receive(frame),
             instance_type: InstanceType::Normal,
-            arrived: Some(now),
         });
+    }
+
+    /// Drops a frame that has not come in.
+    fn refuse(&mut self, name: NameId, reason: DropReason) {
+        self.count_drop(reason);
+        self.state.tracer.forget(name);
     }
 
     /// Time never goes back, whatever is given.
@@ -439,11 +442,10 @@ impl Switch {
         let engine = self.engine.insert(engine);
         let (port, packet) = sent?;
         self.sent = Some(packet);
-        let [head, payload] = engine.frame(packet);
         Some(Transmit {
             port,
-            head,
-            payload,
+            head: engine.head(packet),
+            payload: engine.payload(packet),
         })
     }
 
@@ -453,28 +455,31 @@ impl Switch {
             && let Some(packet) = self.traffic.ingress.pop_front()
         {
             let n_dropped = self.state.counters.dropped_total();
-            let passed = self.ingress_pass(engine, now, packet);
+            let passed = self.ingress_pass(engine, now, &packet);
             let was_in_vain = self.state.counters.dropped_total() > n_dropped;
             self.look_ahead.pay(was_in_vain);
             return match passed {
-                Some(departure) => self.egress_step(engine, now, departure),
+                Some(departure) => self.egress_step(engine, now, &departure),
                 None => Step::Ran,
             };
         }
         if let Some(departure) = self.traffic.egress.pop(now) {
-            return self.egress_step(engine, now, departure);
+            return self.egress_step(engine, now, &departure);
         }
-        let recirculated = self.traffic.recirculation.pop(now);
-        let Some(packet) = recirculated.or_else(|| self.traffic.ingress.pop_front()) else {
+        let passed = if let Some(packet) = self.traffic.recirculation.pop(now) {
+            self.ingress_pass(engine, now, &packet)
+        } else if let Some(packet) = self.traffic.ingress.pop_front() {
+            self.ingress_pass(engine, now, &packet)
+        } else {
             return Step::Idle;
         };
-        match self.ingress_pass(engine, now, packet) {
-            Some(departure) => self.egress_step(engine, now, departure),
+        match passed {
+            Some(departure) => self.egress_step(engine, now, &departure),
             None => Step::Ran,
         }
     }
 
-    fn egress_step(&mut self, engine: &mut dyn Engine, now: Nanos, departure: Departure) -> Step {
+    fn egress_step(&mut self, engine: &mut dyn Engine, now: Nanos, departure: &Departure) -> Step {
         self.look_ahead.earn();
         match self.egress_pass(engine, now, departure) {
             Some((port, packet)) => Step::Sent(port, packet),

@@ -3,10 +3,12 @@
 //! Costs nothing where no sink is set: events are only made for a sink. Events are complete;
 //! [`TraceRenderer`] leaves out what nobody reads.
 
+mod names;
 mod render;
 
 use std::sync::Arc;
 
+pub(crate) use names::NameId;
 pub use render::TraceRenderer;
 pub(crate) use render::{format_mask, format_value};
 
@@ -260,8 +262,9 @@ pub trait TraceSink: Send {
 #[derive(Default)]
 pub(crate) struct Tracer {
     sink: Option<Box<dyn TraceSink>>,
+    names: names::Names,
     now: Nanos,
-    packet: Option<Arc<str>>,
+    packet: NameId,
     pass: u32,
     source: Option<SourceLine>,
 }
@@ -275,11 +278,38 @@ impl Tracer {
         self.sink.is_some()
     }
 
+    /// The name of the n-th frame that came in; none where nobody listens.
+    pub(crate) fn name_frame(&mut self, n: u64) -> NameId {
+        match self.is_on() {
+            true => self.names.add(n.to_string()),
+            false => NameId::NONE,
+        }
+    }
+
+    /// The name of a packet's next clone.
+    pub(crate) fn name_clone(&mut self, of: NameId) -> NameId {
+        self.names.add_clone(of)
+    }
+
+    /// The name of a packet's next replica.
+    pub(crate) fn name_replica(&mut self, of: NameId) -> NameId {
+        self.names.add_replica(of)
+    }
+
+    /// A packet is no longer inside.
+    #[inline]
+    pub(crate) fn forget(&mut self, name: NameId) {
+        if name != NameId::NONE {
+            self.names.remove(name);
+        }
+    }
+
     /// The packet that the next events are about.
-    pub(crate) fn set_packet(&mut self, now: Nanos, packet: Option<&Arc<str>>, pass: u32) {
+    #[inline]
+    pub(crate) fn set_packet(&mut self, now: Nanos, packet: NameId, pass: u32) {
         self.now = now;
         if self.sink.is_some() {
-            self.packet = packet.cloned();
+            self.packet = packet;
             self.pass = pass;
             self.source = None;
         }
@@ -293,15 +323,35 @@ impl Tracer {
     }
 
     /// Makes and sends an event, if anyone listens.
+    #[inline]
     pub(crate) fn emit(&mut self, kind: impl FnOnce() -> TraceKind) {
+        self.emit_of(NameId::NONE, |_| kind());
+    }
+
+    /// The same of an event that says what a copy is called.
+    #[inline]
+    pub(crate) fn emit_of(&mut self, copy: NameId, kind: impl FnOnce(Arc<str>) -> TraceKind) {
+        if self.sink.is_some() {
+            let kind = kind(self.label(copy));
+            self.send(kind);
+        }
+    }
+
+    fn label(&self, name: NameId) -> Arc<str> {
+        let label = self.names.label(name).cloned();
+        label.unwrap_or_else(|| Arc::from("?"))
+    }
+
+    #[cold]
+    fn send(&mut self, kind: TraceKind) {
+        let packet = self.label(self.packet);
         if let Some(sink) = &mut self.sink {
-            let packet = self.packet.clone().unwrap_or_else(|| Arc::from("?"));
             sink.event(&TraceEvent {
                 now: self.now,
                 packet,
                 pass: self.pass,
                 source: self.source.clone(),
-                kind: kind(),
+                kind,
             });
         }
     }

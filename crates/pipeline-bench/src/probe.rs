@@ -246,8 +246,12 @@ impl Engine for Probe {
         self.engine.fuses_fanout()
     }
 
-    fn frame(&self, packet: PacketHandle) -> [&[u8]; 2] {
-        self.engine.frame(packet)
+    fn head(&self, packet: PacketHandle) -> &[u8] {
+        self.engine.head(packet)
+    }
+
+    fn payload(&self, packet: PacketHandle) -> &[u8] {
+        self.engine.payload(packet)
     }
 
     fn interpreted(&self) -> Vec<Interpreted> {

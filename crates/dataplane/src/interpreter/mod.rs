@@ -506,8 +506,12 @@ impl Engine for Interpreter {
         self.keep_back_list(packet);
     }
 
-    fn frame(&self, packet: PacketHandle) -> [&[u8]; 2] {
-        self.packets[packet.0 as usize].frame.pieces()
+    fn head(&self, packet: PacketHandle) -> &[u8] {
+        self.packets[packet.0 as usize].frame.pieces()[0]
+    }
+
+    fn payload(&self, packet: PacketHandle) -> &[u8] {
+        self.packets[packet.0 as usize].frame.pieces()[1]
     }
 
     fn discard(&mut self, packet: PacketHandle) {

@@ -1,23 +1,23 @@
 //! A packet as the traffic manager holds it: a handle of the engine's and what every engine's
 //! packets have.
-
-use std::sync::Arc;
+//!
+//! These are written field by field and read as a whole where they are moved, which a processor
+//! can only do when the writes have reached the cache (about 12 cycles). So they are handed on by
+//! reference on the way that every copy goes.
 
 use crate::{
     Nanos, PortId, Stream,
     engine::{InstanceType, PacketHandle},
+    trace::NameId,
 };
 
 /// What every packet has, wherever it is.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Common {
     /// The drain epoch in which the root frame arrived.
     pub epoch: u64,
-    /// The label of traces; none where nobody traced when the packet came.
-    pub label: Option<Arc<str>>,
-    /// Clones and replicas made of this packet so far, for their labels.
-    pub n_clones: u32,
-    pub n_replicas: u32,
+    /// What traces call it; none where nobody traced when the packet came.
+    pub name: NameId,
     /// When the root frame came, on whose account its latency goes.
     pub arrived: Nanos,
     pub stream: Stream,
@@ -37,37 +37,41 @@ impl Common {
         1 + self.recirculations + self.resubmits
     }
 
-    /// A copy's, which begins without copies of its own.
+    /// A copy's, which has no name yet.
     pub(crate) fn of_copy(&self, stream: Stream) -> Self {
         Self {
             stream,
-            n_clones: 0,
-            n_replicas: 0,
-            ..self.clone()
+            name: NameId::NONE,
+            ..*self
         }
     }
 }
 
 /// A packet that waits for ingress.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct IngressPacket {
     pub common: Common,
     pub packet: PacketHandle,
     pub instance_type: InstanceType,
-    /// When the frame came; none in a recirculated or resubmitted packet.
-    pub arrived: Option<Nanos>,
 }
 
-/// A packet that waits for egress. The handle may stand for other copies, too.
-#[derive(Debug)]
+/// A packet that waits for egress, or all of its copies that do. The handle may stand for other
+/// copies, too.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct EgressPacket {
     pub common: Common,
     pub packet: PacketHandle,
     pub instance_type: InstanceType,
-    /// `egress_rid` of a copy.
-    pub instance: Option<u16>,
     /// When it was queued.
     pub enqueued: Nanos,
-    /// Packets that were in its queue then.
+}
+
+/// Where one of the copies goes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    pub port: PortId,
+    /// `egress_rid` of a copy.
+    pub instance: Option<u16>,
+    /// Packets that were in its queue when it was queued.
     pub enq_depth: usize,
 }

@@ -18,7 +18,11 @@ use std::{
     sync::Arc,
 };
 
-use super::{interval_ns, packet::EgressPacket, replication::Copies};
+use super::{
+    interval_ns,
+    packet::{EgressPacket, Place},
+    replication::Copies,
+};
 use crate::{Nanos, PortId, limits};
 
 const N_QUEUES: usize = limits::EGRESS_QUEUES_PER_PORT;
@@ -32,35 +36,51 @@ type Depths = [usize; N_QUEUES];
 /// What stands in a ring.
 #[derive(Debug)]
 enum Entry {
-    One(PortId, EgressPacket),
+    One(Place, EgressPacket),
     Many(Many),
 }
 
 /// The copies of one packet, which are queued at one time.
 #[derive(Debug)]
 struct Many {
-    /// All of them but for port, instance and depth.
     packet: EgressPacket,
+    /// What waits in the queue of each of their ports.
+    depth: usize,
     copies: Arc<Copies>,
     /// How many have left.
     n_left: usize,
 }
 
-impl Many {
-    fn next(&mut self) -> Option<(PortId, EgressPacket)> {
-        let replica = self.copies.replicas.get(self.n_left)?;
-        let packet = EgressPacket {
-            common: self.packet.common.clone(),
-            instance: Some(replica.instance),
-            enq_depth: self.packet.enq_depth + self.copies.ranks[self.n_left],
-            ..self.packet
-        };
-        self.n_left += 1;
-        Some((replica.port, packet))
+impl Entry {
+    /// The next packet's place; none where all have left.
+    fn place(&self) -> Option<Place> {
+        match self {
+            Self::One(place, _) => Some(*place),
+            Self::Many(many) => {
+                let place = many.copies.places.get(many.n_left)?;
+                Some(Place {
+                    enq_depth: many.depth + place.enq_depth,
+                    ..*place
+                })
+            }
+        }
     }
 
-    fn is_empty(&self) -> bool {
-        self.n_left >= self.copies.replicas.len()
+    fn packet(&self) -> &EgressPacket {
+        match self {
+            Self::One(_, packet) | Self::Many(Many { packet, .. }) => packet,
+        }
+    }
+
+    /// The next packet leaves; whether it was the last.
+    fn take(&mut self) -> bool {
+        match self {
+            Self::One(..) => true,
+            Self::Many(many) => {
+                many.n_left += 1;
+                many.n_left >= many.copies.replicas.len()
+            }
+        }
     }
 }
 
@@ -76,7 +96,7 @@ enum Waiting {
         interval_ns: Nanos,
         /// When a queue may send again.
         next_departure: BTreeMap<(PortId, usize), Nanos>,
-        packets: BTreeMap<Order, (PortId, EgressPacket)>,
+        packets: BTreeMap<Order, (Place, EgressPacket)>,
         sequence: u64,
     },
 }
@@ -109,11 +129,18 @@ pub(crate) struct EgressQueues {
 
 /// A packet whose turn it is.
 pub(crate) struct Departure {
-    pub port: PortId,
+    pub place: Place,
     pub queue: usize,
     /// Packets left in its queue.
     pub depth: usize,
     pub packet: EgressPacket,
+}
+
+/// One packet less in a queue; those that are left.
+fn take_one(depths: &mut [Depths], port: PortId, queue: usize) -> usize {
+    let depth = &mut depths[usize::from(port.0)][queue];
+    *depth -= 1;
+    *depth
 }
 
 /// The filled ring of the highest priority.
@@ -173,17 +200,17 @@ impl EgressQueues {
     }
 
     /// Appends all copies of a packet as one, where that is the same as one after the other; the
-    /// queue exists. Otherwise gives the packet back.
+    /// queue exists. Otherwise does nothing.
     pub(crate) fn push_all(
         &mut self,
         now: Nanos,
         queue: usize,
-        mut packet: EgressPacket,
+        packet: EgressPacket,
         copies: &Arc<Copies>,
-    ) -> Result<(), EgressPacket> {
+    ) -> bool {
         let depth = self.common_depth(queue, copies);
         let (Waiting::Rings { rings, filled }, Some(depth)) = (&mut self.waiting, depth) else {
-            return Err(packet);
+            return false;
         };
         for (port, n_copies) in &copies.ports {
             let place = usize::from(port.0);
@@ -192,28 +219,28 @@ impl EgressQueues {
             }
             self.depths[place][queue] += n_copies;
         }
-        packet.enq_depth = depth;
         let many = Many {
             packet,
+            depth,
             copies: copies.clone(),
             n_left: 0,
         };
         rings[queue].push_back((now, Entry::Many(many)));
         *filled |= 1 << queue;
-        Ok(())
+        true
     }
 
     /// Appends a packet; whoever calls has looked whether the queue exists and is full,
     /// and gives no time before the last one.
-    pub(crate) fn push(&mut self, now: Nanos, port: PortId, queue: usize, packet: EgressPacket) {
-        let place = usize::from(port.0);
-        if place >= self.depths.len() {
-            self.depths.resize(place + 1, Depths::default());
+    pub(crate) fn push(&mut self, now: Nanos, place: Place, queue: usize, packet: EgressPacket) {
+        let port = usize::from(place.port.0);
+        if port >= self.depths.len() {
+            self.depths.resize(port + 1, Depths::default());
         }
-        self.depths[place][queue] += 1;
+        self.depths[port][queue] += 1;
         match &mut self.waiting {
             Waiting::Rings { rings, filled } => {
-                rings[queue].push_back((now, Entry::One(port, packet)));
+                rings[queue].push_back((now, Entry::One(place, packet)));
                 *filled |= 1 << queue;
             }
             Waiting::Timed {
@@ -222,18 +249,18 @@ impl EgressQueues {
                 packets,
                 sequence,
             } => {
-                let next = next_departure.entry((port, queue)).or_default();
+                let next = next_departure.entry((place.port, queue)).or_default();
                 let departure = (*next).max(now);
                 *next = departure.saturating_add(*interval_ns);
                 *sequence += 1;
-                packets.insert((departure, Reverse(queue), *sequence), (port, packet));
+                packets.insert((departure, Reverse(queue), *sequence), (place, packet));
             }
         }
     }
 
     /// The packet whose turn it is, if its time has come.
     pub(crate) fn pop(&mut self, now: Nanos) -> Option<Departure> {
-        let (queue, port, packet) = match &mut self.waiting {
+        match &mut self.waiting {
             Waiting::Rings { rings, filled } => {
                 let queue = next_ring(*filled)?;
                 let ring = &mut rings[queue];
@@ -241,22 +268,18 @@ impl EgressQueues {
                 if *departure > now {
                     return None;
                 }
-                let (port, packet) = if let Entry::Many(many) = entry {
-                    let next = many.next()?;
-                    if many.is_empty() {
-                        ring.pop_front();
-                    }
-                    next
-                } else {
-                    match ring.pop_front()? {
-                        (_, Entry::One(port, packet)) => (port, packet),
-                        (_, Entry::Many(mut many)) => many.next()?,
-                    }
+                let place = entry.place()?;
+                let departure = Departure {
+                    place,
+                    queue,
+                    depth: take_one(&mut self.depths, place.port, queue),
+                    packet: *entry.packet(),
                 };
-                if ring.is_empty() {
-                    *filled &= !(1 << queue);
+                if entry.take() {
+                    ring.pop_front();
+                    *filled &= !(u8::from(ring.is_empty()) << queue);
                 }
-                (queue, port, packet)
+                Some(departure)
             }
             Waiting::Timed { packets, .. } => {
                 let first = packets.first_entry()?;
@@ -264,18 +287,15 @@ impl EgressQueues {
                 if departure > now {
                     return None;
                 }
-                let (port, packet) = first.remove();
-                (queue, port, packet)
+                let (place, packet) = first.remove();
+                Some(Departure {
+                    place,
+                    queue,
+                    depth: take_one(&mut self.depths, place.port, queue),
+                    packet,
+                })
             }
-        };
-        let depth = &mut self.depths[usize::from(port.0)];
-        depth[queue] -= 1;
-        Some(Departure {
-            port,
-            queue,
-            depth: depth[queue],
-            packet,
-        })
+        }
     }
 
     pub(crate) fn next_departure(&self) -> Option<Nanos> {
@@ -298,16 +318,15 @@ mod tests {
     use crate::{
         Replica, Stream,
         engine::{InstanceType, PacketHandle},
+        trace::NameId,
         traffic_manager::packet::Common,
     };
 
-    fn packet(handle: u32, now: Nanos, instance: Option<u16>, enq_depth: usize) -> EgressPacket {
+    fn packet(handle: u32, now: Nanos) -> EgressPacket {
         EgressPacket {
             common: Common {
                 epoch: 0,
-                label: None,
-                n_clones: 0,
-                n_replicas: 0,
+                name: NameId::NONE,
                 arrived: now,
                 stream: Stream::Unicast,
                 ingress_port: PortId(0),
@@ -318,24 +337,25 @@ mod tests {
             },
             packet: PacketHandle(handle),
             instance_type: InstanceType::Replicated,
-            instance,
             enqueued: now,
-            enq_depth,
         }
     }
 
     fn push_each(queues: &mut EgressQueues, now: Nanos, queue: usize, handle: u32, to: &Copies) {
         for replica in &to.replicas {
-            let depth = queues.depth(replica.port, queue);
-            let copy = packet(handle, now, Some(replica.instance), depth);
-            queues.push(now, replica.port, queue, copy);
+            let place = Place {
+                port: replica.port,
+                instance: Some(replica.instance),
+                enq_depth: queues.depth(replica.port, queue),
+            };
+            queues.push(now, place, queue, packet(handle, now));
         }
     }
 
     fn pop(queues: &mut EgressQueues, now: Nanos) -> Option<String> {
         let next = queues.pop(now)?;
-        let place = (next.port, next.queue, next.depth);
-        Some(format!("{place:?} {:?}", next.packet))
+        let queue = (next.queue, next.depth);
+        Some(format!("{:?} {queue:?} {:?}", next.place, next.packet))
     }
 
     /// Numbers that look random: a linear congruence.
@@ -376,10 +396,10 @@ mod tests {
                     .all(|(port, n_copies)| one_by_one.depth(*port, queue) + n_copies <= 8);
                 if rng.below(4) == 0 && has_room {
                     push_each(&mut one_by_one, now, queue, handle, &copies);
-                    let one = packet(handle, now, None, 0);
+                    let one = packet(handle, now);
                     match together.push_all(now, queue, one, &copies) {
-                        Ok(()) => n_together += 1,
-                        Err(_) => push_each(&mut together, now, queue, handle, &copies),
+                        true => n_together += 1,
+                        false => push_each(&mut together, now, queue, handle, &copies),
                     }
                 }
                 let at = now.saturating_sub(rng.below(2).into());
@@ -393,29 +413,19 @@ mod tests {
     }
 
     #[test]
-    fn copies_without_room_for_all_are_given_back() {
+    fn copies_without_room_for_all_are_not_pushed() {
         let replica = |instance| Replica {
             port: PortId(1),
             instance,
         };
         let copies = Arc::new(Copies::new((0..5).map(replica).collect()));
         let mut queues = EgressQueues::new(8, None);
-        assert!(
-            queues
-                .push_all(0, 2, packet(1, 0, None, 0), &copies)
-                .is_ok()
-        );
+        assert!(queues.push_all(0, 2, packet(1, 0), &copies));
         assert_eq!(queues.depth(PortId(1), 2), 5);
-        let refused = queues.push_all(0, 2, packet(2, 0, None, 0), &copies);
-        let refused = refused.err().map(|refused| refused.packet);
-        assert_eq!(refused, Some(PacketHandle(2)));
+        assert!(!queues.push_all(0, 2, packet(2, 0), &copies));
         assert_eq!(queues.depth(PortId(1), 2), 5);
         let mut timed = EgressQueues::new(8, Some(1_000));
-        assert!(
-            timed
-                .push_all(0, 2, packet(3, 0, None, 0), &copies)
-                .is_err()
-        );
+        assert!(!timed.push_all(0, 2, packet(3, 0), &copies));
         assert!(timed.is_empty());
     }
 }

@@ -6,6 +6,7 @@ use std::{
     sync::Arc,
 };
 
+use super::packet::Place;
 use crate::{
     PortId,
     control::{ControlError, ControlErrorKind, MulticastGroup, Replica},
@@ -24,20 +25,24 @@ pub(crate) struct Copies {
     pub replicas: Box<[Replica]>,
     /// Each port and how many of the replicas go there.
     pub ports: Box<[(PortId, usize)]>,
-    /// For each replica, how many before it go to the same port.
-    pub ranks: Box<[usize]>,
+    /// Each replica's place in an empty queue: those before it that go to the same port wait there.
+    pub places: Box<[Place]>,
 }
 
 impl Copies {
     pub(super) fn new(replicas: Vec<Replica>) -> Self {
         let mut ports = BTreeMap::new();
-        let ranks = replicas.iter().map(|replica| {
+        let places = replicas.iter().map(|replica| {
             let n_copies: &mut usize = ports.entry(replica.port).or_default();
             *n_copies += 1;
-            *n_copies - 1
+            Place {
+                port: replica.port,
+                instance: Some(replica.instance),
+                enq_depth: *n_copies - 1,
+            }
         });
         Self {
-            ranks: ranks.collect(),
+            places: places.collect(),
             replicas: replicas.into(),
             ports: ports.into_iter().collect(),
         }

@@ -39,7 +39,7 @@ impl Switch {
         &mut self,
         engine: &mut dyn Engine,
         now: Nanos,
-        waiting: &mut IngressPacket,
+        waiting: &IngressPacket,
         input: &IngressInput,
         id: u32,
     ) {
@@ -54,7 +54,7 @@ impl Switch {
             instance_type: InstanceType::IngressClone,
             queue: queue_of(&session, clones.priority),
         };
-        self.send_clones(engine, now, &mut waiting.common, cloned, &session.copies);
+        self.send_clones(engine, now, &waiting.common, cloned, &session.copies);
         self.traffic.sessions.put_back(id, session);
     }
 
@@ -63,7 +63,7 @@ impl Switch {
         &mut self,
         engine: &mut dyn Engine,
         now: Nanos,
-        common: &mut Common,
+        common: &Common,
         packet: PacketHandle,
         id: u32,
     ) {
@@ -105,7 +105,7 @@ impl Switch {
         &mut self,
         engine: &mut dyn Engine,
         now: Nanos,
-        parent: &mut Common,
+        parent: &Common,
         cloned: Cloned,
         copies: &Arc<Copies>,
     ) {
@@ -121,20 +121,19 @@ impl Switch {
             let n_clones = copies.replicas.len() as u64;
             self.state.counters.created_by_clone += n_clones;
             self.traffic.inside.enter_many(parent.epoch, n_clones);
-            parent.n_clones += count(copies);
             return;
         }
         let refused = self.refused(copies, cloned.queue);
         for replica in &copies.replicas {
-            parent.n_clones += 1;
             let mut common = parent.of_copy(stream);
-            common.label = child_label(parent, 'c', parent.n_clones);
+            common.name = self.state.tracer.name_clone(parent.name);
             common.clone_generation += 1;
             self.state.counters.created_by_clone += 1;
             self.traffic.inside.enter(common.epoch);
-            self.state.tracer.emit(|| TraceKind::Clone {
+            let tracer = &mut self.state.tracer;
+            tracer.emit_of(common.name, |label| TraceKind::Clone {
                 session: cloned.session,
-                packet: common.label.clone().unwrap_or_else(|| Arc::from("?")),
+                packet: label,
                 port: replica.port,
                 instance: replica.instance,
             });
@@ -145,7 +144,7 @@ impl Switch {
                 instance: Some(replica.instance),
                 is_refused: refused.contains(&replica.port),
             };
-            self.enqueue(engine, now, way, common, cloned.packet);
+            self.enqueue(engine, now, way, &common, cloned.packet);
             self.trace_packet(now, parent);
         }
     }
@@ -155,18 +154,18 @@ impl Switch {
         &mut self,
         engine: &mut dyn Engine,
         now: Nanos,
-        mut parent: Common,
+        parent: &Common,
         packet: PacketHandle,
         group: u32,
         priority: u64,
     ) {
         let Some(copies) = self.traffic.groups.get(group) else {
             let reason = DropReason::MulticastGroupUnknown;
-            return self.end(engine, &parent, packet, reason);
+            return self.end(engine, parent, packet, reason);
         };
         if copies.replicas.is_empty() {
             let reason = DropReason::MulticastGroupEmpty;
-            return self.end(engine, &parent, packet, reason);
+            return self.end(engine, parent, packet, reason);
         }
         engine.replicate(packet, count(&copies));
         let stream = Stream::MulticastGroup(group);
@@ -174,7 +173,7 @@ impl Switch {
             queue: priority,
             instance_type: InstanceType::Replicated,
         };
-        if self.may_fuse(engine, &parent)
+        if self.may_fuse(engine, parent)
             && self.enqueue_all(now, way, parent.of_copy(stream), packet, &copies)
         {
             // The packet that is replicated becomes one of the replicas.
@@ -185,17 +184,17 @@ impl Switch {
         }
         let refused = self.refused(&copies, priority);
         for (position, replica) in copies.replicas.iter().enumerate() {
-            parent.n_replicas += 1;
             let mut common = parent.of_copy(stream);
-            common.label = child_label(&parent, 'r', parent.n_replicas);
+            common.name = self.state.tracer.name_replica(parent.name);
             // The packet that is replicated becomes one of the replicas.
             if position + 1 < copies.replicas.len() {
                 self.state.counters.created_by_replication += 1;
                 self.traffic.inside.enter(common.epoch);
             }
-            self.state.tracer.emit(|| TraceKind::Replicate {
+            let tracer = &mut self.state.tracer;
+            tracer.emit_of(common.name, |label| TraceKind::Replicate {
                 group,
-                packet: common.label.clone().unwrap_or_else(|| Arc::from("?")),
+                packet: label,
                 port: replica.port,
                 instance: replica.instance,
             });
@@ -206,8 +205,8 @@ impl Switch {
                 instance: Some(replica.instance),
                 is_refused: refused.contains(&replica.port),
             };
-            self.enqueue(engine, now, way, common, packet);
-            self.trace_packet(now, &parent);
+            self.enqueue(engine, now, way, &common, packet);
+            self.trace_packet(now, parent);
         }
     }
 
@@ -228,12 +227,10 @@ impl Switch {
             common,
             packet,
             instance_type: way.instance_type,
-            instance: None,
             enqueued: now,
-            enq_depth: 0,
         };
         let egress = &mut self.traffic.egress;
-        egress.push_all(now, queue, packet, copies).is_ok()
+        egress.push_all(now, queue, packet, copies)
     }
 
     /// The ports whose queue has no room for all of the copies that go there: they get none, so
@@ -267,12 +264,4 @@ fn queue_of(session: &Session, priority: u64) -> u64 {
         0 => priority,
         queue => u64::from(queue),
     }
-}
-
-/// `1.c2` is the second clone of packet 1, `1.r3` its third replica.
-fn child_label(parent: &Common, kind: char, number: u32) -> Option<Arc<str>> {
-    parent
-        .label
-        .as_ref()
-        .map(|label| format!("{label}.{kind}{number}").into())
 }

@@ -15,9 +15,9 @@ use crate::{
     },
     limits,
     switch::Switch,
-    trace::TraceKind,
+    trace::{NameId, TraceKind},
     traffic_manager::{
-        packet::{Common, EgressPacket, IngressPacket},
+        packet::{Common, EgressPacket, IngressPacket, Place},
         queue::Departure,
     },
 };
@@ -42,29 +42,30 @@ impl Switch {
         &mut self,
         engine: &mut dyn Engine,
         now: Nanos,
-        mut waiting: IngressPacket,
+        waiting: &IngressPacket,
     ) -> Option<Departure> {
         self.trace_packet(now, &waiting.common);
         let packet = waiting.packet;
         let input = IngressInput {
             ingress_port: waiting.common.ingress_port,
             instance_type: waiting.instance_type,
-            arrived: waiting.arrived,
+            arrived: (waiting.instance_type == InstanceType::Normal)
+                .then_some(waiting.common.arrived),
             ingress_bytes: waiting.common.ingress_bytes,
         };
         let outcome = engine.ingress(&mut self.state, &input, packet);
         if let Some(session) = outcome.clone_session {
-            self.clone_at_ingress(engine, now, &mut waiting, &input, session);
+            self.clone_at_ingress(engine, now, waiting, &input, session);
         }
         if outcome.has_digest {
             self.send_digest(engine, packet);
         }
         match outcome.verdict {
             IngressVerdict::Drop(reason) => self.end(engine, &waiting.common, packet, reason),
-            IngressVerdict::Resubmit => self.resubmit(engine, now, waiting),
+            IngressVerdict::Resubmit => self.resubmit(engine, now, *waiting),
             IngressVerdict::Multicast(group) => {
                 let priority = outcome.priority;
-                self.multicast(engine, now, waiting.common, packet, group, priority);
+                self.multicast(engine, now, &waiting.common, packet, group, priority);
             }
             IngressVerdict::Unicast(port) => {
                 let way = Way {
@@ -75,9 +76,9 @@ impl Switch {
                     is_refused: false,
                 };
                 if self.may_fuse(engine, &waiting.common) && self.is_next_at_egress() {
-                    return self.pass_on(engine, now, way, waiting.common, packet);
+                    return self.pass_on(engine, now, way, &waiting.common, packet);
                 }
-                self.enqueue(engine, now, way, waiting.common, packet);
+                self.enqueue(engine, now, way, &waiting.common, packet);
             }
         }
         None
@@ -86,7 +87,7 @@ impl Switch {
     /// Whether the engine wants packets to be queued as one, or not at all, and nobody is told of
     /// their being queued.
     fn may_fuse(&self, engine: &dyn Engine, common: &Common) -> bool {
-        engine.fuses_fanout() && !self.state.tracer.is_on() && common.label.is_none()
+        engine.fuses_fanout() && !self.state.tracer.is_on() && common.name == NameId::NONE
     }
 
     /// A packet that would be queued and leave its queue at once.
@@ -95,25 +96,27 @@ impl Switch {
         engine: &mut dyn Engine,
         now: Nanos,
         way: Way,
-        common: Common,
+        common: &Common,
         packet: PacketHandle,
     ) -> Option<Departure> {
         let queue = usize::try_from(way.queue).unwrap_or(usize::MAX);
         if queue >= limits::EGRESS_QUEUES_PER_PORT {
-            self.end(engine, &common, packet, DropReason::PriorityOutOfRange);
+            self.end(engine, common, packet, DropReason::PriorityOutOfRange);
             return None;
         }
         Some(Departure {
-            port: way.port,
+            place: Place {
+                port: way.port,
+                instance: way.instance,
+                enq_depth: 0,
+            },
             queue,
             depth: 0,
             packet: EgressPacket {
-                common,
+                common: *common,
                 packet,
                 instance_type: way.instance_type,
-                instance: way.instance,
                 enqueued: now,
-                enq_depth: 0,
             },
         })
     }
@@ -141,7 +144,6 @@ impl Switch {
         self.state.tracer.emit(|| TraceKind::Resubmit { pass });
         engine.resubmit(waiting.packet);
         waiting.instance_type = InstanceType::Resubmitted;
-        waiting.arrived = None;
         self.back_to_ingress(engine, now, waiting);
     }
 
@@ -159,30 +161,33 @@ impl Switch {
         engine: &mut dyn Engine,
         now: Nanos,
         way: Way,
-        common: Common,
+        common: &Common,
         packet: PacketHandle,
     ) {
-        self.trace_packet(now, &common);
+        self.trace_packet(now, common);
         let Way { port, .. } = way;
         let queue = usize::try_from(way.queue).unwrap_or(usize::MAX);
         if queue >= limits::EGRESS_QUEUES_PER_PORT {
-            return self.end(engine, &common, packet, DropReason::PriorityOutOfRange);
+            return self.end(engine, common, packet, DropReason::PriorityOutOfRange);
         }
         if way.is_refused || self.traffic.egress.is_full(port, queue) {
-            return self.end(engine, &common, packet, DropReason::EgressQueueFull);
+            return self.end(engine, common, packet, DropReason::EgressQueueFull);
         }
         let depth = self.traffic.egress.depth(port, queue);
         let tracer = &mut self.state.tracer;
         tracer.emit(|| TraceKind::Enqueue { port, queue, depth });
         let waiting = EgressPacket {
-            common,
+            common: *common,
             packet,
             instance_type: way.instance_type,
-            instance: way.instance,
             enqueued: now,
+        };
+        let place = Place {
+            port,
+            instance: way.instance,
             enq_depth: depth,
         };
-        self.traffic.egress.push(now, port, queue, waiting);
+        self.traffic.egress.push(now, place, queue, waiting);
     }
 
     /// Egress, the clone, then drop, deparser, and recirculation or transmission, in this order:
@@ -191,29 +196,30 @@ impl Switch {
         &mut self,
         engine: &mut dyn Engine,
         now: Nanos,
-        departure: Departure,
+        departure: &Departure,
     ) -> Option<(PortId, PacketHandle)> {
-        let port = departure.port;
-        let waiting = departure.packet;
-        let mut common = waiting.common;
-        self.trace_packet(now, &common);
+        let place = &departure.place;
+        let port = place.port;
+        let waiting = &departure.packet;
+        let common = &waiting.common;
+        self.trace_packet(now, common);
         let input = EgressInput {
             port,
             queue: departure.queue,
             instance_type: waiting.instance_type,
-            instance: waiting.instance,
+            instance: place.instance,
             enqueued: waiting.enqueued,
-            enq_depth: waiting.enq_depth,
+            enq_depth: place.enq_depth,
             deq_depth: departure.depth,
             is_deparsed: engine.fuses_fanout(),
         };
         let outcome = engine.egress(&mut self.state, &input, waiting.packet);
         let packet = outcome.packet;
         if let Some(session) = outcome.clone_session {
-            self.clone_at_egress(engine, now, &mut common, packet, session);
+            self.clone_at_egress(engine, now, common, packet, session);
         }
         if let EgressVerdict::Drop(reason) = outcome.verdict {
-            self.end(engine, &common, packet, reason);
+            self.end(engine, common, packet, reason);
             return None;
         }
         let frame_len_bytes = match outcome.frame_len_bytes {
@@ -221,10 +227,10 @@ impl Switch {
             None => engine.deparse(&mut self.state, packet),
         };
         if outcome.verdict == EgressVerdict::Recirculate {
-            self.recirculate(engine, now, common, packet, frame_len_bytes);
+            self.recirculate(engine, now, *common, packet, frame_len_bytes);
             return None;
         }
-        self.send(engine, port, &common, packet, frame_len_bytes)
+        self.send(engine, port, common, packet, frame_len_bytes)
     }
 
     /// Sends a packet through ingress again as it would have left.
@@ -251,7 +257,6 @@ impl Switch {
             common,
             packet,
             instance_type: InstanceType::Recirculated,
-            arrived: None,
         };
         self.back_to_ingress(engine, now, waiting);
     }
@@ -283,7 +288,7 @@ impl Switch {
         });
         let latency_ns = self.state.now.saturating_sub(common.arrived);
         self.latencies.record(port, common.stream, latency_ns);
-        self.traffic.inside.leave(common.epoch);
+        self.leave(common);
         Some((port, packet))
     }
 
@@ -300,8 +305,9 @@ impl Switch {
         let tracer = &mut self.state.tracer;
         tracer.emit(|| TraceKind::PacketIn { frame_len_bytes });
         self.state.counters.to_cpu += 1;
-        self.packet_ins.push_back(engine.frame(packet).concat());
-        self.traffic.inside.leave(common.epoch);
+        let frame = [engine.head(packet), engine.payload(packet)].concat();
+        self.packet_ins.push_back(frame);
+        self.leave(common);
         engine.discard(packet);
     }
 
@@ -314,13 +320,19 @@ impl Switch {
         reason: DropReason,
     ) {
         self.count_drop(reason);
-        self.traffic.inside.leave(common.epoch);
+        self.leave(common);
         engine.discard(packet);
+    }
+
+    /// A packet is no longer inside.
+    pub(crate) fn leave(&mut self, common: &Common) {
+        self.traffic.inside.leave(common.epoch);
+        self.state.tracer.forget(common.name);
     }
 
     fn trace_packet(&mut self, now: Nanos, common: &Common) {
         let tracer = &mut self.state.tracer;
-        tracer.set_packet(now, common.label.as_ref(), common.pass());
+        tracer.set_packet(now, common.name, common.pass());
     }
 
     /// Counts a drop of the packet that is being traced.

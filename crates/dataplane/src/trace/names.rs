@@ -1,0 +1,116 @@
+//! What traces call the packets inside: `1`, its first clone `1.c1`, its second replica `1.r2`.
+
+use std::sync::Arc;
+
+/// The name of a packet; a number, since packets are moved often and hardly ever have one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct NameId(u32);
+
+impl NameId {
+    /// Nobody traced when the packet came.
+    pub(crate) const NONE: Self = Self(0);
+}
+
+#[derive(Debug)]
+struct Name {
+    label: Arc<str>,
+    n_clones: u32,
+    n_replicas: u32,
+}
+
+/// The names of the packets inside.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    /// By id less 1.
+    names: Vec<Option<Name>>,
+    spare: Vec<NameId>,
+}
+
+impl Names {
+    pub(super) fn add(&mut self, label: String) -> NameId {
+        let name = Some(Name {
+            label: label.into(),
+            n_clones: 0,
+            n_replicas: 0,
+        });
+        if let Some(spare) = self.spare.pop()
+            && let Some(place) = self.place(spare)
+        {
+            *place = name;
+            return spare;
+        }
+        self.names.push(name);
+        NameId(u32::try_from(self.names.len()).unwrap_or_default())
+    }
+
+    fn place(&mut self, id: NameId) -> Option<&mut Option<Name>> {
+        self.names.get_mut((id.0 as usize).checked_sub(1)?)
+    }
+
+    pub(super) fn label(&self, id: NameId) -> Option<&Arc<str>> {
+        let name = self.names.get((id.0 as usize).checked_sub(1)?)?;
+        Some(&name.as_ref()?.label)
+    }
+
+    /// A clone's.
+    pub(super) fn add_clone(&mut self, of: NameId) -> NameId {
+        let Some(Some(name)) = self.place(of) else {
+            return NameId::NONE;
+        };
+        name.n_clones += 1;
+        let label = format!("{}.c{}", name.label, name.n_clones);
+        self.add(label)
+    }
+
+    /// A replica's.
+    pub(super) fn add_replica(&mut self, of: NameId) -> NameId {
+        let Some(Some(name)) = self.place(of) else {
+            return NameId::NONE;
+        };
+        name.n_replicas += 1;
+        let label = format!("{}.r{}", name.label, name.n_replicas);
+        self.add(label)
+    }
+
+    /// The packet is no longer inside.
+    pub(super) fn remove(&mut self, id: NameId) {
+        if let Some(place) = self.place(id)
+            && place.take().is_some()
+        {
+            self.spare.push(id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_are_named_after_what_they_are_made_of() {
+        let mut names = Names::default();
+        let frame = names.add("7".to_owned());
+        let clone = names.add_clone(frame);
+        let copies = [
+            names.add_clone(frame),
+            names.add_replica(frame),
+            names.add_clone(clone),
+        ];
+        let labels = copies.map(|id| names.label(id).map(|label| label.to_string()));
+        let expected = ["7.c2", "7.r1", "7.c1.c1"];
+        assert_eq!(labels, expected.map(|label| Some(label.to_owned())));
+    }
+
+    #[test]
+    fn without_a_name_a_copy_has_none() {
+        let mut names = Names::default();
+        assert_eq!(names.add_clone(NameId::NONE), NameId::NONE);
+        assert_eq!(names.label(NameId::NONE), None);
+        names.remove(NameId::NONE);
+        let first = names.add("1".to_owned());
+        names.remove(first);
+        names.remove(first);
+        assert_eq!(names.add("2".to_owned()), first);
+        assert_ne!(names.add("3".to_owned()), first);
+    }
+}
