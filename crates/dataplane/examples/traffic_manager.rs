@@ -2,7 +2,7 @@
 //! makes copies of it, all leave; with an engine that does nothing. Copies wait one by one, or all as
 //! one, as `--optimise fanout-fusion` has it. 0 copies are frames that go on to a port, 32 at a time.
 //!
-//! `cargo run --release -p dataplane --example traffic_manager`
+//! `cargo run --release -p dataplane --example traffic_manager -- [COPIES]...`
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -186,7 +186,12 @@ fn measure(n_copies: u16, fuses_fanout: bool) -> f64 {
 
 fn main() {
     println!("copies  ns/copy    fused");
-    for n_copies in [0, 1, 4, 16, 64, 256] {
+    let wanted: Vec<u16> = std::env::args()
+        .skip(1)
+        .map(|it| it.parse().unwrap())
+        .collect();
+    let all = [0, 1, 4, 16, 64, 256];
+    for &n_copies in if wanted.is_empty() { &all[..] } else { &wanted } {
         let [apart, fused] = [false, true].map(|fuses_fanout| measure(n_copies, fuses_fanout));
         println!("{n_copies:>6} {apart:>8.1} {fused:>8.1}");
     }

@@ -259,7 +259,15 @@ impl EgressQueues {
     }
 
     /// The packet whose turn it is, if its time has come.
+    #[inline]
     pub(crate) fn pop(&mut self, now: Nanos) -> Option<Departure> {
+        match self.is_empty() {
+            true => None,
+            false => self.pop_waiting(now),
+        }
+    }
+
+    fn pop_waiting(&mut self, now: Nanos) -> Option<Departure> {
         match &mut self.waiting {
             Waiting::Rings { rings, filled } => {
                 let queue = next_ring(*filled)?;
