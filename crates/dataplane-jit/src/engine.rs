@@ -4,6 +4,8 @@
 
 mod recirculation;
 
+use std::ops::Range;
+
 use dataplane::{
     ActionProfileId, Digest, DropReason, Nanos, PortId, TableId,
     engine::{
@@ -17,7 +19,7 @@ use dataplane::{
 use crate::{
     context::{PassContext, Requests},
     frames::{self, FrameCode},
-    metadata::{self, FieldLists, MetadataSlots},
+    metadata::{FieldLists, MetadataSlots},
     packet::{Packet, Pool},
     packets::{self, Packets},
     program::NativeProgram,
@@ -32,6 +34,10 @@ pub(crate) struct Native {
     lists: FieldLists,
     /// Words of a packet of which nothing is known.
     blank: Box<[u64]>,
+    /// Those that must be blank before the parser.
+    blank_words: [Range<usize>; 2],
+    /// Those that a copy of a packet needs.
+    copied_words: [Range<usize>; 2],
     /// A vector that belongs to no packet.
     spare: Box<[u64]>,
     /// Bytes of the deparser's headers but for varbit fields.
@@ -58,6 +64,14 @@ fn words_of(bytes: &[u8]) -> Box<[u64]> {
         .collect()
 }
 
+/// Copies some words of one vector to another.
+#[inline]
+fn copy_words(words: &[Range<usize>; 2], from: &[u64], to: &mut [u64]) {
+    for range in words.iter().filter(|range| !range.is_empty()) {
+        to[range.clone()].copy_from_slice(&from[range.clone()]);
+    }
+}
+
 /// Timestamps are in microseconds.
 fn micros(now: Nanos) -> u64 {
     now / 1_000
@@ -76,6 +90,8 @@ impl Native {
             slots: MetadataSlots::new(ir, &layout),
             lists: FieldLists::new(ir, &layout),
             spare: blank.clone(),
+            blank_words: layout.blank_words(),
+            copied_words: layout.copied_words(),
             headers_len: header_bits.map(|bytes| bytes as usize).sum(),
             packets: Box::new(Packets {
                 pool: Pool::new(blank.len()),
@@ -102,21 +118,19 @@ impl Native {
         &mut self.packets.pool
     }
 
-    /// Lets the context be about a packet, and gives the packet's block. What is behind the
-    /// pointers is not touched otherwise before the generated code is done.
+    /// Lets the context be about a packet, of whose frame or rest it points to the pieces, and gives
+    /// the packet's block. What is behind the pointers is not touched otherwise before the
+    /// generated code is done.
+    #[inline]
     fn begin(&mut self, state: &mut State, handle: PacketHandle, is_parsed: bool) -> *mut u64 {
-        self.packets.current = handle;
+        let packets = &mut *self.packets;
+        packets.current = handle;
         let context = &mut *self.context;
-        let pool = &mut self.packets.pool;
-        let pieces = match is_parsed {
-            true => match pool.rest(handle) {
-                [head, []] => [&[][..], head],
-                pieces => pieces,
-            },
-            false => pool.frame(handle),
-        };
-        packets::point(context, pieces);
-        let packet = self.packets.pool.packet_mut(handle);
+        match is_parsed {
+            true => packets.point_to_rest(context, handle),
+            false => packets::point(context, packets.pool.frame(handle)),
+        }
+        let packet = packets.pool.packet_mut(handle);
         context.requests = packet.requests;
         context.packet_length = packet.packet_length;
         context.ingress_bytes = packet.ingress_bytes as u64;
@@ -128,6 +142,7 @@ impl Native {
     }
 
     /// Takes back what the pass has changed; the reason why it gave up the packet, if it did.
+    #[inline]
     fn finish(&mut self, handle: PacketHandle) -> Option<DropReason> {
         let packet = self.packets.pool.packet_mut(handle);
         packet.requests = self.context.requests;
@@ -141,20 +156,26 @@ impl Native {
         )
     }
 
-    /// Runs the parser over a frame; the packet's vector is prepared.
-    fn parse_frame(&mut self, state: &mut State, handle: PacketHandle) {
+    /// Runs the parser over a frame, the packet's vector being prepared, and goes on to its rest.
+    /// Gives the packet's block.
+    #[inline]
+    fn parse_frame(&mut self, state: &mut State, handle: PacketHandle) -> *mut u64 {
         let block = self.begin(state, handle, false);
         let context = &raw mut *self.context;
         // SAFETY: context and block are the packet's, the code is the program's.
         unsafe { (self.frames.parse)(context, block) };
+        let context = &mut *self.context;
         // What gives up a packet in the parser has no effect, as in the interpreter.
-        let _ = self.finish(handle);
-        let consumed = usize::try_from(self.context.consumed).unwrap_or(usize::MAX);
-        self.pool().packet_mut(handle).consumed = consumed;
+        context.failed = 0;
+        let packet = self.packets.pool.packet_mut(handle);
+        packet.consumed = usize::try_from(context.consumed).unwrap_or(usize::MAX);
+        self.packets.point_to_rest(context, handle);
+        block
     }
 
     /// Parser and checksum verification, and what the metadata say of them; gives the packet's
     /// block.
+    #[inline]
     fn parse_and_verify(
         &mut self,
         state: &mut State,
@@ -164,12 +185,14 @@ impl Native {
         let block = match self.parse_again(state, input, handle) {
             Some(block) => block,
             None => {
-                self.clear(handle);
                 let packet = self.packets.pool.packet_mut(handle);
+                if !packet.is_prepared {
+                    copy_words(&self.blank_words, &self.blank, &mut packet.vector);
+                }
+                packet.is_prepared = false;
                 let len = packet.frame_len();
                 start_ingress(&self.slots, packet, len, input);
-                self.parse_frame(state, handle);
-                self.begin(state, handle, true)
+                self.parse_frame(state, handle)
             }
         };
         let error = self.context.parser_error;
@@ -181,18 +204,9 @@ impl Native {
         };
         let slots = &self.slots;
         let vector = &mut self.packets.pool.packet_mut(handle).vector;
-        metadata::put(slots.parser_error, vector, error.into());
-        metadata::put(slots.checksum_error, vector, 1 - is_right);
+        slots.parser_error.set(vector, error.into());
+        slots.checksum_error.set(vector, 1 - is_right);
         vector.as_mut_ptr()
-    }
-
-    /// Prepares the vector of a packet that comes in.
-    fn clear(&mut self, handle: PacketHandle) {
-        let packet = self.packets.pool.packet_mut(handle);
-        if !packet.is_prepared {
-            packet.vector.copy_from_slice(&self.blank);
-        }
-        packet.is_prepared = false;
     }
 
     /// The packet's vector becomes blank but for the fields of a list.
@@ -225,20 +239,22 @@ impl Native {
         let vector = &pool.packet(clone).vector;
         Clones {
             packet: clone,
-            priority: self.slots.priority.map_or(0, |slot| slot.get(vector)),
+            priority: self.slots.priority.get(vector),
         }
     }
 
     /// The packet that goes through egress: the handle's own, or a copy of it.
+    #[inline]
     fn one_of(&mut self, handle: PacketHandle) -> PacketHandle {
-        let pool = self.pool();
+        let words = &self.copied_words;
+        let pool = &mut self.packets.pool;
         if pool.packet(handle).copies <= 1 {
             return handle;
         }
         pool.packet_mut(handle).copies -= 1;
         let copy = pool.share_rest(handle);
         if let Some((copy, original)) = pool.pair_mut(copy, handle) {
-            copy.vector.copy_from_slice(&original.vector);
+            copy_words(words, &original.vector, &mut copy.vector);
             copy.requests = original.requests;
         }
         copy
@@ -263,7 +279,7 @@ impl Native {
 
     fn ingress_outcome(&self, packet: &Packet, failed: Option<DropReason>) -> IngressOutcome {
         let vector = &packet.vector;
-        let group = self.slots.mcast_grp.map_or(0, |slot| slot.get(vector));
+        let group = self.slots.mcast_grp.get(vector);
         let port = self.egress_port(packet);
         let verdict = match failed {
             Some(reason) => {
@@ -285,7 +301,7 @@ impl Native {
             verdict,
             clone_session: packet.requests.clone_request().map(|(session, _)| session),
             has_digest: packet.requests.digest != 0,
-            priority: self.slots.priority.map_or(0, |slot| slot.get(vector)),
+            priority: self.slots.priority.get(vector),
         }
     }
 }
@@ -295,6 +311,7 @@ fn truncation(bytes: Option<usize>) -> u64 {
 }
 
 /// The metadata a packet has when it comes to the parser.
+#[inline]
 fn start_ingress(slots: &MetadataSlots, packet: &mut Packet, len: usize, input: &IngressInput) {
     packet.requests = Requests::NONE;
     packet.packet_length = i64::try_from(len).unwrap_or(i64::MAX);
@@ -302,13 +319,16 @@ fn start_ingress(slots: &MetadataSlots, packet: &mut Packet, len: usize, input: 
     let vector = &mut packet.vector;
     if let Some(arrived) = input.arrived {
         slots.ingress_port.set(vector, input.ingress_port.0.into());
-        metadata::put(slots.ingress_global_timestamp, vector, micros(arrived));
+        slots
+            .ingress_global_timestamp
+            .set_to(vector, || micros(arrived));
     }
     slots.instance_type.set(vector, input.instance_type as u64);
     slots.packet_length.set(vector, len as u64);
 }
 
 /// The metadata a packet has when it comes to egress.
+#[inline]
 fn start_egress(slots: &MetadataSlots, packet: &mut Packet, now: Nanos, input: &EgressInput) {
     // What was asked for at ingress was done there, but for these.
     packet.requests = Requests {
@@ -318,28 +338,25 @@ fn start_egress(slots: &MetadataSlots, packet: &mut Packet, now: Nanos, input: &
     };
     let vector = &mut packet.vector;
     if let Some(instance) = input.instance {
-        metadata::put(slots.egress_rid, vector, instance.into());
+        slots.egress_rid.set(vector, instance.into());
     }
     slots.instance_type.set(vector, input.instance_type as u64);
-    metadata::put(slots.egress_global_timestamp, vector, micros(now));
+    slots.egress_global_timestamp.set_to(vector, || micros(now));
     if let Some(queueing) = &slots.queueing {
         let enqueued = micros(input.enqueued);
+        let waited = micros(now).saturating_sub(enqueued);
         queueing.enq_timestamp.set(vector, enqueued);
         queueing.enq_qdepth.set(vector, input.enq_depth as u64);
-        queueing
-            .deq_timedelta
-            .set(vector, micros(now).saturating_sub(enqueued));
+        queueing.deq_timedelta.set(vector, waited);
         queueing.deq_qdepth.set(vector, input.deq_depth as u64);
-        metadata::put(slots.qid, vector, input.queue as u64);
     }
+    slots.qid.set(vector, input.queue as u64);
     slots.egress_port.set(vector, input.port.0.into());
     // Any value but the drop port: simple_switch writes 512, of which 9 bits are 0.
-    slots
-        .egress_spec
-        .set(vector, u64::from(limits::DROP_PORT) + 1);
-    slots
-        .packet_length
-        .set(vector, packet.packet_length.cast_unsigned());
+    let not_dropped = u64::from(limits::DROP_PORT) + 1;
+    slots.egress_spec.set(vector, not_dropped);
+    let packet_length = packet.packet_length.cast_unsigned();
+    slots.packet_length.set(vector, packet_length);
 }
 
 impl Engine for Native {
@@ -392,15 +409,17 @@ impl Engine for Native {
         let frame_len = self.pool().packet(handle).frame_len();
         let truncated = self.pool().packet(handle).requests.truncation();
         let clone = self.pool().share_frame(handle);
-        self.clear(clone);
-        let ingress_port = self.slots.ingress_port;
+        let ingress_port = &self.slots.ingress_port;
         let packet = self.packets.pool.packet_mut(clone);
+        packet.vector.copy_from_slice(&self.blank);
         packet.truncate_frame(truncated.unwrap_or(usize::MAX));
         packet.packet_length = i64::try_from(frame_len).unwrap_or(i64::MAX);
         packet.ingress_bytes = input.ingress_bytes;
         // Parsers may branch on the port, so the clone's has to see the same one.
-        ingress_port.set(&mut packet.vector, input.ingress_port.0.into());
+        let port = input.ingress_port.0.into();
+        ingress_port.set(&mut packet.vector, port);
         self.parse_frame(state, clone);
+        self.finish(clone);
         self.keep_metadata(handle, clone, copies)
     }
 

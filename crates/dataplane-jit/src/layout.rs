@@ -2,9 +2,10 @@
 //! loaded.
 //!
 //! The block begins with what a pass always touches: validity (a byte a header), the `nextIndex` of
-//! stacks and the widths of varbit fields (32 bits each), then the fields of metadata, then those
-//! of headers in the order of their ids, so that the elements of a stack stand at equal distances.
-//! All offsets are in bytes from the beginning of the block.
+//! stacks and the widths of varbit fields (32 bits each), then the fields of metadata, those that
+//! nobody reads last, then those of headers in the order of their ids, so that the elements of a
+//! stack stand at equal distances; the headers that are to be blank before the parser come first
+//! ([`crate::blank`]). All offsets are in bytes from the beginning of the block.
 //!
 //! A field is *unpacked*: as many 8-byte words as it needs, the lowest first; signed ones are
 //! sign-extended to whole words, others zero-extended. Or it is *packed*: it stays where it is on
@@ -14,11 +15,11 @@
 use std::ops::Range;
 
 use dataplane::{
-    engine::ir::{AnyStack, FieldId, HeaderId, Ir, StackId},
+    engine::ir::{AnyStack, Field, FieldId, HeaderId, Ir, StackId},
     limits,
 };
 
-use crate::packing::Packing;
+use crate::{blank::Blanks, packing::Packing};
 
 /// Bytes of a word.
 pub const WORD_BYTES: u32 = 8;
@@ -43,6 +44,21 @@ pub struct Slot {
     pub packed: Option<u32>,
 }
 
+impl Slot {
+    /// A field that becomes words; varbit fields all have the same room.
+    fn unpacked(field: &Field, offset: u32, widest: u32) -> Self {
+        let bits = if field.variable { widest } else { field.bits };
+        Self {
+            offset,
+            words: bits.div_ceil(64).max(1),
+            bits,
+            signed: field.signed,
+            variable: field.variable,
+            packed: None,
+        }
+    }
+}
+
 /// The layout of a program's packet state.
 #[derive(Debug, Clone)]
 pub struct Layout {
@@ -52,6 +68,11 @@ pub struct Layout {
     n_stacks: u32,
     variable_bits: u32,
     metadata: Range<u32>,
+    /// Where metadata begin that nobody reads.
+    unread: u32,
+    /// Where the headers end that are to be blank before the parser.
+    early: u32,
+    late: Vec<HeaderId>,
     headers: Vec<Range<u32>>,
     packed: Vec<Range<u32>>,
     sums: u32,
@@ -63,6 +84,10 @@ fn up_to_word(offset: u32) -> u32 {
     offset.next_multiple_of(WORD_BYTES)
 }
 
+fn words(bytes: &Range<u32>) -> Range<usize> {
+    (bytes.start / WORD_BYTES) as usize..(bytes.end / WORD_BYTES) as usize
+}
+
 fn count(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }
@@ -70,11 +95,11 @@ fn count(len: usize) -> u32 {
 impl Layout {
     /// Lays out the state of a program's packets, every field unpacked.
     pub fn new(ir: &Ir) -> Self {
-        Self::with(ir, &Packing::none(ir), 0)
+        Self::with(ir, &Packing::none(ir), &Blanks::everything(ir), 0)
     }
 
     /// Lays out the state of a program's packets, with room for so many sums of checksums.
-    pub(crate) fn with(ir: &Ir, packing: &Packing, n_sums: usize) -> Self {
+    pub(crate) fn with(ir: &Ir, packing: &Packing, blanks: &Blanks, n_sums: usize) -> Self {
         let n_headers = count(ir.headers.len());
         let next_index = up_to_word(n_headers);
         let n_stacks = count(ir.stacks.len());
@@ -95,6 +120,9 @@ impl Layout {
             n_stacks,
             variable_bits,
             metadata: fields..fields,
+            unread: fields,
+            early: fields,
+            late: blanks.late(ir),
             headers: vec![0..0; ir.headers.len()],
             packed: vec![0..0; ir.headers.len()],
             sums: 0,
@@ -102,13 +130,15 @@ impl Layout {
             blank: Vec::new(),
         };
         let widest = widest_variable(ir);
-        for of_metadata in [true, false] {
+        layout.place_metadata(ir, blanks, widest);
+        for is_early in [true, false] {
             let headers = (0..).map(HeaderId).zip(&ir.headers);
-            for (id, _) in headers.filter(|(_, header)| header.metadata == of_metadata) {
+            let headers = headers.filter(|(_, header)| !header.metadata);
+            for (id, _) in headers.filter(|(id, _)| blanks.is_early(*id) == is_early) {
                 layout.place(ir, id, packing, widest);
             }
-            if of_metadata {
-                layout.metadata.end = layout.size;
+            if is_early {
+                layout.early = layout.size;
             }
         }
         layout.sums = layout.size;
@@ -119,6 +149,24 @@ impl Layout {
             *valid = u8::from(header.metadata);
         }
         layout
+    }
+
+    /// Places all metadata behind what is there, what is read before what is not.
+    fn place_metadata(&mut self, ir: &Ir, blanks: &Blanks, widest: u32) {
+        for is_read in [true, false] {
+            for header in ir.headers.iter().filter(|header| header.metadata) {
+                let fields = header.field_ids();
+                for id in fields.filter(|field| blanks.is_read(*field) == is_read) {
+                    let slot = Slot::unpacked(&ir.fields[id.index()], self.size, widest);
+                    self.size += slot.words * WORD_BYTES;
+                    self.slots[id.index()] = slot;
+                }
+            }
+            if is_read {
+                self.unread = self.size;
+            }
+        }
+        self.metadata.end = self.size;
     }
 
     /// Places a header behind what is there.
@@ -135,20 +183,14 @@ impl Layout {
         let mut on_the_wire = 0;
         for id in header.field_ids() {
             let field = &ir.fields[id.index()];
-            let bits = if field.variable { widest } else { field.bits };
-            let words = bits.div_ceil(64).max(1);
-            let packed = packing.is_packed(id).then_some(on_the_wire);
-            self.slots[id.index()] = Slot {
-                offset: if packed.is_some() { start } else { end },
-                words,
-                bits,
-                signed: field.signed,
-                variable: field.variable,
-                packed,
-            };
-            if packed.is_none() {
-                end += words * WORD_BYTES;
+            let mut slot = Slot::unpacked(field, end, widest);
+            if packing.is_packed(id) {
+                slot.offset = start;
+                slot.packed = Some(on_the_wire);
+            } else {
+                end += slot.words * WORD_BYTES;
             }
+            self.slots[id.index()] = slot;
             on_the_wire += field.bits;
         }
         self.headers[id.index()] = start..end;
@@ -163,6 +205,28 @@ impl Layout {
     /// The block of a packet of which nothing is known: no header is valid, everything is zero.
     pub fn blank(&self) -> &[u8] {
         &self.blank
+    }
+
+    /// The words that must be blank before the parser.
+    pub(crate) fn blank_words(&self) -> [Range<usize>; 2] {
+        let headers = self.metadata.end..self.early;
+        [0..self.unread, headers].map(|bytes| words(&bytes))
+    }
+
+    /// The headers that must be blank behind the parser where it did not extract them.
+    pub(crate) fn late_headers(&self) -> &[HeaderId] {
+        &self.late
+    }
+
+    /// Whether something reads a field of metadata.
+    pub(crate) fn is_read(&self, field: FieldId) -> bool {
+        self.slots[field.index()].offset < self.unread
+    }
+
+    /// The words that a copy of a packet needs.
+    pub(crate) fn copied_words(&self) -> [Range<usize>; 2] {
+        let headers = self.metadata.end..self.size;
+        [0..self.unread, headers].map(|bytes| words(&bytes))
     }
 
     /// Where a field is.
@@ -195,7 +259,8 @@ impl Layout {
         self.metadata.start as usize..self.metadata.end as usize
     }
 
-    /// Where everything of a header is but its validity and the width of its varbit field.
+    /// Where everything of a header is but its validity and the width of its varbit field; nowhere
+    /// for metadata.
     pub fn header(&self, header: HeaderId) -> Range<u32> {
         self.headers[header.index()].clone()
     }

@@ -3,6 +3,7 @@
 //! The interpreter of [`dataplane`] is the semantics; what this crate generates agrees with it in
 //! every observable. A construct that has no native code is run by the interpreter's own code.
 
+mod blank;
 mod compile;
 pub mod context;
 mod engine;

@@ -1,26 +1,41 @@
 //! Where the metadata are that the target reads and writes, and the field lists that it keeps.
 
+use std::ops::Range;
+
 use dataplane::engine::ir::{FieldId, FieldListId, Ir};
 
-use crate::{layout::Layout, wire};
+use crate::{
+    layout::{Layout, WORD_BYTES},
+    wire,
+};
 
-/// A field of metadata in the vector.
+/// A field of metadata in the vector, or one that a program leaves out or never reads: it is not
+/// written, and reads as 0.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MetadataSlot {
-    word: usize,
-    words: usize,
-    bits: u32,
-    signed: bool,
+    word: u32,
+    /// None where there is no field.
+    words: u32,
     /// The bits of a number that a field of one word without a sign takes; 0 in any other.
     mask: u64,
+    bits: u32,
+    signed: bool,
 }
 
 impl MetadataSlot {
+    const NONE: Self = Self {
+        word: 0,
+        words: 0,
+        mask: 0,
+        bits: 0,
+        signed: false,
+    };
+
     fn new(field: FieldId, layout: &Layout) -> Self {
         let slot = layout.field(field);
         Self {
-            word: slot.offset as usize / 8,
-            words: slot.words as usize,
+            word: slot.offset / WORD_BYTES,
+            words: slot.words,
             bits: slot.bits,
             signed: slot.signed,
             mask: match slot.bits {
@@ -30,24 +45,38 @@ impl MetadataSlot {
         }
     }
 
+    fn range(&self) -> Range<usize> {
+        self.word as usize..(self.word + self.words) as usize
+    }
+
     /// The low 64 bits.
-    pub(crate) fn get(self, vector: &[u64]) -> u64 {
-        vector[self.word]
+    #[inline]
+    pub(crate) fn get(&self, vector: &[u64]) -> u64 {
+        match self.words {
+            0 => 0,
+            _ => vector[self.word as usize],
+        }
     }
 
     /// Writes a number, cut to the field's width.
     #[inline]
-    pub(crate) fn set(self, vector: &mut [u64], number: u64) {
+    pub(crate) fn set(&self, vector: &mut [u64], number: u64) {
+        self.set_to(vector, || number);
+    }
+
+    /// Writes a number that is computed where somebody reads it.
+    #[inline]
+    pub(crate) fn set_to(&self, vector: &mut [u64], number: impl FnOnce() -> u64) {
         if self.mask != 0 {
-            vector[self.word] = number & self.mask;
-        } else {
-            self.set_words(vector, number);
+            vector[self.word as usize] = number() & self.mask;
+        } else if self.words != 0 {
+            self.set_words(vector, number());
         }
     }
 
     #[cold]
-    fn set_words(self, vector: &mut [u64], number: u64) {
-        let words = &mut vector[self.word..self.word + self.words];
+    fn set_words(&self, vector: &mut [u64], number: u64) {
+        let words = &mut vector[self.range()];
         words.fill(0);
         if let Some(low) = words.first_mut() {
             *low = number;
@@ -56,29 +85,23 @@ impl MetadataSlot {
     }
 }
 
-/// Writes a number into a field that the program may have left out.
-pub(crate) fn put(slot: Option<MetadataSlot>, vector: &mut [u64], number: u64) {
-    if let Some(slot) = slot {
-        slot.set(vector, number);
-    }
-}
-
-/// Where they all are; those that a program leaves out are not written.
+/// Where they all are.
 #[derive(Debug, Clone)]
 pub(crate) struct MetadataSlots {
-    pub ingress_port: MetadataSlot,
     pub egress_spec: MetadataSlot,
+    pub ingress_port: MetadataSlot,
     pub egress_port: MetadataSlot,
     pub instance_type: MetadataSlot,
     pub packet_length: MetadataSlot,
-    pub ingress_global_timestamp: Option<MetadataSlot>,
-    pub egress_global_timestamp: Option<MetadataSlot>,
-    pub mcast_grp: Option<MetadataSlot>,
-    pub egress_rid: Option<MetadataSlot>,
-    pub parser_error: Option<MetadataSlot>,
-    pub checksum_error: Option<MetadataSlot>,
-    pub priority: Option<MetadataSlot>,
-    pub qid: Option<MetadataSlot>,
+    pub ingress_global_timestamp: MetadataSlot,
+    pub egress_global_timestamp: MetadataSlot,
+    pub mcast_grp: MetadataSlot,
+    pub egress_rid: MetadataSlot,
+    pub parser_error: MetadataSlot,
+    pub checksum_error: MetadataSlot,
+    pub priority: MetadataSlot,
+    pub qid: MetadataSlot,
+    /// None where nobody reads one of them.
     pub queueing: Option<QueueingSlots>,
     /// Some header has a varbit field.
     pub has_variable: bool,
@@ -93,14 +116,35 @@ pub(crate) struct QueueingSlots {
     pub deq_qdepth: MetadataSlot,
 }
 
+impl QueueingSlots {
+    fn is_read(&self) -> bool {
+        let all = [
+            self.enq_timestamp,
+            self.enq_qdepth,
+            self.deq_timedelta,
+            self.deq_qdepth,
+        ];
+        all.iter().any(|slot| slot.words != 0)
+    }
+}
+
 impl MetadataSlots {
     pub(crate) fn new(ir: &Ir, layout: &Layout) -> Self {
-        let slot = |field| MetadataSlot::new(field, layout);
-        let maybe = |field: Option<FieldId>| field.map(slot);
+        let slot = |field: FieldId| match layout.is_read(field) {
+            true => MetadataSlot::new(field, layout),
+            false => MetadataSlot::NONE,
+        };
+        let maybe = |field: Option<FieldId>| field.map_or(MetadataSlot::NONE, slot);
         let metadata = &ir.metadata;
+        let queueing = metadata.queueing.map(|queueing| QueueingSlots {
+            enq_timestamp: slot(queueing.enq_timestamp),
+            enq_qdepth: slot(queueing.enq_qdepth),
+            deq_timedelta: slot(queueing.deq_timedelta),
+            deq_qdepth: slot(queueing.deq_qdepth),
+        });
         Self {
-            ingress_port: slot(metadata.ingress_port),
             egress_spec: slot(metadata.egress_spec),
+            ingress_port: slot(metadata.ingress_port),
             egress_port: slot(metadata.egress_port),
             instance_type: slot(metadata.instance_type),
             packet_length: slot(metadata.packet_length),
@@ -111,13 +155,9 @@ impl MetadataSlots {
             parser_error: maybe(metadata.parser_error),
             checksum_error: maybe(metadata.checksum_error),
             priority: maybe(metadata.priority),
-            qid: maybe(metadata.qid),
-            queueing: metadata.queueing.map(|queueing| QueueingSlots {
-                enq_timestamp: slot(queueing.enq_timestamp),
-                enq_qdepth: slot(queueing.enq_qdepth),
-                deq_timedelta: slot(queueing.deq_timedelta),
-                deq_qdepth: slot(queueing.deq_qdepth),
-            }),
+            // BMv2 writes it with the fields of the queues.
+            qid: maybe(metadata.qid.filter(|_| queueing.is_some())),
+            queueing: queueing.filter(QueueingSlots::is_read),
             has_variable: ir
                 .headers
                 .iter()
@@ -137,8 +177,8 @@ struct Kept {
 /// The fields of a list.
 #[derive(Debug, Clone, Default)]
 struct FieldList {
-    /// The words of those that are no varbit fields: the first, and how many in a row.
-    runs: Vec<(usize, usize)>,
+    /// The words of those that are no varbit fields.
+    runs: Vec<Range<usize>>,
     variable: Vec<Kept>,
 }
 
@@ -153,9 +193,10 @@ impl FieldList {
                 variable_bits,
             });
         }
+        let range = slot.range();
         match self.runs.last_mut() {
-            Some((first, n_words)) if *first + *n_words == slot.word => *n_words += slot.words,
-            _ => self.runs.push((slot.word, slot.words)),
+            Some(last) if last.end == range.start => last.end = range.end,
+            _ => self.runs.push(range),
         }
     }
 }
@@ -184,12 +225,11 @@ impl FieldLists {
         let Some(list) = list.and_then(|list| self.lists.get(list.index())) else {
             return;
         };
-        for (first, n_words) in &list.runs {
-            if *n_words == 1 {
-                to[*first] = from[*first];
+        for range in &list.runs {
+            if range.len() == 1 {
+                to[range.start] = from[range.start];
             } else {
-                let range = *first..first + n_words;
-                to[range.clone()].copy_from_slice(&from[range]);
+                to[range.clone()].copy_from_slice(&from[range.clone()]);
             }
         }
         for Kept {
@@ -197,7 +237,7 @@ impl FieldLists {
             variable_bits,
         } in &list.variable
         {
-            let range = slot.word..slot.word + slot.words;
+            let range = slot.range();
             to[range.clone()].copy_from_slice(&from[range.clone()]);
             let offset = *variable_bits as usize;
             let bits = to[offset / 8] >> (offset % 8 * 8) & u64::from(u32::MAX);

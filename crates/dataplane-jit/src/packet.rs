@@ -7,6 +7,12 @@
 //!
 //! Packets and buffers are reused last in, first out, so that a burst's stay in the cache. Not
 //! here: what the vector's words mean ([`crate::layout`]).
+#![expect(
+    unsafe_code,
+    reason = "a payload is found without a look at its buffer, pass by pass"
+)]
+
+use std::ptr;
 
 use dataplane::engine::PacketHandle;
 
@@ -33,15 +39,47 @@ struct Buffer {
 }
 
 /// The part of a buffer that is one packet's.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Payload {
     buffer: u32,
-    start: usize,
+    /// The bytes of a buffer stay where they are as long as it has users, of which the packet is
+    /// one; nobody writes them then.
+    first: *const u8,
     len: usize,
 }
 
-/// A packet: bytes, header vector, and what goes along with it from pass to pass.
+// SAFETY: the bytes belong to the pool that the packet is in, and go with it from thread to thread.
+unsafe impl Send for Payload {}
+
+impl Default for Payload {
+    fn default() -> Self {
+        Self {
+            buffer: 0,
+            first: ptr::NonNull::dangling().as_ptr(),
+            len: 0,
+        }
+    }
+}
+
+impl Payload {
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: so many bytes are there, see `first`.
+        unsafe { std::slice::from_raw_parts(self.first, self.len) }
+    }
+
+    /// Leaves out bytes at the beginning, as many as there are at most.
+    fn skip(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.len);
+        // SAFETY: that is at most one behind the last byte.
+        self.first = unsafe { self.first.add(bytes) };
+        self.len -= bytes;
+    }
+}
+
+/// A packet: bytes, header vector, and what goes along with it from pass to pass. It begins a cache
+/// line: what is across two of them is read slowly just after it was written.
 #[derive(Default)]
+#[repr(align(64))]
 pub(crate) struct Packet {
     /// The header vector, as [`crate::layout::Layout`] lays it out.
     pub vector: Box<[u64]>,
@@ -114,10 +152,12 @@ impl Pool {
         }
     }
 
+    #[inline]
     pub(crate) fn packet(&self, handle: PacketHandle) -> &Packet {
         &self.packets[handle.0 as usize]
     }
 
+    #[inline]
     pub(crate) fn packet_mut(&mut self, handle: PacketHandle) -> &mut Packet {
         &mut self.packets[handle.0 as usize]
     }
@@ -136,12 +176,14 @@ impl Pool {
     /// A packet with a frame's bytes; its vector holds whatever it held.
     pub(crate) fn receive(&mut self, frame: &[u8]) -> PacketHandle {
         let buffer = self.take_buffer(frame.len());
-        self.buffers[buffer as usize].bytes[..frame.len()].copy_from_slice(frame);
+        let bytes = &mut self.buffers[buffer as usize].bytes[..frame.len()];
+        bytes.copy_from_slice(frame);
+        let first = bytes.as_ptr();
         let handle = self.take_packet();
         let packet = self.packet_mut(handle);
         packet.payload = Payload {
             buffer,
-            start: 0,
+            first,
             len: frame.len(),
         };
         packet.ingress_bytes = frame.len();
@@ -165,7 +207,7 @@ impl Pool {
         let Some((packet, other)) = self.pair_mut(handle, of) else {
             return handle;
         };
-        packet.payload = other.payload;
+        let mut payload = other.payload;
         match other.head.get(from..other.head_len) {
             Some(head) if !head.is_empty() => {
                 reserve(&mut packet.head, head.len());
@@ -173,15 +215,13 @@ impl Pool {
                 packet.head_len = head.len();
             }
             _ => {
-                let skipped = from - other.head_len;
-                packet.payload.start += skipped;
-                packet.payload.len -= skipped;
+                payload.skip(from - other.head_len);
             }
         }
+        packet.payload = payload;
         packet.packet_length = other.packet_length;
         packet.ingress_bytes = other.ingress_bytes;
-        let buffer = packet.payload.buffer;
-        self.buffers[buffer as usize].users += 1;
+        self.buffers[payload.buffer as usize].users += 1;
         handle
     }
 
@@ -255,6 +295,7 @@ impl Pool {
     }
 
     /// The frame in its two pieces.
+    #[inline]
     pub(crate) fn frame(&self, handle: PacketHandle) -> [&[u8]; 2] {
         [self.head(handle), self.payload(handle)]
     }
@@ -266,18 +307,21 @@ impl Pool {
     }
 
     /// The frame's second piece.
+    #[inline]
     pub(crate) fn payload(&self, handle: PacketHandle) -> &[u8] {
-        let Payload { buffer, start, len } = self.packet(handle).payload;
-        &self.buffers[buffer as usize].bytes[start..start + len]
+        self.packet(handle).payload.bytes()
     }
 
     /// What no parser took, in its two pieces.
+    #[inline]
     pub(crate) fn rest(&self, handle: PacketHandle) -> [&[u8]; 2] {
         let packet = self.packet(handle);
-        let payload = self.payload(handle);
         match packet.head.get(packet.consumed..packet.head_len) {
-            Some(head) => [head, payload],
-            None => [&[], &payload[packet.consumed - packet.head_len..]],
+            Some(head) => [head, packet.payload.bytes()],
+            None => [
+                &[],
+                &packet.payload.bytes()[packet.consumed - packet.head_len..],
+            ],
         }
     }
 
@@ -294,20 +338,23 @@ impl Pool {
             return;
         }
         let missing = (len - packet.head_len).min(packet.payload.len);
-        let Payload { buffer, start, .. } = packet.payload;
-        let bytes = &self.buffers[buffer as usize].bytes[start..start + missing];
         let end = packet.head_len + missing;
         reserve(&mut packet.head, end);
-        packet.head[packet.head_len..end].copy_from_slice(bytes);
+        packet.head[packet.head_len..end].copy_from_slice(&packet.payload.bytes()[..missing]);
         packet.head_len = end;
-        packet.payload.start += missing;
-        packet.payload.len -= missing;
+        packet.payload.skip(missing);
     }
 
-    /// Where the deparser writes `len` bytes, and [`SLACK_BYTES`] more if it likes.
-    pub(crate) fn deparse_into(&mut self, len: usize) -> &mut [u8] {
-        reserve(&mut self.scratch, len);
-        &mut self.scratch
+    /// Where the deparser writes a packet's headers, `len` bytes and [`SLACK_BYTES`] more if it
+    /// likes: at once into its head, unless some of the rest is there.
+    pub(crate) fn deparse_into(&mut self, handle: PacketHandle, len: usize) -> *mut u8 {
+        let packet = &mut self.packets[handle.0 as usize];
+        let bytes = match packet.consumed < packet.head_len {
+            true => &mut self.scratch,
+            false => &mut packet.head,
+        };
+        reserve(bytes, len);
+        bytes.as_mut_ptr()
     }
 
     /// The packet's frame becomes the first `len` bytes that the deparser wrote, then its rest.
@@ -319,12 +366,12 @@ impl Pool {
             head_len += rest.len();
             reserve(&mut self.scratch, head_len);
             self.scratch[len..head_len].copy_from_slice(rest);
+            std::mem::swap(&mut packet.head, &mut self.scratch);
         } else {
-            let skipped = packet.consumed - packet.head_len;
-            packet.payload.start += skipped;
-            packet.payload.len -= skipped;
+            let mut payload = packet.payload;
+            payload.skip(packet.consumed - packet.head_len);
+            packet.payload = payload;
         }
-        std::mem::swap(&mut packet.head, &mut self.scratch);
         packet.head_len = head_len;
         packet.consumed = 0;
         packet.unwritten = None;

@@ -15,6 +15,19 @@ pub(crate) struct Packets {
     pub layout: Layout,
 }
 
+impl Packets {
+    /// Lets the context point to what no parser took of a packet; what stands in one piece is the
+    /// second.
+    #[inline]
+    pub(crate) fn point_to_rest(&self, context: &mut PassContext, handle: PacketHandle) {
+        let pieces = match self.pool.rest(handle) {
+            [head, []] => [&[][..], head],
+            pieces => pieces,
+        };
+        point(context, pieces);
+    }
+}
+
 /// The engine's packets and the switch's state.
 ///
 /// # Safety
@@ -34,6 +47,7 @@ pub(crate) unsafe fn world<'a>(
 }
 
 /// Lets the context point to the two pieces of a frame, or of its rest.
+#[inline]
 pub(crate) fn point(context: &mut PassContext, [head, payload]: [&[u8]; 2]) {
     context.head = head.as_ptr();
     context.head_len = head.len() as u64;

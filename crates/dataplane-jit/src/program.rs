@@ -5,6 +5,7 @@ use dataplane::engine::{Interpreted, State};
 
 use crate::{
     CompileError, NativeOptions,
+    blank::Blanks,
     compile::{Code, Finished, Unit},
     context::PassContext,
     frames::{FrameCode, Frames, Sums},
@@ -37,7 +38,8 @@ impl NativeProgram {
         let program = state.program().clone();
         let ir = program.ir();
         let packing = Packing::choose(ir, options);
-        let layout = Layout::with(ir, &packing, Sums::of(ir, options).len());
+        let blanks = Blanks::of(ir, options);
+        let layout = Layout::with(ir, &packing, &blanks, Sums::of(ir, options).len());
         let mut unit = Unit::new(&program, &layout, options)?;
         let frames = Frames::define(&mut unit)?;
         let ingress = unit.define("ingress", |emit| emit.control(ir.ingress))?;

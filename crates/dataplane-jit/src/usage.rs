@@ -3,8 +3,8 @@
 //! be.
 
 use dataplane::engine::ir::{
-    AnyStack, BoolExpr, Expr, FieldId, HeaderExpr, HeaderId, Ir, KeyPart, Node, ParserOp, Place,
-    Primitive, StackId, UnionExpr, UnionId,
+    AnyStack, BoolExpr, CalculationInput, Expr, FieldId, HeaderExpr, HeaderId, Ir, KeyPart, Node,
+    ParserOp, Place, Primitive, StackId, UnionExpr, UnionId,
 };
 
 /// Accesses of one field.
@@ -16,6 +16,15 @@ pub(crate) struct Accesses {
     pub writes: u32,
     /// Assignments of its header as a whole, what makes it valid included.
     pub moves: u32,
+    /// Reads with others: of its header as a whole, by a calculation.
+    pub copies: u32,
+}
+
+impl Accesses {
+    /// Whether something reads the field.
+    pub(crate) fn is_read(self) -> bool {
+        self.reads + self.copies > 0
+    }
 }
 
 /// Accesses of all fields.
@@ -48,12 +57,57 @@ impl<'p> Usage<'p> {
         usage
     }
 
-    /// Counts what happens between checksum verification and checksum update.
-    pub(crate) fn of_controls(ir: &'p Ir) -> Self {
-        let mut usage = Self {
+    /// The same, with what checksums, hashes and selectors are computed over.
+    pub(crate) fn of_everything(ir: &'p Ir) -> Self {
+        let mut usage = Self::of_program(ir);
+        let selectors = ir.action_profiles.iter();
+        let selectors = selectors.filter_map(|profile| profile.selector.as_ref());
+        for input in ir.calculations.iter().chain(selectors) {
+            for part in &input.input {
+                match part {
+                    CalculationInput::Field(field) => usage.copy(*field),
+                    CalculationInput::Header(header) => usage.copy_from(*header),
+                    CalculationInput::Constant { .. } | CalculationInput::Payload => {}
+                }
+            }
+        }
+        for checksum in &ir.checksums {
+            usage.copy(checksum.target);
+        }
+        usage
+    }
+
+    /// Counts what one operation of the parser does.
+    pub(crate) fn of_operation(ir: &'p Ir, op: &ParserOp) -> Self {
+        let mut usage = Self::of_nothing(ir);
+        usage.operation(op);
+        usage
+    }
+
+    /// Counts what one expression reads.
+    pub(crate) fn of_number(ir: &'p Ir, expr: &Expr) -> Self {
+        let mut usage = Self::of_nothing(ir);
+        usage.number(expr);
+        usage
+    }
+
+    /// Counts one assignment of every header.
+    pub(crate) fn of_all_fields(ir: &'p Ir) -> Self {
+        let mut usage = Self::of_nothing(ir);
+        usage.of.iter_mut().for_each(|field| field.moves += 1);
+        usage
+    }
+
+    fn of_nothing(ir: &'p Ir) -> Self {
+        Self {
             ir,
             of: vec![Accesses::default(); ir.fields.len()],
-        };
+        }
+    }
+
+    /// Counts what happens between checksum verification and checksum update.
+    pub(crate) fn of_controls(ir: &'p Ir) -> Self {
+        let mut usage = Self::of_nothing(ir);
         for primitive in ir.actions.iter().flat_map(|action| &action.primitives) {
             usage.primitive(primitive);
         }
@@ -89,6 +143,16 @@ impl<'p> Usage<'p> {
     fn move_to(&mut self, header: HeaderId) {
         for field in self.ir.headers[header.index()].field_ids() {
             self.of[field.index()].moves += 1;
+        }
+    }
+
+    fn copy(&mut self, field: FieldId) {
+        self.of[field.index()].copies += 1;
+    }
+
+    fn copy_from(&mut self, header: HeaderId) {
+        for field in self.ir.headers[header.index()].field_ids() {
+            self.copy(field);
         }
     }
 
@@ -138,6 +202,11 @@ impl<'p> Usage<'p> {
             AnyStack::Headers(stack) => self.elements(stack).to_vec(),
             AnyStack::Unions(stack) => self.members(&self.ir.union_stacks[stack.index()].elements),
         }
+    }
+
+    fn copy_within(&mut self, stack: AnyStack) {
+        let headers = self.within(stack).into_iter();
+        headers.for_each(|header| self.copy_from(header));
     }
 
     fn field_at(&self, header: HeaderId, offset: u32) -> FieldId {
@@ -317,19 +386,29 @@ impl<'p> Usage<'p> {
     fn whole(&mut self, primitive: &Primitive) {
         let headers = match primitive {
             Primitive::AssignHeader { to, from } => {
-                self.headers(from);
+                let from = self.headers(from);
+                from.into_iter().for_each(|header| self.copy_from(header));
                 self.headers(to)
             }
             Primitive::AddHeader(header) | Primitive::RemoveHeader(header) => self.headers(header),
             Primitive::AssignUnion { to, from } => {
-                self.unions(from);
+                let from = self.unions(from);
+                let from = self.members(&from);
+                from.into_iter().for_each(|header| self.copy_from(header));
                 let unions = self.unions(to);
                 self.members(&unions)
             }
-            Primitive::AssignStack { to, .. } => self.elements(*to).to_vec(),
-            Primitive::AssignUnionStack { to, .. } => self.within(AnyStack::Unions(*to)),
+            Primitive::AssignStack { to, from } => {
+                self.copy_within(AnyStack::Headers(*from));
+                self.within(AnyStack::Headers(*to))
+            }
+            Primitive::AssignUnionStack { to, from } => {
+                self.copy_within(AnyStack::Unions(*from));
+                self.within(AnyStack::Unions(*to))
+            }
             Primitive::Push(stack, count) | Primitive::Pop(stack, count) => {
                 self.number(count);
+                self.copy_within(*stack);
                 self.within(*stack)
             }
             _ => Vec::new(),

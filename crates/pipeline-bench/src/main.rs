@@ -55,6 +55,10 @@ struct PartsArgs {
     /// Flows that the packets belong to; an SFU has one, its presenter's
     #[arg(long, num_args = 1.., value_name = "N", default_values_t = [1, 10_000])]
     flows: Vec<usize>,
+    /// Only the variants of these roles, as `naive`, `all` or `step 1 action-specialisation`, and
+    /// the interpreter
+    #[arg(long, num_args = 1.., value_name = "ROLE")]
+    roles: Vec<String>,
     /// Length of the frames without FCS, in place of 64, and 1400 for an SFU
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(60..=9000))]
     frame_bytes: Option<u16>,
@@ -105,6 +109,31 @@ impl Shared {
 }
 
 impl PartsArgs {
+    /// The variants that take part.
+    fn variants(&self) -> Result<Vec<Variant>, String> {
+        let all = Variant::all();
+        if self.roles.is_empty() {
+            return Ok(all);
+        }
+        let unknown = self
+            .roles
+            .iter()
+            .find(|role| !all.iter().any(|variant| variant.is(role)));
+        if let Some(role) = unknown {
+            let known: Vec<&str> = all
+                .iter()
+                .flat_map(|it| &it.roles)
+                .map(|it| &**it)
+                .collect();
+            let known = known.join(", ");
+            return Err(format!("--roles: expected one of {known}; found {role:?}"));
+        }
+        let takes_part = |variant: &Variant| {
+            variant.is("reference") || self.roles.iter().any(|role| variant.is(role))
+        };
+        Ok(all.into_iter().filter(takes_part).collect())
+    }
+
     fn workloads(&self) -> Vec<Workload> {
         let mut workloads = Vec::new();
         for &pipeline in &self.pipelines {
@@ -187,19 +216,22 @@ fn run(tasks: &[Task], shared: &Shared, name: &str) -> Result<(), String> {
     }
 }
 
+fn run_parts(args: &PartsArgs) -> Result<(), String> {
+    let variants = args.variants()?;
+    let workloads = args.workloads().into_iter();
+    let tasks: Vec<Task> = workloads
+        .map(|workload| Task {
+            workload,
+            growth: None,
+            variants: variants.clone(),
+        })
+        .collect();
+    run(&tasks, &args.shared, "pipeline")
+}
+
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
-        Command::Parts(args) => {
-            let workloads = args.workloads().into_iter();
-            let tasks: Vec<Task> = workloads
-                .map(|workload| Task {
-                    workload,
-                    growth: None,
-                    variants: Variant::all(),
-                })
-                .collect();
-            run(&tasks, &args.shared, "pipeline")
-        }
+        Command::Parts(args) => run_parts(&args),
         Command::Growth(shared) => run(&growth::tasks(shared.quick), &shared, "growth"),
     };
     match done {

@@ -89,6 +89,21 @@ impl Emit<'_, '_, '_> {
         }
     }
 
+    /// Behind the parser: zeros for every field of the headers that must be blank by now, where
+    /// they are not valid.
+    pub(crate) fn blank_late_headers(&mut self) {
+        for header in self.layout().late_headers() {
+            let valid = self.valid(*header);
+            let (blank, after) = (self.b.create_block(), self.b.create_block());
+            self.branch(valid, after, blank);
+            self.begin_inner(blank);
+            let zero = self.constant(0);
+            self.clear(*header, zero);
+            self.jump(after);
+            self.begin(after);
+        }
+    }
+
     /// Makes a header valid, and with it the other members of its union invalid.
     pub(crate) fn set_valid(&mut self, header: HeaderId) {
         let ir = self.ir();

@@ -5,6 +5,7 @@
 //! cannot compile it says by an `Err` with the reason, before anything with an effect was
 //! generated; the caller then leaves the whole construct to the interpreter.
 
+mod arithmetic;
 mod coalesce;
 mod control;
 mod expression;
@@ -14,6 +15,7 @@ mod packed;
 mod primitive;
 pub(crate) mod range;
 mod table;
+mod truth;
 
 use std::collections::HashMap;
 

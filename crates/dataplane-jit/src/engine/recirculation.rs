@@ -12,7 +12,7 @@
 //! and where the ingress control wants a clone or a resubmission, which begin with the frame as it
 //! came: the old block is kept until then.
 
-use super::{IngressInput, Native, PacketHandle, State, start_ingress};
+use super::{IngressInput, Native, PacketHandle, State, copy_words, start_ingress};
 use crate::{
     context::Requests,
     frames::{AgainCode, Deparse},
@@ -54,7 +54,7 @@ impl Native {
         let packet = self.packets.pool.packet_mut(handle);
         let len = packet.unwritten?;
         let list = Requests::list_of(packet.requests.recirculate);
-        self.spare.copy_from_slice(&self.blank);
+        copy_words(&self.blank_words, &self.blank, &mut self.spare);
         self.lists.copy(list, &packet.vector, &mut self.spare);
         std::mem::swap(&mut packet.vector, &mut self.spare);
         start_ingress(&self.slots, packet, len, input);
@@ -107,7 +107,7 @@ impl Native {
                 .map(|header| vector.variable_bits(layout, *header) as usize / 8)
                 .sum::<usize>();
         }
-        let out = self.packets.pool.deparse_into(len).as_mut_ptr();
+        let out = self.packets.pool.deparse_into(handle, len);
         let context = &raw mut *self.context;
         // SAFETY: the context is the packet's, the block of the layout, the code is the program's, and
         // `out` has room for every header and the slack.

@@ -72,6 +72,7 @@ pub(in crate::frames) fn emit(e: &mut Emit<'_, '_, '_>, old: Value) -> Value {
     e.store_context(no_error, offset_of!(PassContext, parser_error));
     let is_all = e.b.ins().icmp_imm_u(IntCC::Equal, untaken, 0);
     let is_all = e.b.ins().uextend(types::I64, is_all);
+    e.blank_late_headers();
     e.b.ins().jump(end, &[BlockArg::Value(is_all)]);
     e.begin(otherwise);
     let none = iconst(&mut e.b, 0);

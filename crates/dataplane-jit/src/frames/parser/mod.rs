@@ -58,6 +58,7 @@ pub(crate) fn emit(e: &mut Emit<'_, '_, '_>) {
     let writer = states(e, None);
     let (at, error, exit) = (writer.at, writer.error, writer.exit);
     e.begin(exit);
+    e.blank_late_headers();
     let (consumed, code) = (e.b.use_var(at), e.b.use_var(error));
     let code = e.b.ins().ireduce(types::I32, code);
     e.store_context(consumed, offset_of!(PassContext, consumed));

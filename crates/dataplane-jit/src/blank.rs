@@ -1,0 +1,161 @@
+//! What must be blank in the block of a packet that comes in, found when a program is loaded: what
+//! it may read before it has written it.
+//!
+//! Metadata that nobody reads need no value. A header that only the parser fills, and looks at
+//! behind its extraction alone, is blank by the parser's end where it was not extracted; of what
+//! else is in a header while it is invalid nobody knows anything but who reads its fields without
+//! asking, since `setValid()` makes them zero. Stacks, unions and headers with varbit fields are
+//! blank from the beginning.
+
+use dataplane::engine::ir::{
+    ExtractTarget, FieldId, HeaderId, Ir, KeyPart, ParserOp, State, StateId,
+};
+
+use crate::{options::NativeOptions, usage::Usage};
+
+/// What of a block is to be blank, and when.
+#[derive(Debug, Clone)]
+pub(crate) struct Blanks {
+    /// By field: something reads it.
+    is_read: Vec<bool>,
+    /// By header: it is to be blank before the parser.
+    is_early: Vec<bool>,
+}
+
+impl Blanks {
+    /// Everything, before the parser.
+    pub(crate) fn everything(ir: &Ir) -> Self {
+        Self {
+            is_read: vec![true; ir.fields.len()],
+            is_early: vec![true; ir.headers.len()],
+        }
+    }
+
+    /// What a program needs.
+    pub(crate) fn of(ir: &Ir, options: NativeOptions) -> Self {
+        if !options.parser_specialisation {
+            return Self::everything(ir);
+        }
+        let usage = Usage::of_everything(ir);
+        let ids = (0..).take(ir.fields.len()).map(FieldId);
+        let mut is_read: Vec<bool> = ids.map(|field| usage.field(field).is_read()).collect();
+        // The traffic manager is told of these.
+        let metadata = &ir.metadata;
+        let told = [metadata.mcast_grp, metadata.priority]
+            .into_iter()
+            .flatten();
+        for field in told.chain([metadata.egress_spec]) {
+            is_read[field.index()] = true;
+        }
+        Self {
+            is_read,
+            is_early: early(ir),
+        }
+    }
+
+    /// Whether something reads a field.
+    pub(crate) fn is_read(&self, field: FieldId) -> bool {
+        self.is_read[field.index()]
+    }
+
+    /// Whether a header is to be blank before the parser.
+    pub(crate) fn is_early(&self, header: HeaderId) -> bool {
+        self.is_early[header.index()]
+    }
+
+    /// The headers that are to be blank behind the parser, where it did not extract them.
+    pub(crate) fn late(&self, ir: &Ir) -> Vec<HeaderId> {
+        let headers = (0..).map(HeaderId).zip(&ir.headers);
+        let late = headers.filter(|(id, header)| {
+            let mut fields = header.field_ids();
+            !header.metadata && !self.is_early(*id) && fields.any(|field| self.is_read(field))
+        });
+        late.map(|(id, _)| id).collect()
+    }
+}
+
+/// The headers that are to be blank before the parser.
+fn early(ir: &Ir) -> Vec<bool> {
+    let mut early: Vec<bool> = ir
+        .headers
+        .iter()
+        .map(|header| header.variable_field.is_some() || header.union.is_some())
+        .collect();
+    for element in ir.stacks.iter().flat_map(|stack| &stack.elements) {
+        early[element.index()] = true;
+    }
+    // What a recirculated packet has kept is there before the parser.
+    for field in ir.field_lists.iter().flat_map(|list| &list.fields) {
+        early[ir.fields[field.index()].header.index()] = true;
+    }
+    let states = &ir.parser.states;
+    for (state, extracted) in states.iter().zip(extracted_before(ir)) {
+        if let Some(extracted) = extracted {
+            look_at(ir, state, extracted, &mut early);
+        }
+    }
+    early
+}
+
+/// Of each state that can be reached, the headers that were extracted whatever way led there.
+fn extracted_before(ir: &Ir) -> Vec<Option<Vec<bool>>> {
+    let parser = &ir.parser;
+    let mut before: Vec<Option<Vec<bool>>> = vec![None; parser.states.len()];
+    let mut work: Vec<StateId> = Vec::new();
+    if let Some(start) = parser.start {
+        before[start.index()] = Some(vec![false; ir.headers.len()]);
+        work.push(start);
+    }
+    while let Some(id) = work.pop() {
+        let state = &parser.states[id.index()];
+        let Some(mut after) = before[id.index()].clone() else {
+            continue;
+        };
+        state.ops.iter().for_each(|op| extract(op, &mut after));
+        let next = state.transitions.iter().map(|arrow| arrow.next);
+        for next in next.chain([state.default]).flatten() {
+            let known = &mut before[next.index()];
+            let joined: Vec<bool> = match known {
+                None => after.clone(),
+                Some(known) => known.iter().zip(&after).map(|(a, b)| *a && *b).collect(),
+            };
+            if known.as_ref() != Some(&joined) {
+                *known = Some(joined);
+                work.push(next);
+            }
+        }
+    }
+    before
+}
+
+fn extract(op: &ParserOp, extracted: &mut [bool]) {
+    if let ParserOp::Extract(ExtractTarget::Header(header)) = op {
+        extracted[header.index()] = true;
+    }
+}
+
+/// Marks the headers that a state reads or writes but for what was extracted.
+fn look_at(ir: &Ir, state: &State, mut extracted: Vec<bool>, early: &mut [bool]) {
+    let mut mark = |usage: &Usage<'_>, extracted: &[bool]| {
+        for (id, field) in (0..).map(FieldId).zip(&ir.fields) {
+            let header = field.header.index();
+            let accesses = usage.field(id);
+            // What is written is not as it was extracted, so it does not matter whether it was.
+            let is_written = accesses.writes + accesses.moves > 0;
+            early[header] |= is_written || accesses.is_read() && !extracted[header];
+        }
+    };
+    for op in &state.ops {
+        if let ParserOp::Primitive(_) = op {
+            // Whatever it does.
+            mark(&Usage::of_all_fields(ir), &extracted);
+        }
+        mark(&Usage::of_operation(ir, op), &extracted);
+        extract(op, &mut extracted);
+    }
+    for part in &state.key {
+        if let KeyPart::Value { value, .. } = part {
+            mark(&Usage::of_number(ir, value), &extracted);
+        }
+    }
+}

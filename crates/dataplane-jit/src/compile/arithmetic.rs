@@ -1,0 +1,297 @@
+//! Arithmetic on numbers of several words. How many words of the operands are needed, and whether
+//! the result is exact, is [`super::expression`]'s affair.
+
+use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
+use dataplane::engine::ir::{Arithmetic, Expr, Int};
+
+use super::{
+    Emit, Native,
+    expression::Words,
+    range::{self, Range},
+};
+
+impl Emit<'_, '_, '_> {
+    pub(super) fn arithmetic(
+        &mut self,
+        op: Arithmetic,
+        left: &Expr,
+        right: &Expr,
+        n: usize,
+    ) -> Native<Words> {
+        match op {
+            Arithmetic::Add | Arithmetic::Sub => {
+                let (left, right) = (self.low(left, n)?, self.low(right, n)?);
+                Ok(self.add(&left, &right, op == Arithmetic::Sub))
+            }
+            Arithmetic::Mul => {
+                let (left, right) = (self.low(left, n)?, self.low(right, n)?);
+                Ok(self.multiply(&left, &right))
+            }
+            Arithmetic::And | Arithmetic::Or | Arithmetic::Xor => {
+                let (left, right) = (self.low(left, n)?, self.low(right, n)?);
+                let pairs = left.into_iter().zip(right);
+                Ok(pairs
+                    .map(|(left, right)| match op {
+                        Arithmetic::And => self.b.ins().band(left, right),
+                        Arithmetic::Or => self.b.ins().bor(left, right),
+                        _ => self.b.ins().bxor(left, right),
+                    })
+                    .collect())
+            }
+            Arithmetic::ShiftLeft => self.shift_left(left, right, n),
+            Arithmetic::ShiftRight => self.shift_right(left, right, n),
+            Arithmetic::Div | Arithmetic::Mod => self.divide(op, left, right, n),
+            Arithmetic::TwoCompMod => self.two_comp_mod(left, right, n),
+            Arithmetic::SaturateUnsigned | Arithmetic::SaturateSigned => {
+                self.saturate(op, left, right, n)
+            }
+        }
+    }
+
+    fn add(&mut self, left: &[Value], right: &[Value], subtract: bool) -> Words {
+        let mut carry = None;
+        let mut out = Vec::with_capacity(left.len());
+        for (position, (a, b)) in left.iter().zip(right).enumerate() {
+            let is_last = position + 1 == left.len();
+            let (mut sum, mut over) = if subtract {
+                let over = self.b.ins().icmp(IntCC::UnsignedLessThan, *a, *b);
+                (self.b.ins().isub(*a, *b), over)
+            } else {
+                let sum = self.b.ins().iadd(*a, *b);
+                (sum, self.b.ins().icmp(IntCC::UnsignedLessThan, sum, *a))
+            };
+            if let Some(carry) = carry {
+                let carry = self.b.ins().uextend(types::I64, carry);
+                let next = match subtract {
+                    true => self.b.ins().isub(sum, carry),
+                    false => self.b.ins().iadd(sum, carry),
+                };
+                let again = match subtract {
+                    true => self.b.ins().icmp(IntCC::UnsignedLessThan, sum, carry),
+                    false => self.b.ins().icmp(IntCC::UnsignedLessThan, next, sum),
+                };
+                over = self.b.ins().bor(over, again);
+                sum = next;
+            }
+            out.push(sum);
+            carry = (!is_last).then_some(over);
+        }
+        out
+    }
+
+    /// Modulo the width of the words: by hand, a row for each word of the right operand.
+    fn multiply(&mut self, left: &[Value], right: &[Value]) -> Words {
+        let n = left.len();
+        if let ([left], [right]) = (left, right) {
+            return vec![self.b.ins().imul(*left, *right)];
+        }
+        let mut total = self.extend(Vec::new(), false, n);
+        for (shift, b) in right.iter().enumerate() {
+            let zero = self.constant(0);
+            let mut low = vec![zero; n];
+            let mut high = vec![zero; n];
+            for (position, a) in left.iter().enumerate().take(n - shift) {
+                low[position + shift] = self.b.ins().imul(*a, *b);
+                if let Some(slot) = high.get_mut(position + shift + 1) {
+                    *slot = self.b.ins().umulhi(*a, *b);
+                }
+            }
+            total = self.add(&total, &low, false);
+            total = self.add(&total, &high, false);
+        }
+        total
+    }
+
+    fn shift_left(&mut self, left: &Expr, right: &Expr, n: usize) -> Native<Words> {
+        if let Some(bits) = range::constant_amount(right) {
+            let words = self.low(left, n)?;
+            let zero = self.constant(0);
+            let Some(bits) = bits else {
+                return Ok(vec![zero; n]);
+            };
+            let (whole, part) = ((bits / 64) as usize, i64::from(bits % 64));
+            return Ok((0..n)
+                .map(|word| {
+                    let Some(from) = word.checked_sub(whole) else {
+                        return zero;
+                    };
+                    if part == 0 {
+                        return words[from];
+                    }
+                    let high = self.b.ins().ishl_imm_u(words[from], part);
+                    let Some(below) = from.checked_sub(1) else {
+                        return high;
+                    };
+                    let low = self.b.ins().ushr_imm_u(words[below], 64 - part);
+                    self.b.ins().bor(high, low)
+                })
+                .collect());
+        }
+        let amount = self.index(right)?;
+        let words = self.low(left, n)?;
+        let zero = self.constant(0);
+        match words.as_slice() {
+            [word] => {
+                let shifted = self.b.ins().ishl(*word, amount);
+                let inside = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, amount, 64);
+                Ok(vec![self.b.ins().select(inside, shifted, zero)])
+            }
+            [low, high] => {
+                let whole = self.b.ins().iconcat(*low, *high);
+                let shifted = self.b.ins().ishl(whole, amount);
+                let inside = self
+                    .b
+                    .ins()
+                    .icmp_imm_u(IntCC::UnsignedLessThan, amount, 128);
+                let (low, high) = self.b.ins().isplit(shifted);
+                Ok(self.select(inside, &[low, high], &[zero, zero]))
+            }
+            _ => Err("a shift by a variable of more than 128 bits".into()),
+        }
+    }
+
+    fn shift_right(&mut self, left: &Expr, right: &Expr, n: usize) -> Native<Words> {
+        if let Some(bits) = range::constant_amount(right) {
+            let range = self.names().range(left);
+            // Beyond every field the sign alone is left.
+            let bits = bits.unwrap_or(dataplane::limits::FIELD_BITS_MAX);
+            let (whole, part) = ((bits / 64) as usize, i64::from(bits % 64));
+            let needed = whole + n + 1;
+            let exact = range.as_ref().map_or(usize::MAX, Range::words);
+            let signed = range.as_ref().is_some_and(Range::is_signed);
+            let words = self.low(left, exact.min(needed))?;
+            let mut words = words;
+            if words.len() < needed {
+                let fill = match words.last() {
+                    Some(top) if signed => self.b.ins().sshr_imm_u(*top, 63),
+                    _ => self.constant(0),
+                };
+                words.resize(needed, fill);
+            }
+            return Ok((0..n)
+                .map(|word| {
+                    let (low, high) = (words[word + whole], words[word + whole + 1]);
+                    if part == 0 {
+                        return low;
+                    }
+                    // The top word's shift brings in its sign at once.
+                    if word + whole + 1 == exact {
+                        return match signed {
+                            true => self.b.ins().sshr_imm_u(low, part),
+                            false => self.b.ins().ushr_imm_u(low, part),
+                        };
+                    }
+                    let low = self.b.ins().ushr_imm_u(low, part);
+                    let high = self.b.ins().ishl_imm_u(high, 64 - part);
+                    self.b.ins().bor(low, high)
+                })
+                .collect());
+        }
+        let amount = self.index(right)?;
+        let (words, signed) = self.exact(left)?;
+        let (shifted, width) = match words.as_slice() {
+            [word] => {
+                let shifted = match signed {
+                    true => self.b.ins().sshr(*word, amount),
+                    false => self.b.ins().ushr(*word, amount),
+                };
+                (vec![shifted], 64)
+            }
+            [low, high] => {
+                let whole = self.b.ins().iconcat(*low, *high);
+                let shifted = match signed {
+                    true => self.b.ins().sshr(whole, amount),
+                    false => self.b.ins().ushr(whole, amount),
+                };
+                let (low, high) = self.b.ins().isplit(shifted);
+                (vec![low, high], 128)
+            }
+            _ => return Err("a shift by a variable of more than 128 bits".into()),
+        };
+        let fill = match words.last() {
+            Some(top) if signed => self.b.ins().sshr_imm_u(*top, 63),
+            _ => self.constant(0),
+        };
+        let inside = self
+            .b
+            .ins()
+            .icmp_imm_u(IntCC::UnsignedLessThan, amount, width);
+        let rest = vec![fill; shifted.len()];
+        let result = self.select(inside, &shifted, &rest);
+        Ok(self.extend(result, signed, n))
+    }
+
+    fn divide(&mut self, op: Arithmetic, left: &Expr, right: &Expr, n: usize) -> Native<Words> {
+        let (a, b) = (self.bounded(left)?, self.bounded(right)?);
+        let both = a.join(&b);
+        if both.words() > 1 {
+            return Err("a division of more than 64 bits".into());
+        }
+        let signed = both.is_signed();
+        if signed && a.low == Int::from(i64::MIN) {
+            return Err("a division that may overflow 64 bits".into());
+        }
+        let (left, right) = (self.low(left, 1)?[0], self.low(right, 1)?[0]);
+        let (zero, one) = (self.constant(0), self.constant(1));
+        let is_zero = self.b.ins().icmp_imm_u(IntCC::Equal, right, 0);
+        let divisor = self.b.ins().select(is_zero, one, right);
+        let result = match (op, signed) {
+            (Arithmetic::Div, true) => self.b.ins().sdiv(left, divisor),
+            (Arithmetic::Div, false) => self.b.ins().udiv(left, divisor),
+            (_, true) => self.b.ins().srem(left, divisor),
+            (_, false) => self.b.ins().urem(left, divisor),
+        };
+        let result = self.b.ins().select(is_zero, zero, result);
+        Ok(self.extend(vec![result], signed, n))
+    }
+
+    fn two_comp_mod(&mut self, left: &Expr, right: &Expr, n: usize) -> Native<Words> {
+        let bits = range::constant_amount(right).ok_or("a width that is not constant")?;
+        let Some(bits) = bits.filter(|bits| *bits > 0) else {
+            return Ok(self.extend(Vec::new(), false, n));
+        };
+        let target = Range::field(bits, true);
+        let inner = self.names().range(left);
+        if bits as usize >= 64 * n || inner.is_some_and(|it| it.is_within(&target)) {
+            return self.low(left, n);
+        }
+        let words = self.low(left, bits.div_ceil(64) as usize)?;
+        let words = self.wrap(words, bits, true);
+        Ok(self.extend(words, true, n))
+    }
+
+    fn saturate(&mut self, op: Arithmetic, left: &Expr, right: &Expr, n: usize) -> Native<Words> {
+        let bits = range::constant_amount(right).ok_or("a width that is not constant")?;
+        let Some(bits) = bits else {
+            return Ok(self.extend(Vec::new(), false, n));
+        };
+        let target = Range::field(bits, op == Arithmetic::SaturateSigned);
+        let range = self.bounded(left)?;
+        let (mut words, signed) = self.exact(left)?;
+        let width = words.len();
+        for (bound, is_beyond) in [
+            (&target.low, range.low < target.low),
+            (&target.high, range.high > target.high),
+        ] {
+            if !is_beyond {
+                continue;
+            }
+            // A bound that the operand never reaches from the other side still fits its words,
+            // since it lies inside of the operand's interval, or the operand lies beyond it.
+            if !Range::point(bound.clone()).is_within(&range) {
+                words = self.low(&Expr::Const(bound.clone()), width)?;
+                if Range::point(bound.clone()).join(&range).words() > width {
+                    return Err("a saturation that always happens".into());
+                }
+                continue;
+            }
+            let limit = self.low(&Expr::Const(bound.clone()), width)?;
+            let beyond = match *bound == target.low {
+                true => self.less(&words, &limit, signed),
+                false => self.less(&limit, &words, signed),
+            };
+            words = self.select(beyond, &limit, &words);
+        }
+        Ok(self.extend(words, signed || target.is_signed(), n))
+    }
+}
