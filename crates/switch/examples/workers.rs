@@ -2,9 +2,15 @@
 //! replication program of the SFU, one worker and two in turn.
 //!
 //! `cargo run --release -p reprise-switch --example workers -- [ROUNDS] [WORKERS]`, in the project's
-//! folder, on a machine with a quiet core for each worker. The medians' ratio is the last line.
+//! folder. Copies a second need a quiet core for each worker; copies in a second of the worker's
+//! processor time do not, and show what workers cost each other. The medians' ratios are the last
+//! lines.
 
-use std::time::Duration;
+use std::{
+    fs,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use packet_io::{Nanos, Port, PortError, PortStatistics};
 
@@ -14,20 +20,51 @@ const FRAME_BYTES: usize = 1400;
 /// Where copies are put: as many as a port has in work at once.
 const SLOTS: usize = 64;
 
+/// Batches between two looks at the thread's processor time, which take some microseconds.
+const BATCHES_PER_LOOK: u64 = 256;
+
+/// A worker's processor time and copies so far.
+#[derive(Debug, Clone, Copy)]
+struct Look {
+    cpu_ns: u64,
+    copies: u64,
+}
+
+/// The first look of a worker and its latest.
+type Looks = Arc<Mutex<Option<[Look; 2]>>>;
+
 /// Frames that have always just come, and room for all that leaves.
 struct Endless {
     frame: Vec<u8>,
     slots: Vec<[u8; 2048]>,
     statistics: PortStatistics,
+    n_batches: u64,
+    looks: Looks,
 }
 
 impl Endless {
-    fn new() -> Endless {
+    fn new(looks: Looks) -> Endless {
         Endless {
             frame: presenter_frame(),
             slots: vec![[0; 2048]; SLOTS],
             statistics: PortStatistics::default(),
+            n_batches: 0,
+            looks,
         }
+    }
+
+    /// On the worker's own thread.
+    fn look(&self) {
+        let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+        let Some(Ok(cpu_ns)) = text.split_whitespace().next().map(str::parse) else {
+            return;
+        };
+        let look = Look {
+            cpu_ns,
+            copies: self.statistics.tx_frames,
+        };
+        let mut looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
+        looks.get_or_insert([look; 2])[1] = look;
     }
 }
 
@@ -54,6 +91,10 @@ impl Port for Endless {
         max_frames: usize,
         take: &mut dyn FnMut(&[u8]),
     ) -> Result<usize, PortError> {
+        if self.n_batches.is_multiple_of(BATCHES_PER_LOOK) {
+            self.look();
+        }
+        self.n_batches += 1;
         for _ in 0..max_frames {
             self.statistics.rx_frames += 1;
             self.statistics.rx_bytes += self.frame.len() as u64;
@@ -90,9 +131,21 @@ impl Port for Endless {
     }
 }
 
-/// Copies a second.
-fn measure(n_workers: usize) -> Result<f64, String> {
-    let ports = (0..n_workers).map(|_| vec![(1, Box::new(Endless::new()) as Box<dyn Port>)]);
+/// What workers do together.
+#[derive(Debug, Clone, Copy)]
+struct Rates {
+    /// Copies a second.
+    real: f64,
+    /// Copies in a second of each worker's processor time, all workers' together.
+    cpu: f64,
+}
+
+fn measure(n_workers: usize) -> Result<Rates, String> {
+    let looks: Vec<Looks> = (0..n_workers).map(|_| Looks::default()).collect();
+    let ports = looks.iter().map(|looks| {
+        let port: Box<dyn Port> = Box::new(Endless::new(Arc::clone(looks)));
+        vec![(1, port)]
+    });
     let n = n_workers.to_string();
     let arguments = [
         "--workers",
@@ -114,10 +167,23 @@ fn measure(n_workers: usize) -> Result<f64, String> {
     if copies == 0.0 {
         return Err(format!("nothing was forwarded: {totals}"));
     }
-    Ok(copies / forwarded.elapsed.as_secs_f64())
+    let cpu_rates = looks.iter().map(|looks| {
+        let looks = looks.lock().unwrap_or_else(PoisonError::into_inner);
+        let [first, last] = looks.ok_or("the kernel tells no thread's processor time")?;
+        let copies = (last.copies - first.copies) as f64;
+        match last.cpu_ns - first.cpu_ns {
+            0 => Err("a worker had no processor at all".to_owned()),
+            cpu_ns => Ok(copies / (cpu_ns as f64 / 1e9)),
+        }
+    });
+    Ok(Rates {
+        real: copies / forwarded.elapsed.as_secs_f64(),
+        cpu: cpu_rates.sum::<Result<f64, String>>()?,
+    })
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+fn median(rates: &[Rates], of: fn(&Rates) -> f64) -> f64 {
+    let mut values: Vec<f64> = rates.iter().map(of).collect();
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }
@@ -129,15 +195,27 @@ fn main() -> Result<(), String> {
     let n_rounds = number(5).map_err(said)?.max(1);
     let n_workers = number(2).map_err(said)?.max(1);
     let (mut one, mut several) = (Vec::new(), Vec::new());
-    println!("workers copies_per_s");
-    for _ in 0..n_rounds {
-        for (workers, rates) in [(1, &mut one), (n_workers, &mut several)] {
+    println!("workers copies_per_s copies_per_cpu_s");
+    for round in 0..n_rounds {
+        let mut pair = [(1, &mut one), (n_workers, &mut several)];
+        // Whoever is first in one round is last in the next.
+        if round % 2 == 1 {
+            pair.reverse();
+        }
+        for (workers, rates) in pair {
             let rate = measure(workers)?;
-            println!("{workers} {rate:.0}");
+            println!("{workers} {:.0} {:.0}", rate.real, rate.cpu);
             rates.push(rate);
         }
     }
-    let (one, several) = (median(one), median(several));
-    println!("{n_workers} workers give {:.2} times one", several / one);
+    let ratio = |of: fn(&Rates) -> f64| median(&several, of) / median(&one, of);
+    println!(
+        "{n_workers} workers give {:.2} times one in a second",
+        ratio(|it| it.real)
+    );
+    println!(
+        "{n_workers} workers give {:.2} times one in as much processor time each",
+        ratio(|it| it.cpu)
+    );
     Ok(())
 }
