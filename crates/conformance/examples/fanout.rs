@@ -13,11 +13,12 @@
 use std::{process::ExitCode, time::Instant};
 
 use conformance::{
+    engines::native,
     packet::presenter_frame,
     sfu::{SFU_PORT, Sfu, SfuProgram, Viewer},
 };
 use dataplane::{Switch, SwitchConfig, Transmit};
-use dataplane_jit::{NativeFactory, NativeOptions};
+use dataplane_jit::NativeOptions;
 
 /// Ethernet, IPv4 and UDP headers.
 const HEADERS_BYTES: usize = 42;
@@ -92,10 +93,7 @@ fn switch(engine: &str) -> Result<Switch, String> {
             "no engine is called `{engine}`; there are interpreter, naive, native, native-NAME"
         ));
     }
-    Ok(Switch::with_engine(
-        config,
-        Box::new(NativeFactory { options }),
-    ))
+    Ok(native(options)(config))
 }
 
 fn program(name: &str) -> Result<SfuProgram, String> {

@@ -14,7 +14,7 @@ use conformance::{
     sfu::{SFU_PORT, Sfu, SfuProgram, Viewer},
 };
 use dataplane::{CloneSession, MulticastGroup, PortId, Replica, Switch, SwitchConfig};
-use dataplane_jit::{NativeFactory, NativeOptions};
+use dataplane_jit::NativeOptions;
 use fastrand::Rng;
 
 const SEED: u64 = 0xfa_0057;
@@ -138,9 +138,7 @@ fn both_sfu_programs_send_the_same_fused_and_one_by_one() {
             let mut reference = Sfu::on(Switch::new(SwitchConfig::default()), program);
             reference.set_viewers(&viewers);
             let mut engines = options().map(|options| {
-                let factory = Box::new(NativeFactory { options });
-                let switch = Switch::with_engine(SwitchConfig::default(), factory);
-                let mut sfu = Sfu::on(switch, program);
+                let mut sfu = Sfu::on(native(options)(SwitchConfig::default()), program);
                 sfu.set_viewers(&viewers);
                 sfu
             });

@@ -9,19 +9,21 @@
     reason = "a measurement reads files and the clock, and prints"
 )]
 
+#[path = "../tests/support/mod.rs"]
+mod support;
+
 use std::{
     collections::BTreeMap,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
 use dataplane::{
-    Program, Switch, SwitchConfig,
+    Switch, SwitchConfig,
     engine::{Engine, EngineFactory, Interpreted, State, interpret::InterpreterFactory},
 };
 use dataplane_jit::NativeFactory;
-use p4_compiler::Options;
 
 const ROUNDS: usize = 3;
 
@@ -52,29 +54,9 @@ impl EngineFactory for Timed {
     }
 }
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
 fn own_programs() -> Vec<PathBuf> {
     let folders = ["p4", "p4/bench", "testdata/realistic", "testdata/stf"];
-    let entries = folders.map(|folder| std::fs::read_dir(root().join(folder)));
-    let entries = entries.into_iter().flatten().flatten().flatten();
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|it| it == "p4"));
-    paths.sort();
-    paths
-}
-
-fn load(path: &Path) -> Option<Program> {
-    let provider = |name: &str| std::fs::read_to_string(name).ok();
-    let options = Options {
-        include_dirs: vec![root().join("p4/include").display().to_string()],
-        ..Options::default()
-    };
-    let text = std::fs::read_to_string(path).ok()?;
-    let output = p4_compiler::compile(&path.display().to_string(), &text, &provider, &options);
-    Program::from_json(&output.bmv2_json?).ok()
+    folders.into_iter().flat_map(support::programs).collect()
 }
 
 fn main() {
@@ -86,7 +68,9 @@ fn main() {
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
     println!("program,tables,actions,compile_ms,interpreted");
     for path in paths {
-        let Some(program) = load(&path) else { continue };
+        let Some(program) = support::load(&path) else {
+            continue;
+        };
         let loaded = Arc::new(Mutex::new(Loaded::default()));
         for _ in 0..ROUNDS {
             let factory = Box::new(Timed(Arc::clone(&loaded)));

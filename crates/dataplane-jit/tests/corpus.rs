@@ -5,9 +5,10 @@
     reason = "a test stops at what it did not expect, and tells one story"
 )]
 
+mod support;
+
 use std::{
     collections::BTreeMap,
-    path::{Path, PathBuf},
     sync::{Arc, Mutex},
 };
 
@@ -16,32 +17,7 @@ use dataplane::{
     engine::{Engine, EngineFactory, Interpreted, State, interpret::InterpreterFactory},
 };
 use dataplane_jit::{NativeOptions, program::NativeProgram};
-use p4_compiler::Options;
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-fn programs(folder: &str) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(root().join(folder)).unwrap();
-    let paths = entries.map(|entry| entry.unwrap().path());
-    let mut paths: Vec<PathBuf> = paths
-        .filter(|path| path.extension().is_some_and(|it| it == "p4"))
-        .collect();
-    paths.sort();
-    paths
-}
-
-fn load(path: &Path) -> Option<Program> {
-    let provider = |name: &str| std::fs::read_to_string(name).ok();
-    let options = Options {
-        include_dirs: vec![root().join("p4/include").display().to_string()],
-        ..Options::default()
-    };
-    let text = std::fs::read_to_string(path).unwrap();
-    let output = p4_compiler::compile(&path.display().to_string(), &text, &provider, &options);
-    Some(Program::from_json(&output.bmv2_json?).unwrap())
-}
+use support::{load, programs};
 
 /// Compiles for the state that a switch makes, and tells what is interpreted.
 struct Probe(Arc<Mutex<Vec<Interpreted>>>);

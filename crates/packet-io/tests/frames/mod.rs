@@ -47,6 +47,23 @@ pub fn send(port: &mut dyn Port, frames: impl IntoIterator<Item = Vec<u8>>) {
     port.flush().expect("sending");
 }
 
+/// The first of many frames has come before the others are sent, time and again.
+pub fn assert_the_first_frame_waits_for_no_other(outside: &mut dyn Port, port: &mut dyn Port) {
+    for _ in 0..3 {
+        for number in 0..100 {
+            let frame = numbered(number, 1400);
+            port.transmit(0, [&frame[..42], &frame[42..]])
+                .expect("queueing");
+            if number == 0 {
+                assert_eq!(receive(outside, 1), [frame]);
+            }
+        }
+        port.flush().expect("sending");
+        let rest: Vec<_> = (1..100).map(|number| numbered(number, 1400)).collect();
+        assert!(receive(outside, 99) == rest, "the others, in order");
+    }
+}
+
 /// A socket on an address of `interface`, with a neighbour that does not exist to send to.
 pub fn local_sender(interface: &str) -> UdpSocket {
     ip(&format!("addr add 10.9.0.1/24 dev {interface}"));

@@ -1,4 +1,7 @@
-//! The switch itself: state, strict writes, and packets under way.
+//! The switch itself: state and strict writes.
+
+mod fields;
+mod packets;
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::Ipv4Addr;
@@ -15,6 +18,8 @@ use p4runtime_proto::p4::v1::{
 use tonic::Code;
 
 use super::Random;
+use fields::{exact, id_of, index_of, key_of};
+use packets::Packet;
 
 /// A refused update.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -52,16 +57,6 @@ pub struct FakeSwitch {
     pub updates_left: Option<usize>,
     pub n_readings: u64,
     pub largest_batch: usize,
-}
-
-/// A packet on its way through the program.
-struct Packet {
-    presenter: Ipv4Addr,
-    group: u32,
-    /// Reads its block or its multicast group before the first copy.
-    copies: Option<Vec<u64>>,
-    expected: Vec<(Ipv4Addr, Mac)>,
-    got: Vec<(Ipv4Addr, Mac)>,
 }
 
 impl FakeSwitch {
@@ -391,121 +386,6 @@ impl FakeSwitch {
         Ok(())
     }
 
-    fn move_packets(&mut self) {
-        let Some(mut random) = self.traffic.take() else {
-            return;
-        };
-        let presenters = self.presenters();
-        if !presenters.is_empty() && self.packets.len() < 20 {
-            let (presenter, group) = presenters[random.below(presenters.len() as u64) as usize];
-            let packet = Packet {
-                presenter,
-                group,
-                copies: None,
-                expected: Vec::new(),
-                got: Vec::new(),
-            };
-            self.packets.push(packet);
-            if self.register_id("groups").is_some() {
-                // The recirculation program reads presenter and block in one pass.
-                let last = self.packets.len() - 1;
-                self.step(last);
-            }
-        }
-        for _ in 0..2 {
-            if !self.packets.is_empty() {
-                let idx = random.below(self.packets.len() as u64) as usize;
-                self.step(idx);
-            }
-        }
-        self.traffic = Some(random);
-    }
-
-    fn presenters(&self) -> Vec<(Ipv4Addr, u32)> {
-        let id = self
-            .table_id("presenters")
-            .or_else(|| self.table_id("streams"));
-        let of_table = self
-            .tables
-            .iter()
-            .filter(|((table, _), _)| Some(*table) == id);
-        let presenter =
-            |(_, entry): (_, &TableEntry)| (ip(number(&entry.r#match[0])), arg(entry, 0) as u32);
-        of_table.map(presenter).collect()
-    }
-
-    /// Moves one packet on by one read of the program.
-    fn step(&mut self, idx: usize) {
-        let mut packet = self.packets.swap_remove(idx);
-        let Some(copies) = packet.copies.clone() else {
-            let copies = self.copies_of(packet.group);
-            packet.expected = copies
-                .iter()
-                .filter_map(|copy| self.viewer(packet.group, *copy))
-                .collect();
-            if packet.expected.len() != copies.len() {
-                self.violations.push(format!(
-                    "group {} names a viewer that is not there",
-                    packet.group
-                ));
-            }
-            packet.copies = Some(copies);
-            self.packets.push(packet);
-            return;
-        };
-        let Some(copy) = copies.get(packet.got.len()) else {
-            if packet.got != packet.expected {
-                let text = format!(
-                    "a packet of {} saw two versions: {:?} and {:?}",
-                    packet.presenter, packet.expected, packet.got
-                );
-                self.violations.push(text);
-            }
-            self.seen.push((packet.presenter, packet.got));
-            return;
-        };
-        match self.viewer(packet.group, *copy) {
-            Some(viewer) => packet.got.push(viewer),
-            None => {
-                self.violations.push(format!(
-                    "copy {copy} of group {} has no viewer any more",
-                    packet.group
-                ));
-                return;
-            }
-        }
-        self.packets.push(packet);
-    }
-
-    fn copies_of(&self, group: u32) -> Vec<u64> {
-        if self.register_id("groups").is_some() {
-            let block = self.register("groups", group);
-            return (0..block & 0xffff_ffff)
-                .map(|idx| (block >> 32) + idx)
-                .collect();
-        }
-        let replicas = self
-            .groups
-            .get(&group)
-            .map(|group| group.replicas.as_slice());
-        replicas
-            .unwrap_or_default()
-            .iter()
-            .map(|replica| replica.instance.into())
-            .collect()
-    }
-
-    fn viewer(&self, group: u32, copy: u64) -> Option<(Ipv4Addr, Mac)> {
-        if self.register_id("groups").is_some() {
-            let mac = Mac::from_u64(self.register("viewer_macs", copy as u32));
-            return Some((ip(self.register("viewer_ips", copy as u32)), mac));
-        }
-        let table = self.table_id("viewers")?;
-        let key = vec![(1, entities::bytes(group)), (2, entities::bytes(copy))];
-        let entry = self.tables.get(&(table, key))?;
-        Some((ip(arg(entry, 1)), Mac::from_u64(arg(entry, 0))))
-    }
-
     fn table_id(&self, name: &str) -> Option<u32> {
         let tables = &self.p4info.as_ref()?.tables;
         let table = tables
@@ -590,56 +470,4 @@ fn check_canonical(value: &[u8]) -> Result<(), Refusal> {
 
 fn refuse(code: Code, message: String) -> Refusal {
     Refusal { code, message }
-}
-
-fn key_of(entry: &TableEntry) -> Key {
-    entry
-        .r#match
-        .iter()
-        .map(|field| (field.field_id, entities::bytes(number(field))))
-        .collect()
-}
-
-fn number(field: &p4runtime_proto::p4::v1::FieldMatch) -> u64 {
-    match &field.field_match_type {
-        Some(field_match::FieldMatchType::Exact(exact)) => {
-            entities::number(&exact.value).expect("64 bits")
-        }
-        other => unreachable!("{other:?}"),
-    }
-}
-
-fn exact(field_id: u32, value: u64) -> p4runtime_proto::p4::v1::FieldMatch {
-    let value = field_match::Exact {
-        value: entities::bytes(value),
-    };
-    p4runtime_proto::p4::v1::FieldMatch {
-        field_id,
-        field_match_type: Some(field_match::FieldMatchType::Exact(value)),
-    }
-}
-
-fn arg(entry: &TableEntry, idx: usize) -> u64 {
-    match entry
-        .action
-        .as_ref()
-        .and_then(|action| action.r#type.as_ref())
-    {
-        Some(table_action::Type::Action(action)) => {
-            entities::number(&action.params[idx].value).expect("64 bits")
-        }
-        other => unreachable!("{other:?}"),
-    }
-}
-
-fn ip(value: u64) -> Ipv4Addr {
-    Ipv4Addr::from(u32::try_from(value).expect("32 bits"))
-}
-
-fn id_of(preamble: Option<&p4runtime_proto::p4::config::v1::Preamble>) -> u32 {
-    preamble.map_or(0, |p| p.id)
-}
-
-fn index_of(index: Option<&p4runtime_proto::p4::v1::Index>) -> u32 {
-    u32::try_from(index.expect("an index").index).expect("32 bits")
 }

@@ -1,0 +1,145 @@
+//! Addresses, groups and viewers, one command each.
+
+use std::net::Ipv4Addr;
+
+use conference::address::Mac;
+use serde_json::{Value, json};
+
+use crate::bench::{ADDRESS, recirculation, replication};
+
+fn order(value: &Value) -> Vec<&str> {
+    let viewers = value["groups"][0]["viewers"].as_array().expect("viewers");
+    viewers
+        .iter()
+        .map(|viewer| viewer["ip"].as_str().expect("an IP"))
+        .collect()
+}
+
+#[test]
+fn a_conference_is_built_changed_and_taken_down() {
+    for bench in [replication(), recirculation()] {
+        bench.ok(ADDRESS);
+        assert_eq!(
+            bench.ok("address show"),
+            "10.0.1.100 02:00:00:00:01:64 on port 1\n"
+        );
+        bench.ok("group add --group 4 --ip 10.0.1.4 --mac 02:00:00:00:00:04");
+        for host in 5..8 {
+            bench.ok(&format!(
+                "viewer add --group 4 --ip 10.0.1.{host} --mac 02:00:00:00:00:0{host}"
+            ));
+        }
+        let removed = bench.ok("viewer remove --group 4 --ip 10.0.1.6");
+        assert!(
+            removed.starts_with("- group 4: viewer 10.0.1.6"),
+            "{removed}"
+        );
+        let shown = bench.json("show");
+        assert_eq!(order(&shown), ["10.0.1.5", "10.0.1.7"]);
+        assert_eq!(shown["groups"][0]["mac"], "02:00:00:00:00:04");
+        assert_eq!(bench.server.switch().violations, [""; 0]);
+
+        bench.ok("group delete --group 4");
+        assert_eq!(bench.json("show")["groups"], json!([]));
+        assert_eq!(bench.server.switch().n_entries("viewers"), 0);
+        let refused = bench.fails("viewer add --group 4 --ip 10.0.1.5 --mac 02:00:00:00:00:05");
+        assert_eq!(refused, "there is no group 4");
+    }
+}
+
+#[test]
+fn the_own_address_also_makes_the_clone_session_of_the_recirculation_program() {
+    let bench = recirculation();
+    bench.ok(ADDRESS);
+    let switch = bench.server.switch();
+    assert_eq!(switch.sessions.keys().collect::<Vec<_>>(), [&100]);
+    assert_eq!(
+        conference::entities::replica_port(&switch.sessions[&100].replicas[0]),
+        Some(1)
+    );
+}
+
+#[test]
+fn refusals_name_what_and_leave_the_switch_as_it_was() {
+    let bench = recirculation();
+    let viewer = "viewer add --group 4 --ip 10.0.1.5 --mac 02:00:00:00:00:05";
+    bench.ok("group add --group 4 --ip 10.0.1.4");
+    let error = bench.fails(viewer);
+    assert!(
+        error.contains("no own address yet") && error.contains("reprise address set"),
+        "{error}"
+    );
+    let error = bench.fails("viewer add --group 4 --ip 10.0.1.5");
+    assert!(
+        error.contains("no own address to ask from: give --mac"),
+        "{error}"
+    );
+    bench.ok(ADDRESS);
+    bench.ok(viewer);
+    let n = bench.server.switch().log.len();
+    for (words, message) in [
+        (viewer, "10.0.1.5 is a viewer of group 4 already"),
+        (
+            "group add --group 4 --ip 10.0.1.9",
+            "group 4 exists already, its presenter is 10.0.1.4",
+        ),
+        (
+            "group add --group 5 --ip 10.0.1.4",
+            "10.0.1.4 is the presenter of group 4 already",
+        ),
+        ("group delete --group 5", "there is no group 5"),
+        (
+            "viewer remove --group 4 --ip 10.0.1.9",
+            "group 4 has no viewer 10.0.1.9",
+        ),
+        (
+            "address set --port 0 --ip 10.0.1.1 --mac 02:00:00:00:00:01",
+            "port 0 is out of range, expected 1 to 509",
+        ),
+        (
+            "viewer add --group 4 --ip 10.0.1.100 --mac 02:00:00:00:00:01",
+            "10.0.1.100 is the SFU's own address",
+        ),
+    ] {
+        assert_eq!(bench.fails(words), message);
+    }
+    let error =
+        bench.fails("viewer add --group 4 --ip 10.0.1.6 --mac 02:00:00:00:00:06 --udp-port 6000");
+    assert!(
+        error.starts_with("this program has no place for UDP ports"),
+        "{error}"
+    );
+    assert_eq!(bench.server.switch().log.len(), n, "nothing was written");
+}
+
+#[test]
+fn every_changing_command_takes_the_next_election_id_and_reading_ones_none() {
+    let bench = replication();
+    bench.ok("address show");
+    assert_eq!(bench.server.highest_election_id(), None);
+    bench.ok(ADDRESS);
+    assert_eq!(bench.server.highest_election_id(), Some(1));
+    bench.server.take_over(41);
+    bench.ok("group add --group 4 --ip 10.0.1.4");
+    assert_eq!(bench.server.highest_election_id(), Some(42));
+}
+
+#[test]
+fn a_mac_left_out_is_looked_up_by_arp() {
+    let bench = replication();
+    bench
+        .server
+        .switch()
+        .hosts
+        .insert(Ipv4Addr::new(10, 0, 1, 5), Mac([2, 0, 0, 0, 0, 5]));
+    bench.ok(ADDRESS);
+    bench.ok("group add --group 4 --ip 10.0.1.4 --udp-port 6000");
+    let line = bench.ok("viewer add --group 4 --ip 10.0.1.5");
+    assert_eq!(line, "+ group 4: viewer 10.0.1.5:6000 02:00:00:00:00:05\n");
+    let error = bench.fails("viewer add --group 4 --ip 10.0.1.6");
+    assert!(
+        error.starts_with("nobody answers to ARP for 10.0.1.6 on port 1"),
+        "{error}"
+    );
+    assert!(error.contains("--mac"), "{error}");
+}

@@ -1,0 +1,127 @@
+//! The binary as an operator types it, against a P4Runtime server on loopback: what it prints,
+//! how it exits, and what the switch holds afterwards.
+
+mod apply;
+mod bench;
+mod conference;
+mod pipeline;
+mod show;
+#[path = "../../../conference/tests/support/mod.rs"]
+mod support;
+
+use std::net::Ipv4Addr;
+
+use bench::{Bench, replication, reprise, text};
+use support::programs;
+
+#[test]
+fn words_that_are_no_command_exit_with_2_and_say_what_was_expected() {
+    let bench = replication();
+    for (words, expected) in [
+        ("viewer add --group 4", "--ip"),
+        ("viewer add --group 4 --ip 10.0.1", "invalid value '10.0.1'"),
+        (
+            "viewer add --group 70000 --ip 10.0.1.5",
+            "70000 is not in 0..=65535",
+        ),
+        (
+            "viewer add --group 4 --ip 10.0.1.5 --mac 2:0",
+            "expected an Ethernet address like 02:00:00:00:00:05",
+        ),
+        ("apply x.yaml --export y", "--program"),
+        ("nonsense", "unrecognized subcommand"),
+    ] {
+        let output = bench.run(words);
+        assert_eq!(output.status.code(), Some(2), "{words}");
+        assert!(
+            text(&output.stderr).contains(expected),
+            "{words}: {}",
+            text(&output.stderr)
+        );
+    }
+}
+
+#[test]
+fn a_switch_that_is_not_there_has_no_pipeline_or_is_another_device_is_told_apart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let free = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let nobody = free.local_addr().expect("an address").to_string();
+    drop(free);
+    let output = reprise(&nobody, "show", &folder);
+    assert_eq!(output.status.code(), Some(1));
+    let error = text(&output.stderr);
+    assert!(
+        error.starts_with(&format!(
+            "reprise: no switch answers at {nobody} (Connection refused"
+        )),
+        "{error}"
+    );
+    assert!(error.contains("reprise-switch --help"), "{error}");
+
+    let bench = Bench::new(None);
+    let expected = "the switch has no pipeline yet: load one with `reprise pipeline set p4/sfu.p4`";
+    for words in [
+        "show",
+        "address show",
+        "pipeline show",
+        "group delete --group 1",
+    ] {
+        assert_eq!(bench.fails(words), expected);
+    }
+    let bench = replication();
+    let error = bench.fails("show --device-id 7");
+    assert!(
+        error.contains("not device 7") && error.contains("--device-id"),
+        "{error}"
+    );
+    let error = bench.fails("group delete --group 1 --device-id 7");
+    assert!(error.contains("not device 7"), "{error}");
+    let error = bench.fails("show --switch nowhere");
+    assert_eq!(
+        error,
+        "\"nowhere\" is no address of a switch, expected HOST:PORT, e.g. 127.0.0.1:9559"
+    );
+    let bench = Bench::new(Some(programs::other()));
+    assert!(
+        bench
+            .fails("show")
+            .contains("is no SFU that this controller knows")
+    );
+}
+
+#[test]
+fn a_listener_that_never_answers_is_given_up() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = silent.local_addr().expect("an address").to_string();
+    let output = reprise(&address, "show", &tempfile::tempdir().expect("a folder"));
+    assert_eq!(output.status.code(), Some(1));
+    let error = text(&output.stderr);
+    assert!(error.contains("an answer in P4Runtime"), "{error}");
+}
+
+#[test]
+fn help_teaches_with_examples() {
+    let bench = replication();
+    let help = bench.ok("--help");
+    for part in [
+        "reprise pipeline set p4/sfu.p4",
+        "reprise apply conference.yaml --dry-run",
+        "REPRISE_SWITCH",
+        "Exit code",
+    ] {
+        assert!(help.contains(part), "{part} is missing in\n{help}");
+    }
+    for words in [
+        "apply",
+        "show",
+        "viewer add",
+        "group add",
+        "address set",
+        "pipeline set",
+        "compile",
+        "check",
+    ] {
+        let help = bench.ok(&format!("{words} --help"));
+        assert!(help.contains("Example"), "{words}: {help}");
+    }
+}

@@ -1,0 +1,138 @@
+//! Packets under way while the controller writes.
+
+use std::net::Ipv4Addr;
+
+use conference::address::Mac;
+use conference::entities;
+use p4runtime_proto::p4::v1::TableEntry;
+
+use super::FakeSwitch;
+use super::fields::{arg, ip, number};
+
+/// A packet on its way through the program.
+pub(super) struct Packet {
+    presenter: Ipv4Addr,
+    group: u32,
+    /// Reads its block or its multicast group before the first copy.
+    copies: Option<Vec<u64>>,
+    expected: Vec<(Ipv4Addr, Mac)>,
+    got: Vec<(Ipv4Addr, Mac)>,
+}
+
+impl FakeSwitch {
+    /// A packet comes, and some of those under way move on.
+    pub(super) fn move_packets(&mut self) {
+        let Some(mut random) = self.traffic.take() else {
+            return;
+        };
+        let presenters = self.presenters();
+        if !presenters.is_empty() && self.packets.len() < 20 {
+            let (presenter, group) = presenters[random.below(presenters.len() as u64) as usize];
+            let packet = Packet {
+                presenter,
+                group,
+                copies: None,
+                expected: Vec::new(),
+                got: Vec::new(),
+            };
+            self.packets.push(packet);
+            if self.register_id("groups").is_some() {
+                // The recirculation program reads presenter and block in one pass.
+                let last = self.packets.len() - 1;
+                self.step(last);
+            }
+        }
+        for _ in 0..2 {
+            if !self.packets.is_empty() {
+                let idx = random.below(self.packets.len() as u64) as usize;
+                self.step(idx);
+            }
+        }
+        self.traffic = Some(random);
+    }
+
+    fn presenters(&self) -> Vec<(Ipv4Addr, u32)> {
+        let id = self
+            .table_id("presenters")
+            .or_else(|| self.table_id("streams"));
+        let of_table = self
+            .tables
+            .iter()
+            .filter(|((table, _), _)| Some(*table) == id);
+        let presenter =
+            |(_, entry): (_, &TableEntry)| (ip(number(&entry.r#match[0])), arg(entry, 0) as u32);
+        of_table.map(presenter).collect()
+    }
+
+    /// Moves one packet on by one read of the program.
+    pub(super) fn step(&mut self, idx: usize) {
+        let mut packet = self.packets.swap_remove(idx);
+        let Some(copies) = packet.copies.clone() else {
+            let copies = self.copies_of(packet.group);
+            packet.expected = copies
+                .iter()
+                .filter_map(|copy| self.viewer(packet.group, *copy))
+                .collect();
+            if packet.expected.len() != copies.len() {
+                self.violations.push(format!(
+                    "group {} names a viewer that is not there",
+                    packet.group
+                ));
+            }
+            packet.copies = Some(copies);
+            self.packets.push(packet);
+            return;
+        };
+        let Some(copy) = copies.get(packet.got.len()) else {
+            if packet.got != packet.expected {
+                let text = format!(
+                    "a packet of {} saw two versions: {:?} and {:?}",
+                    packet.presenter, packet.expected, packet.got
+                );
+                self.violations.push(text);
+            }
+            self.seen.push((packet.presenter, packet.got));
+            return;
+        };
+        match self.viewer(packet.group, *copy) {
+            Some(viewer) => packet.got.push(viewer),
+            None => {
+                self.violations.push(format!(
+                    "copy {copy} of group {} has no viewer any more",
+                    packet.group
+                ));
+                return;
+            }
+        }
+        self.packets.push(packet);
+    }
+
+    fn copies_of(&self, group: u32) -> Vec<u64> {
+        if self.register_id("groups").is_some() {
+            let block = self.register("groups", group);
+            return (0..block & 0xffff_ffff)
+                .map(|idx| (block >> 32) + idx)
+                .collect();
+        }
+        let replicas = self
+            .groups
+            .get(&group)
+            .map(|group| group.replicas.as_slice());
+        replicas
+            .unwrap_or_default()
+            .iter()
+            .map(|replica| replica.instance.into())
+            .collect()
+    }
+
+    fn viewer(&self, group: u32, copy: u64) -> Option<(Ipv4Addr, Mac)> {
+        if self.register_id("groups").is_some() {
+            let mac = Mac::from_u64(self.register("viewer_macs", copy as u32));
+            return Some((ip(self.register("viewer_ips", copy as u32)), mac));
+        }
+        let table = self.table_id("viewers")?;
+        let key = vec![(1, entities::bytes(group)), (2, entities::bytes(copy))];
+        let entry = self.tables.get(&(table, key))?;
+        Some((ip(arg(entry, 1)), Mac::from_u64(arg(entry, 0))))
+    }
+}

@@ -1,0 +1,326 @@
+//! What may not be written to a table, and how that is told.
+
+use p4runtime_proto::p4::v1::entity::Entity as Kind;
+use p4runtime_proto::p4::v1::update::Type;
+use p4runtime_proto::p4::v1::{
+    CounterData, FieldMatch, MeterConfig, TableAction, TableEntry, table_action, table_entry,
+};
+use tonic::Code;
+
+use super::{
+    acl, action, all, counter, exact, forward, forward_entry, insert, lpm, optional, range,
+    read_back, route, ternary,
+};
+use crate::harness::{Harness, frame, ids};
+
+#[tokio::test]
+async fn inserting_modifying_and_deleting_need_the_right_state() {
+    let harness = Harness::start().await;
+    let mut primary = harness.primary().await;
+    for kind in [Type::Modify, Type::Delete] {
+        let refused = primary.write_one(kind, forward_entry(0xa, 2)).await;
+        assert_eq!(refused.unwrap_err().0, Code::NotFound);
+    }
+    primary
+        .write_one(Type::Insert, forward_entry(0xa, 2))
+        .await
+        .unwrap();
+    let refused = primary.write_one(Type::Insert, forward_entry(0xa, 3)).await;
+    assert_eq!(refused.unwrap_err().0, Code::AlreadyExists);
+    let request = TableEntry {
+        action: None,
+        ..forward(0xa, 0)
+    };
+    assert_eq!(
+        read_back(&mut primary, request.clone()).await,
+        [forward(0xa, 2)]
+    );
+
+    // Everything but the key is ignored.
+    let nonsense = TableEntry {
+        action: action(1, &[]),
+        counter_data: counter(-1, -1),
+        idle_timeout_ns: 5,
+        ..forward(0xa, 0)
+    };
+    let nonsense = Kind::TableEntry(nonsense);
+    primary.write_one(Type::Delete, nonsense).await.unwrap();
+    assert_eq!(read_back(&mut primary, request).await, []);
+}
+
+#[tokio::test]
+async fn a_full_table_says_so() {
+    let harness = Harness::start().await;
+    let mut primary = harness.primary().await;
+    insert(&mut primary, &route(&[1], 48)).await;
+    insert(&mut primary, &route(&[2], 48)).await;
+    let third = Kind::TableEntry(route(&[3], 48));
+    let refused = primary.write_one(Type::Insert, third).await.unwrap_err();
+    assert_eq!(refused.0, Code::ResourceExhausted, "{}", refused.1);
+}
+
+#[tokio::test]
+async fn keys_that_the_specification_forbids_are_refused() {
+    let harness = Harness::start().await;
+    let mut primary = harness.primary().await;
+    let with_key = |entry: TableEntry, key| TableEntry {
+        r#match: key,
+        ..entry
+    };
+    let f = || forward(0xa, 2);
+    let r = || route(&[1], 48);
+    let invalid = Code::InvalidArgument;
+    for (entry, code, message) in [
+        (
+            with_key(f(), vec![]),
+            invalid,
+            "exact field \"hdr.ethernet.dst\"",
+        ),
+        (
+            with_key(f(), vec![exact(2, &[1])]),
+            invalid,
+            "no match field with id 2",
+        ),
+        (
+            with_key(f(), vec![exact(1, &[1]), exact(1, &[1])]),
+            invalid,
+            "given twice",
+        ),
+        (with_key(f(), vec![lpm(&[1], 48)]), invalid, "found Lpm"),
+        (
+            with_key(f(), vec![exact(1, &[])]),
+            Code::OutOfRange,
+            "empty byte string",
+        ),
+        (
+            with_key(f(), vec![exact(1, &[1, 0, 0, 0, 0, 0, 0])]),
+            Code::OutOfRange,
+            "expected a value of 48 bits, found one of 49",
+        ),
+        (
+            with_key(
+                f(),
+                vec![FieldMatch {
+                    field_id: 1,
+                    field_match_type: None,
+                }],
+            ),
+            invalid,
+            "found none",
+        ),
+        (
+            with_key(r(), vec![lpm(&[0], 0)]),
+            invalid,
+            "prefix of 1 to 48",
+        ),
+        (
+            with_key(r(), vec![lpm(&[0], 49)]),
+            invalid,
+            "prefix of 1 to 48",
+        ),
+        (
+            with_key(r(), vec![lpm(&[1], 40)]),
+            invalid,
+            "zero bits after the prefix",
+        ),
+        (
+            acl(1, vec![ternary(&[0], &[0])]),
+            invalid,
+            "mask that is not zero",
+        ),
+        (
+            acl(1, vec![ternary(&[3], &[1])]),
+            invalid,
+            "where the mask is zero",
+        ),
+        (acl(1, vec![range(&[9], &[1])]), invalid, "low bound above"),
+        (
+            acl(1, vec![range(&[0], &[0xff, 0xff])]),
+            invalid,
+            "part of all values",
+        ),
+        (acl(1, vec![optional(&[2, 0])]), Code::OutOfRange, "9 bits"),
+        (acl(0, vec![]), invalid, "priority above 0"),
+        (acl(-1, vec![]), invalid, "priority above 0"),
+        (TableEntry { priority: 1, ..f() }, invalid, "priority of 0"),
+        (TableEntry { table_id: 0, ..f() }, invalid, "found 0"),
+        (
+            TableEntry {
+                table_id: ids::COPIES,
+                ..f()
+            },
+            invalid,
+            "id of a table",
+        ),
+        (
+            TableEntry {
+                is_const: true,
+                ..f()
+            },
+            invalid,
+            "is_const",
+        ),
+        (
+            TableEntry {
+                idle_timeout_ns: 1,
+                ..f()
+            },
+            invalid,
+            "no idle timeout",
+        ),
+        (
+            TableEntry {
+                meter_config: Some(MeterConfig::default()),
+                ..f()
+            },
+            invalid,
+            "no direct meter",
+        ),
+        (
+            TableEntry {
+                time_since_last_hit: Some(table_entry::IdleTimeout::default()),
+                ..f()
+            },
+            invalid,
+            "time_since_last_hit",
+        ),
+        (
+            TableEntry {
+                counter_data: counter(1, 1),
+                ..r()
+            },
+            invalid,
+            "no direct counter",
+        ),
+        (
+            TableEntry {
+                counter_data: counter(-1, 1),
+                ..f()
+            },
+            invalid,
+            "count from 0",
+        ),
+    ] {
+        let refused = primary
+            .write_one(Type::Insert, Kind::TableEntry(entry.clone()))
+            .await;
+        let refused = refused.unwrap_err();
+        assert_eq!(refused.0, code, "{}: {entry:?}", refused.1);
+        assert!(refused.1.contains(message), "{message}: {}", refused.1);
+    }
+    assert_eq!(
+        primary.read(all(0)).await.unwrap().len(),
+        2,
+        "only the constant entries"
+    );
+}
+
+#[tokio::test]
+async fn actions_that_do_not_fit_are_refused() {
+    let harness = Harness::start().await;
+    let mut primary = harness.primary().await;
+    let twice = {
+        let mut twice = action(ids::SET_PORT, &[&[1], &[2]]).unwrap();
+        if let Some(table_action::Type::Action(action)) = &mut twice.r#type {
+            action.params[1].param_id = 1;
+        }
+        Some(twice)
+    };
+    let member = Some(TableAction {
+        r#type: Some(table_action::Type::ActionProfileMemberId(1)),
+    });
+    for (action, code, message) in [
+        (None, Code::InvalidArgument, "action"),
+        (member, Code::InvalidArgument, "action profile"),
+        (
+            action(ids::SERVE, &[]),
+            Code::InvalidArgument,
+            "no action with id",
+        ),
+        (
+            action(ids::DISCARD, &[]),
+            Code::PermissionDenied,
+            "DEFAULT_ONLY",
+        ),
+        (
+            action(ids::SET_PORT, &[]),
+            Code::InvalidArgument,
+            "found none",
+        ),
+        (
+            action(ids::SET_PORT, &[&[1], &[2]]),
+            Code::InvalidArgument,
+            "id 2",
+        ),
+        (twice, Code::InvalidArgument, "given twice"),
+        (
+            action(ids::SET_PORT, &[&[2, 0]]),
+            Code::OutOfRange,
+            "9 bits",
+        ),
+        (action(ids::SET_PORT, &[&[]]), Code::OutOfRange, "empty"),
+    ] {
+        let entry = TableEntry {
+            action,
+            ..forward(0xa, 0)
+        };
+        let refused = primary
+            .write_one(Type::Insert, Kind::TableEntry(entry))
+            .await;
+        let refused = refused.unwrap_err();
+        assert_eq!(refused.0, code, "{}", refused.1);
+        assert!(refused.1.contains(message), "{message}: {}", refused.1);
+    }
+}
+
+#[tokio::test]
+async fn constant_tables_are_read_but_not_written() {
+    let harness = Harness::start().await;
+    let mut primary = harness.primary().await;
+    harness.switch.receive(1, &frame(0xa, 0xb, 0x0806));
+    let verdict = |ether_type: &[u8], action_id, counter_data| TableEntry {
+        table_id: ids::VERDICTS,
+        r#match: vec![exact(1, ether_type)],
+        action: action(action_id, &[]),
+        counter_data,
+        is_const: true,
+        ..Default::default()
+    };
+    let table = TableEntry {
+        table_id: ids::VERDICTS,
+        counter_data: Some(CounterData::default()),
+        ..Default::default()
+    };
+    let mut found = read_back(&mut primary, table).await;
+    found.sort_by_key(|entry| entry.counter_data.map(|data| data.packet_count));
+    assert_eq!(
+        found,
+        [
+            verdict(&[8, 0], ids::SERVE, counter(0, 0)),
+            verdict(&[8, 6], ids::DROP_OTHER, counter(1, 64)),
+        ]
+    );
+
+    let writable = |entry: TableEntry| TableEntry {
+        is_const: false,
+        counter_data: None,
+        ..entry
+    };
+    let entry = writable(verdict(&[8, 0], ids::SERVE, None));
+    for kind in [Type::Insert, Type::Modify, Type::Delete] {
+        let refused = primary
+            .write_one(kind, Kind::TableEntry(entry.clone()))
+            .await;
+        assert_eq!(refused.unwrap_err().0, Code::PermissionDenied, "{kind:?}");
+    }
+    // Its direct counter can be set.
+    let count = TableEntry {
+        action: None,
+        counter_data: counter(5, 6),
+        ..entry
+    };
+    let update = Kind::TableEntry(count.clone());
+    primary.write_one(Type::Modify, update).await.unwrap();
+    let found = read_back(&mut primary, count).await;
+    assert_eq!(found[0].counter_data, counter(5, 6));
+}
