@@ -498,7 +498,10 @@ impl Engine for Native {
     }
 
     fn deparse(&mut self, state: &mut State, handle: PacketHandle) -> usize {
-        self.begin(state, handle, true);
+        // Nothing has changed since egress, unless another packet was looked at.
+        if self.packets.current != handle {
+            self.begin(state, handle, true);
+        }
         self.end_egress(state, handle)
     }
 

@@ -177,8 +177,9 @@ struct Kept {
 /// The fields of a list.
 #[derive(Debug, Clone, Default)]
 struct FieldList {
-    /// The words of those that are no varbit fields.
-    runs: Vec<Range<usize>>,
+    /// The words of those that are no varbit fields. One by one: what a pass has just written comes
+    /// slowly to a load that spans several writes.
+    words: Vec<usize>,
     variable: Vec<Kept>,
 }
 
@@ -193,11 +194,7 @@ impl FieldList {
                 variable_bits,
             });
         }
-        let range = slot.range();
-        match self.runs.last_mut() {
-            Some(last) if last.end == range.start => last.end = range.end,
-            _ => self.runs.push(range),
-        }
+        self.words.extend(slot.range());
     }
 }
 
@@ -225,12 +222,8 @@ impl FieldLists {
         let Some(list) = list.and_then(|list| self.lists.get(list.index())) else {
             return;
         };
-        for range in &list.runs {
-            if range.len() == 1 {
-                to[range.start] = from[range.start];
-            } else {
-                to[range.clone()].copy_from_slice(&from[range.clone()]);
-            }
+        for word in &list.words {
+            to[*word] = from[*word];
         }
         for Kept {
             slot,
