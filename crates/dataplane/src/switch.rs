@@ -480,8 +480,14 @@ impl Switch {
     }
 
     fn egress_step(&mut self, engine: &mut dyn Engine, now: Nanos, departure: &Departure) -> Step {
+        let mut next = None;
         self.look_ahead.earn();
-        match self.egress_pass(engine, now, departure) {
+        let mut sent = self.egress_pass(engine, now, departure, &mut next);
+        while let Some(departure) = next.take() {
+            self.look_ahead.earn();
+            sent = self.egress_pass(engine, now, &departure, &mut next);
+        }
+        match sent {
             Some((port, packet)) => Step::Sent(port, packet),
             None => Step::Ran,
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Way;
 use crate::{
-    DropReason, Nanos, PortId, Stream,
+    DropReason, Nanos, PortId, Replica, Stream,
     engine::{CloneCopies, Engine, IngressInput, InstanceType, PacketHandle},
     limits,
     switch::Switch,
@@ -13,6 +13,7 @@ use crate::{
     traffic_manager::{
         clone_session::Session,
         packet::{Common, EgressPacket, IngressPacket},
+        queue::Departure,
         replication::Copies,
     },
 };
@@ -58,7 +59,8 @@ impl Switch {
         self.traffic.sessions.put_back(id, session);
     }
 
-    /// An egress clone has the headers as they are now.
+    /// An egress clone has the headers as they are now. Gives it where it would be queued and leave
+    /// its queue at once, as soon as its parent's pass is over, unless that leaves itself.
     pub(super) fn clone_at_egress(
         &mut self,
         engine: &mut dyn Engine,
@@ -66,10 +68,9 @@ impl Switch {
         common: &Common,
         packet: PacketHandle,
         id: u32,
-    ) {
-        let Some(session) = self.take_session(common, id) else {
-            return;
-        };
+        leaves: bool,
+    ) -> Option<Departure> {
+        let session = self.take_session(common, id)?;
         let copies = copies_of(&session);
         let clones = engine.clone_egress(&mut self.state, packet, copies);
         let cloned = Cloned {
@@ -78,8 +79,39 @@ impl Switch {
             instance_type: InstanceType::EgressClone,
             queue: queue_of(&session, clones.priority),
         };
-        self.send_clones(engine, now, common, cloned, &session.copies);
+        let next = match &session.copies.replicas[..] {
+            [only] if !leaves && self.may_fuse(engine, common) && self.is_next_at_egress() => {
+                self.pass_clone_on(engine, now, common, cloned, *only)
+            }
+            _ => {
+                self.send_clones(engine, now, common, cloned, &session.copies);
+                None
+            }
+        };
         self.traffic.sessions.put_back(id, session);
+        next
+    }
+
+    fn pass_clone_on(
+        &mut self,
+        engine: &mut dyn Engine,
+        now: Nanos,
+        parent: &Common,
+        cloned: Cloned,
+        only: Replica,
+    ) -> Option<Departure> {
+        let mut common = parent.of_copy(Stream::CloneSession(cloned.session));
+        common.clone_generation += 1;
+        self.state.counters.created_by_clone += 1;
+        self.traffic.inside.enter(common.epoch);
+        let way = Way {
+            port: only.port,
+            queue: cloned.queue,
+            instance_type: cloned.instance_type,
+            instance: Some(only.instance),
+            is_refused: false,
+        };
+        self.pass_on(engine, now, way, &common, cloned.packet)
     }
 
     /// The session of a clone, to be put back; without one the clone is counted as dropped.

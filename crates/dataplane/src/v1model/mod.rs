@@ -191,12 +191,14 @@ impl Switch {
     }
 
     /// Egress, the clone, then drop, deparser, and recirculation or transmission, in this order:
-    /// a drop beats recirculation, and the clone survives it. Gives what leaves.
+    /// a drop beats recirculation, and the clone survives it. Gives what leaves; or it may be the
+    /// clone's turn then, in `next`, without a queue.
     pub(crate) fn egress_pass(
         &mut self,
         engine: &mut dyn Engine,
         now: Nanos,
         departure: &Departure,
+        next: &mut Option<Departure>,
     ) -> Option<(PortId, PacketHandle)> {
         let place = &departure.place;
         let port = place.port;
@@ -216,7 +218,8 @@ impl Switch {
         let outcome = engine.egress(&mut self.state, &input, waiting.packet);
         let packet = outcome.packet;
         if let Some(session) = outcome.clone_session {
-            self.clone_at_egress(engine, now, common, packet, session);
+            let leaves = outcome.verdict == EgressVerdict::Transmit;
+            *next = self.clone_at_egress(engine, now, common, packet, session, leaves);
         }
         if let EgressVerdict::Drop(reason) = outcome.verdict {
             self.end(engine, common, packet, reason);
