@@ -16,7 +16,7 @@ use dataplane_jit::NativeOptions;
 use fastrand::Rng;
 
 const SEED: u64 = 0x0ec1_0c00;
-const CASES: u64 = 150;
+const CASES: u64 = 60;
 const FRAMES: usize = 80;
 const N_PORTS: u16 = 4;
 /// Bits of what egress may be told.

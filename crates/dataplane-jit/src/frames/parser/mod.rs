@@ -21,9 +21,11 @@ use dataplane::{
     limits,
 };
 
-use self::again::Standing;
 pub(super) use self::again::{emit as emit_again, is_possible as is_possible_again};
-use self::positions::{Position, bytes_of, has_cycle, positions};
+use self::{
+    again::Standing,
+    positions::{Position, bytes_of, has_cycle, positions},
+};
 use super::bits::{self, Bytes, iconst};
 use crate::{
     compile::{Emit, Native, range::Range},
