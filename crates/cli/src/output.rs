@@ -1,11 +1,20 @@
 //! Standard output. A reader that went away (`reprise show | head`) is no error.
 
 use std::fmt::Display;
-use std::io::{Write, stdout};
+use std::io::{IsTerminal, Write, stdout};
 
 /// One line of text.
 pub fn text(line: impl Display) {
     if writeln!(stdout(), "{line}").is_err() {
+        std::process::exit(0);
+    }
+}
+
+/// An empty terminal, before a page of text that is shown over and over. Nothing where standard
+/// output is no terminal.
+pub fn clear() {
+    // A cursor that goes home, and what is below cleared.
+    if stdout().is_terminal() && write!(stdout(), "\x1b[H\x1b[2J").is_err() {
         std::process::exit(0);
     }
 }
@@ -26,6 +35,24 @@ pub fn grouped(value: u64) -> String {
         text.push(digit);
     }
     text
+}
+
+/// 1234567 as 1.23 MB.
+pub fn bytes(value: u64) -> String {
+    let mut scaled = value as f64;
+    for unit in ["B", "kB", "MB", "GB", "TB"] {
+        // What would be shown as 1000 is 1 of the next.
+        if scaled < 999.5 {
+            let decimals = match (unit, scaled) {
+                ("B", _) | (_, 99.95..) => 0,
+                (_, 9.995..) => 1,
+                _ => 2,
+            };
+            return format!("{scaled:.decimals$} {unit}");
+        }
+        scaled /= 1e3;
+    }
+    format!("{scaled:.0} PB")
 }
 
 /// Columns as wide as their widest cell; the first `n_left` columns flush left, the rest right.
@@ -57,7 +84,26 @@ pub fn table(rows: &[Vec<String>], n_left: usize) {
 
 #[cfg(test)]
 mod tests {
-    use super::grouped;
+    use super::{bytes, grouped};
+
+    #[test]
+    fn bytes_have_three_digits_and_the_unit_that_fits() {
+        let shown = [
+            0,
+            999,
+            1_000,
+            9_996,
+            99_960,
+            999_600,
+            1_234_567,
+            5_000_000_000,
+        ]
+        .map(bytes);
+        let expected = [
+            "0 B", "999 B", "1.00 kB", "10.0 kB", "100 kB", "1.00 MB", "1.23 MB", "5.00 GB",
+        ];
+        assert_eq!(shown, expected);
+    }
 
     #[test]
     fn digits_are_grouped_by_three() {

@@ -1,6 +1,5 @@
 //! `reprise show`: what goes through the SFU.
 
-use std::io::IsTerminal;
 use std::time::Duration;
 
 use conference::entities::Count;
@@ -10,14 +9,11 @@ use serde_json::{Value, json};
 
 use crate::args::Global;
 use crate::failure::Failure;
-use crate::output::{self, grouped};
+use crate::output::{self, bytes, grouped};
 use crate::session::Session;
 
 /// Between two readings that rates are made of.
 const INTERVAL: Duration = Duration::from_secs(1);
-
-/// Home the cursor and clear what is below.
-const CLEAR: &str = "\x1b[H\x1b[2J";
 
 pub async fn run(global: &Global, watch: bool) -> Result<(), Failure> {
     let mut session = Session::open(global).await?;
@@ -28,8 +24,8 @@ pub async fn run(global: &Global, watch: bool) -> Result<(), Failure> {
         if global.json {
             output::json(&as_json(&session, &before, &now));
         } else {
-            if watch && std::io::stdout().is_terminal() {
-                output::text(CLEAR);
+            if watch {
+                output::clear();
             }
             print(&session, &before, &now);
         }
@@ -64,8 +60,7 @@ fn print(session: &Session, before: &Reading, now: &Reading) {
         output::text("no groups (`reprise group add`)");
     } else {
         let titles = [
-            "group",
-            "host",
+            "group and host",
             "mac",
             "packets",
             "bytes",
@@ -76,7 +71,7 @@ fn print(session: &Session, before: &Reading, now: &Reading) {
         for (id, group) in conference.groups() {
             rows.extend(group_rows(*id, group, before, now));
         }
-        output::table(&rows, 3);
+        output::table(&rows, 2);
     }
     print_verdicts(before, now);
     print_ports(before, now);
@@ -91,16 +86,13 @@ fn group_rows(id: GroupId, group: &Group, before: &Reading, now: &Reading) -> Ve
     let mac = presenter
         .mac
         .map_or_else(|| "any".to_owned(), |mac| mac.to_string());
-    let mut first = vec![
-        id.to_string(),
-        format!("from {}", host(presenter.ip, presenter.udp_port)),
-        mac,
-    ];
+    let from = host(presenter.ip, presenter.udp_port);
+    let mut first = vec![format!("{id} from {from}"), mac];
     first.extend(count_cells(totals.received, now.presenter_rate(before, id)));
     let mut rows = vec![first];
     for (idx, (viewer, count)) in group.viewers.iter().zip(&totals.viewers).enumerate() {
         let name = format!("  to {}", host(viewer.ip, viewer.udp_port));
-        let mut row = vec![String::new(), name, viewer.mac.to_string()];
+        let mut row = vec![name, viewer.mac.to_string()];
         row.extend(count_cells(*count, now.viewer_rate(before, id, idx)));
         rows.push(row);
     }
@@ -117,13 +109,13 @@ fn count_cells(count: Count, rate: Option<Rate>) -> Vec<String> {
         |r| {
             (
                 format!("{:.1}", r.packets_per_s),
-                format!("{:.3}", r.bits_per_s / 1e6),
+                format!("{:.2}", r.bits_per_s / 1e6),
             )
         },
     );
     vec![
         grouped(count.packets),
-        grouped(count.bytes),
+        bytes(count.bytes),
         packets,
         megabits,
     ]
@@ -145,7 +137,7 @@ fn print_verdicts(before: &Reading, now: &Reading) {
         rows.push(vec![
             verdict.verdict.clone(),
             grouped(verdict.count.packets),
-            grouped(verdict.count.bytes),
+            bytes(verdict.count.bytes),
             rate,
         ]);
     }

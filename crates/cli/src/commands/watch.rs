@@ -1,6 +1,5 @@
 //! `reprise watch`: what a switch does now, whatever its program: rates, time in the switch, drops.
 
-use std::io::IsTerminal;
 use std::time::Duration;
 
 use conference::client::Client;
@@ -17,8 +16,8 @@ use crate::output::{self, grouped};
 /// Between two readings that rates are made of.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Home the cursor and clear what is below.
-const CLEAR: &str = "\x1b[H\x1b[2J";
+/// Streams shown at most, those with the most packets a second: a page fits a terminal.
+const STREAMS_SHOWN: usize = 10;
 
 /// Two readings of the same switch.
 struct Pair<'a> {
@@ -40,9 +39,7 @@ pub async fn run(global: &Global, times: Option<u32>) -> Result<(), Failure> {
         if global.json {
             output::json(&pair.to_json());
         } else {
-            if std::io::stdout().is_terminal() {
-                output::text(CLEAR);
-            }
+            output::clear();
             pair.print(&global.switch);
         }
         before = now;
@@ -184,7 +181,8 @@ impl Pair<'_> {
             "max",
         ];
         let mut rows = vec![titles.map(str::to_owned).to_vec()];
-        for latency in &self.now.latencies {
+        let shown = self.busiest();
+        for latency in &shown {
             let (rate, mean_ns) = self.recent(latency);
             rows.push(vec![
                 title(latency),
@@ -197,6 +195,24 @@ impl Pair<'_> {
             ]);
         }
         output::table(&rows, 1);
+        let n_left = self.now.latencies.len() - shown.len();
+        if n_left > 0 {
+            output::text(format!("and {n_left} with fewer packets/s"));
+        }
+    }
+
+    /// Every port, and the streams with the most packets a second, in the switch's order.
+    fn busiest(&self) -> Vec<&Latency> {
+        let rate = |latency: &Latency| self.recent(latency).0.unwrap_or(0.0);
+        let streams = self.now.latencies.iter();
+        let mut streams: Vec<&Latency> = streams.filter(|it| it.of() != Of::Port).collect();
+        streams.sort_by(|one, other| rate(other).total_cmp(&rate(one)));
+        streams.truncate(STREAMS_SHOWN);
+        let is_shown = |it: &&Latency| {
+            let is_same = |shown: &&Latency| (shown.of, shown.id) == (it.of, it.id);
+            it.of() == Of::Port || streams.iter().any(is_same)
+        };
+        self.now.latencies.iter().filter(is_shown).collect()
     }
 
     fn print_drops(&self) {
@@ -326,6 +342,30 @@ mod tests {
                 "0 ns", "999 ns", "1.2 us", "99.9 us", "250 us", "1.5 ms", "2.0 s"
             ]
         );
+    }
+
+    #[test]
+    fn of_many_streams_the_busiest_are_shown() {
+        let stream = |id| Latency {
+            of: Of::MulticastGroup.into(),
+            id,
+            packets: id.into(),
+            ..Latency::default()
+        };
+        let port = Latency {
+            of: Of::Port.into(),
+            ..Latency::default()
+        };
+        let now = GetCountersResponse {
+            timestamp_ns: 1_000_000_000,
+            latencies: [vec![port], (1..=30).map(stream).collect()].concat(),
+            ..GetCountersResponse::default()
+        };
+        let before = &GetCountersResponse::default();
+        let pair = Pair { before, now: &now };
+        let shown = pair.busiest();
+        let ids: Vec<u32> = shown.iter().map(|it| it.id).collect();
+        assert_eq!(ids, [0, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30]);
     }
 
     #[test]
