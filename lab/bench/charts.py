@@ -12,6 +12,12 @@ from lab import drawing
 from lab.drawing import Paper
 
 LINES_SIZE_INCHES = (drawing.WIDTH_INCHES, 3.9)
+LEGEND_ROWS = 3
+LEGEND_ROW_INCHES = 0.22
+"""For which there is room in a figure of that size, and how much higher one more makes it."""
+LEGEND_POINTS = 9.5
+LEGEND_LETTERS = 52
+"""Of two labels side by side, which fit at that size."""
 BAR_INCHES = 0.33
 BARS_SPARE_INCHES = 1.15
 LABEL_ROOM = 1.22
@@ -111,9 +117,12 @@ def short(value: float) -> str:
 
 
 def _draw(chart: Chart, paper: Paper) -> Canvas:
-    size = LINES_SIZE_INCHES
     if isinstance(chart, Bars):
         size = (drawing.WIDTH_INCHES, BARS_SPARE_INCHES + BAR_INCHES * len(chart.bars))
+    else:
+        width, height = LINES_SIZE_INCHES
+        n_rows = (len(_legend_labels(chart)) + 1) // 2
+        size = (width, height + LEGEND_ROW_INCHES * max(0, n_rows - LEGEND_ROWS))
     canvas = Canvas(figsize=size, facecolor=paper.background, layout="constrained")
     axes = canvas.add_subplot(facecolor="none")
     if isinstance(chart, Bars):
@@ -121,11 +130,28 @@ def _draw(chart: Chart, paper: Paper) -> Canvas:
     else:
         _draw_lines(axes, chart, paper.ink)
         canvas.legend(
-            loc="outside lower center", ncols=2, frameon=False, fontsize=9.5, labelcolor=paper.ink
+            loc="outside lower center",
+            ncols=2,
+            frameon=False,
+            fontsize=_legend_points(chart),
+            labelcolor=paper.ink,
         )
     if paper.titled:
         canvas.suptitle(chart.title, fontsize=8.5, color=paper.ink)
     return canvas
+
+
+def _legend_labels(chart: Lines) -> list[str]:
+    return [line.label for line in chart.lines] + [level.label for level in chart.levels]
+
+
+def _legend_points(chart: Lines) -> float:
+    """The size of letters at which two columns of labels are no wider than the figure."""
+    labels = _legend_labels(chart)
+    n_left = (len(labels) + 1) // 2
+    columns = [column for column in (labels[:n_left], labels[n_left:]) if column]
+    n_letters = sum(max(map(len, column)) for column in columns)
+    return min(LEGEND_POINTS, LEGEND_POINTS * LEGEND_LETTERS / max(1, n_letters))
 
 
 def _draw_lines(axes: Axes, chart: Lines, ink: str) -> None:
