@@ -12,7 +12,7 @@
 //! ```text
 //!              clone_ingress --+
 //!                    |         v
-//! receive --> ingress --> (replicate) --> egress --> deparse --> frame --> discard
+//! receive --> ingress --> (replicate) --> egress --> deparse --> head, payload --> discard
 //!              ^  |                         |           |
 //!              |  +-- resubmit              |           +-- recirculate --+
 //!              +----------------------------|-----------------------------+
