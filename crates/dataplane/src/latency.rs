@@ -5,8 +5,9 @@
 //! one multicast group are a stream, the clones of one session are, and everything else is. It is
 //! known without looking into packets, and it is what a controller has given a name to.
 //!
-//! Copies of one packet mostly leave at one time of the caller's clock: equal values one after the
-//! other are counted and recorded once, so that a copy costs a comparison.
+//! Packets that came in one batch mostly leave at few times of the caller's clock, and so do copies of
+//! one packet: equal values that a histogram is given one after the other are counted and recorded
+//! once, so that a packet costs two comparisons.
 
 use hdrhistogram::Histogram;
 
@@ -55,6 +56,9 @@ pub struct LatencyReport {
 struct Times {
     histogram: Histogram<u64>,
     sum_ns: u64,
+    last_ns: Nanos,
+    /// Packets of the last value, which are not in the histogram yet.
+    n_last: u64,
 }
 
 impl Times {
@@ -64,21 +68,41 @@ impl Times {
         Some(Self {
             histogram: bounds.ok()?,
             sum_ns: 0,
+            last_ns: 0,
+            n_last: 0,
         })
     }
 
-    fn record(&mut self, latency_ns: Nanos, packets: u64) {
-        self.sum_ns = self.sum_ns.wrapping_add(latency_ns.wrapping_mul(packets));
-        self.histogram.saturating_record_n(latency_ns, packets);
+    #[inline]
+    fn record(&mut self, latency_ns: Nanos) {
+        if latency_ns != self.last_ns {
+            self.settle();
+            self.last_ns = latency_ns;
+        }
+        self.n_last += 1;
+        self.sum_ns = self.sum_ns.wrapping_add(latency_ns);
+    }
+
+    /// What was counted comes into the histogram.
+    fn settle(&mut self) {
+        if self.n_last > 0 {
+            let n_last = std::mem::take(&mut self.n_last);
+            self.histogram.saturating_record_n(self.last_ns, n_last);
+        }
     }
 
     fn add(&mut self, other: &Times) {
         self.sum_ns = self.sum_ns.wrapping_add(other.sum_ns);
         // It fails where the bounds differ, which are one constant's.
         let _ = self.histogram.add(&other.histogram);
+        if other.n_last > 0 {
+            self.histogram
+                .saturating_record_n(other.last_ns, other.n_last);
+        }
     }
 
-    fn summary(&self) -> LatencySummary {
+    fn summary(&mut self) -> LatencySummary {
+        self.settle();
         let quantile = |quantile| self.histogram.value_at_quantile(quantile);
         LatencySummary {
             packets: self.histogram.len(),
@@ -91,15 +115,6 @@ impl Times {
     }
 }
 
-/// Equal values, one after the other.
-#[derive(Debug, Clone, Copy)]
-struct Run {
-    port: PortId,
-    stream: Stream,
-    latency_ns: Nanos,
-    packets: u64,
-}
-
 /// Every histogram.
 #[derive(Debug, Clone, Default)]
 pub struct Latencies {
@@ -107,80 +122,72 @@ pub struct Latencies {
     ports: Vec<Option<Times>>,
     /// In the order of their first packets' leaving.
     streams: Vec<(Stream, Times)>,
-    run: Option<Run>,
+    /// The place of the stream that was asked for last.
+    last_stream: usize,
 }
 
 impl Latencies {
     /// A packet leaves.
     pub(crate) fn record(&mut self, port: PortId, stream: Stream, latency_ns: Nanos) {
-        if let Some(run) = &mut self.run
-            && (run.port, run.stream, run.latency_ns) == (port, stream, latency_ns)
-        {
-            run.packets += 1;
-            return;
+        if let Some(times) = self.port_mut(port) {
+            times.record(latency_ns);
         }
-        let run = Run {
-            port,
-            stream,
-            latency_ns,
-            packets: 1,
-        };
-        if let Some(ended) = self.run.replace(run) {
-            self.put(ended);
+        if let Some(times) = self.stream_mut(stream) {
+            times.record(latency_ns);
         }
     }
 
-    fn put(&mut self, run: Run) {
-        if let Some(times) = self.port_mut(run.port) {
-            times.record(run.latency_ns, run.packets);
-        }
-        if let Some(times) = self.stream_mut(run.stream) {
-            times.record(run.latency_ns, run.packets);
-        }
-    }
-
+    #[inline]
     fn stream_mut(&mut self, stream: Stream) -> Option<&mut Times> {
+        let last = self.streams.get(self.last_stream);
+        if last.is_none_or(|(last, _)| *last != stream) {
+            self.last_stream = self.find_stream(stream)?;
+        }
+        let (_, times) = self.streams.get_mut(self.last_stream)?;
+        Some(times)
+    }
+
+    fn find_stream(&mut self, stream: Stream) -> Option<usize> {
         let place = |streams: &[(Stream, Times)], stream| {
             streams.iter().position(|(other, _)| *other == stream)
         };
-        let mut found = place(&self.streams, stream);
-        if found.is_none() {
-            let is_room = self.streams.len() < limits::LATENCY_STREAMS_MAX;
-            let stream = if is_room { stream } else { Stream::Other };
-            found = place(&self.streams, stream);
-            if found.is_none() {
-                found = Some(self.streams.len());
-                self.streams.push((stream, Times::new()?));
-            }
+        let found = place(&self.streams, stream);
+        if found.is_some() {
+            return found;
         }
-        let (_, times) = self.streams.get_mut(found?)?;
-        Some(times)
+        let is_room = self.streams.len() < limits::LATENCY_STREAMS_MAX;
+        let stream = if is_room { stream } else { Stream::Other };
+        let found = place(&self.streams, stream);
+        if found.is_none() {
+            self.streams.push((stream, Times::new()?));
+        }
+        found.or(self.streams.len().checked_sub(1))
     }
 
     /// Groups and sessions are gone, and with them what is known of them.
     pub(crate) fn clear_streams(&mut self) {
-        if let Some(run) = self.run.take() {
-            self.put(run);
-        }
         self.streams.clear();
     }
 
+    #[inline]
     fn port_mut(&mut self, port: PortId) -> Option<&mut Times> {
         let place = usize::from(port.0);
-        if place >= self.ports.len() {
-            self.ports.resize_with(place + 1, || None);
-        }
-        if self.ports[place].is_none() {
-            self.ports[place] = Times::new();
+        if self.ports.get(place).is_none_or(Option::is_none) {
+            self.add_port(place);
         }
         self.ports[place].as_mut()
     }
 
+    #[cold]
+    fn add_port(&mut self, place: usize) {
+        if place >= self.ports.len() {
+            self.ports.resize_with(place + 1, || None);
+        }
+        self.ports[place] = Times::new();
+    }
+
     /// Adds what another switch has recorded.
     pub fn add(&mut self, other: &Latencies) {
-        if let Some(run) = other.run {
-            self.put(run);
-        }
         for (port, theirs) in (0..).map(PortId).zip(&other.ports) {
             if let Some(theirs) = theirs
                 && let Some(ours) = self.port_mut(port)
@@ -197,20 +204,15 @@ impl Latencies {
 
     /// Everything recorded so far.
     pub fn report(&mut self) -> LatencyReport {
-        if let Some(run) = self.run.take() {
-            self.put(run);
-        }
-        let ports = (0..).map(PortId).zip(&self.ports);
-        let ports = ports.filter_map(|(port, times)| Some((port, times.as_ref()?.summary())));
-        let streams = self.streams.iter();
+        let ports = (0..).map(PortId).zip(&mut self.ports);
+        let ports = ports.filter_map(|(port, times)| Some((port, times.as_mut()?.summary())));
+        let ports = ports.collect();
+        let streams = self.streams.iter_mut();
         let mut streams: Vec<_> = streams
             .map(|(stream, times)| (*stream, times.summary()))
             .collect();
         streams.sort_by_key(|(stream, _)| *stream);
-        LatencyReport {
-            ports: ports.collect(),
-            streams,
-        }
+        LatencyReport { ports, streams }
     }
 }
 
