@@ -64,11 +64,18 @@ fn words_of(bytes: &[u8]) -> Box<[u64]> {
         .collect()
 }
 
-/// Copies some words of one vector to another.
+/// Copies some words of one vector to another: a few tens, less than a call of `memcpy` is worth.
 #[inline]
 fn copy_words(words: &[Range<usize>; 2], from: &[u64], to: &mut [u64]) {
-    for range in words.iter().filter(|range| !range.is_empty()) {
-        to[range.clone()].copy_from_slice(&from[range.clone()]);
+    for range in words {
+        let (from, from_rest) = from[range.clone()].as_chunks::<8>();
+        let (to, to_rest) = to[range.clone()].as_chunks_mut::<8>();
+        for (to, from) in to.iter_mut().zip(from) {
+            *to = *from;
+        }
+        for (to, from) in to_rest.iter_mut().zip(from_rest) {
+            *to = *from;
+        }
     }
 }
 
@@ -251,11 +258,9 @@ impl Native {
         if pool.packet(handle).copies <= 1 {
             return handle;
         }
-        pool.packet_mut(handle).copies -= 1;
-        let copy = pool.share_rest(handle);
+        let copy = pool.replicate(handle);
         if let Some((copy, original)) = pool.pair_mut(copy, handle) {
             copy_words(words, &original.vector, &mut copy.vector);
-            copy.requests = original.requests;
         }
         copy
     }
@@ -264,7 +269,6 @@ impl Native {
     fn write_headers(&mut self, state: &State, handle: PacketHandle) -> usize {
         let block = self.packets.pool.packet_mut(handle).vector.as_mut_ptr();
         self.write_block(state, handle, block, self.frames.deparse);
-        self.finish(handle);
         let packet = self.packets.pool.packet_mut(handle);
         if let Some(len) = packet.requests.truncation() {
             packet.truncate_frame(len);
@@ -522,12 +526,7 @@ impl Engine for Native {
     }
 
     fn discard(&mut self, handle: PacketHandle) {
-        let packet = self.pool().packet_mut(handle);
-        if packet.copies > 1 {
-            packet.copies -= 1;
-        } else {
-            self.pool().release(handle);
-        }
+        self.pool().discard(handle);
     }
 
     fn table_changed(&mut self, state: &mut State, table: TableId, change: TableChange<'_>) {

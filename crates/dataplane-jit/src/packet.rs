@@ -104,6 +104,34 @@ pub(crate) struct Packet {
 }
 
 impl Packet {
+    /// Nothing has happened to it.
+    #[inline]
+    fn begin(&mut self) {
+        self.head_len = 0;
+        self.consumed = 0;
+        self.is_prepared = false;
+        self.unwritten = None;
+        self.copies = 1;
+    }
+
+    /// Its frame becomes what another's is from some byte on.
+    #[inline]
+    fn begin_as(&mut self, other: &Packet, from: usize) {
+        self.begin();
+        let mut payload = other.payload;
+        match other.head.get(from..other.head_len) {
+            Some(head) if !head.is_empty() => {
+                reserve(&mut self.head, head.len());
+                self.head[..head.len()].copy_from_slice(head);
+                self.head_len = head.len();
+            }
+            _ => payload.skip(from - other.head_len),
+        }
+        self.payload = payload;
+        self.packet_length = other.packet_length;
+        self.ingress_bytes = other.ingress_bytes;
+    }
+
     /// Length of the frame.
     pub(crate) fn frame_len(&self) -> usize {
         self.head_len + self.payload.len
@@ -126,6 +154,15 @@ impl Packet {
     }
 }
 
+/// The copy of a packet that was made last. It is used again for the next copy, if it has gone until
+/// then: what most copies of a group's packet have in common is there already.
+#[derive(Clone, Copy)]
+struct Replica {
+    of: PacketHandle,
+    copy: PacketHandle,
+    has_gone: bool,
+}
+
 /// Every packet and every buffer of an engine.
 pub(crate) struct Pool {
     packets: Vec<Packet>,
@@ -133,6 +170,7 @@ pub(crate) struct Pool {
     buffers: Vec<Buffer>,
     spare_buffers: Vec<u32>,
     n_spare_long: usize,
+    replica: Option<Replica>,
     /// Where the deparser writes.
     scratch: Vec<u8>,
     vector_words: usize,
@@ -147,6 +185,7 @@ impl Pool {
             buffers: Vec::new(),
             spare_buffers: Vec::new(),
             n_spare_long: 0,
+            replica: None,
             scratch: Vec::new(),
             vector_words,
         }
@@ -202,26 +241,57 @@ impl Pool {
         self.share(of, consumed)
     }
 
+    /// One of the packets that a handle stands for, which is one less then: a packet with its rest
+    /// and its requests; the vector holds whatever it held.
+    pub(crate) fn replicate(&mut self, of: PacketHandle) -> PacketHandle {
+        let last = self.replica.filter(|last| last.has_gone);
+        let copy = match last {
+            Some(last) if self.share_again(last, of) => last.copy,
+            last => {
+                if let Some(last) = last {
+                    self.release(last.copy);
+                }
+                self.share_rest(of)
+            }
+        };
+        self.replica = Some(Replica {
+            of,
+            copy,
+            has_gone: false,
+        });
+        if let Some((copy, original)) = self.pair_mut(copy, of) {
+            original.copies -= 1;
+            copy.requests = original.requests;
+        }
+        copy
+    }
+
+    /// Makes a copy that has gone the next one; false where it is another packet's.
+    #[inline]
+    fn share_again(&mut self, last: Replica, of: PacketHandle) -> bool {
+        if last.of != of {
+            return false;
+        }
+        let Some((copy, original)) = self.pair_mut(last.copy, of) else {
+            return false;
+        };
+        // As long as the copy is a user of the buffer, that has its number. The packet may be
+        // another one with its handle.
+        if copy.payload.buffer != original.payload.buffer {
+            return false;
+        }
+        copy.begin_as(original, original.consumed);
+        true
+    }
+
     fn share(&mut self, of: PacketHandle, from: usize) -> PacketHandle {
         let handle = self.take_packet();
         let Some((packet, other)) = self.pair_mut(handle, of) else {
             return handle;
         };
-        let mut payload = other.payload;
-        match other.head.get(from..other.head_len) {
-            Some(head) if !head.is_empty() => {
-                reserve(&mut packet.head, head.len());
-                packet.head[..head.len()].copy_from_slice(head);
-                packet.head_len = head.len();
-            }
-            _ => {
-                payload.skip(from - other.head_len);
-            }
-        }
-        packet.payload = payload;
-        packet.packet_length = other.packet_length;
-        packet.ingress_bytes = other.ingress_bytes;
-        self.buffers[payload.buffer as usize].users += 1;
+        packet.begin_as(other, from);
+        let buffer = packet.payload.buffer;
+        self.buffers[buffer as usize].users += 1;
         handle
     }
 
@@ -237,11 +307,7 @@ impl Pool {
         if packet.vector.len() != self.vector_words {
             packet.vector = vec![0; self.vector_words].into();
         }
-        packet.head_len = 0;
-        packet.consumed = 0;
-        packet.is_prepared = false;
-        packet.unwritten = None;
-        packet.copies = 1;
+        packet.begin();
         packet.requests = Requests::NONE;
         PacketHandle(handle)
     }
@@ -270,8 +336,25 @@ impl Pool {
         id
     }
 
-    /// Ends a packet.
-    pub(crate) fn release(&mut self, handle: PacketHandle) {
+    /// Ends a packet, or one of those that a handle stands for.
+    pub(crate) fn discard(&mut self, handle: PacketHandle) {
+        let packet = self.packet_mut(handle);
+        if packet.copies > 1 {
+            packet.copies -= 1;
+            return;
+        }
+        if let Some(last) = self.replica
+            && last.copy == handle
+            && self.packet(last.of).copies > 1
+        {
+            let has_gone = true;
+            self.replica = Some(Replica { has_gone, ..last });
+            return;
+        }
+        self.release(handle);
+    }
+
+    fn release(&mut self, handle: PacketHandle) {
         let spare_packets = self.spare_packets.len();
         let packet = &mut self.packets[handle.0 as usize];
         let id = packet.payload.buffer;

@@ -141,27 +141,28 @@ impl Latencies {
     fn stream_mut(&mut self, stream: Stream) -> Option<&mut Times> {
         let last = self.streams.get(self.last_stream);
         if last.is_none_or(|(last, _)| *last != stream) {
-            self.last_stream = self.find_stream(stream)?;
+            self.find_stream(stream);
         }
         let (_, times) = self.streams.get_mut(self.last_stream)?;
         Some(times)
     }
 
-    fn find_stream(&mut self, stream: Stream) -> Option<usize> {
+    /// Makes a stream the last one.
+    #[cold]
+    fn find_stream(&mut self, stream: Stream) {
         let place = |streams: &[(Stream, Times)], stream| {
             streams.iter().position(|(other, _)| *other == stream)
         };
-        let found = place(&self.streams, stream);
-        if found.is_some() {
-            return found;
-        }
-        let is_room = self.streams.len() < limits::LATENCY_STREAMS_MAX;
-        let stream = if is_room { stream } else { Stream::Other };
-        let found = place(&self.streams, stream);
+        let mut found = place(&self.streams, stream);
         if found.is_none() {
-            self.streams.push((stream, Times::new()?));
+            let is_room = self.streams.len() < limits::LATENCY_STREAMS_MAX;
+            let stream = if is_room { stream } else { Stream::Other };
+            found = place(&self.streams, stream);
+            if found.is_none() {
+                self.streams.extend(Times::new().map(|times| (stream, times)));
+            }
         }
-        found.or(self.streams.len().checked_sub(1))
+        self.last_stream = found.unwrap_or(self.streams.len().saturating_sub(1));
     }
 
     /// Groups and sessions are gone, and with them what is known of them.

@@ -18,6 +18,7 @@ use crate::{
         packet::{Common, IngressPacket},
         queue::Departure,
     },
+    v1model::Passed,
 };
 
 /// What is chosen when a switch is made.
@@ -480,16 +481,15 @@ impl Switch {
     }
 
     fn egress_step(&mut self, engine: &mut dyn Engine, now: Nanos, departure: &Departure) -> Step {
-        let mut next = None;
         self.look_ahead.earn();
-        let mut sent = self.egress_pass(engine, now, departure, &mut next);
-        while let Some(departure) = next.take() {
+        let mut passed = self.egress_pass(engine, now, departure);
+        while let Passed::On(departure) = passed {
             self.look_ahead.earn();
-            sent = self.egress_pass(engine, now, &departure, &mut next);
+            passed = self.egress_pass(engine, now, &departure);
         }
-        match sent {
-            Some((port, packet)) => Step::Sent(port, packet),
-            None => Step::Ran,
+        match passed {
+            Passed::Out(port, packet) => Step::Sent(port, packet),
+            Passed::Nothing | Passed::On(_) => Step::Ran,
         }
     }
 

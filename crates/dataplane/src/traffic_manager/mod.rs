@@ -41,15 +41,15 @@ impl TrafficManager {
     }
 }
 
-/// How many packets are inside, by the epoch of their root frame. Epochs are numbered one after
-/// the other, so that a count is found by its distance from the oldest.
+/// How many packets are inside, by the epoch of their root frame. Epochs are numbered one after the
+/// other. But for the time of a drain all packets are of the newest, whose count is at hand.
 #[derive(Debug, Default)]
 pub(crate) struct Inside {
-    /// The epoch of the first count.
-    oldest: u64,
-    /// Without zeros in front.
-    counts: VecDeque<u64>,
-    total: u64,
+    newest: u64,
+    n_newest: u64,
+    /// Older epochs that packets are of, and how many, in their order.
+    older: Vec<(u64, u64)>,
+    n_older: u64,
 }
 
 impl Inside {
@@ -58,38 +58,60 @@ impl Inside {
     }
 
     /// So many packets of one epoch, from 1.
+    #[inline]
     pub(crate) fn enter_many(&mut self, epoch: u64, n_packets: u64) {
-        if self.counts.is_empty() {
-            self.oldest = epoch;
+        if epoch > self.newest {
+            self.begin(epoch);
         }
-        // Only a packet that is inside has copies, so nobody enters before the oldest.
-        let place = usize::try_from(epoch.saturating_sub(self.oldest)).unwrap_or_default();
-        if place >= self.counts.len() {
-            self.counts.resize(place + 1, 0);
+        if epoch == self.newest {
+            self.n_newest += n_packets;
+        } else if let Some((_, count)) = self.find_older(epoch) {
+            // Only a packet that is inside has copies, so its epoch is there.
+            *count += n_packets;
+            self.n_older += n_packets;
         }
-        self.counts[place] += n_packets;
-        self.total += n_packets;
     }
 
-    pub(crate) fn leave(&mut self, epoch: u64) {
-        let place = usize::try_from(epoch.saturating_sub(self.oldest)).unwrap_or_default();
-        if let Some(count) = self.counts.get_mut(place) {
-            *count -= 1;
-            self.total -= 1;
+    #[cold]
+    fn begin(&mut self, epoch: u64) {
+        if self.n_newest > 0 {
+            self.older.push((self.newest, self.n_newest));
+            self.n_older += self.n_newest;
         }
-        while self.counts.front() == Some(&0) {
-            self.counts.pop_front();
-            self.oldest += 1;
+        self.newest = epoch;
+        self.n_newest = 0;
+    }
+
+    fn find_older(&mut self, epoch: u64) -> Option<&mut (u64, u64)> {
+        self.older.iter_mut().find(|(older, _)| *older == epoch)
+    }
+
+    #[inline]
+    pub(crate) fn leave(&mut self, epoch: u64) {
+        if epoch == self.newest {
+            self.n_newest -= 1;
+        } else {
+            self.leave_older(epoch);
+        }
+    }
+
+    #[cold]
+    fn leave_older(&mut self, epoch: u64) {
+        if let Some((_, count)) = self.find_older(epoch) {
+            *count -= 1;
+            self.n_older -= 1;
+            self.older.retain(|(_, count)| *count > 0);
         }
     }
 
     pub(crate) fn total(&self) -> u64 {
-        self.total
+        self.n_newest + self.n_older
     }
 
     /// Whether no packet of that epoch or an older one is inside.
     pub(crate) fn is_clear(&self, epoch: u64) -> bool {
-        self.counts.is_empty() || self.oldest > epoch
+        let is_newest_clear = self.newest > epoch || self.n_newest == 0;
+        is_newest_clear && self.older.first().is_none_or(|(oldest, _)| *oldest > epoch)
     }
 }
 

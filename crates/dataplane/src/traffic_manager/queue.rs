@@ -261,49 +261,46 @@ impl EgressQueues {
     /// The packet whose turn it is, if its time has come.
     #[inline]
     pub(crate) fn pop(&mut self, now: Nanos) -> Option<Departure> {
-        match self.is_empty() {
-            true => None,
-            false => self.pop_waiting(now),
+        let Waiting::Rings { rings, filled } = &mut self.waiting else {
+            return self.pop_timed(now);
+        };
+        let queue = next_ring(*filled)?;
+        let ring = &mut rings[queue];
+        let (departure, entry) = ring.front_mut()?;
+        if *departure > now {
+            return None;
         }
+        let place = entry.place()?;
+        let departure = Some(Departure {
+            place,
+            queue,
+            depth: take_one(&mut self.depths, place.port, queue),
+            packet: *entry.packet(),
+        });
+        if entry.take() {
+            ring.pop_front();
+            *filled &= !(u8::from(ring.is_empty()) << queue);
+        }
+        departure
     }
 
-    fn pop_waiting(&mut self, now: Nanos) -> Option<Departure> {
-        match &mut self.waiting {
-            Waiting::Rings { rings, filled } => {
-                let queue = next_ring(*filled)?;
-                let ring = &mut rings[queue];
-                let (departure, entry) = ring.front_mut()?;
-                if *departure > now {
-                    return None;
-                }
-                let place = entry.place()?;
-                let departure = Departure {
-                    place,
-                    queue,
-                    depth: take_one(&mut self.depths, place.port, queue),
-                    packet: *entry.packet(),
-                };
-                if entry.take() {
-                    ring.pop_front();
-                    *filled &= !(u8::from(ring.is_empty()) << queue);
-                }
-                Some(departure)
-            }
-            Waiting::Timed { packets, .. } => {
-                let first = packets.first_entry()?;
-                let (departure, Reverse(queue), _) = *first.key();
-                if departure > now {
-                    return None;
-                }
-                let (place, packet) = first.remove();
-                Some(Departure {
-                    place,
-                    queue,
-                    depth: take_one(&mut self.depths, place.port, queue),
-                    packet,
-                })
-            }
+    #[cold]
+    fn pop_timed(&mut self, now: Nanos) -> Option<Departure> {
+        let Waiting::Timed { packets, .. } = &mut self.waiting else {
+            return None;
+        };
+        let first = packets.first_entry()?;
+        let (departure, Reverse(queue), _) = *first.key();
+        if departure > now {
+            return None;
         }
+        let (place, packet) = first.remove();
+        Some(Departure {
+            place,
+            queue,
+            depth: take_one(&mut self.depths, place.port, queue),
+            packet,
+        })
     }
 
     pub(crate) fn next_departure(&self) -> Option<Nanos> {

@@ -35,6 +35,15 @@ struct Way {
     is_refused: bool,
 }
 
+/// What an egress pass leaves to do.
+pub(crate) enum Passed {
+    Nothing,
+    /// The frame of a packet leaves by a port.
+    Out(PortId, PacketHandle),
+    /// It is the packet's clone's turn now, without a queue. The packet itself does not leave then.
+    On(Departure),
+}
+
 impl Switch {
     /// Parser, checksum verification, ingress, and what the packet asked for there. Gives the
     /// packet where it goes on to egress without a queue.
@@ -191,15 +200,13 @@ impl Switch {
     }
 
     /// Egress, the clone, then drop, deparser, and recirculation or transmission, in this order:
-    /// a drop beats recirculation, and the clone survives it. Gives what leaves; or it may be the
-    /// clone's turn then, in `next`, without a queue.
+    /// a drop beats recirculation, and the clone survives it.
     pub(crate) fn egress_pass(
         &mut self,
         engine: &mut dyn Engine,
         now: Nanos,
         departure: &Departure,
-        next: &mut Option<Departure>,
-    ) -> Option<(PortId, PacketHandle)> {
+    ) -> Passed {
         let place = &departure.place;
         let port = place.port;
         let waiting = &departure.packet;
@@ -217,13 +224,15 @@ impl Switch {
         };
         let outcome = engine.egress(&mut self.state, &input, waiting.packet);
         let packet = outcome.packet;
+        let mut passed = Passed::Nothing;
         if let Some(session) = outcome.clone_session {
             let leaves = outcome.verdict == EgressVerdict::Transmit;
-            *next = self.clone_at_egress(engine, now, common, packet, session, leaves);
+            let next = self.clone_at_egress(engine, now, common, packet, session, leaves);
+            passed = next.map_or(Passed::Nothing, Passed::On);
         }
         if let EgressVerdict::Drop(reason) = outcome.verdict {
             self.end(engine, common, packet, reason);
-            return None;
+            return passed;
         }
         let frame_len_bytes = match outcome.frame_len_bytes {
             Some(len) => len,
@@ -231,9 +240,12 @@ impl Switch {
         };
         if outcome.verdict == EgressVerdict::Recirculate {
             self.recirculate(engine, now, *common, packet, frame_len_bytes);
-            return None;
+            return passed;
         }
-        self.send(engine, port, common, packet, frame_len_bytes)
+        match self.send(engine, port, common, packet, frame_len_bytes) {
+            true => Passed::Out(port, packet),
+            false => passed,
+        }
     }
 
     /// Sends a packet through ingress again as it would have left.
@@ -265,7 +277,7 @@ impl Switch {
     }
 
     /// The end of a packet's way: out of a port, which has it as long as the engine keeps it, or
-    /// to the control plane.
+    /// to the control plane; whether it is a port.
     fn send(
         &mut self,
         engine: &mut dyn Engine,
@@ -273,14 +285,14 @@ impl Switch {
         common: &Common,
         packet: PacketHandle,
         frame_len_bytes: usize,
-    ) -> Option<(PortId, PacketHandle)> {
+    ) -> bool {
         if self.config().cpu_port == Some(port) {
             self.send_to_cpu(engine, common, packet, frame_len_bytes);
-            return None;
+            return false;
         }
         let Some(counters) = self.state.counters.port_mut(port) else {
             self.end(engine, common, packet, DropReason::EgressPortUnknown);
-            return None;
+            return false;
         };
         counters.tx_packets += 1;
         counters.tx_bytes += frame_len_bytes as u64;
@@ -292,7 +304,7 @@ impl Switch {
         let latency_ns = self.state.now.saturating_sub(common.arrived);
         self.latencies.record(port, common.stream, latency_ns);
         self.leave(common);
-        Some((port, packet))
+        true
     }
 
     fn send_to_cpu(
