@@ -22,6 +22,7 @@ use crate::{
     metadata::{FieldLists, MetadataSlots},
     packet::{Packet, Pool},
     packets::{self, Packets},
+    passes::{Arrive, Depart, NOT_WRITTEN},
     program::NativeProgram,
     vector::Vector,
 };
@@ -180,6 +181,77 @@ impl Native {
         block
     }
 
+    /// A frame as it came, from its metadata to the end of the ingress control; the reason why that
+    /// gave up the packet, if it did.
+    #[inline]
+    fn arrive(
+        &mut self,
+        state: &mut State,
+        input: &IngressInput,
+        (arrive, arrived): (Arrive, Nanos),
+        handle: PacketHandle,
+    ) -> Option<DropReason> {
+        self.packets.current = handle;
+        let context = &mut *self.context;
+        let packet = self.packets.pool.packet_mut(handle);
+        packet.ingress_bytes = input.ingress_bytes;
+        context.ingress_bytes = input.ingress_bytes as u64;
+        packets::point(context, [&[], packet.payload()]);
+        context.packets = (&raw mut *self.packets).cast();
+        self.controls.attach(context, state);
+        let port = input.ingress_port.0.into();
+        let block = self.packets.pool.packet_mut(handle).vector.as_mut_ptr();
+        // SAFETY: context and block are the packet's, the code is the program's.
+        unsafe { arrive(&raw mut *self.context, block, port, arrived) };
+        let consumed = self.context.consumed;
+        self.packets.pool.packet_mut(handle).consumed =
+            usize::try_from(consumed).unwrap_or(usize::MAX);
+        self.finish(handle)
+    }
+
+    /// A packet's way out, from the metadata of egress on: the length of its frame if that stands
+    /// there now. Otherwise the egress control has run, and the rest is to be done.
+    #[inline]
+    fn depart(
+        &mut self,
+        state: &mut State,
+        input: &EgressInput,
+        depart: Depart,
+        handle: PacketHandle,
+    ) -> Option<usize> {
+        let packets = &mut *self.packets;
+        packets.current = handle;
+        let context = &mut *self.context;
+        let mut out = std::ptr::null_mut();
+        if input.is_deparsed && !self.slots.has_variable {
+            out = packets.pool.deparse_into(handle, self.headers_len);
+        }
+        packets.point_to_rest(context, handle);
+        let packet = packets.pool.packet_mut(handle);
+        context.requests = at_egress(&packet.requests);
+        context.packet_length = packet.packet_length;
+        context.ingress_bytes = packet.ingress_bytes as u64;
+        context.failed = 0;
+        if let Some(instance) = input.instance {
+            let egress_rid = &self.slots.egress_rid;
+            egress_rid.set(&mut packet.vector, instance.into());
+        }
+        let block = packet.vector.as_mut_ptr();
+        context.packets = (&raw mut *self.packets).cast();
+        self.controls.attach(context, state);
+        let instance_type = input.instance_type as u64;
+        // SAFETY: context and block are the packet's, the code is the program's, and where `out` is
+        // something it has room for every header and the slack.
+        let written = unsafe { depart(&raw mut *self.context, block, input, instance_type, out) };
+        if written == NOT_WRITTEN {
+            return None;
+        }
+        let written = usize::try_from(written).unwrap_or(self.headers_len);
+        let pool = &mut self.packets.pool;
+        pool.deparsed(handle, written.min(self.headers_len));
+        Some(pool.packet(handle).frame_len())
+    }
+
     /// Parser and checksum verification, and what the metadata say of them; gives the packet's
     /// block.
     #[inline]
@@ -331,15 +403,20 @@ fn start_ingress(slots: &MetadataSlots, packet: &mut Packet, len: usize, input: 
     slots.packet_length.set(vector, len as u64);
 }
 
+/// What was asked for at ingress was done there, but for some.
+#[inline]
+fn at_egress(requests: &Requests) -> Requests {
+    Requests {
+        recirculate: requests.recirculate,
+        truncate_bytes: requests.truncate_bytes,
+        ..Requests::NONE
+    }
+}
+
 /// The metadata a packet has when it comes to egress.
 #[inline]
 fn start_egress(slots: &MetadataSlots, packet: &mut Packet, now: Nanos, input: &EgressInput) {
-    // What was asked for at ingress was done there, but for these.
-    packet.requests = Requests {
-        recirculate: packet.requests.recirculate,
-        truncate_bytes: packet.requests.truncate_bytes,
-        ..Requests::NONE
-    };
+    packet.requests = at_egress(&packet.requests);
     let vector = &mut packet.vector;
     if let Some(instance) = input.instance {
         slots.egress_rid.set(vector, instance.into());
@@ -378,12 +455,18 @@ impl Engine for Native {
         input: &IngressInput,
         handle: PacketHandle,
     ) -> IngressOutcome {
-        let block = self.parse_and_verify(state, input, handle);
-        let context = &raw mut *self.context;
-        // SAFETY: context and block are the packet's, the code is the program's.
-        unsafe { (self.controls.ingress)(context, block.cast()) };
-        let failed = self.finish(handle);
-        self.write_what_came(state, handle);
+        let failed = match (self.controls.arrive, input.arrived) {
+            (Some(arrive), Some(arrived)) => self.arrive(state, input, (arrive, arrived), handle),
+            _ => {
+                let block = self.parse_and_verify(state, input, handle);
+                let context = &raw mut *self.context;
+                // SAFETY: context and block are the packet's, the code is the program's.
+                unsafe { (self.controls.ingress)(context, block.cast()) };
+                let failed = self.finish(handle);
+                self.write_what_came(state, handle);
+                failed
+            }
+        };
         self.ingress_outcome(self.packets.pool.packet(handle), failed)
     }
 
@@ -453,12 +536,23 @@ impl Engine for Native {
         handle: PacketHandle,
     ) -> EgressOutcome {
         let handle = self.one_of(handle);
-        let packet = self.packets.pool.packet_mut(handle);
-        start_egress(&self.slots, packet, state.now(), input);
-        let block = self.begin(state, handle, true);
-        let context = &raw mut *self.context;
-        // SAFETY: context and block are the packet's, the code is the program's.
-        unsafe { (self.controls.egress)(context, block.cast()) };
+        if let Some(depart) = self.controls.depart {
+            if let Some(frame_len_bytes) = self.depart(state, input, depart, handle) {
+                return EgressOutcome {
+                    packet: handle,
+                    verdict: EgressVerdict::Transmit,
+                    clone_session: None,
+                    frame_len_bytes: Some(frame_len_bytes),
+                };
+            }
+        } else {
+            let packet = self.packets.pool.packet_mut(handle);
+            start_egress(&self.slots, packet, state.now(), input);
+            let block = self.begin(state, handle, true);
+            let context = &raw mut *self.context;
+            // SAFETY: context and block are the packet's, the code is the program's.
+            unsafe { (self.controls.egress)(context, block.cast()) };
+        }
         let failed = self.finish(handle);
         let packet = self.packets.pool.packet(handle);
         let verdict = match failed {

@@ -18,6 +18,7 @@ pub mod options;
 mod packet;
 mod packets;
 mod packing;
+mod passes;
 pub mod program;
 pub mod runtime;
 mod tables;

@@ -132,6 +132,11 @@ impl Packet {
         self.ingress_bytes = other.ingress_bytes;
     }
 
+    /// What clones and replicas share: a frame that has just come in, whole.
+    pub(crate) fn payload(&self) -> &[u8] {
+        self.payload.bytes()
+    }
+
     /// Length of the frame.
     pub(crate) fn frame_len(&self) -> usize {
         self.head_len + self.payload.len

@@ -11,6 +11,7 @@ use crate::{
     frames::{FrameCode, Frames, Sums},
     layout::Layout,
     packing::Packing,
+    passes::{self, Arrive, Depart, Passes},
     runtime::Runtime,
 };
 
@@ -21,6 +22,10 @@ pub(crate) type Function = unsafe extern "C" fn(*mut PassContext, *mut u8);
 pub struct NativeProgram {
     /// What the code needs beside the context.
     pub runtime: Box<Runtime>,
+    /// None where packets that arrive go step by step.
+    pub(crate) arrive: Option<Arrive>,
+    /// None where packets that leave do.
+    pub(crate) depart: Option<Depart>,
     pub(crate) ingress: Function,
     pub(crate) egress: Function,
     pub(crate) frames: FrameCode,
@@ -44,6 +49,14 @@ impl NativeProgram {
         let frames = Frames::define(&mut unit)?;
         let ingress = unit.define("ingress", |emit| emit.control(ir.ingress))?;
         let egress = unit.define("egress", |emit| emit.control(ir.egress))?;
+        let parts = passes::Parts {
+            parse: frames.parse,
+            verify: frames.verify,
+            ingress,
+            egress,
+            deparse: frames.deparse,
+        };
+        let passes = Passes::define(&mut unit, &parts)?;
         let Finished {
             code,
             constructs,
@@ -54,7 +67,17 @@ impl NativeProgram {
             // SAFETY: the address is that of a function generated with this signature.
             unsafe { std::mem::transmute::<*const u8, Function>(code.address(id)) }
         };
+        let arrive = passes.arrive.map(|arrive| {
+            // SAFETY: as above.
+            unsafe { std::mem::transmute::<*const u8, Arrive>(code.address(arrive)) }
+        });
+        let depart = passes.depart.map(|depart| {
+            // SAFETY: as above.
+            unsafe { std::mem::transmute::<*const u8, Depart>(code.address(depart)) }
+        });
         Ok(Self {
+            arrive,
+            depart,
             ingress: function(ingress),
             egress: function(egress),
             frames: frames.code(&code),

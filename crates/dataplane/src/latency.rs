@@ -159,7 +159,8 @@ impl Latencies {
             let stream = if is_room { stream } else { Stream::Other };
             found = place(&self.streams, stream);
             if found.is_none() {
-                self.streams.extend(Times::new().map(|times| (stream, times)));
+                self.streams
+                    .extend(Times::new().map(|times| (stream, times)));
             }
         }
         self.last_stream = found.unwrap_or(self.streams.len().saturating_sub(1));

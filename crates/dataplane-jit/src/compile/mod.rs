@@ -415,6 +415,16 @@ impl<'p> Emit<'_, '_, 'p> {
         self.b.inst_results(call).first().copied()
     }
 
+    /// Calls another function of the program, with this one's context and block, and more. What it
+    /// has done to fields is not known here.
+    pub(crate) fn call_inside(&mut self, function: FuncId, more: &[Value]) -> Option<Value> {
+        let function = self.unit.module.declare_func_in_func(function, self.b.func);
+        let args = [&[self.pass, self.vector], more].concat();
+        let call = self.b.ins().call(function, &args);
+        self.known.clear();
+        self.b.inst_results(call).first().copied()
+    }
+
     /// A word of a field; beyond its words what extends it.
     pub(crate) fn field_word(&mut self, field: FieldId, word: usize) -> Value {
         let slot = self.layout().field(field);

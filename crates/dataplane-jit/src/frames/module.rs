@@ -48,9 +48,9 @@ pub(crate) struct FrameCode {
 
 /// The same before it has addresses.
 pub(crate) struct Frames {
-    parse: FuncId,
-    verify: Option<FuncId>,
-    deparse: FuncId,
+    pub parse: FuncId,
+    pub verify: Option<FuncId>,
+    pub deparse: FuncId,
     again: Option<Again>,
 }
 

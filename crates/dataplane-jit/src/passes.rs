@@ -1,0 +1,286 @@
+//! Whole passes as code: a frame that has just come in, from its metadata to the end of the ingress
+//! control, in one call; and a packet's way out, from the metadata of egress to the headers as bytes.
+//!
+//! What has to be blank and which metadata are read is known when a program is loaded, so each is one
+//! store. Packets that come to ingress again, and clones, go step by step ([`crate::engine`]), which
+//! is the same but for what they bring along; so does everything where this is not asked for.
+
+use std::mem::offset_of;
+
+use cranelift_codegen::ir::{BlockArg, InstBuilder, Type, Value, condcodes::IntCC, types};
+use cranelift_module::FuncId;
+use dataplane::{
+    engine::{EgressInput, ir::FieldId},
+    limits,
+};
+
+use crate::{
+    CompileError,
+    compile::{Emit, Region, Unit, range::Range},
+    context::{PassContext, Requests},
+};
+
+/// The context, whose payload is the frame and which is of a packet that nothing has happened to;
+/// the packet's block, whatever is in it; the port and the time, in nanoseconds, of the arrival.
+pub(crate) type Arrive = unsafe extern "C" fn(*mut PassContext, *mut u64, u64, u64);
+
+/// The context; the packet's block; what the traffic manager knows, and of it how the packet came to
+/// be; where the headers go, or null. Gives how many bytes of headers it has written, or
+/// [`NOT_WRITTEN`]: the packet is dropped, cloned, cut or recirculated, or was not to be written.
+pub(crate) type Depart =
+    unsafe extern "C" fn(*mut PassContext, *mut u64, *const EgressInput, u64, *mut u8) -> u64;
+
+/// What [`Depart`] gives where the packet's headers are not bytes now.
+pub(crate) const NOT_WRITTEN: u64 = u64::MAX;
+
+/// Words to be blank at most for it to be code.
+const BLANK_WORDS_MAX: usize = 256;
+
+/// What the passes consist of.
+pub(crate) struct Parts {
+    pub parse: FuncId,
+    pub verify: Option<FuncId>,
+    pub ingress: FuncId,
+    pub egress: FuncId,
+    pub deparse: FuncId,
+}
+
+/// The functions before they have addresses; none where they are not asked for.
+pub(crate) struct Passes {
+    pub arrive: Option<FuncId>,
+    pub depart: Option<FuncId>,
+}
+
+impl Passes {
+    /// Writes the functions.
+    pub(crate) fn define(unit: &mut Unit<'_>, parts: &Parts) -> Result<Self, CompileError> {
+        let (mut arrive, mut depart) = (None, None);
+        if unit.options.parser_specialisation {
+            let blank = unit.layout.blank_words();
+            if blank.iter().map(ExactSizeIterator::len).sum::<usize>() <= BLANK_WORDS_MAX {
+                arrive = Some(unit.define_with("arrive", 2, None, |emit, more| {
+                    if let [port, arrived] = *more {
+                        emit_arrive(emit, parts, port, arrived);
+                    }
+                    None
+                })?);
+            }
+            depart = Some(unit.define_with(
+                "depart",
+                3,
+                Some(types::I64),
+                |emit, more| match *more {
+                    [input, instance_type, out] => {
+                        Some(emit_depart(emit, parts, input, instance_type, out))
+                    }
+                    _ => None,
+                },
+            )?);
+        }
+        Ok(Self { arrive, depart })
+    }
+}
+
+fn emit_arrive(e: &mut Emit<'_, '_, '_>, parts: &Parts, port: Value, arrived: Value) {
+    let metadata = &e.ir().metadata;
+    blank(e);
+    let len = e.load_context(types::I64, offset_of!(PassContext, payload_len));
+    put(e, Some(metadata.ingress_port), |_| port);
+    put(e, metadata.ingress_global_timestamp, |e| micros(e, arrived));
+    put(e, Some(metadata.packet_length), |_| len);
+    e.store_context(len, offset_of!(PassContext, packet_length));
+    no_requests(e);
+    e.call_inside(parts.parse, &[]);
+    // What gives up a packet in the parser has no effect, as in the interpreter.
+    let none = e.constant32(0);
+    e.store_context(none, offset_of!(PassContext, failed));
+    go_on_to_the_rest(e, len);
+    put(e, metadata.parser_error, |e| {
+        let error = e.load_context(types::I32, offset_of!(PassContext, parser_error));
+        e.b.ins().uextend(types::I64, error)
+    });
+    if let Some(verify) = parts.verify
+        && let Some(is_right) = e.call_inside(verify, &[])
+    {
+        put(e, metadata.checksum_error, |e| {
+            let one = e.constant(1);
+            e.b.ins().isub(one, is_right)
+        });
+    }
+    e.call_inside(parts.ingress, &[]);
+}
+
+/// Makes blank what has to be before the parser.
+fn blank(e: &mut Emit<'_, '_, '_>) {
+    let vector = e.vector;
+    let zero = e.constant(0);
+    let two_zeros = e.b.ins().splat(types::I64X2, zero);
+    for range in e.layout().blank_words() {
+        let blank = &e.layout().blank()[range.start * 8..range.end * 8];
+        let (words, _) = blank.as_chunks::<8>();
+        let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
+        let mut place = 0;
+        while place < words.len() {
+            let offset = u32::try_from((range.start + place) * 8).unwrap_or(u32::MAX);
+            let (value, n_words) = match words[place..] {
+                [0, 0, ..] => (two_zeros, 2),
+                [0, ..] => (zero, 1),
+                [word, ..] => (e.constant(word), 1),
+                [] => break,
+            };
+            e.store(Region::Vector, value, vector, offset);
+            place += n_words;
+        }
+    }
+}
+
+/// Writes a field of metadata where somebody reads it.
+fn put(
+    e: &mut Emit<'_, '_, '_>,
+    field: Option<FieldId>,
+    value: impl FnOnce(&mut Emit<'_, '_, '_>) -> Value,
+) {
+    if let Some(field) = field.filter(|field| e.layout().is_read(*field)) {
+        let value = value(e);
+        e.put_field(field, vec![value], &Range::field(64, false));
+    }
+}
+
+fn no_requests(e: &mut Emit<'_, '_, '_>) {
+    let at = offset_of!(PassContext, requests);
+    let none = e.constant32(0);
+    for offset in [
+        offset_of!(Requests, clone),
+        offset_of!(Requests, clone_session),
+        offset_of!(Requests, clone_list),
+        offset_of!(Requests, digest),
+        offset_of!(Requests, resubmit),
+        offset_of!(Requests, recirculate),
+    ] {
+        e.store_context(none, at + offset);
+    }
+    let whole = e.constant(Requests::WHOLE);
+    e.store_context(whole, at + offset_of!(Requests, truncate_bytes));
+}
+
+/// Lets the context point to what the parser left.
+fn go_on_to_the_rest(e: &mut Emit<'_, '_, '_>, len: Value) {
+    let consumed = e.load_context(types::I64, offset_of!(PassContext, consumed));
+    let payload = e.load_context(types::I64, offset_of!(PassContext, payload));
+    let payload = e.b.ins().iadd(payload, consumed);
+    let rest = e.b.ins().isub(len, consumed);
+    e.store_context(payload, offset_of!(PassContext, payload));
+    e.store_context(rest, offset_of!(PassContext, payload_len));
+}
+
+fn emit_depart(
+    e: &mut Emit<'_, '_, '_>,
+    parts: &Parts,
+    input: Value,
+    instance_type: Value,
+    out: Value,
+) -> Value {
+    start_egress(e, input, instance_type);
+    e.call_inside(parts.egress, &[]);
+    let (write, end) = (e.b.create_block(), e.b.create_block());
+    let written = e.b.append_block_param(end, types::I64);
+    let not_written = e.constant(NOT_WRITTEN);
+    let is_written = is_written(e, out);
+    let none = [BlockArg::Value(not_written)];
+    e.b.ins()
+        .brif(is_written, write, &[] as &[BlockArg], end, &none);
+    e.begin_inner(write);
+    let bytes = e.call_inside(parts.deparse, &[out]).unwrap_or(not_written);
+    e.b.ins().jump(end, &[BlockArg::Value(bytes)]);
+    e.begin(end);
+    written
+}
+
+/// The metadata a packet has when it comes to egress, but for `egress_rid`.
+fn start_egress(e: &mut Emit<'_, '_, '_>, input: Value, instance_type: Value) {
+    let metadata = &e.ir().metadata;
+    let told = |e: &mut Emit<'_, '_, '_>, ty: Type, offset: usize| {
+        let offset = u32::try_from(offset).unwrap_or(u32::MAX);
+        let value = e.load(ty, Region::Entry, input, offset);
+        match ty == types::I64 {
+            true => value,
+            false => e.b.ins().uextend(types::I64, value),
+        }
+    };
+    let now = |e: &mut Emit<'_, '_, '_>| {
+        let now = e.load_context(types::I64, offset_of!(PassContext, now));
+        micros(e, now)
+    };
+    let enqueued = |e: &mut Emit<'_, '_, '_>| {
+        let enqueued = told(e, types::I64, offset_of!(EgressInput, enqueued));
+        micros(e, enqueued)
+    };
+    put(e, Some(metadata.instance_type), |_| instance_type);
+    put(e, metadata.egress_global_timestamp, now);
+    if let Some(queueing) = &metadata.queueing {
+        put(e, Some(queueing.enq_timestamp), enqueued);
+        put(e, Some(queueing.enq_qdepth), |e| {
+            told(e, types::I64, offset_of!(EgressInput, enq_depth))
+        });
+        put(e, Some(queueing.deq_timedelta), |e| {
+            let (now, enqueued) = (now(e), enqueued(e));
+            let waited = e.b.ins().isub(now, enqueued);
+            let zero = e.constant(0);
+            let is_later = e.b.ins().icmp(IntCC::UnsignedGreaterThan, now, enqueued);
+            e.b.ins().select(is_later, waited, zero)
+        });
+        put(e, Some(queueing.deq_qdepth), |e| {
+            told(e, types::I64, offset_of!(EgressInput, deq_depth))
+        });
+        // BMv2 writes it with the fields of the queues.
+        put(e, metadata.qid, |e| {
+            told(e, types::I64, offset_of!(EgressInput, queue))
+        });
+    }
+    put(e, Some(metadata.egress_port), |e| {
+        told(e, types::I16, offset_of!(EgressInput, port))
+    });
+    // Any value but the drop port: simple_switch writes 512, of which 9 bits are 0.
+    put(e, Some(metadata.egress_spec), |e| {
+        e.constant(u64::from(limits::DROP_PORT) + 1)
+    });
+    put(e, Some(metadata.packet_length), |e| {
+        e.load_context(types::I64, offset_of!(PassContext, packet_length))
+    });
+}
+
+/// Whether the packet leaves as it is: it has not failed, it is not to be dropped, recirculated, cut,
+/// nor cloned, and there is room for its headers.
+fn is_written(e: &mut Emit<'_, '_, '_>, out: Value) -> Value {
+    let requests = offset_of!(PassContext, requests);
+    let asked = [
+        offset_of!(PassContext, failed),
+        requests + offset_of!(Requests, clone),
+        requests + offset_of!(Requests, recirculate),
+    ];
+    let [failed, clone, recirculate] = asked.map(|offset| e.load_context(types::I32, offset));
+    let asked = e.b.ins().bor(failed, clone);
+    let asked = e.b.ins().bor(asked, recirculate);
+    let none = e.constant32(0);
+    let is_asked = e.b.ins().icmp(IntCC::NotEqual, asked, none);
+    let whole = e.constant(Requests::WHOLE);
+    let truncated = requests + offset_of!(Requests, truncate_bytes);
+    let truncated = e.load_context(types::I64, truncated);
+    let is_cut = e.b.ins().icmp(IntCC::NotEqual, truncated, whole);
+    let port = e.field_word(e.ir().metadata.egress_spec, 0);
+    let drop_port = e.constant(limits::DROP_PORT.into());
+    let is_dropped = e.b.ins().icmp(IntCC::Equal, port, drop_port);
+    let null = e.constant(0);
+    let has_no_room = e.b.ins().icmp(IntCC::Equal, out, null);
+    let either = e.b.ins().bor(is_asked, is_cut);
+    let or = e.b.ins().bor(is_dropped, has_no_room);
+    let is_kept = e.b.ins().bor(either, or);
+    let no = e.b.ins().iconst(types::I8, 0);
+    e.b.ins().icmp(IntCC::Equal, is_kept, no)
+}
+
+/// Timestamps are in microseconds.
+fn micros(e: &mut Emit<'_, '_, '_>, time: Value) -> Value {
+    let thousand = e.constant(1_000);
+    e.b.ins().udiv(time, thousand)
+}
