@@ -65,18 +65,10 @@ fn words_of(bytes: &[u8]) -> Box<[u64]> {
         .collect()
 }
 
-/// Copies some words of one vector to another: a few tens, less than a call of `memcpy` is worth.
-#[inline]
+/// Copies some words of one vector to another.
 fn copy_words(words: &[Range<usize>; 2], from: &[u64], to: &mut [u64]) {
-    for range in words {
-        let (from, from_rest) = from[range.clone()].as_chunks::<8>();
-        let (to, to_rest) = to[range.clone()].as_chunks_mut::<8>();
-        for (to, from) in to.iter_mut().zip(from) {
-            *to = *from;
-        }
-        for (to, from) in to_rest.iter_mut().zip(from_rest) {
-            *to = *from;
-        }
+    for range in words.iter().filter(|range| !range.is_empty()) {
+        to[range.clone()].copy_from_slice(&from[range.clone()]);
     }
 }
 
@@ -330,11 +322,11 @@ impl Native {
         if pool.packet(handle).copies <= 1 {
             return handle;
         }
-        let copy = pool.replicate(handle);
-        if let Some((copy, original)) = pool.pair_mut(copy, handle) {
-            copy_words(words, &original.vector, &mut copy.vector);
-        }
-        copy
+        pool.replicate(handle, |copy, original| match self.controls.copy_block {
+            // SAFETY: both are blocks of the layout that the code is for.
+            Some(copy_block) => unsafe { copy_block(copy.as_mut_ptr(), original.as_ptr()) },
+            None => copy_words(words, original, copy),
+        })
     }
 
     /// Checksum update and deparser; gives the length of the frame.

@@ -247,17 +247,16 @@ impl Pool {
     }
 
     /// One of the packets that a handle stands for, which is one less then: a packet with its rest
-    /// and its requests; the vector holds whatever it held.
-    pub(crate) fn replicate(&mut self, of: PacketHandle) -> PacketHandle {
-        let last = self.replica.filter(|last| last.has_gone);
-        let copy = match last {
-            Some(last) if self.share_again(last, of) => last.copy,
-            last => {
-                if let Some(last) = last {
-                    self.release(last.copy);
-                }
-                self.share_rest(of)
-            }
+    /// and its requests, and with what `copy_block` takes of the vector.
+    #[inline]
+    pub(crate) fn replicate(
+        &mut self,
+        of: PacketHandle,
+        copy_block: impl FnOnce(&mut [u64], &[u64]),
+    ) -> PacketHandle {
+        let copy = match self.replica {
+            Some(last) if last.has_gone && self.is_of(last, of) => last.copy,
+            last => self.take_copy(last, of),
         };
         self.replica = Some(Replica {
             of,
@@ -265,28 +264,30 @@ impl Pool {
             has_gone: false,
         });
         if let Some((copy, original)) = self.pair_mut(copy, of) {
-            original.copies -= 1;
+            copy.begin_as(original, original.consumed);
             copy.requests = original.requests;
+            copy_block(&mut copy.vector, &original.vector);
+            original.copies -= 1;
         }
         copy
     }
 
-    /// Makes a copy that has gone the next one; false where it is another packet's.
+    /// Whether a copy that has gone can be the next one.
     #[inline]
-    fn share_again(&mut self, last: Replica, of: PacketHandle) -> bool {
-        if last.of != of {
-            return false;
+    fn is_of(&self, last: Replica, of: PacketHandle) -> bool {
+        // The packet may be another one with the same handle. As long as the copy is a user of the
+        // buffer, that has its number.
+        let buffer_of = |handle| self.packet(handle).payload.buffer;
+        last.of == of && buffer_of(last.copy) == buffer_of(of)
+    }
+
+    fn take_copy(&mut self, last: Option<Replica>, of: PacketHandle) -> PacketHandle {
+        if let Some(last) = last.filter(|last| last.has_gone) {
+            self.release(last.copy);
         }
-        let Some((copy, original)) = self.pair_mut(last.copy, of) else {
-            return false;
-        };
-        // As long as the copy is a user of the buffer, that has its number. The packet may be
-        // another one with its handle.
-        if copy.payload.buffer != original.payload.buffer {
-            return false;
-        }
-        copy.begin_as(original, original.consumed);
-        true
+        let buffer = self.packet(of).payload.buffer;
+        self.buffers[buffer as usize].users += 1;
+        self.take_packet()
     }
 
     fn share(&mut self, of: PacketHandle, from: usize) -> PacketHandle {
@@ -342,6 +343,7 @@ impl Pool {
     }
 
     /// Ends a packet, or one of those that a handle stands for.
+    #[inline]
     pub(crate) fn discard(&mut self, handle: PacketHandle) {
         let packet = self.packet_mut(handle);
         if packet.copies > 1 {
@@ -446,6 +448,7 @@ impl Pool {
     }
 
     /// The packet's frame becomes the first `len` bytes that the deparser wrote, then its rest.
+    #[inline]
     pub(crate) fn deparsed(&mut self, handle: PacketHandle, len: usize) {
         let packet = &mut self.packets[handle.0 as usize];
         let mut head_len = len;

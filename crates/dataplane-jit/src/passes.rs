@@ -1,11 +1,11 @@
-//! Whole passes as code: a frame that has just come in, from its metadata to the end of the ingress
-//! control, in one call; and a packet's way out, from the metadata of egress to the headers as bytes.
+//! Whole passes as code, and what is between them: a frame that has just come in, from its metadata to the end of the ingress
+//! control, in one call; and a packet's way out, from the metadata of egress to the headers as bytes; and what of a packet's block its copies get.
 //!
 //! What has to be blank and which metadata are read is known when a program is loaded, so each is one
 //! store. Packets that come to ingress again, and clones, go step by step ([`crate::engine`]), which
 //! is the same but for what they bring along; so does everything where this is not asked for.
 
-use std::mem::offset_of;
+use std::{mem::offset_of, ops::Range};
 
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Type, Value, condcodes::IntCC, types};
 use cranelift_module::FuncId;
@@ -16,7 +16,7 @@ use dataplane::{
 
 use crate::{
     CompileError,
-    compile::{Emit, Region, Unit, range::Range},
+    compile::{Emit, Region, Unit, range},
     context::{PassContext, Requests},
 };
 
@@ -30,11 +30,14 @@ pub(crate) type Arrive = unsafe extern "C" fn(*mut PassContext, *mut u64, u64, u
 pub(crate) type Depart =
     unsafe extern "C" fn(*mut PassContext, *mut u64, *const EgressInput, u64, *mut u8) -> u64;
 
+/// The block of a packet's copy, and the packet's own: copies what a copy needs.
+pub(crate) type CopyBlock = unsafe extern "C" fn(*mut u64, *const u64);
+
 /// What [`Depart`] gives where the packet's headers are not bytes now.
 pub(crate) const NOT_WRITTEN: u64 = u64::MAX;
 
-/// Words to be blank at most for it to be code.
-const BLANK_WORDS_MAX: usize = 256;
+/// Words to be made blank or to be copied at most for it to be code.
+const WORDS_MAX: usize = 256;
 
 /// What the passes consist of.
 pub(crate) struct Parts {
@@ -49,15 +52,18 @@ pub(crate) struct Parts {
 pub(crate) struct Passes {
     pub arrive: Option<FuncId>,
     pub depart: Option<FuncId>,
+    pub copy: Option<FuncId>,
 }
 
 impl Passes {
     /// Writes the functions.
     pub(crate) fn define(unit: &mut Unit<'_>, parts: &Parts) -> Result<Self, CompileError> {
-        let (mut arrive, mut depart) = (None, None);
+        let (mut arrive, mut depart, mut copy) = (None, None, None);
         if unit.options.parser_specialisation {
-            let blank = unit.layout.blank_words();
-            if blank.iter().map(ExactSizeIterator::len).sum::<usize>() <= BLANK_WORDS_MAX {
+            if n_words(&unit.layout.copied_words()) <= WORDS_MAX {
+                copy = Some(unit.define("copy", emit_copy)?);
+            }
+            if n_words(&unit.layout.blank_words()) <= WORDS_MAX {
                 arrive = Some(unit.define_with("arrive", 2, None, |emit, more| {
                     if let [port, arrived] = *more {
                         emit_arrive(emit, parts, port, arrived);
@@ -77,7 +83,33 @@ impl Passes {
                 },
             )?);
         }
-        Ok(Self { arrive, depart })
+        Ok(Self {
+            arrive,
+            depart,
+            copy,
+        })
+    }
+}
+
+fn n_words(ranges: &[Range<usize>]) -> usize {
+    ranges.iter().map(ExactSizeIterator::len).sum()
+}
+
+/// The function's first parameter is the copy's block, its second the packet's.
+fn emit_copy(e: &mut Emit<'_, '_, '_>) {
+    let (to, from) = (e.pass, e.vector);
+    for range in e.layout().copied_words() {
+        let mut place = range.start;
+        while place < range.end {
+            let offset = u32::try_from(place * 8).unwrap_or(u32::MAX);
+            let (ty, n_words) = match range.end - place {
+                1 => (types::I64, 1),
+                _ => (types::I64X2, 2),
+            };
+            let words = e.load(ty, Region::Vector, from, offset);
+            e.store(Region::Vector, words, to, offset);
+            place += n_words;
+        }
     }
 }
 
@@ -142,7 +174,7 @@ fn put(
 ) {
     if let Some(field) = field.filter(|field| e.layout().is_read(*field)) {
         let value = value(e);
-        e.put_field(field, vec![value], &Range::field(64, false));
+        e.put_field(field, vec![value], &range::Range::field(64, false));
     }
 }
 

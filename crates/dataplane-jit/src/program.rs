@@ -11,7 +11,7 @@ use crate::{
     frames::{FrameCode, Frames, Sums},
     layout::Layout,
     packing::Packing,
-    passes::{self, Arrive, Depart, Passes},
+    passes::{self, Arrive, CopyBlock, Depart, Passes},
     runtime::Runtime,
 };
 
@@ -26,6 +26,7 @@ pub struct NativeProgram {
     pub(crate) arrive: Option<Arrive>,
     /// None where packets that leave do.
     pub(crate) depart: Option<Depart>,
+    pub(crate) copy_block: Option<CopyBlock>,
     pub(crate) ingress: Function,
     pub(crate) egress: Function,
     pub(crate) frames: FrameCode,
@@ -75,9 +76,14 @@ impl NativeProgram {
             // SAFETY: as above.
             unsafe { std::mem::transmute::<*const u8, Depart>(code.address(depart)) }
         });
+        let copy_block = passes.copy.map(|copy| {
+            // SAFETY: as above.
+            unsafe { std::mem::transmute::<*const u8, CopyBlock>(code.address(copy)) }
+        });
         Ok(Self {
             arrive,
             depart,
+            copy_block,
             ingress: function(ingress),
             egress: function(egress),
             frames: frames.code(&code),
