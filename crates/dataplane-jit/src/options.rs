@@ -11,7 +11,8 @@ pub struct NativeOptions {
     pub microflow_cache: bool,
     /// The same, for packets that differ in bits that no entry looks at.
     pub megaflow_cache: bool,
-    /// Fields that nobody reads or writes are not extracted: their header's bytes are copied.
+    /// Fields that nobody reads or writes are not extracted: their header's bytes are copied. What
+    /// has to be blank, and the metadata that are read, are written by code of the program's own.
     pub parser_specialisation: bool,
     /// Fields that are seldom read or written are edited where they are among their header's bytes.
     pub inline_editing: bool,

@@ -25,6 +25,10 @@ pub(crate) const SLACK_BYTES: usize = 16;
 /// Bytes of a buffer: a frame of an Ethernet link with its tags, and the slack.
 const BUFFER_BYTES: usize = 2048;
 
+/// Frames begin with a line of the cache, as they do in the memory of a port that they are copied to:
+/// then no load of the copy is across two lines.
+const LINE_BYTES: usize = 64;
+
 /// Spare buffers that hold longer frames; beyond them they are freed, so that a burst of long
 /// frames does not keep its memory for ever.
 const SPARE_LONG_BUFFERS_MAX: usize = 256;
@@ -33,9 +37,32 @@ const SPARE_LONG_BUFFERS_MAX: usize = 256;
 const SPARE_PACKETS_MAX: usize = 16_384;
 
 /// A frame's bytes as they came in.
+#[derive(Default)]
 struct Buffer {
-    bytes: Box<[u8]>,
+    memory: Box<[u8]>,
+    /// Where the bytes begin.
+    start: usize,
     users: u32,
+}
+
+impl Buffer {
+    fn new(len: usize) -> Self {
+        let memory: Box<[u8]> = vec![0; len + LINE_BYTES].into();
+        Self {
+            start: memory.as_ptr().align_offset(LINE_BYTES).min(LINE_BYTES),
+            memory,
+            users: 0,
+        }
+    }
+
+    /// What it has room for.
+    fn len(&self) -> usize {
+        self.memory.len().saturating_sub(LINE_BYTES)
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.memory[self.start..]
+    }
 }
 
 /// The part of a buffer that is one packet's.
@@ -220,7 +247,7 @@ impl Pool {
     /// A packet with a frame's bytes; its vector holds whatever it held.
     pub(crate) fn receive(&mut self, frame: &[u8]) -> PacketHandle {
         let buffer = self.take_buffer(frame.len());
-        let bytes = &mut self.buffers[buffer as usize].bytes[..frame.len()];
+        let bytes = &mut self.buffers[buffer as usize].bytes_mut()[..frame.len()];
         bytes.copy_from_slice(frame);
         let first = bytes.as_ptr();
         let handle = self.take_packet();
@@ -327,16 +354,13 @@ impl Pool {
                 spare
             }
             None => {
-                self.buffers.push(Buffer {
-                    bytes: vec![0; wanted.max(BUFFER_BYTES)].into(),
-                    users: 0,
-                });
+                self.buffers.push(Buffer::new(wanted.max(BUFFER_BYTES)));
                 u32::try_from(self.buffers.len() - 1).unwrap_or(u32::MAX)
             }
         };
         let buffer = &mut self.buffers[id as usize];
-        if buffer.bytes.len() < wanted {
-            buffer.bytes = vec![0; wanted.next_power_of_two().max(BUFFER_BYTES)].into();
+        if buffer.len() < wanted {
+            *buffer = Buffer::new(wanted.next_power_of_two().max(BUFFER_BYTES));
         }
         buffer.users = 1;
         id
@@ -376,7 +400,7 @@ impl Pool {
         }
         if is_long(buffer) {
             if self.n_spare_long >= SPARE_LONG_BUFFERS_MAX {
-                buffer.bytes = Box::default();
+                *buffer = Buffer::default();
             } else {
                 self.n_spare_long += 1;
             }
@@ -470,12 +494,93 @@ impl Pool {
 }
 
 fn is_long(buffer: &Buffer) -> bool {
-    buffer.bytes.len() > BUFFER_BYTES
+    buffer.len() > BUFFER_BYTES
 }
 
 /// Makes room for so many bytes and the slack.
 fn reserve(bytes: &mut Vec<u8>, len: usize) {
     if bytes.len() < len + SLACK_BYTES {
         bytes.resize((len + SLACK_BYTES).next_power_of_two(), 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn copy_of(pool: &mut Pool, of: PacketHandle) -> PacketHandle {
+        pool.replicate(of, |copy, original| copy.copy_from_slice(original))
+    }
+
+    /// A packet whose parser took the first two bytes, standing for so many.
+    fn packet(pool: &mut Pool, frame: &[u8], copies: u32) -> PacketHandle {
+        let handle = pool.receive(frame);
+        let packet = pool.packet_mut(handle);
+        packet.consumed = 2;
+        packet.copies = copies;
+        packet.vector.fill(frame[0].into());
+        handle
+    }
+
+    fn deparse(pool: &mut Pool, handle: PacketHandle, head: [u8; 3]) -> Vec<u8> {
+        let out = pool.deparse_into(handle, head.len());
+        // SAFETY: there is room for so many bytes.
+        unsafe { ptr::copy_nonoverlapping(head.as_ptr(), out, head.len()) };
+        pool.deparsed(handle, head.len());
+        pool.frame(handle).concat()
+    }
+
+    #[test]
+    fn a_copy_that_has_gone_is_the_next_one_and_begins_like_the_first() {
+        let mut pool = Pool::new(4);
+        let of = packet(&mut pool, &[7, 8, 9, 10], 4);
+        let mut last = None;
+        for number in 0..3 {
+            let copy = copy_of(&mut pool, of);
+            assert_eq!(*last.get_or_insert(copy), copy);
+            assert_eq!(pool.rest(copy).concat(), [9, 10]);
+            assert_eq!(pool.packet(copy).vector[..], [7; 4]);
+            pool.packet_mut(copy).vector.fill(1);
+            let frame = deparse(&mut pool, copy, [number; 3]);
+            assert_eq!(frame, [number, number, number, 9, 10]);
+            pool.discard(copy);
+        }
+        assert_eq!(pool.packet(of).copies, 1);
+        assert_eq!(deparse(&mut pool, of, [3; 3]), [3, 3, 3, 9, 10]);
+        pool.discard(of);
+        assert_eq!(pool.spare_buffers.len(), pool.buffers.len());
+    }
+
+    #[test]
+    fn copies_that_are_there_together_are_different_packets() {
+        let mut pool = Pool::new(4);
+        let of = packet(&mut pool, &[7, 8, 9, 10], 3);
+        let (first, second) = (copy_of(&mut pool, of), copy_of(&mut pool, of));
+        assert_ne!(first, second);
+        assert_eq!(deparse(&mut pool, first, [1; 3]), [1, 1, 1, 9, 10]);
+        assert_eq!(deparse(&mut pool, second, [2; 3]), [2, 2, 2, 9, 10]);
+        for handle in [second, first, of] {
+            pool.discard(handle);
+        }
+        assert_eq!(pool.spare_buffers.len(), pool.buffers.len());
+    }
+
+    #[test]
+    fn a_copy_that_was_kept_is_not_used_for_another_packet() {
+        let mut pool = Pool::new(4);
+        let of = packet(&mut pool, &[7, 8, 9, 10], 3);
+        let kept = copy_of(&mut pool, of);
+        pool.discard(kept);
+        // Those that were still to come are given up.
+        pool.discard(of);
+        pool.discard(of);
+        let other = packet(&mut pool, &[17, 18, 19], 2);
+        assert_eq!(other, of, "the handle is used again");
+        let copy = copy_of(&mut pool, other);
+        assert_eq!(pool.rest(copy).concat(), [19]);
+        assert_eq!(pool.packet(copy).vector[..], [17; 4]);
+        pool.discard(copy);
+        pool.discard(other);
+        assert_eq!(pool.spare_buffers.len(), pool.buffers.len());
     }
 }
