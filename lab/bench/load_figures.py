@@ -33,10 +33,8 @@ def curve_name(curve: Curve) -> str:
 
 
 def kept(curve: Sequence[OverloadRow]) -> float:
-    """The least of the peak that is left where more is offered than can be carried."""
-    peak = max(row.copies_per_s for row in curve)
-    beyond = [row.copies_per_s for row in curve if row.offered_over_capacity > 1.0]
-    return min(beyond) / peak if beyond and peak else float("nan")
+    """What is left of the peak at the most that is offered."""
+    return max(curve, key=lambda row: row.offered_over_capacity).of_peak
 
 
 def _curve_line(curve: Curve, points: Sequence[tuple[float, float]]) -> Line:
@@ -66,7 +64,7 @@ def overload_figures(rows: Sequence[OverloadRow]) -> list[Lines]:
             _curve_line(key, [(row.offered_over_capacity, row.last_copy_p99_us) for row in curve])
             for key, curve in found.items()
         ]
-        least = ", ".join(f"{curve_name(key)} {kept(curve):.0%}" for key, curve in found.items())
+        left = ", ".join(f"{curve_name(key)} {kept(curve):.0%}" for key, curve in found.items())
         charts += [
             Lines(
                 key=f"overload-rate-{fanout}",
@@ -74,7 +72,7 @@ def overload_figures(rows: Sequence[OverloadRow]) -> list[Lines]:
                 x=x,
                 y=Axis("copies that came (1/s)", starts_at_zero=True),
                 lines=tuple(rates),
-                note=f"Of the peak stays, where more is offered than can be carried: {least}.",
+                note=f"Of the peak stays at the most that is offered, the median of pairs: {left}.",
             ),
             Lines(
                 key=f"overload-delay-{fanout}",
@@ -122,7 +120,7 @@ def _overload_table(rows: Sequence[OverloadRow]) -> Table:
             "forwarder",
             "copies",
             "peak, copies/s",
-            "of it beyond capacity",
+            "of it at the most offered",
             "largest loss",
             "viewers differ by, %",
             "lost uncounted",

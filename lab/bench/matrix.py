@@ -104,8 +104,9 @@ def _fanouts(
         if forwarder.engine == "interpreter":
             return FANOUTS_INTERPRETED
         return FANOUTS_SLEEPING if forwarder.wait == "sleep" else FANOUTS
-    # Neither is in a comparison that needs a third digit.
-    is_once = forwarder.engine == "interpreter" or forwarder.port == "udp"
+    # None of these is in a comparison that needs a third digit.
+    sleeps_on_xdp = (forwarder.port, forwarder.wait) == ("afxdp", "sleep")
+    is_once = forwarder.engine == "interpreter" or forwarder.port == "udp" or sleeps_on_xdp
     return () if is_once else (COMPARED_FANOUT,)
 
 

@@ -48,6 +48,8 @@ class OverloadRow:
     """Packets and copies that the switch counted as dropped, all reasons."""
     vanished: float
     """Packets and copies that neither came out nor were counted: 0."""
+    of_peak: float
+    """At the most that was offered alone: its rate over the peak's, the median of pairs."""
 
 
 @dataclass(frozen=True, slots=True)

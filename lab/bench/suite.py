@@ -19,9 +19,9 @@ from lab.switch import RELEASE, require_build
 
 PIPELINE_BENCH = RELEASE / "reprise-pipeline-bench"
 PIPELINE_TIMEOUT_S = 900.0
-OVERLOADED = ("replication", "recirculation native afxdp", "relay afxdp", "ovs", "bmv2")
-OVERLOAD_OFFERED = (0.1, 0.5, 0.9, 1.0, 1.5, 2.0, 4.0, 10.0)
-OVERLOAD_STEP_S = 0.4
+OVERLOADED = ("replication", "recirculation native afxdp", "relay afxdp", "bmv2")
+OVERLOAD_OFFERED = (0.1, 0.5, 0.9, 1.0, 2.0, 4.0, 10.0)
+OVERLOAD_STEP_S = 0.25
 KNEE_FORWARDERS = ("interpreter afpacket", "native afpacket", "native afxdp")
 KNEE_GROWTH = 4
 """Viewers are multiplied by so much until they are too many."""
@@ -114,12 +114,14 @@ def _overload(*, is_quick: bool) -> Experiment:
     chosen = _named(overload.forwarders(), ["replication native afxdp"] if is_quick else OVERLOADED)
     fanouts = overload.FANOUTS[:1] if is_quick else overload.FANOUTS
     offered = OVERLOAD_OFFERED[::3] if is_quick else OVERLOAD_OFFERED
-    step_s = OVERLOAD_STEP_S + 0.4
+    step_s = OVERLOAD_STEP_S + overload.SPARE_S
     return Experiment(
         name="overload",
         about="a tenth to ten times what can be carried: rate, loss by reason, fairness",
         file="overload.csv",
-        planned_s=len(chosen) * len(fanouts) * ((len(offered) + 4) * step_s + 1.5),
+        planned_s=len(chosen)
+        * len(fanouts)
+        * ((len(offered) + 2 * overload.PAIRS + 4) * step_s + 1.5),
         run=lambda folder: overload.run(
             folder, chosen, fanouts=fanouts, offered=offered, seconds=OVERLOAD_STEP_S
         ),

@@ -76,7 +76,7 @@ def _growth() -> str:
 def _overload() -> str:
     lines = [
         f"{name},{n},{times},{min(times, 1.0) * peak},{max(0, 1 - 1 / times):.3f},{500 * times},"
-        f"{port},spin,1,0.5,0,{vanished}"
+        f"{port},spin,1,0.5,0,{vanished},{0.97 if times == 10.0 else ''}"
         for name, port, peak, vanished in (
             ("reprise_replication,native", "afxdp", 7e5, 0),
             ("relay,", "afxdp", 8e5, ""),

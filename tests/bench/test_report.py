@@ -89,7 +89,7 @@ def test_checks_hold_where_the_numbers_do_and_only_there() -> None:
     broken = {
         "pipeline.csv": ("native,all,64,1,120.0", "native,all,64,1,190.0", "at most 58%"),
         "knee.csv": ("native,afxdp,2048,10.2", "native,afxdp,2048,99.2", "viewers"),
-        "overload.csv": ("10.0,700000.0", "10.0,300000.0", "of the peak"),
+        "overload.csv": ("0,0,0.97", "0,0,0.47", "of the peak"),
         "priority.csv": (",9,0,81", ",9,0.1,81", "urgent"),
         "fanout.csv": ("ovs,,afxdp,spin,64,551385", "ovs,,afxdp,spin,64,951385", "Open vSwitch"),
     }

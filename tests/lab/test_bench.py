@@ -10,7 +10,7 @@ from lab.bench.experiment import csv_text, matching
 from lab.bench.forwarders import Forwarder
 from lab.bench.load import Run, Watched
 from lab.bench.load_figures import served
-from lab.bench.overload import Moment, vanished, verdicts
+from lab.bench.overload import PAIRS, Moment, share_of_peak, vanished, verdicts
 from lab.bench.results import KneeRow, OverloadRow
 
 METRICS = """\
@@ -57,6 +57,7 @@ ROW = OverloadRow(
     viewers_spread_pct=0.5,
     drops=0.0,
     vanished=0.0,
+    of_peak=float("nan"),
 )
 NOTHING = Moment(Counters({}), 0)
 
@@ -109,19 +110,35 @@ def test_the_spread_of_viewers_is_between_the_least_and_the_most() -> None:
 
 
 def test_a_curve_that_falls_and_viewers_that_differ_are_said() -> None:
-    good = [ROW, replace(ROW, offered_over_capacity=10.0, copies_per_s=96.0)]
+    good = [ROW, replace(ROW, offered_over_capacity=10.0, of_peak=0.96)]
     assert "stays at  96%; viewers alike (0.50 %); 0 vanished" in verdicts(good)[0]
     bad = [
         ROW,
         replace(
             ROW,
             offered_over_capacity=10.0,
-            copies_per_s=94.0,
+            of_peak=0.94,
             viewers_spread_pct=2.1,
             vanished=3.0,
         ),
     ]
     assert "FALLS at  94%; viewers UNLIKE (2.10 %); 3 vanished" in verdicts(bad)[0]
+
+
+def test_what_is_left_of_the_peak_is_the_median_of_pairs() -> None:
+    curve = [
+        replace(ROW, offered_over_capacity=times, copies_per_s=rate)
+        for times, rate in ((0.5, 50.0), (1.0, 120.0), (2.0, 100.0), (10.0, 60.0))
+    ]
+    rates = iter([100.0, 99.0, 110.0, 55.0, 80.0, 79.2] * 3)
+    asked = []
+
+    def rate(times: float) -> float:
+        asked.append(times)
+        return next(rates)
+
+    assert share_of_peak(rate, curve) == pytest.approx(0.99)
+    assert asked == [1.0, 10.0] * PAIRS
 
 
 def test_forwarders_are_chosen_by_words_of_their_names() -> None:
