@@ -17,7 +17,8 @@ COMPARED_FANOUT = 64
 """The fan-out at which forwarders are set against each other; it is measured in three rounds."""
 COMPARED_ROUNDS = 3
 FANOUTS_SLEEPING = (1, 64)
-FANOUTS_INTERPRETED = (1, 16, 64)
+FANOUTS_SLOW = (1, 16, 64)
+"""Interpreted, or on UDP sockets."""
 FANOUTS_QUICK = (COMPARED_FANOUT,)
 CELL_S = 5.7
 """What one forwarder takes at one fan-out, about."""
@@ -101,9 +102,10 @@ def _fanouts(
     if is_quick:
         return FANOUTS_QUICK
     if number == 0 or choice.rounds:
-        if forwarder.engine == "interpreter":
-            return FANOUTS_INTERPRETED
-        return FANOUTS_SLEEPING if forwarder.wait == "sleep" else FANOUTS
+        if forwarder.wait == "sleep":
+            return FANOUTS_SLEEPING
+        is_slow = forwarder.engine == "interpreter" or forwarder.port == "udp"
+        return FANOUTS_SLOW if is_slow else FANOUTS
     # None of these is in a comparison that needs a third digit.
     sleeps_on_xdp = (forwarder.port, forwarder.wait) == ("afxdp", "sleep")
     is_once = forwarder.engine == "interpreter" or forwarder.port == "udp" or sleeps_on_xdp
