@@ -4,6 +4,7 @@ Each forwarder gets a tenth to ten times what it can carry. The rate of copies m
 viewers must lose alike, and whatever is lost must have been counted by the switch.
 """
 
+import math
 import statistics
 import sys
 import tempfile
@@ -173,10 +174,11 @@ def _rated(
 def share_of_peak(rate: Callable[[float], float], curve: Sequence[OverloadRow]) -> float:
     """What is left of the peak at the most that was offered: the median of pairs.
 
-    `rate` offers a multiple of the capacity and gives the rate of copies.
+    `rate` offers a multiple of the capacity and gives the rate of copies. Not a number where
+    nothing was offered beyond capacity, or nothing else.
     """
     *others, last = sorted(curve, key=lambda row: row.offered_over_capacity)
-    if not others:
+    if not others or last.offered_over_capacity <= 1.0:
         return float("nan")
     peak = max(others, key=lambda row: row.copies_per_s)
     pairs = [
@@ -221,11 +223,13 @@ def verdicts(rows: Sequence[OverloadRow]) -> list[str]:
         left = curve[-1].of_peak
         spread = max(row.viewers_spread_pct for row in curve)
         lost = [row.vanished for row in curve if row.vanished == row.vanished]
-        stays = "stays" if left >= PEAK_SHARE_MIN else "FALLS"
+        stays = f"{'stays' if left >= PEAK_SHARE_MIN else 'FALLS'} at {left:4.0%}"
+        if math.isnan(left):
+            stays = "not offered more"
         alike = "alike" if spread <= SPREAD_PCT_MAX else "UNLIKE"
         uncounted = f"{sum(lost):,.0f} vanished" if lost else "does not count"
         lines.append(
-            f"{name:52} peak {peak:>9,.0f} copies/s, {stays} at {left:4.0%}; viewers {alike} "
+            f"{name:52} peak {peak:>9,.0f} copies/s, {stays}; viewers {alike} "
             f"({spread:.2f} %); {uncounted}"
         )
     return lines

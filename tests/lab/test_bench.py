@@ -1,5 +1,6 @@
 """The benchmark's own arithmetic: counters, sums that must hold, verdicts, rows."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -139,6 +140,9 @@ def test_what_is_left_of_the_peak_is_the_median_of_pairs() -> None:
 
     assert share_of_peak(rate, curve) == pytest.approx(0.99)
     assert asked == [1.0, 10.0] * PAIRS
+    for too_little in (curve[-1:], curve[:2]):
+        assert math.isnan(share_of_peak(rate, too_little))
+    assert "not offered more; viewers alike" in verdicts(curve[:2])[0]
 
 
 def test_forwarders_are_chosen_by_words_of_their_names() -> None:
