@@ -209,6 +209,23 @@ impl Native {
         vector.as_mut_ptr()
     }
 
+    /// Parser, checksum verification and the ingress control, step by step; the reason why that gave
+    /// up the packet, if it did.
+    fn arrive_slowly(
+        &mut self,
+        state: &mut State,
+        input: &IngressInput,
+        handle: PacketHandle,
+    ) -> Option<DropReason> {
+        let block = self.parse_and_verify(state, input, handle);
+        let context = &raw mut *self.context;
+        // SAFETY: context and block are the packet's, the code is the program's.
+        unsafe { (self.controls.ingress)(context, block.cast()) };
+        let failed = self.finish(handle);
+        self.write_what_came(state, handle);
+        failed
+    }
+
     /// The packet's vector becomes blank but for the fields of a list.
     fn keep_only(&mut self, handle: PacketHandle, list: Option<FieldListId>) {
         self.spare.copy_from_slice(&self.blank);
@@ -232,14 +249,20 @@ impl Native {
             clone.vector[metadata.start / 8..metadata.end / 8].fill(0);
             let list = Requests::list_of(original.requests.clone_list);
             self.lists.copy(list, &original.vector, &mut clone.vector);
-            clone.copies = copies.copies;
-            clone.requests = Requests::NONE;
-            clone.requests.truncate_bytes = truncation(copies.truncate_bytes);
         }
-        let vector = &pool.packet(clone).vector;
+        self.cloned(clone, copies)
+    }
+
+    /// A clone whose block is as it is to be.
+    #[inline]
+    fn cloned(&mut self, clone: PacketHandle, copies: CloneCopies) -> Clones {
+        let packet = self.packets.pool.packet_mut(clone);
+        packet.copies = copies.copies;
+        packet.requests = Requests::NONE;
+        packet.requests.truncate_bytes = truncation(copies.truncate_bytes);
         Clones {
             packet: clone,
-            priority: self.slots.priority.get(vector),
+            priority: self.slots.priority.get(&packet.vector),
         }
     }
 
@@ -251,10 +274,12 @@ impl Native {
         if pool.packet(handle).copies <= 1 {
             return handle;
         }
-        pool.replicate(handle, |copy, original| match self.controls.copy_block {
-            // SAFETY: both are blocks of the layout that the code is for.
-            Some(copy_block) => unsafe { copy_block(copy.as_mut_ptr(), original.as_ptr()) },
-            None => copy_words(words, original, copy),
+        pool.replicate(handle, |copy, original| {
+            match self.controls.passes.copy_block {
+                // SAFETY: both are blocks of the layout that the code is for.
+                Some(copy_block) => unsafe { copy_block(copy.as_mut_ptr(), original.as_ptr()) },
+                None => copy_words(words, original, copy),
+            }
         })
     }
 
@@ -376,17 +401,12 @@ impl Engine for Native {
         input: &IngressInput,
         handle: PacketHandle,
     ) -> IngressOutcome {
-        let failed = match (self.controls.arrive, input.arrived) {
+        let failed = match (self.controls.passes.arrive, input.arrived) {
             (Some(arrive), Some(arrived)) => self.arrive(state, input, (arrive, arrived), handle),
-            _ => {
-                let block = self.parse_and_verify(state, input, handle);
-                let context = &raw mut *self.context;
-                // SAFETY: context and block are the packet's, the code is the program's.
-                unsafe { (self.controls.ingress)(context, block.cast()) };
-                let failed = self.finish(handle);
-                self.write_what_came(state, handle);
-                failed
-            }
+            _ => match self.arrive_again(state, input, handle) {
+                Some(failed) => failed,
+                None => self.arrive_slowly(state, input, handle),
+            },
         };
         self.ingress_outcome(self.packets.pool.packet(handle), failed)
     }
@@ -457,7 +477,7 @@ impl Engine for Native {
         handle: PacketHandle,
     ) -> EgressOutcome {
         let handle = self.one_of(handle);
-        if let Some(depart) = self.controls.depart {
+        if let Some(depart) = self.controls.passes.depart {
             if let Some(frame_len_bytes) = self.depart(state, input, depart, handle) {
                 return EgressOutcome {
                     packet: handle,
@@ -502,18 +522,25 @@ impl Engine for Native {
         copies: CloneCopies,
     ) -> Clones {
         let Packets { pool, layout, .. } = &mut *self.packets;
-        let clone = pool.share_rest(handle);
-        if let Some((clone, original)) = pool.pair_mut(clone, handle) {
+        let clone_block = self.controls.passes.clone_block;
+        let copy = pool.share_rest(handle);
+        if let Some((clone, original)) = pool.pair_mut(copy, handle) {
+            if let Some(len) = original.requests.truncation() {
+                clone.truncate_rest(len);
+            }
+            if let Some(clone_block) = clone_block {
+                let list = original.requests.clone_list.into();
+                // SAFETY: both are blocks of the layout that the code is for.
+                unsafe { clone_block(clone.vector.as_mut_ptr(), original.vector.as_ptr(), list) };
+                return self.cloned(copy, copies);
+            }
             // What metadata the clone has is another question.
             let metadata = layout.metadata();
             for part in [0..metadata.start / 8, metadata.end / 8..clone.vector.len()] {
                 clone.vector[part.clone()].copy_from_slice(&original.vector[part]);
             }
-            if let Some(len) = original.requests.truncation() {
-                clone.truncate_rest(len);
-            }
         }
-        self.keep_metadata(handle, clone, copies)
+        self.keep_metadata(handle, copy, copies)
     }
 
     fn deparse(&mut self, state: &mut State, handle: PacketHandle) -> usize {

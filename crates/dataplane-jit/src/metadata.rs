@@ -217,6 +217,14 @@ impl FieldLists {
         }
     }
 
+    /// The words of each list; none where one has a varbit field, of which the width counts.
+    pub(crate) fn into_words(self) -> Option<Vec<Vec<usize>>> {
+        let lists = self.lists.into_iter();
+        lists
+            .map(|list| list.variable.is_empty().then_some(list.words))
+            .collect()
+    }
+
     /// Copies the fields of a list, each cut to the width that it has there.
     pub(crate) fn copy(&self, list: Option<FieldListId>, from: &[u64], to: &mut [u64]) {
         let Some(list) = list.and_then(|list| self.lists.get(list.index())) else {

@@ -1,22 +1,27 @@
-//! Whole passes as code, and what is between them: a frame that has just come in, from its metadata to the end of the ingress
-//! control, in one call; and a packet's way out, from the metadata of egress to the headers as bytes; and what of a packet's block its copies get.
+//! Whole passes as code, and what is between them: a frame that has just come in, or a packet that
+//! comes again, from its metadata to the end of the ingress control; a packet's way out, from the
+//! metadata of egress to the headers as bytes; and what of a packet's block its copies get.
 //!
 //! What has to be blank and which metadata are read is known when a program is loaded, so each is one
-//! store. Packets that come to ingress again, and clones, go step by step ([`crate::engine`]), which
-//! is the same but for what they bring along; so does everything where this is not asked for.
+//! store. Where a packet needs something else (its headers have to become bytes, a field list has
+//! varbit fields) it goes step by step ([`crate::engine`]), which is the same in slow; so does everything
+//! where this is not asked for.
+#![expect(unsafe_code, reason = "addresses of finished code become functions")]
 
-use std::{mem::offset_of, ops::Range};
+mod blocks;
+
+use std::mem::offset_of;
 
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Type, Value, condcodes::IntCC, types};
 use cranelift_module::FuncId;
 use dataplane::{
-    engine::{EgressInput, ir::FieldId},
+    engine::{EgressInput, InstanceType, ir::FieldId},
     limits,
 };
 
 use crate::{
     CompileError,
-    compile::{Emit, Region, Unit, range},
+    compile::{Code, Emit, Region, Unit, range},
     context::{PassContext, Requests},
 };
 
@@ -30,14 +35,22 @@ pub(crate) type Arrive = unsafe extern "C" fn(*mut PassContext, *mut u64, u64, u
 pub(crate) type Depart =
     unsafe extern "C" fn(*mut PassContext, *mut u64, *const EgressInput, u64, *mut u8) -> u64;
 
+/// The context, whose payload is what follows the headers; the packet's new block, whatever is in it;
+/// its old one, in which the headers are; the length of the frame that they would be; the code of the
+/// field list that it keeps ([`Requests::recirculate`]). Gives 0 where the headers have to become
+/// bytes first; nothing outside of the new block and the context has changed then.
+pub(crate) type ArriveAgain =
+    unsafe extern "C" fn(*mut PassContext, *mut u64, *const u64, u64, u64) -> u64;
+
 /// The block of a packet's copy, and the packet's own: copies what a copy needs.
 pub(crate) type CopyBlock = unsafe extern "C" fn(*mut u64, *const u64);
 
+/// The block of a packet's clone, and the packet's own; the code of a field list
+/// ([`Requests::clone_list`]): copies the headers, and the metadata of the list.
+pub(crate) type CloneBlock = unsafe extern "C" fn(*mut u64, *const u64, u64);
+
 /// What [`Depart`] gives where the packet's headers are not bytes now.
 pub(crate) const NOT_WRITTEN: u64 = u64::MAX;
-
-/// Words to be made blank or to be copied at most for it to be code.
-const WORDS_MAX: usize = 256;
 
 /// What the passes consist of.
 pub(crate) struct Parts {
@@ -46,76 +59,104 @@ pub(crate) struct Parts {
     pub ingress: FuncId,
     pub egress: FuncId,
     pub deparse: FuncId,
+    /// The parser over headers that are not bytes.
+    pub parse_again: Option<FuncId>,
 }
 
-/// The functions before they have addresses; none where they are not asked for.
+/// The functions; none where they are not asked for, or cannot be made for a program.
+#[derive(Clone, Copy)]
+pub(crate) struct PassCode {
+    pub arrive: Option<Arrive>,
+    pub arrive_again: Option<ArriveAgain>,
+    pub depart: Option<Depart>,
+    pub copy_block: Option<CopyBlock>,
+    pub clone_block: Option<CloneBlock>,
+}
+
+/// The same before they have addresses.
+#[derive(Default)]
 pub(crate) struct Passes {
-    pub arrive: Option<FuncId>,
-    pub depart: Option<FuncId>,
-    pub copy: Option<FuncId>,
+    arrive: Option<FuncId>,
+    arrive_again: Option<FuncId>,
+    depart: Option<FuncId>,
+    copy_block: Option<FuncId>,
+    clone_block: Option<FuncId>,
 }
 
 impl Passes {
     /// Writes the functions.
     pub(crate) fn define(unit: &mut Unit<'_>, parts: &Parts) -> Result<Self, CompileError> {
-        let (mut arrive, mut depart, mut copy) = (None, None, None);
-        if unit.options.parser_specialisation {
-            if n_words(&unit.layout.copied_words()) <= WORDS_MAX {
-                copy = Some(unit.define("copy", emit_copy)?);
-            }
-            if n_words(&unit.layout.blank_words()) <= WORDS_MAX {
-                arrive = Some(unit.define_with("arrive", 2, None, |emit, more| {
-                    if let [port, arrived] = *more {
-                        emit_arrive(emit, parts, port, arrived);
+        let mut passes = Self::default();
+        if !unit.options.parser_specialisation {
+            return Ok(passes);
+        }
+        let layout = unit.layout;
+        let lists = blocks::KeptWords::of(unit.program.ir(), layout);
+        if blocks::are_few(&layout.copied_words()) {
+            passes.copy_block = Some(unit.define("copy", blocks::emit_copy)?);
+            if let Some(lists) = &lists {
+                let clone = |emit: &mut Emit<'_, '_, '_>, more: &[Value]| {
+                    if let [list] = *more {
+                        blocks::emit_clone(emit, lists, list);
                     }
                     None
-                })?);
+                };
+                passes.clone_block = Some(unit.define_with("clone", 1, None, clone)?);
             }
-            depart = Some(unit.define_with(
-                "depart",
-                3,
-                Some(types::I64),
-                |emit, more| match *more {
-                    [input, instance_type, out] => {
-                        Some(emit_depart(emit, parts, input, instance_type, out))
+        }
+        if blocks::are_few(&layout.blank_words()) {
+            let arrive = |emit: &mut Emit<'_, '_, '_>, more: &[Value]| {
+                if let [port, arrived] = *more {
+                    emit_arrive(emit, parts, port, arrived);
+                }
+                None
+            };
+            passes.arrive = Some(unit.define_with("arrive", 2, None, arrive)?);
+            if let (Some(lists), Some(parse)) = (&lists, parts.parse_again) {
+                let again = |emit: &mut Emit<'_, '_, '_>, more: &[Value]| match *more {
+                    [old, len, list] => {
+                        blocks::blank(emit);
+                        lists.keep(emit, list, (old, emit.vector));
+                        Some(emit_arrive_again(emit, parts, parse, (old, len)))
                     }
                     _ => None,
-                },
-            )?);
+                };
+                let again = unit.define_with("arrive_again", 3, Some(types::I64), again)?;
+                passes.arrive_again = Some(again);
+            }
         }
-        Ok(Self {
-            arrive,
-            depart,
-            copy,
-        })
+        let depart = |emit: &mut Emit<'_, '_, '_>, more: &[Value]| match *more {
+            [input, instance_type, out] => {
+                Some(emit_depart(emit, parts, input, instance_type, out))
+            }
+            _ => None,
+        };
+        passes.depart = Some(unit.define_with("depart", 3, Some(types::I64), depart)?);
+        Ok(passes)
     }
-}
 
-fn n_words(ranges: &[Range<usize>]) -> usize {
-    ranges.iter().map(ExactSizeIterator::len).sum()
-}
-
-/// The function's first parameter is the copy's block, its second the packet's.
-fn emit_copy(e: &mut Emit<'_, '_, '_>) {
-    let (to, from) = (e.pass, e.vector);
-    for range in e.layout().copied_words() {
-        let mut place = range.start;
-        while place < range.end {
-            let offset = u32::try_from(place * 8).unwrap_or(u32::MAX);
-            let (ty, n_words) = match range.end - place {
-                1 => (types::I64, 1),
-                _ => (types::I64X2, 2),
-            };
-            let words = e.load(ty, Region::Vector, from, offset);
-            e.store(Region::Vector, words, to, offset);
-            place += n_words;
+    /// The finished functions.
+    pub(crate) fn code(&self, code: &Code) -> PassCode {
+        let address = |function: Option<FuncId>| function.map(|function| code.address(function));
+        // SAFETY: the functions were written with these parameters and results.
+        unsafe {
+            PassCode {
+                arrive: address(self.arrive).map(|it| std::mem::transmute::<*const u8, Arrive>(it)),
+                arrive_again: address(self.arrive_again)
+                    .map(|it| std::mem::transmute::<*const u8, ArriveAgain>(it)),
+                depart: address(self.depart).map(|it| std::mem::transmute::<*const u8, Depart>(it)),
+                copy_block: address(self.copy_block)
+                    .map(|it| std::mem::transmute::<*const u8, CopyBlock>(it)),
+                clone_block: address(self.clone_block)
+                    .map(|it| std::mem::transmute::<*const u8, CloneBlock>(it)),
+            }
         }
     }
 }
 
 fn emit_arrive(e: &mut Emit<'_, '_, '_>, parts: &Parts, port: Value, arrived: Value) {
     let metadata = &e.ir().metadata;
-    blank(e);
+    blocks::blank(e);
     let len = e.load_context(types::I64, offset_of!(PassContext, payload_len));
     put(e, Some(metadata.ingress_port), |_| port);
     put(e, metadata.ingress_global_timestamp, |e| micros(e, arrived));
@@ -127,6 +168,12 @@ fn emit_arrive(e: &mut Emit<'_, '_, '_>, parts: &Parts, port: Value, arrived: Va
     let none = e.constant32(0);
     e.store_context(none, offset_of!(PassContext, failed));
     go_on_to_the_rest(e, len);
+    go_through_ingress(e, parts);
+}
+
+/// What is behind the parser: checksum verification and the control.
+fn go_through_ingress(e: &mut Emit<'_, '_, '_>, parts: &Parts) {
+    let metadata = &e.ir().metadata;
     put(e, metadata.parser_error, |e| {
         let error = e.load_context(types::I32, offset_of!(PassContext, parser_error));
         e.b.ins().uextend(types::I64, error)
@@ -142,28 +189,35 @@ fn emit_arrive(e: &mut Emit<'_, '_, '_>, parts: &Parts, port: Value, arrived: Va
     e.call_inside(parts.ingress, &[]);
 }
 
-/// Makes blank what has to be before the parser.
-fn blank(e: &mut Emit<'_, '_, '_>) {
-    let vector = e.vector;
-    let zero = e.constant(0);
-    let two_zeros = e.b.ins().splat(types::I64X2, zero);
-    for range in e.layout().blank_words() {
-        let blank = &e.layout().blank()[range.start * 8..range.end * 8];
-        let (words, _) = blank.as_chunks::<8>();
-        let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
-        let mut place = 0;
-        while place < words.len() {
-            let offset = u32::try_from((range.start + place) * 8).unwrap_or(u32::MAX);
-            let (value, n_words) = match words[place..] {
-                [0, 0, ..] => (two_zeros, 2),
-                [0, ..] => (zero, 1),
-                [word, ..] => (e.constant(word), 1),
-                [] => break,
-            };
-            e.store(Region::Vector, value, vector, offset);
-            place += n_words;
-        }
-    }
+/// The block is blank but for what the packet keeps of its metadata.
+fn emit_arrive_again(
+    e: &mut Emit<'_, '_, '_>,
+    parts: &Parts,
+    parse: FuncId,
+    (old, len): (Value, Value),
+) -> Value {
+    let metadata = &e.ir().metadata;
+    put(e, Some(metadata.instance_type), |e| {
+        e.constant(InstanceType::Recirculated as u64)
+    });
+    put(e, Some(metadata.packet_length), |_| len);
+    e.store_context(len, offset_of!(PassContext, packet_length));
+    no_requests(e);
+    let (whole, end) = (e.b.create_block(), e.b.create_block());
+    let is_whole = e.b.append_block_param(end, types::I64);
+    let none = e.constant(0);
+    let is_parsed = e.call_inside(parse, &[old]).unwrap_or(none);
+    let no_failure = e.constant32(0);
+    e.store_context(no_failure, offset_of!(PassContext, failed));
+    let otherwise = [BlockArg::Value(is_parsed)];
+    e.b.ins()
+        .brif(is_parsed, whole, &[] as &[BlockArg], end, &otherwise);
+    e.begin_inner(whole);
+    go_through_ingress(e, parts);
+    let one = e.constant(1);
+    e.b.ins().jump(end, &[BlockArg::Value(one)]);
+    e.begin(end);
+    is_whole
 }
 
 /// Writes a field of metadata where somebody reads it.

@@ -11,7 +11,7 @@ use crate::{
     frames::{FrameCode, Frames, Sums},
     layout::Layout,
     packing::Packing,
-    passes::{self, Arrive, CopyBlock, Depart, Passes},
+    passes::{self, PassCode, Passes},
     runtime::Runtime,
 };
 
@@ -22,11 +22,7 @@ pub(crate) type Function = unsafe extern "C" fn(*mut PassContext, *mut u8);
 pub struct NativeProgram {
     /// What the code needs beside the context.
     pub runtime: Box<Runtime>,
-    /// None where packets that arrive go step by step.
-    pub(crate) arrive: Option<Arrive>,
-    /// None where packets that leave do.
-    pub(crate) depart: Option<Depart>,
-    pub(crate) copy_block: Option<CopyBlock>,
+    pub(crate) passes: PassCode,
     pub(crate) ingress: Function,
     pub(crate) egress: Function,
     pub(crate) frames: FrameCode,
@@ -56,6 +52,7 @@ impl NativeProgram {
             ingress,
             egress,
             deparse: frames.deparse,
+            parse_again: frames.again.as_ref().map(|again| again.parse),
         };
         let passes = Passes::define(&mut unit, &parts)?;
         let Finished {
@@ -68,22 +65,8 @@ impl NativeProgram {
             // SAFETY: the address is that of a function generated with this signature.
             unsafe { std::mem::transmute::<*const u8, Function>(code.address(id)) }
         };
-        let arrive = passes.arrive.map(|arrive| {
-            // SAFETY: as above.
-            unsafe { std::mem::transmute::<*const u8, Arrive>(code.address(arrive)) }
-        });
-        let depart = passes.depart.map(|depart| {
-            // SAFETY: as above.
-            unsafe { std::mem::transmute::<*const u8, Depart>(code.address(depart)) }
-        });
-        let copy_block = passes.copy.map(|copy| {
-            // SAFETY: as above.
-            unsafe { std::mem::transmute::<*const u8, CopyBlock>(code.address(copy)) }
-        });
         Ok(Self {
-            arrive,
-            depart,
-            copy_block,
+            passes: passes.code(&code),
             ingress: function(ingress),
             egress: function(egress),
             frames: frames.code(&code),

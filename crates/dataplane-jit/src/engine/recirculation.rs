@@ -12,10 +12,13 @@
 //! and where the ingress control wants a clone or a resubmission, which begin with the frame as it
 //! came: the old block is kept until then.
 
-use super::{IngressInput, Native, PacketHandle, State, copy_words, start_ingress};
+use super::{
+    DropReason, FieldListId, IngressInput, Native, PacketHandle, State, copy_words, start_ingress,
+};
 use crate::{
     context::Requests,
     frames::{AgainCode, Deparse},
+    packets::Packets,
     vector::Vector,
 };
 
@@ -65,12 +68,60 @@ impl Native {
         if unsafe { (again.parse)(context, block, self.spare.as_ptr()) } != 0 {
             return Some(block);
         }
+        self.become_bytes(state, handle, again, list);
+        None
+    }
+
+    /// The whole of it in one call, up to the end of the ingress control: the reason why that gave up
+    /// the packet, if it did. None if the packet is not such a one, or is a frame now.
+    #[inline]
+    pub(super) fn arrive_again(
+        &mut self,
+        state: &mut State,
+        input: &IngressInput,
+        handle: PacketHandle,
+    ) -> Option<Option<DropReason>> {
+        let arrive = self.controls.passes.arrive_again?;
+        let again = self.frames.again?;
+        let Packets { pool, current, .. } = &mut *self.packets;
+        let packet = pool.packet_mut(handle);
+        let len = packet.unwritten?;
+        *current = handle;
+        packet.ingress_bytes = input.ingress_bytes;
+        std::mem::swap(&mut packet.vector, &mut self.spare);
+        let list = packet.requests.recirculate;
+        let block = packet.vector.as_mut_ptr();
+        let context = &mut *self.context;
+        context.ingress_bytes = input.ingress_bytes as u64;
+        self.packets.point_to_rest(context, handle);
+        context.packets = (&raw mut *self.packets).cast();
+        self.controls.attach(context, state);
+        let old = self.spare.as_ptr();
+        // SAFETY: context and new block are the packet's, the old block is one of the same layout, the
+        // code is the program's.
+        if unsafe { arrive(&raw mut *self.context, block, old, len as u64, list.into()) } == 0 {
+            self.become_bytes(state, handle, again, Requests::list_of(list));
+            return None;
+        }
+        let failed = self.finish(handle);
+        self.write_what_came(state, handle);
+        Some(failed)
+    }
+
+    /// The headers that stand in the spare block could not be parsed there.
+    #[cold]
+    fn become_bytes(
+        &mut self,
+        state: &mut State,
+        handle: PacketHandle,
+        again: AgainCode,
+        list: Option<FieldListId>,
+    ) {
         let packet = self.packets.pool.packet_mut(handle);
         std::mem::swap(&mut packet.vector, &mut self.spare);
         let block = packet.vector.as_mut_ptr();
         self.write_block(state, handle, block, again.write);
         self.keep_only(handle, list);
-        None
     }
 
     /// After the ingress control: the frame as it came, where somebody is about to ask for it.

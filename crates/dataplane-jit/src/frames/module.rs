@@ -25,7 +25,7 @@ pub(crate) type Measure = unsafe extern "C" fn(*mut PassContext, *mut u64) -> u6
 /// they have to be.
 pub(crate) type ParseAgain = unsafe extern "C" fn(*mut PassContext, *mut u64, *const u64) -> u64;
 
-/// What keeps a recirculated packet's headers from becoming bytes in between.
+/// [`Again`] with addresses.
 #[derive(Clone, Copy)]
 pub(crate) struct AgainCode {
     pub measure: Measure,
@@ -51,12 +51,13 @@ pub(crate) struct Frames {
     pub parse: FuncId,
     pub verify: Option<FuncId>,
     pub deparse: FuncId,
-    again: Option<Again>,
+    pub again: Option<Again>,
 }
 
-struct Again {
+/// What keeps a recirculated packet's headers from becoming bytes in between.
+pub(crate) struct Again {
     measure: FuncId,
-    parse: FuncId,
+    pub parse: FuncId,
     write: FuncId,
 }
 
