@@ -450,46 +450,46 @@ impl Switch {
         })
     }
 
-    /// Runs one pass.
+    /// Runs one pass, and those that follow it without a queue in between.
     fn step(&mut self, engine: &mut dyn Engine, now: Nanos) -> Step {
+        let mut next = None;
         if self.is_look_ahead_due()
             && let Some(packet) = self.traffic.ingress.pop_front()
         {
             let n_dropped = self.state.counters.dropped_total();
-            let passed = self.ingress_pass(engine, now, &packet);
+            self.ingress_pass(engine, now, &packet, &mut next);
             let was_in_vain = self.state.counters.dropped_total() > n_dropped;
             self.look_ahead.pay(was_in_vain);
-            return match passed {
-                Some(departure) => self.egress_step(engine, now, &departure),
-                None => Step::Ran,
-            };
-        }
-        if let Some(departure) = self.traffic.egress.pop(now) {
+        } else if let Some(departure) = self.traffic.egress.pop(now) {
             return self.egress_step(engine, now, &departure);
-        }
-        let passed = if let Some(packet) = self.traffic.recirculation.pop(now) {
-            self.ingress_pass(engine, now, &packet)
+        } else if let Some(packet) = self.traffic.recirculation.pop(now) {
+            self.ingress_pass(engine, now, &packet, &mut next);
         } else if let Some(packet) = self.traffic.ingress.pop_front() {
-            self.ingress_pass(engine, now, &packet)
+            self.ingress_pass(engine, now, &packet, &mut next);
         } else {
             return Step::Idle;
-        };
-        match passed {
-            Some(departure) => self.egress_step(engine, now, &departure),
+        }
+        match &next {
+            Some(departure) => self.egress_step(engine, now, departure),
             None => Step::Ran,
         }
     }
 
     fn egress_step(&mut self, engine: &mut dyn Engine, now: Nanos, departure: &Departure) -> Step {
+        // Clones in a row are written to one place and the other: not moved from hand to hand.
+        let (mut one, mut other) = (None, None);
+        let (mut next, mut behind) = (&mut one, &mut other);
         self.look_ahead.earn();
-        let mut passed = self.egress_pass(engine, now, departure);
-        while let Passed::On(departure) = passed {
+        let mut passed = self.egress_pass(engine, now, departure, next);
+        while let (Passed::On, Some(departure)) = (&passed, &*next) {
             self.look_ahead.earn();
-            passed = self.egress_pass(engine, now, &departure);
+            *behind = None;
+            passed = self.egress_pass(engine, now, departure, behind);
+            std::mem::swap(&mut next, &mut behind);
         }
         match passed {
             Passed::Out(port, packet) => Step::Sent(port, packet),
-            Passed::Nothing | Passed::On(_) => Step::Ran,
+            Passed::Nothing | Passed::On => Step::Ran,
         }
     }
 

@@ -59,18 +59,21 @@ impl Switch {
         self.traffic.sessions.put_back(id, session);
     }
 
-    /// An egress clone has the headers as they are now. Gives it where it would be queued and leave
-    /// its queue at once, as soon as its parent's pass is over, unless that leaves itself.
+    /// An egress clone has the headers as they are now. Writes it to `next`, and says so, where it
+    /// would be queued and leave its queue at once, as soon as its parent's pass is over, unless that
+    /// leaves itself.
     pub(super) fn clone_at_egress(
         &mut self,
         engine: &mut dyn Engine,
         now: Nanos,
         common: &Common,
-        packet: PacketHandle,
+        (packet, leaves): (PacketHandle, bool),
         id: u32,
-        leaves: bool,
-    ) -> Option<Departure> {
-        let session = self.take_session(common, id)?;
+        next: &mut Option<Departure>,
+    ) -> bool {
+        let Some(session) = self.take_session(common, id) else {
+            return false;
+        };
         let copies = copies_of(&session);
         let clones = engine.clone_egress(&mut self.state, packet, copies);
         let cloned = Cloned {
@@ -79,17 +82,14 @@ impl Switch {
             instance_type: InstanceType::EgressClone,
             queue: queue_of(&session, clones.priority),
         };
-        let next = match &session.copies.replicas[..] {
+        match &session.copies.replicas[..] {
             [only] if !leaves && self.may_fuse(engine, common) && self.is_next_at_egress() => {
-                self.pass_clone_on(engine, now, common, cloned, *only)
+                self.pass_clone_on(engine, now, common, cloned, *only, next);
             }
-            _ => {
-                self.send_clones(engine, now, common, cloned, &session.copies);
-                None
-            }
-        };
+            _ => self.send_clones(engine, now, common, cloned, &session.copies),
+        }
         self.traffic.sessions.put_back(id, session);
-        next
+        next.is_some()
     }
 
     fn pass_clone_on(
@@ -99,7 +99,8 @@ impl Switch {
         parent: &Common,
         cloned: Cloned,
         only: Replica,
-    ) -> Option<Departure> {
+        next: &mut Option<Departure>,
+    ) {
         let mut common = parent.of_copy(Stream::CloneSession(cloned.session));
         common.clone_generation += 1;
         self.state.counters.created_by_clone += 1;
@@ -111,7 +112,7 @@ impl Switch {
             instance: Some(only.instance),
             is_refused: false,
         };
-        self.pass_on(engine, now, way, &common, cloned.packet)
+        self.pass_on(engine, now, way, &common, cloned.packet, next);
     }
 
     /// The session of a clone, to be put back; without one the clone is counted as dropped.

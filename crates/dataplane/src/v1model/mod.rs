@@ -40,19 +40,21 @@ pub(crate) enum Passed {
     Nothing,
     /// The frame of a packet leaves by a port.
     Out(PortId, PacketHandle),
-    /// It is the packet's clone's turn now, without a queue. The packet itself does not leave then.
-    On(Departure),
+    /// It is the packet's clone's turn now, without a queue: it was written where its departure goes.
+    /// The packet itself does not leave then.
+    On,
 }
 
 impl Switch {
-    /// Parser, checksum verification, ingress, and what the packet asked for there. Gives the
-    /// packet where it goes on to egress without a queue.
+    /// Parser, checksum verification, ingress, and what the packet asked for there. Writes the
+    /// packet to `next` where it goes on to egress without a queue.
     pub(crate) fn ingress_pass(
         &mut self,
         engine: &mut dyn Engine,
         now: Nanos,
         waiting: &IngressPacket,
-    ) -> Option<Departure> {
+        next: &mut Option<Departure>,
+    ) {
         self.trace_packet(now, &waiting.common);
         let packet = waiting.packet;
         let input = IngressInput {
@@ -85,12 +87,12 @@ impl Switch {
                     is_refused: false,
                 };
                 if self.may_fuse(engine, &waiting.common) && self.is_next_at_egress() {
-                    return self.pass_on(engine, now, way, &waiting.common, packet);
+                    self.pass_on(engine, now, way, &waiting.common, packet, next);
+                } else {
+                    self.enqueue(engine, now, way, &waiting.common, packet);
                 }
-                self.enqueue(engine, now, way, &waiting.common, packet);
             }
         }
-        None
     }
 
     /// Whether the engine wants packets to be queued as one, or not at all, and nobody is told of
@@ -107,13 +109,13 @@ impl Switch {
         way: Way,
         common: &Common,
         packet: PacketHandle,
-    ) -> Option<Departure> {
+        next: &mut Option<Departure>,
+    ) {
         let queue = usize::try_from(way.queue).unwrap_or(usize::MAX);
         if queue >= limits::EGRESS_QUEUES_PER_PORT {
-            self.end(engine, common, packet, DropReason::PriorityOutOfRange);
-            return None;
+            return self.end(engine, common, packet, DropReason::PriorityOutOfRange);
         }
-        Some(Departure {
+        *next = Some(Departure {
             place: Place {
                 port: way.port,
                 instance: way.instance,
@@ -127,7 +129,7 @@ impl Switch {
                 instance_type: way.instance_type,
                 enqueued: now,
             },
-        })
+        });
     }
 
     fn send_digest(&mut self, engine: &mut dyn Engine, packet: PacketHandle) {
@@ -206,6 +208,7 @@ impl Switch {
         engine: &mut dyn Engine,
         now: Nanos,
         departure: &Departure,
+        next: &mut Option<Departure>,
     ) -> Passed {
         let place = &departure.place;
         let port = place.port;
@@ -227,8 +230,9 @@ impl Switch {
         let mut passed = Passed::Nothing;
         if let Some(session) = outcome.clone_session {
             let leaves = outcome.verdict == EgressVerdict::Transmit;
-            let next = self.clone_at_egress(engine, now, common, packet, session, leaves);
-            passed = next.map_or(Passed::Nothing, Passed::On);
+            if self.clone_at_egress(engine, now, common, (packet, leaves), session, next) {
+                passed = Passed::On;
+            }
         }
         if let EgressVerdict::Drop(reason) = outcome.verdict {
             self.end(engine, common, packet, reason);
