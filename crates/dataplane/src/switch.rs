@@ -6,7 +6,7 @@ use crate::{
     Digest, DropReason, IdleTimeout, LatencyReport, Nanos, PortId, Program, Stream, TableId,
     TraceSink,
     engine::{
-        Engine, EngineFactory, InstanceType, Interpreted, PacketHandle, State,
+        EgressOutcome, Engine, EngineFactory, InstanceType, Interpreted, PacketHandle, State,
         interpret::InterpreterFactory,
     },
     latency::Latencies,
@@ -247,13 +247,15 @@ pub struct Switch {
     pub(crate) digests: VecDeque<Digest>,
     pub(crate) idle_timeouts: VecDeque<IdleTimeout>,
     pub(crate) latencies: Latencies,
-    look_ahead: LookAhead,
+    pub(crate) look_ahead: LookAhead,
+    /// As the engine has it.
+    pub(crate) fuses_fanout: bool,
     epoch: u64,
     n_frames: u64,
 }
 
 /// What a step of the switch came to.
-enum Step {
+pub(crate) enum Step {
     /// Nothing can run now.
     Idle,
     /// A pass ran, and nothing has left.
@@ -284,6 +286,7 @@ impl Switch {
             idle_timeouts: VecDeque::new(),
             latencies: Latencies::default(),
             look_ahead: LookAhead::default(),
+            fuses_fanout: false,
             epoch: 0,
             n_frames: 0,
         }
@@ -354,6 +357,7 @@ impl Switch {
         } else {
             self.factory.load(state)
         });
+        self.fuses_fanout = self.engine.as_ref().is_some_and(|it| it.fuses_fanout());
     }
 
     /// The loaded program.
@@ -419,7 +423,7 @@ impl Switch {
     }
 
     /// Time never goes back, whatever is given.
-    fn advance(&mut self, now: Nanos) -> Nanos {
+    pub(crate) fn advance(&mut self, now: Nanos) -> Nanos {
         self.state.now = self.state.now.max(now);
         self.state.now
     }
@@ -429,10 +433,7 @@ impl Switch {
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Transmit<'_>> {
         let now = self.advance(now);
         // The engine is moved out for the time of the passes, which borrow the rest.
-        let mut engine = self.engine.take()?;
-        if let Some(sent) = self.sent.take() {
-            engine.discard(sent);
-        }
+        let mut engine = self.take_engine()?;
         let sent = loop {
             match self.step(&mut *engine, now) {
                 Step::Idle => break None,
@@ -450,8 +451,21 @@ impl Switch {
         })
     }
 
+    /// The engine, for some passes; what it was kept busy with is over.
+    pub(crate) fn take_engine(&mut self) -> Option<Box<dyn Engine>> {
+        let mut engine = self.engine.take()?;
+        if let Some(sent) = self.sent.take() {
+            engine.discard(sent);
+        }
+        Some(engine)
+    }
+
+    pub(crate) fn put_back_engine(&mut self, engine: Box<dyn Engine>) {
+        self.engine = Some(engine);
+    }
+
     /// Runs one pass, and those that follow it without a queue in between.
-    fn step(&mut self, engine: &mut dyn Engine, now: Nanos) -> Step {
+    pub(crate) fn step(&mut self, engine: &mut dyn Engine, now: Nanos) -> Step {
         let mut next = None;
         if self.is_look_ahead_due()
             && let Some(packet) = self.traffic.ingress.pop_front()
@@ -476,11 +490,37 @@ impl Switch {
     }
 
     fn egress_step(&mut self, engine: &mut dyn Engine, now: Nanos, departure: &Departure) -> Step {
-        // Clones in a row are written to one place and the other: not moved from hand to hand.
-        let (mut one, mut other) = (None, None);
-        let (mut next, mut behind) = (&mut one, &mut other);
+        let mut next = None;
         self.look_ahead.earn();
-        let mut passed = self.egress_pass(engine, now, departure, next);
+        let passed = self.egress_pass(engine, now, departure, &mut next);
+        self.follow(engine, now, passed, next)
+    }
+
+    /// What is left of a step whose egress pass came to something.
+    pub(crate) fn egress_rest(
+        &mut self,
+        engine: &mut dyn Engine,
+        now: Nanos,
+        common: &Common,
+        port: PortId,
+        outcome: EgressOutcome,
+    ) -> Step {
+        let mut next = None;
+        let passed = self.after_egress(engine, now, common, port, outcome, &mut next);
+        self.follow(engine, now, passed, next)
+    }
+
+    /// Clones that leave as soon as their parent's pass is over, and theirs.
+    fn follow(
+        &mut self,
+        engine: &mut dyn Engine,
+        now: Nanos,
+        mut passed: Passed,
+        mut one: Option<Departure>,
+    ) -> Step {
+        // Clones in a row are written to one place and the other: not moved from hand to hand.
+        let mut other = None;
+        let (mut next, mut behind) = (&mut one, &mut other);
         while let (Passed::On, Some(departure)) = (&passed, &*next) {
             self.look_ahead.earn();
             *behind = None;
@@ -506,6 +546,11 @@ impl Switch {
         self.look_ahead.is_due()
             && !self.traffic.egress.is_empty()
             && self.traffic.recirculation.is_empty()
+    }
+
+    /// Whether the next step is a look at a frame.
+    pub(crate) fn is_look_ahead_wanted(&self) -> bool {
+        self.is_look_ahead_due() && !self.traffic.ingress.is_empty()
     }
 
     /// How many frames, if there are any, are to be given though [`Switch::poll_transmit`] still

@@ -117,10 +117,9 @@ impl Fed {
                 }
                 self.switch.handle_frame(self.now, port, frame);
             }
-            while let Some(transmit) = self.switch.poll_transmit(self.now) {
-                copies += 1;
+            copies += self.switch.transmit(self.now, usize::MAX, &mut |transmit| {
                 take(transmit.port.0, [transmit.head, transmit.payload]);
-            }
+            });
         }
         Run {
             packets,

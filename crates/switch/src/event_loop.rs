@@ -364,23 +364,23 @@ impl EventLoop {
             places,
             ..
         } = self;
-        for _ in 0..CLOCK_BATCH_FRAMES {
-            let Some(transmit) = switch.poll_transmit(now) else {
-                return Ok(false);
-            };
+        let mut result = Ok(());
+        let n_frames = switch.transmit(now, CLOCK_BATCH_FRAMES, &mut |transmit| {
             let id = transmit.port;
             // The switch transmits to ports that were added, and to no others.
             let Some(place) = places.get(usize::from(id.0)).copied().flatten() else {
-                continue;
+                return;
             };
             let attached = &mut ports[place];
             attached.has_queued = true;
-            attached
+            let sent = attached
                 .port
-                .transmit(now, [transmit.head, transmit.payload])
-                .map_err(|source| LoopError::Port { id, source })?;
-        }
-        Ok(true)
+                .transmit(now, [transmit.head, transmit.payload]);
+            if let Err(source) = sent {
+                result = Err(LoopError::Port { id, source });
+            }
+        });
+        result.map(|()| n_frames == CLOCK_BATCH_FRAMES)
     }
 
     fn run_work(&mut self) -> Result<(), LoopError> {

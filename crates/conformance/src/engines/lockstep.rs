@@ -1,11 +1,14 @@
 //! Switches in lockstep: all are given the same, the reference says what is right, and whatever can
 //! be seen of the others must be the same. The reference runs once, however many are compared.
 
-use std::fmt::Debug;
+use std::{fmt::Debug, iter};
 
-use dataplane::{Nanos, Switch, Transmit};
+use dataplane::{Nanos, OwnedTransmit, Switch, Transmit};
 
 use super::{Case, Step, state};
+
+/// The engines' switches are asked for one frame, then for two, and so on up to so many at once.
+const FRAMES_AT_ONCE_MAX: usize = 5;
 
 /// What the reference did in a case, so that a run can say what it was about.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -67,6 +70,8 @@ pub(super) struct Lockstep {
     pub engines: Vec<Switch>,
     now: Nanos,
     n_calls: u64,
+    /// How often frames were asked for.
+    n_polls: usize,
 }
 
 impl Lockstep {
@@ -76,6 +81,7 @@ impl Lockstep {
             engines,
             now: 0,
             n_calls: 0,
+            n_polls: 0,
         }
     }
 
@@ -154,18 +160,18 @@ impl Lockstep {
         Ok(())
     }
 
+    /// Frames one by one from the reference, some at once from the engines, or one.
     fn frames(&mut self) -> Result<(), Unequal> {
         loop {
-            let expected = self.reference.poll_transmit(self.now);
+            self.n_polls += 1;
+            let max_frames = 1 + self.n_polls % FRAMES_AT_ONCE_MAX;
+            let reference = &mut self.reference;
+            let next = || Some(reference.poll_transmit(self.now)?.to_owned());
+            let expected: Vec<_> = iter::from_fn(next).take(max_frames).collect();
             for (number, engine) in self.engines.iter_mut().enumerate() {
-                let found = engine.poll_transmit(self.now);
-                if !is_same(expected.as_ref(), found.as_ref()) {
-                    let [expected, found] =
-                        [expected, found].map(|it| it.map(|transmit| transmit.to_owned()));
-                    return equal(number, "frame", &expected, &found);
-                }
+                leave_same(engine, number, self.now, max_frames, &expected)?;
             }
-            if expected.is_none() {
+            if expected.len() < max_frames {
                 return Ok(());
             }
         }
@@ -203,20 +209,42 @@ impl Lockstep {
     }
 }
 
-/// Whether two frames are the same, in however many pieces.
-fn is_same(one: Option<&Transmit<'_>>, other: Option<&Transmit<'_>>) -> bool {
-    match (one, other) {
-        (None, None) => true,
-        (Some(one), Some(other)) => {
-            let bytes = |it: &Transmit<'_>| it.head.len() + it.payload.len();
-            one.port == other.port && bytes(one) == bytes(other) && pieces(one).eq(pieces(other))
+/// Takes what leaves an engine's switch, and compares it.
+fn leave_same(
+    switch: &mut Switch,
+    number: usize,
+    now: Nanos,
+    max_frames: usize,
+    expected: &[OwnedTransmit],
+) -> Result<(), Unequal> {
+    let mut left = expected.iter();
+    let mut result = Ok(());
+    let mut take = |found: Transmit<'_>| {
+        let expected = left.next();
+        if result.is_ok() && !expected.is_some_and(|expected| is_same(expected, &found)) {
+            result = equal(number, "frame", &expected, &Some(&found.to_owned()));
         }
-        _ => false,
+    };
+    match max_frames {
+        1 => {
+            let found = switch.poll_transmit(now);
+            found.into_iter().for_each(take);
+        }
+        _ => {
+            switch.transmit(now, max_frames, &mut take);
+        }
     }
+    result?;
+    equal(number, "frame", &left.next(), &None)
 }
 
-fn pieces<'a>(transmit: &'a Transmit<'_>) -> impl Iterator<Item = &'a u8> {
-    transmit.head.iter().chain(transmit.payload)
+/// Whether two frames are the same, in however many pieces.
+fn is_same(one: &OwnedTransmit, other: &Transmit<'_>) -> bool {
+    let in_head = other.head.len();
+    one.port == other.port
+        && one.frame.len() == in_head + other.payload.len()
+        && one.frame[..in_head] == *other.head
+        && one.frame[in_head..] == *other.payload
 }
 
 fn equal<T: PartialEq + Debug + ?Sized>(

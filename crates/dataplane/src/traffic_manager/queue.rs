@@ -136,6 +136,29 @@ pub(crate) struct Departure {
     pub packet: EgressPacket,
 }
 
+/// Copies of one packet whose turn it is, one after the other. They stay in their queue until it is
+/// told how many have left.
+pub(crate) struct Row {
+    pub packet: EgressPacket,
+    pub queue: usize,
+    /// What waited in the queue of each of their ports before them.
+    depth: usize,
+    copies: Arc<Copies>,
+    /// How many had left before.
+    n_left: usize,
+}
+
+impl Row {
+    /// Where each of them goes.
+    pub(crate) fn places(&self) -> impl Iterator<Item = Place> {
+        let places = self.copies.places.get(self.n_left..).unwrap_or_default();
+        places.iter().map(|place| Place {
+            enq_depth: self.depth + place.enq_depth,
+            ..*place
+        })
+    }
+}
+
 /// One packet less in a queue; those that are left.
 fn take_one(depths: &mut [Depths], port: PortId, queue: usize) -> usize {
     let depth = &mut depths[usize::from(port.0)][queue];
@@ -282,6 +305,46 @@ impl EgressQueues {
             *filled &= !(u8::from(ring.is_empty()) << queue);
         }
         departure
+    }
+
+    /// The copies of one packet whose turn it is, if there are such.
+    #[inline]
+    pub(crate) fn row(&self, now: Nanos) -> Option<Row> {
+        let Waiting::Rings { rings, filled } = &self.waiting else {
+            return None;
+        };
+        let queue = next_ring(*filled)?;
+        match rings[queue].front()? {
+            (departure, Entry::Many(many)) if *departure <= now => Some(Row {
+                packet: many.packet,
+                queue,
+                depth: many.depth,
+                copies: many.copies.clone(),
+                n_left: many.n_left,
+            }),
+            _ => None,
+        }
+    }
+
+    /// One of a row leaves; packets left in its queue.
+    #[inline]
+    pub(crate) fn take_of_row(&mut self, row: &Row, place: &Place) -> usize {
+        take_one(&mut self.depths, place.port, row.queue)
+    }
+
+    /// So many of a row have left.
+    pub(crate) fn end_row(&mut self, row: &Row, n_taken: usize) {
+        let Waiting::Rings { rings, filled } = &mut self.waiting else {
+            return;
+        };
+        let ring = &mut rings[row.queue];
+        if let Some((_, Entry::Many(many))) = ring.front_mut() {
+            many.n_left += n_taken;
+            if many.n_left >= many.copies.replicas.len() {
+                ring.pop_front();
+                *filled &= !(u8::from(ring.is_empty()) << row.queue);
+            }
+        }
     }
 
     #[cold]

@@ -83,7 +83,7 @@ impl Switch {
             queue: queue_of(&session, clones.priority),
         };
         match &session.copies.replicas[..] {
-            [only] if !leaves && self.may_fuse(engine, common) && self.is_next_at_egress() => {
+            [only] if !leaves && self.may_fuse(common) && self.is_next_at_egress() => {
                 self.pass_clone_on(engine, now, common, cloned, *only, next);
             }
             _ => self.send_clones(engine, now, common, cloned, &session.copies),
@@ -149,8 +149,7 @@ impl Switch {
             queue: cloned.queue,
             instance_type: cloned.instance_type,
         };
-        if self.may_fuse(engine, parent) && self.enqueue_all(now, way, first, cloned.packet, copies)
-        {
+        if self.may_fuse(parent) && self.enqueue_all(now, way, first, cloned.packet, copies) {
             let n_clones = copies.replicas.len() as u64;
             self.state.counters.created_by_clone += n_clones;
             self.traffic.inside.enter_many(parent.epoch, n_clones);
@@ -206,7 +205,7 @@ impl Switch {
             queue: priority,
             instance_type: InstanceType::Replicated,
         };
-        if self.may_fuse(engine, parent)
+        if self.may_fuse(parent)
             && self.enqueue_all(now, way, parent.of_copy(stream), packet, &copies)
         {
             // The packet that is replicated becomes one of the replicas.

@@ -4,14 +4,15 @@
 
 mod copies;
 mod metadata;
+mod row;
 
 pub use metadata::{Queueing, StandardMetadata};
 
 use crate::{
     DropReason, Nanos, PortId,
     engine::{
-        EgressInput, EgressVerdict, Engine, IngressInput, IngressVerdict, InstanceType,
-        PacketHandle,
+        EgressInput, EgressOutcome, EgressVerdict, Engine, IngressInput, IngressVerdict,
+        InstanceType, PacketHandle,
     },
     limits,
     switch::Switch,
@@ -86,7 +87,7 @@ impl Switch {
                     instance: None,
                     is_refused: false,
                 };
-                if self.may_fuse(engine, &waiting.common) && self.is_next_at_egress() {
+                if self.may_fuse(&waiting.common) && self.is_next_at_egress() {
                     self.pass_on(engine, now, way, &waiting.common, packet, next);
                 } else {
                     self.enqueue(engine, now, way, &waiting.common, packet);
@@ -97,8 +98,8 @@ impl Switch {
 
     /// Whether the engine wants packets to be queued as one, or not at all, and nobody is told of
     /// their being queued.
-    fn may_fuse(&self, engine: &dyn Engine, common: &Common) -> bool {
-        engine.fuses_fanout() && !self.state.tracer.is_on() && common.name == NameId::NONE
+    fn may_fuse(&self, common: &Common) -> bool {
+        self.fuses_fanout && !self.state.tracer.is_on() && common.name == NameId::NONE
     }
 
     /// A packet that would be queued and leave its queue at once.
@@ -223,9 +224,22 @@ impl Switch {
             enqueued: waiting.enqueued,
             enq_depth: place.enq_depth,
             deq_depth: departure.depth,
-            is_deparsed: engine.fuses_fanout(),
+            is_deparsed: self.fuses_fanout,
         };
         let outcome = engine.egress(&mut self.state, &input, waiting.packet);
+        self.after_egress(engine, now, common, port, outcome, next)
+    }
+
+    /// What comes of an egress pass.
+    pub(crate) fn after_egress(
+        &mut self,
+        engine: &mut dyn Engine,
+        now: Nanos,
+        common: &Common,
+        port: PortId,
+        outcome: EgressOutcome,
+        next: &mut Option<Departure>,
+    ) -> Passed {
         let packet = outcome.packet;
         let mut passed = Passed::Nothing;
         if let Some(session) = outcome.clone_session {
