@@ -116,9 +116,9 @@ impl Ring {
     fn put(&mut self, transmit: Transmit<'_>) {
         let start = self.next * PLACE_BYTES;
         let place = &mut self.places[start..start + PLACE_BYTES];
-        let (head, rest) = place.split_at_mut(transmit.head.len());
-        head.copy_from_slice(transmit.head);
-        rest[..transmit.payload.len()].copy_from_slice(transmit.payload);
+        let (head, rest) = place.split_at_mut(transmit.frame.head.len());
+        head.copy_from_slice(transmit.frame.head);
+        rest[..transmit.frame.payload.len()].copy_from_slice(transmit.frame.payload);
         self.next = (self.next + 1) % PLACES;
     }
 }

@@ -104,7 +104,7 @@ fn time(program: &Program, options: NativeOptions, frame: &[u8]) -> f64 {
         for _ in 0..PACKETS {
             switch.handle_frame(0, PortId(1), frame);
             while let Some(transmit) = switch.poll_transmit(0) {
-                left += u32::from(!transmit.head.is_empty());
+                left += u32::from(!transmit.frame.head.is_empty());
             }
         }
         assert_eq!(left, PACKETS, "every packet leaves");

@@ -10,9 +10,9 @@ use std::ops::Range;
 use dataplane::{
     ActionProfileId, Digest, DropReason, Nanos, PortId, TableId,
     engine::{
-        CloneCopies, Clones, EgressInput, EgressOutcome, EgressVerdict, Engine, IngressInput,
-        IngressOutcome, IngressVerdict, Interpreted, PacketHandle, State, TableChange,
-        ir::FieldListId,
+        CloneCopies, Clones, EgressInput, EgressOutcome, EgressVerdict, Engine, Frame,
+        IngressInput, IngressOutcome, IngressVerdict, Interpreted, PacketHandle, State,
+        TableChange, ir::FieldListId,
     },
     limits,
 };
@@ -559,12 +559,13 @@ impl Engine for Native {
         }
     }
 
-    fn head(&self, handle: PacketHandle) -> &[u8] {
-        self.packets.pool.head(handle)
-    }
-
-    fn payload(&self, handle: PacketHandle) -> &[u8] {
-        self.packets.pool.payload(handle)
+    fn frame(&self, handle: PacketHandle) -> Frame<'_> {
+        let [head, payload] = self.packets.pool.frame(handle);
+        Frame {
+            head,
+            payload,
+            payload_id: self.packets.pool.payload_id(handle),
+        }
     }
 
     fn discard(&mut self, handle: PacketHandle) {

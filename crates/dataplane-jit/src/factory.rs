@@ -3,8 +3,9 @@
 use dataplane::{
     Digest,
     engine::{
-        CloneCopies, Clones, EgressInput, EgressOutcome, Engine, EngineFactory, IngressInput,
-        IngressOutcome, Interpreted, PacketHandle, State, interpret::InterpreterFactory,
+        CloneCopies, Clones, EgressInput, EgressOutcome, Engine, EngineFactory, Frame,
+        IngressInput, IngressOutcome, Interpreted, PacketHandle, State,
+        interpret::InterpreterFactory,
     },
 };
 
@@ -71,12 +72,8 @@ impl Engine for Whole {
         fn discard(packet: PacketHandle);
     }
 
-    fn head(&self, packet: PacketHandle) -> &[u8] {
-        self.engine.head(packet)
-    }
-
-    fn payload(&self, packet: PacketHandle) -> &[u8] {
-        self.engine.payload(packet)
+    fn frame(&self, packet: PacketHandle) -> Frame<'_> {
+        self.engine.frame(packet)
     }
 
     fn interpreted(&self) -> Vec<Interpreted> {

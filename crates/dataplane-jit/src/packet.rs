@@ -14,7 +14,7 @@
 
 use std::ptr;
 
-use dataplane::engine::PacketHandle;
+use dataplane::engine::{PacketHandle, PayloadIds};
 
 use crate::context::Requests;
 
@@ -73,6 +73,8 @@ struct Payload {
     /// one; nobody writes them then.
     first: *const u8,
     len: usize,
+    /// Of the buffer's bytes, as long as it has users.
+    id: u64,
 }
 
 // SAFETY: the bytes belong to the pool that the packet is in, and go with it from thread to thread.
@@ -84,6 +86,7 @@ impl Default for Payload {
             buffer: 0,
             first: ptr::NonNull::dangling().as_ptr(),
             len: 0,
+            id: 0,
         }
     }
 }
@@ -202,6 +205,7 @@ pub(crate) struct Pool {
     buffers: Vec<Buffer>,
     spare_buffers: Vec<u32>,
     n_spare_long: usize,
+    payload_ids: PayloadIds,
     replica: Option<Replica>,
     /// Where the deparser writes.
     scratch: Vec<u8>,
@@ -217,6 +221,7 @@ impl Pool {
             buffers: Vec::new(),
             spare_buffers: Vec::new(),
             n_spare_long: 0,
+            payload_ids: PayloadIds::new(),
             replica: None,
             scratch: Vec::new(),
             vector_words,
@@ -251,11 +256,13 @@ impl Pool {
         bytes.copy_from_slice(frame);
         let first = bytes.as_ptr();
         let handle = self.take_packet();
+        let id = self.payload_ids.next_id();
         let packet = self.packet_mut(handle);
         packet.payload = Payload {
             buffer,
             first,
             len: frame.len(),
+            id,
         };
         packet.ingress_bytes = frame.len();
         handle
@@ -424,6 +431,12 @@ impl Pool {
     #[inline]
     pub(crate) fn payload(&self, handle: PacketHandle) -> &[u8] {
         self.packet(handle).payload.bytes()
+    }
+
+    /// Of which bytes the second piece is a part.
+    #[inline]
+    pub(crate) fn payload_id(&self, handle: PacketHandle) -> u64 {
+        self.packet(handle).payload.id
     }
 
     /// What no parser took, in its two pieces.

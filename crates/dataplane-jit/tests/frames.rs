@@ -46,7 +46,7 @@ fn through(switch: &mut Switch, frame: &[u8]) -> Vec<Vec<u8>> {
     switch.handle_frame(0, PortId(1), frame);
     let mut out = Vec::new();
     while let Some(transmit) = switch.poll_transmit(0) {
-        out.push([transmit.head, transmit.payload].concat());
+        out.push([transmit.frame.head, transmit.frame.payload].concat());
     }
     out
 }

@@ -15,7 +15,7 @@ use dataplane::{
     Digest, MulticastGroup, PortId, Program, Replica, Switch, SwitchConfig,
     engine::{
         CloneCopies, Clones, EgressInput, EgressOutcome, EgressVerdict, Engine, EngineFactory,
-        IngressInput, IngressOutcome, IngressVerdict, PacketHandle, State,
+        Frame, IngressInput, IngressOutcome, IngressVerdict, PacketHandle, State,
     },
 };
 
@@ -119,12 +119,12 @@ impl Engine for Nothing {
 
     fn recirculate(&mut self, _packet: PacketHandle) {}
 
-    fn head(&self, _packet: PacketHandle) -> &[u8] {
-        &[]
-    }
-
-    fn payload(&self, _packet: PacketHandle) -> &[u8] {
-        &[]
+    fn frame(&self, _packet: PacketHandle) -> Frame<'_> {
+        Frame {
+            head: &[],
+            payload: &[],
+            payload_id: 0,
+        }
     }
 
     fn discard(&mut self, _packet: PacketHandle) {}

@@ -12,7 +12,7 @@
 //! ```text
 //!              clone_ingress --+
 //!                    |         v
-//! receive --> ingress --> (replicate) --> egress --> deparse --> head, payload --> discard
+//! receive --> ingress --> (replicate) --> egress --> deparse --> frame --> discard
 //!              ^  |                         |           |
 //!              |  +-- resubmit              |           +-- recirculate --+
 //!              +----------------------------|-----------------------------+
@@ -32,6 +32,8 @@ pub mod interpret;
 mod state;
 
 pub use state::{EntryAccount, EntryAction, EntryIndex, EntryView, State};
+
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{ActionProfileId, Digest, DropReason, Nanos, PortId, TableId, ValueSetId};
 
@@ -175,6 +177,38 @@ pub struct Clones {
     pub priority: u64,
 }
 
+/// A frame where an engine has it: two pieces, one after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// The headers, as the deparser wrote them.
+    pub head: &'a [u8],
+    /// What follows them, shared with other copies.
+    pub payload: &'a [u8],
+    /// Of which bytes the payload is a part: as long as the process lives, where the number is the
+    /// same and the payload is at the same place, it is the same. 0 where that is not known.
+    pub payload_id: u64,
+}
+
+/// Numbers for what payloads are parts of.
+#[derive(Debug)]
+pub struct PayloadIds(u64);
+
+impl PayloadIds {
+    /// Numbers that nobody else gives: 2^48 of them, for 2^16 engines one after the other.
+    #[expect(clippy::new_without_default, reason = "no two are the same")]
+    pub fn new() -> Self {
+        static RANGES: AtomicU64 = AtomicU64::new(0);
+        Self(RANGES.fetch_add(1, Ordering::Relaxed) << 48)
+    }
+
+    /// The next one.
+    #[inline]
+    pub fn next_id(&mut self) -> u64 {
+        self.0 += 1;
+        self.0
+    }
+}
+
 /// What happened to a table.
 #[derive(Debug, Clone, Copy)]
 pub enum TableChange<'a> {
@@ -295,12 +329,8 @@ pub trait Engine: Send {
     /// After the deparser, the packet keeps the metadata of its field list for ingress.
     fn recirculate(&mut self, packet: PacketHandle);
 
-    /// The first piece of a packet that is a frame. (Two calls, since two slices at once come
-    /// through memory.)
-    fn head(&self, packet: PacketHandle) -> &[u8];
-
-    /// The second piece, the rest.
-    fn payload(&self, packet: PacketHandle) -> &[u8];
+    /// The bytes of a packet that is a frame.
+    fn frame(&self, packet: PacketHandle) -> Frame<'_>;
 
     /// Ends a packet, or one of those that the handle stands for.
     fn discard(&mut self, packet: PacketHandle);

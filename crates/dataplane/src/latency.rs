@@ -74,13 +74,14 @@ impl Times {
     }
 
     #[inline]
-    fn record(&mut self, latency_ns: Nanos) {
+    fn record(&mut self, latency_ns: Nanos, n_packets: u64) {
         if latency_ns != self.last_ns {
             self.settle();
             self.last_ns = latency_ns;
         }
-        self.n_last += 1;
-        self.sum_ns = self.sum_ns.wrapping_add(latency_ns);
+        self.n_last += n_packets;
+        let sum_ns = latency_ns.wrapping_mul(n_packets);
+        self.sum_ns = self.sum_ns.wrapping_add(sum_ns);
     }
 
     /// What was counted comes into the histogram.
@@ -127,13 +128,20 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// A packet leaves.
-    pub(crate) fn record(&mut self, port: PortId, stream: Stream, latency_ns: Nanos) {
+    /// So many packets leave, all after the same time.
+    #[inline]
+    pub(crate) fn record(
+        &mut self,
+        port: PortId,
+        stream: Stream,
+        latency_ns: Nanos,
+        n_packets: u64,
+    ) {
         if let Some(times) = self.port_mut(port) {
-            times.record(latency_ns);
+            times.record(latency_ns, n_packets);
         }
         if let Some(times) = self.stream_mut(stream) {
-            times.record(latency_ns);
+            times.record(latency_ns, n_packets);
         }
     }
 
@@ -226,7 +234,7 @@ mod tests {
     fn quantiles_are_right_to_two_digits() {
         let mut latencies = Latencies::default();
         for time in 1..=1_000 {
-            latencies.record(PortId(3), Stream::MulticastGroup(7), time * 1_000);
+            latencies.record(PortId(3), Stream::MulticastGroup(7), time * 1_000, 1);
         }
         let report = latencies.report();
         let (port, summary) = report.ports[0];
@@ -249,10 +257,10 @@ mod tests {
     #[test]
     fn equal_times_in_a_row_are_all_counted() {
         let mut latencies = Latencies::default();
-        for _ in 0..64 {
-            latencies.record(PortId(1), Stream::CloneSession(100), 5_000);
+        for n_packets in [1, 20, 43] {
+            latencies.record(PortId(1), Stream::CloneSession(100), 5_000, n_packets);
         }
-        latencies.record(PortId(2), Stream::Unicast, 5_000);
+        latencies.record(PortId(2), Stream::Unicast, 5_000, 1);
         let report = latencies.report();
         let packets: Vec<u64> = report.ports.iter().map(|(_, it)| it.packets).collect();
         assert_eq!(packets, [64, 1]);
@@ -270,8 +278,8 @@ mod tests {
             for time in 1..=500 {
                 let (port, stream) = (PortId(time % 3), Stream::MulticastGroup(part));
                 let latency_ns = u64::from(time) * 997 + u64::from(part) * 1_000_000;
-                one.record(port, stream, latency_ns);
-                all.record(port, stream, latency_ns);
+                one.record(port, stream, latency_ns, 1);
+                all.record(port, stream, latency_ns, 1);
             }
         }
         let mut sum = Latencies::default();
@@ -286,7 +294,7 @@ mod tests {
         let mut latencies = Latencies::default();
         let most = u32::try_from(limits::LATENCY_STREAMS_MAX).unwrap_or(u32::MAX);
         for group in 1..=most + 10 {
-            latencies.record(PortId(1), Stream::MulticastGroup(group), 1);
+            latencies.record(PortId(1), Stream::MulticastGroup(group), 1, 1);
         }
         let report = latencies.report();
         assert_eq!(report.streams.len(), limits::LATENCY_STREAMS_MAX + 1);

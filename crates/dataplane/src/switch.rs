@@ -6,8 +6,8 @@ use crate::{
     Digest, DropReason, IdleTimeout, LatencyReport, Nanos, PortId, Program, Stream, TableId,
     TraceSink,
     engine::{
-        EgressOutcome, Engine, EngineFactory, InstanceType, Interpreted, PacketHandle, State,
-        interpret::InterpreterFactory,
+        EgressOutcome, Engine, EngineFactory, Frame, InstanceType, Interpreted, PacketHandle,
+        State, interpret::InterpreterFactory,
     },
     latency::Latencies,
     limits,
@@ -60,10 +60,8 @@ impl Default for SwitchConfig {
 pub struct Transmit<'a> {
     /// On this port.
     pub port: PortId,
-    /// The headers, as the deparser wrote them.
-    pub head: &'a [u8],
-    /// What follows them, shared with other copies.
-    pub payload: &'a [u8],
+    /// Its bytes.
+    pub frame: Frame<'a>,
 }
 
 impl Transmit<'_> {
@@ -71,7 +69,7 @@ impl Transmit<'_> {
     pub fn to_owned(&self) -> OwnedTransmit {
         OwnedTransmit {
             port: self.port,
-            frame: [self.head, self.payload].concat(),
+            frame: [self.frame.head, self.frame.payload].concat(),
         }
     }
 }
@@ -446,8 +444,7 @@ impl Switch {
         self.sent = Some(packet);
         Some(Transmit {
             port,
-            head: engine.head(packet),
-            payload: engine.payload(packet),
+            frame: engine.frame(packet),
         })
     }
 

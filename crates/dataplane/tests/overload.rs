@@ -136,7 +136,7 @@ impl Machine {
                 self.receive(BATCH_FRAMES);
                 continue;
             };
-            let [_, priority, _, viewer] = sent.head.try_into().unwrap();
+            let [_, priority, _, viewer] = sent.frame.head.try_into().unwrap();
             let class = &mut self.classes[usize::from(priority)];
             class.copies[usize::from(viewer)] += 1;
             n_copies += 1;

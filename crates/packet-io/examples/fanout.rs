@@ -64,7 +64,7 @@ fn fan_out(port: &mut dyn Port, n_copies: usize, stop: &AtomicBool) -> Result<Ve
             let mut head: [u8; HEAD_BYTES] = head.try_into().unwrap_or([0; HEAD_BYTES]);
             head[..12].rotate_left(6);
             for _ in 0..n_copies {
-                port.transmit(0, [&head, payload])?;
+                port.transmit(0, [&head, payload].into())?;
             }
         }
         port.flush()?;
@@ -89,7 +89,7 @@ fn load(
     let (start, mut n_received) = (Instant::now(), 0);
     while start.elapsed() < time {
         for _ in 0..n_frames {
-            port.transmit(0, [&frame, &[]])?;
+            port.transmit(0, frame.as_slice().into())?;
         }
         port.flush()?;
         let (mut n_missing, last) = (n_frames * n_copies, Instant::now());

@@ -29,7 +29,7 @@ use crate::limits::{
 };
 use crate::offload::{self, Segmentation, Transport, VLAN_TAG_BYTES};
 use crate::pace::TxPace;
-use crate::{Nanos, Port, PortError, PortStatistics, sending};
+use crate::{Frame, Nanos, Port, PortError, PortStatistics, sending};
 use ring::{RxRing, Slot, VIRTIO_HEADER_BYTES};
 
 /// What can be chosen of an AF_PACKET port.
@@ -213,7 +213,7 @@ impl Port for AfPacketPort {
         Ok(n_frames)
     }
 
-    fn transmit(&mut self, _now: Nanos, frame: [&[u8]; 2]) -> Result<(), PortError> {
+    fn transmit(&mut self, _now: Nanos, frame: Frame<'_>) -> Result<(), PortError> {
         self.tx_queue.push(frame);
         if self.tx_queue.is_full() || self.pace.is_enough(self.tx_queue.len()) {
             self.send_queue();

@@ -37,7 +37,7 @@ use crate::limits::{
 use crate::offload::{self, VLAN_TAG_BYTES};
 use crate::pace::TxPace;
 use crate::wait::PollSet;
-use crate::{Nanos, Port, PortError, PortStatistics};
+use crate::{Frame, Nanos, Port, PortError, PortStatistics};
 use bpf::AttachMode;
 use queue::{Piece, Queue, QueueConfig};
 
@@ -242,7 +242,7 @@ impl AfXdpPort {
 
     /// How many chunks a frame takes; `None` if it is longer than what may leave with its tag, as
     /// the kernel decides for packet sockets.
-    fn chunks_of(&self, frame: [&[u8]; 2], frame_bytes: usize) -> Option<usize> {
+    fn chunks_of(&self, frame: &Frame<'_>, frame_bytes: usize) -> Option<usize> {
         if frame_bytes > self.frame_bytes_max {
             let tag_bytes = if has_tag(frame) { VLAN_TAG_BYTES } else { 0 };
             if frame_bytes > self.frame_bytes_max + tag_bytes {
@@ -316,7 +316,7 @@ impl AfXdpPort {
 }
 
 /// A tag of 802.1Q does not count to the MTU; other tags do.
-fn has_tag([head, payload]: [&[u8]; 2]) -> bool {
+fn has_tag(&Frame { head, payload, .. }: &Frame<'_>) -> bool {
     match head.get(12..14) {
         Some(ether_type) => ether_type == [0x81, 0x00],
         None => head
@@ -365,13 +365,13 @@ impl Port for AfXdpPort {
         Ok(n_frames)
     }
 
-    fn transmit(&mut self, _now: Nanos, frame: [&[u8]; 2]) -> Result<(), PortError> {
-        let frame_bytes = frame[0].len() + frame[1].len();
+    fn transmit(&mut self, _now: Nanos, frame: Frame<'_>) -> Result<(), PortError> {
+        let frame_bytes = frame.len();
         if frame_bytes < MIN_FRAME_BYTES {
             self.statistics.tx_too_short += 1;
             return Ok(());
         }
-        let Some(n_chunks) = self.chunks_of(frame, frame_bytes) else {
+        let Some(n_chunks) = self.chunks_of(&frame, frame_bytes) else {
             self.statistics.tx_too_long += 1;
             return Ok(());
         };

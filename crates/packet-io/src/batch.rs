@@ -5,6 +5,7 @@
 //! the buffer once: its frames are sent from two places.
 
 use crate::limits::{SHARED_PAYLOAD_BYTES_MIN, TX_BATCH_BYTES, TX_BATCH_FRAMES};
+use crate::port::{Frame, Identity};
 
 /// A part of the buffer.
 #[derive(Clone, Copy, Debug, Default)]
@@ -16,8 +17,7 @@ struct Part {
 /// The payload that was copied in last.
 #[derive(Clone, Copy, Debug)]
 struct Payload {
-    /// Where it was copied from.
-    address: usize,
+    identity: Identity,
     /// Where it is now.
     part: Part,
 }
@@ -40,14 +40,16 @@ impl TxBatch {
     }
 
     /// Copies one more in, from its two pieces; the second one only if it is not there yet.
-    pub(crate) fn push(&mut self, [head, payload]: [&[u8]; 2]) {
+    pub(crate) fn push(&mut self, frame: Frame<'_>) {
+        let Frame { head, payload, .. } = frame;
+        let identity = frame.payload_identity();
         let start = self.bytes.len();
         self.bytes.extend_from_slice(head);
         let mut first = Part {
             start,
             len: head.len(),
         };
-        if let Some(shared) = self.find(payload) {
+        if let Some(shared) = self.find(identity) {
             self.frames.push([first, shared]);
             return;
         }
@@ -56,20 +58,15 @@ impl TxBatch {
             len: payload.len(),
         };
         self.bytes.extend_from_slice(payload);
-        let address = payload.as_ptr().addr();
-        self.last_payload = Some(Payload { address, part });
+        self.last_payload = identity.map(|identity| Payload { identity, part });
         first.len += payload.len();
         self.frames.push([first, Part::default()]);
     }
 
-    /// Where the same payload is already. It comes from the same place; but what is there may have
-    /// changed, so it is compared: both are in the cache, and nothing is written.
-    fn find(&self, payload: &[u8]) -> Option<Part> {
-        let Payload { address, part } = self.last_payload?;
-        let is_candidate = payload.len() >= SHARED_PAYLOAD_BYTES_MIN
-            && part.len == payload.len()
-            && address == payload.as_ptr().addr();
-        (is_candidate && self.part(part) == payload).then_some(part)
+    /// Where the same payload is already.
+    fn find(&self, wanted: Option<Identity>) -> Option<Part> {
+        let Payload { identity, part } = self.last_payload?;
+        (part.len >= SHARED_PAYLOAD_BYTES_MIN && wanted == Some(identity)).then_some(part)
     }
 
     /// Whether it is to be sent before the next is pushed.
@@ -114,12 +111,20 @@ mod tests {
         batch.iter_from(first).map(|frame| frame.concat()).collect()
     }
 
+    fn known<'a>(head: &'a [u8], payload: &'a [u8], payload_id: u64) -> Frame<'a> {
+        Frame {
+            head,
+            payload,
+            payload_id,
+        }
+    }
+
     #[test]
     fn frames_come_back_whole_and_in_order() {
         let mut batch = TxBatch::new();
-        batch.push([&[1, 2], &[3]]);
-        batch.push([&[], &[]]);
-        batch.push([&[4], &[]]);
+        batch.push([&[1, 2][..], &[3]].into());
+        batch.push([&[][..], &[]].into());
+        batch.push([&[4][..], &[]].into());
         assert_eq!(batch.len(), 3);
         assert_eq!(frames(&batch, 0), [&[1, 2, 3][..], &[], &[4]]);
         assert_eq!([0, 1, 2].map(|place| batch.bytes_of(place)), [3, 0, 1]);
@@ -133,7 +138,7 @@ mod tests {
         let mut batch = TxBatch::new();
         let payload = [7; 1000];
         for number in 0..5 {
-            batch.push([&[number; 42], &payload]);
+            batch.push(known(&[number; 42], &payload, 9));
         }
         assert_eq!(batch.bytes.len(), 5 * 42 + payload.len());
         for (number, frame) in (0..).zip(frames(&batch, 0)) {
@@ -143,13 +148,13 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_that_changed_where_it_was_is_another() {
+    fn another_payload_where_one_was_is_another() {
         let mut batch = TxBatch::new();
         let mut payload = [7; 1000];
-        batch.push([&[1], &payload]);
+        batch.push(known(&[1], &payload, 1));
         payload[999] = 8;
-        batch.push([&[2], &payload]);
-        batch.push([&[3], &payload[..999]]);
+        batch.push(known(&[2], &payload, 2));
+        batch.push(known(&[3], &payload[..999], 2));
         let expected = [
             [&[1][..], &[7; 1000]].concat(),
             [&[2][..], &[7; 999], &[8]].concat(),
@@ -157,20 +162,29 @@ mod tests {
         ];
         assert_eq!(frames(&batch, 0), expected);
         batch.clear();
-        batch.push([&[4], &payload]);
+        batch.push(known(&[4], &payload, 2));
         assert_eq!(frames(&batch, 0), [[&[4][..], &payload].concat()]);
+    }
+
+    #[test]
+    fn a_payload_of_which_nothing_is_known_is_copied_each_time() {
+        let mut batch = TxBatch::new();
+        let payload = [7; 1000];
+        batch.push(known(&[1], &payload, 0));
+        batch.push(known(&[2], &payload, 0));
+        assert_eq!(batch.bytes.len(), 2 * 1001);
     }
 
     #[test]
     fn it_is_full_by_number_or_by_bytes_and_does_not_keep_more() {
         let mut batch = TxBatch::new();
-        batch.push([&[0; TX_BATCH_BYTES], &[0; 4 * TX_BATCH_BYTES]]);
+        batch.push([&[0; TX_BATCH_BYTES][..], &[0; 4 * TX_BATCH_BYTES]].into());
         assert!(batch.is_full());
         batch.clear();
         assert!(batch.bytes.capacity() <= 2 * TX_BATCH_BYTES);
         for _ in 0..TX_BATCH_FRAMES {
             assert!(!batch.is_full());
-            batch.push([&[0; 14], &[]]);
+            batch.push([&[0; 14][..], &[]].into());
         }
         assert!(batch.is_full());
     }

@@ -38,6 +38,6 @@ pub use af_xdp::{AfXdpConfig, AfXdpMode, AfXdpPort, Destination};
 pub use error::PortError;
 pub use memory::{MemoryPort, memory_pair};
 pub use pcap::PcapPort;
-pub use port::{Nanos, Port, PortStatistics};
+pub use port::{Frame, Nanos, Port, PortStatistics};
 pub use udp::{UdpPort, mac_of};
 pub use wait::{Waiter, Waker};

@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::limits::{MEMORY_PORT_FRAMES, MIN_FRAME_BYTES};
-use crate::{Nanos, Port, PortError, PortStatistics, Waker};
+use crate::{Frame, Nanos, Port, PortError, PortStatistics, Waker};
 
 /// One direction of the cable.
 struct Wire {
@@ -90,8 +90,8 @@ impl Port for MemoryPort {
         Ok(n_frames)
     }
 
-    fn transmit(&mut self, _now: Nanos, frame: [&[u8]; 2]) -> Result<(), PortError> {
-        let frame = frame.concat();
+    fn transmit(&mut self, _now: Nanos, frame: Frame<'_>) -> Result<(), PortError> {
+        let frame = [frame.head, frame.payload].concat();
         let mut outgoing = self.outgoing.frames();
         if frame.len() < MIN_FRAME_BYTES {
             self.statistics.tx_too_short += 1;
@@ -130,9 +130,9 @@ mod tests {
     fn frames_come_out_of_the_other_end_in_order() -> Result<(), PortError> {
         let (mut left, mut right) = memory_pair("left", "right").expect("two ends");
         for number in 0..3 {
-            left.transmit(0, [&[number; 20], &[]])?;
+            left.transmit(0, [&[number; 20][..], &[]].into())?;
         }
-        right.transmit(0, [&[9; 14], &[9; 16]])?;
+        right.transmit(0, [&[9; 14][..], &[9; 16]].into())?;
         let mut seen = Vec::new();
         let mut waiter = Waiter::default();
         let mut is_ready = |port: &MemoryPort| {
@@ -157,9 +157,9 @@ mod tests {
     fn what_does_not_fit_is_counted() -> Result<(), PortError> {
         let (mut left, _right) = memory_pair("left", "right").expect("two ends");
         for _ in 0..=MEMORY_PORT_FRAMES {
-            left.transmit(0, [&[0; 14], &[]])?;
+            left.transmit(0, [&[0; 14][..], &[]].into())?;
         }
-        left.transmit(0, [&[0; 13], &[]])?;
+        left.transmit(0, [&[0; 13][..], &[]].into())?;
         assert_eq!(left.statistics().tx_no_room, 1);
         assert_eq!(left.statistics().tx_too_short, 1);
         Ok(())

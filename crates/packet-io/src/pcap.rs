@@ -17,7 +17,7 @@ use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
 use pcap_file::{DataLink, Endianness, TsResolution};
 
 use crate::limits::{MIN_FRAME_BYTES, PCAP_SNAPLEN_BYTES};
-use crate::{Nanos, Port, PortError, PortStatistics};
+use crate::{Frame, Nanos, Port, PortError, PortStatistics};
 use reader::{CapturedFrame, FrameReader};
 
 /// A port whose frames come from a capture file and go to another. Either may be missing.
@@ -121,8 +121,8 @@ impl Port for PcapPort {
         Ok(n_frames)
     }
 
-    fn transmit(&mut self, now: Nanos, frame: [&[u8]; 2]) -> Result<(), PortError> {
-        let frame = match frame {
+    fn transmit(&mut self, now: Nanos, frame: Frame<'_>) -> Result<(), PortError> {
+        let frame = match [frame.head, frame.payload] {
             [whole, []] => Cow::Borrowed(whole),
             pieces => Cow::Owned(pieces.concat()),
         };

@@ -7,6 +7,65 @@ use crate::PortError;
 /// Nanoseconds of a monotonic clock that the caller keeps.
 pub type Nanos = u64;
 
+/// A frame to be sent: the piece that was made for it, and the payload that it shares with others,
+/// one after the other; either may be empty.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// The first piece.
+    pub head: &'a [u8],
+    /// The second.
+    pub payload: &'a [u8],
+    /// What the payload is: where this number is the same and the payload has the same address and
+    /// length, it has the same bytes. 0 where that is not known.
+    pub payload_id: u64,
+}
+
+impl Frame<'_> {
+    /// Length of the frame.
+    #[expect(clippy::len_without_is_empty, reason = "none is empty")]
+    pub fn len(&self) -> usize {
+        self.head.len() + self.payload.len()
+    }
+}
+
+/// Which payload a frame has: two that are equal have the same bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    id: u64,
+    address: usize,
+    len: usize,
+}
+
+impl Frame<'_> {
+    /// None where nothing is known of it.
+    #[inline]
+    pub(crate) fn payload_identity(&self) -> Option<Identity> {
+        (self.payload_id != 0).then(|| Identity {
+            id: self.payload_id,
+            address: self.payload.as_ptr().addr(),
+            len: self.payload.len(),
+        })
+    }
+}
+
+/// In one piece.
+impl<'a> From<&'a [u8]> for Frame<'a> {
+    fn from(whole: &'a [u8]) -> Self {
+        [whole, &[]].into()
+    }
+}
+
+/// Of whose payload nothing is known.
+impl<'a> From<[&'a [u8]; 2]> for Frame<'a> {
+    fn from([head, payload]: [&'a [u8]; 2]) -> Self {
+        Frame {
+            head,
+            payload,
+            payload_id: 0,
+        }
+    }
+}
+
 /// A place where Ethernet frames arrive and leave. Frames are whole, from the destination address
 /// on, with their VLAN tags and finished checksums, without the frame check sequence.
 pub trait Port: Send {
@@ -26,14 +85,13 @@ pub trait Port: Send {
         take: &mut dyn FnMut(&[u8]),
     ) -> Result<usize, PortError>;
 
-    /// Queues a frame to be sent, given as the piece that was made for it and the payload that it
-    /// shares with others; either may be empty. Both are copied to where they are sent from: the
-    /// piece once, the payload at most once for each frame. Sends what is queued when it is enough
+    /// Queues a frame to be sent. Its pieces are copied to where they are sent from; the payload at
+    /// most once for each frame, and not where the same one is already. Sends what is queued when it is enough
     /// for a batch, the first frame after a flush at once; [`Port::flush`] certainly does.
     ///
     /// # Errors
     /// A capture file that cannot be written.
-    fn transmit(&mut self, now: Nanos, frame: [&[u8]; 2]) -> Result<(), PortError>;
+    fn transmit(&mut self, now: Nanos, frame: Frame<'_>) -> Result<(), PortError>;
 
     /// Sends all that is queued, in the order of [`Port::transmit`]. Frames that the kernel does
     /// not take are counted as dropped, or kept for the next time ([`Port::has_unsent`]).

@@ -18,7 +18,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use crate::batch::TxBatch;
 use crate::limits::{TX_BATCH_FRAMES, UDP_LOCAL_ADDRESSES};
 use crate::pace::TxPace;
-use crate::{Nanos, Port, PortError, PortStatistics, sending};
+use crate::{Frame, Nanos, Port, PortError, PortStatistics, sending};
 pub use headers::mac_of;
 use headers::{Datagram, HEADROOM_BYTES, write_headers};
 use socket::{RxBatch, Sharing, Target};
@@ -162,12 +162,17 @@ impl Port for UdpPort {
         Ok(n_frames)
     }
 
-    fn transmit(&mut self, _now: Nanos, frame: [&[u8]; 2]) -> Result<(), PortError> {
-        let frame_bytes = frame[0].len() + frame[1].len();
-        match Datagram::find(frame) {
+    fn transmit(&mut self, _now: Nanos, frame: Frame<'_>) -> Result<(), PortError> {
+        let frame_bytes = frame.len();
+        match Datagram::find([frame.head, frame.payload]) {
             Some(datagram) if datagram.destination.is_ipv4() == self.local.is_ipv4() => {
                 let source = self.source(datagram.source);
-                self.tx.push(datagram.payload);
+                let [head, payload] = datagram.payload;
+                self.tx.push(Frame {
+                    head,
+                    payload,
+                    ..frame
+                });
                 let target = Target::new(datagram.destination, source);
                 self.targets.push((target, frame_bytes));
                 if self.tx.is_full() || self.pace.is_enough(self.tx.len()) {

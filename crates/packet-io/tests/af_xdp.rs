@@ -334,7 +334,7 @@ fn a_burst_larger_than_all_chunks_leaves_whole() {
         let (mut port, n_frames) = (open("v1"), 3 * packet_io::limits::XDP_TX_CHUNKS as u64);
         // Nobody takes them at the other end, where the kernel throws them away.
         for n in 0..n_frames {
-            port.transmit(0, [&numbered(n as u32, 1400), &[]])
+            port.transmit(0, numbered(n as u32, 1400).as_slice().into())
                 .expect("queueing");
         }
         port.flush().expect("sending");
@@ -503,7 +503,9 @@ fn memory_stays_flat() {
         let mut round = || {
             for _ in 0..100 {
                 for _ in 0..32 {
-                    outside.transmit(0, [&frame, &[]]).expect("queueing");
+                    outside
+                        .transmit(0, frame.as_slice().into())
+                        .expect("queueing");
                 }
                 outside.flush().expect("sending");
                 let mut n_frames = 0;
@@ -512,7 +514,7 @@ fn memory_stays_flat() {
                     n_frames += n;
                 }
                 for _ in 0..32 {
-                    port.transmit(0, [&frame[..42], &frame[42..]])
+                    port.transmit(0, [&frame[..42], &frame[42..]].into())
                         .expect("queueing");
                 }
                 port.flush().expect("sending");

@@ -155,9 +155,11 @@ fn what_is_sent_is_read_back_with_nanoseconds() {
     );
     let output = TemporaryFile::new("back-out.pcap", b"");
     let mut port = PcapPort::open(Some(input.path()), Some(output.path())).expect("two captures");
-    port.transmit(1, [&[5; 60], &[5; 4]]).expect("sending");
-    port.transmit(2, [&[6; 13], &[]]).expect("sending");
-    port.transmit(1_234_567_890, [&[7; 9014], &[]])
+    port.transmit(1, [&[5; 60][..], &[5; 4]].into())
+        .expect("sending");
+    port.transmit(2, [&[6; 13][..], &[]].into())
+        .expect("sending");
+    port.transmit(1_234_567_890, [&[7; 9014][..], &[]].into())
         .expect("sending");
     port.close().expect("closing");
     assert_eq!(

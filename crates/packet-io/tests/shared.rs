@@ -42,7 +42,9 @@ fn send_and_receive(
     for number in 0..N_FRAMES_A_FLOW {
         for flow in 0..N_FLOWS {
             let frame = datagram(flow, number);
-            sender.transmit(0, [&frame, &[]]).expect("queueing");
+            sender
+                .transmit(0, frame.as_slice().into())
+                .expect("queueing");
         }
         sender.flush().expect("sending");
     }
@@ -87,7 +89,7 @@ fn open_packet(name: &str, n_ports: usize) -> Vec<Box<dyn Port>> {
 fn what_they_send_comes_to_the_other_end_only(peer: &mut dyn Port, ports: &mut [Box<dyn Port>]) {
     for (flow, port) in (0..).zip(ports.iter_mut()) {
         let frame = datagram(flow, 7);
-        port.transmit(0, [&frame, &[]]).expect("queueing");
+        port.transmit(0, frame.as_slice().into()).expect("queueing");
         port.flush().expect("sending");
     }
     let (mut flows, mut waiter) = (Vec::new(), Waiter::default());

@@ -41,7 +41,7 @@ fn frame(from: SocketAddr, to: SocketAddr, payload: &[u8]) -> Vec<u8> {
 }
 
 fn send(port: &mut UdpPort, frame: &[u8]) {
-    port.transmit(0, [&frame[..20], &frame[20..]])
+    port.transmit(0, [&frame[..20], &frame[20..]].into())
         .expect("queueing");
 }
 
@@ -176,7 +176,8 @@ fn what_cannot_be_sent_is_counted_by_reason_and_the_others_go() {
             ] {
                 send(&mut port, frame);
             }
-            port.transmit(0, [&[1; 13], &[]]).expect("queueing");
+            port.transmit(0, [&[1; 13][..], &[]].into())
+                .expect("queueing");
             port.flush().expect("sending");
             let mut buffer = [0; 9];
             for expected in [&b"first"[..], b"last"] {

@@ -93,7 +93,8 @@ fn copies_that_share_a_payload_leave_whole_also_when_it_changes() {
                 payload[1357] = (number / 10) as u8;
                 // Some copies are cut, and one has no payload.
                 let len = [1358, 1358, 1358, 700, 100, 0][number as usize % 6];
-                port.transmit(0, [head, &payload[..len]]).expect("queueing");
+                port.transmit(0, [head, &payload[..len]].into())
+                    .expect("queueing");
                 sent.push([head, &payload[..len]].concat());
             }
             port.flush().expect("sending");

@@ -118,7 +118,10 @@ impl Fed {
                 self.switch.handle_frame(self.now, port, frame);
             }
             copies += self.switch.transmit(self.now, usize::MAX, &mut |transmit| {
-                take(transmit.port.0, [transmit.head, transmit.payload]);
+                take(
+                    transmit.port.0,
+                    [transmit.frame.head, transmit.frame.payload],
+                );
             });
         }
         Run {

@@ -18,8 +18,8 @@ use std::{
 use dataplane::{
     ActionProfileId, Digest, TableId, ValueSetId,
     engine::{
-        CloneCopies, Clones, EgressInput, EgressOutcome, Engine, EngineFactory, IngressInput,
-        IngressOutcome, InstanceType, Interpreted, PacketHandle, State, TableChange,
+        CloneCopies, Clones, EgressInput, EgressOutcome, Engine, EngineFactory, Frame,
+        IngressInput, IngressOutcome, InstanceType, Interpreted, PacketHandle, State, TableChange,
         ir::CalculationId,
     },
 };
@@ -246,12 +246,8 @@ impl Engine for Probe {
         self.engine.fuses_fanout()
     }
 
-    fn head(&self, packet: PacketHandle) -> &[u8] {
-        self.engine.head(packet)
-    }
-
-    fn payload(&self, packet: PacketHandle) -> &[u8] {
-        self.engine.payload(packet)
+    fn frame(&self, packet: PacketHandle) -> Frame<'_> {
+        self.engine.frame(packet)
     }
 
     fn interpreted(&self) -> Vec<Interpreted> {

@@ -103,15 +103,15 @@ impl Port for Endless {
         Ok(max_frames)
     }
 
-    fn transmit(&mut self, _now: Nanos, frame: [&[u8]; 2]) -> Result<(), PortError> {
-        let n_bytes = frame[0].len() + frame[1].len();
+    fn transmit(&mut self, _now: Nanos, frame: packet_io::Frame<'_>) -> Result<(), PortError> {
+        let n_bytes = frame.len();
         let slot = &mut self.slots[self.statistics.tx_frames as usize % SLOTS];
         if n_bytes > slot.len() {
             self.statistics.tx_too_long += 1;
             return Ok(());
         }
-        slot[..frame[0].len()].copy_from_slice(frame[0]);
-        slot[frame[0].len()..n_bytes].copy_from_slice(frame[1]);
+        slot[..frame.head.len()].copy_from_slice(frame.head);
+        slot[frame.head.len()..n_bytes].copy_from_slice(frame.payload);
         self.statistics.tx_frames += 1;
         self.statistics.tx_bytes += n_bytes as u64;
         Ok(())

@@ -11,7 +11,7 @@ use std::io;
 
 use dataplane::{Nanos, PortId, Switch, limits};
 use p4runtime_server::{DrainWaiters, PortStatus, SwitchContext};
-use packet_io::{Port, PortError, Waiter};
+use packet_io::{Frame, Port, PortError, Waiter};
 
 use crate::clock::Clock;
 use crate::handle::Mailbox;
@@ -373,9 +373,17 @@ impl EventLoop {
             };
             let attached = &mut ports[place];
             attached.has_queued = true;
-            let sent = attached
-                .port
-                .transmit(now, [transmit.head, transmit.payload]);
+            let dataplane::engine::Frame {
+                head,
+                payload,
+                payload_id,
+            } = transmit.frame;
+            let frame = Frame {
+                head,
+                payload,
+                payload_id,
+            };
+            let sent = attached.port.transmit(now, frame);
             if let Err(source) = sent {
                 result = Err(LoopError::Port { id, source });
             }

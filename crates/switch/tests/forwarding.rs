@@ -26,7 +26,8 @@ fn write_capture(path: &Path, frames: &[(u64, Vec<u8>)]) {
     let mut port = PcapPort::open(None, Some(path)).expect("a capture to write");
     port.start(1_000_000_000_000);
     for (at, frame) in frames {
-        port.transmit(*at, [frame, &[]]).expect("writing");
+        port.transmit(*at, frame.as_slice().into())
+            .expect("writing");
     }
     port.close().expect("closing");
 }
@@ -358,7 +359,7 @@ fn frames_are_forwarded(ports: [&str; 2], wait: &str, mode: &str) {
         let (mut one, mut two) = (open("host1"), open("host2"));
         let sent: Vec<_> = (0..200).map(|number| frame(number, 1400)).collect();
         for frame in &sent {
-            one.transmit(0, [frame, &[]]).expect("queueing");
+            one.transmit(0, frame.as_slice().into()).expect("queueing");
         }
         one.flush().expect("sending");
         let received = receive(&mut two, sent.len());
@@ -367,10 +368,12 @@ fn frames_are_forwarded(ports: [&str; 2], wait: &str, mode: &str) {
             "{} frames came, or not as sent",
             received.len()
         );
-        two.transmit(0, [&frame(1, 60), &[]]).expect("queueing");
+        two.transmit(0, frame(1, 60).as_slice().into())
+            .expect("queueing");
         two.flush().expect("sending");
         // The refused frame leaves no trace outside; another one behind it does.
-        one.transmit(0, [&frame(77, 60), &[]]).expect("queueing");
+        one.transmit(0, frame(77, 60).as_slice().into())
+            .expect("queueing");
         one.flush().expect("sending");
         assert_eq!(receive(&mut two, 1), [frame(77, 60)]);
         let totals = totals(&switch.stop(signal));

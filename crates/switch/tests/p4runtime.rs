@@ -110,8 +110,10 @@ async fn a_capture_waits_for_the_controllers_program() {
     let folder = TemporaryFolder::new("held");
     let capture = folder.path("1.pcap");
     let mut port = PcapPort::open(None, Some(&capture)).expect("a capture to write");
-    port.transmit(0, [&[1; 60], &[]]).expect("writing");
-    port.transmit(1_000, [&[2; 60], &[]]).expect("writing");
+    port.transmit(0, [&[1; 60][..], &[]].into())
+        .expect("writing");
+    port.transmit(1_000, [&[2; 60][..], &[]].into())
+        .expect("writing");
     port.close().expect("closing");
     let port = format!("1@pcap:{}", capture.display());
     let switch = Running::start(&["-i", &port, "--grpc", "127.0.0.1:0"]);

@@ -3,7 +3,7 @@
 
 use std::{fmt::Debug, iter};
 
-use dataplane::{Nanos, OwnedTransmit, Switch, Transmit};
+use dataplane::{Nanos, OwnedTransmit, Switch, Transmit, engine::Frame};
 
 use super::{Case, Step, state};
 
@@ -240,11 +240,11 @@ fn leave_same(
 
 /// Whether two frames are the same, in however many pieces.
 fn is_same(one: &OwnedTransmit, other: &Transmit<'_>) -> bool {
-    let in_head = other.head.len();
+    let Frame { head, payload, .. } = other.frame;
     one.port == other.port
-        && one.frame.len() == in_head + other.payload.len()
-        && one.frame[..in_head] == *other.head
-        && one.frame[in_head..] == *other.payload
+        && one.frame.len() == head.len() + payload.len()
+        && one.frame[..head.len()] == *head
+        && one.frame[head.len()..] == *payload
 }
 
 fn equal<T: PartialEq + Debug + ?Sized>(

@@ -22,8 +22,9 @@ use self::{
 use crate::{
     Digest, DropReason, Nanos, PortId, Program,
     engine::{
-        CloneCopies, Clones, EgressInput, EgressOutcome, EgressVerdict, Engine, EngineFactory,
-        IngressInput, IngressOutcome, IngressVerdict, PacketHandle, State, interpret::Carried,
+        self, CloneCopies, Clones, EgressInput, EgressOutcome, EgressVerdict, Engine,
+        EngineFactory, IngressInput, IngressOutcome, IngressVerdict, PacketHandle, PayloadIds,
+        State, interpret::Carried,
     },
     externs::digest,
     limits,
@@ -52,6 +53,7 @@ impl EngineFactory for InterpreterFactory {
             free: Vec::new(),
             spare_vectors: Vec::new(),
             spare_buffers: Vec::new(),
+            payload_ids: PayloadIds::new(),
         })
     }
 }
@@ -66,6 +68,7 @@ struct Interpreter {
     spare_vectors: Vec<Phv>,
     /// Frames' bytes that nobody shares any more.
     spare_buffers: Vec<Arc<Vec<u8>>>,
+    payload_ids: PayloadIds,
 }
 
 /// Writes a number into a field that the program may have left out.
@@ -339,7 +342,7 @@ impl Engine for Interpreter {
             references: 1,
             ..Packet::default()
         };
-        packet.frame.payload = Payload::new(bytes);
+        packet.frame.payload = Payload::new(bytes, self.payload_ids.next_id());
         self.insert(packet)
     }
 
@@ -506,12 +509,14 @@ impl Engine for Interpreter {
         self.keep_back_list(packet);
     }
 
-    fn head(&self, packet: PacketHandle) -> &[u8] {
-        self.packets[packet.0 as usize].frame.pieces()[0]
-    }
-
-    fn payload(&self, packet: PacketHandle) -> &[u8] {
-        self.packets[packet.0 as usize].frame.pieces()[1]
+    fn frame(&self, packet: PacketHandle) -> engine::Frame<'_> {
+        let frame = &self.packets[packet.0 as usize].frame;
+        let [head, payload] = frame.pieces();
+        engine::Frame {
+            head,
+            payload,
+            payload_id: frame.payload.id,
+        }
     }
 
     fn discard(&mut self, packet: PacketHandle) {

@@ -14,14 +14,17 @@ pub(crate) struct Payload {
     /// None where there is none, so that nothing is allocated.
     pub bytes: Option<Arc<Vec<u8>>>,
     pub range: Range<usize>,
+    /// Of the bytes, as [`crate::engine::Frame::payload_id`] has it.
+    pub id: u64,
 }
 
 impl Payload {
-    pub(crate) fn new(bytes: Arc<Vec<u8>>) -> Self {
+    pub(crate) fn new(bytes: Arc<Vec<u8>>, id: u64) -> Self {
         let range = 0..bytes.len();
         Self {
             bytes: Some(bytes),
             range,
+            id,
         }
     }
 
@@ -79,7 +82,7 @@ impl Frame {
             return payload;
         }
         let rest = bytes(self.pieces(), consumed..self.len());
-        Payload::new(Arc::new(rest.into_owned()))
+        Payload::new(Arc::new(rest.into_owned()), 0)
     }
 
     /// Cuts the frame to so many bytes.

@@ -86,20 +86,24 @@ impl Inside {
         self.older.iter_mut().find(|(older, _)| *older == epoch)
     }
 
-    #[inline]
     pub(crate) fn leave(&mut self, epoch: u64) {
+        self.leave_many(epoch, 1);
+    }
+
+    #[inline]
+    pub(crate) fn leave_many(&mut self, epoch: u64, n_packets: u64) {
         if epoch == self.newest {
-            self.n_newest -= 1;
+            self.n_newest -= n_packets;
         } else {
-            self.leave_older(epoch);
+            self.leave_older(epoch, n_packets);
         }
     }
 
     #[cold]
-    fn leave_older(&mut self, epoch: u64) {
+    fn leave_older(&mut self, epoch: u64, n_packets: u64) {
         if let Some((_, count)) = self.find_older(epoch) {
-            *count -= 1;
-            self.n_older -= 1;
+            *count -= n_packets;
+            self.n_older -= n_packets;
             self.older.retain(|(_, count)| *count > 0);
         }
     }
@@ -128,8 +132,7 @@ mod tests {
     fn an_epoch_is_clear_when_it_and_all_older_ones_are_empty() {
         let mut inside = Inside::default();
         inside.enter(3);
-        inside.enter(5);
-        inside.enter(5);
+        inside.enter_many(5, 2);
         assert_eq!(inside.total(), 3);
         assert!(inside.is_clear(2) && !inside.is_clear(3) && !inside.is_clear(7));
         inside.leave(5);

@@ -308,21 +308,31 @@ impl Switch {
             self.send_to_cpu(engine, common, packet, frame_len_bytes);
             return false;
         }
-        let Some(counters) = self.state.counters.port_mut(port) else {
+        if self.state.counters.port_mut(port).is_none() {
             self.end(engine, common, packet, DropReason::EgressPortUnknown);
             return false;
-        };
-        counters.tx_packets += 1;
-        counters.tx_bytes += frame_len_bytes as u64;
-        self.state.counters.transmitted += 1;
+        }
         self.state.tracer.emit(|| TraceKind::Transmit {
             port,
             frame_len_bytes,
         });
-        let latency_ns = self.state.now.saturating_sub(common.arrived);
-        self.latencies.record(port, common.stream, latency_ns);
-        self.leave(common);
+        self.count_sent(port, common, 1, frame_len_bytes as u64);
+        self.state.tracer.forget(common.name);
         true
+    }
+
+    /// Frames have left by a port that is there, copies of one packet, and are no longer inside.
+    #[inline]
+    fn count_sent(&mut self, port: PortId, common: &Common, n_frames: u64, n_bytes: u64) {
+        if let Some(counters) = self.state.counters.port_mut(port) {
+            counters.tx_packets += n_frames;
+            counters.tx_bytes += n_bytes;
+        }
+        self.state.counters.transmitted += n_frames;
+        let latency_ns = self.state.now.saturating_sub(common.arrived);
+        let stream = common.stream;
+        self.latencies.record(port, stream, latency_ns, n_frames);
+        self.traffic.inside.leave_many(common.epoch, n_frames);
     }
 
     fn send_to_cpu(
@@ -338,8 +348,9 @@ impl Switch {
         let tracer = &mut self.state.tracer;
         tracer.emit(|| TraceKind::PacketIn { frame_len_bytes });
         self.state.counters.to_cpu += 1;
-        let frame = [engine.head(packet), engine.payload(packet)].concat();
-        self.packet_ins.push_back(frame);
+        let frame = engine.frame(packet);
+        self.packet_ins
+            .push_back([frame.head, frame.payload].concat());
         self.leave(common);
         engine.discard(packet);
     }

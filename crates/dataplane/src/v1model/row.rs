@@ -2,9 +2,10 @@
 //! for it, and of the copies of one packet, which follow each other, only what differs is done anew.
 
 use crate::{
-    Nanos,
+    Nanos, PortId,
     engine::{EgressInput, EgressOutcome, EgressVerdict, Engine},
     switch::{Step, Switch, Transmit},
+    traffic_manager::packet::Common,
 };
 
 impl Switch {
@@ -52,6 +53,7 @@ impl Switch {
             return 0;
         }
         let (mut n_taken, mut n_sent) = (0, 0);
+        let mut tally = Tally::default();
         for place in row.places() {
             if n_sent == max_frames || self.is_look_ahead_wanted() {
                 break;
@@ -78,17 +80,53 @@ impl Switch {
             else {
                 // What comes of it may be queued: so the queues have to be as they are.
                 let common = waiting.common;
+                self.settle(&mut tally, &common);
                 self.traffic.egress.end_row(&row, n_taken);
                 let step = self.egress_rest(engine, now, &common, place.port, outcome);
                 return n_sent + usize::from(hand_over(engine, &step, send));
             };
-            if self.send(engine, place.port, &waiting.common, packet, frame_len_bytes) {
-                n_sent += usize::from(hand_over(engine, &Step::Sent(place.port, packet), send));
+            if tally.port != Some(place.port) {
+                self.settle(&mut tally, &waiting.common);
+                if !self.is_plain(place.port) {
+                    let bytes = frame_len_bytes;
+                    self.send(engine, place.port, &waiting.common, packet, bytes);
+                    continue;
+                }
+                tally.port = Some(place.port);
             }
+            tally.n_frames += 1;
+            tally.n_bytes += frame_len_bytes as u64;
+            n_sent += usize::from(hand_over(engine, &Step::Sent(place.port, packet), send));
         }
+        self.settle(&mut tally, &row.packet.common);
         self.traffic.egress.end_row(&row, n_taken);
         n_sent
     }
+
+    /// Whether frames leave by a port: it is there, and not the control plane's.
+    fn is_plain(&mut self, port: PortId) -> bool {
+        self.config().cpu_port != Some(port) && self.state.counters.port_mut(port).is_some()
+    }
+
+    fn settle(&mut self, tally: &mut Tally, common: &Common) {
+        let Tally {
+            port,
+            n_frames,
+            n_bytes,
+        } = std::mem::take(tally);
+        if let Some(port) = port.filter(|_| n_frames > 0) {
+            self.count_sent(port, common, n_frames, n_bytes);
+        }
+    }
+}
+
+/// Copies that have left one after the other by one port, and are not counted yet: nobody can look
+/// before all have left.
+#[derive(Default)]
+struct Tally {
+    port: Option<PortId>,
+    n_frames: u64,
+    n_bytes: u64,
 }
 
 /// Gives a frame to whoever sends it, if a step came to one.
@@ -98,8 +136,7 @@ fn hand_over(engine: &mut dyn Engine, step: &Step, send: &mut dyn FnMut(Transmit
     };
     send(Transmit {
         port,
-        head: engine.head(packet),
-        payload: engine.payload(packet),
+        frame: engine.frame(packet),
     });
     engine.discard(packet);
     true

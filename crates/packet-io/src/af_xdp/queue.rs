@@ -19,6 +19,7 @@ use crate::limits::{
     SOCKET_BUFFER_BYTES, XDP_BIND_RETRIES, XDP_BIND_RETRY_WAIT_MS, XDP_CHUNK_BYTES,
     XDP_CHUNK_HEADROOM_BYTES, XDP_LARGE_CHUNK_BYTES,
 };
+use crate::port::{Frame, Identity};
 use crate::socket::{self, check, get_option, set_option};
 
 /// `linux/if_xdp.h` since Linux 6.17: frames that the kernel sends in one system call.
@@ -47,7 +48,18 @@ pub(super) struct Queue {
     is_scattered: bool,
     is_zero_copy: bool,
     free_tx: Vec<u64>,
+    n_rx_chunks: usize,
+    /// What is in each chunk for sending, as far as that is known.
+    held: Box<[Option<Held>]>,
     socket: OwnedFd,
+}
+
+/// A payload in a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Held {
+    payload: Identity,
+    /// Where it begins.
+    at: usize,
 }
 
 /// A piece of a frame that has arrived.
@@ -96,6 +108,8 @@ impl Queue {
             chunk_bytes,
             is_scattered,
             is_zero_copy: false,
+            n_rx_chunks: config.n_rx_chunks as usize,
+            held: vec![None; config.n_tx_chunks as usize].into(),
             free_tx: Vec::with_capacity(config.n_tx_chunks as usize),
             socket,
         };
@@ -209,13 +223,22 @@ impl Queue {
         self.free_tx.len()
     }
 
-    /// Queues a frame, copying its pieces. The caller knows that there are chunks for it.
-    pub(super) fn push(&mut self, [head, payload]: [&[u8]; 2]) {
-        if head.len() + payload.len() <= self.chunk_bytes {
-            self.push_chunk([head, payload], 0);
+    /// Queues a frame, copying its pieces; not a payload that the chunk has already. The caller knows
+    /// that there are chunks for it.
+    pub(super) fn push(&mut self, frame: Frame<'_>) {
+        let Frame {
+            mut head,
+            mut payload,
+            ..
+        } = frame;
+        if frame.len() <= self.chunk_bytes {
+            let held = frame.payload_identity().map(|payload| Held {
+                payload,
+                at: head.len(),
+            });
+            self.push_chunk([head, payload], held, 0);
             return;
         }
-        let (mut head, mut payload) = (head, payload);
         while !(head.is_empty() && payload.is_empty()) {
             let (first, rest) = head.split_at(head.len().min(self.chunk_bytes));
             head = rest;
@@ -224,18 +247,24 @@ impl Queue {
             payload = rest;
             let is_last = head.is_empty() && payload.is_empty();
             let options = if is_last { 0 } else { libc::XDP_PKT_CONTD };
-            self.push_chunk([first, second], options);
+            self.push_chunk([first, second], None, options);
         }
     }
 
-    fn push_chunk(&mut self, [first, second]: [&[u8]; 2], options: u32) {
+    fn push_chunk(&mut self, [first, second]: [&[u8]; 2], held: Option<Held>, options: u32) {
         let Some(address) = self.free_tx.pop() else {
             return;
         };
         let n_bytes = first.len() + second.len();
+        let number = address as usize / self.chunk_bytes;
+        let before = self.held.get_mut(number.wrapping_sub(self.n_rx_chunks));
+        let before = before.and_then(|before| std::mem::replace(before, held));
+        let is_held = held.is_some() && before == held;
         let chunk = self.piece(address, n_bytes);
         chunk[..first.len()].copy_from_slice(first);
-        chunk[first.len()..].copy_from_slice(second);
+        if !is_held {
+            chunk[first.len()..].copy_from_slice(second);
+        }
         // As many entries as chunks, so there is room for every chunk that was free.
         self.tx.push(libc::xdp_desc {
             addr: address,

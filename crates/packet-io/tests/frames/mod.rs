@@ -42,7 +42,7 @@ pub fn send(port: &mut dyn Port, frames: impl IntoIterator<Item = Vec<u8>>) {
     for frame in frames {
         // In two pieces of which each may be empty.
         let (head, payload) = frame.split_at(frame.len() / 7 * 3);
-        port.transmit(0, [head, payload]).expect("queueing");
+        port.transmit(0, [head, payload].into()).expect("queueing");
     }
     port.flush().expect("sending");
 }
@@ -52,7 +52,7 @@ pub fn assert_the_first_frame_waits_for_no_other(outside: &mut dyn Port, port: &
     for _ in 0..3 {
         for number in 0..100 {
             let frame = numbered(number, 1400);
-            port.transmit(0, [&frame[..42], &frame[42..]])
+            port.transmit(0, [&frame[..42], &frame[42..]].into())
                 .expect("queueing");
             if number == 0 {
                 assert_eq!(receive(outside, 1), [frame]);

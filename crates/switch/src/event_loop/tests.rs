@@ -83,9 +83,11 @@ fn frames_pass(wait: Wait) {
     });
     // More than one batch.
     for number in 0..=255 {
-        one.transmit(0, [&[number; 60], &[]]).expect("sending");
+        one.transmit(0, [&[number; 60][..], &[]].into())
+            .expect("sending");
     }
-    two.transmit(0, [&[7; 40], &[7; 60]]).expect("sending");
+    two.transmit(0, [&[7; 40][..], &[7; 60]].into())
+        .expect("sending");
     let there: Vec<u8> = receive(&mut two, 256)
         .iter()
         .map(|frame| frame[0])
@@ -118,8 +120,8 @@ impl Port for ReluctantPort {
         Ok(0)
     }
 
-    fn transmit(&mut self, _now: Nanos, frame: [&[u8]; 2]) -> Result<(), PortError> {
-        self.frames.push(frame.concat());
+    fn transmit(&mut self, _now: Nanos, frame: packet_io::Frame<'_>) -> Result<(), PortError> {
+        self.frames.push([frame.head, frame.payload].concat());
         self.tries_left = 3;
         Ok(())
     }
@@ -155,7 +157,8 @@ fn what_a_port_could_not_send_is_tried_again_without_another_event() {
     };
     event_loop.add_port(PortId(3), "three", Box::new(port));
     let running = thread::spawn(move || event_loop.run(AfterReplay::Serve));
-    one.transmit(0, [&[9; 60], &[]]).expect("sending");
+    one.transmit(0, [&[9; 60][..], &[]].into())
+        .expect("sending");
     let frame = sent.recv_timeout(PATIENCE).expect("the frame leaves");
     assert_eq!(frame, [9; 60]);
     handle.stop();
@@ -237,7 +240,8 @@ fn frames_to_the_cpu_port_go_to_those_who_subscribed() {
     let (mut event_loop, handle, mut one, _two) = forwarder(&[(1, CPU_PORT)]);
     let (sender, mut packet_ins) = tokio::sync::mpsc::unbounded_channel();
     handle.subscribe_packet_in(sender);
-    one.transmit(0, [&[3; 60], &[]]).expect("sending");
+    one.transmit(0, [&[3; 60][..], &[]].into())
+        .expect("sending");
     let running = thread::spawn(move || event_loop.run(AfterReplay::Serve));
     assert_eq!(packet_ins.blocking_recv(), Some(vec![3; 60]));
     handle.stop();
@@ -247,7 +251,8 @@ fn frames_to_the_cpu_port_go_to_those_who_subscribed() {
 #[test]
 fn only_work_is_served_until_what_it_waits_for_is_there() {
     let (mut event_loop, handle, mut one, mut two) = forwarder(&[(1, 2)]);
-    one.transmit(0, [&[1; 60], &[]]).expect("sending");
+    one.transmit(0, [&[1; 60][..], &[]].into())
+        .expect("sending");
     let (done, is_done) = mpsc::channel();
     let waker = handle.clone();
     handle.submit(

@@ -68,7 +68,8 @@ fn each_forwards_its_part_in_order_and_the_totals_are_those_of_all() {
     // They wait: nothing is forwarded before all are told to begin.
     for [one, _] in &mut cables {
         for number in 0..N_FRAMES {
-            one.transmit(0, [&[number; 60], &[]]).expect("sending");
+            one.transmit(0, [&[number; 60][..], &[]].into())
+                .expect("sending");
         }
     }
     let (done, is_done) = mpsc::channel();
@@ -119,7 +120,11 @@ fn when_one_cannot_go_on_all_end() {
             })
         }
 
-        fn transmit(&mut self, now: u64, frame: [&[u8]; 2]) -> Result<(), packet_io::PortError> {
+        fn transmit(
+            &mut self,
+            now: u64,
+            frame: packet_io::Frame<'_>,
+        ) -> Result<(), packet_io::PortError> {
             self.0.transmit(now, frame)
         }
 
@@ -141,7 +146,9 @@ fn when_one_cannot_go_on_all_end() {
     loops[1].add_port(PortId(3), "broken", Box::new(Broken(inner)));
     let first = loops.remove(0);
     let mut workers = Workers::start(first, loops, handle).expect("threads");
-    outer.transmit(0, [&[1; 60], &[]]).expect("sending");
+    outer
+        .transmit(0, [&[1; 60][..], &[]].into())
+        .expect("sending");
     workers.run(AfterReplay::Serve).expect("the first is sound");
     let (_, joined) = workers.join();
     assert!(joined.is_err_and(|error| error.to_string().contains("it broke")));
