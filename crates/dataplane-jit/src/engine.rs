@@ -144,16 +144,7 @@ impl Native {
     /// Takes back what the pass has changed; the reason why it gave up the packet, if it did.
     #[inline]
     fn finish(&mut self, handle: PacketHandle) -> Option<DropReason> {
-        let packet = self.packets.pool.packet_mut(handle);
-        packet.requests = self.context.requests;
-        packet.packet_length = self.context.packet_length;
-        let failed = self.context.failed.checked_sub(1)? as usize;
-        Some(
-            DropReason::ALL
-                .get(failed)
-                .copied()
-                .unwrap_or(DropReason::AssertionFailed),
-        )
+        taken_back(&self.context, self.packets.pool.packet_mut(handle))
     }
 
     /// Runs the parser over a frame, the packet's vector being prepared, and goes on to its rest.
@@ -326,6 +317,16 @@ impl Native {
             priority: self.slots.priority.get(vector),
         }
     }
+}
+
+/// As [`Native::finish`].
+#[inline]
+fn taken_back(context: &PassContext, packet: &mut Packet) -> Option<DropReason> {
+    packet.requests = context.requests;
+    packet.packet_length = context.packet_length;
+    let failed = context.failed.checked_sub(1)? as usize;
+    let reason = DropReason::ALL.get(failed).copied();
+    Some(reason.unwrap_or(DropReason::AssertionFailed))
 }
 
 fn truncation(bytes: Option<usize>) -> u64 {

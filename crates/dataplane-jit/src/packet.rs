@@ -177,6 +177,51 @@ impl Packet {
         self.frame_len() - self.consumed
     }
 
+    /// What no parser took, in its two pieces.
+    #[inline]
+    pub(crate) fn rest(&self) -> [&[u8]; 2] {
+        match self.head.get(self.consumed..self.head_len) {
+            Some(head) if !head.is_empty() => [head, self.payload.bytes()],
+            _ => [&[], &self.payload.bytes()[self.consumed - self.head_len..]],
+        }
+    }
+
+    /// Where the deparser writes the headers, `len` bytes and [`SLACK_BYTES`] more if it likes: at
+    /// once into the head, unless some of the rest is there.
+    #[inline]
+    pub(crate) fn deparse_into(&mut self, scratch: &mut Vec<u8>, len: usize) -> *mut u8 {
+        let bytes = match self.consumed < self.head_len {
+            true => scratch,
+            false => &mut self.head,
+        };
+        reserve(bytes, len);
+        bytes.as_mut_ptr()
+    }
+
+    /// The frame becomes the first `len` bytes that the deparser wrote, then the rest.
+    #[inline]
+    pub(crate) fn deparsed(&mut self, scratch: &mut Vec<u8>, len: usize) {
+        if self.consumed < self.head_len {
+            self.put_in_front(scratch, len);
+        } else {
+            self.payload.skip(self.consumed - self.head_len);
+            self.head_len = len;
+        }
+        self.consumed = 0;
+        self.unwritten = None;
+    }
+
+    /// The head becomes the first `len` bytes of another, then what of its own no parser took.
+    #[cold]
+    fn put_in_front(&mut self, other: &mut Vec<u8>, len: usize) {
+        let rest = &self.head[self.consumed..self.head_len];
+        let head_len = len + rest.len();
+        reserve(other, head_len);
+        other[len..head_len].copy_from_slice(rest);
+        std::mem::swap(&mut self.head, other);
+        self.head_len = head_len;
+    }
+
     /// Cuts the frame.
     pub(crate) fn truncate_frame(&mut self, len: usize) {
         self.payload.len = self.payload.len.min(len.saturating_sub(self.head_len));
@@ -236,6 +281,12 @@ impl Pool {
     #[inline]
     pub(crate) fn packet_mut(&mut self, handle: PacketHandle) -> &mut Packet {
         &mut self.packets[handle.0 as usize]
+    }
+
+    /// A packet, and where else the deparser may write.
+    #[inline]
+    pub(crate) fn with_scratch(&mut self, handle: PacketHandle) -> (&mut Packet, &mut Vec<u8>) {
+        (&mut self.packets[handle.0 as usize], &mut self.scratch)
     }
 
     /// Two packets, of which the first is written from the second.
@@ -439,19 +490,6 @@ impl Pool {
         self.packet(handle).payload.id
     }
 
-    /// What no parser took, in its two pieces.
-    #[inline]
-    pub(crate) fn rest(&self, handle: PacketHandle) -> [&[u8]; 2] {
-        let packet = self.packet(handle);
-        match packet.head.get(packet.consumed..packet.head_len) {
-            Some(head) => [head, packet.payload.bytes()],
-            None => [
-                &[],
-                &packet.payload.bytes()[packet.consumed - packet.head_len..],
-            ],
-        }
-    }
-
     /// The first bytes of the frame that stand in one piece, [`SLACK_BYTES`] readable behind them.
     pub(crate) fn front(&self, handle: PacketHandle) -> &[u8] {
         let [head, payload] = self.frame(handle);
@@ -470,39 +508,6 @@ impl Pool {
         packet.head[packet.head_len..end].copy_from_slice(&packet.payload.bytes()[..missing]);
         packet.head_len = end;
         packet.payload.skip(missing);
-    }
-
-    /// Where the deparser writes a packet's headers, `len` bytes and [`SLACK_BYTES`] more if it
-    /// likes: at once into its head, unless some of the rest is there.
-    pub(crate) fn deparse_into(&mut self, handle: PacketHandle, len: usize) -> *mut u8 {
-        let packet = &mut self.packets[handle.0 as usize];
-        let bytes = match packet.consumed < packet.head_len {
-            true => &mut self.scratch,
-            false => &mut packet.head,
-        };
-        reserve(bytes, len);
-        bytes.as_mut_ptr()
-    }
-
-    /// The packet's frame becomes the first `len` bytes that the deparser wrote, then its rest.
-    #[inline]
-    pub(crate) fn deparsed(&mut self, handle: PacketHandle, len: usize) {
-        let packet = &mut self.packets[handle.0 as usize];
-        let mut head_len = len;
-        if packet.consumed < packet.head_len {
-            let rest = &packet.head[packet.consumed..packet.head_len];
-            head_len += rest.len();
-            reserve(&mut self.scratch, head_len);
-            self.scratch[len..head_len].copy_from_slice(rest);
-            std::mem::swap(&mut packet.head, &mut self.scratch);
-        } else {
-            let mut payload = packet.payload;
-            payload.skip(packet.consumed - packet.head_len);
-            packet.payload = payload;
-        }
-        packet.head_len = head_len;
-        packet.consumed = 0;
-        packet.unwritten = None;
     }
 }
 
@@ -536,10 +541,11 @@ mod tests {
     }
 
     fn deparse(pool: &mut Pool, handle: PacketHandle, head: [u8; 3]) -> Vec<u8> {
-        let out = pool.deparse_into(handle, head.len());
+        let (packet, scratch) = pool.with_scratch(handle);
+        let out = packet.deparse_into(scratch, head.len());
         // SAFETY: there is room for so many bytes.
         unsafe { ptr::copy_nonoverlapping(head.as_ptr(), out, head.len()) };
-        pool.deparsed(handle, head.len());
+        packet.deparsed(scratch, head.len());
         pool.frame(handle).concat()
     }
 
@@ -551,7 +557,7 @@ mod tests {
         for number in 0..3 {
             let copy = copy_of(&mut pool, of);
             assert_eq!(*last.get_or_insert(copy), copy);
-            assert_eq!(pool.rest(copy).concat(), [9, 10]);
+            assert_eq!(pool.packet(copy).rest().concat(), [9, 10]);
             assert_eq!(pool.packet(copy).vector[..], [7; 4]);
             pool.packet_mut(copy).vector.fill(1);
             let frame = deparse(&mut pool, copy, [number; 3]);
@@ -590,7 +596,7 @@ mod tests {
         let other = packet(&mut pool, &[17, 18, 19], 2);
         assert_eq!(other, of, "the handle is used again");
         let copy = copy_of(&mut pool, other);
-        assert_eq!(pool.rest(copy).concat(), [19]);
+        assert_eq!(pool.packet(copy).rest().concat(), [19]);
         assert_eq!(pool.packet(copy).vector[..], [17; 4]);
         pool.discard(copy);
         pool.discard(other);

@@ -6,7 +6,11 @@
 
 use dataplane::engine::{PacketHandle, State};
 
-use crate::{context::PassContext, layout::Layout, packet::Pool};
+use crate::{
+    context::PassContext,
+    layout::Layout,
+    packet::{Packet, Pool},
+};
 
 /// The packets of an engine, and which one a pass is about.
 pub(crate) struct Packets {
@@ -20,11 +24,7 @@ impl Packets {
     /// second.
     #[inline]
     pub(crate) fn point_to_rest(&self, context: &mut PassContext, handle: PacketHandle) {
-        let pieces = match self.pool.rest(handle) {
-            [head, []] => [&[][..], head],
-            pieces => pieces,
-        };
-        point(context, pieces);
+        point_to_rest(context, self.pool.packet(handle));
     }
 }
 
@@ -44,6 +44,16 @@ pub(crate) unsafe fn world<'a>(
         let state = &mut *context.state.cast::<State>();
         (context, packets, state)
     }
+}
+
+/// Lets the context point to what no parser took of a packet; what stands in one piece is the second.
+#[inline]
+pub(crate) fn point_to_rest(context: &mut PassContext, packet: &Packet) {
+    let pieces = match packet.rest() {
+        [head, []] => [&[][..], head],
+        pieces => pieces,
+    };
+    point(context, pieces);
 }
 
 /// Lets the context point to the two pieces of a frame, or of its rest.

@@ -79,7 +79,7 @@ pub const XDP_TX_CHUNKS: usize = 4096;
 
 /// Frames that AF_XDP sends with one system call: as many as a kernel sends that cannot be asked for
 /// more, and few enough to be in the nearest caches still when the kernel copies them.
-pub const XDP_TX_BATCH_FRAMES: usize = 32;
+pub const XDP_TX_BATCH_FRAMES: usize = 64;
 
 /// How often taking a queue or an interface is tried again while a program that has just ended
 /// still holds it.

@@ -158,13 +158,15 @@ impl Native {
                 .map(|header| vector.variable_bits(layout, *header) as usize / 8)
                 .sum::<usize>();
         }
-        let out = self.packets.pool.deparse_into(handle, len);
+        let (packet, scratch) = self.packets.pool.with_scratch(handle);
+        let out = packet.deparse_into(scratch, len);
         let context = &raw mut *self.context;
         // SAFETY: the context is the packet's, the block of the layout, the code is the program's, and
         // `out` has room for every header and the slack.
         let written = unsafe { write(context, block, out) };
         let written = usize::try_from(written).unwrap_or(len).min(len);
-        self.packets.pool.deparsed(handle, written);
+        let (packet, scratch) = self.packets.pool.with_scratch(handle);
+        packet.deparsed(scratch, written);
         written
     }
 }

@@ -1,9 +1,12 @@
 //! Passes that are one call of generated code ([`crate::passes`]): what the context is told before it
 //! and taken from it afterwards.
 
-use super::{DropReason, EgressInput, IngressInput, Nanos, Native, PacketHandle, State, at_egress};
+use super::{
+    DropReason, EgressInput, IngressInput, Nanos, Native, PacketHandle, State, at_egress,
+    taken_back,
+};
 use crate::{
-    packets,
+    packets::{self, Packets},
     passes::{Arrive, Depart, NOT_WRITTEN},
 };
 
@@ -24,16 +27,16 @@ impl Native {
         packet.ingress_bytes = input.ingress_bytes;
         context.ingress_bytes = input.ingress_bytes as u64;
         packets::point(context, [&[], packet.payload()]);
+        let block = packet.vector.as_mut_ptr();
         context.packets = (&raw mut *self.packets).cast();
         self.controls.attach(context, state);
         let port = input.ingress_port.0.into();
-        let block = self.packets.pool.packet_mut(handle).vector.as_mut_ptr();
         // SAFETY: context and block are the packet's, the code is the program's.
         unsafe { arrive(&raw mut *self.context, block, port, arrived) };
-        let consumed = self.context.consumed;
-        self.packets.pool.packet_mut(handle).consumed =
-            usize::try_from(consumed).unwrap_or(usize::MAX);
-        self.finish(handle)
+        let context = &*self.context;
+        let packet = self.packets.pool.packet_mut(handle);
+        packet.consumed = usize::try_from(context.consumed).unwrap_or(usize::MAX);
+        taken_back(context, packet)
     }
 
     /// A packet's way out, from the metadata of egress on: the length of its frame if that stands
@@ -46,15 +49,15 @@ impl Native {
         depart: Depart,
         handle: PacketHandle,
     ) -> Option<usize> {
-        let packets = &mut *self.packets;
-        packets.current = handle;
+        let Packets { pool, current, .. } = &mut *self.packets;
+        *current = handle;
         let context = &mut *self.context;
+        let (packet, scratch) = pool.with_scratch(handle);
         let mut out = std::ptr::null_mut();
         if input.is_deparsed && !self.slots.has_variable {
-            out = packets.pool.deparse_into(handle, self.headers_len);
+            out = packet.deparse_into(scratch, self.headers_len);
         }
-        packets.point_to_rest(context, handle);
-        let packet = packets.pool.packet_mut(handle);
+        packets::point_to_rest(context, packet);
         context.requests = at_egress(&packet.requests);
         context.packet_length = packet.packet_length;
         context.ingress_bytes = packet.ingress_bytes as u64;
@@ -74,8 +77,8 @@ impl Native {
             return None;
         }
         let written = usize::try_from(written).unwrap_or(self.headers_len);
-        let pool = &mut self.packets.pool;
-        pool.deparsed(handle, written.min(self.headers_len));
-        Some(pool.packet(handle).frame_len())
+        let (packet, scratch) = self.packets.pool.with_scratch(handle);
+        packet.deparsed(scratch, written.min(self.headers_len));
+        Some(packet.frame_len())
     }
 }
