@@ -402,14 +402,16 @@ impl Engine for Native {
         input: &IngressInput,
         handle: PacketHandle,
     ) -> IngressOutcome {
-        let failed = match (self.controls.passes.arrive, input.arrived) {
+        match (self.controls.passes.arrive, input.arrived) {
             (Some(arrive), Some(arrived)) => self.arrive(state, input, (arrive, arrived), handle),
             _ => match self.arrive_again(state, input, handle) {
-                Some(failed) => failed,
-                None => self.arrive_slowly(state, input, handle),
+                Some(outcome) => outcome,
+                None => {
+                    let failed = self.arrive_slowly(state, input, handle);
+                    self.ingress_outcome(self.packets.pool.packet(handle), failed)
+                }
             },
-        };
-        self.ingress_outcome(self.packets.pool.packet(handle), failed)
+        }
     }
 
     fn parse(&mut self, state: &mut State, input: &IngressInput, handle: PacketHandle) {

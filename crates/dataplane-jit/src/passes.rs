@@ -23,11 +23,38 @@ use crate::{
     CompileError,
     compile::{Code, Emit, Region, Unit, range},
     context::{PassContext, Requests},
+    frames::bits,
 };
 
 /// The context, whose payload is the frame and which is of a packet that nothing has happened to;
 /// the packet's block, whatever is in it; the port and the time, in nanoseconds, of the arrival.
-pub(crate) type Arrive = unsafe extern "C" fn(*mut PassContext, *mut u64, u64, u64);
+/// Gives [`Plain`], or [`NOT_PLAIN`].
+pub(crate) type Arrive = unsafe extern "C" fn(*mut PassContext, *mut u64, u64, u64) -> u64;
+
+/// What most passes come to: the packet goes to one port, and nothing else is to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Plain(pub u64);
+
+impl Plain {
+    const PRIORITY_SHIFT: u32 = 16;
+
+    pub(crate) fn port(self) -> u16 {
+        (self.0 & u64::from(u16::MAX))
+            .try_into()
+            .unwrap_or(u16::MAX)
+    }
+
+    pub(crate) fn priority(self) -> u64 {
+        self.0 >> Self::PRIORITY_SHIFT
+    }
+}
+
+/// What a pass of ingress gives that came to something else, which is in the context and the block.
+pub(crate) const NOT_PLAIN: u64 = u64::MAX;
+
+/// What the other gives where the headers have to become bytes first; nothing outside of the new
+/// block and the context has changed then.
+pub(crate) const NOT_PARSED: u64 = u64::MAX - 1;
 
 /// The context; the packet's block; what the traffic manager knows, and of it how the packet came to
 /// be; where the headers go, or null. Gives how many bytes of headers it has written, or
@@ -37,8 +64,8 @@ pub(crate) type Depart =
 
 /// The context, whose payload is what follows the headers; the packet's new block, whatever is in it;
 /// its old one, in which the headers are; the length of the frame that they would be; the code of the
-/// field list that it keeps ([`Requests::recirculate`]). Gives 0 where the headers have to become
-/// bytes first; nothing outside of the new block and the context has changed then.
+/// field list that it keeps ([`Requests::recirculate`]). Gives what [`Arrive`] gives, or
+/// [`NOT_PARSED`].
 pub(crate) type ArriveAgain =
     unsafe extern "C" fn(*mut PassContext, *mut u64, *const u64, u64, u64) -> u64;
 
@@ -105,13 +132,12 @@ impl Passes {
             }
         }
         if blocks::are_few(&layout.blank_words()) {
-            let arrive = |emit: &mut Emit<'_, '_, '_>, more: &[Value]| {
-                if let [port, arrived] = *more {
-                    emit_arrive(emit, parts, port, arrived);
-                }
-                None
+            let arrive = |emit: &mut Emit<'_, '_, '_>, more: &[Value]| match *more {
+                [port, arrived] => Some(emit_arrive(emit, parts, port, arrived)),
+                _ => None,
             };
-            passes.arrive = Some(unit.define_with("arrive", 2, None, arrive)?);
+            let arrive = unit.define_with("arrive", 2, Some(types::I64), arrive)?;
+            passes.arrive = Some(arrive);
             if let (Some(lists), Some(parse)) = (&lists, parts.parse_again) {
                 let again = |emit: &mut Emit<'_, '_, '_>, more: &[Value]| match *more {
                     [old, len, list] => {
@@ -154,7 +180,7 @@ impl Passes {
     }
 }
 
-fn emit_arrive(e: &mut Emit<'_, '_, '_>, parts: &Parts, port: Value, arrived: Value) {
+fn emit_arrive(e: &mut Emit<'_, '_, '_>, parts: &Parts, port: Value, arrived: Value) -> Value {
     let metadata = &e.ir().metadata;
     blocks::blank(e);
     let len = e.load_context(types::I64, offset_of!(PassContext, payload_len));
@@ -168,11 +194,11 @@ fn emit_arrive(e: &mut Emit<'_, '_, '_>, parts: &Parts, port: Value, arrived: Va
     let none = e.constant32(0);
     e.store_context(none, offset_of!(PassContext, failed));
     go_on_to_the_rest(e, len);
-    go_through_ingress(e, parts);
+    go_through_ingress(e, parts)
 }
 
-/// What is behind the parser: checksum verification and the control.
-fn go_through_ingress(e: &mut Emit<'_, '_, '_>, parts: &Parts) {
+/// What is behind the parser: checksum verification and the control. Gives what it came to.
+fn go_through_ingress(e: &mut Emit<'_, '_, '_>, parts: &Parts) -> Value {
     let metadata = &e.ir().metadata;
     put(e, metadata.parser_error, |e| {
         let error = e.load_context(types::I32, offset_of!(PassContext, parser_error));
@@ -187,6 +213,47 @@ fn go_through_ingress(e: &mut Emit<'_, '_, '_>, parts: &Parts) {
         });
     }
     e.call_inside(parts.ingress, &[]);
+    let requests = offset_of!(PassContext, requests);
+    let asked = [
+        offset_of!(PassContext, failed),
+        requests + offset_of!(Requests, clone),
+        requests + offset_of!(Requests, digest),
+        requests + offset_of!(Requests, resubmit),
+        requests + offset_of!(Requests, recirculate),
+    ];
+    let mut is_asked = e.constant32(0);
+    for offset in asked {
+        let asked = e.load_context(types::I32, offset);
+        is_asked = e.b.ins().bor(is_asked, asked);
+    }
+    let is_asked = e.b.ins().uextend(types::I64, is_asked);
+    let is_cut = is_cut(e);
+    let is_cut = e.b.ins().uextend(types::I64, is_cut);
+    let port = read(e, Some(metadata.egress_spec));
+    let group = read(e, metadata.mcast_grp);
+    let priority = read(e, metadata.priority);
+    let drop_port = e.constant(limits::DROP_PORT.into());
+    let is_dropped = e.b.ins().icmp(IntCC::Equal, port, drop_port);
+    let is_dropped = e.b.ins().uextend(types::I64, is_dropped);
+    // A number that is not that of a queue is told the long way.
+    let high = e.b.ins().ushr_imm_u(priority, 8);
+    let wide = e.b.ins().ushr_imm_u(port, i64::from(Plain::PRIORITY_SHIFT));
+    let parts = [is_cut, group, is_dropped, high, wide];
+    let not_plain = parts
+        .into_iter()
+        .fold(is_asked, |all, part| e.b.ins().bor(all, part));
+    let shifted = bits::shift_left(&mut e.b, priority, Plain::PRIORITY_SHIFT);
+    let plain = e.b.ins().bor(port, shifted);
+    let otherwise = e.constant(NOT_PLAIN);
+    e.b.ins().select(not_plain, otherwise, plain)
+}
+
+/// A field of metadata; 0 where the program has none, or nobody reads it.
+fn read(e: &mut Emit<'_, '_, '_>, field: Option<FieldId>) -> Value {
+    match field.filter(|field| e.layout().is_read(*field)) {
+        Some(field) => e.field_word(field, 0),
+        None => e.constant(0),
+    }
 }
 
 /// The block is blank but for what the packet keeps of its metadata.
@@ -204,20 +271,20 @@ fn emit_arrive_again(
     e.store_context(len, offset_of!(PassContext, packet_length));
     no_requests(e);
     let (whole, end) = (e.b.create_block(), e.b.create_block());
-    let is_whole = e.b.append_block_param(end, types::I64);
+    let outcome = e.b.append_block_param(end, types::I64);
     let none = e.constant(0);
     let is_parsed = e.call_inside(parse, &[old]).unwrap_or(none);
     let no_failure = e.constant32(0);
     e.store_context(no_failure, offset_of!(PassContext, failed));
-    let otherwise = [BlockArg::Value(is_parsed)];
+    let otherwise = e.constant(NOT_PARSED);
+    let otherwise = [BlockArg::Value(otherwise)];
     e.b.ins()
         .brif(is_parsed, whole, &[] as &[BlockArg], end, &otherwise);
     e.begin_inner(whole);
-    go_through_ingress(e, parts);
-    let one = e.constant(1);
-    e.b.ins().jump(end, &[BlockArg::Value(one)]);
+    let came_to = go_through_ingress(e, parts);
+    e.b.ins().jump(end, &[BlockArg::Value(came_to)]);
     e.begin(end);
-    is_whole
+    outcome
 }
 
 /// Writes a field of metadata where somebody reads it.
@@ -349,10 +416,7 @@ fn is_written(e: &mut Emit<'_, '_, '_>, out: Value) -> Value {
     let asked = e.b.ins().bor(asked, recirculate);
     let none = e.constant32(0);
     let is_asked = e.b.ins().icmp(IntCC::NotEqual, asked, none);
-    let whole = e.constant(Requests::WHOLE);
-    let truncated = requests + offset_of!(Requests, truncate_bytes);
-    let truncated = e.load_context(types::I64, truncated);
-    let is_cut = e.b.ins().icmp(IntCC::NotEqual, truncated, whole);
+    let is_cut = is_cut(e);
     let port = e.field_word(e.ir().metadata.egress_spec, 0);
     let drop_port = e.constant(limits::DROP_PORT.into());
     let is_dropped = e.b.ins().icmp(IntCC::Equal, port, drop_port);
@@ -363,6 +427,15 @@ fn is_written(e: &mut Emit<'_, '_, '_>, out: Value) -> Value {
     let is_kept = e.b.ins().bor(either, or);
     let no = e.b.ins().iconst(types::I8, 0);
     e.b.ins().icmp(IntCC::Equal, is_kept, no)
+}
+
+/// Whether the packet is to be cut.
+fn is_cut(e: &mut Emit<'_, '_, '_>) -> Value {
+    let whole = e.constant(Requests::WHOLE);
+    let requests = offset_of!(PassContext, requests);
+    let truncated = requests + offset_of!(Requests, truncate_bytes);
+    let truncated = e.load_context(types::I64, truncated);
+    e.b.ins().icmp(IntCC::NotEqual, truncated, whole)
 }
 
 /// Timestamps are in microseconds.

@@ -486,6 +486,7 @@ impl Switch {
         }
     }
 
+    #[inline]
     fn egress_step(&mut self, engine: &mut dyn Engine, now: Nanos, departure: &Departure) -> Step {
         let mut next = None;
         self.look_ahead.earn();
@@ -494,6 +495,7 @@ impl Switch {
     }
 
     /// What is left of a step whose egress pass came to something.
+    #[cold]
     pub(crate) fn egress_rest(
         &mut self,
         engine: &mut dyn Engine,
@@ -508,6 +510,7 @@ impl Switch {
     }
 
     /// Clones that leave as soon as their parent's pass is over, and theirs.
+    #[inline]
     fn follow(
         &mut self,
         engine: &mut dyn Engine,

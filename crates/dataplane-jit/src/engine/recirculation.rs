@@ -13,12 +13,14 @@
 //! came: the old block is kept until then.
 
 use super::{
-    DropReason, FieldListId, IngressInput, Native, PacketHandle, State, copy_words, start_ingress,
+    FieldListId, IngressInput, IngressOutcome, Native, PacketHandle, State, copy_words,
+    start_ingress, whole::plain_outcome,
 };
 use crate::{
     context::Requests,
     frames::{AgainCode, Deparse},
     packets::Packets,
+    passes::{NOT_PARSED, NOT_PLAIN, Plain},
     vector::Vector,
 };
 
@@ -72,15 +74,15 @@ impl Native {
         None
     }
 
-    /// The whole of it in one call, up to the end of the ingress control: the reason why that gave up
-    /// the packet, if it did. None if the packet is not such a one, or is a frame now.
+    /// The whole of it in one call, up to the end of the ingress control. None if the packet is not
+    /// such a one, or is a frame now.
     #[inline]
     pub(super) fn arrive_again(
         &mut self,
         state: &mut State,
         input: &IngressInput,
         handle: PacketHandle,
-    ) -> Option<Option<DropReason>> {
+    ) -> Option<IngressOutcome> {
         let arrive = self.controls.passes.arrive_again?;
         let again = self.frames.again?;
         let Packets { pool, current, .. } = &mut *self.packets;
@@ -99,13 +101,23 @@ impl Native {
         let old = self.spare.as_ptr();
         // SAFETY: context and new block are the packet's, the old block is one of the same layout, the
         // code is the program's.
-        if unsafe { arrive(&raw mut *self.context, block, old, len as u64, list.into()) } == 0 {
-            self.become_bytes(state, handle, again, Requests::list_of(list));
-            return None;
+        match unsafe { arrive(&raw mut *self.context, block, old, len as u64, list.into()) } {
+            NOT_PARSED => {
+                self.become_bytes(state, handle, again, Requests::list_of(list));
+                None
+            }
+            NOT_PLAIN => {
+                let failed = self.finish(handle);
+                self.write_what_came(state, handle);
+                Some(self.ingress_outcome(self.packets.pool.packet(handle), failed))
+            }
+            plain => {
+                let packet = self.packets.pool.packet_mut(handle);
+                packet.requests = Requests::NONE;
+                packet.packet_length = self.context.packet_length;
+                Some(plain_outcome(Plain(plain)))
+            }
         }
-        let failed = self.finish(handle);
-        self.write_what_came(state, handle);
-        Some(failed)
     }
 
     /// The headers that stand in the spare block could not be parsed there.

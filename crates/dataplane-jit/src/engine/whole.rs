@@ -2,17 +2,27 @@
 //! and taken from it afterwards.
 
 use super::{
-    DropReason, EgressInput, IngressInput, Nanos, Native, PacketHandle, State, at_egress,
-    taken_back,
+    EgressInput, IngressInput, IngressOutcome, IngressVerdict, Nanos, Native, PacketHandle, PortId,
+    State, at_egress, taken_back,
 };
 use crate::{
     packets::{self, Packets},
-    passes::{Arrive, Depart, NOT_WRITTEN},
+    passes::{Arrive, Depart, NOT_PLAIN, NOT_WRITTEN, Plain},
 };
 
+/// The packet goes to one port, and has asked for nothing: its requests are as they were.
+#[inline]
+pub(super) fn plain_outcome(plain: Plain) -> IngressOutcome {
+    IngressOutcome {
+        verdict: IngressVerdict::Unicast(PortId(plain.port())),
+        clone_session: None,
+        has_digest: false,
+        priority: plain.priority(),
+    }
+}
+
 impl Native {
-    /// A frame as it came, from its metadata to the end of the ingress control; the reason why that
-    /// gave up the packet, if it did.
+    /// A frame as it came, from its metadata to the end of the ingress control.
     #[inline]
     pub(super) fn arrive(
         &mut self,
@@ -20,7 +30,7 @@ impl Native {
         input: &IngressInput,
         (arrive, arrived): (Arrive, Nanos),
         handle: PacketHandle,
-    ) -> Option<DropReason> {
+    ) -> IngressOutcome {
         self.packets.current = handle;
         let context = &mut *self.context;
         let packet = self.packets.pool.packet_mut(handle);
@@ -32,11 +42,16 @@ impl Native {
         self.controls.attach(context, state);
         let port = input.ingress_port.0.into();
         // SAFETY: context and block are the packet's, the code is the program's.
-        unsafe { arrive(&raw mut *self.context, block, port, arrived) };
+        let came_to = unsafe { arrive(&raw mut *self.context, block, port, arrived) };
         let context = &*self.context;
         let packet = self.packets.pool.packet_mut(handle);
         packet.consumed = usize::try_from(context.consumed).unwrap_or(usize::MAX);
-        taken_back(context, packet)
+        if came_to != NOT_PLAIN {
+            packet.packet_length = context.packet_length;
+            return plain_outcome(Plain(came_to));
+        }
+        let failed = taken_back(context, packet);
+        self.ingress_outcome(self.packets.pool.packet(handle), failed)
     }
 
     /// A packet's way out, from the metadata of egress on: the length of its frame if that stands

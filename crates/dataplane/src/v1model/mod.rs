@@ -231,6 +231,7 @@ impl Switch {
     }
 
     /// What comes of an egress pass.
+    #[inline]
     pub(crate) fn after_egress(
         &mut self,
         engine: &mut dyn Engine,
@@ -296,6 +297,7 @@ impl Switch {
 
     /// The end of a packet's way: out of a port, which has it as long as the engine keeps it, or
     /// to the control plane; whether it is a port.
+    #[inline]
     fn send(
         &mut self,
         engine: &mut dyn Engine,
