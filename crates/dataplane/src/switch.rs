@@ -6,8 +6,8 @@ use crate::{
     Digest, DropReason, IdleTimeout, LatencyReport, Nanos, PortId, Program, Stream, TableId,
     TraceSink,
     engine::{
-        EgressOutcome, Engine, EngineFactory, Frame, InstanceType, Interpreted, PacketHandle,
-        State, interpret::InterpreterFactory,
+        EgressOutcome, Engine, EngineFactory, Frame, IngressOutcome, InstanceType, Interpreted,
+        PacketHandle, State, interpret::InterpreterFactory,
     },
     latency::Latencies,
     limits,
@@ -492,6 +492,23 @@ impl Switch {
         self.look_ahead.earn();
         let passed = self.egress_pass(engine, now, departure, &mut next);
         self.follow(engine, now, passed, next)
+    }
+
+    /// What is left of a step whose ingress pass came to something.
+    #[cold]
+    pub(crate) fn ingress_rest(
+        &mut self,
+        engine: &mut dyn Engine,
+        now: Nanos,
+        waiting: &IngressPacket,
+        outcome: IngressOutcome,
+    ) -> Step {
+        let mut next = None;
+        self.after_ingress(engine, now, waiting, outcome, &mut next);
+        match &next {
+            Some(departure) => self.egress_step(engine, now, departure),
+            None => Step::Ran,
+        }
     }
 
     /// What is left of a step whose egress pass came to something.

@@ -24,6 +24,10 @@ pub(crate) struct CloneSessions {
 }
 
 impl CloneSessions {
+    pub(crate) fn get(&self, id: u32) -> Option<&Session> {
+        self.sessions.get(id)
+    }
+
     /// Moves a session out, for the time of cloning.
     pub(crate) fn take(&mut self, id: u32) -> Option<Session> {
         self.sessions.take(id)

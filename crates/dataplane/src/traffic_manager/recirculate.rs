@@ -45,6 +45,13 @@ impl RecirculationQueue {
         self.waiting.push_back((departure, packet));
     }
 
+    /// The only packet, if there is one, its time has come, and others may follow it at once.
+    pub(crate) fn only(&self, now: Nanos) -> Option<&IngressPacket> {
+        let is_alone = self.waiting.len() == 1 && self.interval_ns.is_none();
+        let (departure, packet) = self.waiting.front()?;
+        (is_alone && *departure <= now).then_some(packet)
+    }
+
     /// The oldest packet, if its time has come.
     pub(crate) fn pop(&mut self, now: Nanos) -> Option<IngressPacket> {
         if self.next_departure()? > now {

@@ -53,7 +53,7 @@ impl Switch {
             session: id,
             packet: clones.packet,
             instance_type: InstanceType::IngressClone,
-            queue: queue_of(&session, clones.priority),
+            queue: queue_of(session.queue, clones.priority),
         };
         self.send_clones(engine, now, &waiting.common, cloned, &session.copies);
         self.traffic.sessions.put_back(id, session);
@@ -80,7 +80,7 @@ impl Switch {
             session: id,
             packet: clones.packet,
             instance_type: InstanceType::EgressClone,
-            queue: queue_of(&session, clones.priority),
+            queue: queue_of(session.queue, clones.priority),
         };
         match &session.copies.replicas[..] {
             [only] if !leaves && self.may_fuse(common) && self.is_next_at_egress() => {
@@ -291,8 +291,8 @@ fn copies_of(session: &Session) -> CloneCopies {
 }
 
 /// The session's queue, or that of the clone's priority.
-fn queue_of(session: &Session, priority: u64) -> u64 {
-    match session.queue {
+pub(super) fn queue_of(session_queue: u32, priority: u64) -> u64 {
+    match session_queue {
         0 => priority,
         queue => u64::from(queue),
     }

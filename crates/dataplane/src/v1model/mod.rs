@@ -3,16 +3,16 @@
 //! standard metadata hold is the engine's to write, from what it is given here.
 
 mod copies;
+mod many;
 mod metadata;
-mod row;
 
 pub use metadata::{Queueing, StandardMetadata};
 
 use crate::{
     DropReason, Nanos, PortId,
     engine::{
-        EgressInput, EgressOutcome, EgressVerdict, Engine, IngressInput, IngressVerdict,
-        InstanceType, PacketHandle,
+        EgressInput, EgressOutcome, EgressVerdict, Engine, IngressInput, IngressOutcome,
+        IngressVerdict, InstanceType, PacketHandle,
     },
     limits,
     switch::Switch,
@@ -46,6 +46,17 @@ pub(crate) enum Passed {
     On,
 }
 
+/// What an engine is told of a packet that comes to ingress.
+fn ingress_input(waiting: &IngressPacket) -> IngressInput {
+    let is_new = waiting.instance_type == InstanceType::Normal;
+    IngressInput {
+        ingress_port: waiting.common.ingress_port,
+        instance_type: waiting.instance_type,
+        arrived: is_new.then_some(waiting.common.arrived),
+        ingress_bytes: waiting.common.ingress_bytes,
+    }
+}
+
 impl Switch {
     /// Parser, checksum verification, ingress, and what the packet asked for there. Writes the
     /// packet to `next` where it goes on to egress without a queue.
@@ -57,16 +68,24 @@ impl Switch {
         next: &mut Option<Departure>,
     ) {
         self.trace_packet(now, &waiting.common);
+        let input = ingress_input(waiting);
+        let outcome = engine.ingress(&mut self.state, &input, waiting.packet);
+        self.after_ingress(engine, now, waiting, outcome, next);
+    }
+
+    /// What comes of an ingress pass.
+    #[inline]
+    pub(crate) fn after_ingress(
+        &mut self,
+        engine: &mut dyn Engine,
+        now: Nanos,
+        waiting: &IngressPacket,
+        outcome: IngressOutcome,
+        next: &mut Option<Departure>,
+    ) {
         let packet = waiting.packet;
-        let input = IngressInput {
-            ingress_port: waiting.common.ingress_port,
-            instance_type: waiting.instance_type,
-            arrived: (waiting.instance_type == InstanceType::Normal)
-                .then_some(waiting.common.arrived),
-            ingress_bytes: waiting.common.ingress_bytes,
-        };
-        let outcome = engine.ingress(&mut self.state, &input, packet);
         if let Some(session) = outcome.clone_session {
+            let input = ingress_input(waiting);
             self.clone_at_ingress(engine, now, waiting, &input, session);
         }
         if outcome.has_digest {
@@ -276,23 +295,38 @@ impl Switch {
         packet: PacketHandle,
         frame_len_bytes: usize,
     ) {
+        if self.begin_again(engine, &mut common, packet, frame_len_bytes) {
+            let waiting = IngressPacket {
+                common,
+                packet,
+                instance_type: InstanceType::Recirculated,
+            };
+            self.back_to_ingress(engine, now, waiting);
+        }
+    }
+
+    /// A packet's next way through the pipeline; whether it may go it.
+    fn begin_again(
+        &mut self,
+        engine: &mut dyn Engine,
+        common: &mut Common,
+        packet: PacketHandle,
+        frame_len_bytes: usize,
+    ) -> bool {
         common.recirculations += 1;
         if common.recirculations > limits::RECIRCULATIONS_PER_PACKET_MAX {
-            return self.end(engine, &common, packet, DropReason::RecirculationLimit);
+            self.end(engine, common, packet, DropReason::RecirculationLimit);
+            return false;
         }
         if frame_len_bytes > limits::FRAME_BYTES_MAX {
-            return self.end(engine, &common, packet, DropReason::FrameTooLong);
+            self.end(engine, common, packet, DropReason::FrameTooLong);
+            return false;
         }
         let pass = common.pass();
         self.state.tracer.emit(|| TraceKind::Recirculate { pass });
         engine.recirculate(packet);
         common.ingress_bytes = frame_len_bytes;
-        let waiting = IngressPacket {
-            common,
-            packet,
-            instance_type: InstanceType::Recirculated,
-        };
-        self.back_to_ingress(engine, now, waiting);
+        true
     }
 
     /// The end of a packet's way: out of a port, which has it as long as the engine keeps it, or

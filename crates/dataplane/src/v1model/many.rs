@@ -1,0 +1,107 @@
+//! Many frames at once: what leaves one after the other does not wait each time for somebody to ask
+//! for it, and of the copies of one packet, which follow each other, only what differs is done anew:
+//! those of a group or session ([`row`]), and those of a packet that recirculates ([`rounds`]).
+
+mod rounds;
+mod row;
+
+use crate::{
+    Nanos, PortId,
+    engine::{Engine, PacketHandle},
+    switch::{Step, Switch, Transmit},
+    traffic_manager::packet::Common,
+};
+
+impl Switch {
+    /// As that many calls of [`Switch::poll_transmit`], but cheaper for each frame: gives the frames
+    /// to `send`, and their number. Less than `max_frames` if nothing more can run at `now`.
+    pub fn transmit(
+        &mut self,
+        now: Nanos,
+        max_frames: usize,
+        send: &mut dyn FnMut(Transmit<'_>),
+    ) -> usize {
+        let now = self.advance(now);
+        // The engine is moved out for the time of the passes, which borrow the rest.
+        let Some(mut engine) = self.take_engine() else {
+            return 0;
+        };
+        let mut n_sent = 0;
+        while n_sent < max_frames {
+            n_sent += self.send_row(&mut *engine, now, max_frames - n_sent, send);
+            n_sent += self.send_rounds(&mut *engine, now, max_frames - n_sent, send);
+            if n_sent == max_frames {
+                break;
+            }
+            match self.step(&mut *engine, now) {
+                Step::Idle => break,
+                step => n_sent += usize::from(hand_over(&mut *engine, &step, send)),
+            }
+        }
+        self.put_back_engine(engine);
+        n_sent
+    }
+
+    /// Whether frames leave by a port: it is there, and not the control plane's.
+    fn is_plain(&mut self, port: PortId) -> bool {
+        self.config().cpu_port != Some(port) && self.state.counters.port_mut(port).is_some()
+    }
+
+    /// Hands a copy over, to be counted with those before it. False if its port is none that frames
+    /// leave by.
+    #[inline]
+    fn hand_over_copy(
+        &mut self,
+        engine: &mut dyn Engine,
+        tally: &mut Tally,
+        common: &Common,
+        (port, packet, frame_len_bytes): (PortId, PacketHandle, usize),
+        send: &mut dyn FnMut(Transmit<'_>),
+    ) -> bool {
+        let is_like = |of: &(PortId, Common)| of.0 == port && of.1.stream == common.stream;
+        if !tally.of.as_ref().is_some_and(is_like) {
+            self.settle(tally);
+            if !self.is_plain(port) {
+                self.send(engine, port, common, packet, frame_len_bytes);
+                return false;
+            }
+            tally.of = Some((port, *common));
+        }
+        tally.n_frames += 1;
+        tally.n_bytes += frame_len_bytes as u64;
+        hand_over(engine, &Step::Sent(port, packet), send)
+    }
+
+    fn settle(&mut self, tally: &mut Tally) {
+        let Tally {
+            of,
+            n_frames,
+            n_bytes,
+        } = std::mem::take(tally);
+        if let Some((port, common)) = of.filter(|_| n_frames > 0) {
+            self.count_sent(port, &common, n_frames, n_bytes);
+        }
+    }
+}
+
+/// Copies of one packet that have left one after the other by one port, and are not counted yet:
+/// nobody can look before all have left.
+#[derive(Default)]
+struct Tally {
+    of: Option<(PortId, Common)>,
+    n_frames: u64,
+    n_bytes: u64,
+}
+
+/// Gives a frame to whoever sends it, if a step came to one.
+fn hand_over(engine: &mut dyn Engine, step: &Step, send: &mut dyn FnMut(Transmit<'_>)) -> bool {
+    let Step::Sent(port, packet) = *step else {
+        return false;
+    };
+    send(Transmit {
+        port,
+        frame: engine.frame(packet),
+    });
+    engine.discard(packet);
+    true
+}
