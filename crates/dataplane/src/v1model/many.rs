@@ -28,8 +28,12 @@ impl Switch {
         };
         let mut n_sent = 0;
         while n_sent < max_frames {
-            n_sent += self.send_row(&mut *engine, now, max_frames - n_sent, send);
-            n_sent += self.send_rounds(&mut *engine, now, max_frames - n_sent, send);
+            let n_left = max_frames - n_sent;
+            if !self.traffic.egress.is_empty() {
+                n_sent += self.send_row(&mut *engine, now, n_left, send);
+            } else if !self.traffic.recirculation.is_empty() {
+                n_sent += self.send_rounds(&mut *engine, now, n_left, send);
+            }
             if n_sent == max_frames {
                 break;
             }

@@ -40,7 +40,7 @@ impl Switch {
         max_frames: usize,
         send: &mut dyn FnMut(Transmit<'_>),
     ) -> usize {
-        if max_frames == 0 || !self.traffic.egress.is_passable() {
+        if !self.traffic.egress.is_passable() {
             return 0;
         }
         let only = self.traffic.recirculation.only(now);
