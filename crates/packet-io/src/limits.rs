@@ -77,8 +77,9 @@ pub const XDP_RX_CHUNKS: usize = 2048;
 /// once; room for several of the largest groups' copies that a receiver has not yet taken.
 pub const XDP_TX_CHUNKS: usize = 4096;
 
-/// Frames that AF_XDP sends with one system call: as many as a kernel sends that cannot be asked for
-/// more, and few enough to be in the nearest caches still when the kernel copies them.
+/// Frames that AF_XDP sends with one system call, on kernels that can be asked for more than 32.
+/// Measured at 64 copies: with 64 a call 2 to 3 % more copies a second than with 32, since chunks that
+/// have the payload already need only headers; with 8 or 16 some 5 to 10 % fewer.
 pub const XDP_TX_BATCH_FRAMES: usize = 64;
 
 /// How often taking a queue or an interface is tried again while a program that has just ended

@@ -7,7 +7,7 @@ mod row;
 
 use crate::{
     Nanos, PortId,
-    engine::{Engine, PacketHandle},
+    engine::{EgressOutcome, EgressVerdict, Engine, PacketHandle},
     switch::{Step, Switch, Transmit},
     traffic_manager::packet::Common,
 };
@@ -95,6 +95,19 @@ struct Tally {
     of: Option<(PortId, Common)>,
     n_frames: u64,
     n_bytes: u64,
+}
+
+/// A copy that leaves, its length known, and of which nothing else comes.
+fn plain_copy(port: PortId, outcome: &EgressOutcome) -> Option<(PortId, PacketHandle, usize)> {
+    match outcome {
+        EgressOutcome {
+            packet,
+            verdict: EgressVerdict::Transmit,
+            clone_session: None,
+            frame_len_bytes: Some(frame_len_bytes),
+        } => Some((port, *packet, *frame_len_bytes)),
+        _ => None,
+    }
 }
 
 /// Gives a frame to whoever sends it, if a step came to one.

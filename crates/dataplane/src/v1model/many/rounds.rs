@@ -2,16 +2,16 @@
 //! egress, and again, without a queue in between. Whatever is not like that goes its way from where it
 //! is, as a step of the switch.
 
-use super::{Tally, hand_over};
+use super::{Tally, hand_over, plain_copy};
 use crate::{
-    DropReason, Nanos, Replica, Stream,
+    DropReason, Nanos, PortId, Replica, Stream,
     engine::{
-        CloneCopies, EgressInput, EgressOutcome, EgressVerdict, Engine, IngressOutcome,
-        IngressVerdict, InstanceType,
+        CloneCopies, Clones, EgressInput, EgressOutcome, EgressVerdict, Engine, IngressOutcome,
+        IngressVerdict, InstanceType, PacketHandle,
     },
     limits,
     switch::{Switch, Transmit},
-    traffic_manager::packet::IngressPacket,
+    traffic_manager::packet::{Common, IngressPacket},
     v1model::{copies::queue_of, ingress_input},
 };
 
@@ -29,6 +29,20 @@ struct LoneClone {
 fn queue(priority: u64) -> Option<usize> {
     let queue = usize::try_from(priority).ok()?;
     (queue < limits::EGRESS_QUEUES_PER_PORT).then_some(queue)
+}
+
+/// What an engine is told of a packet that comes to egress without waiting.
+fn at_once(now: Nanos, port: PortId, queue: usize) -> EgressInput {
+    EgressInput {
+        port,
+        queue,
+        instance_type: InstanceType::Normal,
+        instance: None,
+        enqueued: now,
+        enq_depth: 0,
+        deq_depth: 0,
+        is_deparsed: true,
+    }
 }
 
 impl Switch {
@@ -54,30 +68,12 @@ impl Switch {
         while n_sent < max_frames {
             let input = ingress_input(&going);
             let outcome = engine.ingress(&mut self.state, &input, going.packet);
-            let way = match outcome {
-                IngressOutcome {
-                    verdict: IngressVerdict::Unicast(port),
-                    clone_session: None,
-                    has_digest: false,
-                    priority,
-                } if self.is_next_at_egress() => queue(priority).map(|queue| (port, queue)),
-                _ => None,
-            };
-            let Some((port, own_queue)) = way else {
+            let Some((port, queue)) = self.way_on(&outcome) else {
                 self.settle(&mut tally);
                 let step = self.ingress_rest(engine, now, &going, outcome);
                 return n_sent + usize::from(hand_over(engine, &step, send));
             };
-            let input = EgressInput {
-                port,
-                queue: own_queue,
-                instance_type: InstanceType::Normal,
-                instance: None,
-                enqueued: now,
-                enq_depth: 0,
-                deq_depth: 0,
-                is_deparsed: true,
-            };
+            let input = at_once(now, port, queue);
             self.look_ahead.earn();
             let outcome = engine.egress(&mut self.state, &input, going.packet);
             let Some(lone) = self.lone_clone(&going, &outcome) else {
@@ -85,25 +81,14 @@ impl Switch {
                 let step = self.egress_rest(engine, now, &going.common, port, outcome);
                 return n_sent + usize::from(hand_over(engine, &step, send));
             };
-            let copies = CloneCopies {
-                copies: 1,
-                truncate_bytes: lone.truncate_bytes,
-            };
-            let clone = engine.clone_egress(&mut self.state, going.packet, copies);
             let mut common = going.common.of_copy(Stream::CloneSession(lone.session));
             common.clone_generation += 1;
-            self.state.counters.created_by_clone += 1;
-            self.traffic.inside.enter(common.epoch);
-            let clone_queue = queue(queue_of(lone.queue, clone.priority));
-            if clone_queue.is_none() {
-                let reason = DropReason::PriorityOutOfRange;
-                self.end(engine, &common, clone.packet, reason);
-            }
+            let clone = self.leave_clone(engine, going.packet, &common, lone);
             let frame_len_bytes = engine.deparse(&mut self.state, going.packet);
             let goes_on =
                 self.begin_again(engine, &mut going.common, going.packet, frame_len_bytes);
             going.instance_type = InstanceType::Recirculated;
-            if let Some(queue) = clone_queue {
+            if let Some((clone, queue)) = clone {
                 let input = EgressInput {
                     port: lone.to.port,
                     queue,
@@ -112,14 +97,8 @@ impl Switch {
                     ..input
                 };
                 self.look_ahead.earn();
-                let outcome = engine.egress(&mut self.state, &input, clone.packet);
-                let EgressOutcome {
-                    packet,
-                    verdict: EgressVerdict::Transmit,
-                    clone_session: None,
-                    frame_len_bytes: Some(frame_len_bytes),
-                } = outcome
-                else {
+                let outcome = engine.egress(&mut self.state, &input, clone);
+                let Some(copy) = plain_copy(lone.to.port, &outcome) else {
                     self.settle(&mut tally);
                     if goes_on {
                         self.traffic.recirculation.push(now, going);
@@ -127,7 +106,6 @@ impl Switch {
                     let step = self.egress_rest(engine, now, &common, lone.to.port, outcome);
                     return n_sent + usize::from(hand_over(engine, &step, send));
                 };
-                let copy = (lone.to.port, packet, frame_len_bytes);
                 n_sent += usize::from(self.hand_over_copy(engine, &mut tally, &common, copy, send));
             }
             if !goes_on {
@@ -138,6 +116,41 @@ impl Switch {
         self.settle(&mut tally);
         self.traffic.recirculation.push(now, going);
         n_sent
+    }
+
+    /// Where a packet goes on to from ingress, if that is all that came of it and its turn is next.
+    fn way_on(&self, outcome: &IngressOutcome) -> Option<(PortId, usize)> {
+        match outcome {
+            IngressOutcome {
+                verdict: IngressVerdict::Unicast(port),
+                clone_session: None,
+                has_digest: false,
+                priority,
+            } if self.is_next_at_egress() => Some((*port, queue(*priority)?)),
+            _ => None,
+        }
+    }
+
+    /// Makes a clone; gives it and its queue, unless there is none of that number.
+    fn leave_clone(
+        &mut self,
+        engine: &mut dyn Engine,
+        of: PacketHandle,
+        common: &Common,
+        lone: LoneClone,
+    ) -> Option<(PacketHandle, usize)> {
+        let copies = CloneCopies {
+            copies: 1,
+            truncate_bytes: lone.truncate_bytes,
+        };
+        let Clones { packet, priority } = engine.clone_egress(&mut self.state, of, copies);
+        self.state.counters.created_by_clone += 1;
+        self.traffic.inside.enter(common.epoch);
+        let queue = queue(queue_of(lone.queue, priority));
+        if queue.is_none() {
+            self.end(engine, common, packet, DropReason::PriorityOutOfRange);
+        }
+        Some((packet, queue?))
     }
 
     /// The clone that a packet leaves which recirculates, if its turn at egress is next.

@@ -1,9 +1,9 @@
 //! The copies of a group or session, which are queued as one.
 
-use super::{Tally, hand_over};
+use super::{Tally, hand_over, plain_copy};
 use crate::{
     Nanos,
-    engine::{EgressInput, EgressOutcome, EgressVerdict, Engine},
+    engine::{EgressInput, Engine},
     switch::{Switch, Transmit},
 };
 
@@ -42,13 +42,7 @@ impl Switch {
                 is_deparsed: true,
             };
             let outcome = engine.egress(&mut self.state, &input, waiting.packet);
-            let EgressOutcome {
-                packet,
-                verdict: EgressVerdict::Transmit,
-                clone_session: None,
-                frame_len_bytes: Some(frame_len_bytes),
-            } = outcome
-            else {
+            let Some(copy) = plain_copy(place.port, &outcome) else {
                 // What comes of it may be queued: so the queues have to be as they are.
                 let common = waiting.common;
                 self.settle(&mut tally);
@@ -56,7 +50,6 @@ impl Switch {
                 let step = self.egress_rest(engine, now, &common, place.port, outcome);
                 return n_sent + usize::from(hand_over(engine, &step, send));
             };
-            let copy = (place.port, packet, frame_len_bytes);
             let common = &waiting.common;
             n_sent += usize::from(self.hand_over_copy(engine, &mut tally, common, copy, send));
         }
