@@ -5,7 +5,7 @@ How many copies a second, how late the first and the last one is, what a copy co
 
 import statistics
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -36,6 +36,10 @@ LATENCY_RATE_PPS = 360.0
 LATENCY_S = 1.5
 SETTLE_RATE_PPS = 200.0
 SETTLE_S = 0.1
+
+
+Search = Generator[float, bool, float]
+"""Parts of the peak to be tried, whether each was without loss, what was found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +74,15 @@ class Meter:
     set_up: Running
     fanout: int
     probes: list[Probe]
+    step_s: float = STEP_S
 
     def offer(self, copies_per_s: float, *, is_first: bool = True) -> Run:
         """Offers packets for a short while."""
         rate_pps = copies_per_s / self.fanout
         before_s = self.set_up.cpu_s()
-        run = load.offer(self.pair, self.fanout, rate_pps, STEP_S, frame_len_bytes=FRAME_LEN_BYTES)
+        run = load.offer(
+            self.pair, self.fanout, rate_pps, self.step_s, frame_len_bytes=FRAME_LEN_BYTES
+        )
         cpu_s = self.set_up.cpu_s() - before_s
         self.probes.append(Probe(self.forwarder, rate_pps, run, cpu_s))
         if run.loss >= 0.0 or not is_first:
@@ -105,8 +112,8 @@ def measure(forwarder: Forwarder, fanout: int, kept: Kept | None = None) -> Fano
         meter = Meter(forwarder, pair, set_up, fanout, kept.probes)
         peak = max(peak_of(meter.offer), 1.0)
         search(lambda part: meter.offer(peak * part).is_lossless)
-        first, last = _delays(pair, fanout, kept.delays)
-        best, cpu_ns = _best_without_loss(kept.probes)
+        first, last = delays(pair, fanout, kept.delays, LATENCY_S)
+        best, cpu_ns = best_without_loss(kept.probes)
     return FanoutRow(
         **asdict(forwarder),
         fanout=fanout,
@@ -153,32 +160,43 @@ def peak_of(offer: Callable[[float], Run]) -> float:
 
 
 def search(is_lossless: Callable[[float], bool]) -> float:
-    """The highest part of the peak without loss, about; 0 where even the smallest lost something.
+    """The highest part of the peak without loss, about; 0 where even the smallest lost some."""
+    steps = search_steps()
+    part = next(steps)
+    while True:
+        try:
+            part = steps.send(is_lossless(part))
+        except StopIteration as end:
+            return float(end.value)
+
+
+def search_steps() -> Search:
+    """The same step by step.
 
     From the top, for a stolen moment of the processor fails one try and not all below it.
     """
     good, bad = 0.0, UP[-1]
     for part in DOWN:
-        if is_lossless(part):
+        if (yield part):
             good = part
             break
         bad = part
     if good == DOWN[0]:
         for part in UP:
-            if not is_lossless(part):
+            if not (yield part):
                 bad = part
                 break
             good = part
     for _ in range(HALVINGS if good else 0):
         middle = (good + bad) / 2
-        if is_lossless(middle):
+        if (yield middle):
             good = middle
         else:
             bad = middle
     return good
 
 
-def _best_without_loss(probes: Sequence[Probe]) -> tuple[float, float]:
+def best_without_loss(probes: Sequence[Probe]) -> tuple[float, float]:
     """The highest rate without loss, and the processor time a copy at it, in nanoseconds."""
     lossless = [probe for probe in probes if probe.run.is_lossless]
     if not lossless:
@@ -187,13 +205,13 @@ def _best_without_loss(probes: Sequence[Probe]) -> tuple[float, float]:
     return best.run.copies_per_s, best.cpu_s * 1e9 / best.run.copies
 
 
-def _delays(pair: Pair, fanout: int, kept: Path) -> tuple[list[float], list[float]]:
+def delays(pair: Pair, fanout: int, kept: Path, seconds: float) -> tuple[list[float], list[float]]:
     """Of every packet whose copies all came: the delays of the first and the last, in us."""
     load.offer(
         pair,
         fanout,
         LATENCY_RATE_PPS,
-        LATENCY_S,
+        seconds,
         frame_len_bytes=FRAME_LEN_BYTES,
         sample_every=1,
         samples=kept,

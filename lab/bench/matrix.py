@@ -2,11 +2,12 @@
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
+from lab.bench import turns
 from lab.bench.experiment import Failures, csv_text, each
-from lab.bench.fanout import FANOUTS, Kept, Probe, measure, median_rows
+from lab.bench.fanout import FANOUTS, Probe, measure, median_rows
 from lab.bench.forwarders import PROGRAMS, Forwarder, bmv2_forwarders, has_open_vswitch
 from lab.bench.results import FanoutRow
 from lab.csvs import text_of
@@ -14,8 +15,9 @@ from lab.process import ChildError
 from lab.study.folder import write_whole
 
 COMPARED_FANOUT = 64
-"""The fan-out at which forwarders are set against each other; it is measured in three rounds."""
-COMPARED_ROUNDS = 3
+"""The fan-out at which forwarders are set against each other, in turns."""
+SETS = {"spin": 5, "sleep": 3}
+"""How often, by how they wait."""
 FANOUTS_SLEEPING = (1, 64)
 FANOUTS_SLOW = (1, 16, 64)
 """Interpreted, or on UDP sockets."""
@@ -42,11 +44,19 @@ class Cell:
     """One measurement."""
 
     round: int
-    forwarder: Forwarder
+    forwarders: tuple[Forwarder, ...]
+    """Several take turns."""
     fanout: int
 
+    @property
+    def planned_s(self) -> float:
+        """What it takes, about."""
+        n = len(self.forwarders)
+        return CELL_S if n == 1 else turns.CELL_S * n
+
     def __str__(self) -> str:
-        return f"{self.forwarder}, {self.fanout} copies"
+        names = " beside ".join(str(forwarder) for forwarder in self.forwarders)
+        return f"{names}, {self.fanout} copies"
 
 
 def all_forwarders() -> list[Forwarder]:
@@ -73,60 +83,77 @@ def all_forwarders() -> list[Forwarder]:
     return [*rows, Forwarder("raw", "", "afpacket", "spin"), Forwarder("raw", "", "afxdp", "spin")]
 
 
-def cells(choice: Choice, *, is_quick: bool = False) -> list[Cell]:
-    """What is measured, round by round; pushing has no fan-out, so it stands once a round.
+def _group(forwarder: Forwarder) -> tuple[str, str] | None:
+    """What a forwarder is set against: what has the same kind of port and waits alike.
 
-    Sleeping forwarders are measured at fewer fan-outs, and only the compared one is repeated.
+    The interpreter, sockets and BMv2 are beyond a comparison that needs a third digit.
+    """
+    is_ours = forwarder.forwarder in PROGRAMS and forwarder.engine == "native"
+    if not (is_ours or forwarder.forwarder in ("relay", "ovs")) or forwarder.port == "udp":
+        return None
+    if forwarder.wait == "sleep":
+        return None if forwarder.port == "afxdp" else ("afpacket", "sleep")
+    return (forwarder.port, forwarder.wait)
+
+
+def cells(choice: Choice, *, is_quick: bool = False) -> list[Cell]:
+    """What is measured: forwarders alone, then those that are set against each other, in turns.
+
+    Pushing has no fan-out. Sleeping and slow forwarders are measured at fewer.
     """
     chosen = [
         forwarder
         for forwarder in all_forwarders()
         if not choice.only or any(word in str(forwarder) for word in choice.only)
     ]
-    n_rounds = choice.rounds or (1 if is_quick else COMPARED_ROUNDS)
-    return [
-        Cell(number, forwarder, fanout)
-        for number in range(n_rounds)
-        for forwarder in chosen
-        for fanout in _fanouts(forwarder, choice, number, is_quick=is_quick)
+    alone, groups = [], dict[tuple[str, str], list[Forwarder]]()
+    for forwarder in chosen:
+        group = _group(forwarder)
+        for fanout in _fanouts(forwarder, choice, is_quick=is_quick):
+            if fanout == COMPARED_FANOUT and group is not None:
+                groups.setdefault(group, []).append(forwarder)
+            else:
+                rounds = range(choice.rounds or 1)
+                alone += [Cell(number, (forwarder,), fanout) for number in rounds]
+    compared = [
+        Cell(number, tuple(members), COMPARED_FANOUT)
+        for (_, wait), members in groups.items()
+        for number in range(choice.rounds or (1 if is_quick else SETS[wait]))
     ]
+    return [*alone, *compared]
 
 
-def _fanouts(
-    forwarder: Forwarder, choice: Choice, number: int, *, is_quick: bool
-) -> tuple[int, ...]:
+def _fanouts(forwarder: Forwarder, choice: Choice, *, is_quick: bool) -> tuple[int, ...]:
     if forwarder.forwarder == "raw":
-        return (1,) if number == 0 or choice.rounds else ()
+        return (1,)
     if choice.fanouts:
         return choice.fanouts
     if is_quick:
         return FANOUTS_QUICK
-    if number == 0 or choice.rounds:
-        if forwarder.wait == "sleep":
-            return FANOUTS_SLEEPING
-        is_slow = forwarder.engine == "interpreter" or forwarder.port == "udp"
-        return FANOUTS_SLOW if is_slow else FANOUTS
-    # None of these is in a comparison that needs a third digit.
-    sleeps_on_xdp = (forwarder.port, forwarder.wait) == ("afxdp", "sleep")
-    is_once = forwarder.engine == "interpreter" or forwarder.port == "udp" or sleeps_on_xdp
-    return () if is_once else (COMPARED_FANOUT,)
+    if forwarder.wait == "sleep":
+        return FANOUTS_SLEEPING
+    is_slow = forwarder.engine == "interpreter" or forwarder.port == "udp"
+    return FANOUTS_SLOW if is_slow else FANOUTS
 
 
 def run(folder: Path, todo: Sequence[Cell]) -> Failures:
-    """Measures every cell, round by round; what fails is returned and left out."""
+    """Measures every cell; what fails is returned and left out."""
     raw = folder / RAW
     raw.mkdir(exist_ok=True)
     rows: list[FanoutRow] = []
     probes: list[Probe] = []
     failures: Failures = [] if has_open_vswitch() else ["Open vSwitch: it is not installed"]
     for cell in each(todo, CELL_S, failures):
-        name = "-".join(filter(None, asdict(cell.forwarder).values()))
-        kept = Kept(raw / f"delays-{name}-{cell.fanout}-round{cell.round + 1}.csv")
+        kept = turns.kept_in(raw, cell.round, cell.fanout)
         try:
-            rows.append(measure(cell.forwarder, cell.fanout, kept))
+            if len(cell.forwarders) == 1:
+                forwarder = cell.forwarders[0]
+                rows.append(measure(forwarder, cell.fanout, kept(forwarder)))
+            else:
+                rows += turns.measure(cell.forwarders, cell.fanout, kept)
         except ChildError as error:
             failures.append(f"{cell}: {error}")
-        probes += kept.probes
+        probes += [probe for one in cell.forwarders for probe in kept(one).probes]
         write_whole(raw / "fanout-rounds.csv", csv_text(FanoutRow, rows))
         write_whole(raw / "fanout-probes.csv", _probes_csv(probes))
     write_whole(folder / "fanout.csv", csv_text(FanoutRow, median_rows(rows)))

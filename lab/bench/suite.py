@@ -105,7 +105,7 @@ def _fanout(choice: Choice, *, is_quick: bool) -> Experiment:
         name="fanout",
         about="one packet in, n copies out: rates, delays, processor time, beside peers",
         file="fanout.csv",
-        planned_s=matrix.CELL_S * len(todo),
+        planned_s=sum(cell.planned_s for cell in todo),
         run=lambda folder: matrix.run(folder, todo),
     )
 

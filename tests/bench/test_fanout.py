@@ -4,6 +4,7 @@ import pytest
 
 from lab.bench import fanout, matrix
 from lab.bench.fanout import DOWN, HALVINGS, UP, peak_of, search
+from lab.bench.forwarders import Forwarder
 from lab.bench.load import Run
 from lab.bench.matrix import Choice
 from lab.bench.suite import experiments
@@ -60,14 +61,27 @@ def test_the_peak_is_sought_beyond_what_can_be_carried_and_where_the_load_ends()
 
 def test_a_forwarder_that_waits_otherwise_or_is_slow_is_measured_less() -> None:
     todo = matrix.cells(Choice())
-    of = [cell for cell in todo if str(cell.forwarder) == "reprise_replication native afxdp spin"]
+    ours = Forwarder("reprise_replication", "native", "afxdp", "spin")
+    of = [cell for cell in todo if ours in cell.forwarders]
     assert [(cell.round, cell.fanout) for cell in of] == [
-        *((0, n) for n in fanout.FANOUTS),
-        (1, 64),
-        (2, 64),
+        *((0, n) for n in fanout.FANOUTS if n != 64),
+        *((number, 64) for number in range(5)),
     ]
-    assert {cell.fanout for cell in todo if cell.forwarder.wait == "sleep"} == {1, 64}
+    sleeping = {cell.fanout for cell in todo if cell.forwarders[0].wait == "sleep"}
+    assert sleeping == {1, 64}
     assert len({(cell.round, str(cell)) for cell in todo}) == len(todo)
+
+
+def test_like_takes_turns_with_like() -> None:
+    groups = {cell.forwarders for cell in matrix.cells(Choice()) if len(cell.forwarders) > 1}
+    for group in groups:
+        assert len({forwarder.wait for forwarder in group}) == 1
+        assert {"relay", "reprise_replication"} < {forwarder.forwarder for forwarder in group}
+    assert {group[0].port for group in groups if group[0].wait == "spin"} == {"afpacket", "afxdp"}
+    only = matrix.cells(Choice(only=("relay afxdp spin",), fanouts=(64,), rounds=2))
+    assert [(cell.round, str(cell)) for cell in only] == [
+        (number, "relay afxdp spin, 64 copies") for number in range(2)
+    ]
 
 
 def test_all_experiments_together_take_less_than_twenty_minutes() -> None:

@@ -1,0 +1,138 @@
+"""Forwarders in turns: all that are set against each other are up, and one runs while others stand.
+
+On a shared machine the processor's speed changes by half from one second to the next, and a process
+has its memory where it happens to be for all its life: two runs of the same forwarder differ by a
+tenth and more. So those that are compared take turns of a fraction of a second, and every set of
+turns has new processes.
+"""
+
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from lab.bench import load
+from lab.bench.fanout import (
+    FRAME_LEN_BYTES,
+    SETTLE_RATE_PPS,
+    SETTLE_S,
+    Kept,
+    Meter,
+    Search,
+    best_without_loss,
+    delays,
+    peak_of,
+    percentile,
+    search_steps,
+)
+from lab.bench.forwarders import Forwarder, Running, running
+from lab.bench.results import FanoutRow
+
+TURN_S = 0.2
+"""How long a rate is offered."""
+DELAY_TURN_S = 0.3
+"""How long packets are timed: a hundred of them."""
+DELAY_TURNS = 4
+CELL_S = 6.5
+"""What one forwarder takes in a set, about."""
+
+
+@dataclass(slots=True)
+class _Runner:
+    """A forwarder that has its turn, or stands."""
+
+    meter: Meter
+    first_us: list[float]
+    last_us: list[float]
+    peak: float = 1.0
+
+    @contextlib.contextmanager
+    def turn(self) -> Iterator[Meter]:
+        """It runs until the end of the block."""
+        _tell(self.meter.set_up, signal.SIGCONT)
+        try:
+            yield self.meter
+        finally:
+            _tell(self.meter.set_up, signal.SIGSTOP)
+
+    def row(self) -> FanoutRow:
+        """What was measured."""
+        best, cpu_ns = best_without_loss(self.meter.probes)
+        return FanoutRow(
+            **asdict(self.meter.forwarder),
+            fanout=self.meter.fanout,
+            copies_per_s_lossless=best,
+            copies_per_s_peak=max(self.peak, best),
+            first_copy_p50_us=percentile(self.first_us, 0.5),
+            first_copy_p99_us=percentile(self.first_us, 0.99),
+            last_copy_p50_us=percentile(self.last_us, 0.5),
+            last_copy_p99_us=percentile(self.last_us, 0.99),
+            cpu_ns_per_copy=cpu_ns,
+        )
+
+
+def _tell(set_up: Running, what: signal.Signals) -> None:
+    for pid in set_up.pids:
+        # One that has ended is told of by what was asked of it.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, what)
+
+
+def measure(
+    forwarders: Sequence[Forwarder], fanout: int, kept: Callable[[Forwarder], Kept]
+) -> list[FanoutRow]:
+    """One set of turns; `kept` says where a forwarder's raw samples go."""
+    with contextlib.ExitStack() as stack:
+        runners: list[_Runner] = []
+        for forwarder in forwarders:
+            pair, set_up = stack.enter_context(running(forwarder, fanout))
+            # What stands cannot end.
+            stack.callback(_tell, set_up, signal.SIGCONT)
+            load.offer(pair, fanout, SETTLE_RATE_PPS, SETTLE_S, frame_len_bytes=FRAME_LEN_BYTES)
+            _tell(set_up, signal.SIGSTOP)
+            place = kept(forwarder)
+            meter = Meter(forwarder, pair, set_up, fanout, place.probes, TURN_S)
+            runners.append(_Runner(meter, [], []))
+        _rates(runners)
+        for number in range(DELAY_TURNS):
+            for runner in runners:
+                whole = kept(runner.meter.forwarder).delays
+                file = whole.with_name(f"{whole.stem}-turn{number + 1}{whole.suffix}")
+                with runner.turn() as meter:
+                    first, last = delays(meter.pair, fanout, file, DELAY_TURN_S)
+                runner.first_us += first
+                runner.last_us += last
+        return [runner.row() for runner in runners]
+
+
+def _rates(runners: Sequence[_Runner]) -> None:
+    """The peak of each, then a step of each one's search after the other's."""
+    for runner in runners:
+        with runner.turn() as meter:
+            runner.peak = max(peak_of(meter.offer), 1.0)
+    searches: list[tuple[_Runner, Search, float]] = []
+    for runner in runners:
+        steps = search_steps()
+        searches.append((runner, steps, next(steps)))
+    while searches:
+        left = []
+        for runner, steps, part in searches:
+            with runner.turn() as meter:
+                is_lossless = meter.offer(runner.peak * part).is_lossless
+            with contextlib.suppress(StopIteration):
+                left.append((runner, steps, steps.send(is_lossless)))
+        searches = left
+
+
+def kept_in(raw: Path, number: int, fanout: int) -> Callable[[Forwarder], Kept]:
+    """Where raw samples go: one place a forwarder, the same whenever it is asked for."""
+    places: dict[Forwarder, Kept] = {}
+
+    def kept(forwarder: Forwarder) -> Kept:
+        name = "-".join(filter(None, asdict(forwarder).values()))
+        file = raw / f"delays-{name}-{fanout}-round{number + 1}.csv"
+        return places.setdefault(forwarder, Kept(file))
+
+    return kept
