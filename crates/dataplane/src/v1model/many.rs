@@ -1,13 +1,19 @@
 //! Many frames at once: what leaves one after the other does not wait each time for somebody to ask
 //! for it, and of the copies of one packet, which follow each other, only what differs is done anew:
-//! those of a group or session ([`row`]), and those of a packet that recirculates ([`rounds`]).
+//! those of a group or session ([`row`]), and those of a packet that recirculates ([`rounds`]). So are
+//! frames that go [`straight`] through.
 
 mod rounds;
 mod row;
+mod straight;
 
 use crate::{
     Nanos, PortId,
-    engine::{EgressOutcome, EgressVerdict, Engine, PacketHandle},
+    engine::{
+        EgressInput, EgressOutcome, EgressVerdict, Engine, IngressOutcome, IngressVerdict,
+        InstanceType, PacketHandle,
+    },
+    limits,
     switch::{Step, Switch, Transmit},
     traffic_manager::packet::Common,
 };
@@ -33,6 +39,8 @@ impl Switch {
                 n_sent += self.send_row(&mut *engine, now, n_left, send);
             } else if !self.traffic.recirculation.is_empty() {
                 n_sent += self.send_rounds(&mut *engine, now, n_left, send);
+            } else if self.traffic.egress.is_passable() {
+                n_sent += self.send_straight(&mut *engine, now, n_left, send);
             }
             if n_sent == max_frames {
                 break;
@@ -44,6 +52,19 @@ impl Switch {
         }
         self.put_back_engine(engine);
         n_sent
+    }
+
+    /// Where a packet goes on to from ingress, if that is all that came of it and its turn is next.
+    fn way_on(&self, outcome: &IngressOutcome) -> Option<(PortId, usize)> {
+        match outcome {
+            IngressOutcome {
+                verdict: IngressVerdict::Unicast(port),
+                clone_session: None,
+                has_digest: false,
+                priority,
+            } if self.is_next_at_egress() => Some((*port, queue(*priority)?)),
+            _ => None,
+        }
     }
 
     /// Whether frames leave by a port: it is there, and not the control plane's.
@@ -62,7 +83,12 @@ impl Switch {
         (port, packet, frame_len_bytes): (PortId, PacketHandle, usize),
         send: &mut dyn FnMut(Transmit<'_>),
     ) -> bool {
-        let is_like = |of: &(PortId, Common)| of.0 == port && of.1.stream == common.stream;
+        let is_like = |(to, like): &(PortId, Common)| {
+            *to == port
+                && like.arrived == common.arrived
+                && like.stream == common.stream
+                && like.epoch == common.epoch
+        };
         if !tally.of.as_ref().is_some_and(is_like) {
             self.settle(tally);
             if !self.is_plain(port) {
@@ -88,13 +114,33 @@ impl Switch {
     }
 }
 
-/// Copies of one packet that have left one after the other by one port, and are not counted yet:
-/// nobody can look before all have left.
+/// Frames that have left one after the other by one port and are counted alike, and not yet: nobody
+/// can look before all have left.
 #[derive(Default)]
 struct Tally {
     of: Option<(PortId, Common)>,
     n_frames: u64,
     n_bytes: u64,
+}
+
+/// The queue of a priority, if there is one.
+fn queue(priority: u64) -> Option<usize> {
+    let queue = usize::try_from(priority).ok()?;
+    (queue < limits::EGRESS_QUEUES_PER_PORT).then_some(queue)
+}
+
+/// What an engine is told of a packet that comes to egress without waiting.
+fn at_once(now: Nanos, port: PortId, queue: usize) -> EgressInput {
+    EgressInput {
+        port,
+        queue,
+        instance_type: InstanceType::Normal,
+        instance: None,
+        enqueued: now,
+        enq_depth: 0,
+        deq_depth: 0,
+        is_deparsed: true,
+    }
 }
 
 /// A copy that leaves, its length known, and of which nothing else comes.

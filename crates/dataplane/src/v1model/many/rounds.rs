@@ -2,12 +2,12 @@
 //! egress, and again, without a queue in between. Whatever is not like that goes its way from where it
 //! is, as a step of the switch.
 
-use super::{Tally, hand_over, plain_copy};
+use super::{Tally, at_once, hand_over, plain_copy, queue};
 use crate::{
-    DropReason, Nanos, PortId, Replica, Stream,
+    DropReason, Nanos, Replica, Stream,
     engine::{
-        CloneCopies, Clones, EgressInput, EgressOutcome, EgressVerdict, Engine, IngressOutcome,
-        IngressVerdict, InstanceType, PacketHandle,
+        CloneCopies, Clones, EgressInput, EgressOutcome, EgressVerdict, Engine, InstanceType,
+        PacketHandle,
     },
     limits,
     switch::{Switch, Transmit},
@@ -23,26 +23,6 @@ struct LoneClone {
     queue: u32,
     to: Replica,
     truncate_bytes: Option<usize>,
-}
-
-/// The queue of a priority, if there is one.
-fn queue(priority: u64) -> Option<usize> {
-    let queue = usize::try_from(priority).ok()?;
-    (queue < limits::EGRESS_QUEUES_PER_PORT).then_some(queue)
-}
-
-/// What an engine is told of a packet that comes to egress without waiting.
-fn at_once(now: Nanos, port: PortId, queue: usize) -> EgressInput {
-    EgressInput {
-        port,
-        queue,
-        instance_type: InstanceType::Normal,
-        instance: None,
-        enqueued: now,
-        enq_depth: 0,
-        deq_depth: 0,
-        is_deparsed: true,
-    }
 }
 
 impl Switch {
@@ -116,19 +96,6 @@ impl Switch {
         self.settle(&mut tally);
         self.traffic.recirculation.push(now, going);
         n_sent
-    }
-
-    /// Where a packet goes on to from ingress, if that is all that came of it and its turn is next.
-    fn way_on(&self, outcome: &IngressOutcome) -> Option<(PortId, usize)> {
-        match outcome {
-            IngressOutcome {
-                verdict: IngressVerdict::Unicast(port),
-                clone_session: None,
-                has_digest: false,
-                priority,
-            } if self.is_next_at_egress() => Some((*port, queue(*priority)?)),
-            _ => None,
-        }
     }
 
     /// Makes a clone; gives it and its queue, unless there is none of that number.
