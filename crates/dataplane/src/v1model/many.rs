@@ -72,7 +72,7 @@ impl Switch {
         self.config().cpu_port != Some(port) && self.state.counters.port_mut(port).is_some()
     }
 
-    /// Hands a copy over, to be counted with those before it. False if its port is none that frames
+    /// Hands a frame over, to be counted with those before it. False if its port is none that frames
     /// leave by.
     #[inline]
     fn hand_over_copy(
@@ -80,26 +80,42 @@ impl Switch {
         engine: &mut dyn Engine,
         tally: &mut Tally,
         common: &Common,
-        (port, packet, frame_len_bytes): (PortId, PacketHandle, usize),
+        copy: Copy,
         send: &mut dyn FnMut(Transmit<'_>),
     ) -> bool {
-        let is_like = |(to, like): &(PortId, Common)| {
-            *to == port
+        let is_like = |(port, like): &(PortId, Common)| {
+            *port == copy.port
                 && like.arrived == common.arrived
-                && like.stream == common.stream
                 && like.epoch == common.epoch
+                && like.stream == common.stream
         };
-        if !tally.of.as_ref().is_some_and(is_like) {
-            self.settle(tally);
-            if !self.is_plain(port) {
-                self.send(engine, port, common, packet, frame_len_bytes);
-                return false;
-            }
-            tally.of = Some((port, *common));
+        if !tally.of.as_ref().is_some_and(is_like)
+            && !self.begin_tally(engine, tally, common, &copy)
+        {
+            return false;
         }
         tally.n_frames += 1;
-        tally.n_bytes += frame_len_bytes as u64;
-        hand_over(engine, &Step::Sent(port, packet), send)
+        tally.n_bytes += copy.frame_len_bytes as u64;
+        hand_over(engine, &Step::Sent(copy.port, copy.packet), send)
+    }
+
+    /// Begins to count others; if it is no port that frames leave by, the frame goes its way.
+    #[cold]
+    fn begin_tally(
+        &mut self,
+        engine: &mut dyn Engine,
+        tally: &mut Tally,
+        common: &Common,
+        copy: &Copy,
+    ) -> bool {
+        self.settle(tally);
+        let is_plain = self.is_plain(copy.port);
+        if is_plain {
+            tally.of = Some((copy.port, *common));
+        } else {
+            self.send(engine, copy.port, common, copy.packet, copy.frame_len_bytes);
+        }
+        is_plain
     }
 
     fn settle(&mut self, tally: &mut Tally) {
@@ -114,8 +130,8 @@ impl Switch {
     }
 }
 
-/// Frames that have left one after the other by one port and are counted alike, and not yet: nobody
-/// can look before all have left.
+/// Frames that have left one after the other by one port, of one stream and of one time of arrival and
+/// drain epoch, and are not counted yet: nobody can look before all have left.
 #[derive(Default)]
 struct Tally {
     of: Option<(PortId, Common)>,
@@ -143,15 +159,27 @@ fn at_once(now: Nanos, port: PortId, queue: usize) -> EgressInput {
     }
 }
 
-/// A copy that leaves, its length known, and of which nothing else comes.
-fn plain_copy(port: PortId, outcome: &EgressOutcome) -> Option<(PortId, PacketHandle, usize)> {
+/// A frame that leaves by a port.
+struct Copy {
+    port: PortId,
+    packet: PacketHandle,
+    frame_len_bytes: usize,
+}
+
+/// A frame that leaves, its length known, and of which nothing else comes.
+#[inline]
+fn plain_copy(port: PortId, outcome: &EgressOutcome) -> Option<Copy> {
     match outcome {
         EgressOutcome {
             packet,
             verdict: EgressVerdict::Transmit,
             clone_session: None,
             frame_len_bytes: Some(frame_len_bytes),
-        } => Some((port, *packet, *frame_len_bytes)),
+        } => Some(Copy {
+            port,
+            packet: *packet,
+            frame_len_bytes: *frame_len_bytes,
+        }),
         _ => None,
     }
 }
