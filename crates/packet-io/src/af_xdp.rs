@@ -18,6 +18,7 @@ mod bpf;
 mod program;
 mod queue;
 mod ring;
+mod shared;
 
 use std::fmt;
 use std::io;

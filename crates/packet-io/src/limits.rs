@@ -78,9 +78,15 @@ pub const XDP_RX_CHUNKS: usize = 2048;
 pub const XDP_TX_CHUNKS: usize = 4096;
 
 /// Frames that AF_XDP sends with one system call, on kernels that can be asked for more than 32.
-/// Measured at 64 copies: with 64 a call 2 to 3 % more copies a second than with 32, since chunks that
-/// have the payload already need only headers; with 8 or 16 some 5 to 10 % fewer.
+/// Measured at 64 copies: with 32 a call 2 to 3 % fewer copies a second, with 8 or 16 some 5 to 10 %;
+/// with 128 no more.
 pub const XDP_TX_BATCH_FRAMES: usize = 64;
+
+/// Payloads that frames on their way to the kernel can share at once, where it copies them.
+pub const XDP_SHARED_PAYLOADS: usize = 16;
+
+/// Frames that can share one: as many as are sent at once.
+pub const XDP_SHARERS: usize = XDP_TX_BATCH_FRAMES;
 
 /// How often taking a queue or an interface is tried again while a program that has just ended
 /// still holds it.

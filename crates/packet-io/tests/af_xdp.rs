@@ -15,7 +15,7 @@ use frames::{
 };
 use namespace::{in_namespace, in_root_namespace, ip, veth_pair};
 use packet_io::{
-    AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, Destination, Port, PortError,
+    AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, Destination, Frame, Port, PortError,
 };
 
 fn open(name: &str) -> AfXdpPort {
@@ -356,6 +356,57 @@ fn a_burst_larger_than_all_chunks_leaves_whole() {
             .collect();
         assert_eq!(counts[1], statistics.tx_frames, "frames at the peer");
     });
+}
+
+/// More copies than can share a payload at once, more payloads than places, two that come in turns, and
+/// the same memory again with another payload.
+#[test]
+fn frames_that_share_payloads_leave_whole_and_in_order() {
+    in_root_namespace(
+        "frames_that_share_payloads_leave_whole_and_in_order",
+        || {
+            veth_pair("v0", "v1");
+            let (mut outside, mut port) = (open_packet("v0"), open("v1"));
+            let mut payload_id = 0;
+            for (n_payloads, n_copies, payload_bytes, is_interleaved) in [
+                (1, 200, 1400, false),
+                (40, 3, 1000, false),
+                (2, 50, 1458, true),
+                (30, 70, 1, false),
+                (5, 9, 0, false),
+            ] {
+                let payloads: Vec<Vec<u8>> = (0..n_payloads)
+                    .map(|number| vec![number as u8 ^ payload_bytes as u8; payload_bytes])
+                    .collect();
+                let mut order: Vec<(usize, usize)> = (0..n_payloads)
+                    .flat_map(|payload| (0..n_copies).map(move |copy| (payload, copy)))
+                    .collect();
+                if is_interleaved {
+                    order.sort_by_key(|&(payload, copy)| (copy, payload));
+                }
+                let mut expected = Vec::new();
+                for (payload, copy) in order {
+                    let head = numbered(copy as u32, 18 + copy % 25);
+                    let payload_bytes = &payloads[payload];
+                    let frame = Frame {
+                        head: &head,
+                        payload: payload_bytes,
+                        payload_id: payload_id + 1 + payload as u64,
+                    };
+                    expected.push([head.as_slice(), payload_bytes].concat());
+                    port.transmit(0, frame).expect("queueing");
+                }
+                payload_id += n_payloads as u64;
+                port.flush().expect("sending");
+                assert_eq!(port.statistics().tx_dropped(), 0);
+                let received = receive(&mut outside, expected.len());
+                assert!(
+                    received == expected,
+                    "{n_payloads} payloads, {n_copies} copies"
+                );
+            }
+        },
+    );
 }
 
 #[test]

@@ -2,7 +2,8 @@
 //!
 //! The memory is cut into chunks. The first ones go round the fill and receive rings; the others
 //! are for sending and are used last in, first out, so that what is written next is still in the
-//! cache.
+//! cache. Behind them, where the kernel copies what it sends, are the places of payloads that many
+//! frames share ([`shared`](super::shared)).
 
 #![expect(
     unsafe_code,
@@ -15,12 +16,17 @@ use std::thread;
 use std::time::Duration;
 
 use super::ring::{Mapping, Ring};
+use super::shared::SharedPayloads;
 use crate::limits::{
     SOCKET_BUFFER_BYTES, XDP_BIND_RETRIES, XDP_BIND_RETRY_WAIT_MS, XDP_CHUNK_BYTES,
     XDP_CHUNK_HEADROOM_BYTES, XDP_LARGE_CHUNK_BYTES,
 };
-use crate::port::{Frame, Identity};
+use crate::port::Frame;
 use crate::socket::{self, check, get_option, set_option};
+
+/// `linux/if_xdp.h`, for memory whose frames may lie anywhere: where a received one begins in its
+/// chunk stands in the upper bits of its address.
+const UNALIGNED_OFFSET_SHIFT: u32 = 48;
 
 /// `linux/if_xdp.h` since Linux 6.17: frames that the kernel sends in one system call.
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
@@ -48,18 +54,11 @@ pub(super) struct Queue {
     is_scattered: bool,
     is_zero_copy: bool,
     free_tx: Vec<u64>,
-    n_rx_chunks: usize,
-    /// What is in each chunk for sending, as far as that is known.
-    held: Box<[Option<Held>]>,
+    /// Where chunks end.
+    chunks_end: u64,
+    /// In copy mode.
+    shared: Option<SharedPayloads>,
     socket: OwnedFd,
-}
-
-/// A payload in a chunk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Held {
-    payload: Identity,
-    /// Where it begins.
-    at: usize,
 }
 
 /// A piece of a frame that has arrived.
@@ -70,7 +69,17 @@ pub(super) struct Piece<'a> {
 }
 
 impl Queue {
+    /// Zero copy where the driver has it, else by copying.
     pub(super) fn open(config: &QueueConfig) -> io::Result<Queue> {
+        match Queue::open_as(config, true) {
+            Err(error) if error.raw_os_error() != Some(libc::EBUSY) => {
+                Queue::open_as(config, false)
+            }
+            result => result,
+        }
+    }
+
+    fn open_as(config: &QueueConfig, is_zero_copy: bool) -> io::Result<Queue> {
         let socket = socket::open(libc::AF_XDP, libc::SOCK_RAW, 0)?;
         let fd = socket.as_fd();
         let room = |chunk_bytes: usize| chunk_bytes - XDP_CHUNK_HEADROOM_BYTES;
@@ -80,8 +89,15 @@ impl Queue {
         };
         let is_scattered = config.frame_bytes_max > room(chunk_bytes);
         let n_chunks = (config.n_rx_chunks + config.n_tx_chunks) as usize;
-        let memory = Mapping::anonymous(n_chunks * chunk_bytes)?;
-        set_memory(fd, &memory, chunk_bytes)?;
+        let chunks_end = (n_chunks * chunk_bytes).next_multiple_of(XDP_LARGE_CHUNK_BYTES);
+        let (memory, shared) = if is_zero_copy || !SharedPayloads::are_possible() {
+            (Mapping::anonymous(chunks_end)?, None)
+        } else {
+            let memory = Mapping::anonymous(chunks_end + SharedPayloads::N_BYTES)?;
+            let shared = SharedPayloads::map(&memory, chunks_end)?;
+            (memory, Some(shared))
+        };
+        set_memory(fd, &memory, chunk_bytes, shared.is_some())?;
         for (option, n_entries) in [
             (libc::XDP_UMEM_FILL_RING, config.n_rx_chunks),
             (libc::XDP_UMEM_COMPLETION_RING, config.n_tx_chunks),
@@ -107,9 +123,9 @@ impl Queue {
             memory,
             chunk_bytes,
             is_scattered,
-            is_zero_copy: false,
-            n_rx_chunks: config.n_rx_chunks as usize,
-            held: vec![None; config.n_tx_chunks as usize].into(),
+            is_zero_copy,
+            chunks_end: chunks_end as u64,
+            shared,
             free_tx: Vec::with_capacity(config.n_tx_chunks as usize),
             socket,
         };
@@ -130,9 +146,12 @@ impl Queue {
         self.fill.publish();
     }
 
-    /// Zero copy where the driver has it, else by copying: the kernel tries in this order.
     fn bind(&mut self, config: &QueueConfig) -> io::Result<()> {
         let mut flags = libc::XDP_USE_NEED_WAKEUP;
+        flags |= match self.is_zero_copy {
+            true => libc::XDP_ZEROCOPY,
+            false => libc::XDP_COPY,
+        };
         if self.is_scattered {
             flags |= libc::XDP_USE_SG;
         }
@@ -149,14 +168,6 @@ impl Queue {
             // SAFETY: pointer and length describe `address`, which lives through the call.
             check(unsafe { libc::bind(self.socket.as_raw_fd(), (&raw const address).cast(), len) })
         })?;
-        let mut options = libc::xdp_options { flags: 0 };
-        get_option(
-            self.socket.as_fd(),
-            libc::SOL_XDP,
-            libc::XDP_OPTIONS,
-            &mut options,
-        )?;
-        self.is_zero_copy = options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0;
         Ok(())
     }
 
@@ -177,14 +188,15 @@ impl Queue {
             n_pieces += 1;
             let is_continued = descriptor.options & libc::XDP_PKT_CONTD != 0;
             n_frames += usize::from(!is_continued);
-            let bytes = self.piece(descriptor.addr, descriptor.len as usize);
+            let chunk = descriptor.addr & ((1 << UNALIGNED_OFFSET_SHIFT) - 1);
+            let address = chunk + (descriptor.addr >> UNALIGNED_OFFSET_SHIFT);
+            let bytes = self.piece(address, descriptor.len as usize);
             take(Piece {
                 bytes,
                 is_continued,
             });
-            let chunk_mask = self.chunk_bytes as u64 - 1;
             // There is always room: it has as many entries as there are chunks that go round.
-            self.fill.push(descriptor.addr & !chunk_mask);
+            self.fill.push(self.chunk_of(chunk));
         }
         if n_pieces > 0 {
             self.rx.release();
@@ -194,6 +206,11 @@ impl Queue {
             self.wake_receiver();
         }
         n_frames
+    }
+
+    /// Where the chunk begins that has this address.
+    fn chunk_of(&self, address: u64) -> u64 {
+        address & !(self.chunk_bytes as u64 - 1)
     }
 
     /// The bytes that a received descriptor names, bounded by the memory so that no number from
@@ -219,12 +236,13 @@ impl Queue {
     }
 
     /// Chunks that frames can be written to now.
-    pub(super) fn n_free(&self) -> usize {
-        self.free_tx.len()
+    pub(super) fn n_free(&mut self) -> usize {
+        self.free_tx.len().min(self.tx.n_free_at_least() as usize)
     }
 
-    /// Queues a frame, copying its pieces; not a payload that the chunk has already. The caller knows
-    /// that there are chunks for it.
+    /// Queues a frame, copying its pieces; not a payload that other frames' is shared with. The caller
+    /// knows that there are chunks for it.
+    #[inline]
     pub(super) fn push(&mut self, frame: Frame<'_>) {
         let Frame {
             mut head,
@@ -232,12 +250,15 @@ impl Queue {
             ..
         } = frame;
         if frame.len() <= self.chunk_bytes {
-            let held = frame.payload_identity().map(|payload| Held {
-                payload,
-                at: head.len(),
-            });
-            self.push_chunk([head, payload], held, 0);
-            return;
+            let place = self
+                .shared
+                .as_mut()
+                .and_then(|shared| shared.place(frame, &self.tx));
+            if let Some(address) = place {
+                self.piece(address, head.len()).copy_from_slice(head);
+                return self.push_descriptor(address, frame.len(), 0);
+            }
+            return self.push_chunk([head, payload], 0);
         }
         while !(head.is_empty() && payload.is_empty()) {
             let (first, rest) = head.split_at(head.len().min(self.chunk_bytes));
@@ -247,25 +268,23 @@ impl Queue {
             payload = rest;
             let is_last = head.is_empty() && payload.is_empty();
             let options = if is_last { 0 } else { libc::XDP_PKT_CONTD };
-            self.push_chunk([first, second], None, options);
+            self.push_chunk([first, second], options);
         }
     }
 
-    fn push_chunk(&mut self, [first, second]: [&[u8]; 2], held: Option<Held>, options: u32) {
+    fn push_chunk(&mut self, [first, second]: [&[u8]; 2], options: u32) {
         let Some(address) = self.free_tx.pop() else {
             return;
         };
         let n_bytes = first.len() + second.len();
-        let number = address as usize / self.chunk_bytes;
-        let before = self.held.get_mut(number.wrapping_sub(self.n_rx_chunks));
-        let before = before.and_then(|before| std::mem::replace(before, held));
-        let is_held = held.is_some() && before == held;
         let chunk = self.piece(address, n_bytes);
         chunk[..first.len()].copy_from_slice(first);
-        if !is_held {
-            chunk[first.len()..].copy_from_slice(second);
-        }
-        // As many entries as chunks, so there is room for every chunk that was free.
+        chunk[first.len()..].copy_from_slice(second);
+        self.push_descriptor(address, n_bytes, options);
+    }
+
+    /// There is room: [`Queue::n_free`] says so.
+    fn push_descriptor(&mut self, address: u64, n_bytes: usize, options: u32) {
         self.tx.push(libc::xdp_desc {
             addr: address,
             len: n_bytes as u32,
@@ -312,13 +331,16 @@ impl Queue {
 
     /// Takes back the chunks whose frames have left; returns how many.
     pub(super) fn reap(&mut self) -> usize {
-        let before = self.free_tx.len();
+        let mut n_done = 0;
         while let Some(address) = self.completion.pop() {
-            let chunk_mask = self.chunk_bytes as u64 - 1;
-            self.free_tx.push(address & !chunk_mask);
+            n_done += 1;
+            // A shared payload's places are known to be free by what the kernel has taken.
+            if address < self.chunks_end {
+                self.free_tx.push(self.chunk_of(address));
+            }
         }
         self.completion.release();
-        self.free_tx.len() - before
+        n_done
     }
 
     /// What the kernel has counted of this socket.
@@ -354,13 +376,21 @@ pub(super) fn retry_while_busy<T>(mut attempt: impl FnMut() -> io::Result<T>) ->
     attempt()
 }
 
-fn set_memory(fd: BorrowedFd<'_>, memory: &Mapping, chunk_bytes: usize) -> io::Result<()> {
+fn set_memory(
+    fd: BorrowedFd<'_>,
+    memory: &Mapping,
+    chunk_bytes: usize,
+    is_unaligned: bool,
+) -> io::Result<()> {
     let request = libc::xdp_umem_reg {
         addr: memory.start().as_ptr() as u64,
         len: memory.n_bytes() as u64,
         chunk_size: chunk_bytes as u32,
         headroom: 0,
-        flags: 0,
+        flags: match is_unaligned {
+            true => libc::XDP_UMEM_UNALIGNED_CHUNK_FLAG,
+            false => 0,
+        },
         tx_metadata_len: 0,
     };
     set_option(fd, libc::SOL_XDP, libc::XDP_UMEM_REG, &request)

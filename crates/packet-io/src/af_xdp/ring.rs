@@ -27,6 +27,34 @@ impl Mapping {
         Mapping::new(n_bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
     }
 
+    /// Maps a file's pages over pages of this memory.
+    ///
+    /// # Errors
+    /// What the kernel says; and where the pages are not all of this memory's.
+    pub(super) fn map_over(
+        &self,
+        at: usize,
+        file: BorrowedFd<'_>,
+        offset: usize,
+        n_bytes: usize,
+    ) -> io::Result<()> {
+        if at.checked_add(n_bytes).is_none_or(|end| end > self.n_bytes) {
+            return Err(io::Error::from(io::ErrorKind::InvalidInput));
+        }
+        let offset = libc::off_t::try_from(offset).map_err(io::Error::other)?;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_SHARED | libc::MAP_FIXED;
+        // SAFETY: the pages are this mapping's, as just looked at, and are unmapped with it.
+        let start = unsafe {
+            let start = self.start.add(at).as_ptr().cast();
+            libc::mmap(start, n_bytes, protection, flags, file.as_raw_fd(), offset)
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
+    }
+
     fn of_socket(fd: BorrowedFd<'_>, n_bytes: usize, offset: u64) -> io::Result<Mapping> {
         let offset = libc::off_t::try_from(offset).map_err(io::Error::other)?;
         let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
@@ -129,6 +157,24 @@ impl<T: Copy> Ring<T> {
     pub(super) fn n_free(&mut self) -> u32 {
         self.theirs = load(self.consumer);
         self.n_entries - self.ours.wrapping_sub(self.theirs)
+    }
+
+    /// The same, without asking the kernel anew while there is some.
+    pub(super) fn n_free_at_least(&mut self) -> u32 {
+        match self.n_entries - self.ours.wrapping_sub(self.theirs) {
+            0 => self.n_free(),
+            n_free => n_free,
+        }
+    }
+
+    /// As producer: the index that the next entry will have.
+    pub(super) fn next_index(&self) -> u32 {
+        self.ours
+    }
+
+    /// As producer: whether the kernel had taken all entries before this one when we last looked.
+    pub(super) fn has_taken_up_to(&self, index: u32) -> bool {
+        self.theirs.wrapping_sub(index).cast_signed() >= 0
     }
 
     /// As producer: writes an entry that the kernel does not see before [`Ring::publish`]. The

@@ -1,0 +1,151 @@
+//! Payloads that many frames share, written once.
+//!
+//! A frame is handed to the kernel as one stretch of memory, so each copy of a packet needs the payload
+//! behind its header. Here it is there without having been copied: the page with the payload is mapped
+//! many times, each time behind a page that belongs to one frame, at whose end the frame's head stands.
+//!
+//! ```text
+//! memory of the queue:   … | head 0 | payload | head 1 | payload | head 2 | payload | …
+//! pages of the machine:      a        P         b        P         c        P
+//! ```
+//!
+//! Only where the kernel copies a frame when it takes it: what it has taken may be written over.
+
+#![expect(
+    unsafe_code,
+    reason = "pages that are mapped many times are written through raw pointers"
+)]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, FromRawFd};
+use std::ptr::NonNull;
+
+use super::ring::{Mapping, Ring};
+use crate::limits::{XDP_SHARED_PAYLOADS, XDP_SHARERS};
+use crate::port::{Frame, Identity};
+
+/// Bytes of a page; with larger ones nothing is shared.
+const PAGE_BYTES: usize = 4096;
+
+/// A page for the head, and the payload's.
+const PLACE_BYTES: usize = 2 * PAGE_BYTES;
+
+/// The places of frames that share payloads.
+pub(super) struct SharedPayloads {
+    payloads: [Shared; XDP_SHARED_PAYLOADS],
+    /// Which of them was used last.
+    current: usize,
+    /// The payload that came last. The first frame with it does not need it here.
+    seen: Option<Identity>,
+}
+
+/// A payload and the places of those that share it.
+struct Shared {
+    identity: Option<Identity>,
+    /// Where the kernel finds the first place's payload; the head ends there.
+    address: u64,
+    /// The same for us.
+    start: NonNull<u8>,
+    /// Places in use, the first ones.
+    n_used: usize,
+    /// The index of the transmit ring before which the kernel has to have taken everything for the
+    /// places to be free.
+    used_until: u32,
+}
+
+// SAFETY: the pointers lead into the queue's memory, which goes to another thread together with them.
+unsafe impl Send for SharedPayloads {}
+
+impl SharedPayloads {
+    /// Of the queue's memory.
+    pub(super) const N_BYTES: usize = XDP_SHARED_PAYLOADS * XDP_SHARERS * PLACE_BYTES;
+
+    /// Whether this machine's pages are as they have to be.
+    pub(super) fn are_possible() -> bool {
+        // SAFETY: only asks.
+        let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+        usize::try_from(page_bytes) == Ok(PAGE_BYTES)
+    }
+
+    /// Maps the places over the memory, from that offset on, where a page begins.
+    pub(super) fn map(memory: &Mapping, at: usize) -> io::Result<SharedPayloads> {
+        let n_pages = XDP_SHARED_PAYLOADS * (1 + XDP_SHARERS);
+        // SAFETY: a name that ends with 0, and a descriptor that is nobody else's.
+        let file = unsafe {
+            let fd = libc::memfd_create(c"reprise-payloads".as_ptr(), libc::MFD_CLOEXEC);
+            if fd < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            File::from_raw_fd(fd)
+        };
+        file.set_len((n_pages * PAGE_BYTES) as u64)?;
+        let mut next_page = (0..n_pages).map(|page| page * PAGE_BYTES);
+        let mut next_page = || next_page.next().unwrap_or_default();
+        let mut payloads = Vec::with_capacity(XDP_SHARED_PAYLOADS);
+        for number in 0..XDP_SHARED_PAYLOADS {
+            let first = at + number * XDP_SHARERS * PLACE_BYTES;
+            let payload_page = next_page();
+            for place in 0..XDP_SHARERS {
+                let at = first + place * PLACE_BYTES;
+                memory.map_over(at, file.as_fd(), next_page(), PAGE_BYTES)?;
+                memory.map_over(at + PAGE_BYTES, file.as_fd(), payload_page, PAGE_BYTES)?;
+            }
+            payloads.push(Shared {
+                identity: None,
+                address: (first + PAGE_BYTES) as u64,
+                // SAFETY: inside the memory, as `map_over` has looked at.
+                start: unsafe { memory.start().add(first + PAGE_BYTES) },
+                n_used: 0,
+                used_until: 0,
+            });
+        }
+        Ok(SharedPayloads {
+            payloads: payloads.try_into().map_err(|_| io::ErrorKind::Other)?,
+            current: 0,
+            seen: None,
+        })
+    }
+
+    /// Where to write the head of a frame so that its payload follows; `None` if nothing is known of
+    /// the payload, if it is the first frame that has it, or if every place is in use.
+    #[inline]
+    pub(super) fn place(&mut self, frame: Frame<'_>, tx: &Ring<libc::xdp_desc>) -> Option<u64> {
+        let identity = frame.payload_identity()?;
+        if self.payloads[self.current].identity != Some(identity) {
+            if self.seen.replace(identity) != Some(identity) {
+                return None;
+            }
+            self.current = self.write(frame.payload, identity, tx)?;
+        }
+        let shared = &mut self.payloads[self.current];
+        if tx.has_taken_up_to(shared.used_until) {
+            shared.n_used = 0;
+        } else if shared.n_used == XDP_SHARERS {
+            return None;
+        }
+        let payload_at = shared.address + (shared.n_used * PLACE_BYTES) as u64;
+        shared.n_used += 1;
+        shared.used_until = tx.next_index().wrapping_add(1);
+        Some(payload_at - frame.head.len() as u64)
+    }
+
+    /// Writes a payload, no longer than a page, to where none is in use.
+    fn write(
+        &mut self,
+        payload: &[u8],
+        identity: Identity,
+        tx: &Ring<libc::xdp_desc>,
+    ) -> Option<usize> {
+        // The first of them, for its pages are the most likely ones to be in the cache.
+        let is_free = |shared: &Shared| tx.has_taken_up_to(shared.used_until);
+        let number = self.payloads.iter().position(is_free)?;
+        let shared = &mut self.payloads[number];
+        shared.identity = Some(identity);
+        let n_bytes = payload.len().min(PAGE_BYTES);
+        // SAFETY: a whole page of the queue's memory, and nobody reads or writes it: the kernel has
+        // taken the frames that it was part of.
+        unsafe { std::ptr::copy_nonoverlapping(payload.as_ptr(), shared.start.as_ptr(), n_bytes) };
+        Some(number)
+    }
+}
