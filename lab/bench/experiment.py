@@ -4,13 +4,14 @@ import argparse
 import json
 import math
 import os
+import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from lab.bench import bmv2, peers
 from lab.bench.forwarders import Forwarder
@@ -97,6 +98,26 @@ def csv_text(kind: type[Any], rows: Sequence[Any]) -> str:
     names = [field.name for field in fields(kind)]
     body = [[cell(value) for value in asdict(row).values()] for row in rows]
     return text_of([names, *body])
+
+
+def merged(
+    runs: Sequence[Row],
+    medians: Sequence[str],
+    sums: Sequence[str],
+    maxima: Sequence[str] = (),
+) -> Row:
+    """Runs of the same thing as one row, column by column; the other columns are the first's."""
+    whole: Sequence[tuple[Sequence[str], Callable[[list[Any]], Any]]] = (
+        (medians, statistics.median),
+        (sums, sum),
+        (maxima, max),
+    )
+    changed: dict[str, Any] = {
+        column: one_of([getattr(run, column) for run in runs])
+        for columns, one_of in whole
+        for column in columns
+    }
+    return cast("Row", replace(cast("Any", runs[0]), **changed))
 
 
 def matching(forwarders: Sequence[Forwarder], words: Sequence[str]) -> list[Forwarder]:

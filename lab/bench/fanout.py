@@ -27,13 +27,15 @@ BEYOND_WHAT_CAME = 1.2
 """A forwarder that loses much may carry more when it is offered just too much."""
 KEPT_UP = 0.97
 DOWN = (1.0, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2, 0.1, 0.05)
-UP = (1.1, 1.2, 1.35)
-"""Parts of the peak, tried from the top down, or up where the whole peak came without loss."""
-HALVINGS = 2
-"""How often the gap between the highest without loss and the next is halved: 2.5 % stay."""
+"""Parts of the peak, tried from the top until one comes without loss."""
+COARSE, FINE = 1.08, 1.03
+"""From there a step up after a try without loss and one down after another; the coarse one until
+the first that fails."""
+TRIES = 6
+"""How many such steps."""
 LATENCY_RATE_PPS = 360.0
 """1400-byte packets at 4 Mbit/s, the thesis' rate."""
-LATENCY_S = 1.5
+LATENCY_S = 1.2
 SETTLE_RATE_PPS = 200.0
 SETTLE_S = 0.1
 
@@ -159,9 +161,9 @@ def peak_of(offer: Callable[[float], Run]) -> float:
     return came
 
 
-def search(is_lossless: Callable[[float], bool]) -> float:
+def search(is_lossless: Callable[[float], bool], tries: int = TRIES) -> float:
     """The highest part of the peak without loss, about; 0 where even the smallest lost some."""
-    steps = search_steps()
+    steps = search_steps(tries)
     part = next(steps)
     while True:
         try:
@@ -170,29 +172,27 @@ def search(is_lossless: Callable[[float], bool]) -> float:
             return float(end.value)
 
 
-def search_steps() -> Search:
+def search_steps(tries: int) -> Search:
     """The same step by step.
 
-    From the top, for a stolen moment of the processor fails one try and not all below it.
+    A stolen moment of the processor fails a try at a rate that the forwarder can carry, so rates
+    about the limit are tried again and again.
     """
-    good, bad = 0.0, UP[-1]
+    good = 0.0
     for part in DOWN:
         if (yield part):
             good = part
             break
-        bad = part
-    if good == DOWN[0]:
-        for part in UP:
-            if not (yield part):
-                bad = part
-                break
-            good = part
-    for _ in range(HALVINGS if good else 0):
-        middle = (good + bad) / 2
-        if (yield middle):
-            good = middle
+    if not good:
+        return good
+    part, step, is_up = good, COARSE, True
+    for _ in range(tries):
+        part = part * step if is_up else part / step
+        is_up = yield part
+        if is_up:
+            good = max(good, part)
         else:
-            bad = middle
+            step = FINE
     return good
 
 

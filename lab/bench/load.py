@@ -24,8 +24,9 @@ from lab.bench.peers import program
 
 SPARE_S = 20.0
 """What a run may take longer than it sends: starting, waiting for the last copy."""
-LATE_SHARE = 0.005
-"""Copies that may still be under way when sending ends, of a run that counts as lossless."""
+LATE_SHARE, LATE_S, LATE_PACKETS = 0.005, 0.001, 4
+"""What may still be under way when sending ends, of a run that counts as lossless: that share of
+the copies, and those of a millisecond or of a few packets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,8 @@ class Run:
     def is_lossless(self) -> bool:
         """Every copy came, and the forwarder kept up: nearly none was late."""
         due = self.sent * self.n_viewers
-        in_time = due * (1.0 - LATE_SHARE) - 64 * self.n_viewers
+        late = max(LATE_S / self.seconds * due, LATE_PACKETS * self.n_viewers)
+        in_time = due * (1.0 - LATE_SHARE) - late
         return self.copies == due and self.copies_while_sending >= in_time
 
 

@@ -22,7 +22,7 @@ FANOUTS_SLEEPING = (1, 64)
 FANOUTS_SLOW = (1, 16, 64)
 """Interpreted, or on UDP sockets."""
 FANOUTS_QUICK = (COMPARED_FANOUT,)
-CELL_S = 5.7
+CELL_S = 5.0
 """What one forwarder takes at one fan-out, about."""
 
 

@@ -22,6 +22,7 @@ from lab.bench.experiment import (
     command_line,
     label_of,
     measured,
+    merged,
     run_alone,
 )
 from lab.bench.fanout import (
@@ -48,13 +49,15 @@ OVERDRIVE_COPIES_PER_S = (0.9e6, 1.8e6)
 """Copies a second that are too many: about what a relay can, and twice that."""
 CLIMB, CLIMB_HELPS, CLIMBS_MAX = 1.3, 1.1, 8
 STEP_S = 1.0
-SPARE_S = 0.3
+SPARE_S = 0.25
 """What a step takes beside offering."""
-PAIRS = 7
-"""How often the most is offered straight after what gave the highest rate. The machine's own speed
-changes by some per cent from second to second, so the highest of a curve is its luckiest moment."""
+SWEEPS = 3
+"""How often all rates are offered, one after the other. The medians count, for the machine's own
+speed changes from second to second."""
+PAIRS = 5
+"""How often, after that, the most is offered straight after what gave the highest rate."""
 SAMPLES_PER_S = 300.0
-CELL_S = (len(OFFERED) + 2 * PAIRS) * (STEP_S + SPARE_S) + 4.0
+CELL_S = (SWEEPS * len(OFFERED) + 2 * PAIRS) * (STEP_S + SPARE_S) + 4.0
 PEAK_SHARE_MIN = 0.95
 """What must be left of the peak at the most that is offered, and ..."""
 SPREAD_PCT_MAX = 2.0
@@ -197,9 +200,21 @@ def measure(
             # Samples too, for they cost the forwarder's processor something.
             lambda copies_per_s: _offer(pair, fanout, copies_per_s / fanout, seconds)[0]
         )
+        sweeps = [
+            [
+                _rated(pair, set_up, (forwarder, fanout, times), capacity_pps * times, seconds)
+                for times in sorted(offered)
+            ]
+            for _ in range(SWEEPS)
+        ]
         curve = [
-            _rated(pair, set_up, (forwarder, fanout, times), capacity_pps * times, seconds)
-            for times in sorted(offered)
+            merged(
+                runs,
+                medians=("copies_per_s", "loss", "last_copy_p99_us", "offered_pps"),
+                sums=("drops", "vanished"),
+                maxima=("viewers_spread_pct",),
+            )
+            for runs in zip(*sweeps, strict=True)
         ]
         curve[-1] = replace(
             curve[-1],

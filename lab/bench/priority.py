@@ -6,6 +6,7 @@ before the rest, and what is too much is lost of the rest.
 
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from itertools import product
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from lab.bench.experiment import (
     command_line,
     label_of,
     measured,
+    merged,
     run_alone,
 )
 from lab.bench.fanout import FRAME_LEN_BYTES, SETTLE_RATE_PPS, SETTLE_S
@@ -27,8 +29,11 @@ from lab.bench.results import PriorityRow
 AUDIO_EVERY = 10
 OFFERED = {8: (1.0, 1.2), 64: (1.0, 1.5, 2.5)}
 """In capacities, by fan-out: what the switch can look through while it sends (docs/switch.md)."""
-STEP_S = 1.0
-CELL_S = 8.0
+STEP_S = 0.5
+SWEEPS = 3
+"""How often the rates are offered, each time in capacities that were measured just before. The
+medians count, for the machine's own speed changes from second to second."""
+CELL_S = SWEEPS * 6.0
 
 
 def forwarders() -> list[Forwarder]:
@@ -45,7 +50,6 @@ def forwarders() -> list[Forwarder]:
 
 def measure(forwarder: Forwarder, fanout: int, seconds: float = STEP_S) -> list[PriorityRow]:
     """One forwarder at one fan-out, over its rates."""
-    rows = []
     with running(forwarder, fanout) as (pair, set_up):
 
         def offer(rate_pps: float, for_s: float) -> load.Run:
@@ -58,30 +62,38 @@ def measure(forwarder: Forwarder, fanout: int, seconds: float = STEP_S) -> list[
                 audio_every=AUDIO_EVERY,
             )
 
-        offer(SETTLE_RATE_PPS, SETTLE_S)
-        capacity_pps = capacity(lambda copies_per_s: offer(copies_per_s / fanout, seconds))
-        for times in OFFERED.get(fanout, (1.0, 1.2)):
-            before = look(pair, set_up)
-            run = offer(capacity_pps * times, seconds)
-            after = look(pair, set_up)
-            rows.append(
-                PriorityRow(
-                    forwarder=forwarder.forwarder,
-                    engine=forwarder.engine,
-                    port=forwarder.port,
-                    wait=forwarder.wait,
-                    fanout=fanout,
-                    offered_over_capacity=times,
-                    copies_per_s=run.copies_per_s,
-                    audio_sent=run.audio_sent,
-                    audio_loss=run.audio_loss,
-                    video_sent=run.sent,
-                    video_loss=run.loss,
-                    drops=counted_drops(before, after),
-                    vanished=vanished(run, before, after),
+        def sweep() -> list[PriorityRow]:
+            capacity_pps = capacity(lambda copies_per_s: offer(copies_per_s / fanout, seconds))
+            rows = []
+            for times in OFFERED.get(fanout, (1.0, 1.2)):
+                before = look(pair, set_up)
+                run = offer(capacity_pps * times, seconds)
+                after = look(pair, set_up)
+                rows.append(
+                    PriorityRow(
+                        **asdict(forwarder),
+                        fanout=fanout,
+                        offered_over_capacity=times,
+                        copies_per_s=run.copies_per_s,
+                        audio_sent=run.audio_sent,
+                        audio_loss=run.audio_loss,
+                        video_sent=run.sent,
+                        video_loss=run.loss,
+                        drops=counted_drops(before, after),
+                        vanished=vanished(run, before, after),
+                    )
                 )
+            return rows
+
+        offer(SETTLE_RATE_PPS, SETTLE_S)
+        return [
+            merged(
+                runs,
+                medians=("copies_per_s", "audio_loss", "video_loss"),
+                sums=("audio_sent", "video_sent", "drops", "vanished"),
             )
-    return rows
+            for runs in zip(*(sweep() for _ in range(SWEEPS)), strict=True)
+        ]
 
 
 def table(rows: Sequence[PriorityRow]) -> str:

@@ -50,7 +50,7 @@ class Experiment:
 def experiments(choice: Choice, *, is_quick: bool = False) -> list[Experiment]:
     """All of them, in the order in which they are run."""
     return [
-        _pipeline("parts", "pipeline", 120.0, is_quick=is_quick),
+        _pipeline("parts", "pipeline", 60.0, is_quick=is_quick),
         _pipeline("growth", "growth", 60.0, is_quick=is_quick),
         _fanout(choice, is_quick=is_quick),
         _overload(is_quick=is_quick),
@@ -121,7 +121,7 @@ def _overload(*, is_quick: bool) -> Experiment:
         file="overload.csv",
         planned_s=len(chosen)
         * len(fanouts)
-        * ((len(offered) + 2 * overload.PAIRS + 4) * step_s + 1.5),
+        * ((overload.SWEEPS * len(offered) + 2 * overload.PAIRS + 4) * step_s + 1.5),
         run=lambda folder: overload.run(
             folder, chosen, fanouts=fanouts, offered=offered, seconds=OVERLOAD_STEP_S
         ),

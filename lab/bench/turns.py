@@ -30,12 +30,14 @@ from lab.bench.fanout import (
 from lab.bench.forwarders import Forwarder, Running, running
 from lab.bench.results import FanoutRow
 
-TURN_S = 0.2
-"""How long a rate is offered."""
-DELAY_TURN_S = 0.3
-"""How long packets are timed: a hundred of them."""
-DELAY_TURNS = 4
-CELL_S = 6.5
+TURN_S = 0.1
+"""How long a rate is offered: shorter than the processor keeps its speed, mostly."""
+TRIES = 12
+"""Steps about the limit."""
+DELAY_TURN_S = 0.12
+"""How long packets are timed: some forty of them."""
+DELAY_TURNS = 10
+CELL_S = 7.5
 """What one forwarder takes in a set, about."""
 
 
@@ -114,7 +116,7 @@ def _rates(runners: Sequence[_Runner]) -> None:
             runner.peak = max(peak_of(meter.offer), 1.0)
     searches: list[tuple[_Runner, Search, float]] = []
     for runner in runners:
-        steps = search_steps()
+        steps = search_steps(TRIES)
         searches.append((runner, steps, next(steps)))
     while searches:
         left = []

@@ -35,7 +35,7 @@
 #define SAMPLES_MAX 65536
 #define SOCKET_BUFFER_BYTES (4 << 20)
 /* The copies have stopped when none came for so long. */
-#define QUIET_NS 150000000ull
+#define QUIET_NS 100000000ull
 /* A slow forwarder may take seconds to empty its queues. */
 #define QUIET_LIMIT_NS 10000000000ull
 #define REPORT_NS 1000000000ull

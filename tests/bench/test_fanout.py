@@ -3,7 +3,7 @@
 import pytest
 
 from lab.bench import fanout, matrix
-from lab.bench.fanout import DOWN, HALVINGS, UP, peak_of, search
+from lab.bench.fanout import COARSE, DOWN, FINE, peak_of, search, search_steps
 from lab.bench.forwarders import Forwarder
 from lab.bench.load import Run
 from lab.bench.matrix import Choice
@@ -20,12 +20,20 @@ def test_the_search_comes_near_the_limit_from_below(limit: float) -> None:
         tried.append(part)
         return part <= limit
 
-    found = search(is_lossless)
+    found = search(is_lossless, tries=20)
     assert found <= limit
-    below = [part for part in (0.0, *reversed(DOWN), *UP) if part <= limit][-1]
-    above = next((part for part in (*reversed(DOWN), *UP) if part > limit), UP[-1])
-    assert limit - found <= (above - below) / 2**HALVINGS or limit < DOWN[-1]
-    assert len(tried) <= len(DOWN) + len(UP) + HALVINGS
+    assert found > limit / FINE or limit < DOWN[-1]
+    assert len(tried) <= len(DOWN) + 20
+
+
+def test_a_stolen_moment_fails_a_try_and_not_the_search() -> None:
+    steps = search_steps(4)
+    parts = [next(steps)]
+    parts += [steps.send(is_lossless) for is_lossless in (True, False, False, True)]
+    with pytest.raises(StopIteration) as end:
+        steps.send(True)
+    assert parts == pytest.approx([1.0, COARSE, COARSE / FINE, COARSE / FINE**2, COARSE / FINE])
+    assert end.value.value == pytest.approx(COARSE / FINE)
 
 
 def run_of(sent_copies_per_s: float, came_per_s: float) -> Run:
