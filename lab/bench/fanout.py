@@ -17,7 +17,7 @@ from lab.bench.results import FanoutRow
 
 FANOUTS = (1, 4, 16, 64, 256)
 FRAME_LEN_BYTES = 1400
-STEP_S = 0.35
+STEP_S = 0.3
 """How long each rate is offered: at a copy a microsecond some hundred thousand copies."""
 PUSH_S = 1.0
 FIRST_OFFER_COPIES_PER_S = 1.5e6
@@ -31,11 +31,11 @@ DOWN = (1.0, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2, 0.1, 0.05)
 COARSE, FINE = 1.08, 1.03
 """From there a step up after a try without loss and one down after another; the coarse one until
 the first that fails."""
-TRIES = 6
+TRIES = 4
 """How many such steps."""
 LATENCY_RATE_PPS = 360.0
 """1400-byte packets at 4 Mbit/s, the thesis' rate."""
-LATENCY_S = 1.2
+LATENCY_S = 1.0
 SETTLE_RATE_PPS = 200.0
 SETTLE_S = 0.1
 

@@ -36,8 +36,8 @@ TRIES = 12
 """Steps about the limit."""
 DELAY_TURN_S = 0.12
 """How long packets are timed: some forty of them."""
-DELAY_TURNS = 10
-CELL_S = 7.5
+DELAY_TURNS = 8
+CELL_S = 7.3
 """What one forwarder takes in a set, about."""
 
 

@@ -33,7 +33,7 @@ use crate::interface::Interface;
 use crate::interface::lock::InterfaceLock;
 use crate::limits::{
     MAX_SUPER_FRAME_BYTES, MIN_FRAME_BYTES, TX_RETRIES_PER_FLUSH, TX_RETRY_WAIT_US,
-    XDP_DESTINATIONS, XDP_RX_CHUNKS, XDP_TX_BATCH_FRAMES, XDP_TX_CHUNKS,
+    XDP_DESTINATIONS, XDP_RX_CHUNKS, XDP_TX_BATCH_FRAMES,
 };
 use crate::offload::{self, VLAN_TAG_BYTES};
 use crate::pace::TxPace;
@@ -160,7 +160,7 @@ impl AfXdpPort {
                 n_ports,
             });
         }
-        let mut ports = AfXdpPort::open_queues(name, config)?;
+        let mut ports = AfXdpPort::open_each(name, config, n_ports)?;
         let others = ports.split_off(n_ports.min(ports.len()));
         for (place, other) in others.into_iter().enumerate() {
             ports[place % n_ports].queues.extend(other.queues);
@@ -181,6 +181,15 @@ impl AfXdpPort {
     /// # Errors
     /// As [`AfXdpPort::open`].
     pub fn open_queues(name: &str, config: &AfXdpConfig) -> Result<Vec<AfXdpPort>, PortError> {
+        AfXdpPort::open_each(name, config, usize::MAX)
+    }
+
+    /// The first so many send.
+    fn open_each(
+        name: &str,
+        config: &AfXdpConfig,
+        n_senders: usize,
+    ) -> Result<Vec<AfXdpPort>, PortError> {
         let interface = Interface::find(name)?;
         interface.check_usable()?;
         let n_queues = interface.n_rx_queues();
@@ -193,7 +202,7 @@ impl AfXdpPort {
                     queue,
                     frame_bytes_max: interface.frame_bytes_max() + 2 * VLAN_TAG_BYTES,
                     n_rx_chunks: n_rx_chunks as u32,
-                    n_tx_chunks: XDP_TX_CHUNKS as u32,
+                    sends: (queue as usize) < n_senders,
                 };
                 let socket = Queue::open(&config)
                     .map_err(|error| socket_error(name, "open an AF_XDP socket", error))?;

@@ -19,7 +19,7 @@ use super::ring::{Mapping, Ring};
 use super::shared::SharedPayloads;
 use crate::limits::{
     SOCKET_BUFFER_BYTES, XDP_BIND_RETRIES, XDP_BIND_RETRY_WAIT_MS, XDP_CHUNK_BYTES,
-    XDP_CHUNK_HEADROOM_BYTES, XDP_LARGE_CHUNK_BYTES,
+    XDP_CHUNK_HEADROOM_BYTES, XDP_LARGE_CHUNK_BYTES, XDP_TX_CHUNKS,
 };
 use crate::port::Frame;
 use crate::socket::{self, check, get_option, set_option};
@@ -39,7 +39,18 @@ pub(super) struct QueueConfig {
     /// The longest frame that the interface is to send or receive.
     pub(super) frame_bytes_max: usize,
     pub(super) n_rx_chunks: u32,
-    pub(super) n_tx_chunks: u32,
+    /// Whether frames will be sent.
+    pub(super) sends: bool,
+}
+
+impl QueueConfig {
+    fn n_tx_chunks(&self) -> u32 {
+        match self.sends {
+            true => XDP_TX_CHUNKS as u32,
+            // A socket has both rings.
+            false => 1,
+        }
+    }
 }
 
 /// An open socket, bound to its queue.
@@ -88,21 +99,22 @@ impl Queue {
             false => XDP_LARGE_CHUNK_BYTES,
         };
         let is_scattered = config.frame_bytes_max > room(chunk_bytes);
-        let n_chunks = (config.n_rx_chunks + config.n_tx_chunks) as usize;
+        let n_chunks = (config.n_rx_chunks + config.n_tx_chunks()) as usize;
         let chunks_end = (n_chunks * chunk_bytes).next_multiple_of(XDP_LARGE_CHUNK_BYTES);
-        let (memory, shared) = if is_zero_copy || !SharedPayloads::are_possible() {
-            (Mapping::anonymous(chunks_end)?, None)
-        } else {
+        let is_shared = config.sends && !is_zero_copy && SharedPayloads::are_possible();
+        let (memory, shared) = if is_shared {
             let memory = Mapping::anonymous(chunks_end + SharedPayloads::N_BYTES)?;
             let shared = SharedPayloads::map(&memory, chunks_end)?;
             (memory, Some(shared))
+        } else {
+            (Mapping::anonymous(chunks_end)?, None)
         };
-        set_memory(fd, &memory, chunk_bytes, shared.is_some())?;
+        set_memory(fd, &memory, chunk_bytes, is_shared)?;
         for (option, n_entries) in [
             (libc::XDP_UMEM_FILL_RING, config.n_rx_chunks),
-            (libc::XDP_UMEM_COMPLETION_RING, config.n_tx_chunks),
+            (libc::XDP_UMEM_COMPLETION_RING, config.n_tx_chunks()),
             (libc::XDP_RX_RING, config.n_rx_chunks),
-            (libc::XDP_TX_RING, config.n_tx_chunks),
+            (libc::XDP_TX_RING, config.n_tx_chunks()),
         ] {
             set_option(fd, libc::SOL_XDP, option, &n_entries)?;
         }
@@ -112,7 +124,7 @@ impl Queue {
             fd,
             libc::SOL_XDP,
             XDP_MAX_TX_SKB_BUDGET,
-            &config.n_tx_chunks,
+            &config.n_tx_chunks(),
         );
         let (rx, tx, fill, completion) = map_rings(fd, config)?;
         let mut queue = Queue {
@@ -126,7 +138,7 @@ impl Queue {
             is_zero_copy,
             chunks_end: chunks_end as u64,
             shared,
-            free_tx: Vec::with_capacity(config.n_tx_chunks as usize),
+            free_tx: Vec::with_capacity(config.n_tx_chunks() as usize),
             socket,
         };
         queue.share_out(config);
@@ -140,7 +152,7 @@ impl Queue {
         for chunk in 0..config.n_rx_chunks {
             self.fill.push(address(chunk));
         }
-        let n_chunks = config.n_rx_chunks + config.n_tx_chunks;
+        let n_chunks = config.n_rx_chunks + config.n_tx_chunks();
         self.free_tx
             .extend((config.n_rx_chunks..n_chunks).rev().map(address));
         self.fill.publish();
@@ -418,7 +430,7 @@ fn map_rings(fd: BorrowedFd<'_>, config: &QueueConfig) -> io::Result<Rings> {
         cr: NONE,
     };
     get_option(fd, libc::SOL_XDP, libc::XDP_MMAP_OFFSETS, &mut offsets)?;
-    let (n_rx, n_tx) = (config.n_rx_chunks, config.n_tx_chunks);
+    let (n_rx, n_tx) = (config.n_rx_chunks, config.n_tx_chunks());
     Ok((
         Ring::map(fd, &offsets.rx, n_rx, libc::XDP_PGOFF_RX_RING as u64)?,
         Ring::map(fd, &offsets.tx, n_tx, libc::XDP_PGOFF_TX_RING as u64)?,
