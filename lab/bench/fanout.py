@@ -19,7 +19,8 @@ FANOUTS = (1, 4, 16, 64, 256)
 FRAME_LEN_BYTES = 1400
 STEP_S = 0.3
 """How long each rate is offered: at a copy a microsecond some hundred thousand copies."""
-PUSH_S = 1.0
+PUSH_S, PUSHES = 0.2, 8
+"""How long and how often is pushed: the best counts, as with rates without loss."""
 FIRST_OFFER_COPIES_PER_S = 1.5e6
 """More than any path in user space carried here; what does not suffice is doubled."""
 OFFERS_MAX = 3
@@ -130,7 +131,7 @@ def measure(forwarder: Forwarder, fanout: int, kept: Kept | None = None) -> Fano
 
 
 def _pushed(forwarder: Forwarder, pair: Pair, fanout: int) -> FanoutRow:
-    rate = load.push(pair, forwarder.port, FORWARDER_CPU, PUSH_S, frame_len_bytes=FRAME_LEN_BYTES)
+    rate = load.push(pair, forwarder.port, FORWARDER_CPU, PUSHES, PUSH_S)
     none = float("nan")
     return FanoutRow(
         **asdict(forwarder),

@@ -2,12 +2,15 @@
 
 import csv
 import json
+import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from lab.bench.pair import (
     AUDIO_UDP_PORT,
     FIRST_VIEWER_IP,
+    FORWARDER_INTERFACE,
     FORWARDER_IP,
     FORWARDER_MAC,
     HOST_INTERFACE,
@@ -24,6 +27,8 @@ from lab.bench.peers import program
 
 SPARE_S = 20.0
 """What a run may take longer than it sends: starting, waiting for the last copy."""
+SINK_BEGINS_S = 0.2
+"""What a load takes until its sink is there."""
 LATE_SHARE, LATE_S, LATE_PACKETS = 0.005, 0.001, 4
 """What may still be under way when sending ends, of a run that counts as lossless: that share of
 the copies, and those of a millisecond or of a few packets."""
@@ -158,13 +163,23 @@ def offer(
     return Run(n_viewers=n_viewers, **json.loads(said))
 
 
-def push(pair: Pair, io: str, cpu: int, seconds: float, *, frame_len_bytes: int = 1400) -> float:
-    """Frames a second that one processor pushes into the forwarder's end, forwarding nothing."""
-    argv = [str(program("load")), *_arguments(frame_len_bytes), "--push", io]
-    argv += ["--seconds", f"{seconds:.3f}"]
-    argv[argv.index(HOST_INTERFACE)] = "s0"
-    said = json.loads(pair.forwarder.run(on_cpu(cpu, argv), timeout_s=seconds + SPARE_S))
-    return float(said["sent"] / said["seconds"])
+def push(pair: Pair, io: str, cpu: int, n_pushes: int, seconds: float) -> float:
+    """Frames a second that one processor pushes to the sink, forwarding nothing: the most."""
+    argv = [str(program("load")), *_arguments(1400), "--push", io, "--seconds", f"{seconds:.3f}"]
+    argv[argv.index(HOST_INTERFACE)] = FORWARDER_INTERFACE
+    # The sink is part of a load, which offers next to nothing here and is ended.
+    sink = [str(program("load")), *_arguments(1400), "--viewers", "1", "--rate", "1"]
+    sink += ["--seconds", f"{n_pushes * (seconds + SPARE_S):.3f}"]
+    with (
+        tempfile.TemporaryDirectory(prefix="reprise-bench-") as folder,
+        pair.host.start(on_cpu(LOAD_CPU, sink), Path(folder) / "sink.log"),
+    ):
+        time.sleep(SINK_BEGINS_S)
+        said = [
+            json.loads(pair.forwarder.run(on_cpu(cpu, argv), timeout_s=seconds + SPARE_S))
+            for _ in range(n_pushes)
+        ]
+    return float(max(one["sent"] / one["seconds"] for one in said))
 
 
 def read_samples(path: Path) -> list[Sample]:
