@@ -230,8 +230,10 @@ impl Queue {
     fn piece(&mut self, address: u64, n_bytes: usize) -> &mut [u8] {
         let start = (address as usize).min(self.memory.n_bytes());
         let n_bytes = n_bytes.min(self.memory.n_bytes() - start);
-        // SAFETY: inside the mapping as just bounded. The kernel gave the chunk to us with the
-        // descriptor and has it back with the fill ring's next publication, behind this borrow.
+        // SAFETY: inside the mapping as just bounded. A received chunk is ours from its descriptor to
+        // the fill ring's next publication; one for sending, and a place's head, from the completion
+        // of the frame that was in it to the transmit ring's next publication. Both are behind this
+        // borrow.
         unsafe {
             let start = self.memory.start().add(start);
             std::slice::from_raw_parts_mut(start.as_ptr(), n_bytes)
@@ -265,7 +267,7 @@ impl Queue {
             let place = self
                 .shared
                 .as_mut()
-                .and_then(|shared| shared.place(frame, &self.tx));
+                .and_then(|shared| shared.place(frame));
             if let Some(address) = place {
                 self.piece(address, head.len()).copy_from_slice(head);
                 return self.push_descriptor(address, frame.len(), 0);
@@ -346,9 +348,9 @@ impl Queue {
         let mut n_done = 0;
         while let Some(address) = self.completion.pop() {
             n_done += 1;
-            // A shared payload's places are known to be free by what the kernel has taken.
-            if address < self.chunks_end {
-                self.free_tx.push(self.chunk_of(address));
+            match &mut self.shared {
+                Some(shared) if address >= self.chunks_end => shared.has_left(address),
+                _ => self.free_tx.push(self.chunk_of(address)),
             }
         }
         self.completion.release();

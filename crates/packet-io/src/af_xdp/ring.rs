@@ -167,16 +167,6 @@ impl<T: Copy> Ring<T> {
         }
     }
 
-    /// As producer: the index that the next entry will have.
-    pub(super) fn next_index(&self) -> u32 {
-        self.ours
-    }
-
-    /// As producer: whether the kernel had taken all entries before this one when we last looked.
-    pub(super) fn has_taken_up_to(&self, index: u32) -> bool {
-        self.theirs.wrapping_sub(index).cast_signed() >= 0
-    }
-
     /// As producer: writes an entry that the kernel does not see before [`Ring::publish`]. The
     /// caller knows that there is room.
     pub(super) fn push(&mut self, entry: T) {

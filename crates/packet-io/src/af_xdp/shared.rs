@@ -9,7 +9,8 @@
 //! pages of the machine:      a        P         b        P         c        P
 //! ```
 //!
-//! Only where the kernel copies a frame when it takes it: what it has taken may be written over.
+//! A place is free again when the kernel says that its frame has left (the completion ring). Drivers that
+//! send by zero copy take no frame that crosses from one page into another, so this is for copy mode.
 
 #![expect(
     unsafe_code,
@@ -21,7 +22,7 @@ use std::io;
 use std::os::fd::{AsFd, FromRawFd};
 use std::ptr::NonNull;
 
-use super::ring::{Mapping, Ring};
+use super::ring::Mapping;
 use crate::limits::{XDP_SHARED_PAYLOADS, XDP_SHARERS};
 use crate::port::{Frame, Identity};
 
@@ -34,6 +35,8 @@ const PLACE_BYTES: usize = 2 * PAGE_BYTES;
 /// The places of frames that share payloads.
 pub(super) struct SharedPayloads {
     payloads: [Shared; XDP_SHARED_PAYLOADS],
+    /// Where they begin.
+    address: u64,
     /// Which of them was used last.
     current: usize,
     /// The payload that came last. The first frame with it does not need it here.
@@ -47,11 +50,10 @@ struct Shared {
     address: u64,
     /// The same for us.
     start: NonNull<u8>,
-    /// Places in use, the first ones.
+    /// Places that were given out since all were free, the first ones.
     n_used: usize,
-    /// The index of the transmit ring before which the kernel has to have taken everything for the
-    /// places to be free.
-    used_until: u32,
+    /// Frames in them that the kernel has not done with.
+    n_out: usize,
 }
 
 // SAFETY: the pointers lead into the queue's memory, which goes to another thread together with them.
@@ -97,11 +99,12 @@ impl SharedPayloads {
                 // SAFETY: inside the memory, as `map_over` has looked at.
                 start: unsafe { memory.start().add(first + PAGE_BYTES) },
                 n_used: 0,
-                used_until: 0,
+                n_out: 0,
             });
         }
         Ok(SharedPayloads {
             payloads: payloads.try_into().map_err(|_| io::ErrorKind::Other)?,
+            address: at as u64,
             current: 0,
             seen: None,
         })
@@ -110,41 +113,43 @@ impl SharedPayloads {
     /// Where to write the head of a frame so that its payload follows; `None` if nothing is known of
     /// the payload, if it is the first frame that has it, or if every place is in use.
     #[inline]
-    pub(super) fn place(&mut self, frame: Frame<'_>, tx: &Ring<libc::xdp_desc>) -> Option<u64> {
+    pub(super) fn place(&mut self, frame: Frame<'_>) -> Option<u64> {
         let identity = frame.payload_identity()?;
         if self.payloads[self.current].identity != Some(identity) {
             if self.seen.replace(identity) != Some(identity) {
                 return None;
             }
-            self.current = self.write(frame.payload, identity, tx)?;
+            self.current = self.write(frame.payload, identity)?;
         }
         let shared = &mut self.payloads[self.current];
-        if tx.has_taken_up_to(shared.used_until) {
+        if shared.n_out == 0 {
             shared.n_used = 0;
         } else if shared.n_used == XDP_SHARERS {
             return None;
         }
         let payload_at = shared.address + (shared.n_used * PLACE_BYTES) as u64;
         shared.n_used += 1;
-        shared.used_until = tx.next_index().wrapping_add(1);
+        shared.n_out += 1;
         Some(payload_at - frame.head.len() as u64)
     }
 
+    /// The frame at this address has left.
+    pub(super) fn has_left(&mut self, address: u64) {
+        let place = address.wrapping_sub(self.address) as usize / PLACE_BYTES;
+        if let Some(shared) = self.payloads.get_mut(place / XDP_SHARERS) {
+            shared.n_out = shared.n_out.saturating_sub(1);
+        }
+    }
+
     /// Writes a payload, no longer than a page, to where none is in use.
-    fn write(
-        &mut self,
-        payload: &[u8],
-        identity: Identity,
-        tx: &Ring<libc::xdp_desc>,
-    ) -> Option<usize> {
+    fn write(&mut self, payload: &[u8], identity: Identity) -> Option<usize> {
         // The first of them, for its pages are the most likely ones to be in the cache.
-        let is_free = |shared: &Shared| tx.has_taken_up_to(shared.used_until);
-        let number = self.payloads.iter().position(is_free)?;
+        let number = self.payloads.iter().position(|shared| shared.n_out == 0)?;
         let shared = &mut self.payloads[number];
         shared.identity = Some(identity);
         let n_bytes = payload.len().min(PAGE_BYTES);
-        // SAFETY: a whole page of the queue's memory, and nobody reads or writes it: the kernel has
-        // taken the frames that it was part of.
+        // SAFETY: a whole page of the queue's memory, and nobody reads or writes it: the frames that
+        // it was part of have left.
         unsafe { std::ptr::copy_nonoverlapping(payload.as_ptr(), shared.start.as_ptr(), n_bytes) };
         Some(number)
     }
