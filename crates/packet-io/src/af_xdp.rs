@@ -131,6 +131,7 @@ impl AfXdpPort {
     /// # Errors
     /// [`PortError::NameLength`], [`PortError::InterfaceMissing`], [`PortError::NotEthernet`],
     /// [`PortError::InterfaceDown`], [`PortError::InUse`], [`PortError::NoXdpPrivileges`],
+    /// [`PortError::XdpMemory`],
     /// [`PortError::XdpInUse`], and [`PortError::System`] for everything else.
     pub fn open(name: &str, config: &AfXdpConfig) -> Result<AfXdpPort, PortError> {
         let mut ports = AfXdpPort::open_shared(name, config, 1)?;
@@ -555,6 +556,8 @@ fn socket_error(interface: &str, operation: &'static str, source: io::Error) -> 
             interface,
             operation,
         },
+        // XDP_UMEM_REG says so where RLIMIT_MEMLOCK is too low.
+        Some(libc::ENOBUFS) => PortError::XdpMemory { interface },
         _ => PortError::System {
             interface,
             operation,

@@ -75,6 +75,14 @@ pub enum PortError {
         /// What was tried, as a verb phrase.
         operation: &'static str,
     },
+    /// The limit of locked memory is too low for the frames' memory.
+    #[error(
+        "interface \"{interface}\": AF_XDP may not lock memory for its frames, some 20 MiB a queue: give the switch CAP_IPC_LOCK, or raise the limit (\"ulimit -l unlimited\")"
+    )]
+    XdpMemory {
+        /// The interface that was to be opened.
+        interface: String,
+    },
     /// Another XDP program is there.
     #[error(
         "interface \"{interface}\" carries another XDP program: stop whoever put it there, or detach it (\"ip link set dev {interface} xdp off\")"

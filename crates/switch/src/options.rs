@@ -453,11 +453,12 @@ impl FromStr for PortSource {
                 })
             }
             Some(("afxdp", words)) => {
-                let (interface, destinations) = words.split_once(',').unwrap_or((words, ""));
+                let mut words = words.split(',');
+                let interface = words.next().unwrap_or_default();
                 if interface.is_empty() {
                     return Err("there is no interface behind \"afxdp:\"".to_owned());
                 }
-                let words = destinations.split(',').filter(|word| !word.is_empty());
+                // No destination is every destination, but an empty one was meant to be one.
                 Ok(PortSource::Xdp {
                     interface: interface.to_owned(),
                     destinations: words.map(parse_destination).collect::<Result<_, _>>()?,

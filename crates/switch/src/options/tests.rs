@@ -46,6 +46,8 @@ fn what_is_wrong_with_a_port_is_said() {
         ("1@afxdp:", "no interface behind \"afxdp:\""),
         ("1@afxdp:,10.0.0.1", "no interface behind \"afxdp:\""),
         ("1@afxdp:eth1,sfu", "\"sfu\" is no destination"),
+        ("1@afxdp:eth1,", "\"\" is no destination"),
+        ("1@afxdp:eth1,10.0.0.1,", "\"\" is no destination"),
         (
             "1@afxdp:eth1,10.0.0.1:65536",
             "\"10.0.0.1:65536\" is no destination",
