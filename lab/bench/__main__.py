@@ -15,7 +15,7 @@ from pathlib import Path
 from lab.bench import matrix
 from lab.bench.derive import REPORT, derive
 from lab.bench.experiment import Failures, add_bmv2, prepare
-from lab.bench.folder import facts_of, not_measured_before, write_session
+from lab.bench.folder import SESSION, facts_of, not_measured_before, write_session
 from lab.bench.matrix import Choice
 from lab.bench.suite import Experiment, experiments, tsc_mhz
 from lab.controller import REPRISE
@@ -55,7 +55,7 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     )
     add_bmv2(parser)
     fanout = parser.add_argument_group("fanout")
-    fanout.add_argument("--rounds", type=int, default=0, help="rounds; the median counts")
+    fanout.add_argument("--rounds", type=int, default=None, help="rounds; the median counts")
     fanout.add_argument("--fanouts", type=int, nargs="+", default=[], metavar="N")
     fanout.add_argument(
         "--only",
@@ -69,8 +69,10 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     for name in chosen.experiments:
         if name not in names:
             parser.error(f"expected an experiment ({', '.join(names)}), found {name!r}")
-    if chosen.rounds < 0:
+    if chosen.rounds is not None and chosen.rounds < 1:
         parser.error(f"--rounds: expected 1 or more, found {chosen.rounds}")
+    if chosen.resume is not None and not (chosen.resume / SESSION).exists():
+        parser.error(f"--resume: {chosen.resume} is no folder of a benchmark: no {SESSION}")
     for fanout_number in chosen.fanouts:
         if not 1 <= fanout_number <= VIEWERS_MAX:
             parser.error(f"--fanouts: expected 1 to {VIEWERS_MAX}, found {fanout_number}")
@@ -84,7 +86,7 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
 
 def choice_of(chosen: argparse.Namespace) -> Choice:
     """What fan-out is narrowed to."""
-    return Choice(tuple(chosen.only), tuple(chosen.fanouts), chosen.rounds)
+    return Choice(tuple(chosen.only), tuple(chosen.fanouts), chosen.rounds or 0)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -100,6 +100,12 @@ def csv_text(kind: type[Any], rows: Sequence[Any]) -> str:
     return text_of([names, *body])
 
 
+def median(values: Sequence[float]) -> float:
+    """Of those that were measured; not a number where none was."""
+    known = [value for value in values if not math.isnan(value)]
+    return statistics.median(known) if known else math.nan
+
+
 def merged(
     runs: Sequence[Row],
     medians: Sequence[str],
@@ -108,7 +114,7 @@ def merged(
 ) -> Row:
     """Runs of the same thing as one row, column by column; the other columns are the first's."""
     whole: Sequence[tuple[Sequence[str], Callable[[list[Any]], Any]]] = (
-        (medians, statistics.median),
+        (medians, median),
         (sums, sum),
         (maxima, max),
     )

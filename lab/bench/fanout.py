@@ -3,13 +3,14 @@
 How many copies a second, how late the first and the last one is, what a copy costs.
 """
 
-import statistics
+import math
 import tempfile
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from lab.bench import load
+from lab.bench.experiment import median
 from lab.bench.forwarders import Forwarder, Running, running
 from lab.bench.load import Run
 from lab.bench.pair import FORWARDER_CPU, Pair
@@ -99,7 +100,7 @@ def percentile(values: Sequence[float], share: float) -> float:
     ordered = sorted(values)
     if not ordered:
         return float("nan")
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 
 def measure(forwarder: Forwarder, fanout: int, kept: Kept | None = None) -> FanoutRow:
@@ -232,7 +233,7 @@ def median_rows(rows: Sequence[FanoutRow]) -> list[FanoutRow]:
     for rounds in cells.values():
         first = asdict(rounds[0])
         numbers = {
-            name: statistics.median([getattr(row, name) for row in rounds])
+            name: median([getattr(row, name) for row in rounds])
             for name, value in first.items()
             if isinstance(value, float)
         }

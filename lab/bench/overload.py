@@ -292,7 +292,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=STEP_S, help="how long each is offered")
     said = parser.parse_args()
     chosen = chosen_of(parser, said, forwarders)
-    if min(said.offered) <= 0 or said.seconds <= 0:
+    if not all(0 < number < math.inf for number in (*said.offered, said.seconds)):
         parser.error("--offered, --seconds: expected numbers above 0")
     return run_alone(
         "overload",

@@ -1,9 +1,13 @@
 """How the rates are searched for, and what is measured."""
 
+import math
+
 import pytest
 
 from lab.bench import fanout, matrix
-from lab.bench.fanout import COARSE, DOWN, FINE, peak_of, search, search_steps
+from lab.bench.__main__ import arguments
+from lab.bench.experiment import median
+from lab.bench.fanout import COARSE, DOWN, FINE, peak_of, percentile, search, search_steps
 from lab.bench.forwarders import Forwarder
 from lab.bench.load import Run
 from lab.bench.matrix import Choice
@@ -97,3 +101,24 @@ def test_all_experiments_together_take_less_than_twenty_minutes() -> None:
     assert sum(one.planned_s for one in every) < MAKE_BENCH_S
     assert len({one.file for one in every}) == len(every)
     assert sum(one.planned_s for one in experiments(Choice(), is_quick=True)) < MAKE_BENCH_S / 4
+
+
+def test_a_percentile_is_the_smallest_value_that_so_many_are_not_above() -> None:
+    assert percentile([4.0, 1.0, 3.0, 2.0], 0.5) == 2.0
+    assert percentile([float(n) for n in range(1, 101)], 0.99) == 99.0
+    assert percentile([7.0], 0.99) == 7.0
+    assert math.isnan(percentile([], 0.5))
+
+
+def test_what_was_not_measured_is_not_in_the_median() -> None:
+    assert median([1.0, math.nan, 2.0, math.nan, 9.0]) == 2.0
+    assert math.isnan(median([math.nan]))
+
+
+@pytest.mark.parametrize(
+    "words", [["--rounds", "0"], ["--resume", "/nosuch"], ["--fanouts", "0"], ["no-such"]]
+)
+def test_wrong_arguments_are_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        arguments(words)
+    assert "error:" in capsys.readouterr().err
