@@ -264,10 +264,7 @@ impl Queue {
             ..
         } = frame;
         if frame.len() <= self.chunk_bytes {
-            let place = self
-                .shared
-                .as_mut()
-                .and_then(|shared| shared.place(frame));
+            let place = self.shared.as_mut().and_then(|shared| shared.place(frame));
             if let Some(address) = place {
                 self.piece(address, head.len()).copy_from_slice(head);
                 return self.push_descriptor(address, frame.len(), 0);
