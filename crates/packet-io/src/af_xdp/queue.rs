@@ -254,8 +254,8 @@ impl Queue {
         self.free_tx.len().min(self.tx.n_free_at_least() as usize)
     }
 
-    /// Queues a frame, copying its pieces; not a payload that other frames' is shared with. The caller
-    /// knows that there are chunks for it.
+    /// Queues a frame, copying its pieces, but not a payload that it shares with others. The caller knows
+    /// that there are chunks for it.
     #[inline]
     pub(super) fn push(&mut self, frame: Frame<'_>) {
         let Frame {
