@@ -131,8 +131,8 @@ impl AfXdpPort {
     /// # Errors
     /// [`PortError::NameLength`], [`PortError::InterfaceMissing`], [`PortError::NotEthernet`],
     /// [`PortError::InterfaceDown`], [`PortError::InUse`], [`PortError::NoXdpPrivileges`],
-    /// [`PortError::XdpMemory`],
-    /// [`PortError::XdpInUse`], and [`PortError::System`] for everything else.
+    /// [`PortError::XdpMemory`], [`PortError::XdpInUse`], and [`PortError::System`] for everything
+    /// else.
     pub fn open(name: &str, config: &AfXdpConfig) -> Result<AfXdpPort, PortError> {
         let mut ports = AfXdpPort::open_shared(name, config, 1)?;
         ports.pop().ok_or_else(|| PortError::System {

@@ -154,3 +154,53 @@ impl SharedPayloads {
         Some(number)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT: usize = 2 * PAGE_BYTES;
+
+    fn frame(payload: &[u8], payload_id: u64) -> Frame<'_> {
+        Frame {
+            head: &[1; 42],
+            payload,
+            payload_id,
+        }
+    }
+
+    /// What the kernel finds behind a head.
+    fn payload_at(memory: &Mapping, address: u64) -> u8 {
+        // SAFETY: inside the memory, by the test's own frames; nothing writes to it now.
+        unsafe { memory.start().add(address as usize + 42).read() }
+    }
+
+    #[test]
+    fn a_page_is_written_again_only_when_every_frame_with_it_has_left() {
+        let memory = Mapping::anonymous(AT + SharedPayloads::N_BYTES).expect("memory");
+        let mut shared = SharedPayloads::map(&memory, AT).expect("mappings");
+        let (ones, twos) = ([1; 1400], [2; 1400]);
+        assert_eq!(
+            shared.place(frame(&ones, 0)),
+            None,
+            "nothing is known of it"
+        );
+        assert_eq!(shared.place(frame(&ones, 7)), None, "the first with it");
+        let first: Vec<u64> = std::iter::from_fn(|| shared.place(frame(&ones, 7))).collect();
+        assert_eq!(first.len(), XDP_SHARERS);
+        assert!(first.iter().all(|at| payload_at(&memory, *at) == 1));
+        // All but one have left: no place is given out twice, no page written over.
+        first[1..].iter().for_each(|at| shared.has_left(*at));
+        assert_eq!(shared.place(frame(&ones, 7)), None);
+        assert_eq!(shared.place(frame(&twos, 8)), None, "the first with it");
+        let other = shared.place(frame(&twos, 8)).expect("another page");
+        assert_eq!(
+            (payload_at(&memory, first[0]), payload_at(&memory, other)),
+            (1, 2)
+        );
+        // The last has left too.
+        shared.has_left(first[0]);
+        let _first_with_it = shared.place(frame(&ones, 9));
+        assert_eq!(shared.place(frame(&ones, 9)), Some(first[0]));
+    }
+}
