@@ -2,7 +2,9 @@
 //! it afterwards, around the generated code. The interpreter's `mod.rs` is the same in slow.
 #![expect(unsafe_code, reason = "generated code is called by its address")]
 
+mod fan_out;
 mod recirculation;
+mod rounds;
 mod whole;
 
 use std::ops::Range;
@@ -10,9 +12,9 @@ use std::ops::Range;
 use dataplane::{
     ActionProfileId, Digest, DropReason, Nanos, PortId, TableId,
     engine::{
-        CloneCopies, Clones, EgressInput, EgressOutcome, EgressVerdict, Engine, Frame,
-        IngressInput, IngressOutcome, IngressVerdict, Interpreted, PacketHandle, State,
-        TableChange, ir::FieldListId,
+        CloneCopies, Clones, Copies, EgressInput, EgressOutcome, EgressVerdict, Engine, Frame,
+        IngressInput, IngressOutcome, IngressVerdict, Interpreted, LoneClones, PacketHandle,
+        Rounds, RoundsInput, State, TableChange, ir::FieldListId, one_by_one,
     },
     limits,
 };
@@ -26,6 +28,7 @@ use crate::{
     program::NativeProgram,
     vector::Vector,
 };
+use fan_out::Fleeting;
 
 /// The native engine of a program.
 pub(crate) struct Native {
@@ -41,6 +44,7 @@ pub(crate) struct Native {
     copied_words: [Range<usize>; 2],
     /// A vector that belongs to no packet.
     spare: Box<[u64]>,
+    fleeting: Fleeting,
     /// Bytes of the deparser's headers but for varbit fields.
     headers_len: usize,
     /// Replicas wait as one, and a packet goes through egress and deparser in one go.
@@ -83,16 +87,18 @@ impl Native {
         let layout = controls.layout().clone();
         let blank = words_of(layout.blank());
         let order = &ir.deparser.order;
-        let header_bits = order
+        let header_bytes = order
             .iter()
-            .map(|header| ir.headers[header.index()].fixed_bits / 8);
+            .map(|header| ir.headers[header.index()].fixed_bits as usize / 8);
+        let headers_len = header_bytes.sum();
         Self {
             slots: MetadataSlots::new(ir, &layout),
             lists: FieldLists::new(ir, &layout),
             spare: blank.clone(),
             blank_words: layout.blank_words(),
             copied_words: layout.copied_words(),
-            headers_len: header_bits.map(|bytes| bytes as usize).sum(),
+            fleeting: Fleeting::new(&blank, headers_len),
+            headers_len,
             packets: Box::new(Packets {
                 pool: Pool::new(blank.len()),
                 current: PacketHandle(0),
@@ -200,21 +206,20 @@ impl Native {
         vector.as_mut_ptr()
     }
 
-    /// Parser, checksum verification and the ingress control, step by step; the reason why that gave
-    /// up the packet, if it did.
-    fn arrive_slowly(
+    /// Parser, checksum verification and the ingress control, step by step.
+    fn ingress_slowly(
         &mut self,
         state: &mut State,
         input: &IngressInput,
         handle: PacketHandle,
-    ) -> Option<DropReason> {
+    ) -> IngressOutcome {
         let block = self.parse_and_verify(state, input, handle);
         let context = &raw mut *self.context;
         // SAFETY: context and block are the packet's, the code is the program's.
         unsafe { (self.controls.ingress)(context, block.cast()) };
         let failed = self.finish(handle);
         self.write_what_came(state, handle);
-        failed
+        self.ingress_outcome(self.packets.pool.packet(handle), failed)
     }
 
     /// The packet's vector becomes blank but for the fields of a list.
@@ -265,13 +270,35 @@ impl Native {
         if pool.packet(handle).copies <= 1 {
             return handle;
         }
-        pool.replicate(handle, |copy, original| {
-            match self.controls.passes.copy_block {
-                // SAFETY: both are blocks of the layout that the code is for.
-                Some(copy_block) => unsafe { copy_block(copy.as_mut_ptr(), original.as_ptr()) },
-                None => copy_words(words, original, copy),
+        pool.replicate(handle, |copy, original| copy_words(words, original, copy))
+    }
+
+    /// What an egress pass comes to whose control has run.
+    fn after_egress(
+        &mut self,
+        state: &State,
+        input: &EgressInput,
+        handle: PacketHandle,
+    ) -> EgressOutcome {
+        let failed = self.finish(handle);
+        let packet = self.packets.pool.packet(handle);
+        let verdict = match failed {
+            Some(reason) => EgressVerdict::Drop(reason),
+            None if self.egress_port(packet).0 == limits::DROP_PORT => {
+                EgressVerdict::Drop(DropReason::EgressDrop)
             }
-        })
+            None if packet.requests.recirculate != 0 => EgressVerdict::Recirculate,
+            None => EgressVerdict::Transmit,
+        };
+        let request = packet.requests.clone_request().filter(|_| failed.is_none());
+        let is_dropped = matches!(verdict, EgressVerdict::Drop(_));
+        let is_written = input.is_deparsed && request.is_none() && !is_dropped;
+        EgressOutcome {
+            packet: handle,
+            verdict,
+            clone_session: request.map(|(session, _)| session),
+            frame_len_bytes: is_written.then(|| self.end_egress(state, handle)),
+        }
     }
 
     /// Checksum update and deparser; gives the length of the frame.
@@ -406,10 +433,7 @@ impl Engine for Native {
             (Some(arrive), Some(arrived)) => self.arrive(state, input, (arrive, arrived), handle),
             _ => match self.arrive_again(state, input, handle) {
                 Some(outcome) => outcome,
-                None => {
-                    let failed = self.arrive_slowly(state, input, handle);
-                    self.ingress_outcome(self.packets.pool.packet(handle), failed)
-                }
+                None => self.ingress_slowly(state, input, handle),
             },
         }
     }
@@ -497,24 +521,36 @@ impl Engine for Native {
             // SAFETY: context and block are the packet's, the code is the program's.
             unsafe { (self.controls.egress)(context, block.cast()) };
         }
-        let failed = self.finish(handle);
-        let packet = self.packets.pool.packet(handle);
-        let verdict = match failed {
-            Some(reason) => EgressVerdict::Drop(reason),
-            None if self.egress_port(packet).0 == limits::DROP_PORT => {
-                EgressVerdict::Drop(DropReason::EgressDrop)
+        self.after_egress(state, input, handle)
+    }
+
+    fn fan_out(
+        &mut self,
+        state: &mut State,
+        packet: PacketHandle,
+        copies: &mut dyn Copies,
+    ) -> Option<EgressOutcome> {
+        let passes = &self.controls.passes;
+        match (passes.copy_block, passes.depart) {
+            (Some(copy_block), Some(depart))
+                if self.may_fleet(self.packets.pool.packet(packet)) =>
+            {
+                self.fan_out_at_once(state, (copy_block, depart), packet, copies)
             }
-            None if packet.requests.recirculate != 0 => EgressVerdict::Recirculate,
-            None => EgressVerdict::Transmit,
-        };
-        let request = packet.requests.clone_request().filter(|_| failed.is_none());
-        let is_dropped = matches!(verdict, EgressVerdict::Drop(_));
-        let is_written = input.is_deparsed && request.is_none() && !is_dropped;
-        EgressOutcome {
-            packet: handle,
-            verdict,
-            clone_session: request.map(|(session, _)| session),
-            frame_len_bytes: is_written.then(|| self.end_egress(state, handle)),
+            _ => one_by_one(self, state, packet, copies),
+        }
+    }
+
+    fn rounds(
+        &mut self,
+        state: &mut State,
+        input: &RoundsInput,
+        packet: PacketHandle,
+        clones: &mut dyn LoneClones,
+    ) -> Rounds {
+        match self.round_code(packet) {
+            Some(code) => self.go_rounds(state, input, (packet, code), clones),
+            None => Rounds::none(input),
         }
     }
 

@@ -234,15 +234,6 @@ impl Packet {
     }
 }
 
-/// The copy of a packet that was made last. It is used again for the next copy, if it has gone until
-/// then: what most copies of a group's packet have in common is there already.
-#[derive(Clone, Copy)]
-struct Replica {
-    of: PacketHandle,
-    copy: PacketHandle,
-    has_gone: bool,
-}
-
 /// Every packet and every buffer of an engine.
 pub(crate) struct Pool {
     packets: Vec<Packet>,
@@ -251,7 +242,6 @@ pub(crate) struct Pool {
     spare_buffers: Vec<u32>,
     n_spare_long: usize,
     payload_ids: PayloadIds,
-    replica: Option<Replica>,
     /// Where the deparser writes.
     scratch: Vec<u8>,
     vector_words: usize,
@@ -267,7 +257,6 @@ impl Pool {
             spare_buffers: Vec::new(),
             n_spare_long: 0,
             payload_ids: PayloadIds::new(),
-            replica: None,
             scratch: Vec::new(),
             vector_words,
         }
@@ -339,40 +328,13 @@ impl Pool {
         of: PacketHandle,
         copy_block: impl FnOnce(&mut [u64], &[u64]),
     ) -> PacketHandle {
-        let copy = match self.replica {
-            Some(last) if last.has_gone && self.is_of(last, of) => last.copy,
-            last => self.take_copy(last, of),
-        };
-        self.replica = Some(Replica {
-            of,
-            copy,
-            has_gone: false,
-        });
+        let copy = self.share_rest(of);
         if let Some((copy, original)) = self.pair_mut(copy, of) {
-            copy.begin_as(original, original.consumed);
             copy.requests = original.requests;
             copy_block(&mut copy.vector, &original.vector);
             original.copies -= 1;
         }
         copy
-    }
-
-    /// Whether a copy that has gone can be the next one.
-    #[inline]
-    fn is_of(&self, last: Replica, of: PacketHandle) -> bool {
-        // The packet may be another one with the same handle. As long as the copy is a user of the
-        // buffer, that has its number.
-        let buffer_of = |handle| self.packet(handle).payload.buffer;
-        last.of == of && buffer_of(last.copy) == buffer_of(of)
-    }
-
-    fn take_copy(&mut self, last: Option<Replica>, of: PacketHandle) -> PacketHandle {
-        if let Some(last) = last.filter(|last| last.has_gone) {
-            self.release(last.copy);
-        }
-        let buffer = self.packet(of).payload.buffer;
-        self.buffers[buffer as usize].users += 1;
-        self.take_packet()
     }
 
     fn share(&mut self, of: PacketHandle, from: usize) -> PacketHandle {
@@ -427,20 +389,18 @@ impl Pool {
     /// Ends a packet, or one of those that a handle stands for.
     #[inline]
     pub(crate) fn discard(&mut self, handle: PacketHandle) {
+        self.discard_many(handle, 1);
+    }
+
+    /// Ends so many of the packets that a handle stands for.
+    #[inline]
+    pub(crate) fn discard_many(&mut self, handle: PacketHandle, n_packets: u32) {
         let packet = self.packet_mut(handle);
-        if packet.copies > 1 {
-            packet.copies -= 1;
-            return;
+        if packet.copies > n_packets {
+            packet.copies -= n_packets;
+        } else {
+            self.release(handle);
         }
-        if let Some(last) = self.replica
-            && last.copy == handle
-            && self.packet(last.of).copies > 1
-        {
-            let has_gone = true;
-            self.replica = Some(Replica { has_gone, ..last });
-            return;
-        }
-        self.release(handle);
     }
 
     fn release(&mut self, handle: PacketHandle) {

@@ -27,10 +27,15 @@
 //!    passes, and what an engine has derived from tables is told of them by [`Engine::table_changed`];
 //! 3. make a clone or replica cost no copy of the payload, and no allocation in steady state;
 //! 4. never fail because of a packet: a pass always gives a verdict.
+//!
+//! The copies of one packet may have their passes in one call: [`Engine::fan_out`] and
+//! [`Engine::rounds`]. What can be seen is the same as pass by pass.
 
+mod fan_out;
 pub mod interpret;
 mod state;
 
+pub use fan_out::{Copies, LoneClone, LoneClones, Rounds, RoundsEnd, RoundsInput, one_by_one};
 pub use state::{EntryAccount, EntryAction, EntryIndex, EntryView, State};
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -312,6 +317,30 @@ pub trait Engine: Send {
         input: &EgressInput,
         packet: PacketHandle,
     ) -> EgressOutcome;
+
+    /// Egress of several of the packets that a handle stands for, as [`one_by_one`] has it, until
+    /// there is none or one does not just leave: what that came to, as [`Engine::egress`] gives it.
+    fn fan_out(
+        &mut self,
+        state: &mut State,
+        packet: PacketHandle,
+        copies: &mut dyn Copies,
+    ) -> Option<EgressOutcome> {
+        one_by_one(self, state, packet, copies)
+    }
+
+    /// Rounds of a packet that has recirculated: ingress, egress, recirculation, and the egress of
+    /// the clone that it leaves, again and again. An engine that cannot do that at once does nothing.
+    fn rounds(
+        &mut self,
+        state: &mut State,
+        input: &RoundsInput,
+        packet: PacketHandle,
+        clones: &mut dyn LoneClones,
+    ) -> Rounds {
+        let _ = (state, packet, clones);
+        Rounds::none(input)
+    }
 
     /// The clone that the egress pass asked for: the headers as they are, the metadata of its
     /// field list.

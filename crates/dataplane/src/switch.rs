@@ -18,7 +18,7 @@ use crate::{
         packet::{Common, IngressPacket},
         queue::Departure,
     },
-    v1model::Passed,
+    v1model::{Passed, PortTally},
 };
 
 /// What is chosen when a switch is made.
@@ -151,6 +151,11 @@ impl SwitchCounters {
         counters.flatten().unwrap_or_default()
     }
 
+    /// Whether the port was added.
+    pub(crate) fn has_port(&self, port: PortId) -> bool {
+        matches!(self.ports.get(usize::from(port.0)), Some(Some(_)))
+    }
+
     pub(crate) fn port_mut(&mut self, port: PortId) -> Option<&mut PortCounters> {
         self.ports.get_mut(usize::from(port.0))?.as_mut()
     }
@@ -246,6 +251,8 @@ pub struct Switch {
     pub(crate) idle_timeouts: VecDeque<IdleTimeout>,
     pub(crate) latencies: Latencies,
     pub(crate) look_ahead: LookAhead,
+    /// Empty, between one row of copies and the next.
+    pub(crate) tallies: Vec<PortTally>,
     /// As the engine has it.
     pub(crate) fuses_fanout: bool,
     epoch: u64,
@@ -284,6 +291,7 @@ impl Switch {
             idle_timeouts: VecDeque::new(),
             latencies: Latencies::default(),
             look_ahead: LookAhead::default(),
+            tallies: Vec::new(),
             fuses_fanout: false,
             epoch: 0,
             n_frames: 0,
@@ -565,9 +573,12 @@ impl Switch {
             && self.traffic.recirculation.is_empty()
     }
 
-    /// Whether the next step is a look at a frame.
-    pub(crate) fn is_look_ahead_wanted(&self) -> bool {
-        self.is_look_ahead_due() && !self.traffic.ingress.is_empty()
+    /// Egress passes that may run before the next look at a frame, where nothing recirculates.
+    pub(crate) fn n_passes_before_look(&self) -> usize {
+        match self.traffic.ingress.is_empty() {
+            true => usize::MAX,
+            false => self.look_ahead.n_passes_left(),
+        }
     }
 
     /// How many frames, if there are any, are to be given though [`Switch::poll_transmit`] still

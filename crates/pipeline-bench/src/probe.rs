@@ -18,9 +18,9 @@ use std::{
 use dataplane::{
     ActionProfileId, Digest, TableId, ValueSetId,
     engine::{
-        CloneCopies, Clones, EgressInput, EgressOutcome, Engine, EngineFactory, Frame,
-        IngressInput, IngressOutcome, InstanceType, Interpreted, PacketHandle, State, TableChange,
-        ir::CalculationId,
+        CloneCopies, Clones, Copies, EgressInput, EgressOutcome, Engine, EngineFactory, Frame,
+        IngressInput, IngressOutcome, InstanceType, Interpreted, LoneClone, LoneClones,
+        PacketHandle, Rounds, RoundsInput, State, TableChange, ir::CalculationId,
     },
 };
 
@@ -45,18 +45,21 @@ pub enum Part {
     Egress,
     /// Checksum update and deparser, where they do not run at once with egress, as whose they count.
     Deparser,
+    /// All of these, of a packet that recirculates and of its clones, where they run in one call.
+    Rounds,
     /// Everything between the engine's calls: queues, replication, counters, latencies, the loop.
     TrafficManager,
 }
 
 impl Part {
     /// All of them, in the order of a packet's way.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Parser,
         Self::Ingress,
         Self::TrafficManager,
         Self::Egress,
         Self::Deparser,
+        Self::Rounds,
         Self::Buffers,
     ];
 
@@ -68,6 +71,7 @@ impl Part {
             Self::Ingress => "ingress",
             Self::Egress => "egress",
             Self::Deparser => "deparser",
+            Self::Rounds => "rounds",
             Self::TrafficManager => "traffic_manager",
         }
     }
@@ -182,6 +186,39 @@ impl Probe {
     }
 }
 
+/// The traffic manager, as an engine asks it for copies and hands them over in the middle of a part.
+struct Watched<'a, T: ?Sized>(&'a mut T, Part, &'a Running);
+
+impl<T: ?Sized> Watched<'_, T> {
+    fn outside<R>(&mut self, run: impl FnOnce(&mut T) -> R) -> R {
+        let Self(manager, part, Running(running)) = self;
+        running.store(Part::TrafficManager as u8, Ordering::Relaxed);
+        let result = run(manager);
+        running.store(*part as u8, Ordering::Relaxed);
+        result
+    }
+}
+
+impl Copies for Watched<'_, dyn Copies + '_> {
+    fn next_copy(&mut self) -> Option<EgressInput> {
+        self.outside(Copies::next_copy)
+    }
+
+    fn leave(&mut self, frame: Frame<'_>) {
+        self.outside(|copies| copies.leave(frame));
+    }
+}
+
+impl LoneClones for Watched<'_, dyn LoneClones + '_> {
+    fn clone_of(&mut self, state: &State, session: u32) -> Option<LoneClone> {
+        self.outside(|clones| clones.clone_of(state, session))
+    }
+
+    fn leave(&mut self, frame: Frame<'_>) {
+        self.outside(|clones| clones.leave(frame));
+    }
+}
+
 macro_rules! in_part {
     ($($part:ident: fn $name:ident($($arg:ident: $ty:ty),*) $(-> $result:ty)?;)*) => {$(
         fn $name(&mut self, $($arg: $ty),*) $(-> $result)? {
@@ -240,6 +277,35 @@ impl Engine for Probe {
 
     fn parse(&mut self, state: &mut State, input: &IngressInput, packet: PacketHandle) {
         self.engine.parse(state, input, packet);
+    }
+
+    fn fan_out(
+        &mut self,
+        state: &mut State,
+        packet: PacketHandle,
+        copies: &mut dyn Copies,
+    ) -> Option<EgressOutcome> {
+        let running = Arc::clone(&self.running);
+        let mut watched = Watched(copies, Part::Egress, &running);
+        self.begin(Part::Egress);
+        let outcome = self.engine.fan_out(state, packet, &mut watched);
+        self.end();
+        outcome
+    }
+
+    fn rounds(
+        &mut self,
+        state: &mut State,
+        input: &RoundsInput,
+        packet: PacketHandle,
+        clones: &mut dyn LoneClones,
+    ) -> Rounds {
+        let running = Arc::clone(&self.running);
+        let mut watched = Watched(clones, Part::Rounds, &running);
+        self.begin(Part::Rounds);
+        let rounds = self.engine.rounds(state, input, packet, &mut watched);
+        self.end();
+        rounds
     }
 
     fn fuses_fanout(&self) -> bool {

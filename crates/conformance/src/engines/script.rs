@@ -249,7 +249,11 @@ impl Case {
     /// frames between them.
     pub fn conference(program: &Program, script: &Script, seed: u64, n_frames: usize) -> Self {
         let mut rng = Rng::with_seed(seed);
-        let config = random_config(&mut rng);
+        let mut config = random_config(&mut rng);
+        if rng.bool() {
+            // The SFU's packets do not recirculate for ever.
+            config.recirculation_rate_pps = None;
+        }
         let mut steps = Vec::new();
         let n_changes = script.changes.len();
         let mut starts: Vec<usize> = (1..n_changes)

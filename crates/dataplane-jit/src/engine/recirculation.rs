@@ -101,7 +101,24 @@ impl Native {
         let old = self.spare.as_ptr();
         // SAFETY: context and new block are the packet's, the old block is one of the same layout, the
         // code is the program's.
-        match unsafe { arrive(&raw mut *self.context, block, old, len as u64, list.into()) } {
+        let came_to =
+            unsafe { arrive(&raw mut *self.context, block, old, len as u64, list.into()) };
+        self.arrived_again(state, handle, came_to, (again, list))
+    }
+
+    /// What comes of [`ArriveAgain`], given the field list that the packet kept. None if the packet is a
+    /// frame now.
+    ///
+    /// [`ArriveAgain`]: crate::passes::ArriveAgain
+    #[inline]
+    pub(super) fn arrived_again(
+        &mut self,
+        state: &mut State,
+        handle: PacketHandle,
+        came_to: u64,
+        (again, list): (AgainCode, u32),
+    ) -> Option<IngressOutcome> {
+        match came_to {
             NOT_PARSED => {
                 self.become_bytes(state, handle, again, Requests::list_of(list));
                 None

@@ -35,14 +35,31 @@ impl LookAhead {
 
     /// An egress pass ran.
     pub(crate) fn earn(&mut self) {
-        self.n_copies = self.n_copies.saturating_add(1);
-        self.credit =
-            (self.credit + 1).min(limits::LOOKS_IN_VAIN_BURST * limits::COPIES_PER_LOOK_IN_VAIN);
+        self.earn_many(1);
+    }
+
+    /// So many did.
+    pub(crate) fn earn_many(&mut self, n_passes: u32) {
+        self.n_copies = self.n_copies.saturating_add(n_passes);
+        self.credit = self
+            .credit
+            .saturating_add(n_passes)
+            .min(limits::LOOKS_IN_VAIN_BURST * limits::COPIES_PER_LOOK_IN_VAIN);
+    }
+
+    /// Egress passes until a frame may be looked at.
+    pub(crate) fn n_passes_left(&self) -> usize {
+        let copies = limits::COPIES_PER_LOOK.saturating_sub(self.n_copies);
+        let credit = limits::COPIES_PER_LOOK_IN_VAIN.saturating_sub(self.credit);
+        match self.is_on {
+            true => copies.max(credit) as usize,
+            false => usize::MAX,
+        }
     }
 
     /// Whether a frame may be looked at now.
     pub(crate) fn is_due(&self) -> bool {
-        self.is_on && self.n_copies >= limits::COPIES_PER_LOOK && self.can_pay()
+        self.n_passes_left() == 0
     }
 
     fn can_pay(&self) -> bool {

@@ -6,6 +6,7 @@ mod copies;
 mod many;
 mod metadata;
 
+pub(crate) use many::PortTally;
 pub use metadata::{Queueing, StandardMetadata};
 
 use crate::{

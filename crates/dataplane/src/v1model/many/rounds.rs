@@ -2,27 +2,63 @@
 //! egress, and again, without a queue in between. Whatever is not like that goes its way from where it
 //! is, as a step of the switch.
 
-use super::{Tally, at_once, hand_over, plain_copy, queue};
+use super::{hand_over, is_plain};
 use crate::{
-    DropReason, Nanos, Replica, Stream,
-    engine::{
-        CloneCopies, Clones, EgressInput, EgressOutcome, EgressVerdict, Engine, InstanceType,
-        PacketHandle,
-    },
+    Nanos, PortId, Stream,
+    engine::{Engine, Frame, LoneClone, LoneClones, RoundsEnd, RoundsInput, State},
     limits,
-    switch::{Switch, Transmit},
-    traffic_manager::packet::{Common, IngressPacket},
-    v1model::{copies::queue_of, ingress_input},
+    switch::{Step, Switch, Transmit},
+    traffic_manager::{clone_session::CloneSessions, packet::IngressPacket},
+    v1model::ingress_input,
 };
 
-/// The only clone that a session makes.
-#[derive(Clone, Copy)]
-struct LoneClone {
-    session: u32,
-    /// The session's queue; 0 is that of the clone's priority.
-    queue: u32,
-    to: Replica,
-    truncate_bytes: Option<usize>,
+/// The session of the clones, once it is known, and what has left of them.
+struct Leaving<'a> {
+    cpu_port: Option<PortId>,
+    sessions: &'a CloneSessions,
+    found: Option<(u32, LoneClone)>,
+    n_bytes: u64,
+    send: &'a mut dyn FnMut(Transmit<'_>),
+}
+
+impl LoneClones for Leaving<'_> {
+    #[inline]
+    fn clone_of(&mut self, state: &State, session: u32) -> Option<LoneClone> {
+        match self.found {
+            Some((id, lone)) => (id == session).then_some(lone),
+            None => {
+                let lone = self.look_up(state, session)?;
+                self.found = Some((session, lone));
+                Some(lone)
+            }
+        }
+    }
+
+    #[inline]
+    fn leave(&mut self, frame: Frame<'_>) {
+        let Some((_, LoneClone { to, .. })) = self.found else {
+            return;
+        };
+        self.n_bytes += (frame.head.len() + frame.payload.len()) as u64;
+        (self.send)(Transmit {
+            port: to.port,
+            frame,
+        });
+    }
+}
+
+impl Leaving<'_> {
+    fn look_up(&self, state: &State, session: u32) -> Option<LoneClone> {
+        let session = self.sessions.get(session)?;
+        let [to] = session.copies.replicas[..] else {
+            return None;
+        };
+        let is_usual = session.truncate_bytes.is_none() && is_plain(state, self.cpu_port, to.port);
+        is_usual.then_some(LoneClone {
+            to,
+            queue: session.queue,
+        })
+    }
 }
 
 impl Switch {
@@ -34,107 +70,74 @@ impl Switch {
         max_frames: usize,
         send: &mut dyn FnMut(Transmit<'_>),
     ) -> usize {
-        if !self.traffic.egress.is_passable() {
-            return 0;
-        }
         let only = self.traffic.recirculation.only(now);
-        if !only.is_some_and(|only| self.may_fuse(&only.common)) {
+        let n_rounds_max = only.map_or(0, |only| self.n_rounds_max(only, max_frames));
+        if n_rounds_max == 0 {
             return 0;
         }
         let Some(mut going) = self.traffic.recirculation.pop(now) else {
             return 0;
         };
-        let (mut tally, mut n_sent) = (Tally::default(), 0);
-        while n_sent < max_frames {
-            let input = ingress_input(&going);
-            let outcome = engine.ingress(&mut self.state, &input, going.packet);
-            let Some((port, queue)) = self.way_on(&outcome) else {
-                self.settle(&mut tally);
-                let step = self.ingress_rest(engine, now, &going, outcome);
-                return n_sent + usize::from(hand_over(engine, &step, send));
-            };
-            let input = at_once(now, port, queue);
-            self.look_ahead.earn();
-            let outcome = engine.egress(&mut self.state, &input, going.packet);
-            let Some(lone) = self.lone_clone(&going, &outcome) else {
-                self.settle(&mut tally);
-                let step = self.egress_rest(engine, now, &going.common, port, outcome);
-                return n_sent + usize::from(hand_over(engine, &step, send));
-            };
-            let mut common = going.common.of_copy(Stream::CloneSession(lone.session));
+        let mut leaving = Leaving {
+            cpu_port: self.config().cpu_port,
+            sessions: &self.traffic.sessions,
+            found: None,
+            n_bytes: 0,
+            send: &mut *send,
+        };
+        let input = RoundsInput {
+            ingress: ingress_input(&going),
+            n_rounds_max,
+        };
+        let rounds = engine.rounds(&mut self.state, &input, going.packet, &mut leaving);
+        let (found, n_bytes) = (leaving.found, leaving.n_bytes);
+        let (n_rounds, end) = (rounds.n_rounds, rounds.end);
+        let n_clones = n_rounds + u32::from(matches!(end, RoundsEnd::Clone(_)));
+        going.common.recirculations += n_clones;
+        going.common.ingress_bytes = rounds.ingress_bytes;
+        // A round is two passes of egress.
+        self.look_ahead.earn_many(2 * n_clones);
+        let clone = found.map(|(session, lone)| {
+            let mut common = going.common.of_copy(Stream::CloneSession(session));
             common.clone_generation += 1;
-            let clone = self.leave_clone(engine, going.packet, &common, lone);
-            let frame_len_bytes = engine.deparse(&mut self.state, going.packet);
-            let goes_on =
-                self.begin_again(engine, &mut going.common, going.packet, frame_len_bytes);
-            going.instance_type = InstanceType::Recirculated;
-            if let Some((clone, queue)) = clone {
-                let input = EgressInput {
-                    port: lone.to.port,
-                    queue,
-                    instance_type: InstanceType::EgressClone,
-                    instance: Some(lone.to.instance),
-                    ..input
-                };
+            (common, lone.to.port)
+        });
+        if let Some((common, port)) = &clone {
+            self.state.counters.created_by_clone += u64::from(n_clones);
+            self.traffic
+                .inside
+                .enter_many(common.epoch, n_clones.into());
+            self.count_sent(*port, common, n_rounds.into(), n_bytes);
+        }
+        let step = match (end, clone) {
+            (RoundsEnd::Ingress(outcome), _) => self.ingress_rest(engine, now, &going, outcome),
+            (RoundsEnd::Egress(port, outcome), _) => {
                 self.look_ahead.earn();
-                let outcome = engine.egress(&mut self.state, &input, clone);
-                let Some(copy) = plain_copy(lone.to.port, &outcome) else {
-                    self.settle(&mut tally);
-                    if goes_on {
-                        self.traffic.recirculation.push(now, going);
-                    }
-                    let step = self.egress_rest(engine, now, &common, lone.to.port, outcome);
-                    return n_sent + usize::from(hand_over(engine, &step, send));
-                };
-                n_sent += usize::from(self.hand_over_copy(engine, &mut tally, &common, copy, send));
+                self.egress_rest(engine, now, &going.common, port, outcome)
             }
-            if !goes_on {
-                self.settle(&mut tally);
-                return n_sent;
+            (RoundsEnd::Clone(outcome), Some((common, port))) => {
+                self.traffic.recirculation.push(now, going);
+                self.egress_rest(engine, now, &common, port, outcome)
             }
-        }
-        self.settle(&mut tally);
-        self.traffic.recirculation.push(now, going);
-        n_sent
+            (RoundsEnd::Waits | RoundsEnd::Clone(_), _) => {
+                self.traffic.recirculation.push(now, going);
+                Step::Ran
+            }
+        };
+        n_rounds as usize + usize::from(hand_over(engine, &step, send))
     }
 
-    /// Makes a clone; gives it and its queue, unless there is none of that number.
-    fn leave_clone(
-        &mut self,
-        engine: &mut dyn Engine,
-        of: PacketHandle,
-        common: &Common,
-        lone: LoneClone,
-    ) -> Option<(PacketHandle, usize)> {
-        let copies = CloneCopies {
-            copies: 1,
-            truncate_bytes: lone.truncate_bytes,
-        };
-        let Clones { packet, priority } = engine.clone_egress(&mut self.state, of, copies);
-        self.state.counters.created_by_clone += 1;
-        self.traffic.inside.enter(common.epoch);
-        let queue = queue(queue_of(lone.queue, priority));
-        if queue.is_none() {
-            self.end(engine, common, packet, DropReason::PriorityOutOfRange);
+    /// How many rounds a packet may go, one after the other, at most.
+    fn n_rounds_max(&self, going: &IngressPacket, max_frames: usize) -> u32 {
+        let common = &going.common;
+        if !self.may_fuse(common)
+            || !self.traffic.egress.is_passable()
+            || common.clone_generation >= limits::CLONE_GENERATIONS_MAX
+        {
+            return 0;
         }
-        Some((packet, queue?))
-    }
-
-    /// The clone that a packet leaves which recirculates, if its turn at egress is next.
-    fn lone_clone(&self, going: &IngressPacket, outcome: &EgressOutcome) -> Option<LoneClone> {
-        let id = outcome.clone_session?;
-        let is_usual = outcome.verdict == EgressVerdict::Recirculate
-            && outcome.packet == going.packet
-            && going.common.clone_generation < limits::CLONE_GENERATIONS_MAX;
-        let session = self.traffic.sessions.get(id)?;
-        let [to] = session.copies.replicas[..] else {
-            return None;
-        };
-        (is_usual && self.is_next_at_egress()).then_some(LoneClone {
-            session: id,
-            queue: session.queue,
-            to,
-            truncate_bytes: session.truncate_bytes.map(|bytes| bytes as usize),
-        })
+        let left = limits::RECIRCULATIONS_PER_PACKET_MAX.saturating_sub(common.recirculations);
+        let most = max_frames.min(self.n_passes_before_look() / 2);
+        u32::try_from(most).unwrap_or(u32::MAX).min(left)
     }
 }

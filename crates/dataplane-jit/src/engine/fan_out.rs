@@ -1,0 +1,117 @@
+//! The copies of one packet, one after the other in one call ([`Engine::fan_out`]).
+//!
+//! A copy that leaves at once is no packet of the pool: its headers are in a block and bytes that every
+//! copy uses, what follows them is the packet's. Only if something else comes of it than that it leaves,
+//! it becomes a packet.
+//!
+//! [`Engine::fan_out`]: dataplane::engine::Engine::fan_out
+
+use dataplane::engine::Copies;
+
+use super::{EgressInput, EgressOutcome, Frame, Native, PacketHandle, State, at_egress};
+use crate::{
+    context::Requests,
+    packet::{Packet, SLACK_BYTES},
+    packets::{self, Packets},
+    passes::{CopyBlock, Depart, NOT_WRITTEN},
+};
+
+/// What every copy uses that leaves at once.
+pub(super) struct Fleeting {
+    pub block: Box<[u64]>,
+    /// There is room for the headers and the slack.
+    pub head: Box<[u8]>,
+}
+
+impl Fleeting {
+    pub(super) fn new(blank: &[u64], headers_len: usize) -> Self {
+        Self {
+            block: blank.into(),
+            head: vec![0; headers_len + SLACK_BYTES].into(),
+        }
+    }
+}
+
+impl Native {
+    /// Whether copies of a packet may leave without becoming packets: they are not cut, and what
+    /// follows their headers is shared, all of it.
+    pub(super) fn may_fleet(&self, packet: &Packet) -> bool {
+        !self.slots.has_variable
+            && packet.requests.truncate_bytes == Requests::WHOLE
+            && packet.rest()[0].is_empty()
+    }
+
+    /// The copies of a packet whose copies may leave so.
+    pub(super) fn fan_out_at_once(
+        &mut self,
+        state: &mut State,
+        (copy_block, depart): (CopyBlock, Depart),
+        handle: PacketHandle,
+        copies: &mut dyn Copies,
+    ) -> Option<EgressOutcome> {
+        let original = self.begin(state, handle, true);
+        let packet = self.packets.pool.packet(handle);
+        let requests = at_egress(&packet.requests);
+        let packet_length = packet.packet_length;
+        let payload_id = self.packets.pool.payload_id(handle);
+        let mut n_gone = 0;
+        let mut other = None;
+        while let Some(input) = copies.next_copy() {
+            // SAFETY: both are blocks of the layout that the code is for.
+            unsafe { copy_block(self.fleeting.block.as_mut_ptr(), original) };
+            self.context.requests = requests;
+            self.context.packet_length = packet_length;
+            self.context.failed = 0;
+            n_gone += 1;
+            match self.depart_fleeting(&input, depart, payload_id) {
+                Some(frame) => copies.leave(frame),
+                None => {
+                    other = Some((input, self.become_packet(handle)));
+                    break;
+                }
+            }
+        }
+        self.packets.pool.discard_many(handle, n_gone);
+        other.map(|(input, copy)| self.after_egress(state, &input, copy))
+    }
+
+    /// The way out of a copy whose block is as it is to be, and so are its requests in the context:
+    /// the frame that leaves. Otherwise the egress control has run, and the rest is to be done.
+    #[inline]
+    pub(super) fn depart_fleeting(
+        &mut self,
+        input: &EgressInput,
+        depart: Depart,
+        payload_id: u64,
+    ) -> Option<Frame<'_>> {
+        let Fleeting { block, head } = &mut self.fleeting;
+        if let Some(instance) = input.instance {
+            self.slots.egress_rid.set(block, instance.into());
+        }
+        let context = &raw mut *self.context;
+        let (instance_type, out) = (input.instance_type as u64, head.as_mut_ptr());
+        // SAFETY: the context is about the packet, the block is of the layout, the code is the
+        // program's, and the head has room for every header and the slack.
+        let written = unsafe { depart(context, block.as_mut_ptr(), input, instance_type, out) };
+        if written == NOT_WRITTEN {
+            return None;
+        }
+        let written = usize::try_from(written).unwrap_or(usize::MAX);
+        // SAFETY: the context points to the packet's rest, which stays where it is.
+        let [_, payload] = unsafe { packets::pieces(&self.context) };
+        Some(Frame {
+            head: &self.fleeting.head[..written.min(self.headers_len)],
+            payload,
+            payload_id,
+        })
+    }
+
+    /// The copy of a packet that has just been through egress becomes a packet.
+    pub(super) fn become_packet(&mut self, of: PacketHandle) -> PacketHandle {
+        let Packets { pool, current, .. } = &mut *self.packets;
+        let copy = pool.share_rest(of);
+        std::mem::swap(&mut pool.packet_mut(copy).vector, &mut self.fleeting.block);
+        *current = copy;
+        copy
+    }
+}

@@ -1,0 +1,192 @@
+//! The rounds of a packet that recirculates and leaves a clone each time, in one call
+//! ([`Engine::rounds`]): what the context points to is the same in all of them, and the clones are no
+//! packets unless something else comes of them than that they leave ([`super::fan_out`]).
+//!
+//! [`Engine::rounds`]: dataplane::engine::Engine::rounds
+
+use std::{mem, ptr};
+
+use dataplane::engine::{InstanceType, LoneClone, LoneClones, Rounds, RoundsEnd, RoundsInput};
+
+use super::{
+    EgressInput, IngressInput, IngressOutcome, Native, PacketHandle, PortId, State, limits,
+};
+use crate::{
+    context::Requests,
+    frames::AgainCode,
+    passes::{ArriveAgain, CloneBlock, Depart, Plain},
+};
+
+/// The code that they need.
+#[derive(Clone, Copy)]
+pub(super) struct RoundCode {
+    arrive: ArriveAgain,
+    depart: Depart,
+    clone_block: CloneBlock,
+    again: AgainCode,
+}
+
+/// What a packet that recirculates has besides the headers in its block.
+#[derive(Clone, Copy)]
+struct Kept {
+    /// The code of the field list that it keeps.
+    list: u32,
+    /// The length of the frame that it would be.
+    frame_len: usize,
+}
+
+impl Native {
+    /// The code, if a packet can go rounds without its bytes.
+    pub(super) fn round_code(&self, handle: PacketHandle) -> Option<RoundCode> {
+        let packet = self.packets.pool.packet(handle);
+        let is_long = self.headers_len + packet.rest_len() > limits::FRAME_BYTES_MAX;
+        let is_possible = packet.unwritten.is_some() && !is_long && self.may_fleet(packet);
+        is_possible.then_some(RoundCode {
+            arrive: self.controls.passes.arrive_again?,
+            depart: self.controls.passes.depart?,
+            clone_block: self.controls.passes.clone_block?,
+            again: self.frames.again?,
+        })
+    }
+
+    /// The rounds of a packet that can go some.
+    pub(super) fn go_rounds(
+        &mut self,
+        state: &mut State,
+        input: &RoundsInput,
+        (handle, code): (PacketHandle, RoundCode),
+        clones: &mut dyn LoneClones,
+    ) -> Rounds {
+        let mut rounds = Rounds::none(input);
+        let mut ingress = input.ingress;
+        self.begin(state, handle, true);
+        let packet = self.packets.pool.packet(handle);
+        let rest_len = packet.rest_len();
+        let mut kept = Kept {
+            list: packet.requests.recirculate,
+            frame_len: packet.unwritten.unwrap_or_default(),
+        };
+        let payload_id = self.packets.pool.payload_id(handle);
+        while rounds.n_rounds < input.n_rounds_max {
+            let way = match self.go_in(state, &ingress, (handle, code), kept) {
+                Ok(way) => way,
+                Err(outcome) => {
+                    rounds.end = RoundsEnd::Ingress(outcome);
+                    return rounds;
+                }
+            };
+            let block = self.packets.pool.packet_mut(handle).vector.as_mut_ptr();
+            let context = &raw mut *self.context;
+            let (instance_type, nowhere) = (way.instance_type as u64, ptr::null_mut());
+            // SAFETY: context and block are the packet's, the code is the program's, and nothing is
+            // written where there is no room.
+            unsafe { (code.depart)(context, block, &way, instance_type, nowhere) };
+            let lone = self.lone_clone(state, handle, code.clone_block, clones);
+            let Some((lone, queue)) = lone else {
+                let outcome = self.after_egress(state, &way, handle);
+                rounds.end = RoundsEnd::Egress(way.port, outcome);
+                return rounds;
+            };
+            kept.list = self.context.requests.recirculate;
+            // SAFETY: context and block are the packet's, the code is the program's.
+            let headers = unsafe { (code.again.measure)(&raw mut *self.context, block) };
+            kept.frame_len = usize::try_from(headers).unwrap_or(usize::MAX) + rest_len;
+            ingress.ingress_bytes = kept.frame_len;
+            rounds.ingress_bytes = kept.frame_len;
+            self.context.requests = Requests::NONE;
+            let way = EgressInput {
+                port: lone.to.port,
+                queue,
+                instance_type: InstanceType::EgressClone,
+                instance: Some(lone.to.instance),
+                ..way
+            };
+            if let Some(frame) = self.depart_fleeting(&way, code.depart, payload_id) {
+                clones.leave(frame);
+                rounds.n_rounds += 1;
+            } else {
+                let clone = self.become_packet(handle);
+                let outcome = self.after_egress(state, &way, clone);
+                rounds.end = RoundsEnd::Clone(outcome);
+                break;
+            }
+        }
+        let packet = self.packets.pool.packet_mut(handle);
+        packet.unwritten = Some(kept.frame_len);
+        packet.requests = Requests {
+            recirculate: kept.list,
+            ..Requests::NONE
+        };
+        rounds
+    }
+
+    /// The ingress pass of a round: the packet's way to egress, or what else it came to.
+    #[inline]
+    fn go_in(
+        &mut self,
+        state: &mut State,
+        input: &IngressInput,
+        (handle, code): (PacketHandle, RoundCode),
+        kept: Kept,
+    ) -> Result<EgressInput, IngressOutcome> {
+        let Kept { list, frame_len } = kept;
+        self.context.ingress_bytes = input.ingress_bytes as u64;
+        let packet = self.packets.pool.packet_mut(handle);
+        packet.ingress_bytes = input.ingress_bytes;
+        packet.unwritten = Some(frame_len);
+        mem::swap(&mut packet.vector, &mut self.spare);
+        let (block, old) = (packet.vector.as_mut_ptr(), self.spare.as_ptr());
+        let context = &raw mut *self.context;
+        // SAFETY: context and new block are the packet's, the old block is one of the same layout, the
+        // code is the program's.
+        let came_to = unsafe { (code.arrive)(context, block, old, frame_len as u64, list.into()) };
+        let plain = Plain(came_to);
+        let queue = usize::try_from(plain.priority()).unwrap_or(usize::MAX);
+        // What is not plain has no such queue either.
+        if queue < limits::EGRESS_QUEUES_PER_PORT {
+            return Ok(EgressInput {
+                port: PortId(plain.port()),
+                queue,
+                instance_type: InstanceType::Normal,
+                instance: None,
+                enqueued: state.now(),
+                enq_depth: 0,
+                deq_depth: 0,
+                is_deparsed: true,
+            });
+        }
+        let arrived = self.arrived_again(state, handle, came_to, (code.again, list));
+        Err(arrived.unwrap_or_else(|| self.ingress_slowly(state, input, handle)))
+    }
+
+    /// The clone that a packet leaves which recirculates, and its queue. Its block is as it is to be.
+    #[inline]
+    fn lone_clone(
+        &mut self,
+        state: &State,
+        handle: PacketHandle,
+        clone_block: CloneBlock,
+        clones: &mut dyn LoneClones,
+    ) -> Option<(LoneClone, usize)> {
+        let requests = &self.context.requests;
+        let packet = self.packets.pool.packet(handle);
+        let is_usual = requests.clone != 0
+            && requests.recirculate != 0
+            && requests.truncate_bytes == Requests::WHOLE
+            && self.context.failed == 0
+            && self.egress_port(packet).0 != limits::DROP_PORT;
+        if !is_usual {
+            return None;
+        }
+        let lone = clones.clone_of(state, requests.clone_session)?;
+        let (block, list) = (&mut self.fleeting.block, requests.clone_list.into());
+        // SAFETY: both are blocks of the layout that the code is for.
+        unsafe { clone_block(block.as_mut_ptr(), packet.vector.as_ptr(), list) };
+        let queue = match lone.queue {
+            0 => self.slots.priority.get(block),
+            queue => queue.into(),
+        };
+        let queue = usize::try_from(queue).ok()?;
+        (queue < limits::EGRESS_QUEUES_PER_PORT).then_some((lone, queue))
+    }
+}

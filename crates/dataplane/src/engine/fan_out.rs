@@ -1,0 +1,113 @@
+//! Many copies of one packet in one call: those of a group or session, which come to egress one after
+//! the other, and those of a packet that recirculates and leaves a clone each time.
+//!
+//! The traffic manager says what copies there are and where they go, and gets what leaves; it does its
+//! accounts when the call is over. So what an engine prepares for one copy is there for the next.
+
+use super::{
+    EgressInput, EgressOutcome, EgressVerdict, Engine, Frame, IngressInput, IngressOutcome,
+    PacketHandle, State,
+};
+use crate::{PortId, Replica};
+
+/// Copies of one packet that come to egress one after the other.
+pub trait Copies {
+    /// The way of the next one; none where there is none, or something else is to be done first.
+    fn next_copy(&mut self) -> Option<EgressInput>;
+
+    /// The last one leaves by its port.
+    fn leave(&mut self, frame: Frame<'_>);
+}
+
+/// Runs [`Copies`] as [`Engine::egress`], [`Engine::frame`] and [`Engine::discard`] would: what
+/// [`Engine::fan_out`] comes to in any engine. Ends with a copy of which something else comes than
+/// that it leaves, its length known, and gives that.
+pub fn one_by_one<E: Engine + ?Sized>(
+    engine: &mut E,
+    state: &mut State,
+    packet: PacketHandle,
+    copies: &mut dyn Copies,
+) -> Option<EgressOutcome> {
+    while let Some(input) = copies.next_copy() {
+        let outcome = engine.egress(state, &input, packet);
+        if !outcome.is_plain() {
+            return Some(outcome);
+        }
+        copies.leave(engine.frame(outcome.packet));
+        engine.discard(outcome.packet);
+    }
+    None
+}
+
+impl EgressOutcome {
+    /// The packet leaves as a frame that is there already, and nothing else comes of it.
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        self.verdict == EgressVerdict::Transmit
+            && self.clone_session.is_none()
+            && self.frame_len_bytes.is_some()
+    }
+}
+
+/// The only clone that a session makes; it is not cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoneClone {
+    /// Where it goes.
+    pub to: Replica,
+    /// The session's queue; 0 is that of the clone's priority.
+    pub queue: u32,
+}
+
+/// Where the clones of a packet that recirculates go.
+pub trait LoneClones {
+    /// The clone of a session, where it makes one and frames leave by its port; the session is that of
+    /// all rounds then.
+    fn clone_of(&mut self, state: &State, session: u32) -> Option<LoneClone>;
+
+    /// A clone leaves.
+    fn leave(&mut self, frame: Frame<'_>);
+}
+
+/// What the traffic manager knows of a packet that recirculates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RoundsInput {
+    /// That it comes to ingress, in the first round.
+    pub ingress: IngressInput,
+    /// Rounds at most.
+    pub n_rounds_max: u32,
+}
+
+/// The rounds that were run whole: a clone has left in each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rounds {
+    /// How many.
+    pub n_rounds: u32,
+    /// What counters and meters count as the packet's length now.
+    pub ingress_bytes: usize,
+    /// Why there are no more.
+    pub end: RoundsEnd,
+}
+
+impl Rounds {
+    /// None, and the packet waits for ingress as it did.
+    pub fn none(input: &RoundsInput) -> Self {
+        Self {
+            n_rounds: 0,
+            ingress_bytes: input.ingress.ingress_bytes,
+            end: RoundsEnd::Waits,
+        }
+    }
+}
+
+/// Where a packet is that has gone rounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RoundsEnd {
+    /// It waits for ingress.
+    Waits,
+    /// Its ingress pass came to this.
+    Ingress(IngressOutcome),
+    /// Its egress pass, of this port, came to this.
+    Egress(PortId, EgressOutcome),
+    /// It waits for ingress after one more round, whose clone is inside: its egress pass came to this.
+    Clone(EgressOutcome),
+}
