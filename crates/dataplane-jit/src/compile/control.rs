@@ -51,14 +51,29 @@ struct Running {
 }
 
 impl Emit<'_, '_, '_> {
-    /// A whole control, from its first node to its end.
+    /// A whole control, from its first node to its end. One with a cache of flows is written twice,
+    /// so that a cache that sleeps costs nothing but the look whether it does.
     pub(crate) fn control(&mut self, start: Option<NodeId>) {
+        let end = self.b.create_block();
+        if let Some(mut cache) = self.flow_cache(start) {
+            let awake = self.while_asleep(&mut cache);
+            self.nodes(start, end);
+            self.begin(awake);
+            self.begin_flow(cache);
+            self.nodes(start, end);
+            self.flow = None;
+        } else {
+            self.nodes(start, end);
+        }
+        self.begin(end);
+    }
+
+    fn nodes(&mut self, start: Option<NodeId>, end: Block) {
         let mut control = Control {
             blocks: HashMap::new(),
             waiting: Vec::new(),
-            end: self.b.create_block(),
+            end,
         };
-        self.begin_flow(start);
         let first = control.block(self, start);
         self.jump(first);
         let ir = self.ir();
@@ -86,7 +101,6 @@ impl Emit<'_, '_, '_> {
                 }
             }
         }
-        self.begin(control.end);
     }
 
     /// An action's primitives; goes to `end` where the control is over. Goes on behind them.

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use cranelift_codegen::ir::{InstBuilder, Value, types};
+use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
 use dataplane::{TableId, engine::ir::NodeId};
 
 use super::{Emit, Region};
@@ -16,23 +16,42 @@ pub(super) struct Flow {
 }
 
 impl Emit<'_, '_, '_> {
-    /// Finds the flow of a packet that comes to a control, where it has a cache.
-    pub(super) fn begin_flow(&mut self, start: Option<NodeId>) {
+    /// The cache of a control that begins here, if it is to have one.
+    pub(super) fn flow_cache(&self, start: Option<NodeId>) -> Option<Box<FlowCache>> {
         let options = self.unit.options;
         if !options.microflow_cache && !options.megaflow_cache {
-            return;
+            return None;
         }
-        let Some(plan) = FlowPlan::new(self.unit.program, self.layout(), start) else {
-            return;
-        };
-        let key = self.inputs(&plan);
+        let plan = FlowPlan::new(self.unit.program, self.layout(), start)?;
+        Some(Box::new(FlowCache::new(plan, options.megaflow_cache)))
+    }
+
+    /// Goes on where the cache sleeps, and counts that; gives the block for where it does not.
+    pub(super) fn while_asleep(&mut self, cache: &mut FlowCache) -> Block {
+        let (asleep, awake) = (self.b.create_block(), self.b.create_block());
+        let address = self.address_of(cache);
+        let at = u32::try_from(FlowCache::ASLEEP).unwrap_or(u32::MAX);
+        let left = self.load(types::I32, Region::State, address, at);
+        self.branch(left, asleep, awake);
+        self.begin_inner(asleep);
+        let one = self.constant32(1);
+        let left = self.b.ins().isub(left, one);
+        self.store(Region::State, left, address, at);
+        awake
+    }
+
+    fn address_of(&mut self, cache: &mut FlowCache) -> Value {
+        self.constant((&raw mut *cache) as usize as u64)
+    }
+
+    /// Finds the flow of a packet that comes to a control.
+    pub(super) fn begin_flow(&mut self, mut cache: Box<FlowCache>) {
+        let key = self.inputs(cache.plan());
         let key = self.on_stack(key);
-        let mut cache = Box::new(FlowCache::new(plan, options.megaflow_cache));
         let places = (0..).zip(&cache.plan().tables);
         let places = places.map(|(place, table)| (*table, 4 * place)).collect();
         let function = cache.function();
-        let address = self.constant((&raw mut *cache) as usize as u64);
-        let args = [address, key];
+        let args = [self.address_of(&mut cache), key];
         let cells = self.call_address(function as usize, &args, types::I64);
         self.unit.flows.push(cache);
         self.flow = Some(Flow { cells, places });

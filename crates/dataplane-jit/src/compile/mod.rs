@@ -524,10 +524,14 @@ impl<'p> Emit<'_, '_, 'p> {
             what,
             action: self.action,
         });
-        self.unit.explained.push(Interpreted {
+        let left = Interpreted {
             place: self.place.clone(),
             reason,
-        });
+        };
+        // A control may be written twice.
+        if !self.unit.explained.contains(&left) {
+            self.unit.explained.push(left);
+        }
         self.constant32(number)
     }
 

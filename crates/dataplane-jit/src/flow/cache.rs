@@ -4,7 +4,7 @@
     reason = "generated code calls the cache with plain pointers and fills the cells it is given"
 )]
 
-use std::ffi::c_void;
+use std::{ffi::c_void, mem::offset_of};
 
 use super::plan::{FlowPlan, Looked};
 use crate::{lookup::hash_words, tables::NativeTables};
@@ -50,12 +50,14 @@ pub(crate) struct FlowCache {
     masks: Box<[u64]>,
     lookups: u32,
     hits: u32,
+    /// Packets that go past the cache from now on; generated code counts them down.
     asleep: u32,
-    /// The cells of a packet that goes past the cache.
-    aside: Box<[u32]>,
 }
 
 impl FlowCache {
+    /// Where generated code finds whether it sleeps: 4 bytes, 0 where it does not.
+    pub(crate) const ASLEEP: usize = offset_of!(Self, asleep);
+
     pub(crate) fn new(plan: FlowPlan, has_wildcards: bool) -> Self {
         let cells = plan.tables.len().div_ceil(2);
         let stride = (1 + plan.shape.words() + cells).next_multiple_of(LINE_WORDS);
@@ -71,7 +73,6 @@ impl FlowCache {
             lookups: 0,
             hits: 0,
             asleep: 0,
-            aside: vec![OPEN; 2 * cells].into(),
             plan,
         }
     }
@@ -119,12 +120,8 @@ impl FlowCache {
         }
     }
 
-    /// Whether a lookup is to go past the cache.
-    fn is_aside(&mut self) -> bool {
-        if self.asleep > 0 {
-            self.asleep -= 1;
-            return true;
-        }
+    /// Counts a lookup; goes to sleep where too few have hit.
+    fn count(&mut self) {
         self.lookups += 1;
         if self.lookups == WINDOW {
             if self.hits < WINDOW_HITS_MIN {
@@ -132,15 +129,11 @@ impl FlowCache {
             }
             (self.lookups, self.hits) = (0, 0);
         }
-        false
     }
 
     #[inline(always)]
     fn find<const WORDS: usize>(&mut self, key: &[u64; WORDS]) -> *mut u32 {
-        if self.is_aside() {
-            self.aside.fill(OPEN);
-            return self.aside.as_mut_ptr();
-        }
+        self.count();
         let mut masked = [0; WORDS];
         for (word, (key, mask)) in masked.iter_mut().zip(key.iter().zip(&self.masks)) {
             *word = key & mask;
