@@ -27,6 +27,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use dataplane::{PortId, Switch};
+use dataplane_jit::NativeOptions;
 use packet_io::{Port, PortError};
 
 use crate::clock::Clock;
@@ -197,7 +198,9 @@ fn event_loops(
         })?;
     let loops = mailboxes.into_iter().zip(ports).zip(0..);
     let loops = loops.map(|((mailbox, ports), worker)| {
-        let engine = options.engine.factory(options.optimise);
+        let engine = options
+            .engine
+            .factory(options.optimise.unwrap_or(NativeOptions::ALL));
         let switch = Switch::with_engine(options.switch_config(worker), engine);
         let mut event_loop = EventLoop::new(switch, clock, mailbox);
         event_loop.set_wait(options.wait);

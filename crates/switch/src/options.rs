@@ -96,12 +96,12 @@ pub(crate) struct Options {
     pub(crate) metrics: Option<SocketAddr>,
 
     /// What runs the program
-    #[arg(long, value_enum, default_value_t = EngineOption::Interpreter)]
+    #[arg(long, value_enum, default_value_t = EngineOption::Native)]
     pub(crate) engine: EngineOption,
 
-    /// The native engine's optimisations: all, none, or names with commas between
-    #[arg(long, value_name = "NAMES", default_value = "all", value_parser = engine::optimisations)]
-    pub(crate) optimise: NativeOptions,
+    /// The native engine's optimisations: all, none, or names with commas between [default: all]
+    #[arg(long, value_name = "NAMES", value_parser = engine::optimisations)]
+    pub(crate) optimise: Option<NativeOptions>,
 
     /// Say what of the program the engine leaves to the interpreter, and why
     #[arg(long)]
@@ -276,6 +276,9 @@ impl Options {
         }
         if self.ports.is_empty() && self.grpc_address().is_none() {
             return fail("expected a port (-i 1@veth1) or P4Runtime (--grpc), found neither: there is nothing to do".to_owned());
+        }
+        if self.optimise.is_some() && self.engine == EngineOption::Interpreter {
+            return fail("--optimise: expected --engine native, found interpreter: it has nothing to optimise".to_owned());
         }
         self.check_workers()?;
         self.check_outputs()

@@ -37,6 +37,10 @@ fn a_wrong_command_line_has_exit_code_2() {
         ),
         (&["-i", "1@a", "--device-id", "0"], "0 is not in"),
         (&["--grpc", "off"], "there is nothing to do"),
+        (
+            &["-i", "1@a", "--engine", "interpreter", "--optimise", "all"],
+            "--optimise: expected --engine native, found interpreter",
+        ),
     ] {
         let said = error(2, arguments);
         assert!(said.contains(reason), "{arguments:?}: {said}");
