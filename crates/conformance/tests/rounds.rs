@@ -11,7 +11,9 @@ use conformance::{
     compile::program_at,
     engines::{Case, Step, Write, native},
 };
-use dataplane::{CloneSession, MulticastGroup, PortId, Replica, Switch, SwitchConfig};
+use dataplane::{
+    CloneSession, DropReason, MulticastGroup, PortId, Replica, Switch, SwitchConfig, limits,
+};
 use dataplane_jit::NativeOptions;
 use fastrand::Rng;
 
@@ -122,4 +124,41 @@ fn rounds_in_one_call_are_those_pass_by_pass() {
             }
         }
     }
+}
+
+/// What a switch says after a frame of `clone_chain.p4`, and that nothing left.
+fn chain(make: impl FnOnce(SwitchConfig) -> Switch, drops_clones: u8) -> Switch {
+    let mut switch = make(SwitchConfig::default());
+    (0..N_PORTS - 1).for_each(|port| switch.add_port(PortId(port)));
+    let program = program_at("crates/conformance/tests/programs/clone_chain.p4");
+    switch.set_program(program);
+    let session = CloneSession {
+        id: 1,
+        replicas: vec![replica(1, 1)],
+        truncate_bytes: None,
+        class_of_service: 0,
+    };
+    switch.insert_clone_session(session).unwrap();
+    switch.handle_frame(0, PortId(0), &[0, drops_clones, 7, 7]);
+    assert_eq!(switch.transmit(0, 100, &mut |_| {}), 0);
+    switch
+}
+
+#[test]
+fn a_clone_that_ends_the_rounds_has_recirculated_as_often_as_its_parent_had() {
+    let mut engines = [chain(Switch::new, 0), chain(native(NativeOptions::ALL), 0)];
+    let [reference, native] = &mut engines;
+    assert_eq!(reference.counters(), native.counters());
+    let limit = u64::from(limits::RECIRCULATIONS_PER_PACKET_MAX);
+    assert_eq!(native.counters().created_by_clone, limit + 1);
+    assert_eq!(native.counters().dropped(DropReason::RecirculationLimit), 1);
+}
+
+#[test]
+fn where_no_clone_leaves_no_port_has_a_latency() {
+    let [mut reference, mut native] = [chain(Switch::new, 1), chain(native(NativeOptions::ALL), 1)];
+    assert_eq!(reference.counters(), native.counters());
+    assert_eq!(native.counters().created_by_clone, 3);
+    assert!(native.latency().ports.is_empty());
+    assert_eq!(reference.latency(), native.latency());
 }

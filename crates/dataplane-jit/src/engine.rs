@@ -270,7 +270,13 @@ impl Native {
         if pool.packet(handle).copies <= 1 {
             return handle;
         }
-        pool.replicate(handle, |copy, original| copy_words(words, original, copy))
+        pool.replicate(handle, |copy, original| {
+            match self.controls.passes.copy_block {
+                // SAFETY: both are blocks of the layout that the code is for.
+                Some(copy_block) => unsafe { copy_block(copy.as_mut_ptr(), original.as_ptr()) },
+                None => copy_words(words, original, copy),
+            }
+        })
     }
 
     /// What an egress pass comes to whose control has run.

@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_that_has_gone_is_the_next_one_and_begins_like_the_first() {
+    fn copies_begin_alike_and_the_memory_of_one_that_has_gone_is_used_again() {
         let mut pool = Pool::new(4);
         let of = packet(&mut pool, &[7, 8, 9, 10], 4);
         let mut last = None;
@@ -545,21 +545,19 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_that_was_kept_is_not_used_for_another_packet() {
+    fn many_packets_of_a_handle_end_at_once() {
         let mut pool = Pool::new(4);
-        let of = packet(&mut pool, &[7, 8, 9, 10], 3);
-        let kept = copy_of(&mut pool, of);
-        pool.discard(kept);
-        // Those that were still to come are given up.
-        pool.discard(of);
-        pool.discard(of);
-        let other = packet(&mut pool, &[17, 18, 19], 2);
-        assert_eq!(other, of, "the handle is used again");
-        let copy = copy_of(&mut pool, other);
-        assert_eq!(pool.packet(copy).rest().concat(), [19]);
-        assert_eq!(pool.packet(copy).vector[..], [17; 4]);
+        let of = packet(&mut pool, &[7, 8, 9, 10], 5);
+        let copy = copy_of(&mut pool, of);
+        pool.discard_many(of, 3);
+        assert_eq!(pool.packet(of).copies, 1);
+        assert_eq!(pool.spare_packets.len(), 0);
+        pool.discard_many(of, 1);
+        // The copy has the bytes still.
+        assert_eq!(pool.packet(copy).rest().concat(), [9, 10]);
+        assert_eq!(pool.spare_buffers.len(), 0);
         pool.discard(copy);
-        pool.discard(other);
         assert_eq!(pool.spare_buffers.len(), pool.buffers.len());
+        assert_eq!(pool.spare_packets.len(), 2);
     }
 }

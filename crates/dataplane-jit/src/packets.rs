@@ -15,6 +15,7 @@ use crate::{
 /// The packets of an engine, and which one a pass is about.
 pub(crate) struct Packets {
     pub pool: Pool,
+    /// Whose bytes the context points to. The block of a pass may be that of a copy which is no packet.
     pub current: PacketHandle,
     pub layout: Layout,
 }

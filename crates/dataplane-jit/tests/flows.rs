@@ -15,7 +15,27 @@ use dataplane_jit::{NativeFactory, NativeOptions};
 use fastrand::Rng;
 use p4_compiler::Options;
 
-const STEPS: usize = 2_500;
+/// What comes: so many steps, of which one in `write_one_in` is a write to a table, and the frames' flows
+/// are few or, where it alternates, many and few by turns of 20,000 steps.
+#[derive(Clone, Copy)]
+struct Traffic {
+    steps: usize,
+    write_one_in: usize,
+    alternates: bool,
+}
+
+const FEW_FLOWS: Traffic = Traffic {
+    steps: 2_500,
+    write_one_in: 6,
+    alternates: false,
+};
+
+/// A cache that hits seldom sleeps for 65,536 packets, and wakes.
+const MANY_FLOWS: Traffic = Traffic {
+    steps: 160_000,
+    write_one_in: 200,
+    alternates: true,
+};
 
 /// Keys that are read as they came, computed, written by other tables' actions, and read from a
 /// register, which no cache may remember.
@@ -188,19 +208,22 @@ fn switch(options: Option<NativeOptions>, program: &Program) -> Switch {
     switch
 }
 
-fn compare(options: NativeOptions, seed: u64) {
+fn compare(options: NativeOptions, traffic: Traffic, seed: u64) {
     let program = program();
     let mut random = Rng::with_seed(seed);
     let mut switches = [switch(None, &program), switch(Some(options), &program)];
     let (mut now, mut sent) = (0, 0);
-    for step in 0..STEPS {
+    for step in 0..traffic.steps {
         now += 1_000;
-        if random.u8(0..6) == 0 {
+        if random.usize(0..traffic.write_one_in) == 0 {
             write(&mut random, &program, &mut switches);
             continue;
         }
         let mut frame = vec![value(&mut random), value(&mut random), 0];
         frame.extend((0..6).map(|_| value(&mut random)));
+        if traffic.alternates && step / 20_000 % 2 == 0 {
+            frame[1..].fill_with(|| random.u8(..));
+        }
         let got = switches.each_mut().map(|switch| {
             switch.handle_frame(now, PortId(1), &frame);
             let next = || Some(switch.poll_transmit(now)?.to_owned());
@@ -211,7 +234,7 @@ fn compare(options: NativeOptions, seed: u64) {
         assert_eq!(got[0], got[1], "step {step} of seed {seed}, {options:?}");
         sent += got[0].len();
     }
-    assert!(sent > STEPS / 10, "only {sent} frames left");
+    assert!(sent > traffic.steps / 10, "only {sent} frames left");
     for (table, info) in program.tables() {
         let [wanted, found] = switches
             .each_ref()
@@ -221,8 +244,7 @@ fn compare(options: NativeOptions, seed: u64) {
     }
 }
 
-#[test]
-fn cached_flows_find_what_the_tables_hold_now() {
+fn options() -> [NativeOptions; 3] {
     let micro = NativeOptions {
         microflow_cache: true,
         ..NativeOptions::NAIVE
@@ -231,9 +253,21 @@ fn cached_flows_find_what_the_tables_hold_now() {
         megaflow_cache: true,
         ..NativeOptions::NAIVE
     };
+    [micro, mega, NativeOptions::ALL]
+}
+
+#[test]
+fn cached_flows_find_what_the_tables_hold_now() {
     for seed in 0..4 {
-        for options in [micro, mega, NativeOptions::ALL] {
-            compare(options, seed);
+        for options in options() {
+            compare(options, FEW_FLOWS, seed);
         }
+    }
+}
+
+#[test]
+fn a_cache_that_slept_finds_what_the_tables_hold_now() {
+    for options in options() {
+        compare(options, MANY_FLOWS, 5);
     }
 }

@@ -58,10 +58,13 @@ impl Emit<'_, '_, '_> {
         if let Some(mut cache) = self.flow_cache(start) {
             let awake = self.while_asleep(&mut cache);
             self.nodes(start, end);
+            // What the interpreter is left with is told once.
+            let n_explained = self.unit.explained.len();
             self.begin(awake);
             self.begin_flow(cache);
             self.nodes(start, end);
             self.flow = None;
+            self.unit.explained.truncate(n_explained);
         } else {
             self.nodes(start, end);
         }

@@ -524,14 +524,10 @@ impl<'p> Emit<'_, '_, 'p> {
             what,
             action: self.action,
         });
-        let left = Interpreted {
+        self.unit.explained.push(Interpreted {
             place: self.place.clone(),
             reason,
-        };
-        // A control may be written twice.
-        if !self.unit.explained.contains(&left) {
-            self.unit.explained.push(left);
-        }
+        });
         self.constant32(number)
     }
 

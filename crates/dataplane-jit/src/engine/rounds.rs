@@ -9,7 +9,7 @@ use std::{mem, ptr};
 use dataplane::engine::{InstanceType, LoneClone, LoneClones, Rounds, RoundsEnd, RoundsInput};
 
 use super::{
-    EgressInput, IngressInput, IngressOutcome, Native, PacketHandle, PortId, State, limits,
+    EgressInput, IngressInput, IngressOutcome, Nanos, Native, PacketHandle, PortId, State, limits,
 };
 use crate::{
     context::Requests,
@@ -29,6 +29,8 @@ pub(super) struct RoundCode {
 /// What a packet that recirculates has besides the headers in its block.
 #[derive(Clone, Copy)]
 struct Kept {
+    /// The time of all rounds.
+    now: Nanos,
     /// The code of the field list that it keeps.
     list: u32,
     /// The length of the frame that it would be.
@@ -59,10 +61,12 @@ impl Native {
     ) -> Rounds {
         let mut rounds = Rounds::none(input);
         let mut ingress = input.ingress;
+        let now = state.now();
         self.begin(state, handle, true);
         let packet = self.packets.pool.packet(handle);
         let rest_len = packet.rest_len();
         let mut kept = Kept {
+            now,
             list: packet.requests.recirculate,
             frame_len: packet.unwritten.unwrap_or_default(),
         };
@@ -129,7 +133,11 @@ impl Native {
         (handle, code): (PacketHandle, RoundCode),
         kept: Kept,
     ) -> Result<EgressInput, IngressOutcome> {
-        let Kept { list, frame_len } = kept;
+        let Kept {
+            now,
+            list,
+            frame_len,
+        } = kept;
         self.context.ingress_bytes = input.ingress_bytes as u64;
         let packet = self.packets.pool.packet_mut(handle);
         packet.ingress_bytes = input.ingress_bytes;
@@ -149,7 +157,7 @@ impl Native {
                 queue,
                 instance_type: InstanceType::Normal,
                 instance: None,
-                enqueued: state.now(),
+                enqueued: now,
                 enq_depth: 0,
                 deq_depth: 0,
                 is_deparsed: true,

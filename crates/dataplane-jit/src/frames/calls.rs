@@ -1,5 +1,5 @@
 //! What generated parsers, deparsers and calculations call: bytes of frames, and the fields that are
-//! not unrolled. Every function gets the context of the pass; a block is that of its packet.
+//! not unrolled. Every function gets the context of the pass; a block is that of its packet, or of a copy.
 #![expect(
     unsafe_code,
     reason = "generated code hands over pointers to the context and the packet's block"
@@ -131,7 +131,7 @@ unsafe extern "C" fn read_header(
     bytes: *const u8,
     header: u32,
 ) {
-    // SAFETY: called by generated code only, in a pass; the block is that of the current packet.
+    // SAFETY: called by generated code only, in a pass; the block is that of the pass.
     let (world, vector) = unsafe { (World::new(context), Vector::new(block)) };
     let (header, ir) = (HeaderId(header), world.state.program().ir());
     let n_bytes = ir.headers[header.index()].fixed_bits / 8;
@@ -151,7 +151,7 @@ unsafe extern "C" fn extract(
     member: u64,
     variable_bits: i64,
 ) -> i64 {
-    // SAFETY: called by generated code only, in a pass; the block is that of the current packet.
+    // SAFETY: called by generated code only, in a pass; the block is that of the pass.
     let ((context, packets, state), vector) = unsafe { (world(context), Vector::new(block)) };
     let ir = state.program().ir();
     let errors = ir.core_errors;
@@ -213,7 +213,7 @@ unsafe extern "C" fn write_header(
     header: u32,
     out: *mut u8,
 ) -> u64 {
-    // SAFETY: called by generated code only, in a pass; the block is that of the current packet.
+    // SAFETY: called by generated code only, in a pass; the block is that of the pass.
     let (world, vector) = unsafe { (World::new(context), Vector::new(block)) };
     let (header, ir) = (HeaderId(header), world.state.program().ir());
     let layout = &world.runtime.layout;
@@ -225,7 +225,7 @@ unsafe extern "C" fn write_header(
 
 /// The result of a calculation over the packet as it is now.
 unsafe extern "C" fn calculate(context: *mut PassContext, block: *mut u8, calculation: u32) -> u64 {
-    // SAFETY: called by generated code only, in a pass; the block is that of the current packet,
+    // SAFETY: called by generated code only, in a pass; the block is that of the pass,
     // the context's pieces are its bytes.
     let (world, vector, rest) =
         unsafe { (World::new(context), Vector::new(block), pieces(&*context)) };

@@ -93,12 +93,16 @@ impl Switch {
         let (found, n_bytes) = (leaving.found, leaving.n_bytes);
         let (n_rounds, end) = (rounds.n_rounds, rounds.end);
         let n_clones = n_rounds + u32::from(matches!(end, RoundsEnd::Clone(_)));
+        // A clone is made before its parent recirculates. Its length for counters is that of the last
+        // round's, and nobody looks at it before it recirculates itself.
+        let mut made_of = going.common;
+        made_of.recirculations += n_clones.saturating_sub(1);
         going.common.recirculations += n_clones;
         going.common.ingress_bytes = rounds.ingress_bytes;
         // A round is two passes of egress.
         self.look_ahead.earn_many(2 * n_clones);
         let clone = found.map(|(session, lone)| {
-            let mut common = going.common.of_copy(Stream::CloneSession(session));
+            let mut common = made_of.of_copy(Stream::CloneSession(session));
             common.clone_generation += 1;
             (common, lone.to.port)
         });
@@ -107,7 +111,9 @@ impl Switch {
             self.traffic
                 .inside
                 .enter_many(common.epoch, n_clones.into());
-            self.count_sent(*port, common, n_rounds.into(), n_bytes);
+            if n_rounds > 0 {
+                self.count_sent(*port, common, n_rounds.into(), n_bytes);
+            }
         }
         let step = match (end, clone) {
             (RoundsEnd::Ingress(outcome), _) => self.ingress_rest(engine, now, &going, outcome),
