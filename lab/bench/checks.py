@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from lab.bench.fanout_figures import COMPARED, of_kind, row_of
+from lab.bench.fanout_figures import COMPARED, Beside, of_kind, row_of
 from lab.bench.load_figures import curve_name, curves, kept, served
 from lab.bench.names import KINDS, NAMES, OURS, kind_name, number, ratio
 from lab.bench.pipeline_figures import name_of, of_workload, with_role, workloads
@@ -45,7 +45,7 @@ class Check:
 def checks(results: Results) -> list[Check]:
     """All of them, in the order of the report."""
     return [
-        *_fanout_checks(results.fanout),
+        *_fanout_checks(results.fanout, Beside(results.fanout_rounds)),
         *_pipeline_checks(results.pipeline),
         *_knee_checks(results.knee),
         *_overload_checks(results.overload),
@@ -67,28 +67,31 @@ def check(name: str, values: Sequence[tuple[str, float, bool]], form: str = ".2f
     return Check(name, holds, found or "nothing was measured")
 
 
-def _fanout_checks(rows: Sequence[FanoutRow]) -> Iterator[Check]:
+def _fanout_checks(rows: Sequence[FanoutRow], beside: Beside) -> Iterator[Check]:
     if not rows:
         return
     at = f"at {COMPARED} copies, without loss"
     yield check(
         f"{at}: at least {RELAY_SHARE_MIN:.0%} of the rate of the relay by hand",
-        [(what, r, r >= RELAY_SHARE_MIN) for what, r in _beside(rows, "relay")],
+        [(what, r, r >= RELAY_SHARE_MIN) for what, r in _ratios(rows, beside, "relay")],
     )
     yield check(
         f"{at}: ahead of Open vSwitch on the same kind of port",
-        [(what, r, r > 1.0) for what, r in _beside(rows, "ovs")],
+        [(what, r, r > 1.0) for what, r in _ratios(rows, beside, "ovs")],
     )
     for column, which in (("first_copy_p50_us", "first"), ("last_copy_p50_us", "last")):
         yield check(
             f"at {COMPARED} copies: the {which} copy's median delay within {DELAY_RATIO_MAX:g} "
             "times the relay's",
-            [(what, r, r <= DELAY_RATIO_MAX) for what, r in _beside(rows, "relay", column)],
+            [(what, r, r <= DELAY_RATIO_MAX) for what, r in _ratios(rows, beside, "relay", column)],
         )
 
 
-def _beside(
-    rows: Sequence[FanoutRow], peer: str, column: str = "copies_per_s_lossless"
+def _ratios(
+    rows: Sequence[FanoutRow],
+    beside: Beside,
+    peer: str,
+    column: str = "copies_per_s_lossless",
 ) -> Iterator[tuple[str, float]]:
     """Our native rows over a peer's, of each kind of port that both have."""
     for kind in COMPARED_KINDS:
@@ -97,7 +100,7 @@ def _beside(
         for forwarder in OURS:
             ours = row_of(found, forwarder, "native")
             if theirs is not None and ours is not None:
-                value = ratio(getattr(ours, column), getattr(theirs, column))
+                value = beside(ours, theirs, column)
                 yield f"{NAMES[forwarder]}, {kind_name(kind)}:", value
 
 

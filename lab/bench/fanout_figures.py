@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from lab.bench.charts import Axis, Level, Line, Lines, finite
+from lab.bench.experiment import median
 from lab.bench.names import (
     COLOURS,
     KINDS,
@@ -24,13 +25,39 @@ COMPARED = 64
 Value = Callable[[FanoutRow], float]
 
 
-def figures(rows: Sequence[FanoutRow]) -> list[Lines]:
+class Beside:
+    """One forwarder beside another: the median of their ratios, round by round.
+
+    In a round they take turns, and the machine is the same for both; from round to round it is not.
+    """
+
+    def __init__(self, rounds: Sequence[FanoutRow]) -> None:
+        self._rounds: dict[tuple[object, ...], list[FanoutRow]] = {}
+        for row in rounds:
+            self._rounds.setdefault(_key(row), []).append(row)
+
+    def __call__(
+        self, ours: FanoutRow, theirs: FanoutRow, column: str = "copies_per_s_lossless"
+    ) -> float:
+        """Not a number where one of them was not measured."""
+        pairs = zip(self._of(ours), self._of(theirs), strict=False)
+        return median([ratio(getattr(one, column), getattr(other, column)) for one, other in pairs])
+
+    def _of(self, row: FanoutRow) -> list[FanoutRow]:
+        return self._rounds.get(_key(row), [row])
+
+
+def _key(row: FanoutRow) -> tuple[object, ...]:
+    return (row.forwarder, row.engine, row.port, row.wait, row.fanout)
+
+
+def figures(rows: Sequence[FanoutRow], beside: Beside) -> list[Lines]:
     """Rates of every kind of port, then delays, then processor time."""
     by_kind = [(kind, of_kind(rows, kind)) for kind in KINDS]
     kinds = [(kind, found) for kind, found in by_kind if any(r.forwarder in OURS for r in found)]
     return [
-        *(_rates(kind, found, rows) for kind, found in kinds),
-        *(_delays(kind, found) for kind, found in kinds),
+        *(_rates(kind, found, rows, beside) for kind, found in kinds),
+        *(_delays(kind, found, beside) for kind, found in kinds),
         *(_costs(kind, found) for kind, found in kinds if kind[1] == "sleep" or kind[0] != "udp"),
     ]
 
@@ -70,7 +97,10 @@ def _axis(rows: Sequence[FanoutRow]) -> Axis:
 
 
 def _rates(
-    kind: tuple[str, str], rows: Sequence[FanoutRow], everything: Sequence[FanoutRow]
+    kind: tuple[str, str],
+    rows: Sequence[FanoutRow],
+    everything: Sequence[FanoutRow],
+    beside: Beside,
 ) -> Lines:
     limit = [
         Level(NAMES["raw"], COLOURS["raw"], row.copies_per_s_peak)
@@ -84,30 +114,29 @@ def _rates(
         y=Axis("copies without loss (1/s)", starts_at_zero=True),
         lines=tuple(_lines(rows, lambda row: row.copies_per_s_lossless)),
         levels=tuple(limit[:1]),
-        note=_reading_of_rates(rows),
+        note=_reading_of_rates(rows, beside),
     )
 
 
-def _reading_of_rates(rows: Sequence[FanoutRow]) -> str:
+def _reading_of_rates(rows: Sequence[FanoutRow], beside: Beside) -> str:
     sentences = []
     for forwarder in OURS:
         ours = row_of(rows, forwarder, "native")
         if ours is None:
             continue
-        beside = [
-            f"{number(ratio(ours.copies_per_s_lossless, peer.copies_per_s_lossless), '.2f')} "
-            f"times that of {NAMES[name]}"
+        times = [
+            f"{number(beside(ours, peer), '.2f')} times that of {NAMES[name]}"
             for name in ("relay", "ovs")
             if (peer := row_of(rows, name, "")) is not None
         ]
         sentences.append(
             f"{NAMES[forwarder]}, at {COMPARED} copies: {count(ours.copies_per_s_lossless)} a "
-            f"second{', ' + ' and '.join(beside) if beside else ''}."
+            f"second{', ' + ' and '.join(times) if times else ''}."
         )
     return " ".join(sentences) or f"Not measured at {COMPARED} copies."
 
 
-def _delays(kind: tuple[str, str], rows: Sequence[FanoutRow]) -> Lines:
+def _delays(kind: tuple[str, str], rows: Sequence[FanoutRow], beside: Beside) -> Lines:
     native = [row for row in rows if row.engine != "interpreter"]
     lines = [
         *_lines(native, lambda row: row.last_copy_p50_us, ", last"),
@@ -119,11 +148,11 @@ def _delays(kind: tuple[str, str], rows: Sequence[FanoutRow]) -> Lines:
         x=_axis(native),
         y=Axis("median delay at 360 packets/s (µs)", is_log=True),
         lines=tuple(lines),
-        note=_reading_of_delays(native),
+        note=_reading_of_delays(native, beside),
     )
 
 
-def _reading_of_delays(rows: Sequence[FanoutRow]) -> str:
+def _reading_of_delays(rows: Sequence[FanoutRow], beside: Beside) -> str:
     sentences = []
     relay = row_of(rows, "relay", "")
     for forwarder in OURS:
@@ -136,8 +165,8 @@ def _reading_of_delays(rows: Sequence[FanoutRow]) -> str:
             f"(p99 {number(ours.last_copy_p99_us)})"
         )
         if relay is not None:
-            first = ratio(ours.first_copy_p50_us, relay.first_copy_p50_us)
-            last = ratio(ours.last_copy_p50_us, relay.last_copy_p50_us)
+            first = beside(ours, relay, "first_copy_p50_us")
+            last = beside(ours, relay, "last_copy_p50_us")
             text += f"; {number(first, '.2f')} and {number(last, '.2f')} times the relay's medians"
         sentences.append(f"{text}.")
     return " ".join(sentences) or f"Not measured at {COMPARED} copies."
@@ -157,9 +186,10 @@ def _costs(kind: tuple[str, str], rows: Sequence[FanoutRow]) -> Lines:
     )
 
 
-def tables(rows: Sequence[FanoutRow]) -> list[Table]:
+def tables(rows: Sequence[FanoutRow], beside: Beside) -> list[Table]:
     """The compared fan-out beside the peers; then every row."""
-    compared = [compared_table(rows)] if any(row.fanout == COMPARED for row in rows) else []
+    is_compared = any(row.fanout == COMPARED for row in rows)
+    compared = [compared_table(rows, beside)] if is_compared else []
     return [*compared, _whole_table(rows)] if rows else []
 
 
@@ -176,16 +206,15 @@ COMPARED_COLUMNS = (
 )
 
 
-def compared_table(rows: Sequence[FanoutRow]) -> Table:
+def compared_table(rows: Sequence[FanoutRow], beside: Beside) -> Table:
     """Every forwarder at the compared fan-out, with the ratios to the peers of its kind."""
     lines = []
     for kind in KINDS:
         found = [row for row in of_kind(rows, kind) if row.fanout == COMPARED]
         relay, ovs = row_of(found, "relay", ""), row_of(found, "ovs", "")
         for row in found:
-            rate = row.copies_per_s_lossless
-            beside = [
-                number(ratio(rate, peer.copies_per_s_lossless), ".2f")
+            ratios = [
+                number(beside(row, peer), ".2f")
                 if peer is not None and row.forwarder != peer.forwarder
                 else ""
                 for peer in (relay, ovs)
@@ -194,7 +223,7 @@ def compared_table(rows: Sequence[FanoutRow]) -> Table:
                 (
                     f"{name_of(row.forwarder, row.engine)}: {kind_name(kind)}",
                     *_numbers(row),
-                    *beside,
+                    *ratios,
                 )
             )
     return Table(
@@ -203,7 +232,8 @@ def compared_table(rows: Sequence[FanoutRow]) -> Table:
         groups=(("", 1), ("rate", 2), ("delay at 360 packets/s", 3), ("", 1), ("ratio", 2)),
         columns=COMPARED_COLUMNS,
         rows=tuple(lines),
-        note="Medians of rounds. Open vSwitch's system port is an AF_PACKET socket that sleeps.",
+        note="Medians over the rounds, of ratios too. Open vSwitch's system port is an AF_PACKET "
+        "socket that sleeps.",
     )
 
 

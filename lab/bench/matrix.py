@@ -16,7 +16,7 @@ from lab.study.folder import write_whole
 
 COMPARED_FANOUT = 64
 """The fan-out at which forwarders are set against each other, in turns."""
-SETS = {"spin": 5, "sleep": 3}
+SETS = {"spin": 4, "sleep": 3}
 """How often, by how they wait."""
 FANOUTS_SLEEPING = (1, 64)
 FANOUTS_SLOW = (1, 16, 64)
@@ -91,9 +91,9 @@ def _group(forwarder: Forwarder) -> tuple[str, str] | None:
     is_ours = forwarder.forwarder in PROGRAMS and forwarder.engine == "native"
     if not (is_ours or forwarder.forwarder in ("relay", "ovs")) or forwarder.port == "udp":
         return None
-    if forwarder.wait == "sleep":
-        return None if forwarder.port == "afxdp" else ("afpacket", "sleep")
-    return (forwarder.port, forwarder.wait)
+    # Open vSwitch's system port is an AF_PACKET socket.
+    port = "afpacket" if forwarder.port == "system" else forwarder.port
+    return (port, forwarder.wait)
 
 
 def cells(choice: Choice, *, is_quick: bool = False) -> list[Cell]:
@@ -154,7 +154,7 @@ def run(folder: Path, todo: Sequence[Cell]) -> Failures:
         except ChildError as error:
             failures.append(f"{cell}: {error}")
         probes += [probe for one in cell.forwarders for probe in kept(one).probes]
-        write_whole(raw / "fanout-rounds.csv", csv_text(FanoutRow, rows))
+        write_whole(folder / "fanout-rounds.csv", csv_text(FanoutRow, rows))
         write_whole(raw / "fanout-probes.csv", _probes_csv(probes))
     write_whole(folder / "fanout.csv", csv_text(FanoutRow, median_rows(rows)))
     return failures

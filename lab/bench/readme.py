@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from lab.bench.checks import Check, checks
-from lab.bench.fanout_figures import COMPARED, of_kind, row_of
+from lab.bench.fanout_figures import COMPARED, Beside, of_kind, row_of
 from lab.bench.load_figures import curve_name, served
 from lab.bench.names import NAMES, count, kind_name, number, ratio
 from lab.bench.pipeline_figures import name_of, of_workload, with_role, workloads
@@ -47,7 +47,7 @@ def section_of(results: Results | None, folder: str) -> str:
         f"One run of `make bench` on {results.session['processor']}, "
         f"{results.session['processors']} processors, {results.session['system'].split('-')[0]} "
         f"{results.session['system'].split('-')[1]}: [{folder}]({folder}/report.html).",
-        *_fanout(results.fanout, folder),
+        *_fanout(results.fanout, Beside(results.fanout_rounds), folder),
         *_pipelines(results),
         *_knee(results),
         _promises(made),
@@ -55,7 +55,7 @@ def section_of(results: Results | None, folder: str) -> str:
     return "\n\n".join(parts)
 
 
-def _fanout(rows: Sequence[FanoutRow], folder: str) -> list[str]:
+def _fanout(rows: Sequence[FanoutRow], beside: Beside, folder: str) -> list[str]:
     if not any(row.fanout == COMPARED for row in rows):
         return []
     kinds = [kind for kind in SHOWN_KINDS if row_of(of_kind(rows, kind), "relay", "")]
@@ -74,9 +74,9 @@ def _fanout(rows: Sequence[FanoutRow], folder: str) -> list[str]:
             if row is None or relay is None:
                 cells.append("")
                 continue
-            share = ratio(row.copies_per_s_lossless, relay.copies_per_s_lossless)
-            beside = "" if forwarder == "relay" else f" ({number(share, '.2f')})"
-            cells.append(f"{count(row.copies_per_s_lossless)}{beside}")
+            share = number(beside(row, relay), ".2f")
+            bracket = "" if forwarder == "relay" else f" ({share})"
+            cells.append(f"{count(row.copies_per_s_lossless)}{bracket}")
         if any(cells):
             named = NAMES[forwarder] + (f", {engine}" if engine else "")
             lines.append(f"| {named} | {' | '.join(cells)} |")

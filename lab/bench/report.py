@@ -42,13 +42,14 @@ class Content:
 
 def content_of(results: Results, published: Published) -> Content:
     """Everything that is derived from the rows, the thesis' figures beside them."""
+    beside = fanout_figures.Beside(results.fanout_rounds)
     sections = [
         Section(
             "fanout",
             "Fan-out",
             _FANOUT,
-            tuple(fanout_figures.figures(results.fanout)),
-            tuple(fanout_figures.tables(results.fanout)),
+            tuple(fanout_figures.figures(results.fanout, beside)),
+            tuple(fanout_figures.tables(results.fanout, beside)),
         ),
         Section(
             "pipelines",

@@ -11,7 +11,7 @@ KNEE_MS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class FanoutRow:
-    """fanout.csv, and its raw form, one a round: one forwarder at one fan-out."""
+    """fanout.csv, and fanout-rounds.csv, one a round: one forwarder at one fan-out."""
 
     forwarder: str
     engine: str
@@ -163,6 +163,7 @@ class Results:
     not_measured: tuple[str, ...]
     missing: tuple[str, ...]
     fanout: tuple[FanoutRow, ...]
+    fanout_rounds: tuple[FanoutRow, ...]
     overload: tuple[OverloadRow, ...]
     priority: tuple[PriorityRow, ...]
     pipeline: tuple[PipelineRow, ...]
@@ -175,6 +176,7 @@ FILES = (
     "pipeline.csv",
     "growth.csv",
     "fanout.csv",
+    "fanout-rounds.csv",
     "overload.csv",
     "priority.csv",
     "pktswitch.csv",
@@ -195,6 +197,7 @@ def results_of(
         not_measured=not_measured,
         missing=tuple(name for name in FILES if name not in files),
         fanout=rows(FanoutRow, "fanout.csv"),
+        fanout_rounds=rows(FanoutRow, "fanout-rounds.csv"),
         overload=rows(OverloadRow, "overload.csv"),
         priority=rows(PriorityRow, "priority.csv"),
         pipeline=rows(PipelineRow, "pipeline.csv"),

@@ -112,6 +112,8 @@ def files() -> dict[str, str]:
         "pipeline.csv": _pipeline(),
         "growth.csv": _growth(),
         "fanout.csv": _fanout(),
+        # No rounds: what stands in fanout.csv is all there is.
+        "fanout-rounds.csv": _fanout().split("\n", 1)[0] + "\n",
         "overload.csv": _overload(),
         "priority.csv": _csv(_header(PriorityRow), [priority]),
         "pktswitch.csv": _pktswitch(),

@@ -9,6 +9,7 @@ import pytest
 from lab.bench import charts
 from lab.bench.charts import Bars, short
 from lab.bench.checks import checks
+from lab.bench.fanout_figures import Beside
 from lab.bench.keep import README, current_readme
 from lab.bench.names import COLOURS, NAMES, count, number
 from lab.bench.readme import BEGIN, END, MarkerError, replaced, section_of
@@ -98,6 +99,23 @@ def test_checks_hold_where_the_numbers_do_and_only_there() -> None:
         assert before in text, (name, before)
         worse = verdicts(results({name: text.replace(before, after)}))
         assert [name for name, holds in worse.items() if holds is False and what in name], name
+
+
+def test_forwarders_are_beside_each_other_round_by_round() -> None:
+    ours, theirs = "reprise_replication,native,afxdp,spin,64", "relay,,afxdp,spin,64"
+    delays = ",1,1,1,1,1\n"
+    # The machine is twice as fast in the second round: the ratio is 0.95, 0.9 and 0.92.
+    rates = [(95, 100), (180, 200), (92, 100)]
+    lines = [
+        f"{one},{rate},{rate}{delays}"
+        for pair in rates
+        for one, rate in zip((ours, theirs), pair, strict=True)
+    ]
+    header = files()["fanout.csv"].split("\n", 1)[0] + "\n"
+    rounds = results({"fanout-rounds.csv": header + "".join(lines)}).fanout_rounds
+    beside = Beside(rounds)
+    assert beside(rounds[0], rounds[1]) == pytest.approx(0.92)
+    assert Beside(())(rounds[0], rounds[1]) == pytest.approx(0.95)
 
 
 def test_what_was_not_measured_neither_holds_nor_fails() -> None:
