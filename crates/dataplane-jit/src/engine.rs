@@ -2,6 +2,7 @@
 //! it afterwards, around the generated code. The interpreter's `mod.rs` is the same in slow.
 #![expect(unsafe_code, reason = "generated code is called by its address")]
 
+mod early;
 mod fan_out;
 mod recirculation;
 mod rounds;
@@ -10,11 +11,13 @@ mod whole;
 use std::ops::Range;
 
 use dataplane::{
-    ActionProfileId, Digest, DropReason, Nanos, PortId, TableId,
+    ActionProfileId, Digest, DropReason, Nanos, PortId, TableId, ValueSetId,
     engine::{
         CloneCopies, Clones, Copies, EgressInput, EgressOutcome, EgressVerdict, Engine, Frame,
         IngressInput, IngressOutcome, IngressVerdict, Interpreted, LoneClones, PacketHandle,
-        Rounds, RoundsInput, State, TableChange, ir::FieldListId, one_by_one,
+        Rounds, RoundsInput, State, TableChange,
+        ir::{CalculationId, FieldListId},
+        one_by_one,
     },
     limits,
 };
@@ -28,6 +31,7 @@ use crate::{
     program::NativeProgram,
     vector::Vector,
 };
+use early::EARLY_PACKETS;
 use fan_out::Fleeting;
 
 /// The native engine of a program.
@@ -49,6 +53,8 @@ pub(crate) struct Native {
     headers_len: usize,
     /// Replicas wait as one, and a packet goes through egress and deparser in one go.
     fuses_fanout: bool,
+    /// From 1; another one begins where a control call changes what the parser reads.
+    epoch: u64,
     /// In a box of its own: generated code has its address.
     packets: Box<Packets>,
     context: Box<PassContext>,
@@ -105,6 +111,7 @@ impl Native {
                 layout,
             }),
             fuses_fanout: false,
+            epoch: 1,
             blank,
             context: Box::new(PassContext::EMPTY),
             frames: controls.frames,
@@ -435,12 +442,36 @@ impl Engine for Native {
         input: &IngressInput,
         handle: PacketHandle,
     ) -> IngressOutcome {
+        if let Some(halves) = self.controls.passes.halves
+            && self.packets.pool.packet(handle).begun == self.epoch
+        {
+            return self.go_on(state, halves.go_on, handle);
+        }
         match (self.controls.passes.arrive, input.arrived) {
             (Some(arrive), Some(arrived)) => self.arrive(state, input, (arrive, arrived), handle),
             _ => match self.arrive_again(state, input, handle) {
                 Some(outcome) => outcome,
                 None => self.ingress_slowly(state, input, handle),
             },
+        }
+    }
+
+    fn expects(&self) -> usize {
+        let NativeProgram {
+            passes, runtime, ..
+        } = &self.controls;
+        match passes.halves.is_some() && runtime.has_ingress_flows() {
+            true => EARLY_PACKETS,
+            false => 0,
+        }
+    }
+
+    fn expect(&mut self, state: &mut State, input: &IngressInput, handle: PacketHandle) {
+        let halves = self.controls.passes.halves;
+        if let (Some(halves), Some(arrived)) = (halves, input.arrived)
+            && self.packets.pool.packet(handle).begun != self.epoch
+        {
+            self.begin_early(state, input, (halves, arrived), handle);
         }
     }
 
@@ -623,6 +654,14 @@ impl Engine for Native {
 
     fn profile_changed(&mut self, _state: &mut State, profile: ActionProfileId) {
         self.controls.runtime.profile_changed(profile);
+    }
+
+    fn value_set_changed(&mut self, _state: &mut State, _set: ValueSetId) {
+        self.epoch += 1;
+    }
+
+    fn calculation_changed(&mut self, _state: &mut State, _calculation: CalculationId) {
+        self.epoch += 1;
     }
 
     fn interpreted(&self) -> Vec<Interpreted> {

@@ -22,6 +22,10 @@ pub struct NativeOptions {
     /// that finds nothing waiting goes from ingress to egress without a queue. One that recirculates
     /// keeps its headers, neither deparsed nor parsed, where that is the same.
     pub fanout_fusion: bool,
+    /// Frames that wait together are parsed some ahead of their turn, and ask for their records in the
+    /// ingress control's flow cache, which may have more records then. Needs a flow cache,
+    /// parser specialisation and fan-out fusion.
+    pub flow_prefetch: bool,
 }
 
 impl NativeOptions {
@@ -34,6 +38,7 @@ impl NativeOptions {
         inline_editing: true,
         incremental_checksum: true,
         fanout_fusion: true,
+        flow_prefetch: true,
     };
 
     /// None of the optimisations.
@@ -45,10 +50,11 @@ impl NativeOptions {
         inline_editing: false,
         incremental_checksum: false,
         fanout_fusion: false,
+        flow_prefetch: false,
     };
 
     /// The names of the optimisations, as options and result files write them.
-    pub const NAMES: [&'static str; 7] = [
+    pub const NAMES: [&'static str; 8] = [
         "action-specialisation",
         "microflow-cache",
         "megaflow-cache",
@@ -56,6 +62,7 @@ impl NativeOptions {
         "inline-editing",
         "incremental-checksum",
         "fanout-fusion",
+        "flow-prefetch",
     ];
 
     /// The switch of a name of [`NativeOptions::NAMES`].
@@ -68,6 +75,7 @@ impl NativeOptions {
             "inline-editing" => &mut self.inline_editing,
             "incremental-checksum" => &mut self.incremental_checksum,
             "fanout-fusion" => &mut self.fanout_fusion,
+            "flow-prefetch" => &mut self.flow_prefetch,
             _ => return None,
         })
     }

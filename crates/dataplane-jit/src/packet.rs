@@ -120,6 +120,8 @@ pub(crate) struct Packet {
     pub consumed: usize,
     /// The vector has what recirculation or resubmission keeps, and is blank otherwise.
     pub is_prepared: bool,
+    /// The engine's epoch when its ingress pass began before its turn, and has not gone on; or 0.
+    pub begun: u64,
     /// Packets that the handle stands for: this one, and copies that are not made yet.
     pub copies: u32,
     /// What primitives asked for.
@@ -140,6 +142,7 @@ impl Packet {
         self.head_len = 0;
         self.consumed = 0;
         self.is_prepared = false;
+        self.begun = 0;
         self.unwritten = None;
         self.copies = 1;
     }

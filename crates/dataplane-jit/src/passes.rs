@@ -23,13 +23,28 @@ use crate::{
     CompileError,
     compile::{Code, Emit, Region, Unit, range},
     context::{PassContext, Requests},
-    frames::bits,
+    frames::{Frames, bits},
 };
 
 /// The context, whose payload is the frame and which is of a packet that nothing has happened to;
 /// the packet's block, whatever is in it; the port and the time, in nanoseconds, of the arrival.
 /// Gives [`Plain`], or [`NOT_PLAIN`].
 pub(crate) type Arrive = unsafe extern "C" fn(*mut PassContext, *mut u64, u64, u64) -> u64;
+
+/// The first half of [`Arrive`], for a packet whose turn comes soon: everything before the ingress
+/// control, and the control's cache is asked for the packet's record.
+pub(crate) type BeginEarly = unsafe extern "C" fn(*mut PassContext, *mut u64, u64, u64);
+
+/// The second half: the context, whose payload is what the parser left; the packet's block. Gives what
+/// [`Arrive`] gives.
+pub(crate) type GoOn = unsafe extern "C" fn(*mut PassContext, *mut u64) -> u64;
+
+/// [`Arrive`] in two halves.
+#[derive(Clone, Copy)]
+pub(crate) struct Halves {
+    pub begin_early: BeginEarly,
+    pub go_on: GoOn,
+}
 
 /// What most passes come to: the packet goes to one port, and nothing else is to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,16 +99,26 @@ pub(crate) struct Parts {
     pub parse: FuncId,
     pub verify: Option<FuncId>,
     pub ingress: FuncId,
+    /// The number of the control's flow cache, if packets are to ask for their records early.
+    pub foreseen: Option<usize>,
     pub egress: FuncId,
     pub deparse: FuncId,
     /// The parser over headers that are not bytes.
     pub parse_again: Option<FuncId>,
 }
 
+/// Whether a packet's parser and verification may run before another's controls, and are to.
+pub(crate) fn may_begin_early(unit: &Unit<'_>, frames: &Frames) -> bool {
+    let options = &unit.options;
+    let is_asked = options.flow_prefetch && options.fanout_fusion && options.parser_specialisation;
+    is_asked && frames.is_stateless && blocks::are_few(&unit.layout.blank_words())
+}
+
 /// The functions; none where they are not asked for, or cannot be made for a program.
 #[derive(Clone, Copy)]
 pub(crate) struct PassCode {
     pub arrive: Option<Arrive>,
+    pub halves: Option<Halves>,
     pub arrive_again: Option<ArriveAgain>,
     pub depart: Option<Depart>,
     pub copy_block: Option<CopyBlock>,
@@ -104,6 +129,7 @@ pub(crate) struct PassCode {
 #[derive(Default)]
 pub(crate) struct Passes {
     arrive: Option<FuncId>,
+    halves: Option<(FuncId, FuncId)>,
     arrive_again: Option<FuncId>,
     depart: Option<FuncId>,
     copy_block: Option<FuncId>,
@@ -138,6 +164,22 @@ impl Passes {
             };
             let arrive = unit.define_with("arrive", 2, Some(types::I64), arrive)?;
             passes.arrive = Some(arrive);
+            if let Some(flow) = parts.foreseen {
+                let begin = |emit: &mut Emit<'_, '_, '_>, more: &[Value]| {
+                    if let [port, arrived] = *more {
+                        begin_pass(emit, parts, port, arrived);
+                        emit.foresee_flow(flow);
+                    }
+                    None
+                };
+                let begin = unit.define_with("begin_early", 2, None, begin)?;
+                let go_on = |emit: &mut Emit<'_, '_, '_>, _: &[Value]| {
+                    no_requests(emit);
+                    Some(go_through_control(emit, parts))
+                };
+                let go_on = unit.define_with("go_on", 0, Some(types::I64), go_on)?;
+                passes.halves = Some((begin, go_on));
+            }
             if let (Some(lists), Some(parse)) = (&lists, parts.parse_again) {
                 let again = |emit: &mut Emit<'_, '_, '_>, more: &[Value]| match *more {
                     [old, len, list] => {
@@ -168,6 +210,12 @@ impl Passes {
         unsafe {
             PassCode {
                 arrive: address(self.arrive).map(|it| std::mem::transmute::<*const u8, Arrive>(it)),
+                halves: self.halves.map(|(begin_early, go_on)| Halves {
+                    begin_early: std::mem::transmute::<*const u8, BeginEarly>(
+                        code.address(begin_early),
+                    ),
+                    go_on: std::mem::transmute::<*const u8, GoOn>(code.address(go_on)),
+                }),
                 arrive_again: address(self.arrive_again)
                     .map(|it| std::mem::transmute::<*const u8, ArriveAgain>(it)),
                 depart: address(self.depart).map(|it| std::mem::transmute::<*const u8, Depart>(it)),
@@ -181,6 +229,12 @@ impl Passes {
 }
 
 fn emit_arrive(e: &mut Emit<'_, '_, '_>, parts: &Parts, port: Value, arrived: Value) -> Value {
+    begin_pass(e, parts, port, arrived);
+    go_through_control(e, parts)
+}
+
+/// What a frame goes through before the ingress control.
+fn begin_pass(e: &mut Emit<'_, '_, '_>, parts: &Parts, port: Value, arrived: Value) {
     let metadata = &e.ir().metadata;
     blocks::blank(e);
     let len = e.load_context(types::I64, offset_of!(PassContext, payload_len));
@@ -194,11 +248,11 @@ fn emit_arrive(e: &mut Emit<'_, '_, '_>, parts: &Parts, port: Value, arrived: Va
     let none = e.constant32(0);
     e.store_context(none, offset_of!(PassContext, failed));
     go_on_to_the_rest(e, len);
-    go_through_ingress(e, parts)
+    say_what_was_parsed(e, parts);
 }
 
-/// What is behind the parser: checksum verification and the control. Gives what it came to.
-fn go_through_ingress(e: &mut Emit<'_, '_, '_>, parts: &Parts) -> Value {
+/// What is behind the parser: what it came to, and checksum verification.
+fn say_what_was_parsed(e: &mut Emit<'_, '_, '_>, parts: &Parts) {
     let metadata = &e.ir().metadata;
     put(e, metadata.parser_error, |e| {
         let error = e.load_context(types::I32, offset_of!(PassContext, parser_error));
@@ -212,6 +266,11 @@ fn go_through_ingress(e: &mut Emit<'_, '_, '_>, parts: &Parts) -> Value {
             e.b.ins().isub(one, is_right)
         });
     }
+}
+
+/// The ingress control. Gives what it came to.
+fn go_through_control(e: &mut Emit<'_, '_, '_>, parts: &Parts) -> Value {
+    let metadata = &e.ir().metadata;
     e.call_inside(parts.ingress, &[]);
     let requests = offset_of!(PassContext, requests);
     let asked = [
@@ -281,7 +340,8 @@ fn emit_arrive_again(
     e.b.ins()
         .brif(is_parsed, whole, &[] as &[BlockArg], end, &otherwise);
     e.begin_inner(whole);
-    let came_to = go_through_ingress(e, parts);
+    say_what_was_parsed(e, parts);
+    let came_to = go_through_control(e, parts);
     e.b.ins().jump(end, &[BlockArg::Value(came_to)]);
     e.begin(end);
     outcome

@@ -8,11 +8,12 @@ use crate::{
     blank::Blanks,
     compile::{Code, Finished, Unit},
     context::PassContext,
+    flow::Capacity,
     frames::{FrameCode, Frames, Sums},
     layout::Layout,
     packing::Packing,
     passes::{self, PassCode, Passes},
-    runtime::Runtime,
+    runtime::{INGRESS_FLOW, Runtime},
 };
 
 /// A generated function: of the pass's context and the packet's block.
@@ -44,12 +45,19 @@ impl NativeProgram {
         let layout = Layout::with(ir, &packing, &blanks, Sums::of(ir, options).len());
         let mut unit = Unit::new(&program, &layout, options)?;
         let frames = Frames::define(&mut unit)?;
-        let ingress = unit.define("ingress", |emit| emit.control(ir.ingress))?;
-        let egress = unit.define("egress", |emit| emit.control(ir.egress))?;
+        let is_begun_early = passes::may_begin_early(&unit, &frames);
+        let capacity = match is_begun_early {
+            true => Capacity::Foreseen,
+            false => Capacity::Near,
+        };
+        let ingress = unit.define("ingress", |emit| emit.control(ir.ingress, capacity))?;
+        let foreseen = (is_begun_early && !unit.flows.is_empty()).then_some(INGRESS_FLOW);
+        let egress = unit.define("egress", |emit| emit.control(ir.egress, Capacity::Near))?;
         let parts = passes::Parts {
             parse: frames.parse,
             verify: frames.verify,
             ingress,
+            foreseen,
             egress,
             deparse: frames.deparse,
             parse_again: frames.again.as_ref().map(|again| again.parse),

@@ -107,6 +107,9 @@ pub struct Runtime {
 // engine from thread to thread; nobody uses them outside of a pass.
 unsafe impl Send for Runtime {}
 
+/// The number of the ingress control's flow cache, if it has one: it is made first.
+pub(crate) const INGRESS_FLOW: usize = 0;
+
 impl Runtime {
     /// What a state's program needs. The state's arrays keep their place as long as the program
     /// is loaded.
@@ -163,6 +166,12 @@ impl Runtime {
     pub(crate) fn profile_changed(&mut self, profile: ActionProfileId) {
         self.tables.profile_changed(profile);
         self.forget_flows();
+    }
+
+    /// Whether the ingress control has a flow cache that does not sleep.
+    pub(crate) fn has_ingress_flows(&self) -> bool {
+        let flow = self.flows.get(INGRESS_FLOW);
+        flow.is_some_and(|flow| !flow.is_asleep())
     }
 
     fn forget_flows(&mut self) {

@@ -281,6 +281,18 @@ pub trait Engine: Send {
         packet: PacketHandle,
     ) -> IngressOutcome;
 
+    /// Frames that the engine wants to be told of before their turn, with [`Engine::expect`].
+    fn expects(&self) -> usize {
+        0
+    }
+
+    /// The ingress pass of this frame comes soon. The engine may do of it what nobody can see, so that
+    /// the memory it needs is near when its turn comes. Until then anything may happen: other packets
+    /// pass, control calls, the frame is told of again, or discarded.
+    fn expect(&mut self, state: &mut State, input: &IngressInput, packet: PacketHandle) {
+        let _ = (state, input, packet);
+    }
+
     /// The first part of [`Engine::ingress`] alone, parser and checksum verification of a frame that
     /// came in, for who measures it: nothing stays of it, and the pass begins from the start. An
     /// engine that cannot do it apart does nothing.

@@ -233,6 +233,7 @@ macro_rules! in_part {
 impl Engine for Probe {
     in_part! {
         Buffers: fn receive(frame: &[u8]) -> PacketHandle;
+        Ingress: fn expect(state: &mut State, input: &IngressInput, packet: PacketHandle);
         Ingress: fn digest(state: &mut State, packet: PacketHandle) -> Digest;
         Buffers: fn clone_ingress(
             state: &mut State,
@@ -306,6 +307,10 @@ impl Engine for Probe {
         let rounds = self.engine.rounds(state, input, packet, &mut watched);
         self.end();
         rounds
+    }
+
+    fn expects(&self) -> usize {
+        self.engine.expects()
     }
 
     fn fuses_fanout(&self) -> bool {

@@ -14,7 +14,7 @@ use dataplane::{
 };
 
 use super::{Emit, coalesce, primitive::Flow};
-use crate::context::PassContext;
+use crate::{context::PassContext, flow::Capacity};
 
 /// The blocks of a control.
 pub(super) struct Control {
@@ -53,9 +53,9 @@ struct Running {
 impl Emit<'_, '_, '_> {
     /// A whole control, from its first node to its end. One with a cache of flows is written twice,
     /// so that a cache that sleeps costs nothing but the look whether it does.
-    pub(crate) fn control(&mut self, start: Option<NodeId>) {
+    pub(crate) fn control(&mut self, start: Option<NodeId>, capacity: Capacity) {
         let end = self.b.create_block();
-        if let Some(mut cache) = self.flow_cache(start) {
+        if let Some(mut cache) = self.flow_cache(start, capacity) {
             let awake = self.while_asleep(&mut cache);
             self.nodes(start, end);
             // What the interpreter is left with is told once.

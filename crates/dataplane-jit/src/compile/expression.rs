@@ -241,6 +241,7 @@ impl Emit<'_, '_, '_> {
 
     fn register_cell(&mut self, register: RegisterId, index: &Expr, n: usize) -> Native<Words> {
         let array = &self.ir().registers[register.index()];
+        self.unit.touches_state = true;
         if array.bits > 64 {
             return Err("a register of more than 64 bits".into());
         }

@@ -78,6 +78,8 @@ pub(crate) struct Unit<'p> {
     pub options: NativeOptions,
     module: JITModule,
     imports: HashMap<&'static str, FuncId>,
+    /// The code so far is of what one packet leaves for the next, or may be.
+    pub touches_state: bool,
     /// What is left to the interpreter.
     pub constructs: Vec<Construct>,
     pub explained: Vec<Interpreted>,
@@ -136,6 +138,7 @@ impl<'p> Unit<'p> {
             options,
             module: JITModule::new(builder),
             imports: HashMap::new(),
+            touches_state: false,
             constructs: Vec::new(),
             explained: Vec::new(),
             flows: Vec::new(),
@@ -520,6 +523,7 @@ impl<'p> Emit<'_, '_, 'p> {
     /// Keeps a construct for the interpreter and gives its number.
     pub(crate) fn leave(&mut self, what: Interpretable, reason: Reason) -> Value {
         let number = u32::try_from(self.unit.constructs.len()).unwrap_or(u32::MAX);
+        self.unit.touches_state = true;
         self.unit.constructs.push(Construct {
             what,
             action: self.action,

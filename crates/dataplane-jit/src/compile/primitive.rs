@@ -303,6 +303,7 @@ impl Emit<'_, '_, '_> {
 
     fn assign(&mut self, to: &Place, from: &Expr) -> Native {
         if let Place::RegisterCell { register, index } = to {
+            self.unit.touches_state = true;
             return self.register_write(register.index(), index, from);
         }
         self.check_place(to)?;

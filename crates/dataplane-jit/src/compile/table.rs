@@ -4,8 +4,8 @@
 use std::mem::offset_of;
 
 use cranelift_codegen::ir::{
-    Block, BlockArg, InstBuilder, StackSlotData, StackSlotKind, Type, Value, condcodes::IntCC,
-    types,
+    Block, BlockArg, Inst, InstBuilder, StackSlotData, StackSlotKind, Type, Value,
+    condcodes::IntCC, types,
 };
 use cranelift_frontend::Switch;
 use dataplane::{
@@ -269,12 +269,22 @@ impl<'p> Emit<'_, '_, 'p> {
 
     /// Calls a function that writes nothing of the packet.
     pub(super) fn call_address(&mut self, function: usize, args: &[Value], gives: Type) -> Value {
+        let call = self.call_any(function, args, Some(gives));
+        self.b.inst_results(call)[0]
+    }
+
+    /// The same of one that gives nothing, or what nobody needs.
+    pub(super) fn call_any(
+        &mut self,
+        function: usize,
+        args: &[Value],
+        gives: Option<Type>,
+    ) -> Inst {
         let params = vec![types::I64; args.len()];
-        let signature = self.unit.signature(&params, Some(gives));
+        let signature = self.unit.signature(&params, gives);
         let signature = self.b.import_signature(signature);
         let address = self.constant(function as u64);
-        let call = self.b.ins().call_indirect(signature, address, args);
-        self.b.inst_results(call)[0]
+        self.b.ins().call_indirect(signature, address, args)
     }
 
     /// Counts a hit of the table and of its entry, runs the direct meter, and gives the entry.

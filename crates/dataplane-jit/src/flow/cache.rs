@@ -13,19 +13,38 @@ use crate::{lookup::hash_words, tables::NativeTables};
 /// not that of a miss.
 pub(crate) const OPEN: u32 = u32::MAX - 1;
 
-/// Records of a cache: 128 to 384 KiB, which the second-level cache holds beside the tables. With
-/// more of them a packet of one of ten thousand flows waits longer for its record than the lookups
-/// take; with these the cache sees that it hits seldom, and goes to sleep.
-const RECORDS: usize = 1 << 11;
-
 /// Records that a key may stand in.
 const WAYS: usize = 2;
+
+/// Records of a cache, of 64 to 192 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Capacity {
+    /// 128 to 384 KiB, which the second-level cache holds beside the tables: with more, a packet of one
+    /// of ten thousand flows waits longer for its record than the lookups take.
+    Near,
+    /// Packets ask for their records before their turn ([`FlowCache::foresee`]) and do not wait: 96 % of
+    /// ten thousand flows have one.
+    Foreseen,
+}
+
+impl Capacity {
+    const fn records(self) -> usize {
+        match self {
+            Self::Near => 1 << 11,
+            Self::Foreseen => 1 << 16,
+        }
+    }
+}
 
 /// Lookups after which it is asked whether the cache is worth it.
 const WINDOW: u32 = 4_096;
 
 /// Of a window's lookups, so many must have hit: a miss costs what a hit saves.
 const WINDOW_HITS_MIN: u32 = WINDOW / 2;
+
+/// Windows with fewer hits that are borne after one that had enough, as long as most of the misses
+/// find a place that nobody has: an empty cache fills first.
+const PATIENCE: u32 = 16;
 
 /// Lookups that go past a cache that was not worth it.
 const SLEEP: u32 = 16 * WINDOW;
@@ -36,20 +55,32 @@ const LINE_WORDS: usize = 8;
 /// What generated code calls: of the cache and the packed inputs, the flow's cells.
 pub(crate) type FlowFunction = unsafe extern "C" fn(*mut c_void, *const u64) -> *mut u32;
 
-/// The flows of a control. A record is the generation, the key's words, the cells.
+/// The same before the packet's turn: its record comes nearer.
+pub(crate) type ForeseeFunction = unsafe extern "C" fn(*const c_void, *const u64);
+
+/// The flows of a control. A record is the generation in 32 bits, the cells, and from a whole word on
+/// the key.
 pub(crate) struct FlowCache {
     plan: FlowPlan,
     has_wildcards: bool,
     /// The records, from the first word that begins a cache line.
     words: Box<[u64]>,
     start: usize,
+    /// Places for a key's records, a power of two.
+    sets: usize,
     /// Words of a record.
     stride: usize,
-    generation: u64,
+    /// Of a record, those before the key.
+    key_at: usize,
+    /// From 1; a record that nobody has used has 0.
+    generation: u32,
     /// The bits of the key that count.
     masks: Box<[u64]>,
     lookups: u32,
     hits: u32,
+    /// Misses that took the place of a record that counted.
+    evictions: u32,
+    patience: u32,
     /// Packets that go past the cache from now on; generated code counts them down.
     asleep: u32,
 }
@@ -58,20 +89,24 @@ impl FlowCache {
     /// Where generated code finds whether it sleeps: 4 bytes, 0 where it does not.
     pub(crate) const ASLEEP: usize = offset_of!(Self, asleep);
 
-    pub(crate) fn new(plan: FlowPlan, has_wildcards: bool) -> Self {
-        let cells = plan.tables.len().div_ceil(2);
-        let stride = (1 + plan.shape.words() + cells).next_multiple_of(LINE_WORDS);
+    pub(crate) fn new(plan: FlowPlan, has_wildcards: bool, capacity: Capacity) -> Self {
+        let key_at = (1 + plan.tables.len()).div_ceil(2);
+        let stride = (key_at + plan.shape.words()).next_multiple_of(LINE_WORDS);
         // Memory that is zero from the beginning is not touched before a record is used.
-        let words: Box<[u64]> = vec![0; RECORDS * stride + LINE_WORDS].into();
+        let words: Box<[u64]> = vec![0; capacity.records() * stride + LINE_WORDS].into();
         Self {
             has_wildcards,
             start: words.as_ptr().align_offset(LINE_WORDS * size_of::<u64>()),
             words,
+            sets: capacity.records() / WAYS,
             stride,
+            key_at,
             generation: 1,
             masks: vec![u64::MAX; plan.shape.words()].into(),
             lookups: 0,
             hits: 0,
+            evictions: 0,
+            patience: PATIENCE,
             asleep: 0,
             plan,
         }
@@ -81,23 +116,28 @@ impl FlowCache {
         &self.plan
     }
 
-    /// The function for keys of this length.
-    pub(crate) fn function(&self) -> FlowFunction {
+    /// Whether the packets of late had no use for it.
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.asleep > 0
+    }
+
+    /// The functions for keys of this length.
+    pub(crate) fn functions(&self) -> (FlowFunction, ForeseeFunction) {
         match self.plan.shape.words() {
-            1 => find::<1>,
-            2 => find::<2>,
-            3 => find::<3>,
-            4 => find::<4>,
-            5 => find::<5>,
-            6 => find::<6>,
-            7 => find::<7>,
-            _ => find::<8>,
+            1 => (find::<1>, foresee::<1>),
+            2 => (find::<2>, foresee::<2>),
+            3 => (find::<3>, foresee::<3>),
+            4 => (find::<4>, foresee::<4>),
+            5 => (find::<5>, foresee::<5>),
+            6 => (find::<6>, foresee::<6>),
+            7 => (find::<7>, foresee::<7>),
+            _ => (find::<8>, foresee::<8>),
         }
     }
 
     /// Some table or profile has changed: nothing that was found counts any more.
     pub(crate) fn invalidate(&mut self, tables: &NativeTables) {
-        self.generation += 1;
+        self.begin_generation();
         if !self.has_wildcards {
             return;
         }
@@ -120,33 +160,65 @@ impl FlowCache {
         }
     }
 
+    fn begin_generation(&mut self) {
+        self.generation = self.generation.checked_add(1).unwrap_or_else(|| {
+            // Records of old would count again.
+            self.words.fill(0);
+            1
+        });
+    }
+
     /// Counts a lookup; goes to sleep where too few have hit.
     fn count(&mut self) {
         self.lookups += 1;
         if self.lookups == WINDOW {
-            if self.hits < WINDOW_HITS_MIN {
-                self.asleep = SLEEP;
-            }
-            (self.lookups, self.hits) = (0, 0);
+            self.look_back();
+        }
+    }
+
+    #[cold]
+    fn look_back(&mut self) {
+        let misses = self.lookups - self.hits;
+        if self.hits >= WINDOW_HITS_MIN {
+            self.patience = PATIENCE;
+        } else if self.patience > 0 && self.evictions < misses / 2 {
+            self.patience -= 1;
+        } else {
+            self.asleep = SLEEP;
+        }
+        (self.lookups, self.hits, self.evictions) = (0, 0, 0);
+    }
+
+    /// What of a key counts, and the first word of the records that it may stand in.
+    #[inline(always)]
+    fn place<const WORDS: usize>(&self, key: &[u64; WORDS]) -> ([u64; WORDS], usize) {
+        let mut masked = [0; WORDS];
+        for (word, (key, mask)) in masked.iter_mut().zip(key.iter().zip(&self.masks)) {
+            *word = key & mask;
+        }
+        let hash = hash_words(WORDS, |word| masked[word]);
+        let set = usize::try_from(hash >> 20).unwrap_or(0) & (self.sets - 1);
+        (masked, self.start + set * WAYS * self.stride)
+    }
+
+    #[inline(always)]
+    fn foresee<const WORDS: usize>(&self, key: &[u64; WORDS]) {
+        let (_, at) = self.place(key);
+        for line in self.words[at..at + WAYS * self.stride].chunks(LINE_WORDS) {
+            prefetch(line.as_ptr());
         }
     }
 
     #[inline(always)]
     fn find<const WORDS: usize>(&mut self, key: &[u64; WORDS]) -> *mut u32 {
         self.count();
-        let mut masked = [0; WORDS];
-        for (word, (key, mask)) in masked.iter_mut().zip(key.iter().zip(&self.masks)) {
-            *word = key & mask;
-        }
-        let hash = hash_words(WORDS, |word| masked[word]);
-        let set = usize::try_from(hash >> 20).unwrap_or(0) & (RECORDS / WAYS - 1);
-        let (stride, generation) = (self.stride, self.generation);
-        let at = self.start + set * WAYS * stride;
+        let (masked, at) = self.place(key);
+        let (stride, key_at, generation) = (self.stride, self.key_at, self.generation);
         let records = &mut self.words[at..at + WAYS * stride];
         let is_it = |record: &[u64]| {
-            let key = record[1..].iter().zip(&masked);
-            let differs = key.fold(record[0] ^ generation, |all, (a, b)| all | (a ^ b));
-            differs == 0
+            let key = record[key_at..].iter().zip(&masked);
+            let differs = u64::from(generation_of(record) ^ generation);
+            key.fold(differs, |all, (a, b)| all | (a ^ b)) == 0
         };
         let (first, second) = records.split_at_mut(stride);
         let found = match (is_it(first), is_it(second)) {
@@ -155,19 +227,40 @@ impl FlowCache {
             _ => None,
         };
         if let Some(record) = found {
-            let cells = record[1 + WORDS..].as_mut_ptr().cast();
             self.hits += 1;
-            return cells;
+            return cells_of(record);
         }
         let (first, second) = records.split_at_mut(stride);
+        self.evictions += u32::from(generation_of(second) == generation);
         second.copy_from_slice(first);
-        first[0] = generation;
-        first[1..=WORDS].copy_from_slice(&masked);
         let open = u64::from(OPEN) << 32 | u64::from(OPEN);
-        let cells = &mut first[1 + WORDS..];
-        cells.fill(open);
-        cells.as_mut_ptr().cast()
+        first[..key_at].fill(open);
+        first[0] = u64::from(OPEN) << 32 | u64::from(generation);
+        first[key_at..key_at + WORDS].copy_from_slice(&masked);
+        cells_of(first)
     }
+}
+
+/// The low half of a record's first word.
+fn generation_of(record: &[u64]) -> u32 {
+    u32::try_from(record[0] & u64::from(u32::MAX)).unwrap_or(0)
+}
+
+/// What is behind the generation.
+fn cells_of(record: &mut [u64]) -> *mut u32 {
+    record.as_mut_ptr().cast::<u32>().wrapping_add(1)
+}
+
+/// Asks for a cache line.
+fn prefetch(line: *const u64) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch reads nothing that could be seen, wherever it points.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = line;
 }
 
 unsafe extern "C" fn find<const WORDS: usize>(cache: *mut c_void, key: *const u64) -> *mut u32 {
@@ -180,4 +273,84 @@ unsafe extern "C" fn find<const WORDS: usize>(cache: *mut c_void, key: *const u6
         )
     };
     cache.find(key)
+}
+
+unsafe extern "C" fn foresee<const WORDS: usize>(cache: *const c_void, key: *const u64) {
+    // SAFETY: as in `find`.
+    let (cache, key) = unsafe { (&*cache.cast::<FlowCache>(), &*key.cast::<[u64; WORDS]>()) };
+    cache.foresee(key);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lookup::shape::KeyShape;
+
+    fn cache(capacity: Capacity) -> FlowCache {
+        let plan = FlowPlan {
+            inputs: Vec::new(),
+            shape: KeyShape::new(&[64, 64]),
+            tables: Vec::new(),
+        };
+        FlowCache::new(plan, false, capacity)
+    }
+
+    /// Packets of so many flows in turn, as generated code has them: how many of the last thousand
+    /// hit, and whether the cache was asleep in between.
+    fn run(cache: &mut FlowCache, flows: u64, packets: u64) -> (u32, bool) {
+        let (mut hits, mut slept) = (0, false);
+        for packet in 0..packets {
+            if cache.asleep > 0 {
+                slept = true;
+                cache.asleep -= 1;
+                continue;
+            }
+            let before = cache.hits;
+            let flow = packet % flows;
+            cache.foresee(&[flow, !flow]);
+            cache.find(&[flow, !flow]);
+            // A window may have ended.
+            let is_hit = cache.hits == before + 1 || (cache.lookups, cache.hits) == (1, 1);
+            hits += u32::from(is_hit && packet + 1_000 >= packets);
+        }
+        (hits, slept)
+    }
+
+    #[test]
+    fn ten_thousand_flows_have_records_where_they_are_foreseen() {
+        let mut foreseen = cache(Capacity::Foreseen);
+        let (hits, slept) = run(&mut foreseen, 10_000, 40_000);
+        assert!(hits > 940, "{hits} of 1,000");
+        assert!(!slept, "it filled first");
+        let mut near = cache(Capacity::Near);
+        let (_, slept) = run(&mut near, 10_000, 40_000);
+        assert!(slept);
+        let (hits, _) = run(&mut near, 500, 200_000);
+        assert!(hits > 940, "it woke: {hits} of 1,000");
+    }
+
+    #[test]
+    fn a_cache_that_is_always_emptied_sleeps() {
+        let mut cache = cache(Capacity::Foreseen);
+        let n_awake = (0..200).filter(|_| {
+            cache.begin_generation();
+            !run(&mut cache, 10_000, 3_000).1
+        });
+        assert!(n_awake.count() < 100);
+    }
+
+    #[test]
+    fn no_record_of_an_older_generation_counts() {
+        let mut cache = cache(Capacity::Near);
+        cache.find(&[1, 2]);
+        cache.generation = u32::MAX;
+        cache.find(&[3, 4]);
+        cache.begin_generation();
+        assert_eq!(cache.generation, 1);
+        for key in [[1, 2], [3, 4]] {
+            let before = cache.hits;
+            cache.find(&key);
+            assert_eq!(cache.hits, before, "{key:?}");
+        }
+    }
 }

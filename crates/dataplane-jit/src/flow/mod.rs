@@ -15,10 +15,14 @@
 //! The cache is exact in the inputs (microflows), or, with wildcards (megaflows), in those of
 //! their bits that some entry looks at: the indexes keep which those are, so that flows that no
 //! entry tells apart share a record.
+//!
+//! More flows than a near cache can hold are worth a cache only if packets do not wait for their
+//! records: where frames wait together, each is parsed some ahead of its turn and asks for its record
+//! then ([`Capacity::Foreseen`], `engine/early.rs`).
 
 mod cache;
 mod dependence;
 mod plan;
 
-pub(crate) use cache::{FlowCache, OPEN};
+pub(crate) use cache::{Capacity, FlowCache, OPEN};
 pub(crate) use plan::{FlowPlan, Input};

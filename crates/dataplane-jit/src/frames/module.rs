@@ -3,7 +3,7 @@
 
 use cranelift_codegen::ir::types;
 use cranelift_module::FuncId;
-use dataplane::engine::ir::Primitive;
+use dataplane::engine::ir::{ParserOp, Primitive};
 
 use super::{checksum, deparser, digest, parser};
 use crate::{
@@ -50,6 +50,8 @@ pub(crate) struct FrameCode {
 pub(crate) struct Frames {
     pub parse: FuncId,
     pub verify: Option<FuncId>,
+    /// Parser and verification neither leave anything for the next packet nor find anything.
+    pub is_stateless: bool,
     pub deparse: FuncId,
     pub again: Option<Again>,
 }
@@ -110,6 +112,7 @@ impl Frames {
     /// Writes the functions of a program.
     pub(crate) fn define(unit: &mut Unit<'_>) -> Result<Self, CompileError> {
         let ir = unit.program.ir();
+        unit.touches_state = false;
         let parse = unit.define("parse", |emit| parser::emit(emit))?;
         let is_verified = ir.checksums.iter().any(|checksum| checksum.verify);
         let verify = match is_verified {
@@ -118,6 +121,9 @@ impl Frames {
             })?),
             false => None,
         };
+        let mut ops = ir.parser.states.iter().flat_map(|state| &state.ops);
+        let has_primitives = ops.any(|op| matches!(op, ParserOp::Primitive(_)));
+        let is_stateless = !unit.touches_state && !has_primitives;
         let deparse = unit.define_with("deparse", 1, Some(types::I64), |emit, more| {
             checksum::emit_update(emit);
             let out = more.first().copied()?;
@@ -128,6 +134,7 @@ impl Frames {
         Ok(Self {
             parse,
             verify,
+            is_stateless,
             deparse,
             again,
         })

@@ -25,6 +25,10 @@ impl Switch {
         send: &mut dyn FnMut(Transmit<'_>),
     ) -> usize {
         let (mut tally, mut n_sent) = (Tally::default(), 0);
+        let n_early = engine.expects();
+        for waiting in self.traffic.ingress.iter().take(n_early) {
+            engine.expect(&mut self.state, &ingress_input(waiting), waiting.packet);
+        }
         while n_sent < max_frames {
             let waiting = self.traffic.ingress.front();
             if !waiting.is_some_and(|waiting| self.may_fuse(&waiting.common)) {
@@ -33,6 +37,10 @@ impl Switch {
             let Some(waiting) = self.traffic.ingress.pop_front() else {
                 break;
             };
+            let later = n_early.checked_sub(1);
+            if let Some(later) = later.and_then(|later| self.traffic.ingress.get(later)) {
+                engine.expect(&mut self.state, &ingress_input(later), later.packet);
+            }
             let input = ingress_input(&waiting);
             let outcome = engine.ingress(&mut self.state, &input, waiting.packet);
             let Some((port, queue)) = self.way_on(&outcome) else {
