@@ -54,8 +54,8 @@ SPARE_S = 0.25
 SWEEPS = 3
 """How often all rates are offered, one after the other. The medians count, for the machine's own
 speed changes from second to second."""
-PAIRS = 5
-"""How often, after that, the most is offered straight after what gave the highest rate."""
+PAIRS = 6
+"""How often, after that, the most is offered straight before or after what gave the highest rate."""
 SAMPLES_PER_S = 300.0
 CELL_S = (SWEEPS * len(OFFERED) + 2 * PAIRS) * (STEP_S + SPARE_S) + 4.0
 PEAK_SHARE_MIN = 0.95
@@ -184,10 +184,14 @@ def share_of_peak(rate: Callable[[float], float], curve: Sequence[OverloadRow]) 
     if not others or last.offered_over_capacity <= 1.0:
         return float("nan")
     peak = max(others, key=lambda row: row.copies_per_s)
-    pairs = [
-        (rate(peak.offered_over_capacity), rate(last.offered_over_capacity)) for _ in range(PAIRS)
-    ]
-    return statistics.median(at_most / max(1.0, at_peak) for at_peak, at_most in pairs)
+    offered = (peak.offered_over_capacity, last.offered_over_capacity)
+    shares = []
+    for number in range(PAIRS):
+        # Now the one first, now the other: what drifts meets both.
+        order = offered if number % 2 == 0 else offered[::-1]
+        rates = {times: rate(times) for times in order}
+        shares.append(rates[offered[1]] / max(1.0, rates[offered[0]]))
+    return statistics.median(shares)
 
 
 def measure(

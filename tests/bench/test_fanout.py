@@ -77,7 +77,7 @@ def test_a_forwarder_that_waits_otherwise_or_is_slow_is_measured_less() -> None:
     of = [cell for cell in todo if ours in cell.forwarders]
     assert [(cell.round, cell.fanout) for cell in of] == [
         *((0, n) for n in fanout.FANOUTS if n != 64),
-        *((number, 64) for number in range(4)),
+        *((number, 64) for number in range(3)),
     ]
     sleeping = {cell.fanout for cell in todo if cell.forwarders[0].wait == "sleep"}
     assert sleeping == {1, 64}
