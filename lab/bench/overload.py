@@ -55,7 +55,7 @@ SWEEPS = 3
 """How often all rates are offered, one after the other. The medians count, for the machine's own
 speed changes from second to second."""
 PAIRS = 6
-"""How often, after that, the most is offered straight before or after what gave the highest rate."""
+"""How often, after that, the most is offered right before or after what gave the highest rate."""
 SAMPLES_PER_S = 300.0
 CELL_S = (SWEEPS * len(OFFERED) + 2 * PAIRS) * (STEP_S + SPARE_S) + 4.0
 PEAK_SHARE_MIN = 0.95
