@@ -175,14 +175,14 @@ impl Case {
         self.steps.iter().filter(is_frame).count()
     }
 
-    /// Runs a program on both engines; the difference, shrunk, if there is one.
-    pub fn compare(
-        &self,
-        program: &Program,
-        reference: Make<'_>,
-        engine: Make<'_>,
-    ) -> Option<String> {
-        self.compare_programs([program, program], [reference, engine])
+    /// Runs a program on the interpreter and with each of these choices; the first difference, shrunk,
+    /// and of which, if there is one.
+    pub fn compare(&self, program: &Program, choices: &[NativeOptions]) -> Option<String> {
+        let makes: Vec<_> = choices.iter().map(|options| native(*options)).collect();
+        let engines: Vec<Make<'_>> = makes.iter().map(|make| make as Make<'_>).collect();
+        let mismatch = self.compare_each(program, &Switch::new, &engines).err()?;
+        let names = names_of(choices[mismatch.engine]);
+        Some(format!("{names}: {}", mismatch.told))
     }
 
     /// Runs two programs, each on its engine.
