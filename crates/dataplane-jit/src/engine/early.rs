@@ -65,10 +65,11 @@ impl Native {
         self.controls.attach(context, state);
         // SAFETY: context and block are the packet's, the code is the program's.
         let came_to = unsafe { go_on(&raw mut *self.context, block) };
+        let packet = self.packets.pool.packet_mut(handle);
         if came_to != NOT_PLAIN {
+            packet.packet_length = self.context.packet_length;
             return plain_outcome(Plain(came_to));
         }
-        let packet = self.packets.pool.packet_mut(handle);
         let failed = taken_back(&self.context, packet);
         self.ingress_outcome(self.packets.pool.packet(handle), failed)
     }

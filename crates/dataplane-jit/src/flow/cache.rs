@@ -16,7 +16,7 @@ pub(crate) const OPEN: u32 = u32::MAX - 1;
 /// Records that a key may stand in.
 const WAYS: usize = 2;
 
-/// Records of a cache, of 64 to 192 bytes.
+/// How many records a cache has. Most are of 64 to 192 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Capacity {
     /// 128 to 384 KiB, which the second-level cache holds beside the tables: with more, a packet of one
@@ -27,11 +27,22 @@ pub(crate) enum Capacity {
     Foreseen,
 }
 
+/// Words of a cache whose records are many or long.
+const WORDS_MAX: usize = 1 << 20;
+
 impl Capacity {
-    const fn records(self) -> usize {
+    /// Records of so many words, a power of two.
+    const fn records(self, stride: usize) -> usize {
+        let (least, most) = (1 << 11, 1 << 16);
         match self {
-            Self::Near => 1 << 11,
-            Self::Foreseen => 1 << 16,
+            Self::Near => least,
+            Self::Foreseen => {
+                let mut records = most;
+                while records > least && records * stride > WORDS_MAX {
+                    records /= 2;
+                }
+                records
+            }
         }
     }
 }
@@ -92,13 +103,14 @@ impl FlowCache {
     pub(crate) fn new(plan: FlowPlan, has_wildcards: bool, capacity: Capacity) -> Self {
         let key_at = (1 + plan.tables.len()).div_ceil(2);
         let stride = (key_at + plan.shape.words()).next_multiple_of(LINE_WORDS);
+        let records = capacity.records(stride);
         // Memory that is zero from the beginning is not touched before a record is used.
-        let words: Box<[u64]> = vec![0; capacity.records() * stride + LINE_WORDS].into();
+        let words: Box<[u64]> = vec![0; records * stride + LINE_WORDS].into();
         Self {
             has_wildcards,
             start: words.as_ptr().align_offset(LINE_WORDS * size_of::<u64>()),
             words,
-            sets: capacity.records() / WAYS,
+            sets: records / WAYS,
             stride,
             key_at,
             generation: 1,
@@ -327,6 +339,13 @@ mod tests {
         assert!(slept);
         let (hits, _) = run(&mut near, 500, 200_000);
         assert!(hits > 940, "it woke: {hits} of 1,000");
+    }
+
+    #[test]
+    fn long_records_are_fewer() {
+        let most = |stride| Capacity::Foreseen.records(stride);
+        assert_eq!([8, 16, 24, 200].map(most), [65_536, 65_536, 32_768, 4_096]);
+        assert_eq!(most(4_000), Capacity::Near.records(4_000));
     }
 
     #[test]

@@ -289,6 +289,10 @@ impl<'p> Follower<'p> {
             return None;
         }
         let shape = shape(layout, &inputs);
+        // Keys that are always the same need no record.
+        if shape.words() == 0 {
+            return None;
+        }
         let inputs = inputs
             .into_iter()
             .filter_map(|(variable, looked)| match variable {

@@ -3,7 +3,7 @@
 
 use cranelift_codegen::ir::types;
 use cranelift_module::FuncId;
-use dataplane::engine::ir::{ParserOp, Primitive};
+use dataplane::engine::ir::{Algorithm, Ir, ParserOp, Primitive};
 
 use super::{checksum, deparser, digest, parser};
 use crate::{
@@ -108,6 +108,21 @@ impl Again {
     }
 }
 
+/// Whether the parser does more than extract, assign and skip.
+fn has_primitives(ir: &Ir) -> bool {
+    let mut ops = ir.parser.states.iter().flat_map(|state| &state.ops);
+    ops.any(|op| matches!(op, ParserOp::Primitive(_)))
+}
+
+/// Whether a checksum is verified against a number from the switch's generator.
+fn draws_to_verify(ir: &Ir) -> bool {
+    let mut verified = ir.checksums.iter().filter(|checksum| checksum.verify);
+    verified.any(|checksum| {
+        let calculation = &ir.calculations[checksum.calculation.index()];
+        calculation.algorithm == Algorithm::Random
+    })
+}
+
 impl Frames {
     /// Writes the functions of a program.
     pub(crate) fn define(unit: &mut Unit<'_>) -> Result<Self, CompileError> {
@@ -121,9 +136,7 @@ impl Frames {
             })?),
             false => None,
         };
-        let mut ops = ir.parser.states.iter().flat_map(|state| &state.ops);
-        let has_primitives = ops.any(|op| matches!(op, ParserOp::Primitive(_)));
-        let is_stateless = !unit.touches_state && !has_primitives;
+        let is_stateless = !unit.touches_state && !has_primitives(ir) && !draws_to_verify(ir);
         let deparse = unit.define_with("deparse", 1, Some(types::I64), |emit, more| {
             checksum::emit_update(emit);
             let out = more.first().copied()?;
