@@ -152,6 +152,23 @@ impl Case {
         Self { config, steps }
     }
 
+    /// The same, but of so many frames all wait for the last one.
+    #[must_use]
+    pub fn with_frames_together(mut self, n_frames: usize) -> Self {
+        let mut number = 0;
+        for step in &mut self.steps {
+            if let Step::Frame(port, frame) | Step::Queue(port, frame) = step {
+                number += 1;
+                let (port, frame) = (*port, std::mem::take(frame));
+                *step = match number % n_frames {
+                    0 => Step::Frame(port, frame),
+                    _ => Step::Queue(port, frame),
+                };
+            }
+        }
+        self
+    }
+
     /// These steps.
     pub fn new(config: SwitchConfig, steps: Vec<Step>) -> Self {
         Self { config, steps }
