@@ -7,7 +7,17 @@ import pytest
 from lab.bench import fanout, matrix
 from lab.bench.__main__ import arguments
 from lab.bench.experiment import median
-from lab.bench.fanout import COARSE, DOWN, FINE, peak_of, percentile, search, search_steps
+from lab.bench.fanout import (
+    COARSE,
+    DOWN,
+    FINE,
+    Probe,
+    best_without_loss,
+    peak_of,
+    percentile,
+    search,
+    search_steps,
+)
 from lab.bench.forwarders import Forwarder
 from lab.bench.load import Run
 from lab.bench.matrix import Choice
@@ -54,6 +64,16 @@ def run_of(sent_copies_per_s: float, came_per_s: float) -> Run:
         refusals=0,
         others=0,
     )
+
+
+def test_what_spins_takes_the_time_between_two_copies_of_its_processor() -> None:
+    def probe(wait: str, per_s: float) -> Probe:
+        run = run_of(per_s, per_s)
+        return Probe(Forwarder("relay", "", "afxdp", wait), per_s, run, cpu_s=3.0)
+
+    for wait, cpu_ns in (("spin", 2_000.0), ("sleep", 6_000.0)):
+        probes = [probe(wait, 400_000.0), probe(wait, 500_000.0)]
+        assert best_without_loss(probes) == pytest.approx((500_000.0, cpu_ns))
 
 
 def test_the_peak_is_sought_beyond_what_can_be_carried_and_where_the_load_ends() -> None:

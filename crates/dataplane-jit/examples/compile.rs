@@ -6,6 +6,7 @@
 #![allow(
     clippy::disallowed_methods,
     clippy::print_stdout,
+    clippy::print_stderr,
     reason = "a measurement reads files and the clock, and prints"
 )]
 
@@ -15,6 +16,7 @@ mod support;
 use std::{
     collections::BTreeMap,
     path::PathBuf,
+    process::ExitCode,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
@@ -59,16 +61,22 @@ fn own_programs() -> Vec<PathBuf> {
     folders.into_iter().flat_map(support::programs).collect()
 }
 
-fn main() {
+fn main() -> ExitCode {
     let given: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
     let paths = match given.is_empty() {
         true => own_programs(),
         false => given,
     };
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
+    let mut has_failed = false;
     println!("program,tables,actions,compile_ms,interpreted");
     for path in paths {
         let Some(program) = support::load(&path) else {
+            eprintln!(
+                "error: cannot read or compile {}: p4-compiler says why",
+                path.display()
+            );
+            has_failed = true;
             continue;
         };
         let loaded = Arc::new(Mutex::new(Loaded::default()));
@@ -91,4 +99,5 @@ fn main() {
     for (reason, times) in reasons {
         println!("# {times}: {reason}");
     }
+    ExitCode::from(u8::from(has_failed))
 }

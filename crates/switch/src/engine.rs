@@ -39,7 +39,7 @@ pub(crate) fn optimisations(text: &str) -> Result<NativeOptions, String> {
             None => {
                 let names = NativeOptions::NAMES.join(", ");
                 return Err(format!(
-                    "expected all, none, or some of {names} with commas between, found `{name}`"
+                    "expected all or none alone, or some of {names} with commas between, found `{name}`"
                 ));
             }
         }

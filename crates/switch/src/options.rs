@@ -473,6 +473,10 @@ impl FromStr for PortSource {
                     "\"{address}\" is no address with a port, like 127.0.0.1:5004 or [::1]:5004"
                 )),
             },
+            // No interface has a colon in its name.
+            Some((kind, _)) => Err(format!(
+                "\"{kind}:\" is no kind of port; an AF_PACKET port has no such word"
+            )),
             _ if text.is_empty() => Err("there is nothing behind the \"@\"".to_owned()),
             _ => Ok(PortSource::Interface(text.to_owned())),
         }

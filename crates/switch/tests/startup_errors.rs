@@ -22,6 +22,7 @@ fn a_wrong_command_line_has_exit_code_2() {
         ),
         (&["-i", "1@"], "there is nothing behind the \"@\""),
         (&["-i", "511@veth1"], "no port number from 0 to 510"),
+        (&["-i", "1@xdp:veth1"], "\"xdp:\" is no kind of port"),
         (
             &["-i", "1@a", "-i", "1@b"],
             "port 1 is given twice: 1@a and 1@b",

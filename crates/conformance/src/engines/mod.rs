@@ -64,7 +64,7 @@ pub fn native(options: NativeOptions) -> impl Fn(SwitchConfig) -> Switch {
     move |config| Switch::with_engine(config, Box::new(NativeFactory { options }))
 }
 
-/// The choices of optimisations that are tested: none, all, each alone, two and two.
+/// The choices of optimisations that are tested: none, all, each alone, two and two, all but each.
 pub fn choices() -> Vec<NativeOptions> {
     let mut choices = vec![NativeOptions::NAIVE, NativeOptions::ALL];
     let names = NativeOptions::NAMES;
@@ -78,6 +78,11 @@ pub fn choices() -> Vec<NativeOptions> {
             }
             choices.push(options);
         }
+        let mut others = NativeOptions::ALL;
+        if let Some(on) = others.by_name_mut(one) {
+            *on = false;
+        }
+        choices.push(others);
     }
     choices
 }
