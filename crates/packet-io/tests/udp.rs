@@ -3,7 +3,11 @@
 mod frames;
 mod namespace;
 
-use std::net::{SocketAddr, UdpSocket};
+use std::{
+    net::{SocketAddr, UdpSocket},
+    process::Command,
+    time::{Duration, Instant},
+};
 
 use etherparse::PacketBuilder;
 use frames::{PATIENCE, receive};
@@ -99,6 +103,22 @@ fn copies_go_to_the_address_and_port_of_their_headers() {
     }
 }
 
+/// The kernel makes an IPv6 address its own some time after `ip` has added it.
+fn wait_for_route_to(address: &str) {
+    let is_local = || {
+        let output = Command::new("ip")
+            .args(["-6", "route", "get", address])
+            .output();
+        let output = output.expect("iproute2 is installed");
+        String::from_utf8_lossy(&output.stdout).starts_with("local ")
+    };
+    let begin = Instant::now();
+    while !is_local() {
+        assert!(begin.elapsed() < PATIENCE, "{address} is never local");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 #[test]
 fn without_an_address_of_its_own_it_uses_the_ones_that_it_is_spoken_to_at() {
     in_namespace(
@@ -123,6 +143,8 @@ fn without_an_address_of_its_own_it_uses_the_ones_that_it_is_spoken_to_at() {
                 assert_eq!(from, spoken_to);
             }
             ip("-6 addr add fd00::7/128 dev lo");
+            wait_for_route_to("::1");
+            wait_for_route_to("fd00::7");
             let mut port = open("[::]:5006");
             let viewer = socket("[::1]:0");
             let viewers_address = viewer.local_addr().expect("an address");
