@@ -45,37 +45,30 @@ impl Emit<'_, '_, '_> {
         awake
     }
 
-    fn address_of(&mut self, cache: &FlowCache) -> Value {
-        self.constant((&raw const *cache) as usize as u64)
+    fn address_of(&mut self, cache: &mut FlowCache) -> Value {
+        self.constant((&raw mut *cache) as usize as u64)
     }
 
-    /// Lets the record of a packet that comes to a control soon come nearer, unless the control's
-    /// cache sleeps.
+    /// Lets the record of a packet that comes to a control soon come nearer. While the cache sleeps
+    /// nobody asks for that.
     pub(crate) fn foresee_flow(&mut self, flow: usize) {
         let cache = &self.unit.flows[flow];
         let (plan, (_, function)) = (cache.plan().clone(), cache.functions());
         let address = (&raw const **cache) as usize as u64;
-        let (asleep, awake) = (self.b.create_block(), self.b.create_block());
         let address = self.constant(address);
-        let at = u32::try_from(FlowCache::ASLEEP).unwrap_or(u32::MAX);
-        let left = self.load(types::I32, Region::State, address, at);
-        self.branch(left, asleep, awake);
-        self.begin(awake);
         let key = self.inputs(&plan);
         let key = self.on_stack(key);
         self.call_any(function as usize, &[address, key], None);
-        self.jump(asleep);
-        self.begin(asleep);
     }
 
     /// Finds the flow of a packet that comes to a control.
-    pub(super) fn begin_flow(&mut self, cache: Box<FlowCache>) {
+    pub(super) fn begin_flow(&mut self, mut cache: Box<FlowCache>) {
         let key = self.inputs(cache.plan());
         let key = self.on_stack(key);
         let places = (0..).zip(&cache.plan().tables);
         let places = places.map(|(place, table)| (*table, 4 * place)).collect();
         let (function, _) = cache.functions();
-        let args = [self.address_of(&cache), key];
+        let args = [self.address_of(&mut cache), key];
         let cells = self.call_address(function as usize, &args, types::I64);
         self.unit.flows.push(cache);
         self.flow = Some(Flow { cells, places });
