@@ -23,6 +23,8 @@ pub(crate) struct Arbitration {
     next_client: u64,
     clients: BTreeMap<ClientId, Client>,
     primary: Option<ClientId>,
+    /// The primary and its election id as the log has them.
+    told: Option<(ClientId, u128)>,
     /// The highest election id ever seen.
     highest: Option<u128>,
 }
@@ -53,6 +55,7 @@ impl Arbitration {
             next_client: 0,
             clients: BTreeMap::new(),
             primary: None,
+            told: None,
             highest: None,
         }
     }
@@ -81,14 +84,39 @@ impl Arbitration {
 
         if election_id.is_some() && election_id >= self.highest {
             self.highest = election_id;
-            self.primary = Some(client);
+            self.set_primary(Some(client));
             return Ok(Notify::OthersThenPrimary);
         }
         if self.primary == Some(client) {
-            self.primary = None;
+            self.set_primary(None);
             return Ok(Notify::All);
         }
         Ok(Notify::Sender)
+    }
+
+    /// Tells the log, where that is another one, or has another election id than before.
+    fn set_primary(&mut self, primary: Option<ClientId>) {
+        self.primary = primary;
+        let election_id = self.primary_client().and_then(|client| client.election_id);
+        let now = primary.zip(election_id);
+        if self.told == now {
+            return;
+        }
+        self.told = now;
+        let controllers = self.clients.len();
+        match election_id {
+            Some(election_id) => tracing::info!(
+                event = "primary_changed",
+                %election_id,
+                controllers,
+                "the controller with election id {election_id} is primary"
+            ),
+            None => tracing::info!(
+                event = "primary_changed",
+                controllers,
+                "no controller is primary"
+            ),
+        }
     }
 
     fn check(
@@ -144,7 +172,7 @@ impl Arbitration {
     pub(crate) fn remove(&mut self, client: ClientId) {
         self.clients.remove(&client);
         if self.primary == Some(client) {
-            self.primary = None;
+            self.set_primary(None);
             self.notify_all_but(None);
         }
     }

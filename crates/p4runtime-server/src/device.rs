@@ -337,6 +337,7 @@ impl Device {
         // Packet-outs, which are made as the pipeline says, go to the first.
         if worker == 0 {
             *lock(&self.committed) = Some(Arc::clone(target));
+            target.pipeline.tell_set();
         }
     }
 }

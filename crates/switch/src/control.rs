@@ -17,10 +17,11 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use crate::drops;
 use crate::error::SwitchError;
 use crate::handle::LoopHandle;
 use crate::metrics;
-use crate::options::Options;
+use crate::options::{LogOptions, Options};
 use crate::program::{Entries, LoadedProgram};
 use crate::say;
 use crate::workers::Workers;
@@ -110,7 +111,10 @@ impl Control {
             return Ok(true);
         };
         let Some(p4info) = p4info else {
-            let fail = |message| SwitchError::Program { path, message };
+            let fail = |message| {
+                let path = path.clone();
+                SwitchError::Program { path, message }
+            };
             let program = Program::from_json_str(&json);
             let program = match program {
                 Ok(program) => program,
@@ -119,6 +123,12 @@ impl Control {
             expect_one_for_all(&program, self.handle.n_workers(), self.registers)
                 .map_err(|error| fail(error.to_string()))?;
             workers.set_program(&program);
+            tracing::info!(
+                event = "pipeline_set",
+                name = %path.display(),
+                "the pipeline of {} is set, without P4Info",
+                path.display()
+            );
             return Ok(true);
         };
         let (done, result) = mpsc::channel();
@@ -137,8 +147,13 @@ impl Control {
         outcome.unwrap_or(Ok(())).map(|()| is_up)
     }
 
-    /// Answers P4Runtime calls, and whoever asks for metrics, from now on.
-    pub(crate) fn serve(&mut self) -> Result<(), SwitchError> {
+    /// Answers P4Runtime calls, and whoever asks for metrics, and tells the log of drops, from now on.
+    pub(crate) fn serve(&mut self, log: &LogOptions) -> Result<(), SwitchError> {
+        if log.log_drops > 0 {
+            let interval = Duration::from_secs(log.log_drops.into());
+            self.runtime
+                .spawn(drops::tell(self.handle.clone(), interval));
+        }
         self.serve_metrics()?;
         let (Some(listener), Some(address)) = (self.listener.take(), self.grpc_address) else {
             return Ok(());

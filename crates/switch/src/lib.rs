@@ -8,10 +8,12 @@
 
 mod clock;
 mod control;
+mod drops;
 mod engine;
 mod error;
 mod event_loop;
 mod handle;
+mod log;
 mod metrics;
 mod options;
 mod ports;
@@ -109,13 +111,14 @@ pub fn forward(
 }
 
 fn run(options: &Options) -> Result<(), SwitchError> {
+    let _log = log::start(options.log.log_level, options.log.log_format)?;
     let mut prepared = prepare(options, ports::open)?;
     let mut result = Ok(());
     if prepared.is_up {
         if options.explain_engine {
             explain(prepared.workers.first_mut().switch_mut());
         }
-        prepared.control.serve()?;
+        prepared.control.serve(&options.log)?;
         say(&ready_line(options, &prepared.described, &prepared.control));
         result = prepared.workers.run(options.after_replay());
     }

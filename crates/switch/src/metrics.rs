@@ -22,8 +22,18 @@ pub(crate) fn router(handle: LoopHandle) -> Router {
     router.with_state(handle)
 }
 
-/// All workers together, each one's part a consistent view.
 async fn answer(State(handle): State<LoopHandle>) -> Response {
+    match count(&handle).await {
+        Some(counted) => {
+            let headers = [(CONTENT_TYPE, "text/plain; version=0.0.4")];
+            (headers, render(counted)).into_response()
+        }
+        None => (StatusCode::SERVICE_UNAVAILABLE, "the switch has stopped\n").into_response(),
+    }
+}
+
+/// All workers together, each one's part a consistent view; none if the switch has stopped.
+pub(crate) async fn count(handle: &LoopHandle) -> Option<Counted> {
     let mut answers = Vec::new();
     for worker in 0..handle.n_workers() {
         let (sender, counted) = oneshot::channel();
@@ -36,16 +46,9 @@ async fn answer(State(handle): State<LoopHandle>) -> Response {
     }
     let mut all = Vec::new();
     for counted in answers {
-        all.extend(counted.await.ok());
+        all.push(counted.await.ok()?);
     }
-    let is_up = all.len() == handle.n_workers();
-    match Counted::sum(all).filter(|_| is_up) {
-        Some(counted) => {
-            let headers = [(CONTENT_TYPE, "text/plain; version=0.0.4")];
-            (headers, render(counted)).into_response()
-        }
-        None => (StatusCode::SERVICE_UNAVAILABLE, "the switch has stopped\n").into_response(),
-    }
+    Counted::sum(all)
 }
 
 /// A text that is being written.

@@ -14,6 +14,7 @@ use packet_io::Destination;
 
 use crate::engine::{self, EngineOption};
 use crate::event_loop::{AfterReplay, Wait};
+use crate::log::{LogFormat, LogLevel};
 use crate::program::LoadedProgram;
 
 /// P4Runtime's port at IANA, on the loopback interface: whoever reaches it rules the switch.
@@ -145,7 +146,28 @@ pub(crate) struct Options {
     pub(crate) json: bool,
 
     #[command(flatten)]
+    pub(crate) log: LogOptions,
+
+    #[command(flatten)]
     pub(crate) queues: QueueOptions,
+}
+
+/// What is told on standard error while the switch runs.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Log")]
+pub(crate) struct LogOptions {
+    /// What is told of what happens: off, error, warn (ports that go and come back, limits, drops),
+    /// info (pipelines and primary controllers too), debug
+    #[arg(long, value_name = "LEVEL", value_enum, default_value_t = LogLevel::Warn)]
+    pub(crate) log_level: LogLevel,
+
+    /// How: a line of text an event, or a JSON object
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    pub(crate) log_format: LogFormat,
+
+    /// Seconds between two looks at the drop counters, of which those that grew are told; 0: never
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub(crate) log_drops: u32,
 }
 
 /// Lengths and rates of the queues.

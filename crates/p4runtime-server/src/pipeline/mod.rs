@@ -88,6 +88,22 @@ impl Pipeline {
         &self.config
     }
 
+    /// Tells the log that it forwards from now on.
+    pub(crate) fn tell_set(&self) {
+        let p4info = self.p4info();
+        let package = p4info.and_then(|p4info| p4info.pkg_info.as_ref());
+        let name = package.map_or("", |package| &package.name);
+        let tables = p4info.map_or(0, |p4info| p4info.tables.len());
+        let cookie = self.config.cookie.as_ref().map(|cookie| cookie.cookie);
+        tracing::info!(
+            event = "pipeline_set",
+            name,
+            tables,
+            cookie,
+            "the pipeline \"{name}\" is set"
+        );
+    }
+
     pub(crate) fn packet_in(&self) -> Option<&PacketHeader> {
         self.packet_in.as_ref()
     }

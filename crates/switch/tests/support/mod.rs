@@ -2,9 +2,10 @@
 
 // Each test binary uses a part of it.
 #![allow(dead_code, reason = "shared by several test binaries")]
+#![allow(clippy::panic, reason = "a test stops at what it did not expect")]
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 
@@ -46,12 +47,21 @@ pub fn error(exit_code: i32, arguments: &[&str]) -> String {
 pub struct Running {
     child: Child,
     stderr: BufReader<ChildStderr>,
+    /// What it said before, a line each.
+    pub before: Vec<String>,
     /// The line that said so.
     pub ready: String,
 }
 
 impl Running {
+    /// One that says nothing before it is up.
     pub fn start(arguments: &[&str]) -> Running {
+        let running = Running::start_that_logs(arguments);
+        assert_eq!(running.before, [""; 0], "{arguments:?}");
+        running
+    }
+
+    pub fn start_that_logs(arguments: &[&str]) -> Running {
         let mut command = switch(arguments);
         let mut child = command
             .stdout(Stdio::piped())
@@ -59,37 +69,72 @@ impl Running {
             .spawn()
             .expect("the switch starts");
         let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
-        let mut ready = String::new();
-        stderr.read_line(&mut ready).expect("text");
-        assert!(ready.starts_with("ready: "), "{arguments:?}: {ready}");
+        let mut before = Vec::new();
+        let ready = loop {
+            match next_line(&mut stderr) {
+                Some(line) if line.starts_with("ready: ") => break line,
+                Some(line) => before.push(line),
+                None => panic!("{arguments:?} ended: {before:?}"),
+            }
+        };
         Running {
             child,
             stderr,
-            ready: ready.trim_end().to_owned(),
+            before,
+            ready,
         }
+    }
+
+    /// Reads what it logs until a line has all these words.
+    pub fn wait_for_line(&mut self, words: &[&str]) -> String {
+        let mut said = Vec::new();
+        while let Some(line) = next_line(&mut self.stderr) {
+            if words.iter().all(|word| line.contains(word)) {
+                return line;
+            }
+            said.push(line);
+        }
+        panic!("it ended and said nothing with {words:?}: {said:?}");
     }
 
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Sends a signal and returns standard output; the exit code must be 0.
-    pub fn stop(mut self, signal: &str) -> String {
+    /// Sends a signal and returns standard output; the exit code must be 0, and it says no more.
+    pub fn stop(self, signal: &str) -> String {
+        self.signal(signal);
+        let (status, printed, said) = self.end();
+        assert_eq!(status, Some(0), "{said}");
+        assert_eq!(said, "");
+        printed
+    }
+
+    pub fn signal(&self, signal: &str) {
         let killed = Command::new("kill")
             .arg(signal)
             .arg(self.id().to_string())
             .status();
         assert!(killed.expect("kill starts").success());
+    }
+
+    /// Waits for its end: exit code, standard output, and what it said that was not read.
+    pub fn end(mut self) -> (Option<i32>, String, String) {
         let mut said = String::new();
-        std::io::Read::read_to_string(&mut self.stderr, &mut said).expect("text");
+        self.stderr.read_to_string(&mut said).expect("text");
         let mut stdout = self.child.stdout.take().expect("a pipe");
         let mut printed = String::new();
-        std::io::Read::read_to_string(&mut stdout, &mut printed).expect("text");
+        stdout.read_to_string(&mut printed).expect("text");
         let status = self.child.wait().expect("it ends");
-        assert_eq!(status.code(), Some(0), "{said}");
-        assert_eq!(said, "");
-        printed
+        (status.code(), printed, said)
     }
+}
+
+/// None at the end.
+fn next_line(stderr: &mut BufReader<ChildStderr>) -> Option<String> {
+    let mut line = String::new();
+    let n_bytes = stderr.read_line(&mut line).expect("text");
+    (n_bytes > 0).then(|| line.trim_end().to_owned())
 }
 
 impl Drop for Running {

@@ -1,0 +1,152 @@
+//! Tells the log which drops grow, by reason, now and then.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use dataplane::DropReason;
+use p4runtime_server::Counted;
+
+use crate::handle::LoopHandle;
+use crate::metrics;
+
+/// What a program decided of a packet: told, but nothing to be warned of.
+const DECIDED: [DropReason; 4] = [
+    DropReason::IngressDrop,
+    DropReason::EgressDrop,
+    DropReason::MulticastGroupEmpty,
+    DropReason::CloneSessionEmpty,
+];
+
+/// Which counter: of a port by number, or of the switch; and the reason.
+type Counter = (Option<u16>, &'static str);
+
+/// Looks at the counters every `interval`, until the switch stops.
+pub(crate) async fn tell(handle: LoopHandle, interval: Duration) {
+    let mut before = BTreeMap::new();
+    loop {
+        tokio::time::sleep(interval).await;
+        let Some(counted) = metrics::count(&handle).await else {
+            return;
+        };
+        for growth in grown(&mut before, &counted) {
+            growth.tell(interval);
+        }
+    }
+}
+
+/// A counter that is higher than it was.
+#[derive(Debug, PartialEq, Eq)]
+struct Growth {
+    reason: &'static str,
+    /// Number and name.
+    port: Option<(u16, String)>,
+    packets: u64,
+    total: u64,
+}
+
+impl Growth {
+    fn tell(&self, interval: Duration) {
+        let Growth {
+            reason,
+            port,
+            packets,
+            total,
+        } = self;
+        let seconds = interval.as_secs();
+        match port {
+            Some((port, interface)) => tracing::warn!(
+                event = "drops",
+                reason,
+                packets,
+                total,
+                seconds,
+                port,
+                interface,
+                "port {port}@{interface} dropped {packets} packets in {seconds} s: {reason}"
+            ),
+            None if DECIDED.iter().any(|decided| decided.name() == *reason) => tracing::info!(
+                event = "drops",
+                reason,
+                packets,
+                total,
+                seconds,
+                "the program dropped {packets} packets in {seconds} s: {reason}"
+            ),
+            None => tracing::warn!(
+                event = "drops",
+                reason,
+                packets,
+                total,
+                seconds,
+                "the switch dropped {packets} packets in {seconds} s: {reason}"
+            ),
+        }
+    }
+}
+
+/// What has grown since the last call with this `before`.
+fn grown(before: &mut BTreeMap<Counter, u64>, counted: &Counted) -> Vec<Growth> {
+    let switch = counted.counters.drops();
+    let switch = switch.map(|(reason, total)| (None, reason.name(), total));
+    let ports = counted.ports.iter().flat_map(|port| {
+        let of_port = move |(reason, total): &(&'static str, u64)| (Some(port), *reason, *total);
+        port.drops.iter().map(of_port)
+    });
+    let mut growths = Vec::new();
+    for (port, reason, total) in switch.chain(ports) {
+        let counter = (port.map(|port| port.id.0), reason);
+        let earlier = before.insert(counter, total).unwrap_or(0);
+        // Counters begin anew with a new program.
+        let packets = total.checked_sub(earlier).unwrap_or(total);
+        if packets > 0 {
+            growths.push(Growth {
+                reason,
+                port: port.map(|port| (port.id.0, port.name.clone())),
+                packets,
+                total,
+            });
+        }
+    }
+    growths
+}
+
+#[cfg(test)]
+mod tests {
+    use dataplane::{PortId, Switch, SwitchConfig};
+    use p4runtime_server::{DrainWaiters, PortStatus, SwitchContext};
+
+    use super::*;
+
+    fn counted(switch: &mut Switch, rx_ring_full: u64) -> Counted {
+        let port = PortStatus {
+            id: PortId(1),
+            name: "veth1".into(),
+            drops: vec![("rx_ring_full", rx_ring_full)],
+            ..PortStatus::default()
+        };
+        Counted::of(&SwitchContext {
+            switch,
+            now: 0,
+            ports: &[port],
+            drain_waiters: &mut DrainWaiters::default(),
+        })
+    }
+
+    #[test]
+    fn only_what_grew_since_the_last_look_is_told() {
+        let mut switch = Switch::new(SwitchConfig::default());
+        let mut before = BTreeMap::new();
+        switch.handle_frame(0, PortId(1), &[0; 60]);
+        switch.transmit(0, 1, &mut |_| {});
+        let first = grown(&mut before, &counted(&mut switch, 3));
+        let told: Vec<_> = first.iter().map(|it| (it.reason, it.packets)).collect();
+        assert_eq!(told, [("port_unknown", 1), ("rx_ring_full", 3)]);
+        let port = Some((1, "veth1".to_owned()));
+        assert_eq!((&first[0].port, &first[1].port), (&None, &port));
+        let nothing = grown(&mut before, &counted(&mut switch, 3));
+        assert_eq!(nothing, []);
+        let second = grown(&mut before, &counted(&mut switch, 5));
+        let told: Vec<_> = second.iter().map(|it| (it.packets, it.total)).collect();
+        assert_eq!(told, [(2, 5)]);
+    }
+}

@@ -1,0 +1,257 @@
+//! What happened, one line an event, on standard error: for people or as JSON.
+//!
+//! Whoever tells of an event never waits for whoever reads them: lines go through a bounded queue to
+//! a thread that writes. Not the packets' business: what is counted is in the totals and metrics.
+//! Every event has a name; `docs/switch.md` lists them with their fields.
+
+use std::cell::Cell;
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::{Layer, SubscriberExt};
+
+use crate::error::SwitchError;
+
+/// Lines that wait for a slow reader; what comes beyond is left out, and counted.
+const QUEUE_LINES: usize = 1024;
+
+/// Lines in a row that are written however fast they come.
+const BURST_LINES: f64 = 200.0;
+
+/// Lines a second beyond a burst: some megabytes an hour, whatever floods the switch.
+const LINES_PER_SECOND: f64 = 20.0;
+
+/// How often what was left out is told.
+const TELL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long the last lines may take to be written when the process ends.
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// How lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum LogFormat {
+    /// Time, level, a sentence, and the fields as name=value.
+    Text,
+    /// An object a line.
+    Json,
+}
+
+/// What is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum LogLevel {
+    /// Nothing.
+    Off,
+    /// What ends the switch or a part of it.
+    Error,
+    /// What an operator should look at, and its end: ports that go and come back, limits, drops.
+    Warn,
+    /// What happens in order too: pipelines, primary controllers.
+    Info,
+    /// Everything.
+    Debug,
+}
+
+impl From<LogLevel> for LevelFilter {
+    fn from(level: LogLevel) -> LevelFilter {
+        match level {
+            LogLevel::Off => LevelFilter::OFF,
+            LogLevel::Error => LevelFilter::ERROR,
+            LogLevel::Warn => LevelFilter::WARN,
+            LogLevel::Info => LevelFilter::INFO,
+            LogLevel::Debug => LevelFilter::DEBUG,
+        }
+    }
+}
+
+/// Writes as long as it lives, and what is left when it is dropped.
+pub(crate) struct Log {
+    lines: Lines,
+    /// Comes when the writing thread has ended.
+    ended: Receiver<()>,
+}
+
+/// Begins to write the events of this process's crates.
+pub(crate) fn start(level: LogLevel, format: LogFormat) -> Result<Log, SwitchError> {
+    let (log, lines) = Log::to(io::stderr()).map_err(|source| SwitchError::System {
+        operation: "start the log's thread",
+        source,
+    })?;
+    // Libraries tell of their own insides, which are nobody's business here.
+    let ours = Targets::new()
+        .with_target("reprise_switch", level)
+        .with_target("p4runtime_server", level);
+    let layer = tracing_subscriber::fmt::layer().with_writer(lines);
+    let layer = layer.with_target(false).with_ansi(false);
+    let layer = match format {
+        LogFormat::Text => layer.boxed(),
+        LogFormat::Json => {
+            let layer = layer.json().flatten_event(true);
+            let layer = layer.with_current_span(false).with_span_list(false);
+            layer.boxed()
+        }
+    };
+    let subscriber = tracing_subscriber::registry().with(layer.with_filter(ours));
+    tracing::subscriber::set_global_default(subscriber).map_err(|error| SwitchError::System {
+        operation: "start the log",
+        source: io::Error::other(error),
+    })?;
+    Ok(log)
+}
+
+impl Log {
+    fn to(output: impl Write + Send + 'static) -> io::Result<(Log, Lines)> {
+        let (sender, queued) = mpsc::sync_channel(QUEUE_LINES);
+        let lines = Lines(Arc::new(Queue {
+            sender: Mutex::new(Some(sender)),
+            left_out: AtomicU64::new(0),
+            allowance: Mutex::new(Allowance::full()),
+        }));
+        let (has_ended, ended) = mpsc::channel();
+        let queue = lines.clone();
+        thread::Builder::new()
+            .name("log".to_owned())
+            .spawn(move || {
+                write_lines(output, &queued, &queue);
+                // Nobody waits for it any more.
+                let _ = has_ended.send(());
+            })?;
+        let log = Log {
+            lines: lines.clone(),
+            ended,
+        };
+        Ok((log, lines))
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        drop(self.lines.0.sender().take());
+        // A reader that takes nothing does not keep the process from ending.
+        let _ = self.ended.recv_timeout(FLUSH_TIMEOUT);
+    }
+}
+
+thread_local! {
+    /// The thread that writes also tells what was left out, which must not be left out itself.
+    static WRITES: Cell<bool> = const { Cell::new(false) };
+}
+
+fn write_lines(mut output: impl Write, queued: &Receiver<Vec<u8>>, lines: &Lines) {
+    WRITES.set(true);
+    let mut told = Instant::now();
+    loop {
+        match queued.recv_timeout(TELL_INTERVAL) {
+            // Nobody reads it; nobody is to be told.
+            Ok(line) => drop(output.write_all(&line)),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        if told.elapsed() >= TELL_INTERVAL {
+            told = Instant::now();
+            lines.tell_left_out();
+        }
+    }
+}
+
+/// Where events become lines.
+#[derive(Clone)]
+struct Lines(Arc<Queue>);
+
+struct Queue {
+    /// None once the log ends.
+    sender: Mutex<Option<SyncSender<Vec<u8>>>>,
+    left_out: AtomicU64,
+    allowance: Mutex<Allowance>,
+}
+
+/// Lines that may be written now.
+struct Allowance {
+    lines: f64,
+    since: Instant,
+}
+
+impl Allowance {
+    fn full() -> Allowance {
+        Allowance {
+            lines: BURST_LINES,
+            since: Instant::now(),
+        }
+    }
+
+    fn take(&mut self) -> bool {
+        let grown = self.since.elapsed().as_secs_f64() * LINES_PER_SECOND;
+        self.since = Instant::now();
+        self.lines = (self.lines + grown).min(BURST_LINES);
+        let has_one = self.lines >= 1.0;
+        if has_one {
+            self.lines -= 1.0;
+        }
+        has_one
+    }
+}
+
+impl Queue {
+    fn sender(&self) -> std::sync::MutexGuard<'_, Option<SyncSender<Vec<u8>>>> {
+        self.sender.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn may_write(&self) -> bool {
+        WRITES.get()
+            || self
+                .allowance
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take()
+    }
+}
+
+impl Lines {
+    fn tell_left_out(&self) {
+        let lines = self.0.left_out.swap(0, Ordering::Relaxed);
+        if lines > 0 {
+            tracing::warn!(
+                event = "log_lines_left_out",
+                lines,
+                "{lines} lines of this log were left out: more came than are written or read"
+            );
+        }
+    }
+}
+
+impl Write for &Lines {
+    /// A whole line.
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let queue = &self.0;
+        let is_sent = queue.may_write()
+            && match &*queue.sender() {
+                Some(sender) => sender.try_send(line.to_vec()).is_ok(),
+                None => true,
+            };
+        if !is_sent {
+            queue.left_out.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Lines {
+    type Writer = &'a Lines;
+
+    fn make_writer(&'a self) -> &'a Lines {
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,56 @@
+use std::sync::mpsc::{Sender, channel};
+
+use super::*;
+
+/// Takes lines when it is told to.
+struct SlowReader {
+    may_take: Receiver<()>,
+    taken: Sender<Vec<u8>>,
+}
+
+impl Write for SlowReader {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        // Without permission and without anybody who could give it, it is an output that fails.
+        self.may_take.recv().map_err(io::Error::other)?;
+        self.taken.send(line.to_vec()).map_err(io::Error::other)?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_flood_of_events_is_bounded_and_nobody_waits_for_a_reader_that_does_not_read() {
+    let (permit, may_take) = channel();
+    let (taken, lines_taken) = channel();
+    let (log, lines) = Log::to(SlowReader { may_take, taken }).expect("a thread");
+    for n in 0..100_000 {
+        (&lines)
+            .write_all(format!("{n}\n").as_bytes())
+            .expect("queued or counted");
+    }
+    let n_left_out = lines.0.left_out.load(Ordering::Relaxed);
+    // A burst, and what a loaded machine adds to it in the time that this takes.
+    assert!((90_000..=99_800).contains(&n_left_out), "{n_left_out}");
+    for _ in 0..100_000 {
+        permit.send(()).expect("the reader is there");
+    }
+    drop(log);
+    let n_taken = lines_taken.try_iter().count() as u64;
+    assert_eq!(n_taken + n_left_out, 100_000);
+}
+
+#[test]
+fn an_output_that_fails_does_not_stop_whoever_tells() {
+    let (permit, may_take) = channel();
+    let (taken, _) = channel();
+    drop(permit);
+    let (log, lines) = Log::to(SlowReader { may_take, taken }).expect("a thread");
+    for _ in 0..10 {
+        (&lines).write_all(b"x\n").expect("queued");
+    }
+    drop(log);
+    assert_eq!(lines.0.left_out.load(Ordering::Relaxed), 0);
+}
