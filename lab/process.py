@@ -83,6 +83,19 @@ class Child:
             yield None
             time.sleep(POLL_INTERVAL_S)
 
+    def tell(self, line: str) -> None:
+        """Writes a line to its standard input."""
+        if self._process.stdin is None:
+            raise self.fail("its standard input is closed")
+        self._process.stdin.write(line.encode() + b"\n")
+        self._process.stdin.flush()
+
+    def kill(self) -> None:
+        """Ends it at once, with SIGKILL."""
+        self._process.kill()
+        self._process.wait()
+        self.close_stdin()
+
     def close_stdin(self) -> None:
         """Tells a child of the lab's own to finish its work and end."""
         if self._process.stdin is not None:

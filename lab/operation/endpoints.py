@@ -1,0 +1,192 @@
+"""Every host's sockets in one process: presenters send without pause, viewers receive.
+
+`python -m lab.operation.endpoints CONFIG.json`. Two files of fixed records grow while it runs;
+who starts it reads them as they grow. A line of JSON on standard input changes where presenters
+send to.
+"""
+
+import heapq
+import json
+import selectors
+import socket
+import struct
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from lab.addresses import SFU_UDP_PORT
+from lab.netns import enter
+from lab.process import Child
+from lab.traffic import READY, RECEIVE_BUFFER_BYTES, SO_RCVBUFFORCE
+
+SENT = struct.Struct("=HIq")
+"""Presenter, sequence number, when it was sent (CLOCK_MONOTONIC, ns)."""
+RECEIVED = struct.Struct("=HHHIq")
+"""Viewer, its UDP port, presenter, sequence number, when it was received."""
+PAYLOAD = struct.Struct("!8sHI")
+MAGIC = b"operated"
+FLOOD_SEQUENCE = 0xFFFF_FFFF
+"""In place of a sequence number: a frame of a flood; nobody must get it, some may."""
+READ_BYTES = 2048
+FLUSH_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What there is."""
+
+    namespaces: Mapping[str, str]
+    """Host number (text, for JSON) to the file of its namespace."""
+    ips: Mapping[str, str]
+    presenters: list[int]
+    udp_ports: list[int]
+    rate_pps: float
+    payload_bytes: int
+    sfu_ip: str
+    sent: str
+    received: str
+
+
+class Endpoints:
+    """The process as its starter sees it."""
+
+    def __init__(self, config: Config, folder: Path) -> None:
+        self._files = (Path(config.sent), Path(config.received))
+        for file in self._files:
+            file.touch()
+        config_file = folder / "endpoints.json"
+        config_file.write_text(json.dumps(asdict(config)))
+        argv = [sys.executable, "-m", __spec__.name, str(config_file)]
+        self.child = Child(argv, folder / "endpoints.log")
+        self._read = [0, 0]
+        try:
+            self.child.wait_for_line(READY, 20.0)
+        except BaseException:
+            self.child.stop()
+            raise
+
+    def send_to(self, sfu_ip: str) -> None:
+        """Presenters send there from now on."""
+        self.child.tell(json.dumps({"sfu_ip": sfu_ip}))
+
+    def new_sent(self) -> Iterator[tuple[int, int, int]]:
+        """Records of `SENT` since the last call."""
+        return SENT.iter_unpack(self._new(0, SENT.size))
+
+    def new_received(self) -> Iterator[tuple[int, int, int, int, int]]:
+        """Records of `RECEIVED` since the last call."""
+        return RECEIVED.iter_unpack(self._new(1, RECEIVED.size))
+
+    def _new(self, which: int, record_len: int) -> bytes:
+        with self._files[which].open("rb") as file:
+            file.seek(self._read[which])
+            data = file.read()
+        whole = data[: len(data) // record_len * record_len]
+        self._read[which] += len(whole)
+        return whole
+
+
+def in_namespace(path: str) -> socket.socket:
+    """A UDP socket made inside a namespace; it stays there."""
+
+    def make() -> socket.socket:
+        enter(path)
+        return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+
+    with ThreadPoolExecutor(max_workers=1) as executor:
+        return executor.submit(make).result()
+
+
+class _Process:
+    def __init__(self, config: Config, sent: BinaryIO, received: BinaryIO) -> None:
+        self.config = config
+        self.sent = sent
+        self.received = received
+        self.sfu_ip = config.sfu_ip
+        self.selector = selectors.DefaultSelector()
+        self.selector.register(sys.stdin, selectors.EVENT_READ, None)
+        self.senders: dict[int, socket.socket] = {}
+        for host, path in config.namespaces.items():
+            for udp_port in config.udp_ports:
+                opened = in_namespace(path)
+                opened.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES)
+                opened.bind((config.ips[host], udp_port))
+                opened.setblocking(False)
+                self.selector.register(opened, selectors.EVENT_READ, (int(host), udp_port))
+                if udp_port == SFU_UDP_PORT and int(host) in config.presenters:
+                    self.senders[int(host)] = opened
+        self.sequences = dict.fromkeys(config.presenters, 0)
+
+    def run(self) -> None:
+        interval_s = 1 / self.config.rate_pps
+        now_s = time.monotonic()
+        spread = enumerate(self.config.presenters)
+        due = [(now_s + place * interval_s / 8, presenter) for place, presenter in spread]
+        heapq.heapify(due)
+        flush_s = now_s
+        while True:
+            now_s = time.monotonic()
+            while due and due[0][0] <= now_s:
+                at_s, presenter = heapq.heappop(due)
+                self._send(presenter)
+                # Behind by more than a second: time is given up, no burst follows.
+                heapq.heappush(due, (max(at_s + interval_s, now_s - 1), presenter))
+            if now_s >= flush_s:
+                self.sent.flush()
+                self.received.flush()
+                flush_s = now_s + FLUSH_S
+            wake_s = min([flush_s, *(at for at, _ in due[:1])])
+            for key, _ in self.selector.select(max(0.0, wake_s - time.monotonic())):
+                if key.data is None:
+                    line = sys.stdin.readline()
+                    if not line:
+                        return
+                    self.sfu_ip = json.loads(line)["sfu_ip"]
+                else:
+                    self._receive(key.fileobj, *key.data)
+
+    def _send(self, presenter: int) -> None:
+        sequence = self.sequences[presenter]
+        self.sequences[presenter] = sequence + 1
+        data = PAYLOAD.pack(MAGIC, presenter, sequence).ljust(self.config.payload_bytes, b"x")
+        at_ns = time.monotonic_ns()
+        try:
+            self.senders[presenter].sendto(data, (self.sfu_ip, SFU_UDP_PORT))
+        except OSError:
+            # Its link is down: nothing was sent.
+            return
+        self.sent.write(SENT.pack(presenter, sequence, at_ns))
+
+    def _receive(self, opened: Any, host: int, udp_port: int) -> None:
+        while True:
+            try:
+                data = opened.recv(READ_BYTES)
+            except BlockingIOError:
+                return
+            except OSError:
+                # An ICMP error about something sent before; there may be more to read.
+                continue
+            at_ns = time.monotonic_ns()
+            if data[: len(MAGIC)] != MAGIC:
+                raise SystemExit(
+                    f"h{host}:{udp_port} got a datagram that nobody here sent: {data!r}"
+                )
+            _, presenter, sequence = PAYLOAD.unpack_from(data)
+            self.received.write(RECEIVED.pack(host, udp_port, presenter, sequence, at_ns))
+
+
+def main() -> None:
+    """Sends and receives until standard input ends."""
+    config = Config(**json.loads(Path(sys.argv[1]).read_text()))
+    with Path(config.sent).open("wb") as sent, Path(config.received).open("wb") as received:
+        process = _Process(config, sent, received)
+        print(READY, flush=True)
+        process.run()
+
+
+if __name__ == "__main__":
+    main()
