@@ -241,7 +241,8 @@ class Choices:
     def _move_address(
         self, conference: Conference, choose: random.Random, busy: Busy
     ) -> Change | None:
-        return MoveAddress(choose.choice([n for n in self.addresses if n != conference.sfu]))
+        others = [n for n in self.addresses if n != conference.sfu]
+        return MoveAddress(choose.choice(others)) if others else None
 
     def _apply(self, conference: Conference, choose: random.Random, busy: Busy) -> Change | None:
         target = self.conference(choose)
