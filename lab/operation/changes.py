@@ -186,6 +186,11 @@ class Choices:
     presenters: Sequence[int]
     viewers: Sequence[Viewer]
     addresses: Sequence[int]
+    presenters_view_themselves: bool = True
+    """Not where copies keep the presenter's address: a host drops what comes from itself."""
+
+    def _may_view(self, presenter: int, viewer: Viewer) -> bool:
+        return self.presenters_view_themselves or viewer.host != presenter
 
     def change(self, conference: Conference, choose: random.Random, busy: Busy) -> Change | None:
         """A change that can be made in this state and leaves busy parts alone, if one is found."""
@@ -211,7 +216,11 @@ class Choices:
         if (number := self._group(conference, choose, busy)) is None:
             return None
         group = conference.groups[number]
-        absent = [viewer for viewer in self.viewers if viewer not in group.viewers]
+        absent = [
+            viewer
+            for viewer in self.viewers
+            if viewer not in group.viewers and self._may_view(group.presenter, viewer)
+        ]
         if not absent or len(group.viewers) >= VIEWERS_MAX:
             return None
         return AddViewer(number, choose.choice(absent), by_hand=choose.random() < 0.5)
@@ -255,6 +264,8 @@ class Choices:
                 target.groups[number] = group
             elif kept < 0.7 and number in target.groups:
                 target.groups[number].viewers = list(group.viewers)
+        for group in target.groups.values():
+            group.viewers = [one for one in group.viewers if self._may_view(group.presenter, one)]
         return Apply(target.copy())
 
     def conference(self, choose: random.Random) -> Conference:

@@ -24,7 +24,14 @@ from lab.operation.oracle import IN_FLIGHT_NS, SETTLED_NS, Disturbance, Due, Ora
 from lab.operation.site import Site
 from lab.operation.state import Conference, Pair, Viewer, differences, parse_show
 from lab.process import Child, ChildError, dying_with_parent
-from lab.switch import GRPC_ADDRESS, READY_TIMEOUT_S, RELEASE, SWITCH, require_build
+from lab.switch import (
+    GRPC_ADDRESS,
+    READY_TIMEOUT_S,
+    RELEASE,
+    REPLICATION_PROGRAM,
+    SWITCH,
+    require_build,
+)
 
 REPRISE = RELEASE / "reprise"
 COMMAND_TIMEOUT_S = 60.0
@@ -90,14 +97,14 @@ class Operation:
         self.unresolved: set[Pair] = set()
         self.exported = self.model
         self.n_switches = 0
-        udp_ports = [SFU_UDP_PORT]
-        if program.stem == "sfu":
-            udp_ports.append(OTHER_UDP_PORT)
+        is_replication = program == REPLICATION_PROGRAM
+        udp_ports = [SFU_UDP_PORT, OTHER_UDP_PORT] if is_replication else [SFU_UDP_PORT]
         self.choices = Choices(
             groups=range(1, N_GROUPS + 1),
             presenters=range(1, N_PRESENTERS + 1),
             viewers=[Viewer(n, port) for n in range(1, N_HOSTS + 1) for port in udp_ports],
             addresses=ADDRESSES,
+            presenters_view_themselves=is_replication,
         )
         self.udp_ports = udp_ports
         self.stack = ExitStack()

@@ -169,7 +169,7 @@ def test_random_changes_always_lead_to_a_state_that_can_be() -> None:
 
 def test_changes_that_run_at_once_touch_neither_the_same_group_nor_the_same_presenter() -> None:
     choose = random.Random(6)
-    choices = Choices(range(1, 5), range(1, 6), [Viewer(n) for n in range(1, 9)], (100,))
+    choices = Choices(range(1, 5), range(1, 6), [Viewer(n) for n in range(1, 9)], (100, 101))
     conference = choices.conference(choose)
     n_pairs = 0
     for _ in range(500):
