@@ -1,8 +1,8 @@
-// A selective forwarding unit on the replication engine: a multicast group lists the same port
-// once for each viewer, with another instance each time, so the engine makes every copy at once
-// and a copy's instance says whose it is. One port in, the same port out, no recirculation.
+// A selective forwarding unit on the replication engine: a multicast group lists the port of each
+// viewer, with another instance each time, so the engine makes every copy at once and a copy's
+// instance says whose it is. Viewers are on any port with an own address, no recirculation.
 //
-//   arrival -> stream -> multicast group -> replica i: viewer's address -> leaves
+//   arrival -> stream -> multicast group -> replica i: port's and viewer's address -> leaves
 
 #include <core.p4>
 #include <v1model.p4>
@@ -17,8 +17,10 @@ struct metadata_t {
 
 #include "lib/header_parser.p4"
 #include "lib/arrival.p4"
+#include "lib/neighbour.p4"
 #include "lib/answer.p4"
 #include "lib/presenter.p4"
+#include "lib/port_address.p4"
 #include "lib/viewer_address.p4"
 
 control SfuIngress(
@@ -27,6 +29,7 @@ control SfuIngress(
     inout standard_metadata_t standard_metadata
 ) {
     Arrival() arrival;
+    HeardNeighbours() heard_neighbours;
     StreamLookup() stream_lookup;
     VerdictCount() verdict_count;
     Answer() answer;
@@ -38,6 +41,7 @@ control SfuIngress(
             packet_out.apply(hdr, standard_metadata);
         } else {
             arrival.apply(hdr, meta.verdict, meta.own_mac, standard_metadata);
+            heard_neighbours.apply(hdr, standard_metadata);
             if (meta.verdict == verdict_t.SERVE) {
                 stream_lookup.apply(hdr, meta.verdict, meta.group);
             }
@@ -57,10 +61,14 @@ control SfuEgress(
     inout metadata_t meta,
     inout standard_metadata_t standard_metadata
 ) {
+    PortAddress() port_address;
     ViewerAddress() viewer_address;
 
     apply {
         if (standard_metadata.instance_type == INSTANCE_REPLICA) {
+            if (standard_metadata.egress_port != standard_metadata.ingress_port) {
+                port_address.apply(hdr, standard_metadata);
+            }
             viewer_address.apply(hdr, meta.group, standard_metadata);
         }
     }

@@ -30,6 +30,7 @@ struct metadata_t {
 
 #include "lib/header_parser.p4"
 #include "lib/arrival.p4"
+#include "lib/neighbour.p4"
 #include "lib/answer.p4"
 #include "lib/presenter.p4"
 #include "lib/slot_pool.p4"
@@ -40,6 +41,7 @@ control SfuIngress(
     inout standard_metadata_t standard_metadata
 ) {
     Arrival() arrival;
+    HeardNeighbours() heard_neighbours;
     PresenterLookup() presenter_lookup;
     GroupBlock() group_block;
     VerdictCount() verdict_count;
@@ -55,6 +57,7 @@ control SfuIngress(
             // What concerns the packet as it arrived belongs to the first pass only.
             if (standard_metadata.instance_type != INSTANCE_RECIRCULATED) {
                 arrival.apply(hdr, meta.verdict, meta.own_mac, standard_metadata);
+                heard_neighbours.apply(hdr, standard_metadata);
                 if (meta.verdict == verdict_t.SERVE) {
                     presenter_lookup.apply(hdr, meta.verdict, meta.group);
                 }

@@ -15,8 +15,10 @@ struct metadata_t {
 
 #include "lib/header_parser.p4"
 #include "lib/arrival.p4"
+#include "lib/neighbour.p4"
 #include "lib/answer.p4"
 #include "lib/presenter.p4"
+#include "lib/port_address.p4"
 #include "lib/viewer_address.p4"
 
 control SfuIngress(
@@ -25,6 +27,7 @@ control SfuIngress(
     inout standard_metadata_t standard_metadata
 ) {
     Arrival() arrival;
+    HeardNeighbours() heard_neighbours;
     StreamLookup() stream_lookup;
     VerdictCount() verdict_count;
     Answer() answer;
@@ -36,6 +39,7 @@ control SfuIngress(
             packet_out.apply(hdr, standard_metadata);
         } else {
             arrival.apply(hdr, meta.verdict, meta.own_mac, standard_metadata);
+            heard_neighbours.apply(hdr, standard_metadata);
             if (meta.verdict == verdict_t.SERVE) {
                 stream_lookup.apply(hdr, meta.verdict, meta.group);
             }
@@ -56,10 +60,14 @@ control SfuEgress(
     inout metadata_t meta,
     inout standard_metadata_t standard_metadata
 ) {
+    PortAddress() port_address;
     ViewerAddress() viewer_address;
 
     apply {
         if (standard_metadata.instance_type == INSTANCE_REPLICA) {
+            if (standard_metadata.egress_port != standard_metadata.ingress_port) {
+                port_address.apply(hdr, standard_metadata);
+            }
             viewer_address.apply(hdr, meta.group, standard_metadata);
         }
     }

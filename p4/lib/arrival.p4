@@ -10,7 +10,7 @@
 
 // Reads the headers, ingress_port, packet_length, parser_error and checksum_error. Writes
 // `verdict` (SERVE says only: a whole UDP packet for the SFU, TTL above 1) and `own_mac`, the
-// SFU's MAC on this port, where the packet is for it.
+// SFU's MAC on this port, where the packet is for it. Takes the tag of VLAN 0 off.
 control Arrival(
     inout headers_t hdr,
     inout verdict_t verdict,
@@ -19,11 +19,12 @@ control Arrival(
 ) {
     ipv4_address_t address = 0;
     bool addressed = false;
+    bit<32> link_len_bytes = ETHERNET_LEN_BYTES;
 
     action set_own_mac(mac_address_t mac) { own_mac = mac; }
 
-    // Written by the controller: the SFU's own address on each port, the only home of that fact.
-    // Hit: the packet is for the SFU; miss: it is not. One address a port is usual.
+    // Written by the controller: the SFU's own address on each port. Hit: the packet is for the
+    // SFU; miss: it is not. One address a port is usual.
     table own_addresses {
         key = {
             standard_metadata.ingress_port: exact @name("ingress_port");
@@ -37,6 +38,12 @@ control Arrival(
     apply {
         verdict = verdict_t.SERVE;
         own_mac = 0;
+        if (hdr.vlan_tag.isValid() && hdr.vlan_tag.vlan_id == 0) {
+            // IEEE 802.1Q, "priority-tagged frame": treated as untagged.
+            link_len_bytes = ETHERNET_LEN_BYTES + VLAN_TAG_LEN_BYTES;
+            hdr.ethernet.ether_type = hdr.vlan_tag.ether_type;
+            hdr.vlan_tag.setInvalid();
+        }
         if (hdr.arp.isValid()) {
             address = hdr.arp.target_protocol_addr;
         } else if (hdr.ipv4.isValid()) {
@@ -63,12 +70,17 @@ control Arrival(
             }
         } else if (!hdr.ipv4.isValid()) {
             verdict = verdict_t.DROP_NOT_IPV4;
+            if (
+                hdr.ethernet.ether_type == ETHER_TYPE_VLAN
+                || hdr.ethernet.ether_type == ETHER_TYPE_SERVICE_VLAN
+            ) {
+                verdict = verdict_t.DROP_VLAN;
+            }
         } else if (
             hdr.ipv4.version != 4
             || hdr.ipv4.ihl < 5
             || hdr.ipv4.total_length < (bit<16>) hdr.ipv4.ihl * 4
-            || standard_metadata.packet_length
-                < ETHERNET_LEN_BYTES + (bit<32>) hdr.ipv4.total_length
+            || standard_metadata.packet_length < link_len_bytes + (bit<32>) hdr.ipv4.total_length
         ) {
             verdict = verdict_t.DROP_MALFORMED_IPV4;
         } else if (!addressed || hdr.ethernet.dst_addr != own_mac) {

@@ -7,8 +7,9 @@
 #include <v1model.p4>
 #include "headers.p4"
 
-// A frame from the controller starts with `packet_out`; what follows it is not looked at. Only a
-// whole IPv4 packet without options is parsed beyond the IPv4 header.
+// A frame from the controller starts with `packet_out`; what follows it is not looked at. What is
+// in a VLAN is not parsed beyond its tag, and only a whole IPv4 packet without options beyond the
+// IPv4 header.
 parser HeaderParser(
     packet_in packet,
     out headers_t hdr,
@@ -30,6 +31,15 @@ parser HeaderParser(
         transition select(hdr.ethernet.ether_type) {
             ETHER_TYPE_IPV4: parse_ipv4;
             ETHER_TYPE_ARP: parse_arp;
+            ETHER_TYPE_VLAN: parse_vlan_tag;
+            default: accept;
+        }
+    }
+    state parse_vlan_tag {
+        packet.extract(hdr.vlan_tag);
+        transition select(hdr.vlan_tag.vlan_id, hdr.vlan_tag.ether_type) {
+            (0, ETHER_TYPE_IPV4): parse_ipv4;
+            (0, ETHER_TYPE_ARP): parse_arp;
             default: accept;
         }
     }
@@ -93,6 +103,7 @@ control NoComputation(inout headers_t hdr, inout metadata_t meta) {
     apply { }
 }
 
+// No frame leaves with a VLAN tag: Arrival takes that of VLAN 0 off and drops all others.
 control HeaderDeparser(packet_out packet, in headers_t hdr) {
     apply {
         packet.emit(hdr.packet_in);

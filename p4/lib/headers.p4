@@ -10,6 +10,8 @@ typedef bit<16> group_t;
 
 const bit<16> ETHER_TYPE_IPV4 = 0x0800;
 const bit<16> ETHER_TYPE_ARP = 0x0806;
+const bit<16> ETHER_TYPE_VLAN = 0x8100; // IEEE 802.1Q, C-TAG
+const bit<16> ETHER_TYPE_SERVICE_VLAN = 0x88a8; // IEEE 802.1Q, S-TAG
 const bit<8> PROTOCOL_ICMP = 1;
 const bit<8> PROTOCOL_UDP = 17;
 
@@ -19,6 +21,7 @@ const bit<16> ARP_REPLY = 2;
 const bit<8> ICMP_ECHO_REQUEST = 8;
 
 const bit<32> ETHERNET_LEN_BYTES = 14;
+const bit<32> VLAN_TAG_LEN_BYTES = 4;
 const bit<16> IPV4_LEN_BYTES = 20;
 const bit<16> UDP_LEN_BYTES = 8;
 
@@ -48,6 +51,14 @@ header packet_in_t {
 header ethernet_t {
     mac_address_t dst_addr;
     mac_address_t src_addr;
+    bit<16> ether_type;
+}
+
+// IEEE 802.1Q, what follows the tag's ether type
+header vlan_tag_t {
+    bit<3> priority;
+    bit<1> drop_eligible;
+    bit<12> vlan_id; // 0: in no VLAN, the tag only says a priority
     bit<16> ether_type;
 }
 
@@ -101,6 +112,7 @@ struct headers_t {
     packet_out_t packet_out;
     packet_in_t packet_in;
     ethernet_t ethernet;
+    vlan_tag_t vlan_tag;
     arp_t arp;
     ipv4_t ipv4;
     icmp_t icmp;

@@ -15,6 +15,7 @@
 const bit<32> POOL_SLOTS = 131072;
 const bit<32> MAX_GROUPS = 65536;
 const bit<32> MAX_VIEWERS = 65536;
+const bit<32> VIEWER_ID_MASK = 0x7fffffff;
 
 // First pass: reads `group`; writes `base` and `count` and, where the group has no viewers,
 // `verdict`.
@@ -46,7 +47,8 @@ control ViewerRewrite(
     inout bit<32> viewer_idx,
     inout bit<32> viewer_id
 ) {
-    // Written by the controller, index: slot.
+    // Written by the controller, index: slot. The highest bit of `viewer_ids` is the controller's
+    // own note (was the MAC address looked up?), the others are the viewer's place.
     register<ipv4_address_t>(POOL_SLOTS) viewer_ips;
     register<mac_address_t>(POOL_SLOTS) viewer_macs;
     register<bit<32>>(POOL_SLOTS) viewer_ids;
@@ -59,6 +61,7 @@ control ViewerRewrite(
         viewer_ips.read(viewer_ip, slot);
         viewer_macs.read(hdr.ethernet.dst_addr, slot);
         viewer_ids.read(viewer_id, slot);
+        viewer_id = viewer_id & VIEWER_ID_MASK;
 
         delta = address_delta(hdr.ipv4.dst_addr, viewer_ip);
         hdr.ipv4.header_checksum = updated_checksum(hdr.ipv4.header_checksum, delta);

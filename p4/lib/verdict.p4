@@ -25,7 +25,8 @@ enum bit<8> verdict_t {
     DROP_TTL_EXPIRED = 14, // 0 or 1 on arrival (RFC 1812, section 5.3.1)
     DROP_UNKNOWN_SENDER = 15, // no group listens to it
     DROP_WRONG_PRESENTER_MAC = 16, // the presenter's IPv4 address with another station's MAC
-    DROP_EMPTY_GROUP = 17 // a group without viewers
+    DROP_EMPTY_GROUP = 17, // a group without viewers
+    DROP_VLAN = 18 // in a VLAN: a tag with another id than 0, a second tag, or a service tag
 }
 
 // Reads `verdict`; writes egress_spec and mcast_grp where the packet is dropped.
@@ -50,6 +51,7 @@ control VerdictCount(inout verdict_t verdict, inout standard_metadata_t standard
     action drop_unknown_sender() { mark_to_drop(standard_metadata); }
     action drop_wrong_presenter_mac() { mark_to_drop(standard_metadata); }
     action drop_empty_group() { mark_to_drop(standard_metadata); }
+    action drop_vlan() { mark_to_drop(standard_metadata); }
 
     // Written by the program alone. Every verdict hits; an entry's counter is the verdict's.
     table verdicts {
@@ -73,6 +75,7 @@ control VerdictCount(inout verdict_t verdict, inout standard_metadata_t standard
             drop_unknown_sender;
             drop_wrong_presenter_mac;
             drop_empty_group;
+            drop_vlan;
             @defaultonly NoAction;
         }
         const entries = {
@@ -94,6 +97,7 @@ control VerdictCount(inout verdict_t verdict, inout standard_metadata_t standard
             verdict_t.DROP_UNKNOWN_SENDER: drop_unknown_sender();
             verdict_t.DROP_WRONG_PRESENTER_MAC: drop_wrong_presenter_mac();
             verdict_t.DROP_EMPTY_GROUP: drop_empty_group();
+            verdict_t.DROP_VLAN: drop_vlan();
         }
         const default_action = NoAction();
         counters = verdict_packets;

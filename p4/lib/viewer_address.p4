@@ -8,8 +8,8 @@
 #include "checksum.p4"
 
 // Reads `group` and egress_rid; writes the headers and both checksums. A copy leaves from the
-// SFU's own address and from the UDP port that the stream was sent to, so that connected sockets
-// and network address translators take it for an answer.
+// address that the packet is sent to (PortAddress) and from the UDP port that the stream was sent
+// to, so that connected sockets and network address translators take it for an answer.
 control ViewerAddress(
     inout headers_t hdr,
     inout group_t group,

@@ -56,9 +56,9 @@ fn base_frame(rng: &mut Rng) -> Vec<u8> {
 /// One malformed packet; `n` runs through the kinds, and through every length of truncation.
 fn malformed(n: u64, rng: &mut Rng) -> Vec<u8> {
     let mut frame = base_frame(rng);
-    match n % 9 {
+    match n % 10 {
         0 => {
-            let len = (n / 9) as usize % frame.len();
+            let len = (n / 10) as usize % frame.len();
             frame.truncate(len);
         }
         1 => {
@@ -94,6 +94,15 @@ fn malformed(n: u64, rng: &mut Rng) -> Vec<u8> {
             for _ in 0..rng.u8(1..6) {
                 let at = rng.usize(0..frame.len());
                 frame[at] = rng.u8(..);
+            }
+        }
+        8 => {
+            // A VLAN tag, as often as not of VLAN 0, and now and then another behind it.
+            for _ in 0..rng.u8(1..3) {
+                let tpid: u16 = if rng.u8(..4) == 0 { 0x88a8 } else { 0x8100 };
+                let id = if rng.bool() { 0 } else { rng.u16(..0x1000) };
+                let tci = u16::from(rng.u8(..16)) << 12 | id;
+                frame.splice(12..12, [tpid.to_be_bytes(), tci.to_be_bytes()].concat());
             }
         }
         _ => frame = (0..rng.usize(0..120)).map(|_| rng.u8(..)).collect(),
