@@ -30,5 +30,5 @@ pub use device::ServerConfig;
 pub use error::{EntityError, WriteError};
 pub use pipeline::PipelineError;
 pub use server::{Server, SetPipelineError};
-pub use switch_handle::{DrainWaiters, PortStatus, SwitchContext, SwitchHandle, Work};
+pub use switch_handle::{DrainWaiters, LinkState, PortStatus, SwitchContext, SwitchHandle, Work};
 pub use workers::{Registers, expect_one_for_all};

@@ -41,6 +41,32 @@ pub struct SwitchContext<'a> {
     pub drain_waiters: &'a mut DrainWaiters,
 }
 
+/// How the interface beneath a port is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum LinkState {
+    /// There is none, or nobody has looked yet.
+    #[default]
+    None,
+    /// Frames can come and leave.
+    Up,
+    /// It is down, or has no carrier.
+    Down,
+    /// It was removed: the port waits for one of its name.
+    Lost,
+}
+
+impl LinkState {
+    /// In one word; empty where there is none.
+    pub fn name(self) -> &'static str {
+        match self {
+            LinkState::None => "",
+            LinkState::Up => "up",
+            LinkState::Down => "down",
+            LinkState::Lost => "lost",
+        }
+    }
+}
+
 /// A port as the loop knows it, beside what the switch counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PortStatus {
@@ -54,16 +80,21 @@ pub struct PortStatus {
     pub tx_dropped: u64,
     /// Both by reason, zeros too; the same reasons for every port.
     pub drops: Vec<(&'static str, u64)>,
-    /// How often the interface was found to have gone down or away.
+    /// How the interface is.
+    pub link: LinkState,
+    /// How often it went down.
     pub link_down_events: u64,
+    /// How often it came up again.
+    pub link_up_events: u64,
+    /// How often it was removed.
+    pub lost_events: u64,
 }
 
 impl PortStatus {
-    /// Adds what another worker knows of the same port.
+    /// Adds what another worker knows of the same port; all know the same of its interface.
     pub fn add(&mut self, other: &Self) {
         self.rx_dropped += other.rx_dropped;
         self.tx_dropped += other.tx_dropped;
-        self.link_down_events += other.link_down_events;
         for ((_, ours), (_, theirs)) in self.drops.iter_mut().zip(&other.drops) {
             *ours += theirs;
         }

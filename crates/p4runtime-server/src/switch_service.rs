@@ -7,7 +7,7 @@ use dataplane::{LatencyReport, LatencySummary, Stream};
 use p4runtime_proto::reprise::v1::switch_server::Switch;
 use p4runtime_proto::reprise::v1::{
     DrainRequest, DrainResponse, DropCounter, GetCountersRequest, GetCountersResponse, Latency,
-    PacketCounters, PortCounters, TableCounters, latency,
+    PacketCounters, PortCounters, TableCounters, latency, port_counters,
 };
 use tokio::sync::oneshot;
 use tonic::{Request, Response, Status};
@@ -17,6 +17,7 @@ use crate::device::Device;
 use crate::error::stopped;
 use crate::limits::DRAIN_ANSWER_MARGIN_MS;
 use crate::p4runtime_service::expect_device;
+use crate::switch_handle::LinkState;
 use crate::workers::Countdown;
 
 /// The service.
@@ -127,6 +128,9 @@ fn to_proto(mut counted: Counted) -> GetCountersResponse {
                 .map(|(reason, n)| drop_counter(reason, *n))
                 .collect(),
             link_down_events: status.link_down_events,
+            link: link_state(status.link).into(),
+            link_up_events: status.link_up_events,
+            lost_events: status.lost_events,
         }
     });
     let ports = ports.collect();
@@ -156,6 +160,15 @@ fn to_proto(mut counted: Counted) -> GetCountersResponse {
         // The number of cores, about.
         workers: u32::try_from(counted.n_workers).unwrap_or(u32::MAX),
         latencies: latencies(counted.latencies.report()),
+    }
+}
+
+fn link_state(link: LinkState) -> port_counters::Link {
+    match link {
+        LinkState::None => port_counters::Link::Unspecified,
+        LinkState::Up => port_counters::Link::Up,
+        LinkState::Down => port_counters::Link::Down,
+        LinkState::Lost => port_counters::Link::Lost,
     }
 }
 

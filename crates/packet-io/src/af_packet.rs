@@ -50,6 +50,7 @@ impl Default for AfPacketConfig {
 /// A port on a Linux network interface.
 pub struct AfPacketPort {
     name: String,
+    index: i32,
     // Unmapped before the socket is closed: fields drop in order.
     ring: RxRing,
     rx: OwnedFd,
@@ -73,7 +74,7 @@ impl AfPacketPort {
     pub fn open(name: &str, config: AfPacketConfig) -> Result<AfPacketPort, PortError> {
         let interface = Interface::find(name)?;
         interface.check_usable()?;
-        AfPacketPort::open_one(interface, config, None)
+        AfPacketPort::open_one(&interface, config, None)
     }
 
     /// Takes an interface as `n_ports` ports, one a worker: the kernel gives each flow (addresses,
@@ -89,15 +90,16 @@ impl AfPacketPort {
         if n_ports == 1 {
             return Ok(vec![AfPacketPort::open(name, config)?]);
         }
+        // Looked up once: all are on one interface, also where another takes its name meanwhile.
+        let interface = Interface::find(name)?;
+        interface.check_usable()?;
         let mut ports: Vec<AfPacketPort> = Vec::with_capacity(n_ports);
         while ports.len() < n_ports {
-            let interface = Interface::find(name)?;
-            interface.check_usable()?;
             let lock = match ports.first() {
                 Some(first) => Arc::clone(&first.lock),
                 None => Arc::new(interface.reserve()?),
             };
-            ports.push(AfPacketPort::open_one(interface, config, Some(lock))?);
+            ports.push(AfPacketPort::open_one(&interface, config, Some(lock))?);
         }
         let sockets: Vec<_> = ports.iter().map(|port| port.rx.as_fd()).collect();
         socket::share_flows(&sockets).map_err(|source| PortError::System {
@@ -110,18 +112,12 @@ impl AfPacketPort {
 
     /// With a lock, the port is one of several, and gets no frame before they share them.
     fn open_one(
-        interface: Interface,
+        interface: &Interface,
         config: AfPacketConfig,
         lock: Option<Arc<InterfaceLock>>,
     ) -> Result<AfPacketPort, PortError> {
         let name = interface.name.as_str();
-        let system = |operation| {
-            move |source| PortError::System {
-                interface: name.to_owned(),
-                operation,
-                source,
-            }
-        };
+        let system = |operation| move |source| PortError::on_interface(name, operation, source);
         let open = || {
             socket::open().map_err(|source| match source.raw_os_error() {
                 Some(libc::EPERM | libc::EACCES) => PortError::NoPrivileges {
@@ -138,11 +134,12 @@ impl AfPacketPort {
             }
             None => Arc::new(interface.reserve()?),
         };
-        let ring = set_up_receiving(rx.as_fd(), &interface, config)
+        let ring = set_up_receiving(rx.as_fd(), interface, config)
             .map_err(system("set up the receive ring"))?;
-        set_up_sending(tx.as_fd(), &interface).map_err(system("set up sending"))?;
+        set_up_sending(tx.as_fd(), interface).map_err(system("set up sending"))?;
         Ok(AfPacketPort {
-            name: interface.name,
+            index: interface.index,
+            name: name.to_owned(),
             ring,
             rx,
             tx,
@@ -168,13 +165,17 @@ impl AfPacketPort {
         if !is_due {
             return;
         }
-        if let Ok(Some(_)) = crate::socket::take_error(self.rx.as_fd()) {
-            self.statistics.link_down_events += 1;
-        }
+        // That the link is down is told elsewhere (`link.rs`).
+        let _ = crate::socket::take_error(self.rx.as_fd());
     }
 
     fn send_queue(&mut self) {
-        sending::send_batch(self.tx.as_fd(), &mut self.tx_queue, &mut self.statistics);
+        sending::send_batch(
+            self.tx.as_fd(),
+            self.index,
+            &mut self.tx_queue,
+            &mut self.statistics,
+        );
     }
 }
 
@@ -230,6 +231,16 @@ impl Port for AfPacketPort {
 
     fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.rx.as_fd())
+    }
+
+    fn interface_index(&self) -> Option<i32> {
+        Some(self.index)
+    }
+
+    fn abandon(&mut self) -> PortStatistics {
+        // Every one is refused, and counted so.
+        self.send_queue();
+        self.statistics()
     }
 
     fn statistics(&mut self) -> PortStatistics {
@@ -410,65 +421,4 @@ impl VirtioHeader {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What a buffer that begins with room for a tag becomes.
-    fn taken(
-        frame: &[u8],
-        header: [u8; VIRTIO_HEADER_BYTES],
-        tag: Option<(u16, u16)>,
-    ) -> (Vec<Vec<u8>>, PortStatistics) {
-        let mut buffer = [&[0; VLAN_TAG_BYTES], frame].concat();
-        let (mut frames, mut statistics) = (Vec::new(), PortStatistics::default());
-        let mut take = |frame: &[u8]| frames.push(frame.to_vec());
-        let mut taker = Taker {
-            statistics: &mut statistics,
-            take: &mut take,
-        };
-        taker.take_buffer(&mut buffer, &VirtioHeader::parse(&header), tag);
-        (frames, statistics)
-    }
-
-    fn virtio_header(flags: u8, gso_type: u8, words: [u16; 4]) -> [u8; VIRTIO_HEADER_BYTES] {
-        let mut header = [flags, gso_type, 0, 0, 0, 0, 0, 0, 0, 0];
-        for (to, word) in header[2..].chunks_mut(2).zip(words) {
-            to.copy_from_slice(&word.to_ne_bytes());
-        }
-        header
-    }
-
-    #[test]
-    fn a_checksum_is_finished_before_the_tag_moves_it() {
-        let mut frame = vec![0xee; 14];
-        frame.extend([0x00, 0x01, 0x12, 0x34, 0x00, 0x02]);
-        let (frames, statistics) = taken(
-            &frame,
-            virtio_header(1, 0, [0, 0, 14, 2]),
-            Some((0x8100, 5)),
-        );
-        let mut expected = vec![0xee; 12];
-        expected.extend([0x81, 0x00, 0x00, 0x05, 0xee, 0xee, 0x00, 0x01]);
-        expected.extend((!0x1237_u16).to_be_bytes());
-        expected.extend([0x00, 0x02]);
-        assert_eq!(frames, [expected]);
-        assert_eq!((statistics.rx_frames, statistics.rx_bytes), (1, 24));
-    }
-
-    #[test]
-    fn a_super_frame_of_an_unknown_kind_is_counted() {
-        for gso_type in [1, 2, 3, 4, 5] {
-            let header = virtio_header(1, gso_type, [14, 100, 14, 6]);
-            let (frames, statistics) = taken(&[0xee; 2000], header, None);
-            assert!(frames.is_empty());
-            assert_eq!((statistics.rx_unsegmentable, statistics.rx_frames), (1, 0));
-        }
-    }
-
-    #[test]
-    fn less_than_an_ethernet_header_is_counted() {
-        let (frames, statistics) = taken(&[1; 13], [0; VIRTIO_HEADER_BYTES], Some((0x8100, 5)));
-        assert!(frames.is_empty());
-        assert_eq!(statistics.rx_too_short, 1);
-    }
-}
+mod tests;

@@ -107,6 +107,7 @@ struct Attached {
 /// A port on queues of a Linux network interface.
 pub struct AfXdpPort {
     name: String,
+    index: i32,
     /// The program stays until the last port of the interface is gone.
     attached: Arc<Attached>,
     queues: Vec<Queue>,
@@ -218,6 +219,7 @@ impl AfXdpPort {
     fn new(interface: &Interface, attached: &Arc<Attached>, queue: Queue) -> AfXdpPort {
         AfXdpPort {
             name: interface.name.clone(),
+            index: interface.index,
             attached: Arc::clone(attached),
             queues: vec![queue],
             poll_set: None,
@@ -306,7 +308,6 @@ impl AfXdpPort {
                     statistics.tx_no_room += 1;
                 }
                 Err(Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV)) => {
-                    self.statistics.link_down_events += u64::from(!self.is_link_down);
                     self.is_link_down = true;
                     return;
                 }
@@ -420,6 +421,19 @@ impl Port for AfXdpPort {
             Some(set) => Some(set.as_fd()),
             None => self.queues.first().map(Queue::as_fd),
         }
+    }
+
+    fn interface_index(&self) -> Option<i32> {
+        Some(self.index)
+    }
+
+    fn abandon(&mut self) -> PortStatistics {
+        let (n_frames, n_bytes) = self.queues[0].untaken();
+        let mut statistics = self.statistics();
+        statistics.tx_frames = statistics.tx_frames.saturating_sub(n_frames);
+        statistics.tx_bytes = statistics.tx_bytes.saturating_sub(n_bytes);
+        statistics.tx_link_down += n_frames;
+        statistics
     }
 
     fn statistics(&mut self) -> PortStatistics {
@@ -558,11 +572,7 @@ fn socket_error(interface: &str, operation: &'static str, source: io::Error) -> 
         },
         // XDP_UMEM_REG says so where RLIMIT_MEMLOCK is too low.
         Some(libc::ENOBUFS) => PortError::XdpMemory { interface },
-        _ => PortError::System {
-            interface,
-            operation,
-            source,
-        },
+        _ => PortError::on_interface(&interface, operation, source),
     }
 }
 

@@ -154,3 +154,23 @@ pub enum PortError {
         message: String,
     },
 }
+
+impl PortError {
+    /// Of a system call on an interface that was there a moment ago.
+    pub(crate) fn on_interface(
+        name: &str,
+        operation: &'static str,
+        source: io::Error,
+    ) -> PortError {
+        let interface = name.to_owned();
+        match source.raw_os_error() {
+            Some(libc::ENODEV | libc::ENXIO) => PortError::InterfaceMissing { interface },
+            Some(libc::ENETDOWN) => PortError::InterfaceDown { interface },
+            _ => PortError::System {
+                interface,
+                operation,
+                source,
+            },
+        }
+    }
+}

@@ -272,6 +272,25 @@ impl EthtoolRequest for Channels {}
 impl EthtoolRequest for RingParameters {}
 impl EthtoolRequest for Setting {}
 
+/// Whether the interface of that number is there, up, and has a carrier.
+pub(crate) fn is_running(index: i32) -> bool {
+    let flags = UnixDatagram::unbound().and_then(|socket| {
+        // SAFETY: `ifreq` is plain data, of which all bytes zero is a value.
+        let mut ifreq: libc::ifreq = unsafe { mem::zeroed() };
+        ifreq.ifr_ifru.ifru_ifindex = index;
+        // Names change, numbers do not.
+        for request in [libc::SIOCGIFNAME, libc::SIOCGIFFLAGS] {
+            // SAFETY: the first request reads the number and writes the name, the second reads the
+            // name and writes the flags; the `ifreq` lives through the calls.
+            check(unsafe { libc::ioctl(socket.as_raw_fd(), request as _, &raw mut ifreq) })?;
+        }
+        // SAFETY: the second request has filled this member.
+        Ok(libc::c_int::from(unsafe { ifreq.ifr_ifru.ifru_flags }))
+    });
+    let running = libc::IFF_UP | libc::IFF_RUNNING;
+    flags.is_ok_and(|flags| flags & running == running)
+}
+
 /// The number of the interface of that name.
 fn interface_index(name: &str) -> io::Result<i32> {
     let name = CString::new(name)?;

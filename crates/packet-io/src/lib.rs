@@ -4,7 +4,7 @@
 //! Five kinds: [`AfPacketPort`] and [`AfXdpPort`] (a Linux network interface, through packet sockets
 //! or past the kernel's stack), [`UdpPort`] (a UDP socket, without any privilege), [`PcapPort`]
 //! (capture files, in the capture's own time) and [`MemoryPort`] (a pair of ports in memory, for
-//! tests).
+//! tests); and a [`LostPort`] where an interface was removed, of which a [`LinkMonitor`] tells.
 //!
 //! This crate knows frames and ports, nothing of P4. It reads no clock: time is an argument, in
 //! nanoseconds. Every frame that a port takes in or is given either goes on or is counted in
@@ -21,6 +21,8 @@ mod batch;
 mod error;
 mod interface;
 pub mod limits;
+mod link;
+mod lost;
 mod memory;
 mod netlink;
 pub mod offload;
@@ -36,6 +38,8 @@ mod wait;
 pub use af_packet::{AfPacketConfig, AfPacketPort};
 pub use af_xdp::{AfXdpConfig, AfXdpMode, AfXdpPort, Destination};
 pub use error::PortError;
+pub use link::{Link, LinkEvent, LinkMonitor, links};
+pub use lost::LostPort;
 pub use memory::{MemoryPort, memory_pair};
 pub use pcap::PcapPort;
 pub use port::{Frame, Nanos, Port, PortStatistics};

@@ -1,5 +1,6 @@
-//! Asking the kernel what an interface's driver does for XDP: generic netlink, family "netdev"
-//! (Linux 6.3, `Documentation/netlink/specs/netdev.yaml`). No privilege needed, nothing changed.
+//! Netlink's messages, and asking the kernel what an interface's driver does for XDP: generic netlink,
+//! family "netdev" (Linux 6.3, `Documentation/netlink/specs/netdev.yaml`). No privilege needed, nothing
+//! changed.
 
 #![expect(
     unsafe_code,
@@ -7,14 +8,19 @@
 )]
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::mem;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use crate::socket;
+use crate::socket::{self, check};
 
 // `linux/netlink.h`, `linux/genetlink.h`, `linux/netdev.h`.
 const NETLINK_GENERIC: libc::c_int = 16;
 const NLM_F_REQUEST: u16 = 1;
+const NLM_F_DUMP: u16 = 0x300;
 const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
+/// Bytes of `struct nlmsghdr`.
+const MESSAGE_HEADER_BYTES: usize = 16;
 const GENL_ID_CTRL: u16 = 16;
 const CTRL_CMD_GETFAMILY: u8 = 3;
 const CTRL_ATTR_FAMILY_ID: u16 = 1;
@@ -24,10 +30,13 @@ const NETDEV_A_DEV_IFINDEX: u16 = 1;
 const NETDEV_A_DEV_XDP_FEATURES: u16 = 3;
 
 /// Bytes of `struct nlmsghdr` and `struct genlmsghdr`.
-const HEADERS_BYTES: usize = 16 + 4;
+const HEADERS_BYTES: usize = MESSAGE_HEADER_BYTES + 4;
 
 /// Bytes of an answer at most; those asked for here have some hundreds.
 const ANSWER_BYTES_MAX: usize = 8192;
+
+/// Bytes of a datagram of events, or of a part of a long answer; the kernel fills at most 32 KiB.
+const EVENTS_BYTES_MAX: usize = 32 * 1024;
 
 /// The `NETDEV_XDP_ACT_*` bits of an interface.
 ///
@@ -88,15 +97,114 @@ fn ask(
         return Err(io::ErrorKind::UnexpectedEof.into());
     };
     if u16::from_ne_bytes([kind_0, kind_1]) == NLMSG_ERROR {
-        let code = answer.get(16..20).and_then(|code| code.try_into().ok());
-        let code = i32::from_ne_bytes(code.unwrap_or_default());
-        return Err(io::Error::from_raw_os_error(-code));
+        let body = answer.get(MESSAGE_HEADER_BYTES..);
+        return Err(error_of(body.unwrap_or_default()));
     }
     Ok(answer.split_off(HEADERS_BYTES.min(answer.len())))
 }
 
+/// A socket of rtnetlink's.
+pub(crate) fn open_route() -> io::Result<OwnedFd> {
+    socket::open(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE)
+}
+
+/// Has the kernel tell what happens in these groups (`RTMGRP_*`).
+pub(crate) fn join(fd: BorrowedFd<'_>, groups: u32) -> io::Result<()> {
+    // SAFETY: `sockaddr_nl` is plain data, of which all bytes zero is a value.
+    let mut address: libc::sockaddr_nl = unsafe { mem::zeroed() };
+    address.nl_family = libc::AF_NETLINK as u16;
+    address.nl_groups = groups;
+    let len = size_of::<libc::sockaddr_nl>() as libc::socklen_t;
+    // SAFETY: pointer and length describe `address`, which lives through the call.
+    check(unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) })?;
+    Ok(())
+}
+
+/// Messages that wait, one datagram of them; none if there is none.
+pub(crate) fn receive(fd: BorrowedFd<'_>) -> io::Result<Option<Vec<u8>>> {
+    let mut answer = vec![0; EVENTS_BYTES_MAX];
+    // SAFETY: pointer and length describe `answer`, which lives through the call.
+    let n_bytes = unsafe {
+        libc::recv(
+            fd.as_raw_fd(),
+            answer.as_mut_ptr().cast(),
+            answer.len(),
+            libc::MSG_DONTWAIT,
+        )
+    };
+    let Ok(n_bytes) = usize::try_from(n_bytes) else {
+        let error = io::Error::last_os_error();
+        return match error.kind() {
+            io::ErrorKind::WouldBlock => Ok(None),
+            io::ErrorKind::Interrupted => receive(fd),
+            _ => Err(error),
+        };
+    };
+    answer.truncate(n_bytes);
+    Ok(Some(answer))
+}
+
+/// Kind and body of each message of a datagram.
+pub(crate) fn messages(mut datagram: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let [len_0, len_1, len_2, len_3, kind_0, kind_1, ..] = *datagram else {
+            return None;
+        };
+        let n_bytes = u32::from_ne_bytes([len_0, len_1, len_2, len_3]) as usize;
+        let body = datagram.get(MESSAGE_HEADER_BYTES..n_bytes)?;
+        datagram = datagram.get(n_bytes.next_multiple_of(4)..).unwrap_or(&[]);
+        Some((u16::from_ne_bytes([kind_0, kind_1]), body))
+    })
+}
+
+/// Asks rtnetlink for all there is of a kind; `header_bytes` is what a question of it begins with.
+pub(crate) fn dump(
+    kind: u16,
+    header_bytes: usize,
+    take: &mut dyn FnMut(u16, &[u8]),
+) -> io::Result<()> {
+    let socket = open_route()?;
+    let n_bytes = MESSAGE_HEADER_BYTES + header_bytes;
+    let mut question = Vec::with_capacity(n_bytes);
+    question.extend((n_bytes as u32).to_ne_bytes());
+    question.extend(kind.to_ne_bytes());
+    question.extend((NLM_F_REQUEST | NLM_F_DUMP).to_ne_bytes());
+    question.resize(n_bytes, 0);
+    // SAFETY: pointer and length describe `question`, which lives through the call.
+    let sent = unsafe {
+        libc::send(
+            socket.as_raw_fd(),
+            question.as_ptr().cast(),
+            question.len(),
+            0,
+        )
+    };
+    if sent < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // The kernel puts the next part of an answer into the socket while one is taken.
+    while let Some(datagram) = receive(socket.as_fd())? {
+        for (kind, body) in messages(&datagram) {
+            match kind {
+                NLMSG_DONE => return Ok(()),
+                NLMSG_ERROR => return Err(error_of(body)),
+                _ => take(kind, body),
+            }
+        }
+    }
+    Err(io::ErrorKind::UnexpectedEof.into())
+}
+
+/// What an error message says.
+fn error_of(body: &[u8]) -> io::Error {
+    let code = body
+        .first_chunk()
+        .map_or(0, |code| i32::from_ne_bytes(*code));
+    io::Error::from_raw_os_error(-code)
+}
+
 /// The value of the first attribute of that kind.
-fn attribute(mut attributes: &[u8], kind: u16) -> io::Result<&[u8]> {
+pub(crate) fn attribute(mut attributes: &[u8], kind: u16) -> io::Result<&[u8]> {
     while let [len_0, len_1, kind_0, kind_1, rest @ ..] = attributes {
         let n_bytes = usize::from(u16::from_ne_bytes([*len_0, *len_1]));
         let Some(value) = n_bytes.checked_sub(4).and_then(|n| rest.get(..n)) else {
@@ -128,6 +236,20 @@ mod tests {
             assert!(attribute(&attributes, 8).is_err());
             assert!(attribute(&[0, 0, 7, 0], 7).is_err());
         }
+    }
+
+    #[test]
+    fn messages_are_found_one_after_another_and_bounded_by_the_datagram() {
+        let message = |len: u32, kind: u16, body: &[u8]| {
+            let header = [&len.to_ne_bytes()[..], &kind.to_ne_bytes(), &[0; 10]].concat();
+            [&header[..], body].concat()
+        };
+        let datagram = [message(17, 1, &[7, 0, 0, 0]), message(20, 2, &[1, 2, 3, 4])].concat();
+        let found: Vec<_> = messages(&datagram).collect();
+        assert_eq!(found, [(1, &[7][..]), (2, &[1, 2, 3, 4])]);
+        assert_eq!(messages(&message(99, 1, &[])).next(), None);
+        assert_eq!(messages(&message(3, 1, &[])).next(), None);
+        assert_eq!(messages(&[1, 2]).next(), None);
     }
 
     #[test]

@@ -77,7 +77,7 @@ pub trait Port: Send {
     ///
     /// # Errors
     /// A capture file that cannot be read further. An interface that goes down or away is no error:
-    /// nothing arrives, and [`PortStatistics::link_down_events`] counts it.
+    /// nothing arrives.
     fn receive(
         &mut self,
         now: Nanos,
@@ -125,6 +125,17 @@ pub trait Port: Send {
         None
     }
 
+    /// The number of the interface beneath, which it stays bound to; none where there is none.
+    fn interface_index(&self) -> Option<i32> {
+        None
+    }
+
+    /// The interface is gone, and the port will be closed: everything counted, with what was to leave
+    /// and did not as dropped.
+    fn abandon(&mut self) -> PortStatistics {
+        self.statistics()
+    }
+
     /// Everything counted since the port was opened. Asks the kernel: not for every packet.
     fn statistics(&mut self) -> PortStatistics;
 }
@@ -168,8 +179,6 @@ pub struct PortStatistics {
     pub tx_not_udp: u64,
     /// No route to the destination (UDP ports).
     pub tx_unreachable: u64,
-    /// How often the interface was found to have gone down or away.
-    pub link_down_events: u64,
 }
 
 impl PortStatistics {
@@ -192,7 +201,6 @@ impl PortStatistics {
         self.tx_refused += other.tx_refused;
         self.tx_not_udp += other.tx_not_udp;
         self.tx_unreachable += other.tx_unreachable;
-        self.link_down_events += other.link_down_events;
     }
 
     /// Frames lost before the switch saw them, for whatever reason.

@@ -8,16 +8,17 @@ use std::time::Duration;
 use crate::PortStatistics;
 use crate::batch::TxBatch;
 use crate::limits::{MIN_FRAME_BYTES, TX_RETRIES_PER_FLUSH, TX_RETRY_WAIT_US};
-use crate::socket;
+use crate::{interface, socket};
 
 /// Sends `n_frames` from the front on until all are sent or refused. `send` sends those from a
 /// place on and returns how many went, or an error about the first; `bytes_of` says how long a
-/// frame is.
+/// frame is, `is_link_down` whether a queue that is full will not be emptied.
 pub(crate) fn send_all(
     fd: BorrowedFd<'_>,
     n_frames: usize,
     mut send: impl FnMut(usize) -> io::Result<usize>,
     bytes_of: impl Fn(usize) -> usize,
+    is_link_down: impl Fn() -> bool,
     statistics: &mut PortStatistics,
 ) {
     let mut first = 0;
@@ -29,6 +30,11 @@ pub(crate) fn send_all(
                 statistics.tx_frames += n_sent as u64;
                 statistics.tx_bytes += sent.map(|place| bytes_of(place) as u64).sum::<u64>();
                 first += n_sent;
+            }
+            // A link without a carrier refuses so too, and to wait for it would hold up everybody.
+            Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) && is_link_down() => {
+                statistics.tx_link_down += 1;
+                first += 1;
             }
             Err(error) if is_no_room(&error) && retries_left > 0 => {
                 retries_left -= 1;
@@ -43,11 +49,17 @@ pub(crate) fn send_all(
     }
 }
 
-/// The same for whole frames that wait in a batch, which is empty then.
-pub(crate) fn send_batch(fd: BorrowedFd<'_>, batch: &mut TxBatch, statistics: &mut PortStatistics) {
+/// The same for whole frames that wait in a batch, which is empty then, to leave by an interface.
+pub(crate) fn send_batch(
+    fd: BorrowedFd<'_>,
+    interface_index: i32,
+    batch: &mut TxBatch,
+    statistics: &mut PortStatistics,
+) {
     let send = |first| socket::send_batch(fd, batch.iter_from(first));
     let bytes_of = |place| batch.bytes_of(place);
-    send_all(fd, batch.len(), send, bytes_of, statistics);
+    let is_link_down = || !interface::is_running(interface_index);
+    send_all(fd, batch.len(), send, bytes_of, is_link_down, statistics);
     batch.clear();
 }
 

@@ -110,7 +110,15 @@ impl UdpPort {
             socket::send_batch(fd, self.tx.iter_from(first).zip(targets))
         };
         let bytes_of = |place: usize| self.targets[place].1;
-        sending::send_all(fd, self.targets.len(), send, bytes_of, &mut self.statistics);
+        let is_link_down = || false;
+        sending::send_all(
+            fd,
+            self.targets.len(),
+            send,
+            bytes_of,
+            is_link_down,
+            &mut self.statistics,
+        );
         self.tx.clear();
         self.targets.clear();
     }

@@ -106,6 +106,11 @@ impl Waiter {
         }
     }
 
+    /// None of the last list is ready: there is another list.
+    pub fn forget(&mut self) {
+        self.polls.clear();
+    }
+
     /// Whether the descriptor in that place of the last list was ready.
     pub fn is_ready(&self, place: usize) -> bool {
         self.polls.get(place).is_some_and(|poll| poll.revents != 0)

@@ -417,11 +417,7 @@ fn a_port_outlives_its_link_going_down() {
         ip("link set v1 down");
         send(&mut port, [numbered(1, 60)]);
         send(&mut port, [numbered(2, 60), numbered(3, 60)]);
-        let statistics = port.statistics();
-        assert_eq!(
-            (statistics.link_down_events, statistics.tx_link_down),
-            (1, 2)
-        );
+        assert_eq!(port.statistics().tx_link_down, 2);
         ip("link set v1 up");
         // What the kernel had been shown before leaves now.
         send(&mut port, []);

@@ -49,6 +49,8 @@ pub(crate) enum SwitchError {
         address: SocketAddr,
         source: io::Error,
     },
+    #[error("port {port}: its interface was removed (--exit-on-port-loss)")]
+    PortLost { port: String },
     #[error("cannot {operation}: {source}")]
     System {
         operation: &'static str,
@@ -59,10 +61,12 @@ pub(crate) enum SwitchError {
 }
 
 impl SwitchError {
-    /// 2 for a wrong command line, as everywhere; 1 for everything else.
+    /// 2 for a wrong command line, as everywhere; 3 for a supervisor that waits for an interface; 1 for
+    /// everything else.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             SwitchError::Usage(_) => 2,
+            SwitchError::PortLost { .. } => 3,
             _ => 1,
         }
     }

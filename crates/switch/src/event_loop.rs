@@ -8,13 +8,15 @@
 //! receive. Told to spin, it does not wait, and looks at mailbox and ports in every turn.
 
 use std::io;
+use std::sync::Arc;
 
 use dataplane::{Nanos, PortId, Switch, limits};
 use p4runtime_server::{DrainWaiters, PortStatus, SwitchContext};
-use packet_io::{Frame, Port, PortError, Waiter};
+use packet_io::{Frame, Port, PortError, PortStatistics, Waiter};
 
 use crate::clock::Clock;
-use crate::handle::Mailbox;
+use crate::handle::{Mailbox, PortChange};
+use crate::interfaces::LinkStatus;
 use crate::totals::{PortTotals, Totals};
 
 /// Frames taken from one port before the next has its turn. Keeps what is in work within the
@@ -79,6 +81,24 @@ struct AttachedPort {
     wait_place: Option<usize>,
     /// It was given frames that it may not have sent yet.
     has_queued: bool,
+    /// What ports that were in this place before have counted.
+    earlier: PortStatistics,
+    /// How its interface is, if it has one that is watched.
+    link: Option<Arc<LinkStatus>>,
+}
+
+impl AttachedPort {
+    /// Everything counted in this place.
+    fn statistics(&mut self) -> PortStatistics {
+        let mut statistics = self.earlier;
+        statistics.add(&self.port.statistics());
+        statistics
+    }
+
+    /// How often its interface went down.
+    fn link_down_events(&self) -> u64 {
+        self.link.as_ref().map_or(0, |link| link.down_events())
+    }
 }
 
 /// The loop. Made, filled with ports, run, asked for totals.
@@ -121,13 +141,6 @@ impl EventLoop {
 
     /// Adds a port; `name` is how it was named when the switch was started.
     pub(crate) fn add_port(&mut self, id: PortId, name: &str, port: Box<dyn Port>) {
-        let n_waited = self
-            .ports
-            .iter()
-            .filter(|port| port.wait_place.is_some())
-            .count();
-        // The first place is the mailbox's.
-        let wait_place = port.poll_fd().map(|_| n_waited + 1);
         self.places[usize::from(id.0)] = Some(self.ports.len());
         self.switch.add_port(id);
         self.statuses.push(PortStatus {
@@ -138,9 +151,64 @@ impl EventLoop {
         self.ports.push(AttachedPort {
             id,
             port,
-            wait_place,
+            wait_place: None,
             has_queued: false,
+            earlier: PortStatistics::default(),
+            link: None,
         });
+        self.number_wait_places();
+    }
+
+    /// The port that was added last is on an interface that is watched.
+    pub(crate) fn set_link(&mut self, link: Arc<LinkStatus>) {
+        if let Some(attached) = self.ports.last_mut() {
+            attached.link = Some(link);
+        }
+    }
+
+    /// Where each port's descriptor is in the waiter's list, whose first place is the mailbox's.
+    fn number_wait_places(&mut self) {
+        let mut next = 1;
+        for attached in &mut self.ports {
+            attached.wait_place = attached.port.poll_fd().map(|_| next);
+            next += usize::from(attached.wait_place.is_some());
+        }
+    }
+
+    /// Puts another port in the place of one whose interface is gone, or is there again.
+    fn replace_port(&mut self, change: PortChange) -> Result<(), LoopError> {
+        let PortChange { id, port, replaced } = change;
+        let Some(place) = self.places.get(usize::from(id.0)).copied().flatten() else {
+            return Ok(());
+        };
+        // What came before the interface went: no more than the ring holds, nothing comes any more.
+        while self.take_frames(place, RX_BATCH_FRAMES)? > 0 {
+            self.run_switch(self.clock.now())?;
+        }
+        let attached = &mut self.ports[place];
+        let mut old = std::mem::replace(&mut attached.port, port);
+        attached.earlier.add(&old.abandon());
+        attached.has_queued = false;
+        // Nobody waits for it if the switch is being stopped.
+        let _ = replaced.send(old);
+        self.number_wait_places();
+        Ok(())
+    }
+
+    /// Frames of one port into the switch, whether it is ready or not.
+    fn take_frames(&mut self, place: usize, frames_max: usize) -> Result<usize, LoopError> {
+        let EventLoop {
+            switch,
+            ports,
+            clock,
+            ..
+        } = self;
+        let AttachedPort { id, port, .. } = &mut ports[place];
+        let (id, now) = (*id, clock.now());
+        port.receive(now, frames_max, &mut |frame| {
+            switch.handle_frame(now, id, frame)
+        })
+        .map_err(|source| LoopError::Port { id, source })
     }
 
     /// Says what it does while there is nothing to do. With a virtual clock there is always something.
@@ -220,13 +288,11 @@ impl EventLoop {
             .ports
             .iter_mut()
             .zip(&self.statuses)
-            .map(|(attached, status)| {
-                let statistics = attached.port.statistics();
-                PortTotals {
-                    id: attached.id,
-                    name: status.name.clone(),
-                    statistics,
-                }
+            .map(|(attached, status)| PortTotals {
+                id: attached.id,
+                name: status.name.clone(),
+                statistics: attached.statistics(),
+                link_down_events: attached.link_down_events(),
             });
         let ports = ports.collect();
         Totals::new(
@@ -265,6 +331,11 @@ impl EventLoop {
     fn turn(&mut self, after: AfterReplay) -> Result<(), LoopError> {
         if self.is_woken {
             self.mailbox.waker().clear();
+            while let Some(change) = self.mailbox.next_port_change() {
+                self.replace_port(change)?;
+                // What was looked at by place is another list's.
+                self.waiter.forget();
+            }
             self.run_work()?;
         }
         let now = self.clock.now();
@@ -417,10 +488,15 @@ impl EventLoop {
 
     fn refresh_statuses(&mut self) {
         for (attached, status) in self.ports.iter_mut().zip(&mut self.statuses) {
-            let statistics = attached.port.statistics();
+            let statistics = attached.statistics();
             status.rx_dropped = statistics.rx_dropped();
             status.tx_dropped = statistics.tx_dropped();
-            status.link_down_events = statistics.link_down_events;
+            if let Some(link) = &attached.link {
+                status.link = link.state();
+                status.link_down_events = link.down_events();
+                status.link_up_events = link.up_events();
+                status.lost_events = link.lost_events();
+            }
             status.drops.clear();
             status.drops.extend(statistics.drops());
         }

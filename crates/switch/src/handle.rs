@@ -5,8 +5,9 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{io, mem};
 
+use dataplane::PortId;
 use p4runtime_server::{SwitchHandle, Work};
-use packet_io::Waker;
+use packet_io::{Port, Waker};
 use tokio::sync::mpsc::UnboundedSender;
 
 type Subscribers = Arc<Mutex<Vec<UnboundedSender<Vec<u8>>>>>;
@@ -19,14 +20,23 @@ pub(crate) struct LoopHandle {
     is_stopped: Arc<AtomicBool>,
 }
 
+/// A port to be put in the place of the one of its number; whoever sent it closes that.
+pub(crate) struct PortChange {
+    pub(crate) id: PortId,
+    pub(crate) port: Box<dyn Port>,
+    pub(crate) replaced: Sender<Box<dyn Port>>,
+}
+
 struct ToWorker {
     work: Sender<Work>,
+    port_changes: Sender<PortChange>,
     waker: Arc<Waker>,
 }
 
 /// What a loop holds. Dropped with it, and all work that was not run.
 pub(crate) struct Mailbox {
     work: Receiver<Work>,
+    port_changes: Receiver<PortChange>,
     subscribers: Subscribers,
     is_stopped: Arc<AtomicBool>,
     waker: Arc<Waker>,
@@ -38,13 +48,16 @@ pub(crate) fn mailboxes(n_workers: usize) -> io::Result<(LoopHandle, Vec<Mailbox
     let (mut workers, mut mailboxes) = (Vec::new(), Vec::new());
     for _ in 0..n_workers {
         let (sender, receiver) = mpsc::channel();
+        let (port_sender, port_changes) = mpsc::channel();
         let waker = Arc::new(Waker::new()?);
         workers.push(ToWorker {
             work: sender,
+            port_changes: port_sender,
             waker: Arc::clone(&waker),
         });
         mailboxes.push(Mailbox {
             work: receiver,
+            port_changes,
             subscribers: Arc::clone(&subscribers),
             is_stopped: Arc::clone(&is_stopped),
             waker,
@@ -63,6 +76,28 @@ impl LoopHandle {
     pub(crate) fn stop(&self) {
         self.is_stopped.store(true, Ordering::Release);
         self.wake();
+    }
+
+    /// Puts ports, one of each worker's, in the places of those of that number, and waits until the
+    /// loops have done so; what was there before. Loops that have ended keep theirs.
+    pub(crate) fn replace_port(&self, id: PortId, ports: Vec<Box<dyn Port>>) -> Vec<Box<dyn Port>> {
+        let mut replaced = Vec::new();
+        for (worker, port) in self.workers.iter().zip(ports) {
+            let (sender, receiver) = mpsc::channel();
+            let change = PortChange {
+                id,
+                port,
+                replaced: sender,
+            };
+            if worker.port_changes.send(change).is_ok() {
+                worker.waker.wake();
+                replaced.push(receiver);
+            }
+        }
+        let replaced = replaced.into_iter();
+        replaced
+            .filter_map(|receiver| receiver.recv().ok())
+            .collect()
     }
 
     /// Makes the loops look around, for example at something that has finished.
@@ -96,6 +131,10 @@ impl SwitchHandle for LoopHandle {
 impl Mailbox {
     pub(crate) fn next_work(&self) -> Option<Work> {
         self.work.try_recv().ok()
+    }
+
+    pub(crate) fn next_port_change(&self) -> Option<PortChange> {
+        self.port_changes.try_recv().ok()
     }
 
     pub(crate) fn is_stopped(&self) -> bool {

@@ -13,6 +13,7 @@ mod engine;
 mod error;
 mod event_loop;
 mod handle;
+mod interfaces;
 mod log;
 mod metrics;
 mod options;
@@ -30,15 +31,16 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use dataplane::{PortId, Switch};
 use dataplane_jit::NativeOptions;
-use packet_io::{Port, PortError};
+use packet_io::{LinkMonitor, Port, PortError};
 
 use crate::clock::Clock;
 use crate::control::Control;
 use crate::error::SwitchError;
 use crate::event_loop::{AfterReplay, EventLoop, LoopError};
 use crate::handle::LoopHandle;
+use crate::interfaces::{Interfaces, Watched};
 use crate::options::Options;
-use crate::ports::OpenPort;
+use crate::ports::{OpenPort, OpenPorts};
 use crate::totals::{Detail, Totals};
 use crate::workers::Workers;
 
@@ -87,7 +89,10 @@ pub fn forward(
         let open = ports.map(|(id, port)| ports::given(PortId(id), port));
         open.collect()
     });
-    let open = open.collect();
+    let open = OpenPorts {
+        workers: open.collect(),
+        watched: Vec::new(),
+    };
     let stopped = prepare(&options, |_| Ok(open)).and_then(|mut prepared| {
         let handle = prepared.handle.clone();
         let stopper = thread::spawn(move || {
@@ -112,9 +117,22 @@ pub fn forward(
 
 fn run(options: &Options) -> Result<(), SwitchError> {
     let _log = log::start(options.log.log_level, options.log.log_format)?;
+    // Before the ports are opened, so that it is told whatever becomes of their interfaces.
+    let is_watched = options
+        .ports
+        .iter()
+        .any(|port| port.source.interface().is_some());
+    let monitor = is_watched.then(LinkMonitor::new).transpose();
+    let monitor = monitor.map_err(|source| SwitchError::System {
+        operation: "watch the interfaces",
+        source,
+    })?;
     let mut prepared = prepare(options, ports::open)?;
     let mut result = Ok(());
     if prepared.is_up {
+        if let Some(monitor) = monitor {
+            prepared.watch(monitor, options.exit_on_port_loss)?;
+        }
         if options.explain_engine {
             explain(prepared.workers.first_mut().switch_mut());
         }
@@ -125,7 +143,7 @@ fn run(options: &Options) -> Result<(), SwitchError> {
     // A port that broke is told after the totals.
     let (totals, result) = prepared.finish(result);
     print_totals(options, &totals)?;
-    Ok(result?)
+    result
 }
 
 /// A switch with its program and its entries, and no packet yet.
@@ -135,6 +153,9 @@ struct Prepared {
     handle: LoopHandle,
     /// The ports, as the ready line has them.
     described: Vec<String>,
+    /// The ports on interfaces, until those are watched.
+    watched: Vec<Watched>,
+    interfaces: Option<Interfaces>,
     /// Nobody stopped it meanwhile.
     is_up: bool,
 }
@@ -143,7 +164,7 @@ struct Prepared {
 /// entries, ports, address, in this order.
 fn prepare(
     options: &Options,
-    open: impl FnOnce(&Options) -> Result<Vec<Vec<OpenPort>>, PortError>,
+    open: impl FnOnce(&Options) -> Result<OpenPorts, PortError>,
 ) -> Result<Prepared, SwitchError> {
     options.check()?;
     let program = options
@@ -157,7 +178,10 @@ fn prepare(
         .map(program::read_entries)
         .transpose()?;
     options.check_entries(program.as_ref())?;
-    let ports = open(options)?;
+    let OpenPorts {
+        workers: ports,
+        watched,
+    } = open(options)?;
     let described = ports.first().into_iter().flatten();
     let described = described.map(|port| port.described.clone()).collect();
     let (handle, mut loops) = event_loops(options, ports)?;
@@ -170,18 +194,31 @@ fn prepare(
         control,
         handle,
         described,
+        watched,
+        interfaces: None,
         is_up,
     })
 }
 
 impl Prepared {
+    /// Watches the interfaces from now on.
+    fn watch(&mut self, monitor: LinkMonitor, exits_on_loss: bool) -> Result<(), SwitchError> {
+        let watched = std::mem::take(&mut self.watched);
+        let handle = self.handle.clone();
+        self.interfaces = Some(Interfaces::watch(monitor, watched, handle, exits_on_loss)?);
+        Ok(())
+    }
+
     /// Ends everything; all workers' totals, and how they ended: `first` is the first one's end.
-    fn finish(self, first: Result<(), LoopError>) -> (Totals, Result<(), LoopError>) {
+    fn finish(self, first: Result<(), LoopError>) -> (Totals, Result<(), SwitchError>) {
         let (mut loops, others) = self.workers.join();
         let (totals, closed) = workers::finish(&mut loops);
         drop(loops);
+        let lost = self.interfaces.and_then(Interfaces::stop);
         self.control.stop();
-        (totals, first.and(others).and(closed))
+        let result = first.and(others).and(closed).map_err(SwitchError::from);
+        let lost = lost.map_or(Ok(()), |port| Err(SwitchError::PortLost { port }));
+        (totals, result.and(lost))
     }
 }
 
@@ -209,6 +246,9 @@ fn event_loops(
         event_loop.set_wait(options.wait);
         for port in ports {
             event_loop.add_port(port.id, &port.name, port.port);
+            if let Some(link) = port.link {
+                event_loop.set_link(link);
+            }
         }
         event_loop
     });

@@ -11,7 +11,7 @@ use axum::{
     routing::get,
 };
 use dataplane::{LatencySummary, PortCounters, Stream};
-use p4runtime_server::{Counted, PortStatus, SwitchContext, SwitchHandle};
+use p4runtime_server::{Counted, LinkState, PortStatus, SwitchContext, SwitchHandle};
 use tokio::sync::oneshot;
 
 use crate::handle::LoopHandle;
@@ -115,6 +115,7 @@ fn render(mut counted: Counted) -> String {
     let mut metrics = Metrics::default();
     totals(&mut metrics, &counted);
     port_counters(&mut metrics, &counted);
+    port_states(&mut metrics, &counted);
     port_drops(&mut metrics, &counted);
     table_counters(&mut metrics, &counted);
     latencies(&mut metrics, &mut counted);
@@ -162,7 +163,7 @@ fn port_counters(metrics: &mut Metrics, counted: &Counted) {
         &'static str,
         fn(PortCounters, &PortStatus) -> u64,
     );
-    let columns: [Column; 5] = [
+    let columns: [Column; 7] = [
         (
             "reprise_port_received_packets_total",
             "Frames that came in.",
@@ -185,8 +186,18 @@ fn port_counters(metrics: &mut Metrics, counted: &Counted) {
         ),
         (
             "reprise_port_link_down_events_total",
-            "How often the interface was found down or gone.",
+            "How often the interface went down.",
             |_, port| port.link_down_events,
+        ),
+        (
+            "reprise_port_link_up_events_total",
+            "How often the interface came up again.",
+            |_, port| port.link_up_events,
+        ),
+        (
+            "reprise_port_lost_events_total",
+            "How often the interface was removed.",
+            |_, port| port.lost_events,
         ),
     ];
     for (name, help, read) in columns {
@@ -195,6 +206,24 @@ fn port_counters(metrics: &mut Metrics, counted: &Counted) {
             let labels: Labels<'_> = &[("port", &port.id), ("name", &port.name)];
             let value = read(counted.counters.port(port.id), port);
             metrics.sample(name, labels, value);
+        }
+    }
+}
+
+/// Of ports on interfaces.
+fn port_states(metrics: &mut Metrics, counted: &Counted) {
+    let name = "reprise_port_link";
+    let help = "Whether the interface is up, down, or lost (removed): 1 for what it is.";
+    metrics.family(name, "gauge", help);
+    let on_interfaces = |port: &&PortStatus| port.link != LinkState::None;
+    for port in counted.ports.iter().filter(on_interfaces) {
+        for state in [LinkState::Up, LinkState::Down, LinkState::Lost] {
+            let labels: Labels<'_> = &[
+                ("port", &port.id),
+                ("name", &port.name),
+                ("state", &state.name()),
+            ];
+            metrics.sample(name, labels, u8::from(port.link == state));
         }
     }
 }

@@ -55,7 +55,8 @@ Ports:
 
 When it is up the switch prints one line that begins with \"ready: \" on standard error.
 It ends on Ctrl-C and SIGTERM and prints its totals on standard output; exit code 0.
-Exit code 1: it could not start or go on; 2: the command line is wrong.";
+Exit code 1: it could not start or go on; 2: the command line is wrong; 3: the interface of a
+port was removed (--exit-on-port-loss).";
 
 /// A software switch for P4_16 programs (v1model), controlled over P4Runtime.
 #[derive(Debug, Parser)]
@@ -71,6 +72,11 @@ pub(crate) struct Options {
     /// may be left out)
     #[arg(short = 'i', long = "interface", value_name = "PORT@INTERFACE")]
     pub(crate) ports: Vec<PortOption>,
+
+    /// End with exit code 3 when the interface of a port is removed. Otherwise the port waits for one of
+    /// its name, and the others go on
+    #[arg(long)]
+    pub(crate) exit_on_port_loss: bool,
 
     /// What the switch does while there is nothing to do: sleep, which costs a wake-up of some 20
     /// microseconds, or spin, which costs a core
@@ -245,6 +251,16 @@ pub(crate) enum PortSource {
         input: Option<PathBuf>,
         output: Option<PathBuf>,
     },
+}
+
+impl PortSource {
+    /// The interface, of a port that is on one.
+    pub(crate) fn interface(&self) -> Option<&str> {
+        match self {
+            PortSource::Interface(interface) | PortSource::Xdp { interface, .. } => Some(interface),
+            PortSource::Udp(_) | PortSource::Capture { .. } => None,
+        }
+    }
 }
 
 /// A command line that is well formed and makes no sense.

@@ -1,10 +1,13 @@
 //! Opening the ports that the command line names.
 
+use std::sync::Arc;
+
 use dataplane::PortId;
 use packet_io::{
     AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, PcapPort, Port, PortError, UdpPort,
 };
 
+use crate::interfaces::{LinkStatus, Watched};
 use crate::options::{Options, PortOption, PortSource};
 
 /// An open port with its number and how it was named.
@@ -14,25 +17,32 @@ pub(crate) struct OpenPort {
     /// What the ready line says of it.
     pub(crate) described: String,
     pub(crate) port: Box<dyn Port>,
+    /// How its interface is, if it has one that is watched.
+    pub(crate) link: Option<Arc<LinkStatus>>,
 }
 
-/// Opens all of them, once a worker, so that the workers have the same ports in the same order; the
-/// captures' time 0 is the earliest first frame.
-pub(crate) fn open(options: &Options) -> Result<Vec<Vec<OpenPort>>, PortError> {
-    let n_workers = usize::from(options.workers);
-    let mut workers: Vec<Vec<OpenPort>> = (0..n_workers).map(|_| Vec::new()).collect();
-    let mut captures = Vec::new();
-    for option in &options.ports {
-        let mut ports = Vec::with_capacity(n_workers);
+/// What is needed to open a port other than a capture, at the start or again.
+#[derive(Clone)]
+pub(crate) struct Opening {
+    option: PortOption,
+    rx_ring: Option<usize>,
+    n_workers: usize,
+}
+
+impl Opening {
+    /// Opens it once a worker.
+    pub(crate) fn open(&self) -> Result<Vec<OpenPort>, PortError> {
+        let Opening {
+            option, n_workers, ..
+        } = self;
         match &option.source {
             PortSource::Interface(interface) => {
                 let mut config = AfPacketConfig::default();
-                if let Some(slots) = options.queues.rx_ring {
+                if let Some(slots) = self.rx_ring {
                     config.rx_ring_slots = slots;
                 }
-                let shared = AfPacketPort::open_shared(interface, config, n_workers)?;
-                let shared = shared.into_iter();
-                ports.extend(shared.map(|port| open_port(option, Box::new(port))));
+                let shared = AfPacketPort::open_shared(interface, config, *n_workers)?;
+                Ok(self.all(shared))
             }
             PortSource::Xdp {
                 interface,
@@ -42,28 +52,82 @@ pub(crate) fn open(options: &Options) -> Result<Vec<Vec<OpenPort>>, PortError> {
                     destinations: destinations.clone(),
                     ..AfXdpConfig::default()
                 };
-                if let Some(slots) = options.queues.rx_ring {
+                if let Some(slots) = self.rx_ring {
                     config.rx_ring_slots = slots;
                 }
-                let shared = AfXdpPort::open_shared(interface, &config, n_workers)?;
+                let shared = AfXdpPort::open_shared(interface, &config, *n_workers)?;
                 let mode = AfXdpPort::mode_of(&shared);
-                for port in shared {
-                    let mut port = open_port(option, Box::new(port));
+                let mut ports = self.all(shared);
+                for port in &mut ports {
                     port.described = format!("{option} ({mode})");
-                    ports.push(port);
                 }
+                Ok(ports)
             }
-            PortSource::Udp(address) => {
-                let shared = match n_workers {
-                    1 => vec![UdpPort::open(*address)?],
-                    _ => UdpPort::open_shared(*address, n_workers)?,
-                };
-                let shared = shared.into_iter();
-                ports.extend(shared.map(|port| open_port(option, Box::new(port))));
+            PortSource::Udp(address) => Ok(self.all(match n_workers {
+                1 => vec![UdpPort::open(*address)?],
+                _ => UdpPort::open_shared(*address, *n_workers)?,
+            })),
+            // They are opened all together.
+            PortSource::Capture { .. } => Ok(Vec::new()),
+        }
+    }
+
+    /// Whether the kernel may have addresses of its own there, since the port takes what is for some.
+    pub(crate) fn leaves_addresses(&self) -> bool {
+        matches!(&self.option.source, PortSource::Xdp { destinations, .. } if !destinations.is_empty())
+    }
+
+    fn all(&self, ports: Vec<impl Port + 'static>) -> Vec<OpenPort> {
+        let ports = ports.into_iter();
+        ports
+            .map(|port| open_port(&self.option, Box::new(port)))
+            .collect()
+    }
+
+    /// To be watched, if it is on an interface.
+    fn watched(&self, opened: &[OpenPort]) -> Option<Watched> {
+        let interface = self.option.source.interface()?.to_owned();
+        let first = opened.first()?;
+        Some(Watched {
+            id: first.id,
+            interface,
+            bound: first.port.interface_index(),
+            opening: self.clone(),
+            status: Arc::default(),
+        })
+    }
+}
+
+/// The ports of the command line.
+#[derive(Default)]
+pub(crate) struct OpenPorts {
+    /// Once a worker, so that the workers have the same ports in the same order.
+    pub(crate) workers: Vec<Vec<OpenPort>>,
+    /// Those on interfaces.
+    pub(crate) watched: Vec<Watched>,
+}
+
+/// Opens all of them; the captures' time 0 is the earliest first frame.
+pub(crate) fn open(options: &Options) -> Result<OpenPorts, PortError> {
+    let n_workers = usize::from(options.workers);
+    let mut workers: Vec<Vec<OpenPort>> = (0..n_workers).map(|_| Vec::new()).collect();
+    let mut watched = Vec::new();
+    let mut captures = Vec::new();
+    for option in &options.ports {
+        if let PortSource::Capture { input, output } = &option.source {
+            captures.push((option, PcapPort::open(input.as_deref(), output.as_deref())?));
+        }
+        let opening = Opening {
+            option: option.clone(),
+            rx_ring: options.queues.rx_ring,
+            n_workers,
+        };
+        let mut ports = opening.open()?;
+        if let Some(port) = opening.watched(&ports) {
+            for open in &mut ports {
+                open.link = Some(Arc::clone(&port.status));
             }
-            PortSource::Capture { input, output } => {
-                captures.push((option, PcapPort::open(input.as_deref(), output.as_deref())?));
-            }
+            watched.push(port);
         }
         for (worker, port) in workers.iter_mut().zip(ports) {
             worker.push(port);
@@ -78,7 +142,7 @@ pub(crate) fn open(options: &Options) -> Result<Vec<Vec<OpenPort>>, PortError> {
         capture.start(start_ns.unwrap_or(0));
         workers[0].push(open_port(option, Box::new(capture)));
     }
-    Ok(workers)
+    Ok(OpenPorts { workers, watched })
 }
 
 /// A port that the caller has opened.
@@ -89,6 +153,7 @@ pub(crate) fn given(id: PortId, port: Box<dyn Port>) -> OpenPort {
         described: format!("{id}@{name}"),
         name,
         port,
+        link: None,
     }
 }
 
@@ -108,5 +173,6 @@ fn open_port(option: &PortOption, port: Box<dyn Port>) -> OpenPort {
         name,
         described,
         port,
+        link: None,
     }
 }

@@ -23,6 +23,8 @@ pub(crate) struct PortTotals {
     pub(crate) id: PortId,
     pub(crate) name: String,
     pub(crate) statistics: PortStatistics,
+    /// How often its interface went down.
+    pub(crate) link_down_events: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -170,7 +172,7 @@ impl PortTotals {
             "rx_bytes": rx_bytes,
             "tx_frames": tx_frames,
             "tx_bytes": tx_bytes,
-            "link_down_events": self.statistics.link_down_events,
+            "link_down_events": self.link_down_events,
         });
         for (reason, count) in self.statistics.drops() {
             port[reason] = json!(count);
@@ -270,7 +272,7 @@ impl fmt::Display for Text<'_> {
             let title = format!("dropped at port {}@{}", port.id, port.name);
             self.list(f, &title, &port.statistics.drops())?;
             let title = format!("link of port {}@{}", port.id, port.name);
-            let events = [("link_down_events", port.statistics.link_down_events)];
+            let events = [("link_down_events", port.link_down_events)];
             self.list(f, &title, &events)?;
         }
         if self.detail == Detail::Full && !totals.tables.is_empty() {

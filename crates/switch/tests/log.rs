@@ -74,7 +74,7 @@ fn a_pipeline_that_is_set_is_told_at_level_info_only() {
 
 #[tokio::test]
 async fn another_primary_controller_is_told_and_that_there_is_none() {
-    let mut switch = start(&["--log-level", "info", "--log-format", "json"]);
+    let switch = start(&["--log-level", "info", "--log-format", "json"]);
     let address = address_behind(&switch.ready, "P4Runtime on ").to_owned();
     let mut client = P4RuntimeClient::connect(format!("http://{address}"))
         .await
@@ -120,7 +120,7 @@ async fn another_primary_controller_is_told_and_that_there_is_none() {
 
 #[test]
 fn drops_are_told_by_reason_while_they_grow() {
-    let mut switch = start(&["--log-format", "json", "--log-drops", "1"]);
+    let switch = start(&["--log-format", "json", "--log-drops", "1"]);
     let address = address_behind(&switch.ready, "1@udp:").to_owned();
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let send = |n: usize| {

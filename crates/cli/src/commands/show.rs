@@ -8,6 +8,7 @@ use conference::reading::{self, Rate, Reading};
 use serde_json::{Value, json};
 
 use crate::args::Global;
+use crate::commands::watch::link;
 use crate::failure::Failure;
 use crate::output::{self, bytes, grouped};
 use crate::session::Session;
@@ -160,6 +161,7 @@ fn print_ports(before: &Reading, now: &Reading) {
     let titles = [
         "port",
         "name",
+        "link",
         "rx",
         "rx/s",
         "tx",
@@ -175,6 +177,7 @@ fn print_ports(before: &Reading, now: &Reading) {
         rows.push(vec![
             port.port.to_string(),
             port.name.clone(),
+            link(port).unwrap_or("-").to_owned(),
             grouped(port.rx_packets),
             per_second(rx, port.rx_packets, seconds),
             grouped(port.tx_packets),
@@ -184,7 +187,7 @@ fn print_ports(before: &Reading, now: &Reading) {
         ]);
     }
     output::text("");
-    output::table(&rows, 2);
+    output::table(&rows, 3);
 }
 
 fn print_drops(now: &Reading) {
@@ -209,7 +212,9 @@ fn as_json(session: &Session, before: &Reading, now: &Reading) -> Value {
         .collect();
     let ports = now.switch.ports.iter().map(|port| {
         json!({
-            "port": port.port, "name": port.name,
+            "port": port.port, "name": port.name, "link": link(port),
+            "link_down_events": port.link_down_events, "link_up_events": port.link_up_events,
+            "lost_events": port.lost_events,
             "rx_packets": port.rx_packets, "rx_bytes": port.rx_bytes,
             "tx_packets": port.tx_packets, "tx_bytes": port.tx_bytes,
             "rx_dropped": port.rx_dropped, "tx_dropped": port.tx_dropped,

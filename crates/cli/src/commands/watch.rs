@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use conference::client::Client;
 use p4runtime_proto::reprise::v1::latency::Of;
+use p4runtime_proto::reprise::v1::port_counters::Link;
 use p4runtime_proto::reprise::v1::{
     DropCounter, GetCountersResponse, Latency, PacketCounters, PortCounters,
 };
@@ -23,6 +24,16 @@ const STREAMS_SHOWN: usize = 10;
 struct Pair<'a> {
     before: &'a GetCountersResponse,
     now: &'a GetCountersResponse,
+}
+
+/// How the interface beneath a port is; none where there is none.
+pub fn link(port: &PortCounters) -> Option<&'static str> {
+    match port.link() {
+        Link::Unspecified => None,
+        Link::Up => Some("up"),
+        Link::Down => Some("down"),
+        Link::Lost => Some("lost"),
+    }
 }
 
 pub async fn run(global: &Global, times: Option<u32>) -> Result<(), Failure> {
@@ -142,7 +153,15 @@ impl Pair<'_> {
     }
 
     fn print_ports(&self) {
-        let titles = ["port", "name", "rx/s", "rx Mbit/s", "tx/s", "tx Mbit/s"];
+        let titles = [
+            "port",
+            "name",
+            "link",
+            "rx/s",
+            "rx Mbit/s",
+            "tx/s",
+            "tx Mbit/s",
+        ];
         let mut rows = vec![titles.map(str::to_owned).to_vec()];
         for port in &self.now.ports {
             let earlier = self.port_before(port);
@@ -156,13 +175,14 @@ impl Pair<'_> {
             rows.push(vec![
                 port.port.to_string(),
                 shortened(&port.name),
+                link(port).unwrap_or("-").to_owned(),
                 per_second(self.rate(earlier.rx_packets, port.rx_packets)),
                 megabits(earlier.rx_bytes, port.rx_bytes),
                 per_second(self.rate(earlier.tx_packets, port.tx_packets)),
                 megabits(earlier.tx_bytes, port.tx_bytes),
             ]);
         }
-        output::table(&rows, 2);
+        output::table(&rows, 3);
         output::text("");
     }
 
@@ -247,7 +267,10 @@ impl Pair<'_> {
                 "rx_bytes_per_s": self.rate(earlier.rx_bytes, port.rx_bytes),
                 "tx_packets_per_s": self.rate(earlier.tx_packets, port.tx_packets),
                 "tx_bytes_per_s": self.rate(earlier.tx_bytes, port.tx_bytes),
+                "link": link(port),
                 "link_down_events": port.link_down_events,
+                "link_up_events": port.link_up_events,
+                "lost_events": port.lost_events,
             })
         });
         let latencies = self.now.latencies.iter().map(|latency| {

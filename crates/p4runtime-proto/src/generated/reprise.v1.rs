@@ -115,6 +115,57 @@ pub struct PortCounters {
     pub drops: ::prost::alloc::vec::Vec<DropCounter>,
     #[prost(uint64, tag = "10")]
     pub link_down_events: u64,
+    #[prost(enumeration = "port_counters::Link", tag = "11")]
+    pub link: i32,
+    #[prost(uint64, tag = "12")]
+    pub link_up_events: u64,
+    #[prost(uint64, tag = "13")]
+    pub lost_events: u64,
+}
+/// Nested message and enum types in `PortCounters`.
+pub mod port_counters {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum Link {
+        Unspecified = 0,
+        Up = 1,
+        Down = 2,
+        Lost = 3,
+    }
+    impl Link {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Unspecified => "LINK_UNSPECIFIED",
+                Self::Up => "LINK_UP",
+                Self::Down => "LINK_DOWN",
+                Self::Lost => "LINK_LOST",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "LINK_UNSPECIFIED" => Some(Self::Unspecified),
+                "LINK_UP" => Some(Self::Up),
+                "LINK_DOWN" => Some(Self::Down),
+                "LINK_LOST" => Some(Self::Lost),
+                _ => None,
+            }
+        }
+    }
 }
 impl ::prost::Name for PortCounters {
     const NAME: &'static str = "PortCounters";

@@ -313,6 +313,18 @@ impl Queue {
         self.tx.n_untaken()
     }
 
+    /// Frames pushed that the kernel has not taken, and their bytes.
+    pub(super) fn untaken(&mut self) -> (u64, u64) {
+        let pieces = self.tx.untaken();
+        pieces.fold((0, 0), |(n_frames, n_bytes), piece| {
+            let is_last = piece.options & libc::XDP_PKT_CONTD == 0;
+            (
+                n_frames + u64::from(is_last),
+                n_bytes + u64::from(piece.len),
+            )
+        })
+    }
+
     /// Bytes of the piece that the kernel has taken last.
     pub(super) fn last_taken_bytes(&mut self) -> u64 {
         u64::from(self.tx.last_taken().len)

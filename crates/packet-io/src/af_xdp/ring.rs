@@ -193,6 +193,16 @@ impl<T: Copy> Ring<T> {
         unsafe { self.entry(self.theirs.wrapping_sub(1)).read() }
     }
 
+    /// As producer: the entries that the kernel has not taken, as we wrote them.
+    pub(super) fn untaken(&mut self) -> impl Iterator<Item = T> {
+        self.theirs = load(self.consumer);
+        let n_untaken = self.ours.wrapping_sub(self.theirs);
+        (0..n_untaken).map(|place| {
+            // SAFETY: as in `last_taken`.
+            unsafe { self.entry(self.theirs.wrapping_add(place)).read() }
+        })
+    }
+
     /// As consumer: the oldest entry, if there is one. The kernel has its place back with
     /// [`Ring::release`].
     pub(super) fn pop(&mut self) -> Option<T> {

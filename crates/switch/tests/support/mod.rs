@@ -8,6 +8,12 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+/// How long a test waits for something that has to come.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A file of `tests/programs`.
 pub fn program(name: &str) -> PathBuf {
@@ -46,7 +52,8 @@ pub fn error(exit_code: i32, arguments: &[&str]) -> String {
 /// A switch that is up. Killed if the test ends before it was stopped.
 pub struct Running {
     child: Child,
-    stderr: BufReader<ChildStderr>,
+    /// Lines of standard error as they come.
+    lines: Receiver<String>,
     /// What it said before, a line each.
     pub before: Vec<String>,
     /// The line that said so.
@@ -68,33 +75,33 @@ impl Running {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the switch starts");
-        let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
+        let lines = lines_of(child.stderr.take().expect("a pipe"));
         let mut before = Vec::new();
         let ready = loop {
-            match next_line(&mut stderr) {
-                Some(line) if line.starts_with("ready: ") => break line,
-                Some(line) => before.push(line),
-                None => panic!("{arguments:?} ended: {before:?}"),
+            match lines.recv_timeout(PATIENCE) {
+                Ok(line) if line.starts_with("ready: ") => break line,
+                Ok(line) => before.push(line),
+                Err(error) => panic!("{arguments:?}: {error}: {before:?}"),
             }
         };
         Running {
             child,
-            stderr,
+            lines,
             before,
             ready,
         }
     }
 
     /// Reads what it logs until a line has all these words.
-    pub fn wait_for_line(&mut self, words: &[&str]) -> String {
+    pub fn wait_for_line(&self, words: &[&str]) -> String {
         let mut said = Vec::new();
-        while let Some(line) = next_line(&mut self.stderr) {
-            if words.iter().all(|word| line.contains(word)) {
-                return line;
+        loop {
+            match self.lines.recv_timeout(PATIENCE) {
+                Ok(line) if words.iter().all(|word| line.contains(word)) => return line,
+                Ok(line) => said.push(line),
+                Err(error) => panic!("no line with {words:?}: {error}: {said:?}"),
             }
-            said.push(line);
         }
-        panic!("it ended and said nothing with {words:?}: {said:?}");
     }
 
     pub fn id(&self) -> u32 {
@@ -120,21 +127,23 @@ impl Running {
 
     /// Waits for its end: exit code, standard output, and what it said that was not read.
     pub fn end(mut self) -> (Option<i32>, String, String) {
-        let mut said = String::new();
-        self.stderr.read_to_string(&mut said).expect("text");
+        let said: Vec<String> = self.lines.iter().collect();
         let mut stdout = self.child.stdout.take().expect("a pipe");
         let mut printed = String::new();
         stdout.read_to_string(&mut printed).expect("text");
         let status = self.child.wait().expect("it ends");
-        (status.code(), printed, said)
+        (status.code(), printed, said.join("\n"))
     }
 }
 
-/// None at the end.
-fn next_line(stderr: &mut BufReader<ChildStderr>) -> Option<String> {
-    let mut line = String::new();
-    let n_bytes = stderr.read_line(&mut line).expect("text");
-    (n_bytes > 0).then(|| line.trim_end().to_owned())
+/// A thread reads, so that nobody waits for a line for ever.
+fn lines_of(stderr: ChildStderr) -> Receiver<String> {
+    let (sender, lines) = channel();
+    thread::spawn(move || {
+        let read = BufReader::new(stderr).lines().map_while(Result::ok);
+        read.map_while(|line| sender.send(line).ok()).for_each(drop);
+    });
+    lines
 }
 
 impl Drop for Running {

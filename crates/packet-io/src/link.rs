@@ -1,0 +1,183 @@
+//! What becomes of network interfaces: made, removed, up, down, given addresses; as rtnetlink(7) tells it.
+//!
+//! A [`LinkMonitor`] is told of all interfaces of its thread's network namespace. An interface that
+//! moves to another namespace is one that is removed here.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use crate::netlink::{self, attribute};
+
+// `linux/rtnetlink.h`, `linux/if_link.h`, `linux/if_addr.h`.
+const RTM_NEWLINK: u16 = 16;
+const RTM_DELLINK: u16 = 17;
+const RTM_GETLINK: u16 = 18;
+const RTM_NEWADDR: u16 = 20;
+const RTM_GETADDR: u16 = 22;
+const IFLA_IFNAME: u16 = 3;
+const IFA_ADDRESS: u16 = 1;
+const IFA_LOCAL: u16 = 2;
+
+/// Bytes of `struct ifinfomsg` and `struct ifaddrmsg`, which attributes follow.
+const LINK_HEADER_BYTES: usize = 16;
+const ADDRESS_HEADER_BYTES: usize = 8;
+
+/// An interface that is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Link {
+    /// Its number, which no other interface of the namespace has as long as it is there.
+    pub index: i32,
+    /// Its name now.
+    pub name: String,
+    /// Administratively up, and with a carrier: frames can come and leave.
+    pub is_up: bool,
+}
+
+/// Something that happened, or that is so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LinkEvent {
+    /// An interface is there, and this is how.
+    Present(Link),
+    /// The interface of this number was removed, or moved to another namespace.
+    Removed {
+        /// Its number.
+        index: i32,
+    },
+    /// An interface has an address of the kernel's.
+    Address {
+        /// The interface's number.
+        index: i32,
+        /// What the kernel answers for there.
+        address: IpAddr,
+    },
+}
+
+/// Is told of events from its making on.
+pub struct LinkMonitor {
+    socket: OwnedFd,
+}
+
+impl LinkMonitor {
+    /// Begins to listen.
+    ///
+    /// # Errors
+    /// If the process has no descriptor left, or the kernel no rtnetlink.
+    pub fn new() -> io::Result<LinkMonitor> {
+        let socket = netlink::open_route()?;
+        let groups = libc::RTMGRP_LINK | libc::RTMGRP_IPV4_IFADDR | libc::RTMGRP_IPV6_IFADDR;
+        netlink::join(socket.as_fd(), groups.cast_unsigned())?;
+        Ok(LinkMonitor { socket })
+    }
+
+    /// Readable when something has happened.
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Everything that has happened since the last call; never waits. None: some of it was lost, as the
+    /// kernel keeps a few hundred kilobytes; [`links`] says how things are.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn receive(&self) -> io::Result<Option<Vec<LinkEvent>>> {
+        let mut events = Vec::new();
+        loop {
+            match netlink::receive(self.socket.as_fd()) {
+                Ok(Some(datagram)) => {
+                    let messages = netlink::messages(&datagram);
+                    events.extend(messages.filter_map(|(kind, body)| parse(kind, body)));
+                }
+                Ok(None) => return Ok(Some(events)),
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// Every interface and every address there is now.
+///
+/// # Errors
+/// As [`LinkMonitor::new`].
+pub fn links() -> io::Result<Vec<LinkEvent>> {
+    let mut events = Vec::new();
+    for (question, header_bytes) in [
+        (RTM_GETLINK, LINK_HEADER_BYTES),
+        (RTM_GETADDR, ADDRESS_HEADER_BYTES),
+    ] {
+        netlink::dump(question, header_bytes, &mut |kind, body| {
+            events.extend(parse(kind, body));
+        })?;
+    }
+    Ok(events)
+}
+
+/// None of what is no event of ours.
+fn parse(kind: u16, body: &[u8]) -> Option<LinkEvent> {
+    match kind {
+        RTM_NEWLINK | RTM_DELLINK => parse_link(kind, body),
+        RTM_NEWADDR => parse_address(body),
+        _ => None,
+    }
+}
+
+fn parse_link(kind: u16, body: &[u8]) -> Option<LinkEvent> {
+    let (header, attributes) = body.split_first_chunk::<LINK_HEADER_BYTES>()?;
+    // Bridges say the same of their ports with a family of their own: that one has left a bridge is
+    // no removal.
+    if i32::from(header[0]) != libc::AF_UNSPEC {
+        return None;
+    }
+    let word = |at: usize| [header[at], header[at + 1], header[at + 2], header[at + 3]];
+    let index = i32::from_ne_bytes(word(4));
+    if kind == RTM_DELLINK {
+        return Some(LinkEvent::Removed { index });
+    }
+    let flags = i32::from_ne_bytes(word(8));
+    let up = libc::IFF_UP | libc::IFF_LOWER_UP;
+    let name = attribute(attributes, IFLA_IFNAME).ok()?;
+    let name = String::from_utf8_lossy(name.strip_suffix(&[0]).unwrap_or(name));
+    Some(LinkEvent::Present(Link {
+        index,
+        name: name.into_owned(),
+        is_up: flags & up == up,
+    }))
+}
+
+fn parse_address(body: &[u8]) -> Option<LinkEvent> {
+    let (header, attributes) = body.split_first_chunk::<ADDRESS_HEADER_BYTES>()?;
+    let index = i32::from_ne_bytes([header[4], header[5], header[6], header[7]]);
+    // On a point-to-point link the other one is the peer's.
+    let own = attribute(attributes, IFA_LOCAL);
+    let own = own.or_else(|_| attribute(attributes, IFA_ADDRESS)).ok()?;
+    let address = match i32::from(header[0]) {
+        libc::AF_INET => Ipv4Addr::from(<[u8; 4]>::try_from(own).ok()?).into(),
+        libc::AF_INET6 => Ipv6Addr::from(<[u8; 16]>::try_from(own).ok()?).into(),
+        _ => return None,
+    };
+    Some(LinkEvent::Address { index, address })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loopback_interface_is_there_as_everywhere() {
+        let events = links().expect("rtnetlink");
+        let is_loopback = |event: &LinkEvent| matches!(event, LinkEvent::Present(Link { index: 1, name, .. }) if name == "lo");
+        assert_eq!(events.iter().filter(|it| is_loopback(it)).count(), 1);
+    }
+
+    #[test]
+    fn a_bridge_that_lets_a_port_go_removes_nothing() {
+        let mut body = [0; LINK_HEADER_BYTES];
+        body[4..8].copy_from_slice(&7_i32.to_ne_bytes());
+        let removed = LinkEvent::Removed { index: 7 };
+        assert_eq!(parse(RTM_DELLINK, &body), Some(removed));
+        body[0] = libc::AF_BRIDGE as u8;
+        assert_eq!(parse(RTM_DELLINK, &body), None);
+        assert_eq!(parse(RTM_DELLINK, &body[..9]), None);
+    }
+}

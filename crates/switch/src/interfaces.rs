@@ -1,0 +1,413 @@
+//! Watches the interfaces beneath the ports, on a thread of its own.
+//!
+//! One that is removed, or moves to another network namespace, takes its sockets' binding with it for
+//! good. So its port is lost: a [`LostPort`] stands in its place in every event loop, which counts what
+//! was to leave there, until an interface of that name can be opened with the same checks as at the
+//! start. The steps, and what is seen between them: the interface is gone, and its port counts what it
+//! cannot send; the loops have lost ports, and the old sockets are closed; an interface of that name is
+//! there, and the port is opened; the loops have it. An interface that goes while its port is opened
+//! makes that fail, and one that goes later is told of by the kernel, since this listened before.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use dataplane::PortId;
+use p4runtime_server::{LinkState, SwitchHandle};
+use packet_io::{Link, LinkEvent, LinkMonitor, LostPort, Port, PortError, Waiter, Waker};
+
+use crate::error::SwitchError;
+use crate::handle::LoopHandle;
+use crate::ports::Opening;
+
+/// How often a lost port is tried to be opened although nobody told of its interface, which may be
+/// there and lack something of which no event tells: queues, memory, another switch that ends.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How the interface of a port is and was; the event loops look at it.
+#[derive(Debug, Default)]
+pub(crate) struct LinkStatus {
+    /// A [`LinkState`].
+    state: AtomicU8,
+    down_events: AtomicU64,
+    up_events: AtomicU64,
+    lost_events: AtomicU64,
+}
+
+impl LinkStatus {
+    pub(crate) fn state(&self) -> LinkState {
+        match self.state.load(Ordering::Relaxed) {
+            1 => LinkState::Up,
+            2 => LinkState::Down,
+            3 => LinkState::Lost,
+            _ => LinkState::None,
+        }
+    }
+
+    fn set(&self, state: LinkState) {
+        let number = match state {
+            LinkState::None => 0,
+            LinkState::Up => 1,
+            LinkState::Down => 2,
+            LinkState::Lost => 3,
+        };
+        self.state.store(number, Ordering::Relaxed);
+    }
+
+    pub(crate) fn down_events(&self) -> u64 {
+        self.down_events.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn up_events(&self) -> u64 {
+        self.up_events.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn lost_events(&self) -> u64 {
+        self.lost_events.load(Ordering::Relaxed)
+    }
+}
+
+/// One more; how many there are now.
+fn count(events: &AtomicU64) -> u64 {
+    events.fetch_add(1, Ordering::Relaxed) + 1
+}
+
+/// A port on an interface.
+pub(crate) struct Watched {
+    pub(crate) id: PortId,
+    /// The interface's name, as it was given.
+    pub(crate) interface: String,
+    /// The interface's number; none while the port is lost.
+    pub(crate) bound: Option<i32>,
+    pub(crate) opening: Opening,
+    pub(crate) status: Arc<LinkStatus>,
+}
+
+/// The thread, until [`Interfaces::stop`].
+pub(crate) struct Interfaces {
+    thread: JoinHandle<()>,
+    stop: Arc<Stop>,
+}
+
+struct Stop {
+    waker: Waker,
+    is_stopped: AtomicBool,
+    /// The port whose loss stopped the switch.
+    lost: Mutex<Option<String>>,
+}
+
+impl Interfaces {
+    /// Looks at all interfaces and watches them from then on. `monitor` was made before the ports were
+    /// opened.
+    pub(crate) fn watch(
+        monitor: LinkMonitor,
+        ports: Vec<Watched>,
+        handle: LoopHandle,
+        exits_on_loss: bool,
+    ) -> Result<Interfaces, SwitchError> {
+        let system = |operation| move |source| SwitchError::System { operation, source };
+        let stop = Arc::new(Stop {
+            waker: Waker::new().map_err(system("watch the interfaces"))?,
+            is_stopped: AtomicBool::new(false),
+            lost: Mutex::new(None),
+        });
+        let ports = ports.into_iter().map(Place::new).collect();
+        let mut watch = Watch {
+            monitor,
+            ports,
+            handle,
+            exits_on_loss,
+            stop: Arc::clone(&stop),
+        };
+        // What is wrong with those that are there is told before the switch is up. What became of others
+        // has to wait for the event loops.
+        let now = packet_io::links().map_err(system("ask for the interfaces"))?;
+        now.iter().for_each(|event| watch.take(event));
+        let thread = thread::Builder::new().name("interfaces".to_owned());
+        let thread = thread.spawn(move || watch.run());
+        let thread = thread.map_err(system("start the thread that watches the interfaces"))?;
+        Ok(Interfaces { thread, stop })
+    }
+
+    /// Ends the thread; the event loops must be gone, so that it waits for none. Says which port's loss
+    /// stopped the switch, if one did.
+    pub(crate) fn stop(self) -> Option<String> {
+        self.stop.is_stopped.store(true, Ordering::Release);
+        self.stop.waker.wake();
+        // A panic there has been told; the switch ends anyhow.
+        let _ = self.thread.join();
+        let mut lost = self
+            .stop
+            .lost
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        lost.take()
+    }
+}
+
+/// A port, and what has been told of it.
+struct Place {
+    port: Watched,
+    /// Why it could not be opened again.
+    refusal: Option<String>,
+    addresses: BTreeSet<IpAddr>,
+}
+
+impl Place {
+    fn new(port: Watched) -> Place {
+        Place {
+            port,
+            refusal: None,
+            addresses: BTreeSet::new(),
+        }
+    }
+
+    fn is_lost(&self) -> bool {
+        self.port.bound.is_none()
+    }
+}
+
+struct Watch {
+    monitor: LinkMonitor,
+    ports: Vec<Place>,
+    handle: LoopHandle,
+    exits_on_loss: bool,
+    stop: Arc<Stop>,
+}
+
+impl Watch {
+    fn run(mut self) {
+        if let Err(error) = self.look_at_all() {
+            return self.give_up(&error);
+        }
+        let mut waiter = Waiter::default();
+        let mut retry_at = Instant::now() + RETRY_INTERVAL;
+        while !self.stop.is_stopped.load(Ordering::Acquire) {
+            let has_lost = self.ports.iter().any(Place::is_lost);
+            let timeout = has_lost.then(|| retry_at.saturating_duration_since(Instant::now()));
+            let descriptors = [self.stop.waker.as_fd(), self.monitor.as_fd()];
+            if let Err(error) = waiter.wait(descriptors, timeout) {
+                return self.give_up(&error);
+            }
+            self.stop.waker.clear();
+            if let Err(error) = self.take_events() {
+                return self.give_up(&error);
+            }
+            if Instant::now() >= retry_at {
+                retry_at = Instant::now() + RETRY_INTERVAL;
+                self.retry();
+            }
+        }
+    }
+
+    /// The switch forwards all the same.
+    fn give_up(&self, error: &std::io::Error) {
+        tracing::error!(
+            event = "interfaces_unwatched",
+            %error,
+            "the interfaces are watched no more, and lost ports stay lost: {error}"
+        );
+    }
+
+    fn take_events(&mut self) -> std::io::Result<()> {
+        match self.monitor.receive()? {
+            Some(events) => {
+                events.iter().for_each(|event| self.take(event));
+                Ok(())
+            }
+            None => self.look_at_all(),
+        }
+    }
+
+    /// Takes the interfaces as they are now.
+    fn look_at_all(&mut self) -> std::io::Result<()> {
+        let events = packet_io::links()?;
+        let is_there = |index: i32| {
+            let mut links = events.iter();
+            links.any(|event| matches!(event, LinkEvent::Present(link) if link.index == index))
+        };
+        for place in 0..self.ports.len() {
+            if self.ports[place]
+                .port
+                .bound
+                .is_some_and(|index| !is_there(index))
+            {
+                self.lose(place);
+            }
+        }
+        events.iter().for_each(|event| self.take(event));
+        Ok(())
+    }
+
+    fn take(&mut self, event: &LinkEvent) {
+        for place in 0..self.ports.len() {
+            let port = &self.ports[place].port;
+            let bound = port.bound;
+            match event {
+                LinkEvent::Present(link) if bound == Some(link.index) => self.set_up(place, link),
+                LinkEvent::Present(link) if bound.is_none() && link.name == port.interface => {
+                    // What it still lacks may come with the next event; the retry tells of it.
+                    let _ = self.rebind(place);
+                }
+                LinkEvent::Removed { index } if bound == Some(*index) => self.lose(place),
+                LinkEvent::Address { index, address } if bound == Some(*index) => {
+                    self.warn_of_address(place, *address);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn set_up(&mut self, place: usize, link: &Link) {
+        let Watched {
+            id,
+            interface,
+            status,
+            ..
+        } = &self.ports[place].port;
+        let before = status.state();
+        let now = match link.is_up {
+            true => LinkState::Up,
+            false => LinkState::Down,
+        };
+        status.set(now);
+        let port = id.0;
+        match (before, now) {
+            (LinkState::Up, LinkState::Down) => {
+                let link_down_events = count(&status.down_events);
+                tracing::warn!(
+                    event = "port_down",
+                    port,
+                    interface,
+                    link_down_events,
+                    "port {port}: interface \"{interface}\" is down"
+                );
+            }
+            (LinkState::None | LinkState::Lost, LinkState::Down) => tracing::warn!(
+                event = "port_down",
+                port,
+                interface,
+                link_down_events = status.down_events(),
+                "port {port}: interface \"{interface}\" has no carrier yet"
+            ),
+            (LinkState::Down, LinkState::Up) => {
+                let link_up_events = count(&status.up_events);
+                tracing::warn!(
+                    event = "port_up",
+                    port,
+                    interface,
+                    link_up_events,
+                    "port {port}: interface \"{interface}\" is up again"
+                );
+            }
+            _ => {}
+        }
+    }
+
+    fn lose(&mut self, place: usize) {
+        let Place {
+            port: watched,
+            addresses,
+            ..
+        } = &mut self.ports[place];
+        watched.bound = None;
+        addresses.clear();
+        watched.status.set(LinkState::Lost);
+        let lost_events = count(&watched.status.lost_events);
+        let (port, interface) = (watched.id.0, &watched.interface);
+        tracing::warn!(
+            event = "port_lost",
+            port,
+            interface,
+            lost_events,
+            "port {port}: interface \"{interface}\" was removed or moved to another network namespace; the port waits for one of that name"
+        );
+        let lost = (0..self.handle.n_workers()).map(|_| {
+            let port: Box<dyn Port> = Box::new(LostPort::new(interface));
+            port
+        });
+        // The old ones are closed here, which can take milliseconds: no event loop waits for that.
+        drop(self.handle.replace_port(watched.id, lost.collect()));
+        if self.exits_on_loss {
+            let mut lost = self
+                .stop
+                .lost
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            lost.get_or_insert_with(|| format!("{port}@{interface}"));
+            self.handle.stop();
+        }
+    }
+
+    /// Opens the port of an interface that is there again.
+    fn rebind(&mut self, place: usize) -> Result<(), PortError> {
+        let port = &mut self.ports[place].port;
+        let opened = port.opening.open()?;
+        let bound = opened.first().and_then(|port| port.port.interface_index());
+        let described = opened.first().map(|port| port.described.clone());
+        let described = described.unwrap_or_default();
+        let ports = opened.into_iter().map(|port| port.port).collect();
+        drop(self.handle.replace_port(port.id, ports));
+        port.bound = bound;
+        port.status.set(LinkState::None);
+        let (port, interface) = (port.id.0, &port.interface);
+        tracing::warn!(
+            event = "port_rebound",
+            port,
+            interface,
+            "port {port}: interface \"{interface}\" is there again: {described}"
+        );
+        self.ports[place].refusal = None;
+        // Whether it has a carrier and addresses; an error comes again with the next event.
+        let _ = self.look_at_all();
+        Ok(())
+    }
+
+    fn retry(&mut self) {
+        for place in 0..self.ports.len() {
+            if !self.ports[place].is_lost() {
+                continue;
+            }
+            let refusal = match self.rebind(place) {
+                Ok(()) | Err(PortError::InterfaceMissing { .. }) => None,
+                Err(error) => Some(error.to_string()),
+            };
+            if refusal == self.ports[place].refusal {
+                continue;
+            }
+            let Watched { id, interface, .. } = &self.ports[place].port;
+            if let Some(reason) = &refusal {
+                tracing::warn!(
+                    event = "port_unusable",
+                    port = id.0,
+                    interface,
+                    reason,
+                    "port {id} stays lost: {reason}"
+                );
+            }
+            self.ports[place].refusal = refusal;
+        }
+    }
+
+    fn warn_of_address(&mut self, place: usize, address: IpAddr) {
+        let Place {
+            port, addresses, ..
+        } = &mut self.ports[place];
+        // The kernel gives one to every interface that is up, and nobody sends to it.
+        let is_link_local = matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local());
+        if is_link_local || port.opening.leaves_addresses() || !addresses.insert(address) {
+            return;
+        }
+        let (port, interface) = (port.id.0, &port.interface);
+        tracing::warn!(
+            event = "interface_has_address",
+            port,
+            interface,
+            %address,
+            "port {port}: interface \"{interface}\" has the IP address {address}: the kernel sees every frame too, and answers what comes to that address beside the switch; take it away (\"ip address flush dev {interface}\")"
+        );
+    }
+}
