@@ -21,7 +21,7 @@ use crate::workers::{Countdown, Registers, expect_one_for_all};
 /// What is chosen when a server is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerConfig {
-    /// P4Runtime's number of the switch; not 0.
+    /// P4Runtime's number of the switch; 0, which simple_switch_grpc has by default, is one as well.
     pub device_id: u64,
     /// Where packet-outs go in; none refuses them.
     pub cpu_port: Option<PortId>,

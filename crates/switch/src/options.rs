@@ -115,8 +115,7 @@ pub(crate) struct Options {
     pub(crate) explain_engine: bool,
 
     /// The device id that P4Runtime requests must carry
-    #[arg(long, value_name = "N", default_value_t = 1,
-        value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) device_id: u64,
 
     /// The port of packet-in and packet-out

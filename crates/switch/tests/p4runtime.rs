@@ -74,6 +74,28 @@ async fn a_controller_reads_the_pipeline_and_the_ports_it_was_started_with() {
 }
 
 /// Makes this client the primary controller; it is that while the stream is open.
+#[tokio::test]
+async fn the_device_id_0_is_one_like_any_other() {
+    let switch = Running::start(&["--grpc", "127.0.0.1:0", "--device-id", "0"]);
+    let mut client = P4RuntimeClient::connect(endpoint(&switch.ready))
+        .await
+        .expect("a server");
+    let get = |device_id| GetForwardingPipelineConfigRequest {
+        device_id,
+        ..Default::default()
+    };
+    client
+        .get_forwarding_pipeline_config(get(0))
+        .await
+        .expect("it is device 0");
+    let other = client.get_forwarding_pipeline_config(get(1)).await;
+    let refused = other.expect_err("it is not device 1");
+    assert_eq!(refused.code(), tonic::Code::NotFound, "{refused:?}");
+    tokio::task::spawn_blocking(move || switch.stop("-TERM"))
+        .await
+        .expect("it stops");
+}
+
 async fn become_primary(
     client: &mut P4RuntimeClient<Channel>,
 ) -> (

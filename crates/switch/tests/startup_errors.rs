@@ -36,7 +36,7 @@ fn a_wrong_command_line_has_exit_code_2() {
             &["-i", "1@a", "--trace", "--trace-to", "x"],
             "cannot be used with",
         ),
-        (&["-i", "1@a", "--device-id", "0"], "0 is not in"),
+        (&["-i", "1@a", "--device-id=-1"], "invalid value '-1'"),
         (&["--grpc", "off"], "there is nothing to do"),
         (
             &["-i", "1@a", "--engine", "interpreter", "--optimise", "all"],

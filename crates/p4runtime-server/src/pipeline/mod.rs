@@ -4,6 +4,7 @@
 //! Message" and "P4 Forwarding-Pipeline Configuration".
 
 mod array;
+mod device_config;
 mod packet_header;
 mod table;
 
@@ -45,15 +46,7 @@ impl Pipeline {
             .p4info
             .as_ref()
             .ok_or_else(|| PipelineError("expected a P4Info, found none".into()))?;
-        if config.p4_device_config.is_empty() {
-            return Err(PipelineError(
-                "expected a device config (BMv2 JSON), found none".into(),
-            ));
-        }
-        let json: bmv2_json::Program =
-            serde_json::from_slice(&config.p4_device_config).map_err(|error| {
-                PipelineError(format!("the device config is not BMv2 JSON: {error}"))
-            })?;
+        let json = device_config::bmv2_json(&config.p4_device_config)?;
         let program = Program::from_json(&json)
             .map_err(|error| PipelineError(format!("the device config: {error}")))?;
         check_ids(p4info)?;

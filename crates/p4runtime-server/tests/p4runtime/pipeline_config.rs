@@ -7,7 +7,8 @@ use p4runtime_proto::p4::v1::get_forwarding_pipeline_config_request::ResponseTyp
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use p4runtime_proto::p4::v1::update::Type;
 use p4runtime_proto::p4::v1::{ForwardingPipelineConfig, GetForwardingPipelineConfigRequest};
-use tonic::Code;
+use prost::Message;
+use tonic::{Code, Status};
 
 use crate::harness::{Controller, DEVICE_ID, Harness, JSON, config, frame, p4info, patiently};
 use crate::registers::{cell, read_cell};
@@ -250,5 +251,81 @@ async fn p4info_and_device_config_must_fit_each_other() {
             refused.message().contains(message),
             "{message}: {refused:?}"
         );
+    }
+}
+
+/// `p4.tmp.P4DeviceConfig` as p4runtime_lib, the tutorials' library, fills it in.
+#[derive(Clone, PartialEq, Message)]
+struct P4DeviceConfig {
+    #[prost(bool, tag = "1")]
+    reassign: bool,
+    #[prost(bytes = "vec", tag = "3")]
+    device_data: Vec<u8>,
+}
+
+async fn set_device_config(
+    controller: &mut Controller,
+    device_config: Vec<u8>,
+) -> Result<(), Status> {
+    let config = ForwardingPipelineConfig {
+        p4_device_config: device_config,
+        ..config()
+    };
+    let set = controller.set_pipeline(Action::VerifyAndCommit, Some(config));
+    set.await
+}
+
+#[tokio::test]
+async fn a_program_may_come_in_the_message_that_older_controllers_send() {
+    let harness = Harness::without_pipeline(SwitchConfig::default()).await;
+    let mut primary = harness.primary().await;
+    let wrapped = P4DeviceConfig {
+        reassign: true,
+        device_data: JSON.into(),
+    };
+    let wrapped = wrapped.encode_to_vec();
+    set_device_config(&mut primary, wrapped.clone())
+        .await
+        .unwrap();
+    // It is read back as it was sent, and it runs.
+    let whole = get(&mut primary, ResponseType::All).await.unwrap();
+    assert_eq!(whole.p4_device_config, wrapped);
+    let insert = primary.write_one(Type::Insert, forward_entry(0xa, 2));
+    insert.await.unwrap();
+    // White space before the JSON is the JSON's.
+    set_device_config(&mut primary, format!("\n {JSON}").into())
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_device_config_that_is_no_program_is_refused_with_what_it_is() {
+    let harness = Harness::without_pipeline(SwitchConfig::default()).await;
+    let mut primary = harness.primary().await;
+    let wrapped = |device_data: &str| {
+        let device_data = device_data.into();
+        let message = P4DeviceConfig {
+            reassign: true,
+            device_data,
+        };
+        message.encode_to_vec()
+    };
+    let cases = [
+        (vec![], "expected a device config (BMv2 JSON), found none"),
+        (
+            b"\x7fELF\x02\x01\x01\0\0".to_vec(),
+            "found 9 bytes that begin with \"\\x7fELF\\x02\\x01\\x01\\x00\"",
+        ),
+        (b"[]".to_vec(), "found 2 bytes that begin with \"[]\""),
+        (wrapped(""), "p4.tmp.P4DeviceConfig with it as device_data"),
+        (b"{\"a\": }".to_vec(), "the device config is not BMv2 JSON"),
+        (wrapped("{"), "the P4DeviceConfig's device_data is not BMv2"),
+    ];
+    for (device_config, message) in cases {
+        let set = set_device_config(&mut primary, device_config.clone());
+        let refused = set.await.unwrap_err();
+        assert_eq!(refused.code(), Code::InvalidArgument, "{refused:?}");
+        let said = refused.message();
+        assert!(said.contains(message), "{message}: {said}");
     }
 }

@@ -1,0 +1,56 @@
+//! The device config's bytes: BMv2 JSON, plain or in the message that BMv2's older controllers send.
+//!
+//! Source: `p4/tmp/p4config.proto` of p4lang/PI, which simple_switch_grpc takes in both forms.
+
+use prost::Message;
+
+use super::{PipelineError, PipelineResult};
+
+/// How many bytes of what is no device config a message shows.
+const SHOWN_BYTES: usize = 8;
+
+/// `p4.tmp.P4DeviceConfig`, without the fields that say how PI comes to the process that forwards
+/// (`reassign` = 1, `extras` = 2): there is one process here.
+#[derive(Clone, PartialEq, Message)]
+struct P4DeviceConfig {
+    /// BMv2 JSON.
+    #[prost(bytes = "vec", tag = "3")]
+    device_data: Vec<u8>,
+}
+
+/// The program in a device config.
+pub(super) fn bmv2_json(device_config: &[u8]) -> PipelineResult<bmv2_json::Program> {
+    if device_config.is_empty() {
+        return Err(PipelineError(
+            "expected a device config (BMv2 JSON), found none".into(),
+        ));
+    }
+    // No field of the message has a tag that looks like JSON.
+    if begins_like_json(device_config) {
+        return parse("the device config", device_config);
+    }
+    let message = P4DeviceConfig::decode(device_config).ok();
+    let message = message.filter(|message| !message.device_data.is_empty());
+    let message = message.ok_or_else(|| neither(device_config))?;
+    parse("the P4DeviceConfig's device_data", &message.device_data)
+}
+
+fn begins_like_json(bytes: &[u8]) -> bool {
+    bytes.trim_ascii_start().first() == Some(&b'{')
+}
+
+fn parse(what: &str, json: &[u8]) -> PipelineResult<bmv2_json::Program> {
+    serde_json::from_slice(json)
+        .map_err(|error| PipelineError(format!("{what} is not BMv2 JSON: {error}")))
+}
+
+fn neither(device_config: &[u8]) -> PipelineError {
+    let shown = device_config.get(..SHOWN_BYTES).unwrap_or(device_config);
+    let n_bytes = device_config.len();
+    PipelineError(format!(
+        "expected a device config of BMv2 JSON (which begins with '{{'), or a p4.tmp.P4DeviceConfig \
+         with it as device_data, found {n_bytes} bytes that begin with \"{}\": send the .json file \
+         that the compiler wrote",
+        shown.escape_ascii()
+    ))
+}
