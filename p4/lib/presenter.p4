@@ -26,12 +26,12 @@ control PresenterLookup(
 
     // Written by the controller: the only home of "who presents to which group". Hit: a
     // presenter; miss: an unknown sender. Exact, so the cost is the same for one group and for
-    // all 65,535.
+    // all 65,535. Sized for every group id, and as many again that replace them.
     table presenters {
         key = { hdr.ipv4.src_addr: exact @name("src_addr"); }
         actions = { set_group; @defaultonly NoAction; }
         const default_action = NoAction();
-        size = 65536;
+        size = 131072;
         counters = presenter_packets;
     }
 
@@ -61,7 +61,7 @@ control StreamLookup(
     }
 
     // Written by the controller: the only home of "which stream goes to which group". Hit: a
-    // stream; miss: an unknown sender. Sized for every group id.
+    // stream; miss: an unknown sender. Sized as `presenters`.
     table streams {
         key = {
             hdr.ipv4.src_addr: exact @name("src_addr");
@@ -69,7 +69,7 @@ control StreamLookup(
         }
         actions = { set_group; @defaultonly NoAction; }
         const default_action = NoAction();
-        size = 65536;
+        size = 131072;
         counters = stream_packets;
     }
 

@@ -53,37 +53,41 @@ impl Session {
         Ok(session)
     }
 
+    /// What there is; nothing is written.
     pub async fn read(&mut self) -> Result<Snapshot, Failure> {
         Ok(self.program.read(&mut self.client).await?)
     }
 
-    /// Reads, changes by `operation`, writes and prints the difference.
+    /// What there is, after what an interrupted change left over is finished or taken back.
+    pub async fn settle(&mut self) -> Result<Snapshot, Failure> {
+        Ok(self.program.settle(&mut self.client).await?)
+    }
+
+    /// Settles, changes by `operation`, writes, and prints the difference when it is done.
     pub async fn change<E: Into<Failure>>(
         &mut self,
         operation: impl FnOnce(&mut Conference) -> Result<(), E>,
     ) -> Result<(), Failure> {
-        let snapshot = self.read().await?;
+        let snapshot = self.settle().await?;
         let mut desired = snapshot.conference.clone();
         operation(&mut desired).map_err(Into::into)?;
         let change = self.plan(&snapshot, &desired)?;
-        self.print(&change, false);
         self.carry_out(change).await
     }
 
     pub fn plan(&self, snapshot: &Snapshot, desired: &Conference) -> Result<Change, Failure> {
-        let mut lines = difference(&snapshot.conference, desired);
+        let left_over = snapshot.left_over.iter().map(|text| Line {
+            sign: Sign::Removed,
+            group: None,
+            text: format!("left over by an interrupted change: {text}"),
+        });
+        let mut lines: Vec<Line> = left_over.collect();
+        lines.extend(difference(&snapshot.conference, desired));
         let plan = self.program.plan(snapshot, desired)?;
-        if lines.is_empty() && !plan.is_empty() {
-            let text = "what an interrupted change left over".to_owned();
-            lines.push(Line {
-                sign: Sign::Removed,
-                group: None,
-                text,
-            });
-        }
         Ok(Change { lines, plan })
     }
 
+    /// Writes the change, and prints it when it is done.
     pub async fn carry_out(&mut self, change: Change) -> Result<(), Failure> {
         let n_updates = change.plan.n_updates();
         let bar = if n_updates > WRITE_BATCH_UPDATES {
@@ -95,27 +99,31 @@ impl Session {
         {
             bar.set_style(style);
         }
-        let done = plan::run(change.plan, &mut self.client, |n| {
-            bar.set_position(n as u64)
-        })
-        .await;
+        let Change { lines, plan } = change;
+        let done = plan::run(plan, &mut self.client, |n| bar.set_position(n as u64)).await;
         bar.finish_and_clear();
-        Ok(done?)
+        done?;
+        self.print(&lines, n_updates, false);
+        Ok(())
     }
 
-    pub fn print(&self, change: &Change, dry_run: bool) {
+    /// Says what would be written.
+    pub fn print_only(&self, change: &Change) {
+        self.print(&change.lines, change.plan.n_updates(), true);
+    }
+
+    fn print(&self, lines: &[Line], n_updates: usize, dry_run: bool) {
         if self.json {
-            let n_updates = change.plan.n_updates();
             crate::output::json(&json!({
-                "changed": !change.plan.is_empty(),
+                "changed": !lines.is_empty(),
                 "dry_run": dry_run,
-                "changes": change.lines,
+                "changes": lines,
                 "updates": n_updates,
             }));
-        } else if change.lines.is_empty() {
+        } else if lines.is_empty() {
             crate::output::text("no change");
         } else {
-            change.lines.iter().for_each(crate::output::text);
+            lines.iter().for_each(crate::output::text);
         }
     }
 

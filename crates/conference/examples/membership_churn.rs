@@ -136,7 +136,7 @@ impl Churn {
     /// on: the group has every size, and who stays moves in it.
     async fn change(&mut self) -> Result<(), Box<dyn Error>> {
         let begun_ns = now_ns();
-        let snapshot = self.program.read(&mut self.client).await?;
+        let snapshot = self.program.settle(&mut self.client).await?;
         let mut desired = snapshot.conference.clone();
         let group = self.settings.group;
         let joins = (self.n_changes / GUESTS_MAX as u64).is_multiple_of(2);

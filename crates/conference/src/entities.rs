@@ -84,6 +84,8 @@ pub struct Row {
     pub args: Vec<u64>,
     /// The direct counter, where there is one.
     pub counter: Count,
+    /// What the controller keeps beside the entry; no packet sees it.
+    pub metadata: Vec<u8>,
 }
 
 /// A counter's value.
@@ -238,7 +240,12 @@ impl Table {
             .as_ref()
             .map(Count::from)
             .unwrap_or_default();
-        Some(Row { key, args, counter })
+        Some(Row {
+            key,
+            args,
+            counter,
+            metadata: entry.metadata.clone(),
+        })
     }
 }
 

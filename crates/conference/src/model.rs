@@ -9,13 +9,13 @@ use std::fmt;
 use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::address::{self, Mac};
 use crate::limits::{DEFAULT_UDP_PORT, GROUP_VIEWERS_MAX, PORT_MAX};
 
 /// Number of a group: register index or multicast group id in the switch.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct GroupId(pub u16);
 
 impl fmt::Display for GroupId {

@@ -90,7 +90,7 @@ fn a_deleted_group_frees_its_number_presenter_and_room() {
     conference.delete_group(GroupId(4)).unwrap();
     assert_eq!(conference.n_viewers(), 0);
     conference.add_group(GroupId(4), presenter(4)).unwrap();
-    assert_eq!(order(&conference, 4), []);
+    assert_eq!(order(&conference, 4), [0; 0]);
 }
 
 #[test]

@@ -16,6 +16,8 @@ use crate::limits::WRITE_BATCH_UPDATES;
 pub enum Stage {
     /// The SFU's own address and the port that copies leave by.
     Address,
+    /// Records what is to happen to presenters, for who finds the change interrupted.
+    Journal,
     /// Takes presenters off that leave or change their group.
     Unlink,
     /// Writes what no packet can see yet.
@@ -24,6 +26,8 @@ pub enum Stage {
     Flip,
     /// Puts presenters on.
     Link,
+    /// The journal is done with.
+    End,
     /// Deletes what no packet can see any more.
     Cleanup,
 }
@@ -32,10 +36,12 @@ impl fmt::Display for Stage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Stage::Address => "the SFU's own address",
+            Stage::Journal => "what is to happen to presenters",
             Stage::Unlink => "the removal of presenters",
             Stage::Prepare => "the new viewers",
             Stage::Flip => "the groups' switch to their new viewers",
             Stage::Link => "the presenters",
+            Stage::End => "that all presenters are put on",
             Stage::Cleanup => "the removal of what is no longer used",
         })
     }
@@ -132,7 +138,7 @@ pub trait Target {
 
 /// A plan that stopped at an error.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot write {what}: {source}; {consequence}")]
+#[error("cannot {what}: {source}; {consequence}")]
 pub struct RunError<E: std::error::Error + 'static> {
     what: String,
     consequence: &'static str,
@@ -140,59 +146,72 @@ pub struct RunError<E: std::error::Error + 'static> {
     pub source: E,
 }
 
-impl<E: std::error::Error + 'static> RunError<E> {
-    fn new(stage: Stage, flipped: bool, source: E) -> RunError<E> {
-        let consequence = match (stage, flipped) {
-            (Stage::Cleanup, _) => {
-                "the new state is in force, the next change deletes what was left over"
-            }
-            (Stage::Flip, _) => "groups switched before it are new, all others as they were",
-            (Stage::Link, _) => "the groups are new, but not every presenter is put on",
-            (_, false) => "every group is as it was",
-            (_, true) => "some groups are new, all others as they were",
+/// Which steps of a plan a packet notices: what a plan leaves behind that stopped.
+struct Noticed {
+    first: usize,
+    last: usize,
+}
+
+impl Noticed {
+    fn of(plan: &Plan) -> Noticed {
+        let is_noticed = |step: &Step| match step {
+            Step::Drain => false,
+            Step::Write(stage, _) => matches!(
+                stage,
+                Stage::Address | Stage::Unlink | Stage::Flip | Stage::Link
+            ),
         };
-        RunError {
-            what: stage.to_string(),
-            consequence,
-            source,
+        let first = plan.steps.iter().position(is_noticed);
+        let last = plan.steps.iter().rposition(is_noticed);
+        Noticed {
+            first: first.unwrap_or(plan.steps.len()),
+            last: last.unwrap_or(0),
+        }
+    }
+
+    fn consequence(&self, idx: usize) -> &'static str {
+        if idx < self.first {
+            "everything is as it was"
+        } else if idx > self.last {
+            "the new state is in force, the next change deletes what was left over"
+        } else {
+            "each group is as it was or as it is to be, and the next change finishes this one or takes it back"
         }
     }
 }
 
 /// Carries a plan out, step after step, and stops at the first error. `progress` is told how many
-/// updates are done.
+/// updates are done. Whatever stops it, an error or a caller that drops it, leaves a state that
+/// [`crate::backend::SfuProgram::settle`] goes on from.
 ///
 /// # Errors
-/// A write or a drain failed. What was in force stays in force except for what the message names.
+/// A write or a drain failed. The message names what that leaves.
 pub async fn run<T: Target>(
     plan: Plan,
     target: &mut T,
     mut progress: impl FnMut(usize),
 ) -> Result<(), RunError<T::Error>> {
-    let (mut n_done, mut flipped) = (0, false);
-    for step in plan.steps {
+    let noticed = Noticed::of(&plan);
+    let mut n_done = 0;
+    for (idx, step) in plan.steps.into_iter().enumerate() {
+        let failed = |what: String, source| RunError {
+            what,
+            consequence: noticed.consequence(idx),
+            source,
+        };
         match step {
             Step::Drain => {
-                // A drain belongs to what comes after it, except the last one.
                 let drained = target.drain().await;
-                drained.map_err(|source| RunError {
-                    what: "further: the switch did not drain".to_owned(),
-                    consequence: if flipped {
-                        "some groups are new"
-                    } else {
-                        "every group is as it was"
-                    },
-                    source,
-                })?;
+                let what = "go on, the switch did not drain".to_owned();
+                drained.map_err(|source| failed(what, source))?;
             }
             Step::Write(stage, updates) => {
                 for batch in updates.chunks(WRITE_BATCH_UPDATES) {
                     let written = target.write(batch.to_vec()).await;
-                    written.map_err(|source| RunError::new(stage, flipped, source))?;
+                    written.map_err(|source| failed(format!("write {stage}"), source))?;
                     n_done += batch.len();
                     progress(n_done);
                 }
-                flipped |= matches!(stage, Stage::Unlink | Stage::Flip | Stage::Link);
             }
         }
     }

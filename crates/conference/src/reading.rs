@@ -7,7 +7,7 @@ use p4runtime_proto::p4::v1::{entity, table_action};
 use p4runtime_proto::reprise::v1::GetCountersResponse;
 use serde::Serialize;
 
-use crate::backend::{GroupTotals, ReadError, SfuProgram, Snapshot};
+use crate::backend::{GroupTotals, SfuProgram, Snapshot};
 use crate::client::{Client, ClientError};
 use crate::entities::{self, Count};
 use crate::model::GroupId;
@@ -48,16 +48,16 @@ pub struct Rate {
 /// Reads everything.
 ///
 /// # Errors
-/// A call failed, or the state is none that this controller makes.
+/// A call failed.
 pub async fn read(
     client: &mut Client,
     p4info: &P4Info,
     program: &SfuProgram,
-) -> Result<Reading, ReadError<ClientError>> {
+) -> Result<Reading, ClientError> {
     let snapshot = program.read(client).await?;
     let totals = program.totals(client, &snapshot).await?;
-    let verdicts = verdicts(client, p4info).await.map_err(ReadError::Target)?;
-    let switch = client.counters().await.map_err(ReadError::Target)?;
+    let verdicts = verdicts(client, p4info).await?;
+    let switch = client.counters().await?;
     Ok(Reading {
         snapshot,
         totals,

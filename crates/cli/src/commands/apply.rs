@@ -10,6 +10,7 @@ use conference::backend::{SfuProgram, Snapshot};
 use conference::difference::difference;
 use conference::file::File;
 use conference::model::OwnAddress;
+use conference::plan;
 use p4runtime_proto::p4::v1::WriteRequest;
 use p4runtime_proto::text_format;
 use serde_json::json;
@@ -30,39 +31,33 @@ pub async fn run(global: &Global, path: &Path, dry_run: bool) -> Result<(), Fail
         return show_difference(global, path, &file).await;
     }
     let mut session = Session::open_primary(global).await?;
-    let snapshot = session.read().await?;
+    let snapshot = session.settle().await?;
     let unknown = file.unknown_macs(&snapshot.conference);
     // Everything that can be refused is refused before anything is written.
     let stand_ins = unknown.iter().map(|ip| (*ip, STAND_IN_MAC)).collect();
-    let conference = |macs: &BTreeMap<Ipv4Addr, Mac>| {
+    let desired = |session: &Session, macs: &BTreeMap<Ipv4Addr, Mac>| {
         file.conference(session.program.capabilities(), &snapshot.conference, macs)
             .map_err(|error| Failure::in_file(path, &error))
     };
-    let mut desired = conference(&stand_ins)?;
+    let checked = desired(&session, &stand_ins)?;
     session.expect_port(file.address().port).await?;
-    let change = session.plan(&snapshot, &desired)?;
+    let change = session.plan(&snapshot, &checked)?;
     if unknown.is_empty() {
-        session.print(&change, false);
         return session.carry_out(change).await;
     }
     let looked_up = look_up(&mut session, &snapshot, file.address(), &unknown).await;
     let looked_up = looked_up.map_err(|error| Failure::in_file(path, &error))?;
-    desired = file
-        .conference(
-            session.program.capabilities(),
-            &snapshot.conference,
-            &looked_up,
-        )
-        .map_err(|error| Failure::in_file(path, &error))?;
-    let printed = session.plan(&snapshot, &desired)?;
-    session.print(&printed, false);
-    let snapshot = session.read().await?;
-    let change = session.plan(&snapshot, &desired)?;
+    let desired = desired(&session, &looked_up)?;
+    // The address that the question was asked from may be there now, and is nothing left over.
+    let mut asked = session.read().await?;
+    asked.left_over.clone_from(&snapshot.left_over);
+    let change = session.plan(&asked, &desired)?;
     session.carry_out(change).await
 }
 
-/// Asks from the own address in force. Where there is none on that port, the file's is put in
-/// force for the question, since replies come to it, and taken back if nobody answers.
+/// Asks from the own address in force on the file's port. Where there is none, the file's is put
+/// on beside those in force for the question, since replies come to it, and taken off if nobody
+/// answers; the change that follows makes it the own address.
 async fn look_up(
     session: &mut Session,
     snapshot: &Snapshot,
@@ -73,15 +68,11 @@ async fn look_up(
     if let Some(in_force) = in_force.filter(|in_force| in_force.port == own.port) {
         return session.look_up(Some(&in_force), ips).await;
     }
-    let mut with_address = snapshot.conference.clone();
-    with_address.set_address(own)?;
-    let change = session.plan(snapshot, &with_address)?;
-    session.carry_out(change).await?;
+    let ask = session.program.ask_from(snapshot, &own);
+    plan::run(ask, &mut session.client, |_| {}).await?;
     let looked_up = session.look_up(Some(&own), ips).await;
     if looked_up.is_err() {
-        let now = session.read().await?;
-        let back = session.plan(&now, &snapshot.conference)?;
-        session.carry_out(back).await?;
+        session.settle().await?;
     }
     looked_up
 }
@@ -100,7 +91,7 @@ async fn show_difference(global: &Global, path: &Path, file: &File) -> Result<()
     }
     let desired = desired(path, file, &session.program, &snapshot)?;
     let change = session.plan(&snapshot, &desired)?;
-    session.print(&change, true);
+    session.print_only(&change);
     Ok(())
 }
 

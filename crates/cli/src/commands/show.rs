@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use conference::backend::Snapshot;
 use conference::entities::Count;
 use conference::model::{Group, GroupId};
 use conference::reading::{self, Rate, Reading};
@@ -74,9 +75,31 @@ fn print(session: &Session, before: &Reading, now: &Reading) {
         }
         output::table(&rows, 2);
     }
+    print_notes(now);
     print_verdicts(before, now);
     print_ports(before, now);
     print_drops(now);
+}
+
+/// What is no part of the conference: left over by a change, or somebody else's.
+fn print_notes(now: &Reading) {
+    let Snapshot {
+        left_over, foreign, ..
+    } = &now.snapshot;
+    if !left_over.is_empty() {
+        output::text("");
+        output::text("a change is under way or was interrupted; the next one settles:");
+        left_over
+            .iter()
+            .for_each(|text| output::text(format!("  {text}")));
+    }
+    if !foreign.is_empty() {
+        output::text("");
+        output::text("the switch also holds what this controller did not write:");
+        foreign
+            .iter()
+            .for_each(|text| output::text(format!("  {text}")));
+    }
 }
 
 fn group_rows(id: GroupId, group: &Group, before: &Reading, now: &Reading) -> Vec<Vec<String>> {
@@ -230,6 +253,8 @@ fn as_json(session: &Session, before: &Reading, now: &Reading) -> Value {
         "interval_s": now.seconds_since(before),
         "address": now.snapshot.conference.address(),
         "groups": groups,
+        "left_over": now.snapshot.left_over,
+        "foreign": now.snapshot.foreign,
         "verdicts": now.verdicts,
         "ports": ports.collect::<Vec<_>>(),
         "drops": drops,

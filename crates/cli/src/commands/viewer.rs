@@ -27,7 +27,7 @@ pub async fn run(global: &Global, command: Viewer) -> Result<(), Failure> {
             let mac = match mac {
                 Some(mac) => mac,
                 None => {
-                    let conference = session.read().await?.conference;
+                    let conference = session.settle().await?.conference;
                     conference.clone().add_viewer(group, viewer(PLACEHOLDER))?;
                     let ips = BTreeSet::from([ip]);
                     let found = session.look_up(conference.address(), &ips).await?;

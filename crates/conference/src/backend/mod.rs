@@ -6,28 +6,36 @@
 //! One version per packet. What a packet may read never changes: a new version is written where
 //! no group refers to, then one value per group (a register cell, a multicast group) is changed,
 //! and what that unlinked is written again only after a drain. Every plan begins with a drain,
-//! because what was unlinked before is not known. A presenter that changes its group is taken off
-//! first and put on last, so that its packets never reach another presenter's viewers.
+//! because what was unlinked before is not known. [`presenters`] says how a presenter changes.
+//!
+//! Every step leaves a state that [`SfuProgram::read`] understands: it says what holds, and what
+//! was left over. [`SfuProgram::settle`] finishes what was interrupted or takes it back; every
+//! change begins with it.
 
+mod own_addresses;
+mod presenters;
 mod recirculation;
 mod replication;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::Ipv4Addr;
 
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as PreType;
-use p4runtime_proto::p4::v1::{CloneSessionEntry, Entity, MulticastGroupEntry, Update, entity};
+use p4runtime_proto::p4::v1::{CloneSessionEntry, Entity, MulticastGroupEntry, entity};
 
 use crate::address::Mac;
-use crate::entities::{self, Count, ProgramError, Row, Table};
-use crate::model::{Capabilities, Conference, GroupId, ModelError, OwnAddress};
-use crate::plan::{Plan, Target};
+use crate::entities::{self, Count, ProgramError};
+use crate::model::{Capabilities, Conference, GroupId, OwnAddress, Viewer, ViewerKey};
+use crate::plan::{self, Plan, RunError, Stage, Target};
+use own_addresses::{AddressUpdates, OwnAddresses, OwnEntry};
+use presenters::{Entries, Presenters, Steps, Transition};
 
 /// An SFU program, found by its P4Info.
 #[derive(Clone, Debug)]
 pub struct SfuProgram {
-    own_addresses: Table,
+    own_addresses: OwnAddresses,
+    presenters: Presenters,
     kind: Kind,
 }
 
@@ -40,8 +48,14 @@ enum Kind {
 /// The state of a switch: the conference, and where in the switch it is.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// What the SFU is told.
+    /// What the SFU is told: what an interrupted change is settled to.
     pub conference: Conference,
+    /// What the next change finishes or takes away, in words.
+    pub left_over: Vec<String>,
+    /// What this controller did not write, in words. The conference is without it.
+    pub foreign: Vec<String>,
+    addresses: Vec<OwnEntry>,
+    presenters: Entries,
     received: BTreeMap<GroupId, Count>,
     layout: Layout,
 }
@@ -61,17 +75,24 @@ pub struct GroupTotals {
     pub viewers: Vec<Count>,
 }
 
-/// The switch's state cannot be read, or is none that this controller makes.
+/// A change that cannot begin.
 #[derive(Debug, thiserror::Error)]
-pub enum ReadError<E: std::error::Error + 'static> {
+pub enum SettleError<E: std::error::Error + Send + Sync + 'static> {
     /// A read failed.
     #[error(transparent)]
-    Target(E),
+    Read(E),
     /// State that means nothing here.
     #[error(
-        "the switch holds what this controller did not write: {0}; `reprise pipeline set` clears it"
+        "the switch holds what this controller did not write: {}; let who wrote it delete it, or keep the rest: `reprise export -o conference.yaml`, `reprise pipeline set PROGRAM`, `reprise apply conference.yaml`",
+        few(.0)
     )]
-    Foreign(String),
+    Foreign(Vec<String>),
+    /// What was left over cannot be settled.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// It could, but a write failed.
+    #[error(transparent)]
+    Run(#[from] RunError<E>),
 }
 
 /// A conference that cannot be brought into the switch.
@@ -90,6 +111,9 @@ pub enum PlanError {
         /// Slots that were looked for.
         len: u32,
     },
+    /// The caller did not settle first.
+    #[error("an interrupted change must be finished or taken back before another one")]
+    Unsettled,
     /// More new viewers at a time than counters.
     #[error("no counter is left for a new viewer: remove viewers first")]
     NoCounter,
@@ -106,21 +130,20 @@ impl SfuProgram {
             .registers
             .iter()
             .any(|r| entities::is_named(r.preamble.as_ref(), "groups"));
-        let kind = if has_groups && has_table("presenters") {
-            Kind::Recirculation(recirculation::Objects::find(p4info)?)
+        let (presenters, kind) = if has_groups && has_table("presenters") {
+            let presenters = Presenters::find(p4info, "presenters", &["src_addr"])?;
+            let objects = recirculation::Objects::find(p4info)?;
+            (presenters, Kind::Recirculation(objects))
         } else if has_table("streams") && has_table("viewers") {
-            Kind::Replication(replication::Objects::find(p4info)?)
+            let presenters = Presenters::find(p4info, "streams", &["src_addr", "udp_dst_port"])?;
+            let objects = replication::Objects::find(p4info)?;
+            (presenters, Kind::Replication(objects))
         } else {
             return Err(ProgramError::NotAnSfu);
         };
-        let own_addresses = Table::find(
-            p4info,
-            "own_addresses",
-            &["ingress_port", "address"],
-            ("set_own_mac", 1),
-        )?;
         Ok(SfuProgram {
-            own_addresses,
+            own_addresses: OwnAddresses::find(p4info)?,
+            presenters,
             kind,
         })
     }
@@ -136,8 +159,8 @@ impl SfuProgram {
     /// What it has room and a place for.
     pub fn capabilities(&self) -> Capabilities {
         match &self.kind {
-            Kind::Recirculation(objects) => objects.capabilities(),
-            Kind::Replication(objects) => objects.capabilities(),
+            Kind::Recirculation(objects) => objects.capabilities(self.presenters.groups_max()),
+            Kind::Replication(objects) => objects.capabilities(self.presenters.groups_max()),
         }
     }
 
@@ -147,48 +170,71 @@ impl SfuProgram {
             Kind::Recirculation(_) => Layout::Recirculation(recirculation::Layout::default()),
             Kind::Replication(_) => Layout::Replication(replication::Layout::default()),
         };
-        let conference = Conference::new(self.capabilities());
         Snapshot {
-            conference,
+            conference: Conference::new(self.capabilities()),
+            left_over: Vec::new(),
+            foreign: Vec::new(),
+            addresses: Vec::new(),
+            presenters: Entries::default(),
             received: BTreeMap::new(),
             layout,
         }
     }
 
-    /// Reads the whole state.
+    /// Reads the whole state: what holds, what was left over, and what means nothing here.
     ///
     /// # Errors
-    /// A read failed, or the state is none that this controller makes.
-    pub async fn read<T: Target>(&self, target: &mut T) -> Result<Snapshot, ReadError<T::Error>> {
-        let rows = read(target, vec![self.own_addresses.wildcard()]).await?;
+    /// A read failed.
+    pub async fn read<T: Target>(&self, target: &mut T) -> Result<Snapshot, T::Error> {
+        let mut wanted = vec![self.own_addresses.wildcard(), self.presenters.wildcard()];
+        wanted.extend(match &self.kind {
+            Kind::Recirculation(_) => vec![entities::any_clone_session()],
+            Kind::Replication(objects) => objects.wildcards(),
+        });
+        let entities = target.read(wanted).await?;
         let mut snapshot = self.empty();
-        if let Some(address) = self.own_address(&rows).map_err(ReadError::Foreign)? {
-            snapshot.conference.set_address(address).map_err(foreign)?;
-        }
-        match (&self.kind, &mut snapshot.layout) {
-            (Kind::Recirculation(objects), Layout::Recirculation(layout)) => {
-                objects
-                    .read(
-                        target,
-                        &mut snapshot.conference,
-                        &mut snapshot.received,
-                        layout,
-                    )
-                    .await?;
+        let foreign = &mut snapshot.foreign;
+        snapshot.addresses = self.own_addresses.entries(&entities, foreign);
+        snapshot.presenters = self.presenters.entries(&entities, foreign);
+        let groups: BTreeSet<GroupId> = snapshot.presenters.groups().collect();
+        snapshot.layout = match &self.kind {
+            Kind::Recirculation(objects) => {
+                let layout = objects.read(target, &entities, &groups, foreign);
+                Layout::Recirculation(layout.await?)
             }
-            (Kind::Replication(objects), Layout::Replication(layout)) => {
-                objects
-                    .read(
-                        target,
-                        &mut snapshot.conference,
-                        &mut snapshot.received,
-                        layout,
-                    )
-                    .await?;
+            Kind::Replication(objects) => {
+                Layout::Replication(objects.read(&entities, &groups, foreign))
             }
-            _ => {}
-        }
+        };
+        snapshot.understand();
         Ok(snapshot)
+    }
+
+    /// Finishes an interrupted change or takes it back, and deletes what it left over. Every
+    /// change begins with it.
+    ///
+    /// # Errors
+    /// A call failed, or the switch holds what this controller did not write.
+    pub async fn settle<T: Target>(
+        &self,
+        target: &mut T,
+    ) -> Result<Snapshot, SettleError<T::Error>> {
+        let snapshot = self.read(target).await.map_err(SettleError::Read)?;
+        if !snapshot.foreign.is_empty() {
+            return Err(SettleError::Foreign(snapshot.foreign));
+        }
+        let plan = match self.plan(&snapshot, &snapshot.conference) {
+            Ok(plan) if plan.is_empty() => return Ok(snapshot),
+            // Nothing to settle: the next change brings an address, or takes the viewers away.
+            Err(PlanError::NoAddress) => return Ok(snapshot),
+            plan => plan?,
+        };
+        plan::run(plan, target, |_| {}).await?;
+        let settled = self.read(target).await.map_err(SettleError::Read)?;
+        Ok(Snapshot {
+            left_over: snapshot.left_over,
+            ..settled
+        })
     }
 
     /// What every group of the snapshot has got and given. The presenters' counts are the
@@ -200,23 +246,26 @@ impl SfuProgram {
         &self,
         target: &mut T,
         snapshot: &Snapshot,
-    ) -> Result<BTreeMap<GroupId, GroupTotals>, ReadError<T::Error>> {
-        let mut viewers = match (&self.kind, &snapshot.layout) {
+    ) -> Result<BTreeMap<GroupId, GroupTotals>, T::Error> {
+        let counts = match (&self.kind, &snapshot.layout) {
             (Kind::Recirculation(objects), Layout::Recirculation(layout)) => {
                 objects.counts(target, layout).await?
             }
             (_, Layout::Replication(layout)) => layout.counts(),
             _ => BTreeMap::new(),
         };
-        let totals = snapshot.conference.groups().keys().map(|id| {
-            let received = snapshot.received.get(id).copied().unwrap_or_default();
-            (
-                *id,
-                GroupTotals {
-                    received,
-                    viewers: viewers.remove(id).unwrap_or_default(),
-                },
-            )
+        let totals = snapshot.conference.groups().iter().map(|(id, group)| {
+            let of_group = counts.get(id);
+            let of_viewer = |viewer: &Viewer| of_group?.get(&viewer.key()).copied();
+            let totals = GroupTotals {
+                received: snapshot.received.get(id).copied().unwrap_or_default(),
+                viewers: group
+                    .viewers
+                    .iter()
+                    .map(|viewer| of_viewer(viewer).unwrap_or_default())
+                    .collect(),
+            };
+            (*id, totals)
         });
         Ok(totals.collect())
     }
@@ -230,15 +279,23 @@ impl SfuProgram {
         if desired.address().is_none() && desired.n_viewers() > 0 {
             return Err(PlanError::NoAddress);
         }
-        let (before, after) =
-            self.address_updates(snapshot.conference.address(), desired.address());
-        let address = AddressUpdates { before, after };
+        if snapshot.presenters.is_journal() && *desired != snapshot.conference {
+            return Err(PlanError::Unsettled);
+        }
         let plan = match (&self.kind, &snapshot.layout) {
             (Kind::Recirculation(objects), Layout::Recirculation(layout)) => {
-                objects.plan(&snapshot.conference, layout, desired, address)?
+                // Where the pool has no room for groups that go beside those that their
+                // presenters move to, they go first.
+                let late = objects.plan(layout, desired, self.changes(snapshot, desired, false));
+                match late {
+                    Ok(plan) => plan,
+                    Err(_) => {
+                        objects.plan(layout, desired, self.changes(snapshot, desired, true))?
+                    }
+                }
             }
             (Kind::Replication(objects), Layout::Replication(layout)) => {
-                objects.plan(&snapshot.conference, layout, desired, address)
+                objects.plan(layout, desired, self.changes(snapshot, desired, false))
             }
             _ => Plan::default(),
         };
@@ -249,71 +306,105 @@ impl SfuProgram {
         })
     }
 
-    fn own_address(&self, entities: &[Entity]) -> Result<Option<OwnAddress>, String> {
-        let rows: Vec<Row> = entities
-            .iter()
-            .filter_map(|e| self.own_addresses.row(e))
-            .collect();
-        let address = |row: &Row| {
-            let port = u16::try_from(row.key[0]).ok()?;
-            Some(OwnAddress {
-                port,
-                ip: ip(row.key[1])?,
-                mac: Mac::from_u64(row.args[0]),
-            })
+    /// The step that puts an address on to ask for MAC addresses from, beside those in force. The
+    /// next change takes it away, or makes it the own address.
+    pub fn ask_from(&self, snapshot: &Snapshot, own: &OwnAddress) -> Plan {
+        let mut plan = Plan::default();
+        let update = self.own_addresses.ask_from(&snapshot.addresses, own);
+        plan.write(Stage::Address, update.into_iter().collect());
+        plan
+    }
+
+    fn changes(&self, snapshot: &Snapshot, desired: &Conference, early: bool) -> Changes {
+        let transition = Transition {
+            current: &snapshot.conference,
+            desired,
+            early,
         };
-        match rows.as_slice() {
-            [] => Ok(None),
-            [row] => address(row)
-                .map(Some)
-                .ok_or_else(|| format!("own address {row:?}")),
-            rows => Err(format!("{} own addresses, expected one", rows.len())),
+        Changes {
+            address: self
+                .own_addresses
+                .updates(&snapshot.addresses, desired.address()),
+            presenters: self.presenters.steps(&snapshot.presenters, &transition),
         }
     }
+}
 
-    /// The new own address comes before everything else, the old one goes after.
-    fn address_updates(
-        &self,
-        before: Option<&OwnAddress>,
-        after: Option<&OwnAddress>,
-    ) -> (Vec<Update>, Vec<Update>) {
-        let table = &self.own_addresses;
-        let key = |address: &OwnAddress| [address.port.into(), u32::from(address.ip).into()];
-        let entry = |a: &OwnAddress| entities::of_table(table.entry(&key(a), &[a.mac.to_u64()]));
-        match (before, after) {
-            (Some(before), Some(after)) if before == after => (Vec::new(), Vec::new()),
-            (Some(before), Some(after)) if key(before) == key(after) => {
-                (vec![entities::modify(entry(after))], Vec::new())
+impl Snapshot {
+    /// Makes the conference of what was read.
+    fn understand(&mut self) {
+        let conference = &mut self.conference;
+        if let Some(address) = own_addresses::in_force(&self.addresses) {
+            // Its parts were checked when it was read, and no group is there yet.
+            conference.set_address(address).unwrap_or_default();
+        }
+        self.left_over
+            .extend(own_addresses::left_over(&self.addresses));
+        let viewers = match &self.layout {
+            Layout::Recirculation(layout) => layout.viewers(),
+            Layout::Replication(layout) => layout.viewers(),
+        };
+        let mut meaning = self.presenters.meaning(&viewers, &mut self.foreign);
+        self.left_over
+            .extend(meaning.unfinished.map(ToOwned::to_owned));
+        for (id, (presenter, count)) in meaning.presenters {
+            if let Err(error) = conference.add_group(id, presenter) {
+                self.foreign.push(error.to_string());
+                continue;
             }
-            (before, after) => (
-                after
-                    .map(|a| entities::insert(entry(a)))
-                    .into_iter()
-                    .collect(),
-                before
-                    .map(|a| entities::delete(entities::of_table(table.key(&key(a)))))
-                    .into_iter()
-                    .collect(),
-            ),
+            self.received.insert(id, count);
+            let now = viewers.get(&id).cloned().unwrap_or_default();
+            for viewer in meaning.viewers.remove(&id).unwrap_or(now) {
+                if let Err(error) = conference.add_viewer(id, viewer) {
+                    self.foreign.push(error.to_string());
+                }
+            }
+        }
+        match &self.layout {
+            Layout::Recirculation(layout) => self.left_over.extend(layout.left_over(conference)),
+            Layout::Replication(layout) => self.left_over.extend(layout.left_over(conference)),
         }
     }
 }
 
-/// Writes to the table of own addresses: first of all, and last of all.
-struct AddressUpdates {
-    before: Vec<Update>,
-    after: Vec<Update>,
+/// Counts of each group's viewers.
+type Counts = BTreeMap<GroupId, HashMap<ViewerKey, Count>>;
+
+/// What both programs change alike: before the groups do, and after.
+struct Changes {
+    address: AddressUpdates,
+    presenters: Steps,
 }
 
-async fn read<T: Target>(
-    target: &mut T,
-    entities: Vec<Entity>,
-) -> Result<Vec<Entity>, ReadError<T::Error>> {
-    target.read(entities).await.map_err(ReadError::Target)
+impl Changes {
+    /// Until no packet of a presenter that leaves its group is under way.
+    fn begin(&mut self, plan: &mut Plan) {
+        plan.write(Stage::Address, std::mem::take(&mut self.address.before));
+        let steps = &mut self.presenters;
+        plan.write(Stage::Journal, std::mem::take(&mut steps.records));
+        plan.write(Stage::Journal, std::mem::take(&mut steps.head));
+        plan.write(Stage::Unlink, std::mem::take(&mut steps.unlink));
+        plan.drain();
+    }
+
+    /// Until no packet sees what was before.
+    fn end(self, plan: &mut Plan) {
+        plan.write(Stage::Link, self.presenters.link);
+        plan.write(Stage::Address, self.address.after);
+        plan.write(Stage::End, self.presenters.end);
+        plan.write(Stage::Cleanup, self.presenters.cleanup);
+        plan.drain();
+    }
 }
 
-fn foreign<E: std::error::Error>(error: ModelError) -> ReadError<E> {
-    ReadError::Foreign(error.to_string())
+/// The first few of many.
+fn few(texts: &[String]) -> String {
+    const SHOWN_MAX: usize = 3;
+    let mut text = texts[..texts.len().min(SHOWN_MAX)].join("; ");
+    if texts.len() > SHOWN_MAX {
+        text.push_str(&format!("; and {} others", texts.len() - SHOWN_MAX));
+    }
+    text
 }
 
 fn ip(value: u64) -> Option<Ipv4Addr> {

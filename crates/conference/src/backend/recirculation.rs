@@ -1,24 +1,23 @@
 //! `sfu_recirculation.p4`: a group is a block of slots in three registers, named by one value of a
 //! fourth, `(base << 32) | count`.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::Ipv4Addr;
 
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::{Entity, Update};
 
-use super::{AddressUpdates, PlanError, ReadError, clone_entry, foreign, ip, mac_or_any, read};
-use crate::address::Mac;
-use crate::entities::{self, Array, Count, ProgramError, Row, Table};
+use super::{Changes, Counts, PlanError, clone_entry, ip};
+use crate::address::{self, Mac};
+use crate::entities::{self, Array, ProgramError};
 use crate::limits::{CLONE_SESSION, GROUP_VIEWERS_MAX, READ_BATCH_ENTITIES};
-use crate::model::{Capabilities, Conference, GroupId, Presenter, Viewer};
+use crate::model::{Capabilities, Conference, GroupId, Viewer};
 use crate::plan::{Plan, Stage, Target};
 use crate::slots::{Block, CounterIds, Slide, Slots};
 
 /// What the program is made of.
 #[derive(Clone, Debug)]
 pub(super) struct Objects {
-    presenters: Table,
     groups: Array,
     viewer_ips: Array,
     viewer_macs: Array,
@@ -52,7 +51,6 @@ struct Slot {
 impl Objects {
     pub(super) fn find(p4info: &P4Info) -> Result<Objects, ProgramError> {
         Ok(Objects {
-            presenters: Table::find(p4info, "presenters", &["src_addr"], ("set_group", 2))?,
             groups: Array::register(p4info, "groups")?,
             viewer_ips: Array::register(p4info, "viewer_ips")?,
             viewer_macs: Array::register(p4info, "viewer_macs")?,
@@ -70,13 +68,13 @@ impl Objects {
 
     /// Half of the pool is for new blocks while the old ones are in use. A group takes at most a
     /// quarter, so that a block and the allocator's reserve fit into that half.
-    pub(super) fn capabilities(&self) -> Capabilities {
+    pub(super) fn capabilities(&self, groups_max: usize) -> Capabilities {
         let pool = self.pool_slots() as usize;
         let last_group = u16::try_from(self.groups.size.saturating_sub(1)).unwrap_or(u16::MAX);
         Capabilities {
             udp_ports: false,
             group_ids: 0..=last_group,
-            groups_max: self.presenters.size.min(usize::from(last_group) + 1),
+            groups_max: groups_max.min(usize::from(last_group) + 1),
             group_viewers_max: GROUP_VIEWERS_MAX.min(pool / 4),
             viewers_max: (pool / 2).min(self.viewer_copies.size as usize),
         }
@@ -85,38 +83,29 @@ impl Objects {
     pub(super) async fn read<T: Target>(
         &self,
         target: &mut T,
-        conference: &mut Conference,
-        received: &mut BTreeMap<GroupId, Count>,
-        layout: &mut Layout,
-    ) -> Result<(), ReadError<T::Error>> {
-        let wanted = vec![self.presenters.wildcard(), entities::any_clone_session()];
-        let entities = read(target, wanted).await?;
+        entities: &[Entity],
+        groups: &BTreeSet<GroupId>,
+        foreign: &mut Vec<String>,
+    ) -> Result<Layout, T::Error> {
         let session = entities
             .iter()
             .filter_map(clone_entry)
             .find(|s| s.session_id == CLONE_SESSION);
-        layout.session = session.map(|session| match session.replicas.as_slice() {
+        let session = session.map(|session| match session.replicas.as_slice() {
             [replica] => entities::replica_port(replica),
             _ => None,
         });
-        for row in entities
-            .iter()
-            .filter_map(|entity| self.presenters.row(entity))
-        {
-            let (group, presenter) = presenter_of(&row).map_err(ReadError::Foreign)?;
-            conference.add_group(group, presenter).map_err(foreign)?;
-            received.insert(group, row.counter);
-        }
-        let ids: Vec<GroupId> = conference.groups().keys().copied().collect();
-        let blocks = self.read_blocks(target, &ids).await?;
-        self.read_viewers(target, conference, &blocks, layout).await
+        let blocks = self.read_blocks(target, groups, foreign).await?;
+        let groups = self.read_viewers(target, blocks, foreign).await?;
+        Ok(Layout { groups, session })
     }
 
     async fn read_blocks<T: Target>(
         &self,
         target: &mut T,
-        groups: &[GroupId],
-    ) -> Result<BTreeMap<GroupId, Option<Block>>, ReadError<T::Error>> {
+        groups: &BTreeSet<GroupId>,
+        foreign: &mut Vec<String>,
+    ) -> Result<BTreeMap<GroupId, Option<Block>>, T::Error> {
         let cells = groups.iter().map(|group| u32::from(group.0));
         let values = read_cells(target, &self.groups, cells).await?;
         let mut pool = Slots::new(self.pool_slots(), 0);
@@ -124,10 +113,10 @@ impl Objects {
         for group in groups {
             let value = values.get(&u32::from(group.0)).copied().unwrap_or(0);
             let [base, len] = [value >> 32, value & 0xffff_ffff].map(|half| half as u32);
-            let block = (len != 0).then_some(Block { base, len });
-            if let Some(block) = block {
-                pool.occupy(block, *group)
-                    .map_err(|e| ReadError::Foreign(format!("group {group}: {e}")))?;
+            let mut block = (len != 0).then_some(Block { base, len });
+            if let Some(Err(error)) = block.map(|block| pool.occupy(block, *group)) {
+                foreign.push(format!("group {group}: {error}"));
+                block = None;
             }
             blocks.insert(*group, block);
         }
@@ -137,10 +126,9 @@ impl Objects {
     async fn read_viewers<T: Target>(
         &self,
         target: &mut T,
-        conference: &mut Conference,
-        blocks: &BTreeMap<GroupId, Option<Block>>,
-        layout: &mut Layout,
-    ) -> Result<(), ReadError<T::Error>> {
+        blocks: BTreeMap<GroupId, Option<Block>>,
+        foreign: &mut Vec<String>,
+    ) -> Result<BTreeMap<GroupId, Placed>, T::Error> {
         let slots = || {
             blocks
                 .values()
@@ -150,37 +138,38 @@ impl Objects {
         let ips = read_cells(target, &self.viewer_ips, slots()).await?;
         let macs = read_cells(target, &self.viewer_macs, slots()).await?;
         let ids = read_cells(target, &self.viewer_ids, slots()).await?;
+        let slot = |index: u32| {
+            let cell = |cells: &HashMap<u32, u64>| cells.get(&index).copied();
+            let ip = ip(cell(&ips)?).filter(|ip| address::unfit_for_host(*ip).is_none())?;
+            Some(Slot {
+                ip,
+                mac: Mac::from_u64(cell(&macs)?),
+                id: u32::try_from(cell(&ids)?).ok()?,
+            })
+        };
+        let mut groups = BTreeMap::new();
         for (group, block) in blocks {
             let range = block.map_or(0..0, |block| block.base..block.base + block.len);
             let mut placed = Placed {
-                block: *block,
+                block,
                 slots: Vec::new(),
             };
-            for slot in range {
-                let cell = |cells: &HashMap<u32, u64>| cells.get(&slot).copied().unwrap_or(0);
-                let viewer = Slot {
-                    ip: ip(cell(&ips)).unwrap_or(Ipv4Addr::UNSPECIFIED),
-                    mac: Mac::from_u64(cell(&macs)),
-                    id: u32::try_from(cell(&ids)).unwrap_or(u32::MAX),
-                };
-                let model = Viewer {
-                    ip: viewer.ip,
-                    mac: viewer.mac,
-                    udp_port: None,
-                };
-                conference.add_viewer(*group, model).map_err(foreign)?;
-                placed.slots.push(viewer);
+            for index in range {
+                match slot(index) {
+                    Some(slot) => placed.slots.push(slot),
+                    None => foreign.push(format!("group {group}: no viewer in slot {index}")),
+                }
             }
-            layout.groups.insert(*group, placed);
+            groups.insert(group, placed);
         }
-        Ok(())
+        Ok(groups)
     }
 
     pub(super) async fn counts<T: Target>(
         &self,
         target: &mut T,
         layout: &Layout,
-    ) -> Result<BTreeMap<GroupId, Vec<Count>>, ReadError<T::Error>> {
+    ) -> Result<Counts, T::Error> {
         let ids: Vec<u32> = layout
             .groups
             .values()
@@ -192,7 +181,7 @@ impl Objects {
                 .iter()
                 .map(|id| self.viewer_copies.count(*id))
                 .collect();
-            let entities = read(target, wanted).await?;
+            let entities = target.read(wanted).await?;
             counts.extend(
                 entities
                     .iter()
@@ -200,11 +189,9 @@ impl Objects {
             );
         }
         let of_group = |placed: &Placed| {
-            placed
-                .slots
-                .iter()
-                .map(|s| counts.get(&s.id).copied().unwrap_or_default())
-                .collect()
+            let count = |s: &Slot| counts.get(&s.id).copied().unwrap_or_default();
+            let slots = placed.slots.iter();
+            slots.map(|s| (s.viewer().key(), count(s))).collect()
         };
         Ok(layout
             .groups
@@ -215,80 +202,86 @@ impl Objects {
 
     pub(super) fn plan(
         &self,
-        current: &Conference,
         layout: &Layout,
         desired: &Conference,
-        mut address: AddressUpdates,
+        mut changes: Changes,
     ) -> Result<Plan, PlanError> {
-        let mut planner = Planner::new(self, current, layout, desired);
-        address.before.extend(session_update(layout, desired));
-        planner.plan.write(Stage::Address, address.before);
-        planner
-            .plan
-            .write(Stage::Unlink, planner.unlinks(current, desired));
-        planner.plan.drain();
+        match session_update(layout, desired) {
+            // Copies leave by another port when the address before it goes: in one request.
+            Some((false, update)) => changes.address.after.push(update),
+            Some((true, update)) => changes.address.before.push(update),
+            None => {}
+        }
+        let in_use = std::mem::take(&mut changes.presenters.in_use);
+        let mut planner = Planner::new(self, layout, desired, &in_use);
+        changes.begin(&mut planner.plan);
         let gone = layout
             .groups
-            .keys()
-            .filter(|id| !desired.groups().contains_key(id));
-        let gone = gone.map(|id| self.groups.write(id.0.into(), 0)).collect();
-        planner.plan.write(Stage::Cleanup, gone);
+            .iter()
+            .filter(|(id, placed)| placed.block.is_some() && !desired.groups().contains_key(id));
+        let empty = |ids: Vec<GroupId>| {
+            let cells = ids.into_iter().map(|id| self.groups.write(id.0.into(), 0));
+            cells.collect::<Vec<_>>()
+        };
+        let (late, early) = gone.map(|(id, _)| *id).partition(|id| in_use.contains(id));
+        planner.plan.write(Stage::Cleanup, empty(early));
         planner.make_counters_free(desired)?;
         planner.place_changed(desired)?;
         planner.write_pending();
-        let links = planner.links(current, desired);
-        planner.plan.write(Stage::Link, links);
-        planner.plan.write(Stage::Address, address.after);
-        planner.plan.drain();
+        changes.end(&mut planner.plan);
+        planner.plan.write(Stage::Cleanup, empty(late));
         Ok(planner.plan)
     }
 }
 
-/// Points the clone session at the SFU's port.
-fn session_update(layout: &Layout, desired: &Conference) -> Option<Update> {
-    let port = desired.address().map(|address| address.port);
-    match (layout.session, port) {
-        (Some(Some(is)), Some(port)) if is == port => None,
-        (Some(_), Some(port)) => Some(entities::modify(entities::clone_session(
-            CLONE_SESSION,
-            port,
-        ))),
-        (None, Some(port)) => Some(entities::insert(entities::clone_session(
-            CLONE_SESSION,
-            port,
-        ))),
-        (Some(is), None) => Some(entities::delete(entities::clone_session(
-            CLONE_SESSION,
-            is.unwrap_or(0),
-        ))),
-        (None, None) => None,
+impl Layout {
+    /// Whom each group is copied to.
+    pub(super) fn viewers(&self) -> BTreeMap<GroupId, Vec<Viewer>> {
+        let of_group = |placed: &Placed| placed.slots.iter().map(Slot::viewer).collect();
+        let groups = self.groups.iter();
+        groups.map(|(id, placed)| (*id, of_group(placed))).collect()
+    }
+
+    /// What the next change finishes, in words.
+    pub(super) fn left_over(&self, conference: &Conference) -> Option<String> {
+        let (is_new, _) = session_update(self, conference)?;
+        (!is_new).then(|| "a clone session that copies leave by, by another port".to_owned())
     }
 }
 
-fn presenter_of(row: &Row) -> Result<(GroupId, Presenter), String> {
-    let bad = || format!("presenter {row:?}");
-    let group = u16::try_from(row.args[0]).map_err(|_| bad())?;
-    let ip = ip(row.key[0]).ok_or_else(bad)?;
-    Ok((
-        GroupId(group),
-        Presenter {
-            ip,
-            mac: mac_or_any(row.args[1]),
+impl Slot {
+    fn viewer(&self) -> Viewer {
+        Viewer {
+            ip: self.ip,
+            mac: self.mac,
             udp_port: None,
-        },
-    ))
+        }
+    }
+}
+
+/// Points the clone session at the SFU's port; true: there is none yet.
+fn session_update(layout: &Layout, desired: &Conference) -> Option<(bool, Update)> {
+    let port = desired.address().map(|address| address.port);
+    let session = |port| entities::clone_session(CLONE_SESSION, port);
+    match (layout.session, port) {
+        (Some(Some(is)), Some(port)) if is == port => None,
+        (Some(_), Some(port)) => Some((false, entities::modify(session(port)))),
+        (None, Some(port)) => Some((true, entities::insert(session(port)))),
+        (Some(is), None) => Some((false, entities::delete(session(is.unwrap_or(0))))),
+        (None, None) => None,
+    }
 }
 
 async fn read_cells<T: Target>(
     target: &mut T,
     register: &Array,
     cells: impl Iterator<Item = u32>,
-) -> Result<HashMap<u32, u64>, ReadError<T::Error>> {
+) -> Result<HashMap<u32, u64>, T::Error> {
     let cells: Vec<u32> = cells.collect();
     let mut values = HashMap::with_capacity(cells.len());
     for batch in cells.chunks(READ_BATCH_ENTITIES) {
         let wanted: Vec<Entity> = batch.iter().map(|index| register.cell(*index)).collect();
-        let entities = read(target, wanted).await?;
+        let entities = target.read(wanted).await?;
         values.extend(
             entities
                 .iter()
@@ -312,19 +305,20 @@ struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    /// The state after the first drain: groups that go are gone, their slots and counters free.
+    /// The state after the first drain: groups that go are gone, their slots and counters free,
+    /// except for those that a packet may still reach.
     fn new(
         objects: &'a Objects,
-        current: &Conference,
         layout: &Layout,
         desired: &Conference,
+        in_use: &HashSet<GroupId>,
     ) -> Self {
-        let reserve = u32::try_from(current.capabilities().group_viewers_max).unwrap_or(u32::MAX);
+        let reserve = u32::try_from(desired.capabilities().group_viewers_max).unwrap_or(u32::MAX);
         let mut pool = Slots::new(objects.pool_slots(), reserve);
         let mut counters = CounterIds::new(objects.viewer_copies.size);
         let mut placed = BTreeMap::new();
         for (id, group) in &layout.groups {
-            if desired.groups().contains_key(id) {
+            if desired.groups().contains_key(id) || in_use.contains(id) {
                 if let Some(block) = group.block {
                     let taken = pool.occupy(block, *id);
                     debug_assert!(taken.is_ok(), "blocks were checked when they were read");
@@ -344,42 +338,6 @@ impl<'a> Planner<'a> {
             retired: Vec::new(),
             retired_ids: Vec::new(),
         }
-    }
-
-    fn unlinks(&self, current: &Conference, desired: &Conference) -> Vec<Update> {
-        let stays = |id: &GroupId, ip: Ipv4Addr| {
-            desired
-                .groups()
-                .get(id)
-                .is_some_and(|group| group.presenter.ip == ip)
-        };
-        let leaving = current
-            .groups()
-            .iter()
-            .filter(|(id, group)| !stays(id, group.presenter.ip));
-        let key =
-            |ip: Ipv4Addr| entities::of_table(self.objects.presenters.key(&[u32::from(ip).into()]));
-        leaving
-            .map(|(_, group)| entities::delete(key(group.presenter.ip)))
-            .collect()
-    }
-
-    fn links(&self, current: &Conference, desired: &Conference) -> Vec<Update> {
-        let entry = |id: &GroupId, presenter: &Presenter| {
-            let key = [u32::from(presenter.ip).into()];
-            let args = [id.0.into(), presenter.mac.map_or(0, Mac::to_u64)];
-            entities::of_table(self.objects.presenters.entry(&key, &args))
-        };
-        let links = desired.groups().iter().filter_map(|(id, group)| {
-            match current.groups().get(id).map(|before| before.presenter) {
-                Some(before) if before == group.presenter => None,
-                Some(before) if before.ip == group.presenter.ip => {
-                    Some(entities::modify(entry(id, &group.presenter)))
-                }
-                _ => Some(entities::insert(entry(id, &group.presenter))),
-            }
-        });
-        links.collect()
     }
 
     /// Where counters are too few for old and new viewers at a time, lets the leaving ones go first.

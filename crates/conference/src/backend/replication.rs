@@ -4,19 +4,18 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use p4runtime_proto::p4::config::v1::P4Info;
-use p4runtime_proto::p4::v1::{CounterData, MulticastGroupEntry, TableEntry, Update};
+use p4runtime_proto::p4::v1::{CounterData, Entity, MulticastGroupEntry, TableEntry, Update};
 
-use super::{AddressUpdates, ReadError, foreign, ip, mac_or_any, multicast_entry, read};
+use super::{Changes, Counts, ip, multicast_entry};
 use crate::address::Mac;
 use crate::entities::{self, Count, ProgramError, Row, Table};
 use crate::limits::GROUP_VIEWERS_MAX;
-use crate::model::{Capabilities, Conference, Group, GroupId, Presenter, Viewer, ViewerKey};
-use crate::plan::{Plan, Stage, Target};
+use crate::model::{Capabilities, Conference, Group, GroupId, Viewer, ViewerKey};
+use crate::plan::{Plan, Stage};
 
 /// What the program is made of.
 #[derive(Clone, Debug)]
 pub(super) struct Objects {
-    streams: Table,
     viewers: Table,
 }
 
@@ -37,6 +36,7 @@ struct Copies {
     exists: bool,
     /// The one port of all replicas; `None` where they have several, or there are none.
     port: Option<u16>,
+    viewers: Vec<Viewer>,
     rids: Vec<u16>,
     counts: Vec<Count>,
 }
@@ -46,123 +46,105 @@ type Entries = HashMap<(u16, u16), (Viewer, Count)>;
 impl Objects {
     pub(super) fn find(p4info: &P4Info) -> Result<Objects, ProgramError> {
         Ok(Objects {
-            streams: Table::find(
-                p4info,
-                "streams",
-                &["src_addr", "udp_dst_port"],
-                ("set_group", 2),
-            )?,
             viewers: Table::find(p4info, "viewers", &["group", "rid"], ("send_to", 3))?,
         })
     }
 
     /// Half of the viewers' table is for new entries while the old ones are in use.
-    pub(super) fn capabilities(&self) -> Capabilities {
+    pub(super) fn capabilities(&self, groups_max: usize) -> Capabilities {
         let viewers_max = self.viewers.size / 2;
         Capabilities {
             udp_ports: true,
             group_ids: 1..=u16::MAX,
-            groups_max: self.streams.size.min(usize::from(u16::MAX)),
+            groups_max: groups_max.min(usize::from(u16::MAX)),
             group_viewers_max: GROUP_VIEWERS_MAX.min(viewers_max),
             viewers_max,
         }
     }
 
-    pub(super) async fn read<T: Target>(
+    /// What [`Objects::read`] needs.
+    pub(super) fn wildcards(&self) -> Vec<Entity> {
+        vec![self.viewers.wildcard(), entities::any_multicast_group()]
+    }
+
+    pub(super) fn read(
         &self,
-        target: &mut T,
-        conference: &mut Conference,
-        received: &mut BTreeMap<GroupId, Count>,
-        layout: &mut Layout,
-    ) -> Result<(), ReadError<T::Error>> {
-        let wanted = vec![
-            self.streams.wildcard(),
-            self.viewers.wildcard(),
-            entities::any_multicast_group(),
-        ];
-        let entities = read(target, wanted).await?;
-        for row in entities
-            .iter()
-            .filter_map(|entity| self.streams.row(entity))
-        {
-            let (group, presenter) = stream_of(&row).map_err(ReadError::Foreign)?;
-            conference.add_group(group, presenter).map_err(foreign)?;
-            received.insert(group, row.counter);
-            layout.groups.insert(group, Copies::default());
-        }
+        entities: &[Entity],
+        groups: &BTreeSet<GroupId>,
+        foreign: &mut Vec<String>,
+    ) -> Layout {
+        let mut layout = Layout {
+            groups: groups.iter().map(|id| (*id, Copies::default())).collect(),
+            ..Layout::default()
+        };
         let mut entries = Entries::new();
         for row in entities
             .iter()
             .filter_map(|entity| self.viewers.row(entity))
         {
-            let (key, viewer) = viewer_of(&row).map_err(ReadError::Foreign)?;
-            entries.insert(key, (viewer, row.counter));
+            match viewer_of(&row) {
+                Some((key, viewer)) => {
+                    entries.insert(key, (viewer, row.counter));
+                }
+                None => foreign.push(format!(
+                    "an entry of \"viewers\" with key {:?} and arguments {:?}",
+                    row.key, row.args
+                )),
+            }
         }
         for group in entities.iter().filter_map(multicast_entry) {
-            let id = GroupId(u16::try_from(group.multicast_group_id).unwrap_or(0));
+            let Ok(id) = u16::try_from(group.multicast_group_id).map(GroupId) else {
+                foreign.push(format!("multicast group {}", group.multicast_group_id));
+                continue;
+            };
             match layout.groups.get_mut(&id) {
-                Some(copies) => {
-                    *copies = copies_of(conference, id, group, &mut entries)?;
-                }
+                Some(copies) => *copies = copies_of(id, group, &mut entries, foreign),
                 None => layout.orphans.push(id.0),
             }
         }
         layout.stale = entries.into_keys().collect();
         layout.stale.sort_unstable();
-        Ok(())
+        layout
     }
 
-    pub(super) fn plan(
-        &self,
-        current: &Conference,
-        layout: &Layout,
-        desired: &Conference,
-        address: AddressUpdates,
-    ) -> Plan {
+    pub(super) fn plan(&self, layout: &Layout, desired: &Conference, mut changes: Changes) -> Plan {
         let mut plan = Plan::default();
-        plan.write(Stage::Address, address.before);
-        plan.write(Stage::Unlink, self.unlinks(current, desired));
-        plan.drain();
-        plan.write(Stage::Cleanup, self.leftovers(layout, desired));
+        changes.begin(&mut plan);
+        let in_use = |id: &GroupId| changes.presenters.in_use.contains(id);
+        let gone = || {
+            let groups = layout.groups.iter();
+            groups.filter(|(id, _)| !desired.groups().contains_key(id))
+        };
+        let (late, early): (Vec<_>, Vec<_>) = gone().partition(|(id, _)| in_use(id));
+        plan.write(Stage::Cleanup, self.leftovers(layout, &early));
         let mut change = Change::default();
         let port = desired.address().map_or(0, |address| address.port);
         for (id, group) in desired.groups() {
-            let before = layout.groups.get(id);
-            self.change_group(
-                &mut change,
-                *id,
-                current.groups().get(id).zip(before),
-                group,
-                port,
-            );
+            self.change_group(&mut change, *id, layout.groups.get(id), group, port);
         }
         plan.write(Stage::Prepare, change.inserts);
         plan.write(Stage::Flip, change.flips);
-        plan.write(Stage::Link, self.links(current, desired));
-        plan.write(Stage::Address, address.after);
-        plan.drain();
+        changes.end(&mut plan);
+        change.deletes.extend(self.gone(&late));
         plan.write(Stage::Cleanup, change.deletes);
         plan
     }
 
     /// Everything that no packet can see after the first drain: remains of an interrupted change,
     /// and groups whose stream was just taken off for good.
-    fn leftovers(&self, layout: &Layout, desired: &Conference) -> Vec<Update> {
-        let gone = || {
-            layout
-                .groups
-                .iter()
-                .filter(|(id, _)| !desired.groups().contains_key(id))
-        };
-        let gone_groups = gone()
-            .filter(|(_, copies)| copies.exists)
-            .map(|(id, _)| id.0);
-        let groups = layout.orphans.iter().copied().chain(gone_groups);
-        let group = |id| entities::delete(entities::multicast_group(id, 0, []));
-        let gone_entries = gone().flat_map(|(id, c)| c.rids.iter().map(|rid| (id.0, *rid)));
-        let entries = layout.stale.iter().copied().chain(gone_entries);
-        groups
-            .map(group)
+    fn leftovers(&self, layout: &Layout, gone: &[(&GroupId, &Copies)]) -> Vec<Update> {
+        let orphans = layout.orphans.iter().map(|id| delete_group(*id));
+        let stale = layout.stale.iter().map(|key| self.delete_entry(*key));
+        orphans.chain(stale).chain(self.gone(gone)).collect()
+    }
+
+    fn gone(&self, groups: &[(&GroupId, &Copies)]) -> Vec<Update> {
+        let there = groups.iter().filter(|(_, copies)| copies.exists);
+        let entries = groups
+            .iter()
+            .flat_map(|(id, copies)| copies.rids.iter().map(|rid| (id.0, *rid)));
+        there
+            .map(|(id, _)| delete_group(id.0))
             .chain(entries.map(|key| self.delete_entry(key)))
             .collect()
     }
@@ -171,16 +153,15 @@ impl Objects {
         &self,
         change: &mut Change,
         id: GroupId,
-        before: Option<(&Group, &Copies)>,
+        before: Option<&Copies>,
         group: &Group,
         port: u16,
     ) {
         let none = Copies::default();
-        let (old_viewers, copies) = before.map_or((&[][..], &none), |(group, copies)| {
-            (group.viewers.as_slice(), copies)
-        });
+        let copies = before.unwrap_or(&none);
+        let old_viewers = &copies.viewers;
         let has_port = copies.port == Some(port) || copies.rids.is_empty();
-        if copies.exists && old_viewers == group.viewers && has_port {
+        if copies.exists && *old_viewers == group.viewers && has_port {
             return;
         }
         let old: HashMap<ViewerKey, usize> = old_viewers
@@ -250,47 +231,44 @@ impl Objects {
             self.viewers.key(&[group.into(), rid.into()]),
         ))
     }
-
-    fn unlinks(&self, current: &Conference, desired: &Conference) -> Vec<Update> {
-        let stays = |id: &GroupId, presenter: &Presenter| {
-            let after = desired.groups().get(id).map(|group| group.presenter);
-            after.is_some_and(|after| stream_key(&after) == stream_key(presenter))
-        };
-        let leaving = current
-            .groups()
-            .iter()
-            .filter(|(id, group)| !stays(id, &group.presenter));
-        let key = |presenter| entities::of_table(self.streams.key(&stream_key(presenter)));
-        leaving
-            .map(|(_, group)| entities::delete(key(&group.presenter)))
-            .collect()
-    }
-
-    fn links(&self, current: &Conference, desired: &Conference) -> Vec<Update> {
-        let entry = |id: &GroupId, presenter: &Presenter| {
-            let args = [id.0.into(), presenter.mac.map_or(0, Mac::to_u64)];
-            entities::of_table(self.streams.entry(&stream_key(presenter), &args))
-        };
-        let links = desired.groups().iter().filter_map(|(id, group)| {
-            let presenter = &group.presenter;
-            match current.groups().get(id).map(|before| before.presenter) {
-                Some(before) if before == *presenter => None,
-                Some(before) if stream_key(&before) == stream_key(presenter) => {
-                    Some(entities::modify(entry(id, presenter)))
-                }
-                _ => Some(entities::insert(entry(id, presenter))),
-            }
-        });
-        links.collect()
-    }
 }
 
 impl Layout {
-    pub(super) fn counts(&self) -> BTreeMap<GroupId, Vec<Count>> {
-        self.groups
-            .iter()
-            .map(|(id, copies)| (*id, copies.counts.clone()))
+    /// Whom each group is copied to.
+    pub(super) fn viewers(&self) -> BTreeMap<GroupId, Vec<Viewer>> {
+        let groups = self.groups.iter();
+        groups
+            .map(|(id, copies)| (*id, copies.viewers.clone()))
             .collect()
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        let of_group = |copies: &Copies| {
+            let viewers = copies.viewers.iter().map(Viewer::key);
+            viewers.zip(copies.counts.iter().copied()).collect()
+        };
+        let groups = self.groups.iter();
+        groups.map(|(id, copies)| (*id, of_group(copies))).collect()
+    }
+
+    /// What the next change deletes, in words.
+    pub(super) fn left_over(&self, conference: &Conference) -> Vec<String> {
+        let mut texts = Vec::new();
+        if !self.stale.is_empty() {
+            texts.push(format!(
+                "{} entries of \"viewers\" that no group lists",
+                self.stale.len()
+            ));
+        }
+        let unused = self
+            .groups
+            .iter()
+            .filter(|(id, copies)| copies.exists && !conference.groups().contains_key(id));
+        let n_unused = self.orphans.len() + unused.count();
+        if n_unused > 0 {
+            texts.push(format!("{n_unused} multicast groups without a presenter"));
+        }
+        texts
     }
 }
 
@@ -302,42 +280,27 @@ struct Change {
     deletes: Vec<Update>,
 }
 
-fn stream_key(presenter: &Presenter) -> [u64; 2] {
-    [
-        u32::from(presenter.ip).into(),
-        presenter.udp_port.unwrap_or(0).into(),
-    ]
+fn delete_group(id: u16) -> Update {
+    entities::delete(entities::multicast_group(id, 0, []))
 }
 
-fn stream_of(row: &Row) -> Result<(GroupId, Presenter), String> {
-    let bad = || format!("stream {row:?}");
-    let group = u16::try_from(row.args[0]).map_err(|_| bad())?;
-    let presenter = Presenter {
-        ip: ip(row.key[0]).ok_or_else(bad)?,
-        mac: mac_or_any(row.args[1]),
-        udp_port: Some(u16::try_from(row.key[1]).map_err(|_| bad())?),
-    };
-    Ok((GroupId(group), presenter))
-}
-
-fn viewer_of(row: &Row) -> Result<((u16, u16), Viewer), String> {
-    let bad = || format!("viewer {row:?}");
-    let narrow = |value: u64| u16::try_from(value).map_err(|_| bad());
+fn viewer_of(row: &Row) -> Option<((u16, u16), Viewer)> {
+    let narrow = |value: u64| u16::try_from(value).ok();
     let viewer = Viewer {
         mac: Mac::from_u64(row.args[0]),
-        ip: ip(row.args[1]).ok_or_else(bad)?,
+        ip: ip(row.args[1])?,
         udp_port: Some(narrow(row.args[2])?),
     };
-    Ok(((narrow(row.key[0])?, narrow(row.key[1])?), viewer))
+    Some(((narrow(row.key[0])?, narrow(row.key[1])?), viewer))
 }
 
-/// Finds the viewer of every replica, adds it to the group, and takes its entry out of `entries`.
-fn copies_of<E: std::error::Error>(
-    conference: &mut Conference,
+/// Finds the viewer of every replica, and takes its entry out of `entries`.
+fn copies_of(
     id: GroupId,
     group: &MulticastGroupEntry,
     entries: &mut Entries,
-) -> Result<Copies, ReadError<E>> {
+    foreign: &mut Vec<String>,
+) -> Copies {
     let mut copies = Copies {
         exists: true,
         ..Copies::default()
@@ -347,14 +310,18 @@ fn copies_of<E: std::error::Error>(
         copies.port = Some(port);
     }
     for replica in &group.replicas {
-        let rid = u16::try_from(replica.instance).unwrap_or(0);
-        let Some((viewer, count)) = entries.remove(&(id.0, rid)) else {
-            let text = format!("group {id}: no entry of its own in \"viewers\" for replica {rid}");
-            return Err(ReadError::Foreign(text));
+        let rid = u16::try_from(replica.instance).ok();
+        let entry = rid.and_then(|rid| Some((rid, entries.remove(&(id.0, rid))?)));
+        let Some((rid, (viewer, count))) = entry else {
+            foreign.push(format!(
+                "group {id}: no entry of its own in \"viewers\" for replica {}",
+                replica.instance
+            ));
+            continue;
         };
-        conference.add_viewer(id, viewer).map_err(foreign)?;
+        copies.viewers.push(viewer);
         copies.rids.push(rid);
         copies.counts.push(count);
     }
-    Ok(copies)
+    copies
 }

@@ -23,7 +23,7 @@ pub fn recirculation(slots: i32, copies: i64) -> P4Info {
         &[("src_addr", 32)],
         "set_group",
         &[16, 48],
-        65_536,
+        131_072,
     );
     add_direct_counter(&mut p4info, "presenter_packets");
     add_verdicts(&mut p4info);
@@ -60,7 +60,7 @@ pub fn replication(viewers: i64) -> P4Info {
         &stream,
         "set_group",
         &[16, 48],
-        65_536,
+        131_072,
     );
     add_direct_counter(&mut p4info, "stream_packets");
     add_verdicts(&mut p4info);

@@ -34,6 +34,14 @@ pub type Seen = (Ipv4Addr, Vec<(Ipv4Addr, Mac)>);
 
 type Key = Vec<(u32, Vec<u8>)>;
 
+/// After so many updates and drains every further one fails. The first that does may still be
+/// carried out, with nobody told.
+#[derive(Clone, Copy, Debug)]
+pub struct Fault {
+    pub calls_left: usize,
+    pub answer_lost: bool,
+}
+
 /// Entities in memory.
 pub struct FakeSwitch {
     pub p4info: Option<P4Info>,
@@ -53,8 +61,8 @@ pub struct FakeSwitch {
     pub violations: Vec<String>,
     /// Every update done, in order; `None` is a drain.
     pub log: Vec<Option<Update>>,
-    /// Updates that still succeed; then every one is refused.
-    pub updates_left: Option<usize>,
+    /// Where the controller is cut off.
+    pub fault: Option<Fault>,
     pub n_readings: u64,
     pub largest_batch: usize,
 }
@@ -76,7 +84,7 @@ impl FakeSwitch {
             seen: Vec::new(),
             violations: Vec::new(),
             log: Vec::new(),
-            updates_left: None,
+            fault: None,
             n_readings: 0,
             largest_batch: 0,
         };
@@ -189,6 +197,21 @@ impl FakeSwitch {
         }
     }
 
+    /// Own addresses that packets may be sent to.
+    pub fn own_addresses(&self) -> Vec<(u64, Ipv4Addr, Mac)> {
+        let id = self.table_id("own_addresses");
+        let entries = self.tables.iter().filter(|((t, _), _)| Some(*t) == id);
+        let address = |(_, entry): (_, &TableEntry)| {
+            let [port, address] = [0, 1].map(|idx| fields::number(&entry.r#match[idx]));
+            (
+                port,
+                fields::ip(address),
+                Mac::from_u64(fields::arg(entry, 0)),
+            )
+        };
+        entries.map(address).collect()
+    }
+
     pub fn n_entries(&self, table: &str) -> usize {
         let id = self.table_id(table);
         self.tables.keys().filter(|(t, _)| Some(*t) == id).count()
@@ -274,11 +297,7 @@ impl FakeSwitch {
 
     /// One update, with packets moving before and after it.
     pub fn update(&mut self, update: &Update) -> Result<(), Refusal> {
-        if let Some(left) = &mut self.updates_left {
-            *left = left
-                .checked_sub(1)
-                .ok_or_else(|| refuse(Code::Internal, "out of order".to_owned()))?;
-        }
+        let answer = self.strike()?;
         self.move_packets();
         let kind = update::Type::try_from(update.r#type).expect("a type");
         match update
@@ -323,7 +342,23 @@ impl FakeSwitch {
         }
         self.log.push(Some(update.clone()));
         self.move_packets();
-        Ok(())
+        answer
+    }
+
+    /// Outer error: this call does not arrive. Inner error: it does, its answer does not.
+    fn strike(&mut self) -> Result<Result<(), Refusal>, Refusal> {
+        let lost = || refuse(Code::Internal, "cut off".to_owned());
+        let Some(fault) = &mut self.fault else {
+            return Ok(Ok(()));
+        };
+        match fault.calls_left.checked_sub(1) {
+            Some(left) => {
+                fault.calls_left = left;
+                Ok(Ok(()))
+            }
+            None if std::mem::take(&mut fault.answer_lost) => Ok(Err(lost())),
+            None => Err(lost()),
+        }
     }
 
     /// Every packet under way goes through to its end.
@@ -430,8 +465,9 @@ impl Target for FakeSwitch {
     }
 
     async fn drain(&mut self) -> Result<(), Refusal> {
+        let answer = self.strike()?;
         FakeSwitch::drain(self);
-        Ok(())
+        answer
     }
 }
 

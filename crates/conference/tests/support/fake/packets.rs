@@ -51,6 +51,22 @@ impl FakeSwitch {
         self.traffic = Some(random);
     }
 
+    /// Every presenter that is on sends a packet, which goes through to its end.
+    pub fn see_everything(&mut self) {
+        self.drain();
+        self.seen.clear();
+        for (presenter, group) in self.presenters() {
+            self.packets.push(Packet {
+                presenter,
+                group,
+                copies: None,
+                expected: Vec::new(),
+                got: Vec::new(),
+            });
+        }
+        self.drain();
+    }
+
     fn presenters(&self) -> Vec<(Ipv4Addr, u32)> {
         let id = self
             .table_id("presenters")
@@ -58,7 +74,9 @@ impl FakeSwitch {
         let of_table = self
             .tables
             .iter()
-            .filter(|((table, _), _)| Some(*table) == id);
+            .filter(|((table, _), _)| Some(*table) == id)
+            // No packet has the broadcast address as its source.
+            .filter(|(_, entry)| arg(entry, 1) != 0xffff_ffff_ffff);
         let presenter =
             |(_, entry): (_, &TableEntry)| (ip(number(&entry.r#match[0])), arg(entry, 0) as u32);
         of_table.map(presenter).collect()

@@ -1,0 +1,522 @@
+//! Who presents to which group: the one table of presenters or streams, and the journal of a
+//! change that touches both a group's presenter and its viewers.
+//!
+//! A presenter's packets must reach the viewers of its group as it was or as it is to be, never
+//! the viewers of another, so a presenter that leaves a group whose viewers change is off while
+//! they do. An interrupted change must not lose the group. Hence a journal, kept in the metadata
+//! of the table's own entries:
+//!
+//! 1. Every presenter that leaves its group gets a *record* in its entry: who comes after it, what
+//!    the group's viewers are to be (a fingerprint), and what they were.
+//! 2. The *head*, an entry that no packet matches, says that all records are there. Only now is a
+//!    presenter taken off; its entry stays, with a MAC address that no packet has.
+//! 3. Viewers change, presenters are put on.
+//! 4. The head is deleted, then the records and the entries that hold them.
+//!
+//! Who finds a head compares: do all groups with a record have their new viewers, the change is
+//! finished; otherwise it is taken back, which the head then says, so that being interrupted once
+//! more changes nothing in the decision. Records without a head mean nothing.
+
+use std::collections::{BTreeMap, HashSet};
+use std::net::Ipv4Addr;
+
+use p4runtime_proto::p4::config::v1::P4Info;
+use p4runtime_proto::p4::v1::{Entity, TableEntry, Update};
+use serde::{Deserialize, Serialize};
+
+use super::{ip, mac_or_any};
+use crate::address::Mac;
+use crate::entities::{self, Count, ProgramError, Row, Table};
+use crate::model::{Conference, Group, GroupId, Presenter, Viewer};
+
+/// The head's address: "this network", which no packet comes from (RFC 1122, section 3.2.1.3).
+const HEAD: Key = (Ipv4Addr::new(0, 0, 0, 1), None);
+
+/// Of a presenter that is off: no frame has the broadcast address as its source.
+const OFF: Mac = Mac([0xff; 6]);
+
+/// What makes two streams the same.
+type Key = (Ipv4Addr, Option<u16>);
+
+/// The table.
+#[derive(Clone, Debug)]
+pub(super) struct Presenters {
+    table: Table,
+    udp_ports: bool,
+}
+
+/// The table's entries.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Entries {
+    entries: BTreeMap<Key, Entry>,
+    head: Option<Head>,
+    /// The change under way is taken back: [`Entries::meaning`] found that it is not done.
+    taken_back: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    group: GroupId,
+    /// `Some(OFF)`: taken off.
+    mac: Option<Mac>,
+    record: Option<Record>,
+    count: Count,
+}
+
+/// One group's part in a change under way.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+struct Record {
+    group: GroupId,
+    /// What the entry's MAC is when it is not off.
+    mac: Option<Mac>,
+    /// The presenter after this one.
+    next: (Ipv4Addr, Option<u16>, Option<Mac>),
+    /// Fingerprint of the viewers after the change.
+    viewers: u64,
+    /// The viewers before it; `None`: they do not change.
+    before: Option<Vec<(Ipv4Addr, Mac, Option<u16>)>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+enum Head {
+    Change,
+    TakeBack,
+}
+
+/// What the entries and the groups' viewers mean together.
+#[derive(Debug, Default)]
+pub(super) struct Meaning {
+    /// Each group's presenter.
+    pub(super) presenters: BTreeMap<GroupId, (Presenter, Count)>,
+    /// Viewers that a group is to have again.
+    pub(super) viewers: BTreeMap<GroupId, Vec<Viewer>>,
+    /// A change is to be finished or taken back.
+    pub(super) unfinished: Option<&'static str>,
+}
+
+/// Writes, by step.
+#[derive(Default)]
+pub(super) struct Steps {
+    pub(super) records: Vec<Update>,
+    pub(super) head: Vec<Update>,
+    pub(super) unlink: Vec<Update>,
+    pub(super) link: Vec<Update>,
+    pub(super) end: Vec<Update>,
+    pub(super) cleanup: Vec<Update>,
+    /// Groups that a presenter's packets may reach until all is done.
+    pub(super) in_use: HashSet<GroupId>,
+}
+
+/// A change from what is to what shall be, as far as presenters need to know it.
+pub(super) struct Transition<'a> {
+    pub(super) current: &'a Conference,
+    pub(super) desired: &'a Conference,
+    /// Do groups that are deleted lose their presenter at once, even one that moves on?
+    pub(super) early: bool,
+}
+
+impl Presenters {
+    pub(super) fn find(
+        p4info: &P4Info,
+        table: &str,
+        key: &[&str],
+    ) -> Result<Presenters, ProgramError> {
+        Ok(Presenters {
+            table: Table::find(p4info, table, key, ("set_group", 2))?,
+            udp_ports: key.len() > 1,
+        })
+    }
+
+    /// Half of the table is for presenters that replace others, and one entry is the head.
+    pub(super) fn groups_max(&self) -> usize {
+        self.table.size.saturating_sub(1) / 2
+    }
+
+    pub(super) fn wildcard(&self) -> Entity {
+        self.table.wildcard()
+    }
+
+    pub(super) fn entries(&self, entities: &[Entity], foreign: &mut Vec<String>) -> Entries {
+        let mut entries = Entries::default();
+        for row in entities.iter().filter_map(|e| self.table.row(e)) {
+            match self.entry(&row) {
+                Some(Found::Head(head)) => entries.head = Some(head),
+                Some(Found::Entry(key, entry)) => {
+                    entries.entries.insert(key, entry);
+                }
+                None => foreign.push(format!(
+                    "an entry of the presenters' table with key {:?}, arguments {:?} and metadata \"{}\"",
+                    row.key,
+                    row.args,
+                    String::from_utf8_lossy(&row.metadata)
+                )),
+            }
+        }
+        entries
+    }
+
+    fn entry(&self, row: &Row) -> Option<Found> {
+        let udp_port = match row.key.get(1) {
+            Some(port) => Some(u16::try_from(*port).ok()?),
+            None => None,
+        };
+        let address = ip(row.key[0])?;
+        if address == HEAD.0 {
+            return serde_json::from_slice(&row.metadata).ok().map(Found::Head);
+        }
+        let record = match row.metadata.as_slice() {
+            [] => None,
+            metadata => Some(serde_json::from_slice(metadata).ok()?),
+        };
+        let entry = Entry {
+            group: GroupId(u16::try_from(row.args[0]).ok()?),
+            mac: mac_or_any(row.args[1]),
+            record,
+            count: row.counter,
+        };
+        let complete = entry.mac != Some(OFF) || entry.record.is_some();
+        complete.then_some(Found::Entry((address, udp_port), entry))
+    }
+
+    /// The writes from the entries to the desired presenters.
+    pub(super) fn steps(&self, entries: &Entries, change: &Transition<'_>) -> Steps {
+        let desired: BTreeMap<Key, (GroupId, Option<Mac>)> = change
+            .desired
+            .groups()
+            .iter()
+            .map(|(id, group)| (key_of(&group.presenter), (*id, group.presenter.mac)))
+            .collect();
+        let mut steps = Steps::default();
+        // Records of this change, by the key of the entry that holds them.
+        let mut records: BTreeMap<Key, Record> = BTreeMap::new();
+        let mut unlinked: HashSet<Key> = HashSet::new();
+        for (key, entry) in &entries.entries {
+            let way = self.way_of(entries, *key, entry, &desired, change);
+            if !matches!(way, Way::Unlink) && entry.mac != Some(OFF) {
+                steps.in_use.insert(entry.group);
+            }
+            match way {
+                Way::Stays => {}
+                Way::Unlink => {
+                    unlinked.insert(*key);
+                    steps.unlink.push(self.delete(*key));
+                }
+                Way::Late => steps.cleanup.push(self.delete(*key)),
+                Way::Record { record, off } => {
+                    steps.records.push(entities::modify(self.entity(
+                        *key,
+                        (entry.group, entry.mac),
+                        Some(&record),
+                    )));
+                    if off {
+                        steps.unlink.push(entities::modify(self.entity(
+                            *key,
+                            (entry.group, Some(OFF)),
+                            Some(&record),
+                        )));
+                    }
+                    if !desired.contains_key(key) {
+                        steps.cleanup.push(self.delete(*key));
+                    }
+                    records.insert(*key, record);
+                }
+            }
+        }
+        self.head_steps(entries, &records, &mut steps);
+        for (key, (group, mac)) in &desired {
+            let there = entries.entries.get(key).filter(|_| !unlinked.contains(key));
+            self.link(there, *key, (*group, *mac), records.get(key), &mut steps);
+        }
+        steps
+    }
+
+    fn head_steps(&self, entries: &Entries, records: &BTreeMap<Key, Record>, steps: &mut Steps) {
+        match entries.head {
+            Some(Head::Change) if entries.taken_back => {
+                steps
+                    .head
+                    .push(entities::modify(self.head_entity(Head::TakeBack)));
+            }
+            None if !records.is_empty() => {
+                steps
+                    .head
+                    .push(entities::insert(self.head_entity(Head::Change)));
+            }
+            _ => {}
+        }
+        if entries.head.is_some() || !records.is_empty() {
+            steps.end.push(self.delete(HEAD));
+        }
+    }
+
+    fn way_of(
+        &self,
+        entries: &Entries,
+        key: Key,
+        entry: &Entry,
+        desired: &BTreeMap<Key, (GroupId, Option<Mac>)>,
+        change: &Transition<'_>,
+    ) -> Way {
+        let to = desired.get(&key).copied();
+        let current = change.current.groups().get(&entry.group);
+        let in_force = current.is_some_and(|group| key_of(&group.presenter) == key);
+        let after = change.desired.groups().get(&entry.group);
+        match (to, after) {
+            // What an interrupted change left over; the head needs its record.
+            (None, _) if !in_force && entries.head.is_some() => Way::Late,
+            (None, _) if !in_force => Way::Unlink,
+            _ if entries.head.is_some() || !in_force => Way::Stays,
+            (None, None) => Way::Unlink,
+            (Some(_), None) if change.early => Way::Unlink,
+            (Some(_), None) => Way::Stays,
+            (to, Some(after)) => {
+                let viewers_change = current.is_some_and(|group| group.viewers != after.viewers);
+                let stays = to.is_some_and(|(group, _)| group == entry.group);
+                let same_mac = to.is_some_and(|(_, mac)| mac == entry.mac);
+                if stays && (same_mac || !viewers_change) {
+                    return Way::Stays;
+                }
+                let before = current.filter(|_| viewers_change);
+                Way::Record {
+                    record: record(entry, before, after),
+                    off: viewers_change && !stays,
+                }
+            }
+        }
+    }
+
+    /// Puts a presenter on, and takes the record off that its entry held.
+    fn link(
+        &self,
+        there: Option<&Entry>,
+        key: Key,
+        (group, mac): (GroupId, Option<Mac>),
+        record: Option<&Record>,
+        steps: &mut Steps,
+    ) {
+        let Some(there) = there else {
+            let entity = self.entity(key, (group, mac), None);
+            return steps.link.push(entities::insert(entity));
+        };
+        let record = record.or(there.record.as_ref());
+        // The record of the group that a presenter left is needed until the head is gone.
+        let kept = record.filter(|record| record.group != group);
+        let is_linked = (there.group, there.mac) == (group, mac);
+        if !is_linked {
+            let entity = self.entity(key, (group, mac), kept);
+            steps.link.push(entities::modify(entity));
+        }
+        if kept.is_some() || is_linked && record.is_some() {
+            let entity = self.entity(key, (group, mac), None);
+            steps.cleanup.push(entities::modify(entity));
+        }
+    }
+
+    fn entity(
+        &self,
+        key: Key,
+        (group, mac): (GroupId, Option<Mac>),
+        record: Option<&Record>,
+    ) -> Entity {
+        let args = [group.0.into(), mac.map_or(0, Mac::to_u64)];
+        let metadata = record.map_or(Vec::new(), to_json);
+        entities::of_table(TableEntry {
+            metadata,
+            ..self.table.entry(&self.key(key), &args)
+        })
+    }
+
+    fn head_entity(&self, head: Head) -> Entity {
+        entities::of_table(TableEntry {
+            metadata: to_json(&head),
+            ..self.table.entry(&self.key(HEAD), &[0, OFF.to_u64()])
+        })
+    }
+
+    fn delete(&self, key: Key) -> Update {
+        entities::delete(entities::of_table(self.table.key(&self.key(key))))
+    }
+
+    fn key(&self, (ip, udp_port): Key) -> Vec<u64> {
+        let mut key = vec![u32::from(ip).into()];
+        if self.udp_ports {
+            key.push(udp_port.unwrap_or(0).into());
+        }
+        key
+    }
+}
+
+/// What the table held.
+enum Found {
+    Head(Head),
+    Entry(Key, Entry),
+}
+
+/// What becomes of an entry before the groups change.
+enum Way {
+    /// It stays as it is, or is written when presenters are put on.
+    Stays,
+    /// It is deleted before the groups change.
+    Unlink,
+    /// It is deleted when the head is gone.
+    Late,
+    /// It gets a record, and is off while the groups change.
+    Record { record: Record, off: bool },
+}
+
+impl Entries {
+    /// Is a change under way, or was one interrupted?
+    pub(super) fn is_journal(&self) -> bool {
+        self.head.is_some()
+    }
+
+    /// Every group that an entry names, to read its viewers.
+    pub(super) fn groups(&self) -> impl Iterator<Item = GroupId> + '_ {
+        self.entries.values().flat_map(|entry| {
+            let recorded = entry.record.as_ref().map(|record| record.group);
+            [Some(entry.group), recorded].into_iter().flatten()
+        })
+    }
+
+    /// Whose presenters hold, given the viewers that each group has in the switch.
+    pub(super) fn meaning(
+        &mut self,
+        viewers: &BTreeMap<GroupId, Vec<Viewer>>,
+        foreign: &mut Vec<String>,
+    ) -> Meaning {
+        let mut meaning = Meaning::default();
+        if let Some(head) = self.head {
+            let finish = head == Head::Change && self.has_new_viewers(viewers);
+            self.taken_back = !finish;
+            meaning.unfinished = Some(if finish {
+                "presenters that are not put on yet"
+            } else {
+                "new presenters, and viewers of groups whose presenter was to change"
+            });
+            self.journal(finish, &mut meaning);
+        }
+        let mut claimed: HashSet<Key> = meaning
+            .presenters
+            .values()
+            .map(|(p, _)| key_of(p))
+            .collect();
+        // Where two entries name one group, the one with the group's record is the older.
+        let mut rest: Vec<(&Key, &Entry)> = self.entries.iter().collect();
+        rest.sort_by_key(|(_, entry)| entry.has_own_record());
+        for (key, entry) in rest {
+            if let Some((holds, _)) = meaning.presenters.get(&entry.group) {
+                if !entry.has_own_record() && self.head.is_none() {
+                    foreign.push(format!(
+                        "group {} has two presenters, {} and {}",
+                        entry.group, holds.ip, key.0
+                    ));
+                }
+                continue;
+            }
+            if claimed.contains(key) {
+                continue;
+            }
+            let off = entry.record.as_ref().filter(|_| entry.mac == Some(OFF));
+            let mac = off.map_or(entry.mac, |record| record.mac);
+            claimed.insert(*key);
+            let presenter = presenter(*key, mac);
+            meaning
+                .presenters
+                .insert(entry.group, (presenter, entry.count));
+        }
+        let stale = self.entries.iter().any(|(key, entry)| {
+            let holds = meaning.presenters.get(&entry.group);
+            entry.record.is_some() || holds.is_none_or(|(p, _)| key_of(p) != *key)
+        });
+        if stale && meaning.unfinished.is_none() {
+            meaning.unfinished = Some("entries of presenters that were replaced");
+        }
+        meaning
+    }
+
+    fn journal(&self, finish: bool, meaning: &mut Meaning) {
+        for (key, entry) in &self.entries {
+            let Some(record) = &entry.record else {
+                continue;
+            };
+            let (ip, udp_port, mac) = record.next;
+            let holds = if finish {
+                presenter((ip, udp_port), mac)
+            } else {
+                presenter(*key, record.mac)
+            };
+            let count = self.entries.get(&key_of(&holds)).map(|entry| entry.count);
+            meaning
+                .presenters
+                .insert(record.group, (holds, count.unwrap_or_default()));
+            if let Some(before) = record.before.as_ref().filter(|_| !finish) {
+                let viewer = |(ip, mac, udp_port): &(Ipv4Addr, Mac, Option<u16>)| Viewer {
+                    ip: *ip,
+                    mac: *mac,
+                    udp_port: *udp_port,
+                };
+                let before = before.iter().map(viewer).collect();
+                meaning.viewers.insert(record.group, before);
+            }
+        }
+    }
+
+    fn has_new_viewers(&self, viewers: &BTreeMap<GroupId, Vec<Viewer>>) -> bool {
+        let mut records = self.entries.values().filter_map(|e| e.record.as_ref());
+        records.all(|record| {
+            let now = viewers.get(&record.group).map_or(&[][..], Vec::as_slice);
+            fingerprint(now) == record.viewers
+        })
+    }
+}
+
+impl Entry {
+    /// Does it hold the record of the group that it names, and not of one that it left?
+    fn has_own_record(&self) -> bool {
+        let record = self.record.as_ref();
+        record.is_some_and(|record| record.group == self.group)
+    }
+}
+
+fn record(entry: &Entry, before: Option<&Group>, after: &Group) -> Record {
+    let next = &after.presenter;
+    Record {
+        group: entry.group,
+        mac: entry.mac,
+        next: (next.ip, next.udp_port, next.mac),
+        viewers: fingerprint(&after.viewers),
+        before: before.map(|group| {
+            let viewers = group.viewers.iter();
+            viewers.map(|v| (v.ip, v.mac, v.udp_port)).collect()
+        }),
+    }
+}
+
+fn presenter((ip, udp_port): Key, mac: Option<Mac>) -> Presenter {
+    Presenter { ip, mac, udp_port }
+}
+
+fn key_of(presenter: &Presenter) -> Key {
+    (presenter.ip, presenter.udp_port)
+}
+
+/// FNV-1a, 64 bits: the same in every version of the controller.
+fn fingerprint(viewers: &[Viewer]) -> u64 {
+    let bytes = viewers.iter().flat_map(|viewer| {
+        let udp_port = viewer.udp_port.unwrap_or(0).to_be_bytes();
+        viewer
+            .ip
+            .octets()
+            .into_iter()
+            .chain(viewer.mac.0)
+            .chain(udp_port)
+    });
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+fn to_json(value: &impl Serialize) -> Vec<u8> {
+    // Maps with string keys and numbers always have a JSON form.
+    serde_json::to_vec(value).unwrap_or_default()
+}
