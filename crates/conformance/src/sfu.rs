@@ -313,6 +313,6 @@ pub fn all_of(switch: &mut Switch) -> Vec<OwnedTransmit> {
     const FRAMES_AT_ONCE: usize = 7;
     let mut all = Vec::new();
     let mut take = |transmit: Transmit<'_>| all.push(transmit.to_owned());
-    while switch.transmit(0, FRAMES_AT_ONCE, &mut take) == FRAMES_AT_ONCE {}
+    while !switch.transmit(0, FRAMES_AT_ONCE, &mut take).is_idle {}
     all
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use dataplane::{
     ActionCall, MatchField, MatchKind, Nanos, OwnedTransmit, PortId, Program, Switch, SwitchConfig,
-    TableAction, TableEntry, TableId,
+    TableAction, TableEntry, TableId, Transmit,
 };
 use dataplane_jit::{NativeFactory, NativeOptions};
 use fastrand::Rng;
@@ -263,7 +263,12 @@ fn leave(switches: &mut [Switch; 2], now: Nanos, max_frames: usize) -> [Vec<Owne
     let next = || Some(reference.poll_transmit(now)?.to_owned());
     let expected = std::iter::from_fn(next).take(max_frames).collect();
     let mut found = Vec::new();
-    native.transmit(now, max_frames, &mut |sent| found.push(sent.to_owned()));
+    let mut is_idle = false;
+    while !is_idle && found.len() < max_frames {
+        let n_left = max_frames - found.len();
+        let mut take = |sent: Transmit<'_>| found.push(sent.to_owned());
+        is_idle = native.transmit(now, n_left, &mut take).is_idle;
+    }
     [expected, found]
 }
 

@@ -35,7 +35,7 @@ pub use program::{
 };
 pub use switch::{
     DrainToken, OwnedTransmit, PortCounters, Switch, SwitchConfig, SwitchCounters, TableCounters,
-    Transmit,
+    Transmit, Transmitted,
 };
 pub use trace::{SourceLine, TraceEvent, TraceKind, TraceRenderer, TraceSink};
 

@@ -29,6 +29,15 @@ pub const RESUBMITS_PER_PACKET_MAX: u32 = 64;
 /// deep as a packet may recirculate, since each pass may leave a clone that carries on.
 pub const CLONE_GENERATIONS_MAX: u32 = 65_536;
 
+/// Clones of clones that run one after the other, as one step of the switch, before the next one takes
+/// a place in its queue.
+pub const CLONES_IN_A_ROW_MAX: u32 = 16;
+
+/// Steps of the switch of which no frame comes, in one call of `transmit`: the drops of a receive
+/// batch (64 frames). A program whose packets recirculate until the limit must not keep the caller
+/// from its other work.
+pub const STEPS_IN_VAIN_MAX: usize = 64;
+
 /// States that the parser enters for one packet. Longer than any header stack; a cycle that
 /// consumes nothing would otherwise never end. Beyond it the error is `ParserTimeout`.
 pub const PARSER_STEPS_MAX: u32 = 4_096;
@@ -60,6 +69,11 @@ pub const DIGEST_QUEUE_MAX: usize = 4_096;
 
 /// Idle timeouts waiting for the control plane; further ones are counted as lost.
 pub const IDLE_TIMEOUT_QUEUE_MAX: usize = 65_536;
+
+/// Nanoseconds an entry between two searches of a table for idle entries. A look at an entry takes some
+/// two, so a search takes a few of a hundred of the time at most, and an entry of the largest tables is
+/// told of a tenth of a second late; each time out of a million would be a search of its own without it.
+pub const IDLE_SWEEP_NS_PER_ENTRY: u64 = 100;
 
 /// Packet-ins waiting for the control plane; further ones are dropped and counted.
 pub const PACKET_IN_QUEUE_MAX: usize = 4_096;

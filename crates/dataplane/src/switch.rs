@@ -74,6 +74,15 @@ impl Transmit<'_> {
     }
 }
 
+/// What a call of [`Switch::transmit`] came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Transmitted {
+    /// Frames that have left.
+    pub n_frames: usize,
+    /// Nothing more can run now; else it is to be called again.
+    pub is_idle: bool,
+}
+
 /// A frame that has left.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnedTransmit {
@@ -546,7 +555,13 @@ impl Switch {
         // Clones in a row are written to one place and the other: not moved from hand to hand.
         let mut other = None;
         let (mut next, mut behind) = (&mut one, &mut other);
+        let mut n_in_a_row = 0;
         while let (Passed::On, Some(departure)) = (&passed, &*next) {
+            if n_in_a_row == limits::CLONES_IN_A_ROW_MAX {
+                self.wait_at_egress(now, departure);
+                return Step::Ran;
+            }
+            n_in_a_row += 1;
             self.look_ahead.earn();
             *behind = None;
             passed = self.egress_pass(engine, now, departure, behind);
@@ -556,6 +571,18 @@ impl Switch {
             Passed::Out(port, packet) => Step::Sent(port, packet),
             Passed::Nothing | Passed::On => Step::Ran,
         }
+    }
+
+    /// A packet that would have gone on without a queue takes its place in it after all.
+    #[cold]
+    fn wait_at_egress(&mut self, now: Nanos, departure: &Departure) {
+        let Departure {
+            place,
+            queue,
+            packet,
+            ..
+        } = departure;
+        self.traffic.egress.push(now, *place, *queue, *packet);
     }
 
     /// Whether a packet that is queued now would be the next thing that runs.

@@ -207,6 +207,32 @@ fn an_entry_that_is_not_hit_is_told_once_until_the_next_hit() {
 }
 
 #[test]
+fn a_table_is_not_searched_for_each_of_many_idle_entries() {
+    const N_ENTRIES: u8 = 200;
+    let (mut switch, table, call) = table(|_, table| {
+        table["support_timeout"] = json!(true);
+        table["max_size"] = json!(N_ENTRIES);
+    });
+    for number in 0..N_ENTRIES {
+        let mut entry = TableEntry::new(kind(number), 0, call.clone());
+        entry.idle_timeout_ns = MILLISECOND + 1_000 * u64::from(number);
+        switch.insert_entry(table, entry).unwrap();
+    }
+    let (mut n_searches, mut n_told) = (0, 0);
+    while let Some(at) = switch.poll_timeout() {
+        switch.handle_timeout(at);
+        n_searches += 1;
+        while let Some(idle) = switch.poll_idle_timeout() {
+            n_told += 1;
+            let late = idle.entry.since_last_hit_ns - idle.entry.idle_timeout_ns;
+            assert!(late <= 100 * u64::from(N_ENTRIES), "{late} ns late");
+        }
+    }
+    assert_eq!(n_told, N_ENTRIES);
+    assert!(n_searches < N_ENTRIES / 10, "{n_searches} searches");
+}
+
+#[test]
 fn entries_of_the_program_are_fixed_unless_it_says_otherwise() {
     let entry = |key: &str| {
         json!({"match_key": [{"match_type": "exact", "key": key}], "priority": 1,

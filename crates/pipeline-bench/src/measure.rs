@@ -117,12 +117,13 @@ impl Fed {
                 }
                 self.switch.handle_frame(self.now, port, frame);
             }
-            copies += self.switch.transmit(self.now, usize::MAX, &mut |transmit| {
+            let transmitted = self.switch.transmit(self.now, usize::MAX, &mut |transmit| {
                 take(
                     transmit.port.0,
                     [transmit.frame.head, transmit.frame.payload],
                 );
             });
+            copies += transmitted.n_frames;
         }
         Run {
             packets,

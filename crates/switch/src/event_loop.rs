@@ -6,11 +6,15 @@
 //! who waits for a drain. Between turns it waits for ports, work and the switch's own timeout. System
 //! calls are amortised over a batch: one `ppoll` a turn, one `sendmmsg` for up to 64 frames, none to
 //! receive. Told to spin, it does not wait, and looks at mailbox and ports in every turn.
+//!
+//! Work and frames have a [`Share`] of each turn. A switch that still has something to do when the
+//! share is used up is busy: it goes on in the next turn, which runs one piece of work and takes no
+//! frames in, since those wait better in the receive rings. The ports' turns go on where they were left.
 
 use std::io;
 use std::sync::Arc;
 
-use dataplane::{Nanos, PortId, Switch, limits};
+use dataplane::{Nanos, PortId, Switch, Transmitted, limits};
 use p4runtime_server::{DrainWaiters, PortStatus, SwitchContext};
 use packet_io::{Frame, Port, PortError, PortStatistics, Waiter};
 
@@ -31,6 +35,15 @@ const WORK_BATCH: usize = 64;
 /// in the switch is known.
 const CLOCK_BATCH_FRAMES: usize = 16;
 
+/// Rounds of up to [`CLOCK_BATCH_FRAMES`] frames that the switch may run for the work of a turn, and
+/// again for its frames: a millisecond or two with packet sockets, sixteen full send batches, after
+/// which control calls and timers have waited long enough.
+const ROUNDS_PER_SHARE: u32 = 64;
+
+/// Nanoseconds in which it may do so where passes are slow: those of the interpreter, or of a program
+/// with long loops.
+const SHARE_NS: Nanos = 2_000_000;
+
 /// Turns of a spinning loop between two tries to send what a port could not; a turn takes some tens
 /// of nanoseconds, or frames come.
 const SPINS_PER_RETRY: u32 = 64;
@@ -46,6 +59,34 @@ pub(crate) enum Wait {
     Sleep,
     /// It looks again at once.
     Spin,
+}
+
+/// What is left in this turn for the work, or for the frames.
+#[derive(Debug, Clone, Copy)]
+struct Share {
+    n_rounds: u32,
+    end: Nanos,
+}
+
+impl Share {
+    fn from(now: Nanos) -> Share {
+        Share {
+            n_rounds: ROUNDS_PER_SHARE,
+            end: now.saturating_add(SHARE_NS),
+        }
+    }
+
+    /// A round was run, until now.
+    fn spend(&mut self, now: Nanos) {
+        self.n_rounds = match now < self.end {
+            true => self.n_rounds.saturating_sub(1),
+            false => 0,
+        };
+    }
+
+    fn is_spent(&self) -> bool {
+        self.n_rounds == 0
+    }
 }
 
 /// Why the loop ended other than by being stopped.
@@ -116,7 +157,12 @@ pub(crate) struct EventLoop {
     n_spins: u32,
     /// The port that was last looked at ahead.
     look_at: usize,
+    /// Whose turn it is, in the order of the ports.
+    next_place: usize,
     is_woken: bool,
+    share: Share,
+    /// The switch has something to do at once.
+    is_busy: bool,
     packet_ins_unclaimed: u64,
 }
 
@@ -134,7 +180,10 @@ impl EventLoop {
             wait: Wait::Sleep,
             n_spins: 0,
             look_at: 0,
+            next_place: 0,
             is_woken: false,
+            share: Share::from(0),
+            is_busy: false,
             packet_ins_unclaimed: 0,
         }
     }
@@ -183,7 +232,9 @@ impl EventLoop {
         };
         // What came before the interface went: no more than the ring holds, nothing comes any more.
         while self.take_frames(place, RX_BATCH_FRAMES)? > 0 {
-            self.run_switch(self.clock.now())?;
+            let now = self.clock.now();
+            self.share = Share::from(now);
+            self.run_switch(now)?;
         }
         let attached = &mut self.ports[place];
         let mut old = std::mem::replace(&mut attached.port, port);
@@ -234,7 +285,13 @@ impl EventLoop {
             if self.mailbox.is_stopped() {
                 return Ok(false);
             }
-            self.waiter.wait([self.mailbox.waker().as_fd()], None)?;
+            if self.is_busy {
+                let now = self.clock.now();
+                self.share = Share::from(now);
+                self.run_switch(now)?;
+            } else {
+                self.waiter.wait([self.mailbox.waker().as_fd()], None)?;
+            }
             self.mailbox.waker().clear();
             self.run_work()?;
             self.finish_turn()?;
@@ -247,7 +304,7 @@ impl EventLoop {
         // What was submitted before is looked at in the first turn.
         self.mailbox.waker().wake();
         while !self.mailbox.is_stopped() {
-            if self.is_spinning() {
+            if self.is_spinning() || self.is_busy {
                 self.n_spins = self.n_spins.wrapping_add(1);
                 self.is_woken = self.mailbox.waker().is_woken();
                 self.turn(after)?;
@@ -329,6 +386,8 @@ impl EventLoop {
     }
 
     fn turn(&mut self, after: AfterReplay) -> Result<(), LoopError> {
+        // Nobody has looked which ports are ready.
+        let was_busy = self.is_busy && !self.is_spinning();
         if self.is_woken {
             self.mailbox.waker().clear();
             while let Some(change) = self.mailbox.next_port_change() {
@@ -339,22 +398,35 @@ impl EventLoop {
             self.run_work()?;
         }
         let now = self.clock.now();
-        if self.switch.poll_timeout().is_some_and(|at| at <= now) {
+        self.share = Share::from(now);
+        let is_due = self.switch.poll_timeout().is_some_and(|at| at <= now);
+        if is_due {
             self.switch.handle_timeout(now);
+        }
+        if is_due || self.is_busy {
             self.run_switch(now)?;
         }
-        if !self.is_held(after) {
-            for place in 0..self.ports.len() {
-                let n_frames = self.receive(place, now)?;
-                // What follows is as late as it is.
-                let now = match n_frames {
-                    0 => now,
-                    _ => self.clock.now(),
-                };
-                self.run_switch(now)?;
-            }
+        if !was_busy && !self.is_held(after) {
+            self.receive_all(now)?;
         }
         self.finish_turn()
+    }
+
+    /// Takes frames in from every port, and runs the switch after each; ends where the switch is
+    /// busy, and goes on with the next port from there.
+    fn receive_all(&mut self, now: Nanos) -> Result<(), LoopError> {
+        while !self.is_busy && self.next_place < self.ports.len() {
+            let n_frames = self.receive(self.next_place, now)?;
+            self.next_place += 1;
+            if n_frames > 0 {
+                // Read the clock again, so that their time in the switch is known.
+                self.run_switch(self.clock.now())?;
+            }
+        }
+        if self.next_place >= self.ports.len() {
+            self.next_place = 0;
+        }
+        Ok(())
     }
 
     /// Ready or due frames of one port, up to a batch, into the switch.
@@ -412,10 +484,17 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Runs the switch until nothing can run, and has the ports send what leaves.
+    /// Runs the switch until nothing can run or the share of the turn is used up, and has the ports
+    /// send what leaves.
     fn run_switch(&mut self, mut now: Nanos) -> Result<(), LoopError> {
-        while self.send(now)? {
+        self.is_busy = true;
+        while !self.share.is_spent() {
+            if self.send(now)?.is_idle {
+                self.is_busy = false;
+                break;
+            }
             now = self.clock.now();
+            self.share.spend(now);
             self.look_ahead(now)?;
         }
         self.flush(|attached| attached.has_queued)?;
@@ -427,8 +506,8 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Queues a few frames at the ports; false if nothing more leaves now.
-    fn send(&mut self, now: Nanos) -> Result<bool, LoopError> {
+    /// Queues a few frames at the ports.
+    fn send(&mut self, now: Nanos) -> Result<Transmitted, LoopError> {
         let EventLoop {
             switch,
             ports,
@@ -436,7 +515,7 @@ impl EventLoop {
             ..
         } = self;
         let mut result = Ok(());
-        let n_frames = switch.transmit(now, CLOCK_BATCH_FRAMES, &mut |transmit| {
+        let transmitted = switch.transmit(now, CLOCK_BATCH_FRAMES, &mut |transmit| {
             let id = transmit.port;
             // The switch transmits to ports that were added, and to no others.
             let Some(place) = places.get(usize::from(id.0)).copied().flatten() else {
@@ -459,10 +538,12 @@ impl EventLoop {
                 result = Err(LoopError::Port { id, source });
             }
         });
-        result.map(|()| n_frames == CLOCK_BATCH_FRAMES)
+        result.map(|()| transmitted)
     }
 
+    /// Submitted work, up to a batch, or one piece where the switch is busy.
     fn run_work(&mut self) -> Result<(), LoopError> {
+        self.share = Share::from(self.clock.now());
         let mut n_done = 0;
         while let Some(work) = self.mailbox.next_work() {
             if n_done == 0 {
@@ -478,7 +559,7 @@ impl EventLoop {
             // A packet-out goes its way before the next piece of work can change that.
             self.run_switch(now)?;
             n_done += 1;
-            if n_done == WORK_BATCH {
+            if n_done == WORK_BATCH || self.is_busy {
                 self.mailbox.waker().wake();
                 break;
             }

@@ -231,7 +231,14 @@ fn leave_same(
             found.into_iter().for_each(take);
         }
         _ => {
-            switch.transmit(now, max_frames, &mut take);
+            let mut n_left = max_frames;
+            while n_left > 0 {
+                let transmitted = switch.transmit(now, n_left, &mut take);
+                n_left -= transmitted.n_frames;
+                if transmitted.is_idle {
+                    break;
+                }
+            }
         }
     }
     result?;

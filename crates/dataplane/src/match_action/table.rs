@@ -16,6 +16,7 @@ use crate::{
         counter,
         meter::{self, Meter},
     },
+    limits,
     program::{
         ActionInfo, MatchKind, TableInfo,
         ir::{Matcher, MeterKind, TableInit},
@@ -86,6 +87,8 @@ pub(crate) struct Table {
     initial_default: Option<EntryAction>,
     /// When the next entry may have become idle; never later than that.
     next_idle: Option<Nanos>,
+    /// When all entries may be looked at again.
+    next_sweep: Nanos,
 }
 
 impl Table {
@@ -108,6 +111,7 @@ impl Table {
             initial_default: default.clone(),
             default,
             next_idle: None,
+            next_sweep: 0,
         };
         for entry in &init.entries {
             table.put(
@@ -288,8 +292,9 @@ impl Table {
         watch(&mut self.next_idle, last_hit, idle_timeout_ns);
     }
 
+    /// When to look for idle entries.
     pub(crate) fn next_idle(&self) -> Option<Nanos> {
-        self.next_idle
+        self.next_idle.map(|at| at.max(self.next_sweep))
     }
 
     /// An entry that a control plane may change.
@@ -380,9 +385,11 @@ impl Table {
 
     /// Which entries have become idle by now; each is told once.
     pub(crate) fn sweep_idle(&mut self, now: Nanos) -> Vec<EntryIndex> {
-        if self.next_idle.is_none_or(|next| next > now) {
+        if self.next_idle().is_none_or(|next| next > now) {
             return Vec::new();
         }
+        let n_slots = self.slots.len() as u64;
+        self.next_sweep = now.saturating_add(n_slots * limits::IDLE_SWEEP_NS_PER_ENTRY);
         self.next_idle = None;
         let mut idle = Vec::new();
         let slots = self.slots.iter().zip(&mut self.accounts).enumerate();

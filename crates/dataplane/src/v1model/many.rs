@@ -12,25 +12,33 @@ pub(crate) use row::PortTally;
 use crate::{
     Nanos, PortId,
     engine::{Engine, State},
-    switch::{Step, Switch, Transmit},
+    limits,
+    switch::{Step, Switch, Transmit, Transmitted},
 };
 
 impl Switch {
-    /// As that many calls of [`Switch::poll_transmit`], but cheaper for each frame: gives the frames
-    /// to `send`, and their number. Less than `max_frames` if nothing more can run at `now`.
+    /// As that many calls of [`Switch::poll_transmit`], but cheaper for each frame, and bounded:
+    /// gives the frames to `send`. Less than `max_frames` leave if nothing more can run at `now`, or
+    /// if as many steps and [`limits::STEPS_IN_VAIN_MAX`] more were made: packets may recirculate, or
+    /// be dropped, as long as they like, and whoever calls has other things to do.
     pub fn transmit(
         &mut self,
         now: Nanos,
         max_frames: usize,
         send: &mut dyn FnMut(Transmit<'_>),
-    ) -> usize {
+    ) -> Transmitted {
         let now = self.advance(now);
         // The engine is moved out for the time of the passes, which borrow the rest.
         let Some(mut engine) = self.take_engine() else {
-            return 0;
+            return Transmitted {
+                n_frames: 0,
+                is_idle: true,
+            };
         };
-        let mut n_sent = 0;
-        while n_sent < max_frames {
+        let (mut n_sent, mut is_idle) = (0, false);
+        let mut n_steps_left = max_frames.saturating_add(limits::STEPS_IN_VAIN_MAX);
+        while n_sent < max_frames && n_steps_left > 0 {
+            n_steps_left -= 1;
             let n_left = max_frames - n_sent;
             if !self.traffic.egress.is_empty() {
                 n_sent += self.send_row(&mut *engine, now, n_left, send);
@@ -43,12 +51,18 @@ impl Switch {
                 break;
             }
             match self.step(&mut *engine, now) {
-                Step::Idle => break,
+                Step::Idle => {
+                    is_idle = true;
+                    break;
+                }
                 step => n_sent += usize::from(hand_over(&mut *engine, &step, send)),
             }
         }
         self.put_back_engine(engine);
-        n_sent
+        Transmitted {
+            n_frames: n_sent,
+            is_idle,
+        }
     }
 }
 

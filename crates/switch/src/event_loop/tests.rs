@@ -274,3 +274,5 @@ fn only_work_is_served_until_what_it_waits_for_is_there() {
     handle.stop();
     assert!(!event_loop.serve_work_until(|| false).expect("no error"));
 }
+
+mod overload;
