@@ -1,9 +1,11 @@
 //! Files as commands read and write them, and what is said where that cannot be done: what is
 //! there, what was expected, no number of the system's.
 
+use std::ffi::OsString;
 use std::fmt;
-use std::fs;
-use std::io::{self, Read as _};
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, chown};
 use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
@@ -110,21 +112,106 @@ pub fn bytes(path: &Path, what: &str) -> Result<Vec<u8>, Failure> {
     read(path).map_err(|error| error.failure(path, what))
 }
 
-/// Writes one output file.
+/// Writes one output file, whole or not at all.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    fs::write(path, bytes).map_err(|error| {
-        let folder = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-        match folder {
-            Some(folder) if !folder.exists() => Failure::in_file(
-                path,
-                &format!("there is no folder {}: make it first", folder.display()),
-            ),
-            _ if path.is_dir() => {
-                Failure::in_file(path, &"is a folder, expected the name of a file to write")
-            }
-            _ => Failure::in_file(path, &format!("cannot be written: {}", why(&error))),
+    write_all(&[(path, bytes)])
+}
+
+/// Writes output files that belong together: where one cannot be written, all are left as they were.
+pub fn write_all(files: &[(impl AsRef<Path>, impl AsRef<[u8]>)]) -> Result<(), Failure> {
+    let mut staged = Vec::with_capacity(files.len());
+    for (path, bytes) in files {
+        let path = path.as_ref();
+        let file = Staged::write(path, bytes.as_ref());
+        staged.push((path, file.map_err(|error| unwritable(path, &error))?));
+    }
+    for (path, file) in staged {
+        file.keep().map_err(|error| unwritable(path, &error))?;
+    }
+    Ok(())
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> Failure {
+    let folder = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+    match folder {
+        Some(folder) if !folder.exists() => Failure::in_file(
+            path,
+            &format!("there is no folder {}: make it first", folder.display()),
+        ),
+        _ if path.is_dir() => {
+            Failure::in_file(path, &"is a folder, expected the name of a file to write")
         }
-    })
+        _ => Failure::in_file(path, &format!("cannot be written: {}", why(error))),
+    }
+}
+
+/// A file's new contents beside it, which take its place when all of them are on the disk.
+struct Staged {
+    /// None of what is no file, a pipe for instance, and was written as it is.
+    temporary: Option<PathBuf>,
+    /// What is replaced, behind any symbolic link.
+    target: PathBuf,
+}
+
+impl Staged {
+    fn write(path: &Path, bytes: &[u8]) -> io::Result<Staged> {
+        let existing = fs::metadata(path).ok();
+        if existing.as_ref().is_some_and(|file| !file.is_file()) {
+            fs::write(path, bytes)?;
+            return Ok(Staged {
+                temporary: None,
+                target: path.to_owned(),
+            });
+        }
+        let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let Some(name) = target.file_name() else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        let mut hidden = OsString::from(".");
+        hidden.push(name);
+        hidden.push(format!(".{}.part", std::process::id()));
+        let temporary = target.with_file_name(hidden);
+        let staged = Staged {
+            temporary: Some(temporary.clone()),
+            target,
+        };
+        if let Some(existing) = &existing {
+            // Whoever may not write it is told so, although the folder would take another.
+            File::options().write(true).open(path)?;
+            Staged::create(&temporary, bytes)?;
+            fs::set_permissions(&temporary, existing.permissions())?;
+            // Only root can give it to the owner that it had.
+            let _ = chown(&temporary, Some(existing.uid()), Some(existing.gid()));
+        } else {
+            Staged::create(&temporary, bytes)?;
+        }
+        Ok(staged)
+    }
+
+    fn create(temporary: &Path, bytes: &[u8]) -> io::Result<()> {
+        let mut file = File::create(temporary)?;
+        file.write_all(bytes)?;
+        // Some file systems find room for it, or none, only now.
+        file.sync_data()
+    }
+
+    fn keep(mut self) -> io::Result<()> {
+        match &self.temporary {
+            Some(temporary) => fs::rename(temporary, &self.target)?,
+            None => return Ok(()),
+        }
+        self.temporary = None;
+        Ok(())
+    }
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        if let Some(temporary) = &self.temporary {
+            // It is not there if it could not be made.
+            let _ = fs::remove_file(temporary);
+        }
+    }
 }
 
 /// Makes a folder to write to, and those above it.

@@ -1,12 +1,25 @@
-//! Standard output. A reader that went away (`reprise show | head`) is no error.
+//! Standard output. A reader that went away (`reprise show | head`) is no error; a full disk is one.
 
 use std::fmt::Display;
-use std::io::{IsTerminal, Write, stdout};
+use std::io::{self, IsTerminal, Write, stdout};
+
+use crate::files;
 
 /// One line of text.
 pub fn text(line: impl Display) {
-    if writeln!(stdout(), "{line}").is_err() {
-        std::process::exit(0);
+    written(writeln!(stdout(), "{line}"));
+}
+
+/// Ends the command if nobody reads any more, or what it says has no place.
+fn written(result: io::Result<()>) {
+    match result {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+        Err(error) => {
+            let why = files::why(&error);
+            eprintln!("reprise: standard output cannot be written: {why}");
+            std::process::exit(1);
+        }
     }
 }
 
@@ -14,8 +27,8 @@ pub fn text(line: impl Display) {
 /// output is no terminal.
 pub fn clear() {
     // A cursor that goes home, and what is below cleared.
-    if stdout().is_terminal() && write!(stdout(), "\x1b[H\x1b[2J").is_err() {
-        std::process::exit(0);
+    if stdout().is_terminal() {
+        written(write!(stdout(), "\x1b[H\x1b[2J"));
     }
 }
 

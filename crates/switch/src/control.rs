@@ -64,9 +64,13 @@ impl Control {
         let (metrics_listener, metrics_address) = metrics.unzip();
         {
             let _context = runtime.enter();
-            let stops = [SignalKind::interrupt(), SignalKind::terminate()].map(signal);
+            let mut stops = vec![SignalKind::interrupt(), SignalKind::terminate()];
+            // Whoever was started by nohup outlives its terminal.
+            if !is_hangup_ignored() {
+                stops.push(SignalKind::hangup());
+            }
             for stop in stops {
-                let stop = stop.map_err(system("listen for signals"))?;
+                let stop = signal(stop).map_err(system("listen for signals"))?;
                 runtime.spawn(stop_at_signal(stop, handle.clone()));
             }
         }
@@ -163,6 +167,7 @@ impl Control {
             tokio::net::TcpListener::from_std(listener)
                 .map_err(|source| SwitchError::Listen { address, source })?
         };
+        warn_beyond_loopback(address);
         let (shutdown, is_shut_down) = oneshot::channel();
         let (server, handle) = (self.server.clone(), self.handle.clone());
         let served = self.runtime.spawn(async move {
@@ -287,6 +292,25 @@ fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), SwitchError>
 
 fn listen_for_metrics(address: SocketAddr) -> Result<(TcpListener, SocketAddr), SwitchError> {
     bind(address).map_err(|source| SwitchError::ListenForMetrics { address, source })
+}
+
+fn warn_beyond_loopback(address: SocketAddr) {
+    if !address.ip().is_loopback() {
+        tracing::warn!(
+            event = "grpc_beyond_loopback",
+            %address,
+            "P4Runtime is served on {address} without password or encryption: whoever reaches it rules the switch; --grpc 127.0.0.1:9559 and a tunnel (ssh -L) keep others out"
+        );
+    }
+}
+
+/// Whether this process was started with SIGHUP ignored, as the kernel's mask in `/proc` says (proc(5)).
+fn is_hangup_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    // Without /proc it is not known, and a hangup ends the switch in order.
+    mask.is_some_and(|mask| mask & 1 != 0)
 }
 
 /// The first signal stops the switch; one that comes while it does not stop ends the process.

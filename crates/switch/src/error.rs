@@ -38,13 +38,15 @@ pub(crate) enum SwitchError {
     #[error(transparent)]
     Port(#[from] PortError),
     #[error(
-        "cannot serve P4Runtime on {address}: {source}{hint}", hint = if source.kind() == io::ErrorKind::AddrInUse { "; another switch may be running: choose another address with --grpc, port 0 takes a free one" } else { "" }
+        "cannot serve P4Runtime on {address}: {source}{hint}", hint = in_use_hint(source, "--grpc")
     )]
     Listen {
         address: SocketAddr,
         source: io::Error,
     },
-    #[error("cannot serve metrics on {address}: {source}")]
+    #[error(
+        "cannot serve metrics on {address}: {source}{hint}", hint = in_use_hint(source, "--metrics")
+    )]
     ListenForMetrics {
         address: SocketAddr,
         source: io::Error,
@@ -69,5 +71,15 @@ impl SwitchError {
             SwitchError::PortLost { .. } => 3,
             _ => 1,
         }
+    }
+}
+
+/// What to do where somebody else has an address.
+fn in_use_hint(error: &io::Error, option: &str) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => format!(
+            "; another switch may be running: choose another address with {option}, port 0 takes a free one"
+        ),
+        _ => String::new(),
     }
 }

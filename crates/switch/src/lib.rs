@@ -116,7 +116,7 @@ pub fn forward(
 }
 
 fn run(options: &Options) -> Result<(), SwitchError> {
-    let _log = log::start(options.log.log_level, options.log.log_format)?;
+    let log = log::start(options.log.log_level, options.log.log_format)?;
     // Before the ports are opened, so that it is told whatever becomes of their interfaces.
     let is_watched = options
         .ports
@@ -137,6 +137,7 @@ fn run(options: &Options) -> Result<(), SwitchError> {
             explain(prepared.workers.first_mut().switch_mut());
         }
         prepared.control.serve(&options.log)?;
+        log.flush();
         say(&ready_line(options, &prepared.described, &prepared.control));
         result = prepared.workers.run(options.after_replay());
     }

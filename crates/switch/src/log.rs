@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -110,6 +110,7 @@ impl Log {
         let (sender, queued) = mpsc::sync_channel(QUEUE_LINES);
         let lines = Lines(Arc::new(Queue {
             sender: Mutex::new(Some(sender)),
+            n_waiting: AtomicUsize::new(0),
             left_out: AtomicU64::new(0),
             allowance: Mutex::new(Allowance::full()),
         }));
@@ -127,6 +128,17 @@ impl Log {
             ended,
         };
         Ok((log, lines))
+    }
+}
+
+impl Log {
+    /// Waits until what was told so far is written, for what has to stand behind it.
+    pub(crate) fn flush(&self) {
+        let began = Instant::now();
+        while self.lines.0.n_waiting.load(Ordering::Acquire) > 0 && began.elapsed() < FLUSH_TIMEOUT
+        {
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 }
 
@@ -148,8 +160,11 @@ fn write_lines(mut output: impl Write, queued: &Receiver<Vec<u8>>, lines: &Lines
     let mut told = Instant::now();
     loop {
         match queued.recv_timeout(TELL_INTERVAL) {
-            // Nobody reads it; nobody is to be told.
-            Ok(line) => drop(output.write_all(&line)),
+            Ok(line) => {
+                // If nobody reads it, nobody is to be told.
+                let _ = output.write_all(&line);
+                lines.0.n_waiting.fetch_sub(1, Ordering::Release);
+            }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
@@ -167,6 +182,8 @@ struct Lines(Arc<Queue>);
 struct Queue {
     /// None once the log ends.
     sender: Mutex<Option<SyncSender<Vec<u8>>>>,
+    /// Lines that are not written yet.
+    n_waiting: AtomicUsize,
     left_out: AtomicU64,
     allowance: Mutex<Allowance>,
 }
@@ -202,6 +219,20 @@ impl Queue {
         self.sender.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn send(&self, line: &[u8]) -> bool {
+        let sender = self.sender();
+        let Some(sender) = &*sender else {
+            // The process ends.
+            return true;
+        };
+        self.n_waiting.fetch_add(1, Ordering::Relaxed);
+        let is_sent = sender.try_send(line.to_vec()).is_ok();
+        if !is_sent {
+            self.n_waiting.fetch_sub(1, Ordering::Relaxed);
+        }
+        is_sent
+    }
+
     fn may_write(&self) -> bool {
         WRITES.get()
             || self
@@ -229,11 +260,7 @@ impl Write for &Lines {
     /// A whole line.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let queue = &self.0;
-        let is_sent = queue.may_write()
-            && match &*queue.sender() {
-                Some(sender) => sender.try_send(line.to_vec()).is_ok(),
-                None => true,
-            };
+        let is_sent = queue.may_write() && queue.send(line);
         if !is_sent {
             queue.left_out.fetch_add(1, Ordering::Relaxed);
         }

@@ -157,3 +157,20 @@ fn drops_are_told_by_reason_while_they_grow() {
     }
     switch.stop("-TERM");
 }
+
+#[test]
+fn p4runtime_beyond_the_loopback_interface_is_warned_of() {
+    let arguments = ["-i", "1@udp:127.0.0.1:0", "--log-format", "json", "--grpc"];
+    let switch = Running::start_that_logs(&[&arguments[..], &["0.0.0.0:0"]].concat());
+    let address = address_behind(&switch.ready, "P4Runtime on ").to_owned();
+    let told: Vec<Value> = switch.before.iter().map(|line| event(line)).collect();
+    assert_eq!(told.len(), 1);
+    assert_eq!(told[0]["event"], "grpc_beyond_loopback");
+    assert_eq!(
+        (&told[0]["level"], &told[0]["address"]),
+        (&"WARN".into(), &address.into())
+    );
+    switch.stop("-TERM");
+    let quiet = Running::start(&[&arguments[..], &["127.0.0.1:0"]].concat());
+    quiet.stop("-TERM");
+}

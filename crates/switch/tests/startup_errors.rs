@@ -218,6 +218,23 @@ fn an_address_in_use_is_said() {
         said.contains("choose another address with --grpc"),
         "{said}"
     );
+    let said = error(
+        1,
+        &[
+            "-i",
+            "1@udp:127.0.0.1:0",
+            "--grpc",
+            "off",
+            "--metrics",
+            &address,
+        ],
+    );
+    let expected = format!("cannot serve metrics on {address}: Address already in use");
+    assert!(said.contains(&expected), "{said}");
+    assert!(
+        said.contains("choose another address with --metrics"),
+        "{said}"
+    );
 }
 
 #[test]

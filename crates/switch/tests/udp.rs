@@ -135,3 +135,30 @@ fn the_ready_line_says_the_port_that_was_chosen() {
     assert!(said.contains("cannot bind a UDP socket"), "{said}");
     switch.stop("-TERM");
 }
+
+#[test]
+fn a_hangup_ends_the_switch_in_order_unless_it_was_to_be_ignored() {
+    let arguments = ["-i", "1@udp:127.0.0.1:0", "--grpc", "off"];
+    let switch = Running::start(&arguments);
+    assert!(switch.stop("-HUP").starts_with("totals after"));
+    // As nohup does it.
+    let script = "trap '' HUP; exec \"$0\" \"$@\"";
+    let mut command = std::process::Command::new("sh");
+    command
+        .args(["-c", script, env!("CARGO_BIN_EXE_reprise-switch")])
+        .args(arguments);
+    let switch = Running::of(command);
+    // Still as it was told: neither caught nor left to end the process.
+    let status = std::fs::read_to_string(format!("/proc/{}/status", switch.id()));
+    let status = status.expect("proc(5)");
+    let has_hangup = |mask: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(mask));
+        let mask = u64::from_str_radix(line.expect(mask).trim(), 16);
+        mask.expect("a mask") & 1 == 1
+    };
+    assert_eq!(
+        (has_hangup("SigIgn:"), has_hangup("SigCgt:")),
+        (true, false)
+    );
+    assert!(switch.stop("-TERM").starts_with("totals after"));
+}

@@ -1,7 +1,6 @@
 //! `reprise apply`: the state of a file, no more and no less.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::net::Ipv4Addr;
 use std::path::Path;
 
@@ -109,8 +108,7 @@ pub fn export(global: &Global, path: &Path, program: &Path, to: &Path) -> Result
         updates: plan.into_updates_for_empty_switch(),
         ..WriteRequest::default()
     };
-    fs::write(to, text_format::print_write_request(&request))
-        .map_err(|error| Failure::in_file(to, &error))?;
+    files::write(to, text_format::print_write_request(&request).as_bytes())?;
     if global.json {
         output::json(&json!({
             "file": to.display().to_string(),

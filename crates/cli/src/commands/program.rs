@@ -64,9 +64,7 @@ pub fn compile(
         (to("p4info.txtpb"), text.into_bytes()),
         (to("p4info.bin"), program.p4info.encode_to_vec()),
     ];
-    for (to, bytes) in &outputs {
-        files::write(to, bytes)?;
-    }
+    files::write_all(&outputs)?;
     let names: Vec<String> = outputs
         .iter()
         .map(|(to, _)| to.display().to_string())

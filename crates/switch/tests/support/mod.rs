@@ -69,7 +69,11 @@ impl Running {
     }
 
     pub fn start_that_logs(arguments: &[&str]) -> Running {
-        let mut command = switch(arguments);
+        Running::of(switch(arguments))
+    }
+
+    /// One that a command starts.
+    pub fn of(mut command: Command) -> Running {
         let mut child = command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -81,7 +85,7 @@ impl Running {
             match lines.recv_timeout(PATIENCE) {
                 Ok(line) if line.starts_with("ready: ") => break line,
                 Ok(line) => before.push(line),
-                Err(error) => panic!("{arguments:?}: {error}: {before:?}"),
+                Err(error) => panic!("{command:?}: {error}: {before:?}"),
             }
         };
         Running {

@@ -1,0 +1,155 @@
+//! What is left of files, and what is said, when there is no room for them.
+
+use std::fs;
+use std::io::Read as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn reprise(folder: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_reprise"));
+    command.args(words).current_dir(folder).stdin(Stdio::null());
+    command
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Runs a script as root of namespaces of its own, with a folder `disk` that has room for so many KiB.
+/// None where the machine allows no namespaces, which is a failure with `CI=true`.
+fn on_small_disk(kib: u32, folder: &Path, script: &str) -> Option<Output> {
+    let mount = format!("mkdir disk && mount -t tmpfs -o size={kib}k tmpfs disk");
+    let unshare = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--mount", "sh", "-ec", script]);
+        let command = command.current_dir(folder);
+        command
+            .env("reprise", env!("CARGO_BIN_EXE_reprise"))
+            .output()
+    };
+    let probe = unshare(&format!("{mount}; umount disk; rmdir disk"));
+    if !probe.as_ref().is_ok_and(|output| output.status.success()) {
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "{probe:?}");
+        eprintln!("NOT TESTED: no mount namespaces here: {probe:?}");
+        return None;
+    }
+    Some(unshare(&format!("{mount}; {script}")).expect("unshare starts"))
+}
+
+#[test]
+fn a_program_that_does_not_fit_the_disk_leaves_no_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = root().join("p4/sfu.p4").display().to_string();
+    // The first file fits, the second does not: they belong together.
+    let script = format!(
+        "if \"$reprise\" compile '{program}' -I '{}' -o disk; then exit 7; fi; ls -A disk",
+        root().join("p4").display()
+    );
+    for kib in [4, 100] {
+        let folder = folder.path().join(kib.to_string());
+        fs::create_dir(&folder).expect("a folder");
+        let Some(output) = on_small_disk(kib, &folder, &script) else {
+            return;
+        };
+        assert!(output.status.success(), "{output:?}");
+        assert!(
+            said(&output).ends_with("cannot be written: no space left\n"),
+            "{output:?}"
+        );
+        assert_eq!(
+            String::from_utf8_lossy(&output.stdout),
+            "",
+            "nothing is left"
+        );
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_written_anew_keeps_what_it_had() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let long = format!(
+        "const  bit<8> x=1;\n{}",
+        "// 0123456789012345678901234567890\n".repeat(600)
+    );
+    fs::write(folder.path().join("long.p4"), &long).expect("written");
+    // The disk has room for the source and nothing more.
+    let script = "cp long.p4 disk/a.p4; if \"$reprise\" fmt disk/a.p4; then exit 7; fi; cmp long.p4 disk/a.p4; ls -A disk";
+    let Some(output) = on_small_disk(24, folder.path(), script) else {
+        return;
+    };
+    assert!(output.status.success(), "{output:?}");
+    assert!(
+        said(&output).contains("cannot be written: no space left"),
+        "{output:?}"
+    );
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "a.p4\n");
+}
+
+#[test]
+fn a_file_written_anew_keeps_its_mode_and_its_links() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("a.p4"), "const bit<8>   x=1 ;\n").expect("written");
+    fs::set_permissions(at("a.p4"), fs::Permissions::from_mode(0o640)).expect("set");
+    symlink("a.p4", at("link.p4")).expect("a link");
+    let output = reprise(folder.path(), &["fmt", "link.p4"])
+        .output()
+        .expect("it runs");
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(
+        fs::read_to_string(at("a.p4")).expect("read"),
+        "const bit<8> x = 1;\n"
+    );
+    assert!(
+        fs::symlink_metadata(at("link.p4"))
+            .expect("there")
+            .is_symlink()
+    );
+    let mode = fs::metadata(at("a.p4"))
+        .expect("there")
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o640);
+    let names = fs::read_dir(folder.path()).expect("a folder").count();
+    assert_eq!(names, 2, "nothing is left behind");
+}
+
+#[test]
+fn standard_output_on_a_full_disk_is_an_error_and_a_reader_that_left_is_none() {
+    let full = || {
+        fs::OpenOptions::new()
+            .write(true)
+            .open("/dev/full")
+            .expect("/dev/full")
+    };
+    let program = root().join("p4/sfu.p4").display().to_string();
+    let check = ["compile", "-E", &program];
+    for words in [&["explain"][..], &["doctor"], &check, &["doctor", "--json"]] {
+        let output = reprise(&root(), words)
+            .stdout(full())
+            .output()
+            .expect("it runs");
+        assert_eq!(output.status.code(), Some(1), "{words:?}: {output:?}");
+        let expected = "reprise: standard output cannot be written: no space left\n";
+        assert!(said(&output).ends_with(expected), "{words:?}: {output:?}");
+    }
+    let mut child = reprise(&root(), &check)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    let mut first = [0; 10];
+    let mut stdout = child.stdout.take().expect("a pipe");
+    stdout.read_exact(&mut first).expect("a beginning");
+    drop(stdout);
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(
+        (output.status.code(), said(&output).as_str()),
+        (Some(0), "")
+    );
+}
