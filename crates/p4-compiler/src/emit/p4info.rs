@@ -49,9 +49,10 @@ pub fn write(
     for table in &resources.tables {
         writer.table(table, resources);
     }
-    for (name, id) in &resources.actions {
+    for action in &resources.actions {
+        let name = &action.name;
         let in_table = |table: &TableInfo| table.actions.iter().any(|(known, _)| known == name);
-        writer.action(name, *id, resources.tables.iter().any(in_table));
+        writer.action(name, action.action, resources.tables.iter().any(in_table));
     }
     for object in &resources.externs {
         writer.object(object);
@@ -92,10 +93,15 @@ impl Writer<'_> {
             self.symbols
                 .add(Kind::Table, &table.name, &decl.annotations, decl.span, sink);
         }
-        for (name, id) in &resources.actions {
-            let decl = &program.actions[*id];
-            self.symbols
-                .add(Kind::Action, name, &decl.annotations, decl.span, sink);
+        for action in &resources.actions {
+            let decl = &program.actions[action.action];
+            self.symbols.add(
+                Kind::Action,
+                &action.name,
+                &decl.annotations,
+                decl.span,
+                sink,
+            );
         }
         for object in &resources.externs {
             let unbound = matches!(object.kind.as_str(), "direct_counter" | "direct_meter")

@@ -24,10 +24,11 @@ pub fn extern_kind(object: &ExternObject) -> Option<Kind> {
 
 impl Writer<'_> {
     pub fn object(&mut self, object: &ExternObject) {
+        // p4c begins the types with any extern object, those of no P4Info entity too.
+        self.type_info();
         let Some(kind) = extern_kind(object) else {
             return;
         };
-        self.type_info();
         let hidden: &[&str] = if kind == Kind::ActionProfile {
             &[
                 "max_group_size",

@@ -298,6 +298,14 @@ pub struct ValueSet {
     pub span: Span,
 }
 
+/// A declaration of a control.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Local {
+    Instance(InstanceId),
+    Action(ActionId),
+    Table(TableId),
+}
+
 #[derive(Debug, Clone, Default)]
 pub struct Control {
     pub name: Rc<str>,
@@ -306,8 +314,8 @@ pub struct Control {
     /// Variables and their initial values, in order.
     pub variables: Vec<(VarId, Option<Expr>)>,
     pub instances: Vec<InstanceId>,
-    pub actions: Vec<ActionId>,
-    pub tables: Vec<TableId>,
+    /// What P4Info has to order, as it is declared.
+    pub locals: Vec<Local>,
     pub apply: Vec<Statement>,
     pub span: Span,
 }
@@ -496,19 +504,25 @@ pub fn string_annotation(annotations: &[Annotation], which: &str) -> Option<Stri
 
 /// The integers in `@which(1, 2)`.
 pub fn int_annotation(annotations: &[Annotation], which: &str) -> Option<Vec<BigInt>> {
-    use crate::lex::Tok;
     use crate::syntax::ast::AnnotationBody;
     let found = annotations
         .iter()
         .find(|annotation| &*annotation.name == which)?;
-    let AnnotationBody::Tokens(tokens) = &found.body else {
-        return None;
+    matches!(found.body, AnnotationBody::Tokens(_)).then(|| annotation_ints(found).collect())
+}
+
+/// The integers in the brackets of an annotation.
+pub fn annotation_ints(annotation: &Annotation) -> impl Iterator<Item = BigInt> + '_ {
+    use crate::lex::Tok;
+    use crate::syntax::ast::AnnotationBody;
+    let tokens = match &annotation.body {
+        AnnotationBody::Tokens(tokens) => tokens.as_slice(),
+        _ => &[],
     };
-    let ints = tokens.iter().filter_map(|token| match &token.tok {
+    tokens.iter().filter_map(|token| match &token.tok {
         Tok::Int(value, _) => Some(value.clone()),
         _ => None,
-    });
-    Some(ints.collect())
+    })
 }
 
 pub fn has_annotation(annotations: &[Annotation], which: &str) -> bool {

@@ -4,7 +4,7 @@ use bmv2_json::RuntimeDatum;
 
 use super::copy::CopyOut;
 use super::place::Place;
-use super::{Binding, Lower, qualify};
+use super::{ActionInfo, Binding, Lower, qualify};
 use crate::ir::{self, Direction, Expr};
 
 impl Lower<'_> {
@@ -24,14 +24,19 @@ impl Lower<'_> {
     pub fn register_action(&mut self, id: usize) {
         let name = self.action_name(id);
         let mut known = self.resources.actions.iter();
-        let Some((_, other)) = known.find(|(known, _)| *known == name) else {
-            self.resources.actions.push((name, id));
-            return;
+        let Some(other) = known.find(|known| known.name == name) else {
+            let order = self.declared(ir::Local::Action(id));
+            let action = ActionInfo {
+                name,
+                action: id,
+                order,
+            };
+            return self.resources.actions.push(action);
         };
-        if *other != id {
+        if other.action != id {
             let (span, first) = (
                 self.program.actions[id].span,
-                self.program.actions[*other].span,
+                self.program.actions[other.action].span,
             );
             let message = format!("two actions have the control plane's name `{name}`");
             self.sink

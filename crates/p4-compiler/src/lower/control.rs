@@ -10,9 +10,11 @@ use bmv2_json::{Pipeline, Primitive, Value};
 
 use super::headers::Architecture;
 use super::link::Leave;
+use super::order::DeclaredAt;
 use super::{Binding, BlockInstance, Lower, Object, Stage};
 use crate::ir::{
-    BinaryOp, Callee, Control, Expr, ExprKind, InstanceKind, Statement, StatementKind, UnaryOp,
+    BinaryOp, Callee, Control, Expr, ExprKind, InstanceKind, Local, Statement, StatementKind,
+    UnaryOp,
 };
 use crate::limits;
 use crate::source::Span;
@@ -76,7 +78,8 @@ impl Lower<'_> {
             self.env.insert(*parameter, Binding::Place(place.clone()));
         }
         self.nodes.clear();
-        self.run_control(block, control);
+        let pipeline = vec![self.json.pipelines.len()];
+        self.run_control(block, &pipeline, control);
         self.flush(control.span);
         let nodes = std::mem::take(&mut self.nodes);
         let init_table = self.link(&nodes, None, &Leave::default());
@@ -123,11 +126,12 @@ impl Lower<'_> {
     }
 
     /// Inlines a control whose parameters are bound.
-    pub fn run_control(&mut self, block: &BlockInstance, control: &Control) {
+    fn run_control(&mut self, block: &BlockInstance, order: &DeclaredAt, control: &Control) {
         for (parameter, binding) in &block.arguments {
             self.env.insert(*parameter, binding.clone());
         }
         let outer_path = std::mem::replace(&mut self.path, block.path.clone());
+        let outer_standing = self.standing.enter(block, order);
         self.enter_instances(&block.path, &control.instances);
         let repeated = std::mem::take(&mut self.repeated);
         self.repeated = repeated_instances(&control.apply);
@@ -153,6 +157,7 @@ impl Lower<'_> {
         }
         self.statements(&control.apply);
         self.repeated = repeated;
+        self.standing.leave(outer_standing);
         self.path = outer_path;
     }
 
@@ -163,7 +168,10 @@ impl Lower<'_> {
             return;
         }
         for id in instances {
+            let place = self.declared(Local::Instance(*id));
+            let outer = std::mem::replace(&mut self.standing.order, place);
             self.instantiate_named(*id, path);
+            self.standing.order = outer;
         }
         let made = instances
             .iter()
@@ -462,7 +470,9 @@ impl Lower<'_> {
         }
         self.depth += 1;
         self.flush(span);
-        let nodes = self.inner_nodes(span, |lower| lower.run_control(&block, control));
+        let nodes = self.inner_nodes(span, |lower| {
+            lower.run_control(&block, &block.order, control);
+        });
         self.depth -= 1;
         self.pending_blocks = outer;
         self.nodes.push(Node::Scope(nodes, Scope::Control));

@@ -3,7 +3,6 @@
 use std::rc::Rc;
 
 use bmv2_json::{LearnList, Value};
-use num_traits::ToPrimitive as _;
 
 use super::headers::STANDARD_METADATA;
 use super::place::{Place, hex, parameter, plain_hex};
@@ -214,10 +213,10 @@ impl Lower<'_> {
             "clone" | "clone_preserving_field_list" | "clone3" => {
                 self.clone_packet(name, arguments, span)
             }
-            "resubmit_preserving_field_list" | "recirculate_preserving_field_list" => {
-                self.again(name, arguments, span)
-            }
-            "resubmit" | "recirculate" => self.again(name, &[], span),
+            "resubmit"
+            | "resubmit_preserving_field_list"
+            | "recirculate"
+            | "recirculate_preserving_field_list" => self.again(name, arguments, span),
             "truncate" => {
                 let length = self.data_argument(arguments, 0);
                 self.emit("truncate", vec![length], span);
@@ -315,99 +314,6 @@ impl Lower<'_> {
                 _ => self.store(member, plain_hex(value), span),
             }
         }
-    }
-
-    fn list_number(&mut self, argument: Option<&Option<Expr>>, span: Span) -> u32 {
-        let value = argument
-            .and_then(Option::as_ref)
-            .and_then(|argument| self.constant(argument))
-            .and_then(|value| value.to_u32());
-        match value {
-            Some(index) => {
-                let tagged = self.field_list_ids.contains_key(&index);
-                let at = self.field_list(index);
-                if !tagged {
-                    self.sink
-                        .warning(
-                            "W0606",
-                            span,
-                            format!("no metadata field has @field_list({index})"),
-                        )
-                        .help("nothing is kept of the metadata");
-                }
-                self.json.field_lists[at].id
-            }
-            None => {
-                self.sink.error(
-                    "E0502",
-                    span,
-                    "the field list's number must be known at compile time",
-                );
-                0
-            }
-        }
-    }
-
-    /// A list without fields, for the calls that keep nothing.
-    fn empty_list(&mut self) -> u32 {
-        const NAME: &str = "empty";
-        let lists = &self.json.field_lists;
-        if let Some(list) = lists.iter().find(|list| list.name == NAME) {
-            return list.id;
-        }
-        let at = self.new_field_list(NAME.to_owned());
-        self.json.field_lists[at].id
-    }
-
-    fn clone_packet(&mut self, name: &str, arguments: &[Option<Expr>], span: Span) {
-        let kind = self.enum_argument(arguments, 0, span);
-        let (op, wanted) = if kind == "I2E" {
-            ("clone_ingress_pkt_to_egress", Stage::Ingress)
-        } else {
-            ("clone_egress_pkt_to_egress", Stage::Egress)
-        };
-        if self.stage != wanted {
-            let place = if wanted == Stage::Ingress {
-                "ingress"
-            } else {
-                "egress"
-            };
-            self.sink.error(
-                "E0309",
-                span,
-                format!("CloneType.{kind} stands only in {place}"),
-            );
-        }
-        let session = self.data_argument(arguments, 1);
-        let list = if name == "clone_preserving_field_list" {
-            self.list_number(arguments.get(2), span)
-        } else {
-            self.empty_list()
-        };
-        self.emit(op, vec![session, plain_hex(u64::from(list))], span);
-    }
-
-    fn again(&mut self, name: &str, arguments: &[Option<Expr>], span: Span) {
-        let (op, wanted) = if name.starts_with("resubmit") {
-            ("resubmit", Stage::Ingress)
-        } else {
-            ("recirculate", Stage::Egress)
-        };
-        if self.stage != wanted {
-            let place = if wanted == Stage::Ingress {
-                "ingress"
-            } else {
-                "egress"
-            };
-            self.sink
-                .error("E0309", span, format!("`{name}` stands only in {place}"));
-        }
-        let list = if arguments.is_empty() {
-            self.empty_list()
-        } else {
-            self.list_number(arguments.first(), span)
-        };
-        self.emit(op, vec![plain_hex(u64::from(list))], span);
     }
 
     fn digest(&mut self, types: &[Type], arguments: &[Option<Expr>], span: Span) {

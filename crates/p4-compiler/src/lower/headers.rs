@@ -1,10 +1,10 @@
-//! Header types and instances, metadata, temporaries; field lists and aliases.
+//! Header types and instances, metadata, temporaries; aliases.
 
 use std::rc::Rc;
 
 use bmv2_json::{
-    Field, FieldList, FieldWidth, Header, HeaderStack, HeaderType, HeaderUnion, HeaderUnionStack,
-    HeaderUnionType, Value,
+    Field, FieldWidth, Header, HeaderStack, HeaderType, HeaderUnion, HeaderUnionStack,
+    HeaderUnionType,
 };
 
 use super::place::Place;
@@ -89,12 +89,13 @@ impl Lower<'_> {
         let standard = self.standard_metadata(standard);
         let headers = self.allocate("", headers, span);
         let metadata_place = self.allocate_named(metadata, span);
-        self.field_lists(metadata, &metadata_place);
-        Architecture {
+        let places = Architecture {
             headers,
             metadata: metadata_place,
             standard,
-        }
+        };
+        self.field_lists(metadata, &places);
+        places
     }
 
     fn standard_metadata(&mut self, ty: &Type) -> Place {
@@ -476,57 +477,6 @@ impl Lower<'_> {
         if let Some(scalars) = self.json.header_types.first_mut() {
             scalars.fields = fields;
         }
-    }
-
-    /// `@field_list(n)` on user metadata: the list with the number `n`.
-    fn field_lists(&mut self, ty: &Type, place: &Place) {
-        let (Type::Struct(id), Place::Members(members)) = (ty, place) else {
-            return;
-        };
-        let fields = &self.program.structs[*id].fields;
-        for (field, member) in fields.iter().zip(members.iter()) {
-            for index in ir::int_annotation(&field.annotations, "field_list").unwrap_or_default() {
-                let Ok(index) = u32::try_from(&index) else {
-                    self.sink.error(
-                        "E0606",
-                        field.span,
-                        format!("{index} is not the number of a field list"),
-                    );
-                    continue;
-                };
-                let elements: Vec<Value> = self
-                    .fields(member)
-                    .iter()
-                    .map(|leaf| self.read_raw(leaf).0)
-                    .collect();
-                let at = self.field_list(index);
-                self.json.field_lists[at].elements.extend(elements);
-            }
-        }
-    }
-
-    /// The position of the field list with this number; an empty one where nothing is tagged.
-    pub fn field_list(&mut self, index: u32) -> usize {
-        if let Some(at) = self.field_list_ids.get(&index) {
-            return *at as usize;
-        }
-        let at = self.new_field_list(format!("field_list{index}"));
-        self.field_list_ids.insert(index, at as u32);
-        at
-    }
-
-    /// Makes a field list without fields and gives its position. Its id is not the program's number
-    /// but counts from 1: to simple_switch's `resubmit` and `recirculate` 0 means none, and only 16
-    /// bits of an id count.
-    pub fn new_field_list(&mut self, name: String) -> usize {
-        let at = self.json.field_lists.len();
-        self.json.field_lists.push(FieldList {
-            id: at as u32 + 1,
-            name,
-            source_info: None,
-            elements: Vec::new(),
-        });
-        at
     }
 }
 

@@ -18,9 +18,11 @@ mod entries;
 mod expression;
 mod extern_object;
 mod externs;
+mod field_list;
 mod headers;
 mod link;
 mod loops;
+mod order;
 mod parser;
 mod parser_branch;
 pub mod place;
@@ -43,6 +45,8 @@ use control::Node;
 use copy::CopyOut;
 pub use expression::has_call;
 pub use extern_object::ExternObject;
+use field_list::FieldLists;
+use order::{DeclaredAt, Standing};
 use place::{Place, parameter, plain_hex};
 
 /// A label that is never set: jumps to it go to the end of the code.
@@ -75,6 +79,8 @@ pub struct BlockInstance {
     pub kind: InstanceKind,
     pub arguments: Vec<(VarId, Binding)>,
     pub path: String,
+    /// The place of its declaration.
+    pub order: DeclaredAt,
 }
 
 /// Which part of the architecture is being lowered.
@@ -108,14 +114,21 @@ pub struct TableInfo {
     pub direct_meter: Option<usize>,
     pub profile: Option<usize>,
     pub supports_timeout: bool,
+    pub order: DeclaredAt,
+}
+
+/// An action as the control plane sees it.
+pub struct ActionInfo {
+    pub name: String,
+    pub action: usize,
+    pub order: DeclaredAt,
 }
 
 /// What P4Info is made from.
 #[derive(Default)]
 pub struct Resources {
     pub tables: Vec<TableInfo>,
-    /// Name and declaration.
-    pub actions: Vec<(String, usize)>,
+    pub actions: Vec<ActionInfo>,
     pub value_sets: Vec<(String, usize, u64)>,
     /// Name and the type of the data.
     pub digests: Vec<(String, Type)>,
@@ -148,8 +161,9 @@ pub struct Lower<'a> {
     /// Where `exit` jumps, in straight-line code.
     exit_to: usize,
     path: String,
+    standing: Standing,
     actions_done: HashMap<String, u32>,
-    field_list_ids: HashMap<u32, u32>,
+    field_lists: FieldLists,
     /// What the calls around the code, and the controls around those, still have to write back.
     pending: Vec<Vec<CopyOut>>,
     pending_blocks: Vec<CopyOut>,
@@ -208,8 +222,9 @@ pub fn lower(
         return_to: None,
         exit_to: END,
         path: String::new(),
+        standing: Standing::default(),
         actions_done: HashMap::new(),
-        field_list_ids: HashMap::new(),
+        field_lists: FieldLists::default(),
         pending: Vec::new(),
         pending_blocks: Vec::new(),
         loop_labels: Vec::new(),
@@ -242,6 +257,7 @@ pub fn lower(
         ..
     } = lower;
     resources.externs = externs;
+    resources.sort(program);
     Some((json, resources))
 }
 
@@ -347,6 +363,7 @@ impl Lower<'_> {
             kind: instance.kind.clone(),
             arguments,
             path: full,
+            order: self.standing.order.clone(),
         }))
     }
 
@@ -387,7 +404,11 @@ impl Lower<'_> {
                 };
                 let path = self.path.clone();
                 let unique = self.fresh(&qualify(&path, &name));
-                Some(self.instantiate(instance, &format!(".{unique}"), ""))
+                let behind = self.behind_declarations();
+                let outer = std::mem::replace(&mut self.standing.order, behind);
+                let object = self.instantiate(instance, &format!(".{unique}"), "");
+                self.standing.order = outer;
+                Some(object)
             }
             _ => None,
         }

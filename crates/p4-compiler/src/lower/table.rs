@@ -147,7 +147,6 @@ impl Lower<'_> {
         let profile = self.profile(table, &selector);
         let counter = self.direct(table, "counters", &name);
         let meter = self.direct(table, "meters", &name);
-        let supports_timeout = matches!(table.property("support_timeout"), Some(property) if matches!(property.value.kind, ExprKind::Bool(true)));
         let default = self.default_entry(table, &name, &mut action_ids, &mut actions, &mut listed);
         let entries = self.entries(table, &name);
         let info_default = table
@@ -168,7 +167,8 @@ impl Lower<'_> {
             direct_counter: counter,
             direct_meter: meter,
             profile,
-            supports_timeout,
+            supports_timeout: supports_timeout(table),
+            order: self.declared(ir::Local::Table(id)),
         });
         let (kind, action_profile) = self.implementation(profile);
         Table {
@@ -185,7 +185,7 @@ impl Lower<'_> {
                 u32::try_from(size).unwrap_or(u32::MAX)
             },
             with_counters: counter.is_some(),
-            support_timeout: supports_timeout,
+            support_timeout: supports_timeout(table),
             direct_meters: meter.map(|at| self.externs[at].name.clone()),
             action_ids,
             actions,
@@ -494,6 +494,11 @@ impl Lower<'_> {
             _ => None,
         }
     }
+}
+
+fn supports_timeout(table: &ir::Table) -> bool {
+    let property = table.property("support_timeout");
+    property.is_some_and(|property| matches!(property.value.kind, ExprKind::Bool(true)))
 }
 
 fn place_key(

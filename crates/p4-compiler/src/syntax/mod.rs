@@ -81,6 +81,38 @@ pub fn parse(tokens: &[Token], sources: &SourceMap, sink: &mut Sink) -> Vec<Decl
     parser.program()
 }
 
+/// Reads `expressionList` from the brackets of an annotation: as many as can be read.
+pub fn expressions(tokens: &[Token], sink: &mut Sink) -> Vec<ast::Expr> {
+    let Some(last) = tokens.last() else {
+        return Vec::new();
+    };
+    let mut tokens = tokens.to_vec();
+    tokens.push(Token {
+        tok: Tok::Eof,
+        span: last.span,
+        first: false,
+        joint: false,
+    });
+    let mut parser = Parser {
+        tokens: &tokens,
+        at: 0,
+        depth: 0,
+        in_angles: false,
+        sink,
+    };
+    let mut found = Vec::new();
+    while !parser.at_end() {
+        match parser.expression() {
+            Ok(expression) => found.push(expression),
+            Err(Failed) => break,
+        }
+        if !parser.at_end() && parser.expect(",").is_err() {
+            break;
+        }
+    }
+    found
+}
+
 pub struct Parser<'a> {
     tokens: &'a [Token],
     at: usize,

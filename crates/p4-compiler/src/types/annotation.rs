@@ -1,17 +1,27 @@
-//! The values of structured annotations (P4_16 1.2.5, section 20.2): constants of any kind.
+//! The values of structured annotations (P4_16 1.2.5, section 20.2): constants of any kind; and those
+//! of `@field_list`, an unstructured one whose numbers are expressions.
 
 use super::Type;
 use super::check::Checker;
 use crate::ir::ExprKind;
-use crate::lex::Written;
-use crate::syntax::ast::{self, Annotation, AnnotationBody, Declaration};
+use crate::lex::{Tok, Token, Written};
+use crate::syntax::ast::{Annotation, AnnotationBody, Declaration};
+use crate::syntax::{self, ast};
+
+/// `@field_list(1, EXPRESSION)` on a member of the user metadata: the lists that it is in.
+pub const FIELD_LIST: &str = "field_list";
 
 impl Checker<'_> {
     /// The annotations with the values of structured ones computed.
     pub fn annotations(&mut self, list: &[Annotation]) -> Vec<Annotation> {
         list.iter()
             .map(|annotation| Annotation {
-                body: self.annotation_body(&annotation.body),
+                body: match &annotation.body {
+                    AnnotationBody::Tokens(tokens) if &*annotation.name == FIELD_LIST => {
+                        AnnotationBody::Tokens(self.list_numbers(tokens))
+                    }
+                    body => self.annotation_body(body),
+                },
                 ..annotation.clone()
             })
             .collect()
@@ -33,6 +43,21 @@ impl Checker<'_> {
             ),
             AnnotationBody::None | AnnotationBody::Tokens(_) => body.clone(),
         }
+    }
+
+    /// The numbers that the expressions come to, as tokens where the expressions stand.
+    fn list_numbers(&mut self, tokens: &[Token]) -> Vec<Token> {
+        let mut numbers = Vec::new();
+        for expr in syntax::expressions(tokens, self.sink) {
+            let number = self.constant_int(&expr, "the number of a field list");
+            numbers.extend(number.map(|number| Token {
+                tok: Tok::Int(number, Written::PLAIN),
+                span: expr.span,
+                first: false,
+                joint: false,
+            }));
+        }
+        numbers
     }
 
     fn annotation_value(&mut self, value: &ast::Expr) -> ast::Expr {

@@ -82,12 +82,20 @@ impl Checker<'_> {
                 let declared = self.variable(decl, *span);
                 control.variables.push(declared);
             }
-            Local::Instance(decl) => control.instances.extend(self.instance(decl)),
+            Local::Instance(decl) => {
+                let instance = self.instance(decl);
+                control.instances.extend(instance);
+                control.locals.extend(instance.map(ir::Local::Instance));
+            }
             Local::Action(decl) => {
                 self.action(decl, false);
-                control.actions.push(self.program.actions.len() - 1);
+                let action = self.program.actions.len() - 1;
+                control.locals.push(ir::Local::Action(action));
             }
-            Local::Table(decl) => control.tables.push(self.table(decl)),
+            Local::Table(decl) => {
+                let table = self.table(decl);
+                control.locals.push(ir::Local::Table(table));
+            }
             Local::ValueSet(decl) => {
                 self.sink.error(
                     "E0304",

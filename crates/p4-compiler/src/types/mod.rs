@@ -1,6 +1,6 @@
 //! Types and the checker: syntax tree in, checked program ([`crate::ir`]) out.
 
-mod annotation;
+pub mod annotation;
 mod annotation_rules;
 pub mod block;
 pub mod call;

@@ -1,0 +1,435 @@
+//! Field lists: what a clone, or a packet that comes again, keeps of its metadata.
+//!
+//! `@field_list(n)` puts a member of the user metadata, with everything in it, into the list `n`, which
+//! the calls that end in `_preserving_field_list` name. The deprecated `clone3`, `resubmit` and
+//! `recirculate` have the fields in their argument instead: a list is made of it. simple_switch reads
+//! the fields of a list when the control has ended, not at the call, in both forms.
+
+use std::collections::{HashMap, HashSet};
+
+use bmv2_json::{FieldList, Value};
+use num_traits::ToPrimitive as _;
+
+use super::headers::Architecture;
+use super::place::{Place, plain_hex};
+use super::{Binding, Lower, Stage};
+use crate::ir::{self, Annotation, Expr, ExprKind, StructId};
+use crate::source::Span;
+use crate::types::Type;
+use crate::types::annotation::FIELD_LIST;
+
+/// A header or metadata and its field.
+type FieldName = (String, String);
+
+/// The program's field lists, and what a list can have.
+#[derive(Default)]
+pub struct FieldLists {
+    /// Positions in the JSON by the program's number.
+    numbered: HashMap<u32, usize>,
+    /// The fields of the user metadata and of standard metadata.
+    metadata: HashSet<FieldName>,
+    /// The fields of the packet's headers.
+    headers: HashSet<FieldName>,
+    /// The structs in which `@field_list` was looked for.
+    seen: HashSet<StructId>,
+}
+
+impl Lower<'_> {
+    /// Makes the lists that `@field_list` on the members of the user metadata names.
+    pub fn field_lists(&mut self, metadata: &Type, places: &Architecture) {
+        let names = |fields: Vec<Value>| {
+            let fields = fields.into_iter().filter_map(|field| match field {
+                Value::Field(name) => Some(name),
+                _ => None,
+            });
+            fields.collect::<Vec<_>>()
+        };
+        for place in [&places.metadata, &places.standard] {
+            let fields = names(self.stored(place));
+            self.field_lists.metadata.extend(fields);
+        }
+        let headers = names(self.stored(&places.headers));
+        self.field_lists.headers.extend(headers);
+        self.annotated(metadata, &places.metadata, &[]);
+        self.overlooked_lists();
+    }
+
+    /// Annotations of a struct, and of a member that is one, are those of all that is in it.
+    fn annotated(&mut self, ty: &Type, place: &Place, outer: &[u32]) {
+        if let (Type::Struct(id), Place::Members(members)) = (ty, place) {
+            self.field_lists.seen.insert(*id);
+            let decl = &self.program.structs[*id];
+            let mut whole = outer.to_vec();
+            whole.extend(self.list_numbers(&decl.annotations));
+            for (field, member) in decl.fields.iter().zip(members.iter()) {
+                let mut numbers = whole.clone();
+                numbers.extend(self.list_numbers(&field.annotations));
+                self.annotated(&field.ty, member, &numbers);
+                if !numbers.is_empty() && self.program.is_header(&field.ty) {
+                    self.validity_is_lost(&field.name, field.span);
+                }
+            }
+            return;
+        }
+        let elements = if outer.is_empty() {
+            Vec::new()
+        } else {
+            self.stored(place)
+        };
+        for number in outer {
+            let at = self.numbered_list(*number);
+            let list = &mut self.json.field_lists[at].elements;
+            for element in &elements {
+                if !list.contains(element) {
+                    list.push(element.clone());
+                }
+            }
+        }
+    }
+
+    fn list_numbers(&mut self, annotations: &[Annotation]) -> Vec<u32> {
+        let mut numbers = Vec::new();
+        let lists = annotations.iter().filter(|it| &*it.name == FIELD_LIST);
+        for annotation in lists {
+            for number in ir::annotation_ints(annotation) {
+                match number.to_u32() {
+                    Some(number) => numbers.push(number),
+                    None => drop(self.sink.error(
+                        "E0606",
+                        annotation.span,
+                        format!("{number} is not the number of a field list"),
+                    )),
+                }
+            }
+        }
+        numbers
+    }
+
+    fn validity_is_lost(&mut self, name: &str, span: Span) {
+        let message = format!("of the header `{name}` the fields are kept, not its validity");
+        self.sink
+            .warning("W0606", span, message)
+            .help("simple_switch's field lists have fields only: keep a `bool` beside it");
+    }
+
+    /// An annotation where nobody looks for it keeps nothing.
+    fn overlooked_lists(&mut self) {
+        let structs = self.program.structs.iter().enumerate();
+        for (_, decl) in structs.filter(|(id, _)| !self.field_lists.seen.contains(id)) {
+            let fields = decl.fields.iter().flat_map(|field| &field.annotations);
+            let lists = decl.annotations.iter().chain(fields);
+            for annotation in lists.filter(|it| &*it.name == FIELD_LIST) {
+                let message = format!("nobody looks for `@field_list` in `{}`", decl.name);
+                self.sink
+                    .warning("W0606", annotation.span, message)
+                    .label("keeps nothing")
+                    .help(
+                        "`@field_list` counts on members of the user metadata and of structs in it",
+                    );
+            }
+        }
+    }
+
+    /// Every field of a place as it is stored, headers and unions opened.
+    fn stored(&self, place: &Place) -> Vec<Value> {
+        let mut fields = Vec::new();
+        for part in self.fields(place) {
+            match &part {
+                Place::Union { name, id } => {
+                    for member in &self.program.structs[*id].fields {
+                        if let Type::Struct(id) = member.ty {
+                            let name = format!("{name}.{}", member.name);
+                            fields.extend(self.stored(&Place::Header { name, id }));
+                        }
+                    }
+                }
+                _ => fields.push(self.read_raw(&part).0),
+            }
+        }
+        fields
+    }
+
+    /// The position of the field list with this number; an empty one where nothing is tagged.
+    fn numbered_list(&mut self, number: u32) -> usize {
+        if let Some(at) = self.field_lists.numbered.get(&number) {
+            return *at;
+        }
+        let at = self.new_field_list(format!("field_list{number}"), Vec::new());
+        self.field_lists.numbered.insert(number, at);
+        at
+    }
+
+    /// Makes a field list and gives its position. Its id is not the program's number but counts
+    /// from 1: to simple_switch's `resubmit` and `recirculate` 0 means none, and only 16 bits of an
+    /// id count.
+    fn new_field_list(&mut self, name: String, elements: Vec<Value>) -> usize {
+        let at = self.json.field_lists.len();
+        self.json.field_lists.push(FieldList {
+            id: at as u32 + 1,
+            name,
+            source_info: None,
+            elements,
+        });
+        at
+    }
+
+    /// The id of the list whose number is the argument.
+    fn list_argument(&mut self, argument: Option<&Expr>, span: Span) -> u32 {
+        let value = argument.and_then(|argument| self.constant(argument));
+        let Some(number) = value.and_then(|value| value.to_u32()) else {
+            self.sink.error(
+                "E0502",
+                span,
+                "the field list's number must be known at compile time",
+            );
+            return 0;
+        };
+        if !self.field_lists.numbered.contains_key(&number) {
+            self.sink
+                .warning(
+                    "W0606",
+                    span,
+                    format!("no metadata field has @field_list({number})"),
+                )
+                .help("nothing is kept of the metadata");
+        }
+        let at = self.numbered_list(number);
+        self.json.field_lists[at].id
+    }
+
+    /// The id of a list that has what the argument of a deprecated call names; without an
+    /// argument, an empty one.
+    fn data_list(&mut self, call: &str, headers: Headers, argument: Option<&Expr>) -> u32 {
+        let mut data = Data {
+            call,
+            headers,
+            fields: Vec::new(),
+        };
+        if let Some(argument) = argument {
+            let argument = self.resolve(argument);
+            self.add_data(&argument, &mut data);
+        }
+        let fields = data.fields;
+        let numbered = &self.field_lists.numbered;
+        let lists = self.json.field_lists.iter().enumerate();
+        let mut own = lists.filter(|(at, _)| !numbered.values().any(|numbered| numbered == at));
+        if let Some((_, list)) = own.find(|(_, list)| list.elements == fields) {
+            return list.id;
+        }
+        let name = if fields.is_empty() { "empty" } else { "fields" };
+        let name = self.fresh(name);
+        let at = self.new_field_list(name, fields);
+        self.json.field_lists[at].id
+    }
+
+    fn add_data(&mut self, expr: &Expr, data: &mut Data<'_>) {
+        let fields = match &expr.kind {
+            ExprKind::Poison => return,
+            ExprKind::List(items) => {
+                return items.iter().for_each(|item| self.add_data(item, data));
+            }
+            ExprKind::Int(_)
+            | ExprKind::Bool(_)
+            | ExprKind::Error(_)
+            | ExprKind::Member(..)
+            | ExprKind::InvalidHeader => return self.constant_is_lost(expr.span, data.call),
+            ExprKind::Var(_) | ExprKind::Field(..) | ExprKind::Index(..) => self.data_fields(expr),
+            _ => None,
+        };
+        let origins: Option<Vec<Origin>> =
+            fields.and_then(|fields| fields.iter().map(|field| self.origin(field)).collect());
+        let Some(fields) = origins else {
+            return self.cannot_be_kept(expr.span, data.call);
+        };
+        if data.headers != Headers::Cloned {
+            self.whole_headers(expr);
+        }
+        let has_header = fields
+            .iter()
+            .any(|field| matches!(field, Origin::Header(_)));
+        if has_header && data.headers == Headers::Lost {
+            self.header_is_lost(expr.span, data.call);
+        }
+        for field in fields {
+            match field {
+                Origin::Header(_) if data.headers != Headers::Listed => {}
+                Origin::Header(field) | Origin::Metadata(field) => {
+                    let field = Value::Field(field);
+                    if !data.fields.contains(&field) {
+                        data.fields.push(field);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The fields of what is named, as they are stored.
+    fn data_fields(&mut self, expr: &Expr) -> Option<Vec<Value>> {
+        if let ExprKind::Var(id) = &expr.kind
+            && let Some(Binding::Value(value)) = self.env.get(id)
+        {
+            return Some(vec![value.clone()]);
+        }
+        let place = self.place(expr)?;
+        Some(self.stored(&place))
+    }
+
+    /// Headers of the metadata are kept by their fields.
+    fn whole_headers(&mut self, expr: &Expr) {
+        let Some(place) = self.place(expr) else {
+            return;
+        };
+        let leaves = self.leaves(&place);
+        let whole = leaves.iter().find_map(|leaf| match leaf {
+            Place::Header { name, .. } | Place::Union { name, .. } | Place::Stack { name, .. } => {
+                Some(name)
+            }
+            _ => None,
+        });
+        if let Some(name) = whole
+            && self
+                .field_lists
+                .metadata
+                .iter()
+                .any(|(header, _)| header == name)
+        {
+            self.validity_is_lost(name, expr.span);
+        }
+    }
+
+    /// Where a field is that a list can have.
+    fn origin(&self, field: &Value) -> Option<Origin> {
+        let Value::Field(name) = field else {
+            return None;
+        };
+        let lists = &self.field_lists;
+        if lists.metadata.contains(name) {
+            Some(Origin::Metadata(name.clone()))
+        } else if lists.headers.contains(name) {
+            Some(Origin::Header(name.clone()))
+        } else {
+            None
+        }
+    }
+
+    fn constant_is_lost(&mut self, span: Span, call: &str) {
+        let instead = instead(call);
+        self.sink
+            .warning("W0606", span, "of a constant nothing is kept")
+            .help(format!(
+                "the call that has the number of a field list is `{instead}`"
+            ));
+    }
+
+    fn header_is_lost(&mut self, span: Span, call: &str) {
+        let message = format!("`{call}` keeps no fields of headers");
+        self.sink
+            .warning("W0606", span, message)
+            .label("parsed anew from the frame as it came")
+            .help("write the value to a field of the user metadata and keep that");
+    }
+
+    fn cannot_be_kept(&mut self, span: Span, call: &str) {
+        let instead = instead(call);
+        let help = format!(
+            "write it to a member of the user metadata that has `@field_list(1)`, and call `{instead}`"
+        );
+        self.sink
+            .error("E0616", span, format!("`{call}` cannot keep this"))
+            .label("not a field of the user metadata or of standard metadata")
+            .help(help);
+    }
+
+    pub fn clone_packet(&mut self, name: &str, arguments: &[Option<Expr>], span: Span) {
+        let kind = self.enum_argument(arguments, 0, span);
+        let (op, wanted) = if kind == "I2E" {
+            ("clone_ingress_pkt_to_egress", Stage::Ingress)
+        } else {
+            ("clone_egress_pkt_to_egress", Stage::Egress)
+        };
+        self.only_in(wanted, &format!("CloneType.{kind}"), span);
+        let session = self.data_argument(arguments, 1);
+        let third = arguments.get(2).and_then(Option::as_ref);
+        let list = if name == "clone_preserving_field_list" {
+            self.list_argument(third, span)
+        } else {
+            let headers = if wanted == Stage::Ingress {
+                Headers::Listed
+            } else {
+                Headers::Cloned
+            };
+            self.data_list(name, headers, third)
+        };
+        self.emit(op, vec![session, plain_hex(u64::from(list))], span);
+    }
+
+    /// `resubmit` and `recirculate` in both forms.
+    pub fn again(&mut self, name: &str, arguments: &[Option<Expr>], span: Span) {
+        let (op, wanted) = if name.starts_with("resubmit") {
+            ("resubmit", Stage::Ingress)
+        } else {
+            ("recirculate", Stage::Egress)
+        };
+        self.only_in(wanted, &format!("`{name}`"), span);
+        let argument = arguments.first().and_then(Option::as_ref);
+        let list = if name == op {
+            let headers = if wanted == Stage::Ingress {
+                Headers::Lost
+            } else {
+                Headers::Carried
+            };
+            self.data_list(name, headers, argument)
+        } else {
+            self.list_argument(argument, span)
+        };
+        self.emit(op, vec![plain_hex(u64::from(list))], span);
+    }
+
+    fn only_in(&mut self, wanted: Stage, what: &str, span: Span) {
+        if self.stage == wanted {
+            return;
+        }
+        let place = if wanted == Stage::Ingress {
+            "ingress"
+        } else {
+            "egress"
+        };
+        self.sink
+            .error("E0309", span, format!("{what} stands only in {place}"));
+    }
+}
+
+/// The argument of a deprecated call, as far as it was looked at.
+struct Data<'a> {
+    call: &'a str,
+    headers: Headers,
+    fields: Vec<Value>,
+}
+
+/// What becomes of header fields in the argument of a deprecated call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Headers {
+    /// The list's fields are written over what the parser found in an ingress clone.
+    Listed,
+    /// An egress clone has all headers, those in the metadata too.
+    Cloned,
+    /// They are deparsed and parsed anew.
+    Carried,
+    /// A resubmitted packet is the frame as it came.
+    Lost,
+}
+
+/// A field that a list can have.
+enum Origin {
+    Metadata(FieldName),
+    Header(FieldName),
+}
+
+/// What is written today instead of a deprecated call.
+fn instead(call: &str) -> &'static str {
+    match call {
+        "resubmit" => "resubmit_preserving_field_list(1)",
+        "recirculate" => "recirculate_preserving_field_list(1)",
+        _ => "clone_preserving_field_list(type, session, 1)",
+    }
+}

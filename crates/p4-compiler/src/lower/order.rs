@@ -1,0 +1,92 @@
+//! The order in which P4Info lists tables and actions: p4c's.
+//!
+//! p4c writes P4Info when it has put sub-controls into the controls that apply them, each at the place of
+//! its instance's declaration (a control that is applied by its type's name behind all declarations).
+//! Tables and actions stand in the order of declaration then, whatever the order they are applied in,
+//! ingress before egress; actions of no control stand before those of the first control that uses them.
+
+use super::{BlockInstance, Lower, Resources};
+use crate::ir::{Control, InstanceKind, Local, Program};
+
+/// Where something stands: the pipeline, then places among the declarations of nested controls.
+pub type DeclaredAt = Vec<usize>;
+
+/// The control that is being lowered.
+#[derive(Default)]
+pub struct Standing {
+    pub order: DeclaredAt,
+    control: Option<usize>,
+    /// Controls that were applied by their types' names.
+    n_by_type: usize,
+}
+
+impl Standing {
+    /// Goes into a control; gives where one was.
+    pub fn enter(
+        &mut self,
+        block: &BlockInstance,
+        order: &DeclaredAt,
+    ) -> (DeclaredAt, Option<usize>) {
+        let control = match block.kind {
+            InstanceKind::Control(id) => Some(id),
+            _ => None,
+        };
+        (
+            std::mem::replace(&mut self.order, order.clone()),
+            std::mem::replace(&mut self.control, control),
+        )
+    }
+
+    /// Goes back to where one was.
+    pub fn leave(&mut self, outer: (DeclaredAt, Option<usize>)) {
+        (self.order, self.control) = outer;
+    }
+}
+
+impl Lower<'_> {
+    /// The place of a declaration of the control that is being lowered.
+    pub fn declared(&self, local: Local) -> DeclaredAt {
+        let locals = self.declarations();
+        let at = locals.iter().position(|other| *other == local);
+        self.standing_at(at.unwrap_or(locals.len()))
+    }
+
+    /// The place of a control that is applied by its type's name.
+    pub fn behind_declarations(&mut self) -> DeclaredAt {
+        self.standing.n_by_type += 1;
+        self.standing_at(self.declarations().len() + self.standing.n_by_type)
+    }
+
+    fn declarations(&self) -> &[Local] {
+        let control: Option<&Control> = self.standing.control.map(|id| &self.program.controls[id]);
+        control.map_or(&[], |control| &control.locals)
+    }
+
+    fn standing_at(&self, at: usize) -> DeclaredAt {
+        let mut order = self.standing.order.clone();
+        order.push(at);
+        order
+    }
+}
+
+impl Resources {
+    /// Puts tables and actions into p4c's order.
+    pub fn sort(&mut self, program: &Program) {
+        self.tables.sort_by(|a, b| a.order.cmp(&b.order));
+        let tables = &self.tables;
+        self.actions.sort_by_cached_key(|action| {
+            let pipeline = action.order.first().copied();
+            if !program.actions[action.action].is_global {
+                return (pipeline, usize::MAX, 0, action.order.clone());
+            }
+            let uses = tables.iter().enumerate().find_map(|(at, table)| {
+                let mut listed = table.actions.iter();
+                let place = listed.position(|(name, _)| *name == action.name)?;
+                Some((table.order.first().copied(), at, place))
+            });
+            // One that is only called stands behind those that tables have.
+            let (pipeline, table, place) = uses.unwrap_or((pipeline, usize::MAX - 1, 0));
+            (pipeline, table, place, DeclaredAt::new())
+        });
+    }
+}
