@@ -12,7 +12,9 @@ use std::sync::Mutex;
 
 use conformance::{
     compile::{program_at, root},
-    engines::{Case, Script, choices, names_of, native, programs, stf_failures, stf_files},
+    engines::{
+        Case, Script, choices, conference, names_of, native, programs, stf_failures, stf_files,
+    },
     sfu::SfuProgram,
 };
 use dataplane::{Program, Switch};
@@ -92,7 +94,7 @@ fn conferences_whose_viewers_join_and_leave_get_the_same_from_the_native_engine(
     let failures = failures(&scripts, |position, (of, seed)| {
         let program = program_at(of.path());
         let script = Script::record(*of, *seed);
-        let case = Case::conference(&program, &script, *seed, CONFERENCE_FRAMES);
+        let case = conference(&program, &script, *seed, CONFERENCE_FRAMES);
         let difference = different(&case, &program, three_choices(position))?;
         Some(format!("{of:?}: seed {seed:#x}: {difference}"))
     });

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use conformance::{
     compile::root,
-    engines::{Activity, Case, Script, programs},
+    engines::{Activity, Case, Script, conference, programs},
     sfu::SfuProgram,
 };
 use dataplane::{Program, engine::ir::Primitive};
@@ -28,7 +28,7 @@ pub struct Subject {
 impl Subject {
     pub fn case(&self, seed: u64, n_frames: usize) -> Case {
         match &self.script {
-            Some(script) => Case::conference(&self.program, script, seed, n_frames),
+            Some(script) => conference(&self.program, script, seed, n_frames),
             None => Case::random(&self.program, seed, n_frames),
         }
     }

@@ -2,10 +2,7 @@
 //! real controller writes for it is recorded, call by call, to be played to any two switches between
 //! any frames.
 
-use std::{
-    net::Ipv4Addr,
-    sync::{Arc, Mutex},
-};
+use std::{net::Ipv4Addr, sync::Arc};
 
 use conference::{
     address::Mac,
@@ -24,11 +21,11 @@ use p4runtime_proto::p4::v1::{
     self as p4, Entity, Update, entity::Entity as Kind, field_match::FieldMatchType,
     packet_replication_engine_entry::Type as PreType, update::Type as UpdateType,
 };
-use p4runtime_server::{Registers, Server, ServerConfig};
+use p4runtime_server::{Lent, Registers, Server, ServerConfig};
 
 use super::{Case, Step, Write, random_config, random_frame};
 use crate::{
-    controller::{DEVICE_ID, Lent},
+    controller::DEVICE_ID,
     packet::udp_frame,
     sfu::{SFU_IP, SFU_MAC, SFU_PORT, STREAM_PORT, SfuProgram},
 };
@@ -105,13 +102,12 @@ async fn record(of: SfuProgram, seed: u64) -> Script {
     let backend = Backend::detect(&p4info).expect("an SFU program");
     let mut switch = Switch::new(SwitchConfig::default());
     switch.add_port(SFU_PORT);
-    let switch = Arc::new(Mutex::new(switch));
     let config = ServerConfig {
         device_id: DEVICE_ID,
         cpu_port: None,
         registers: Registers::OfTheSwitch,
     };
-    let server = Server::new(config, Arc::new(Lent(Arc::clone(&switch))));
+    let server = Server::new(config, Arc::new(Lent::new(switch)));
     let set = server.set_pipeline(p4info.clone(), json).await;
     set.expect("the program fits its P4Info");
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
@@ -244,51 +240,49 @@ fn frame(program: &Program, rng: &mut Rng) -> Vec<u8> {
     frame
 }
 
-impl Case {
-    /// A conference's changes, each somewhere among random frames, its calls one after the other or
-    /// frames between them.
-    pub fn conference(program: &Program, script: &Script, seed: u64, n_frames: usize) -> Self {
-        let mut rng = Rng::with_seed(seed);
-        let mut config = random_config(&mut rng);
-        if rng.bool() {
-            // The SFU's packets do not recirculate for ever.
-            config.recirculation_rate_pps = None;
+/// A conference's changes, each somewhere among random frames, its calls one after the other or
+/// frames between them.
+pub fn conference(program: &Program, script: &Script, seed: u64, n_frames: usize) -> Case {
+    let mut rng = Rng::with_seed(seed);
+    let mut config = random_config(&mut rng);
+    if rng.bool() {
+        // The SFU's packets do not recirculate for ever.
+        config.recirculation_rate_pps = None;
+    }
+    let mut steps = Vec::new();
+    let n_changes = script.changes.len();
+    let mut starts: Vec<usize> = (1..n_changes)
+        .map(|_| rng.usize(..n_frames.max(1)))
+        .collect();
+    starts.push(0);
+    starts.sort_unstable();
+    let (mut calls, mut latest) = (Vec::new(), 0);
+    for (change, start) in script.changes.iter().zip(starts) {
+        // Calls stay in their order, whatever frames are between them.
+        let spread = rng.usize(..3);
+        for (n, call) in change.iter().enumerate() {
+            latest = latest.max(start + n * spread / 4);
+            calls.push((latest, call));
         }
-        let mut steps = Vec::new();
-        let n_changes = script.changes.len();
-        let mut starts: Vec<usize> = (1..n_changes)
-            .map(|_| rng.usize(..n_frames.max(1)))
-            .collect();
-        starts.push(0);
-        starts.sort_unstable();
-        let (mut calls, mut latest) = (Vec::new(), 0);
-        for (change, start) in script.changes.iter().zip(starts) {
-            // Calls stay in their order, whatever frames are between them.
-            let spread = rng.usize(..3);
-            for (n, call) in change.iter().enumerate() {
-                latest = latest.max(start + n * spread / 4);
-                calls.push((latest, call));
-            }
-        }
-        let mut calls = calls.into_iter().peekable();
-        for n in 0..n_frames {
-            while let Some((_, call)) = calls.next_if(|(at, _)| *at <= n) {
-                steps.push(match call {
-                    Call::Write(write) => Step::Write(write.clone()),
-                    Call::Drain => Step::Wait(DRAIN_NS),
-                });
-            }
-            if rng.u8(..4) == 0 {
-                steps.push(Step::Wait(rng.u64(..1_000_000)));
-            }
-            let frame = frame(program, &mut rng);
-            steps.push(match rng.u8(..5) {
-                0 => Step::Queue(SFU_PORT, frame),
-                _ => Step::Frame(SFU_PORT, frame),
+    }
+    let mut calls = calls.into_iter().peekable();
+    for n in 0..n_frames {
+        while let Some((_, call)) = calls.next_if(|(at, _)| *at <= n) {
+            steps.push(match call {
+                Call::Write(write) => Step::Write(write.clone()),
+                Call::Drain => Step::Wait(DRAIN_NS),
             });
         }
-        Self { config, steps }
+        if rng.u8(..4) == 0 {
+            steps.push(Step::Wait(rng.u64(..1_000_000)));
+        }
+        let frame = frame(program, &mut rng);
+        steps.push(match rng.u8(..5) {
+            0 => Step::Queue(SFU_PORT, frame),
+            _ => Step::Frame(SFU_PORT, frame),
+        });
     }
+    Case::new(config, steps)
 }
 
 /// The data plane's call that the server makes of an update.

@@ -80,6 +80,30 @@ impl Write {
     }
 }
 
+/// The calls that bring a switch with a fresh program to where this one is: its entries, default
+/// actions, members and groups, those of the program itself left out.
+pub fn written(switch: &Switch) -> Vec<Write> {
+    let Some(program) = switch.program() else {
+        return Vec::new();
+    };
+    let mut writes = Vec::new();
+    for (profile, _) in program.action_profiles() {
+        let members = switch.members(profile).into_iter();
+        writes.extend(members.map(|member| Write::InsertMember(profile, member)));
+        let groups = switch.groups(profile).into_iter();
+        writes.extend(groups.map(|group| Write::InsertGroup(profile, group)));
+    }
+    for (table, info) in program.tables() {
+        let entries = switch.entries(table).into_iter();
+        let entries = entries.filter(|entry| !entry.is_const);
+        writes.extend(entries.map(|entry| Write::Insert(table, entry)));
+        if !info.is_default_const && !info.is_generated() {
+            writes.push(Write::Default(table, switch.default_action(table)));
+        }
+    }
+    writes
+}
+
 /// Makes calls for a program.
 pub struct Writer<'a> {
     program: &'a Program,

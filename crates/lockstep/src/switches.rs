@@ -1,4 +1,4 @@
-//! Switches in lockstep: all are given the same, the reference says what is right, and whatever can
+//! The switches: all are given the same, the reference says what is right, and whatever can
 //! be seen of the others must be the same. The reference runs once, however many are compared.
 
 use std::{fmt::Debug, iter};

@@ -1,0 +1,319 @@
+//! Engines in lockstep: two switches are given the same frames, control calls and times, and all
+//! that can be seen of them is compared: frames in their order, packet-ins, digests, idle
+//! timeouts, every counter, drops by reason, entries, registers, what waits and until when.
+//!
+//! A difference is shrunk to the steps that it needs.
+
+mod frames;
+mod state;
+mod switches;
+mod write;
+
+use std::fmt::Write as _;
+
+use dataplane::{Nanos, PortId, Program, Switch, SwitchConfig};
+use dataplane_jit::{NativeFactory, NativeOptions};
+use fastrand::Rng;
+
+use switches::{Difference, Lockstep};
+
+pub use frames::random as random_frame;
+pub use switches::Activity;
+pub use write::{PORTS, Write, Writer, written};
+
+/// Entries of each table at the beginning, at most.
+const ENTRIES_PER_TABLE: usize = 6;
+/// Recirculated packets a second: what recirculates for ever must not stop a test.
+const RECIRCULATION_PPS: u64 = 100_000;
+/// Queues are short, so that they are full now and then.
+const SHORT_QUEUE: usize = 24;
+/// How often a case is run at most to shrink it.
+const SHRINKS_MAX: usize = 3_000;
+
+/// What both switches are given, in turn.
+#[derive(Debug, Clone)]
+pub enum Step {
+    /// A frame, and everything that leaves is taken.
+    Frame(PortId, Vec<u8>),
+    /// A frame that waits, so that queues fill.
+    Queue(PortId, Vec<u8>),
+    /// A control call.
+    Write(Write),
+    /// Time goes on.
+    Wait(Nanos),
+}
+
+/// A configuration and steps.
+#[derive(Debug, Clone)]
+pub struct Case {
+    config: SwitchConfig,
+    steps: Vec<Step>,
+}
+
+/// Makes a switch of one engine; ports and program come afterwards.
+pub type Make<'a> = &'a dyn Fn(SwitchConfig) -> Switch;
+
+/// Makes switches of the native engine.
+pub fn native(options: NativeOptions) -> impl Fn(SwitchConfig) -> Switch {
+    move |config| Switch::with_engine(config, Box::new(NativeFactory { options }))
+}
+
+/// The choices of optimisations that are tested: none, all, each alone, two and two, all but each.
+pub fn choices() -> Vec<NativeOptions> {
+    let mut choices = vec![NativeOptions::NAIVE, NativeOptions::ALL];
+    let names = NativeOptions::NAMES;
+    for (position, one) in names.iter().enumerate() {
+        for other in &names[position..] {
+            let mut options = NativeOptions::NAIVE;
+            for name in [one, other] {
+                if let Some(on) = options.by_name_mut(name) {
+                    *on = true;
+                }
+            }
+            choices.push(options);
+        }
+        let mut others = NativeOptions::ALL;
+        if let Some(on) = others.by_name_mut(one) {
+            *on = false;
+        }
+        choices.push(others);
+    }
+    choices
+}
+
+/// A choice as command lines write it: `none`, or names with commas between them.
+pub fn names_of(mut options: NativeOptions) -> String {
+    let mut on = |name: &&str| options.by_name_mut(name).is_some_and(|on| *on);
+    let on: Vec<&str> = NativeOptions::NAMES
+        .into_iter()
+        .filter(|it| on(it))
+        .collect();
+    match on.is_empty() {
+        true => "none".to_owned(),
+        false => on.join(","),
+    }
+}
+
+/// A difference, shrunk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mismatch {
+    /// Which of the engines that were compared.
+    pub engine: usize,
+    /// Where it was, what was expected and found, and the steps that it needs.
+    pub told: String,
+}
+
+impl Case {
+    /// Random entries, calls, times and frames, of which there are so many.
+    pub fn random(program: &Program, seed: u64, n_frames: usize) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let config = random_config(&mut rng);
+        let mut writer = Writer::new(program, &mut rng);
+        let writes = writer.set_up(ENTRIES_PER_TABLE);
+        let mut steps: Vec<Step> = writes.into_iter().map(Step::Write).collect();
+        for _ in 0..n_frames {
+            if writer.rng().u8(..12) == 0 {
+                let write = writer.any();
+                steps.push(Step::Write(write));
+            }
+            let rng = writer.rng();
+            if rng.u8(..3) == 0 {
+                steps.push(Step::Wait(rng.u64(..1_500_000)));
+            }
+            let port = match rng.u8(..40) {
+                0 => config.cpu_port.unwrap_or(PortId(PORTS)),
+                _ => PortId(rng.u16(..PORTS)),
+            };
+            let frame = random_frame(program.ir(), rng);
+            steps.push(match rng.u8(..6) {
+                0 => Step::Queue(port, frame),
+                _ => Step::Frame(port, frame),
+            });
+        }
+        Self { config, steps }
+    }
+
+    /// The same behind these calls.
+    #[must_use]
+    pub fn behind(mut self, writes: &[Write]) -> Self {
+        self.steps
+            .splice(..0, writes.iter().cloned().map(Step::Write));
+        self
+    }
+
+    /// The same, but of so many frames all wait for the last one.
+    #[must_use]
+    pub fn with_frames_together(mut self, n_frames: usize) -> Self {
+        let mut number = 0;
+        for step in &mut self.steps {
+            if let Step::Frame(port, frame) | Step::Queue(port, frame) = step {
+                number += 1;
+                let (port, frame) = (*port, std::mem::take(frame));
+                *step = match number % n_frames {
+                    0 => Step::Frame(port, frame),
+                    _ => Step::Queue(port, frame),
+                };
+            }
+        }
+        self
+    }
+
+    /// These steps.
+    pub fn new(config: SwitchConfig, steps: Vec<Step>) -> Self {
+        Self { config, steps }
+    }
+
+    /// The same frames, one after the other, behind some calls.
+    pub fn of_frames(writes: Vec<Write>, frames: Vec<(PortId, Vec<u8>)>) -> Self {
+        let writes = writes.into_iter().map(Step::Write);
+        let frames = frames
+            .into_iter()
+            .map(|(port, frame)| Step::Frame(port, frame));
+        Self {
+            config: SwitchConfig::default(),
+            steps: writes.chain(frames).collect(),
+        }
+    }
+
+    /// Frames that it gives.
+    pub fn n_frames(&self) -> usize {
+        let is_frame = |step: &&Step| matches!(step, Step::Frame(..) | Step::Queue(..));
+        self.steps.iter().filter(is_frame).count()
+    }
+
+    /// Runs a program on the interpreter and with each of these choices; the first difference, shrunk,
+    /// and of which, if there is one.
+    pub fn compare(&self, program: &Program, choices: &[NativeOptions]) -> Option<String> {
+        let makes: Vec<_> = choices.iter().map(|options| native(*options)).collect();
+        let engines: Vec<Make<'_>> = makes.iter().map(|make| make as Make<'_>).collect();
+        let mismatch = self.compare_each(program, &Switch::new, &engines).err()?;
+        let names = names_of(choices[mismatch.engine]);
+        Some(format!("{names}: {}", mismatch.told))
+    }
+
+    /// Runs two programs, each on its engine.
+    pub fn compare_programs(
+        &self,
+        programs: [&Program; 2],
+        makes: [Make<'_>; 2],
+    ) -> Option<String> {
+        let first = self.run(programs, makes[0], &makes[1..]).err()?;
+        Some(self.shrink(first, programs, makes))
+    }
+
+    /// Runs a program once on a reference and on each of these engines.
+    ///
+    /// # Errors
+    /// The first engine that differs.
+    pub fn compare_each(
+        &self,
+        program: &Program,
+        reference: Make<'_>,
+        engines: &[Make<'_>],
+    ) -> Result<Activity, Mismatch> {
+        let programs = [program, program];
+        self.run(programs, reference, engines).map_err(|first| {
+            let engine = first.unequal.engine;
+            let makes = [reference, engines[engine]];
+            let told = self.shrink(first, programs, makes);
+            Mismatch { engine, told }
+        })
+    }
+
+    fn run(
+        &self,
+        programs: [&Program; 2],
+        reference: Make<'_>,
+        engines: &[Make<'_>],
+    ) -> Result<Activity, Difference> {
+        let reference = prepared(reference, programs[0], &self.config);
+        let engines = engines.iter();
+        let engines = engines.map(|make| prepared(make, programs[1], &self.config));
+        Lockstep::new(reference, engines.collect()).run(self)
+    }
+
+    /// The fewest steps that still show a difference, of which the first is known.
+    fn shrink(&self, first: Difference, programs: [&Program; 2], makes: [Make<'_>; 2]) -> String {
+        let place = self.place(first.step);
+        let mut least = self.clone();
+        least.steps.truncate(first.step + 1);
+        let mut difference = first;
+        let (mut size, mut n_runs) = (least.steps.len() / 2, 0);
+        while size > 0 && n_runs < SHRINKS_MAX {
+            let mut at = least.steps.len();
+            while at > 0 && n_runs < SHRINKS_MAX {
+                let from = at.saturating_sub(size);
+                let mut smaller = least.clone();
+                smaller.steps.drain(from..at);
+                n_runs += 1;
+                if let Err(found) = smaller.run(programs, makes[0], &makes[1..]) {
+                    smaller.steps.truncate(found.step + 1);
+                    (least, difference) = (smaller, found);
+                }
+                at = from.min(least.steps.len());
+            }
+            size /= 2;
+        }
+        format!("{place}, shrunk:\n{}", least.tell(&difference))
+    }
+
+    /// Where a step is, as a reader counts.
+    fn place(&self, step: usize) -> String {
+        let is_frame = |step: &&Step| matches!(step, Step::Frame(..) | Step::Queue(..));
+        let frames = self.steps.iter().take(step + 1).filter(is_frame).count();
+        let (n_steps, n_frames) = (self.steps.len(), self.n_frames());
+        format!(
+            "packet {frames} of {n_frames}, step {} of {n_steps}",
+            step + 1
+        )
+    }
+
+    fn tell(&self, difference: &Difference) -> String {
+        let mut text = format!(
+            "expected {}\nfound    {}\n",
+            difference.unequal.expected, difference.unequal.found
+        );
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "with {:?}", self.config);
+        for step in &self.steps {
+            let _ = match step {
+                Step::Frame(port, frame) | Step::Queue(port, frame) => {
+                    let hex: String = frame.iter().map(|byte| format!("{byte:02x}")).collect();
+                    let how = match step {
+                        Step::Queue(..) => "queue ",
+                        _ => "packet",
+                    };
+                    writeln!(text, "{how} {port} {hex}")
+                }
+                other => writeln!(text, "{other:?}"),
+            };
+        }
+        text
+    }
+}
+
+/// Queues and rates, some of them short and slow.
+pub fn random_config(rng: &mut Rng) -> SwitchConfig {
+    let mut config = SwitchConfig {
+        recirculation_rate_pps: Some(RECIRCULATION_PPS),
+        random_seed: rng.u64(..),
+        ..SwitchConfig::default()
+    };
+    if rng.u8(..4) == 0 {
+        config.egress_rate_pps = Some(rng.u64(1_000..20_000));
+    }
+    if rng.u8(..4) == 0 {
+        config.ingress_queue_packets = SHORT_QUEUE;
+        config.recirculation_queue_packets = SHORT_QUEUE;
+        config.egress_queue_packets = SHORT_QUEUE;
+    }
+    config
+}
+
+fn prepared(make: Make<'_>, program: &Program, config: &SwitchConfig) -> Switch {
+    let mut switch = make(config.clone());
+    // One port is missing, so that some frames come from and go to nowhere.
+    (0..PORTS - 1).for_each(|port| switch.add_port(PortId(port)));
+    switch.set_program(program.clone());
+    switch
+}
