@@ -214,8 +214,9 @@ pub enum Command {
         interfaces: Vec<String>,
     },
     /// Run p4c's own samples: what it accepts compiles, what it refuses is refused, packet tests pass.
+    /// Or every program of any folder, with random packets.
     #[command(
-        after_help = "Example:\n  reprise conformance --p4c ../p4c --only stf --filter arith"
+        after_help = "Examples:\n  reprise conformance --p4c ../p4c --only stf --filter arith\n  reprise conformance --tree ../tutorials"
     )]
     Conformance(Conformance),
     /// Judge samples that come on standard input.
@@ -272,27 +273,61 @@ pub enum Command {
 
 #[derive(clap::Args, Debug)]
 pub struct Conformance {
-    /// A checkout of p4lang/p4c.
-    #[arg(long, value_name = "PATH")]
-    pub p4c: PathBuf,
+    #[command(flatten)]
+    pub corpus: Corpus,
     /// One of the three checks only.
-    #[arg(long)]
+    #[arg(long, requires = "p4c")]
     pub only: Option<Kind>,
-    /// Only samples whose path below testdata contains this.
+    /// Only samples and programs whose path contains this.
     #[arg(long, value_name = "SUBSTRING")]
     pub filter: Option<String>,
     /// Processes; left out: as many as there are processors.
     #[arg(long, value_name = "N")]
     pub jobs: Option<NonZero<usize>>,
-    /// How long one sample may take, in seconds.
+    /// How long one sample or program may take, in seconds.
     #[arg(long = "time-limit", value_name = "SECONDS", default_value_t = 60)]
     pub time_limit_s: u64,
     /// Compile with this level of optimisation: 1, or 0 for the JSON as the program is written.
     #[arg(short = 'O', value_name = "LEVEL", default_value = "1", value_parser = crate::compiler::level, action = clap::ArgAction::Set)]
     pub optimise: bool,
+    /// Address space of one process, in MiB.
+    #[arg(long = "memory-limit", value_name = "MIB", default_value_t = 8_192, value_parser = clap::value_parser!(u64).range(256..))]
+    pub memory_limit_mib: u64,
     /// A document with a table of known failures, in place of docs/conformance.md.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "p4c")]
     pub known: Option<PathBuf>,
+    #[command(flatten)]
+    pub tree: TreeArgs,
+}
+
+/// What is run.
+#[derive(clap::Args, Debug)]
+#[group(required = true, multiple = false)]
+pub struct Corpus {
+    /// A checkout of p4lang/p4c: its samples are run.
+    #[arg(long, value_name = "PATH")]
+    pub p4c: Option<PathBuf>,
+    /// Any folder: every P4_16 program below it is compiled, loaded with its P4Info, filled with
+    /// entries over P4Runtime, and given random packets on every engine.
+    #[arg(long, value_name = "DIR")]
+    pub tree: Option<PathBuf>,
+}
+
+/// What belongs to a tree of programs.
+#[derive(clap::Args, Debug)]
+pub struct TreeArgs {
+    /// A folder for `#include`, before those that the tree's own Makefiles and scripts name.
+    #[arg(long = "include-path", value_name = "DIR", requires = "tree")]
+    pub include_dirs: Vec<PathBuf>,
+    /// A macro, besides those that the tree's own Makefiles and scripts define.
+    #[arg(long = "define", value_name = "NAME[=VALUE]", requires = "tree")]
+    pub defines: Vec<String>,
+    /// Random packets for each program.
+    #[arg(long, value_name = "N", default_value_t = 2_000, requires = "tree")]
+    pub packets: usize,
+    /// Where the random numbers begin.
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "tree")]
+    pub seed: u64,
 }
 
 #[derive(Subcommand, Debug)]

@@ -1,8 +1,9 @@
-//! The corpus of a p4c checkout, run through our compiler and switch: `reprise conformance`.
+//! The corpus of a p4c checkout, or any tree of programs, run through our compiler and switch:
+//! `reprise conformance`.
 //!
 //! `checkout` says what there is to do, `pool` has it done by processes of their own (`worker`),
-//! `known` is the table of docs/conformance.md, `report` counts. docs/conformance.md says what
-//! each check asks for.
+//! `known` is the table of docs/conformance.md, `report` counts; `tree` is all of that for a tree.
+//! docs/conformance.md says what each check asks for.
 
 mod checkout;
 mod cmake;
@@ -10,6 +11,7 @@ mod golden;
 mod known;
 mod pool;
 mod report;
+pub mod tree;
 mod worker;
 
 use std::path::{Path, PathBuf};
@@ -18,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 pub use checkout::Checkout;
 pub use known::Known;
-pub use pool::{Pool, run};
+pub use pool::{Answer, Ended, Pool, run};
 pub use report::Report;
 pub use worker::work;
 
@@ -31,6 +33,15 @@ use golden::{Place, Places};
 /// A file or folder that is not there.
 pub fn checkout(root: &Path) -> Result<Checkout, Failure> {
     checkout::read(root)
+}
+
+/// What a worker is given.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Job {
+    /// One of p4c's; the answer is a [`Verdict`].
+    Sample(Sample),
+    /// A stranger's program; the answer is a [`tree::Verdict`].
+    Program(tree::Subject),
 }
 
 /// A sample and what is expected of it.
@@ -118,6 +129,13 @@ pub enum Verdict {
     },
     /// Not as expected: why.
     Failed(String),
+}
+
+impl Answer for Verdict {
+    fn of_ended(ended: Ended) -> Self {
+        let (Ended::Late(why) | Ended::Crashed(why)) = ended;
+        Self::Failed(why)
+    }
 }
 
 /// Where our errors are, against p4c's.

@@ -1,43 +1,81 @@
-//! Workers: as many processes as asked for, each started again when a sample ends it.
+//! Workers: as many processes as asked for, each started again when a job ends it.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::{Sample, Verdict};
+use serde::de::DeserializeOwned;
+
+use super::Job;
 use crate::failure::Failure;
 
-/// How samples are run.
+/// How jobs are run.
 #[derive(Debug, Clone, Copy)]
 pub struct Pool {
     /// Workers.
-    pub n_jobs: usize,
-    /// How long a sample may take.
+    pub n_workers: usize,
+    /// How long a job may take.
     pub time_limit: Duration,
+    /// Address space of a worker.
+    pub memory_limit_mib: u64,
 }
 
-/// A sample's position with what it came to and how long that took.
-pub type Judged = (usize, Verdict, Duration);
+/// Why a worker has no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    /// It was not done in time, which the text says, and was killed.
+    Late(String),
+    /// It crashed; how.
+    Crashed(String),
+}
 
-/// Runs every sample; `on_judged` is told of each in the order in which they end.
+/// What a worker makes of a job.
+pub trait Answer: DeserializeOwned + Send {
+    /// In place of the answer of a worker that ended.
+    fn of_ended(ended: Ended) -> Self;
+}
+
+/// A job's position with what it came to and how long that took.
+pub type Judged<A> = (usize, A, Duration);
+
+/// Runs every job; `on_judged` is told of each in their order.
 ///
 /// # Errors
 /// A worker that cannot be started.
-pub fn run(
+pub fn run<A: Answer>(
     pool: Pool,
-    samples: &[Sample],
-    mut on_judged: impl FnMut(Judged),
+    jobs: &[Job],
+    mut on_judged: impl FnMut(Judged<A>),
+) -> Result<(), Failure> {
+    let mut early = BTreeMap::new();
+    let mut next = 0;
+    run_unordered(pool, jobs, |(position, answer, took)| {
+        early.insert(position, (answer, took));
+        while let Some((answer, took)) = early.remove(&next) {
+            on_judged((next, answer, took));
+            next += 1;
+        }
+    })
+}
+
+/// The same, in the order in which they end.
+fn run_unordered<A: Answer>(
+    pool: Pool,
+    jobs: &[Job],
+    mut on_judged: impl FnMut(Judged<A>),
 ) -> Result<(), Failure> {
     let next = AtomicUsize::new(0);
-    let (send, receive) = channel::<Result<Judged, Failure>>();
+    let (send, receive) = channel::<Result<Judged<A>, Failure>>();
     std::thread::scope(|scope| {
-        for _ in 0..pool.n_jobs.clamp(1, samples.len().max(1)) {
+        for _ in 0..pool.n_workers.clamp(1, jobs.len().max(1)) {
             let send = send.clone();
             let next = &next;
             scope.spawn(move || {
-                if let Err(failure) = serve(pool, samples, next, &send) {
+                if let Err(failure) = serve(pool, jobs, next, &send) {
                     // Nobody listens only after another failure.
                     let _ = send.send(Err(failure));
                 }
@@ -51,57 +89,67 @@ pub fn run(
     })
 }
 
-/// Takes samples until none is left.
-fn serve(
+/// Takes jobs until none is left.
+fn serve<A: Answer>(
     pool: Pool,
-    samples: &[Sample],
+    jobs: &[Job],
     next: &AtomicUsize,
-    send: &Sender<Result<Judged, Failure>>,
+    send: &Sender<Result<Judged<A>, Failure>>,
 ) -> Result<(), Failure> {
     let mut worker = None;
     loop {
         let position = next.fetch_add(1, Ordering::Relaxed);
-        let Some(sample) = samples.get(position) else {
+        let Some(job) = jobs.get(position) else {
             return Ok(());
         };
         let mut current = match worker.take() {
             Some(worker) => worker,
-            None => Worker::start()?,
+            None => Worker::start(pool.memory_limit_mib)?,
         };
         let begin = Instant::now();
-        let verdict = match current.judge(sample, pool.time_limit)? {
-            Some(verdict) => {
+        let answer = match current.judge(job, pool.time_limit)? {
+            Some(answer) => {
                 worker = Some(current);
-                verdict
+                answer
             }
-            None => Verdict::Failed(current.end(pool.time_limit)?),
+            None => A::of_ended(current.end(pool.time_limit)?),
         };
-        if send.send(Ok((position, verdict, begin.elapsed()))).is_err() {
+        if send.send(Ok((position, answer, begin.elapsed()))).is_err() {
             return Ok(());
         }
     }
 }
 
-/// A process of this program that judges samples.
+/// A process of this program that does jobs.
 struct Worker {
-    child: Child,
+    child: Running,
     stdin: ChildStdin,
     answers: Receiver<String>,
+    /// The last line that it wrote on standard error: what it died of, where a panic does not say.
+    last_words: JoinHandle<String>,
     is_late: bool,
 }
 
 impl Worker {
-    fn start() -> Result<Self, Failure> {
-        let mut child = Command::new(std::env::current_exe()?)
-            .arg("conformance-worker")
+    /// The shell sets the limit, in KiB, and becomes the worker.
+    fn start(memory_limit_mib: u64) -> Result<Self, Failure> {
+        let mut child = Command::new("sh")
+            .args(["-c", "ulimit -v \"$1\"; exec \"$0\" conformance-worker"])
+            .arg(std::env::current_exe()?)
+            .arg((memory_limit_mib * 1_024).to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            // A panic's text is in the verdict; a stack overflow's is in how the process ended.
-            .stderr(Stdio::null())
+            .stderr(Stdio::piped())
             .spawn()?;
-        let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
             return Err(Failure::new("a worker has no standard input and output"));
         };
+        let last_words = std::thread::spawn(move || {
+            let lines = BufReader::new(stderr).lines().map_while(Result::ok);
+            let told = lines.filter(|line| !line.trim().is_empty());
+            told.last().unwrap_or_default()
+        });
         let (send, answers) = channel();
         std::thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
@@ -111,16 +159,17 @@ impl Worker {
             }
         });
         Ok(Self {
-            child,
+            child: Running(child),
             stdin,
             answers,
+            last_words,
             is_late: false,
         })
     }
 
     /// None where the worker ended or is too late.
-    fn judge(&mut self, sample: &Sample, limit: Duration) -> Result<Option<Verdict>, Failure> {
-        let mut line = serde_json::to_vec(sample)?;
+    fn judge<A: Answer>(&mut self, job: &Job, limit: Duration) -> Result<Option<A>, Failure> {
+        let mut line = serde_json::to_vec(job)?;
         line.push(b'\n');
         if self.stdin.write_all(&line).is_err() {
             return Ok(None);
@@ -136,25 +185,26 @@ impl Worker {
     }
 
     /// Ends the process and says why it had to.
-    fn end(mut self, limit: Duration) -> Result<String, Failure> {
+    fn end(mut self, limit: Duration) -> Result<Ended, Failure> {
         if self.is_late {
-            self.child.kill()?;
-            self.child.wait()?;
-            return Ok(format!("not done after {} s", limit.as_secs_f64()));
+            self.child.0.kill()?;
+            self.child.0.wait()?;
+            let limit = limit.as_secs_f64();
+            return Ok(Ended::Late(format!("not done after {limit} s")));
         }
-        Ok(format!("crashed: {}", how(self.child.wait()?)))
+        let status = self.child.0.wait()?;
+        let last_words = self.last_words.join().unwrap_or_default();
+        Ok(Ended::Crashed(format!("crashed: {status}: {last_words}")))
     }
 }
 
-fn how(status: ExitStatus) -> String {
-    status.to_string()
-}
+/// A process that does not outlive its owner.
+struct Running(Child);
 
-/// A worker ends when its input does.
-impl Drop for Worker {
+impl Drop for Running {
     fn drop(&mut self) {
-        // One that was killed is gone already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        // One that has ended is gone already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }

@@ -1,32 +1,46 @@
-//! What a worker does: a sample on a line of standard input, its verdict on a line of standard
-//! output. A process of its own, so that a sample that crashes, hangs or fills the memory takes
+//! What a worker does: a job on a line of standard input, its verdict on a line of standard
+//! output. A process of its own, so that a program that crashes, hangs or fills the memory takes
 //! nothing else with it.
 
 use std::io::{BufRead, Write, stdin, stdout};
-use std::panic::catch_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use p4_compiler::{Diagnostic, Options, Severity};
 
 use super::golden::Place;
-use super::{Check, Hit, Sample, Verdict, hit};
+use super::tree::Trees;
+use super::{Answer, Check, Ended, Hit, Job, Sample, Verdict, hit};
 use crate::failure::Failure;
 
 /// No `main`; a `main` that is another package than v1model's.
 const FOR_MAIN: [&str; 2] = ["E0507", "E0602"];
 
-/// Serves samples until the input ends.
+/// Does jobs until the input ends.
 pub fn work() -> Result<(), Failure> {
+    let mut trees = Trees::new()?;
     for line in stdin().lock().lines() {
-        let sample: Sample = serde_json::from_str(&line?)?;
-        let verdict = catch_unwind(|| judge(&sample))
-            .unwrap_or_else(|panic| Verdict::Failed(format!("panic: {}", message(&*panic))));
+        let mut answer = match serde_json::from_str(&line?)? {
+            Job::Sample(sample) => {
+                let verdict = catch_unwind(|| judge(&sample));
+                serde_json::to_vec(&verdict.unwrap_or_else(|panic| panicked(&*panic)))?
+            }
+            Job::Program(subject) => {
+                let judge = AssertUnwindSafe(|| trees.judge(&subject));
+                let verdict = catch_unwind(judge).unwrap_or_else(|panic| Ok(panicked(&*panic)))?;
+                serde_json::to_vec(&verdict)?
+            }
+        };
+        answer.push(b'\n');
         let mut out = stdout().lock();
-        serde_json::to_writer(&mut out, &verdict)?;
-        out.write_all(b"\n")?;
+        out.write_all(&answer)?;
         out.flush()?;
     }
     Ok(())
+}
+
+fn panicked<A: Answer>(panic: &(dyn std::any::Any + Send)) -> A {
+    A::of_ended(Ended::Crashed(format!("panic: {}", message(panic))))
 }
 
 /// What a panic says.
@@ -103,13 +117,14 @@ fn compile(path: &Path, options: &Options) -> Result<(), String> {
     }
 }
 
-fn errors_of(diagnostics: &[Diagnostic]) -> impl Iterator<Item = &Diagnostic> {
+pub(super) fn errors_of(diagnostics: &[Diagnostic]) -> impl Iterator<Item = &Diagnostic> {
     diagnostics
         .iter()
         .filter(|diagnostic| diagnostic.severity == Severity::Error)
 }
 
-fn first_error(diagnostics: &[Diagnostic]) -> String {
+/// The first error in a line.
+pub(super) fn first_error(diagnostics: &[Diagnostic]) -> String {
     errors_of(diagnostics).next().map_or_else(
         || "refused without an error".to_owned(),
         |first| {

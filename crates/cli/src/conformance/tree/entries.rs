@@ -1,0 +1,202 @@
+//! Entries for every table as a controller makes them: from the P4Info alone.
+//!
+//! The first entry of a table gives a value to every field, the second leaves out what may be left
+//! out, further ones take further values, until every action has had its turn.
+
+use p4_compiler::P4Info;
+use p4runtime_proto::p4::config::v1::action_ref::Scope;
+use p4runtime_proto::p4::config::v1::match_field::{Match, MatchType};
+use p4runtime_proto::p4::config::v1::{MatchField, Table};
+use p4runtime_proto::p4::v1::field_match::{Exact, FieldMatchType, Lpm, Optional, Range, Ternary};
+use p4runtime_proto::p4::v1::{
+    Action, Entity, FieldMatch, TableAction, TableEntry, Update, action, entity, table_action,
+    update,
+};
+
+/// Entries of a table where its actions do not need more.
+const ENTRIES: usize = 4;
+
+/// Whether packets find a table's entries by a key.
+pub fn has_key(table: &Table) -> bool {
+    !table.match_fields.is_empty()
+}
+
+/// Whether a controller can give a table entries. Action profiles are not served over P4Runtime.
+fn is_writable(table: &Table) -> bool {
+    has_key(table) && !table.is_const_table && table.implementation_id == 0
+}
+
+/// Entries for a table, no two of them with the same key, and a default action.
+pub fn of_table(p4info: &P4Info, table: &Table) -> Vec<Update> {
+    let entries = match is_writable(table) {
+        true => entries(p4info, table),
+        false => Vec::new(),
+    };
+    let entries = entries.into_iter();
+    let entries = entries.map(|entry| update(update::Type::Insert, entry));
+    entries.chain(default_of(p4info, table)).collect()
+}
+
+fn entries(p4info: &P4Info, table: &Table) -> Vec<TableEntry> {
+    let actions = actions(table, Scope::DefaultOnly);
+    if actions.is_empty() {
+        return Vec::new();
+    }
+    let size = usize::try_from(table.size).unwrap_or(0);
+    let wanted = match size {
+        0 => ENTRIES.max(actions.len()),
+        _ => size.min(ENTRIES.max(actions.len())),
+    };
+    let mut entries: Vec<TableEntry> = Vec::new();
+    for number in 0..wanted {
+        let key: Option<Vec<FieldMatch>> = keys(table, number).into_iter().collect();
+        let Some(key) = key else { break };
+        if entries.iter().any(|entry| entry.r#match == key) {
+            continue;
+        }
+        entries.push(TableEntry {
+            table_id: id_of(table),
+            r#match: key,
+            action: Some(call(p4info, actions[number % actions.len()], number)),
+            priority: priority(table, number),
+            ..TableEntry::default()
+        });
+    }
+    entries
+}
+
+/// Another default action, where the program leaves one open.
+fn default_of(p4info: &P4Info, table: &Table) -> Option<Update> {
+    let is_open = table.const_default_action_id == 0 && table.implementation_id == 0;
+    let action = *actions(table, Scope::TableOnly)
+        .last()
+        .filter(|_| is_open)?;
+    let entry = TableEntry {
+        table_id: id_of(table),
+        action: Some(call(p4info, action, 0)),
+        is_default_action: true,
+        ..TableEntry::default()
+    };
+    Some(update(update::Type::Modify, entry))
+}
+
+fn update(kind: update::Type, entry: TableEntry) -> Update {
+    Update {
+        r#type: kind.into(),
+        entity: Some(Entity {
+            entity: Some(entity::Entity::TableEntry(entry)),
+        }),
+    }
+}
+
+fn id_of(table: &Table) -> u32 {
+    table.preamble.as_ref().map_or(0, |preamble| preamble.id)
+}
+
+/// Actions but those of a scope.
+fn actions(table: &Table, but: Scope) -> Vec<u32> {
+    let refs = table.action_refs.iter();
+    let refs = refs.filter(|action| action.scope() != but);
+    refs.map(|action| action.id).collect()
+}
+
+fn kind(field: &MatchField) -> Option<MatchType> {
+    match field.r#match {
+        Some(Match::MatchType(kind)) => MatchType::try_from(kind).ok(),
+        _ => None,
+    }
+}
+
+fn priority(table: &Table, number: usize) -> i32 {
+    let needs_one = table.match_fields.iter().any(|field| {
+        matches!(
+            kind(field),
+            Some(MatchType::Ternary | MatchType::Range | MatchType::Optional)
+        )
+    });
+    match needs_one {
+        true => i32::try_from(number + 1).unwrap_or(i32::MAX),
+        false => 0,
+    }
+}
+
+/// The key of the entry of this number; none in place of a field of a kind of its own.
+fn keys(table: &Table, number: usize) -> Vec<Option<FieldMatch>> {
+    let may_be_left_out =
+        |field: &&MatchField| number == 1 && kind(field) != Some(MatchType::Exact);
+    let fields = table.match_fields.iter();
+    let fields = fields.filter(|field| !may_be_left_out(field));
+    fields.map(|field| field_match(field, number)).collect()
+}
+
+fn field_match(field: &MatchField, number: usize) -> Option<FieldMatch> {
+    let value = value(field.bitwidth, number);
+    let matched = match kind(field)? {
+        MatchType::Exact => FieldMatchType::Exact(Exact { value }),
+        MatchType::Lpm => FieldMatchType::Lpm(Lpm {
+            value,
+            prefix_len: field.bitwidth,
+        }),
+        MatchType::Ternary => FieldMatchType::Ternary(Ternary {
+            value,
+            mask: ones(field.bitwidth),
+        }),
+        MatchType::Range => FieldMatchType::Range(Range {
+            high: value.clone(),
+            low: value,
+        }),
+        MatchType::Optional => FieldMatchType::Optional(Optional { value }),
+        MatchType::Unspecified => return None,
+    };
+    Some(FieldMatch {
+        field_id: field.id,
+        field_match_type: Some(matched),
+    })
+}
+
+fn call(p4info: &P4Info, action: u32, number: usize) -> TableAction {
+    let has_id = |it: &&p4runtime_proto::p4::config::v1::Action| {
+        it.preamble
+            .as_ref()
+            .is_some_and(|preamble| preamble.id == action)
+    };
+    let declared = p4info.actions.iter().find(has_id);
+    let params = declared.into_iter().flat_map(|action| &action.params);
+    let params = params.map(|param| action::Param {
+        param_id: param.id,
+        value: value(param.bitwidth, number + 1),
+    });
+    TableAction {
+        r#type: Some(table_action::Type::Action(Action {
+            action_id: action,
+            params: params.collect(),
+        })),
+    }
+}
+
+/// A small number, as the fields of random packets often are; a string where there is no width, for
+/// then the control plane's type is one.
+fn value(bitwidth: i32, number: usize) -> Vec<u8> {
+    let Ok(bits @ 1..) = u32::try_from(bitwidth) else {
+        return format!("name-{number}").into_bytes();
+    };
+    let mask = 1_u64.checked_shl(bits).map_or(u64::MAX, |bit| bit - 1);
+    canonical((number as u64 & mask).to_be_bytes().to_vec())
+}
+
+fn ones(bitwidth: i32) -> Vec<u8> {
+    let bits = usize::try_from(bitwidth).unwrap_or(0);
+    let mut bytes = vec![0xff; bits.div_ceil(8)];
+    if let Some(first) = bytes.first_mut().filter(|_| bits % 8 != 0) {
+        *first = (1 << (bits % 8)) - 1;
+    }
+    bytes
+}
+
+/// Without leading zero bytes, as P4Runtime writes numbers.
+fn canonical(bytes: Vec<u8>) -> Vec<u8> {
+    match bytes.iter().position(|byte| *byte != 0) {
+        Some(first) => bytes[first..].to_vec(),
+        None => vec![0],
+    }
+}

@@ -1,0 +1,53 @@
+//! The files of a tree.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::below;
+use crate::failure::Failure;
+use crate::files;
+
+/// Extensions of P4_16 source.
+const EXTENSIONS: [&str; 3] = ["p4", "p4_16", "p416"];
+
+/// Paths of all P4 files below a folder, sorted, as seen from it.
+///
+/// # Errors
+/// The folder cannot be read.
+pub fn programs(root: &Path) -> Result<Vec<String>, Failure> {
+    let is_p4 = |path: &PathBuf| {
+        let extension = path.extension().and_then(|it| it.to_str());
+        extension.is_some_and(|it| EXTENSIONS.contains(&it))
+    };
+    let all = files(root)?;
+    let programs = all.iter().filter(|path| is_p4(path));
+    Ok(programs.map(|path| below(root, path)).collect())
+}
+
+/// All files below a folder, sorted. Links to folders are not followed, so a loop of them does not
+/// matter; `.git` is left out.
+pub fn files(root: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let mut found = Vec::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let entries = fs::read_dir(&folder).map_err(|error| {
+            Failure::in_file(&folder, &format!("cannot be read: {}", files::why(&error)))
+        })?;
+        for entry in entries {
+            let entry = entry?;
+            let path = entry.path();
+            match entry.file_type()? {
+                kind if kind.is_dir() => {
+                    if entry.file_name() != ".git" {
+                        folders.push(path);
+                    }
+                }
+                // A link to a file that is there, too.
+                _ if path.is_file() => found.push(path),
+                _ => {}
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}

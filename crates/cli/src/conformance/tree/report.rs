@@ -1,0 +1,188 @@
+//! A line a program, totals by reason.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::{Ran, Subject, Verdict};
+
+/// Messages shown for one code of refusal.
+const MESSAGE_CHARS: usize = 70;
+
+/// What all files came to.
+#[derive(Default)]
+pub struct Report {
+    by_word: BTreeMap<&'static str, usize>,
+    architectures: BTreeMap<String, usize>,
+    /// By code: how many, and what the first says.
+    refusals: BTreeMap<String, (usize, String)>,
+    ran: Ran,
+    n_faults: usize,
+    programs: Vec<Value>,
+}
+
+impl Report {
+    /// Counts a file and gives its line; none for one that is no program.
+    pub fn add(&mut self, subject: &Subject, verdict: &Verdict, took: Duration) -> Option<String> {
+        *self.by_word.entry(verdict.word()).or_default() += 1;
+        self.n_faults += usize::from(verdict.is_fault());
+        if *verdict == Verdict::Part {
+            return None;
+        }
+        let mut document = json!({
+            "program": subject.name,
+            "took_ms": u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+        });
+        if let (Value::Object(document), Ok(Value::Object(told))) =
+            (&mut document, serde_json::to_value(verdict))
+        {
+            document.extend(told);
+        }
+        self.programs.push(document);
+        let told = self.count(verdict);
+        let told = match (verdict, told) {
+            (Verdict::Differs { .. }, told) => format!("{told}\nagain with: {}", again(subject)),
+            (_, told) => told,
+        };
+        Some(format!("{:8} {}: {told}", verdict.word(), subject.name))
+    }
+
+    /// Counts by reason, and says what the line says.
+    fn count(&mut self, verdict: &Verdict) -> String {
+        match verdict {
+            Verdict::Part => String::new(),
+            Verdict::P4_14 => "no P4_16".to_owned(),
+            Verdict::OtherArchitecture { architecture } => {
+                *self.architectures.entry(architecture.clone()).or_default() += 1;
+                format!("for {architecture}")
+            }
+            Verdict::Refused { code, message } => {
+                let seen = self.refusals.entry(code.clone());
+                seen.or_insert_with(|| (0, message.clone())).0 += 1;
+                message.clone()
+            }
+            Verdict::Passed(ran) => {
+                self.ran.tables += ran.tables;
+                self.ran.filled += ran.filled;
+                self.ran.entries += ran.entries;
+                self.ran.packets += ran.packets;
+                self.ran.transmitted += ran.transmitted;
+                passed(ran)
+            }
+            Verdict::MissingInclude { message }
+            | Verdict::OwnExtern { message }
+            | Verdict::PairRefused { message }
+            | Verdict::EntryRefused { message }
+            | Verdict::Differs { message }
+            | Verdict::Crashed { message }
+            | Verdict::Late { message } => message.clone(),
+        }
+    }
+
+    fn n(&self, word: &str) -> usize {
+        self.by_word.get(word).copied().unwrap_or(0)
+    }
+
+    /// Programs for v1model.
+    fn n_v1model(&self) -> usize {
+        let not = ["part", "P4_14", "other"];
+        let counts = self.by_word.iter().filter(|(word, _)| !not.contains(word));
+        counts.map(|(_, n)| n).sum()
+    }
+
+    /// Faults of ours beyond doubt.
+    pub fn n_faults(&self) -> usize {
+        self.n_faults
+    }
+
+    /// The totals as lines.
+    pub fn totals(&self) -> Vec<String> {
+        let n = |word| self.n(word);
+        let n_files: usize = self.by_word.values().sum();
+        let ran = &self.ran;
+        let mut lines = vec![format!(
+            "{n_files} files: {} parts of programs, {} programs in P4_14, {} for other architectures, {} for v1model",
+            n("part"),
+            n("P4_14"),
+            n("other"),
+            self.n_v1model()
+        )];
+        for (architecture, n) in &self.architectures {
+            lines.push(format!("  for {architecture}: {n}"));
+        }
+        lines.push(format!(
+            "v1model: {} run; {} lack an included file, {} call an extern of their own, {} are refused",
+            n("pass"), n("missing"), n("extern"), n("refused")
+        ));
+        for (code, (n, first)) in &self.refusals {
+            let first: String = first.chars().take(MESSAGE_CHARS).collect();
+            lines.push(format!("  {code}: {n}, as {first}"));
+        }
+        lines.push(format!(
+            "those that run: {} entries over P4Runtime in {} of {} tables with a key, {} packets, of which {} left again",
+            ran.entries, ran.filled, ran.tables, ran.packets, ran.transmitted
+        ));
+        lines.push(format!(
+            "faults: {} pairs refused, {} entries refused, {} differences between engines, {} crashes, {} too late",
+            n("PAIR"), n("ENTRY"), n("DIFFERS"), n("CRASHED"), n("LATE")
+        ));
+        lines
+    }
+
+    /// Everything as one document.
+    pub fn json(&self) -> Value {
+        let refusals = self.refusals.iter();
+        let refusals: Map<_, _> = refusals
+            .map(|(code, (n, _))| (code.clone(), json!(n)))
+            .collect();
+        json!({
+            "programs": self.programs,
+            "totals": {
+                "results": self.by_word,
+                "v1model": self.n_v1model(),
+                "architectures": self.architectures,
+                "refused": refusals,
+                "tables": self.ran.tables,
+                "filled": self.ran.filled,
+                "entries": self.ran.entries,
+                "packets": self.ran.packets,
+                "transmitted": self.ran.transmitted,
+            },
+        })
+    }
+}
+
+fn passed(ran: &Ran) -> String {
+    let mut line = format!(
+        "{} of {} tables filled, {} entries, {} packets, {} left",
+        ran.filled, ran.tables, ran.entries, ran.packets, ran.transmitted
+    );
+    if let Some(reason) = &ran.interpreted {
+        line.push_str(&format!("; not compiled to machine code: {reason}"));
+    }
+    if !ran.searched.is_empty() {
+        line.push_str(&format!("; includes found in {}", ran.searched.join(", ")));
+    }
+    line
+}
+
+/// The command that runs one program in the same way.
+fn again(subject: &Subject) -> String {
+    let plan = &subject.plan;
+    let mut command = format!(
+        "reprise conformance --tree {} --filter '{}' --packets {} --seed {} -O {}",
+        plan.root.display(),
+        subject.name,
+        plan.packets,
+        plan.seed,
+        u8::from(plan.optimise),
+    );
+    for dir in &plan.include_dirs {
+        command.push_str(&format!(" --include-path {}", dir.display()));
+    }
+    for (name, value) in &plan.defines {
+        command.push_str(&format!(" --define {name}={value}"));
+    }
+    command
+}

@@ -1,0 +1,268 @@
+//! One file: which language and architecture it is, and what the compiler says, with the tree's own
+//! folders and macros.
+
+use std::path::Path;
+
+use p4_compiler::{Diagnostic, Options};
+
+use super::settings::{Defines, Settings};
+use super::{Plan, Verdict, below};
+use crate::compiler::{self, Files};
+use crate::conformance::worker::{errors_of, first_error};
+use crate::files;
+
+/// Included files that are searched for one program.
+const SEARCHES_MAX: usize = 64;
+/// An included file is not there.
+const NOT_FOUND: &str = "E0118";
+/// An extern that simple_switch has not.
+const OWN_EXTERN: &str = "E0610";
+/// v1model's package.
+const V1MODEL: &str = "V1Switch";
+/// The files that declare other architectures, without their extension.
+const ARCHITECTURES: [&str; 16] = [
+    "psa",
+    "pna",
+    "tna",
+    "t2na",
+    "tofino",
+    "tofino1_arch",
+    "tofino2_arch",
+    "tofino1_specs",
+    "tofino2_specs",
+    "ebpf_model",
+    "ubpf_model",
+    "xdp_model",
+    "xsa",
+    "SimpleSumeSwitch",
+    "sume_switch",
+    "simple_sume_switch",
+];
+
+/// A program that compiles.
+pub struct Source {
+    pub json: p4_compiler::bmv2_json::Program,
+    pub p4info: p4_compiler::P4Info,
+    /// Folders that were searched for included files.
+    pub searched: Vec<String>,
+}
+
+/// What came of a file.
+pub type Found = Result<Box<Source>, Verdict>;
+
+/// Reads and compiles a file.
+pub fn compile(path: &Path, plan: &Plan, settings: &Settings) -> Found {
+    let Ok(text) = files::read_text(path) else {
+        // Neither a compiler nor a person can read it.
+        return Err(Verdict::Part);
+    };
+    let file = File {
+        path,
+        text: &text,
+        settings,
+    };
+    let mut first_refusal = None;
+    for defines in settings.defines(path) {
+        match file.compile(file.options(plan, defines)) {
+            Ok(source) => return Ok(source),
+            Err(Verdict::P4_14) => return Err(Verdict::P4_14),
+            Err(Verdict::Part) => {}
+            Err(verdict) => {
+                first_refusal.get_or_insert(verdict);
+            }
+        }
+    }
+    Err(first_refusal.unwrap_or(Verdict::Part))
+}
+
+struct File<'a> {
+    path: &'a Path,
+    text: &'a str,
+    settings: &'a Settings,
+}
+
+impl File<'_> {
+    fn options(&self, plan: &Plan, defines: Defines) -> Options {
+        let named = self.settings.include_dirs(self.path);
+        let dirs = plan.include_dirs.iter().chain(&named);
+        Options {
+            include_dirs: dirs.map(|dir| compiler::lossy(dir)).collect(),
+            defines: plan.defines.iter().cloned().chain(defines).collect(),
+            all_warnings_disabled: true,
+            optimise: plan.optimise,
+            ..Options::default()
+        }
+    }
+
+    fn compile(&self, mut options: Options) -> Found {
+        let name = compiler::lossy(self.path);
+        let searched = self.search(&name, &mut options)?;
+        let mut output = p4_compiler::compile(&name, self.text, &Files, &options);
+        let mut errors = errors_of(&output.diagnostics);
+        if errors.any(|error| error.code == OWN_EXTERN) {
+            return Err(Verdict::OwnExtern {
+                message: first_error(&output.diagnostics),
+            });
+        }
+        match (output.bmv2_json.take(), output.p4info.take()) {
+            (Some(json), Some(p4info)) => Ok(Box::new(Source {
+                json,
+                p4info,
+                searched,
+            })),
+            _ => Err(refused(&output.diagnostics)),
+        }
+    }
+
+    /// Adds folders until every included file is found; says which ones, or what the file is if it is
+    /// no program for v1model.
+    fn search(&self, name: &str, options: &mut Options) -> Result<Vec<String>, Verdict> {
+        let mut searched = Vec::new();
+        loop {
+            let preprocessed = p4_compiler::preprocess(name, self.text, &Files, options);
+            let code = tokens(&preprocessed.text);
+            if is_p4_14(&code) {
+                return Err(Verdict::P4_14);
+            }
+            let package = package(&code);
+            let mut errors = errors_of(&preprocessed.diagnostics);
+            let Some(missing) = errors.find(|error| error.code == NOT_FOUND) else {
+                return match package {
+                    Some(V1MODEL) => Ok(searched),
+                    Some(other) => Err(other_architecture(other)),
+                    None => Err(Verdict::Part),
+                };
+            };
+            let include = missing.message.split('`').nth(1).unwrap_or_default();
+            let folder = self.settings.folder_with(self.path, include);
+            let folder = folder.map(|folder| compiler::lossy(&folder));
+            let folder = folder.filter(|folder| !options.include_dirs.contains(folder));
+            match (folder, package, architecture(include)) {
+                (_, Some(_), Some(other)) => return Err(other_architecture(other)),
+                (Some(folder), ..) if searched.len() < SEARCHES_MAX => {
+                    options.include_dirs.push(folder.clone());
+                    searched.push(below(self.settings.root(), Path::new(&folder)));
+                }
+                (_, Some(package), _) if package != V1MODEL => {
+                    return Err(other_architecture(package));
+                }
+                (_, Some(_), _) => {
+                    return Err(Verdict::MissingInclude {
+                        message: first_error(&preprocessed.diagnostics),
+                    });
+                }
+                (_, None, _) => return Err(Verdict::Part),
+            }
+        }
+    }
+}
+
+fn refused(diagnostics: &[Diagnostic]) -> Verdict {
+    let code = errors_of(diagnostics).next();
+    Verdict::Refused {
+        code: code.map_or_else(String::new, |error| error.code.clone()),
+        message: first_error(diagnostics),
+    }
+}
+
+fn other_architecture(name: &str) -> Verdict {
+    Verdict::OtherArchitecture {
+        architecture: name.to_owned(),
+    }
+}
+
+/// The architecture that an included file declares.
+fn architecture(include: &str) -> Option<&str> {
+    let file = include.rsplit('/').next()?;
+    let name = file.strip_suffix(".p4")?;
+    ARCHITECTURES.contains(&name).then_some(name)
+}
+
+/// Words and single characters of preprocessed text; strings are left out.
+fn tokens(text: &str) -> Vec<&str> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let mut tokens = Vec::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let mut rest = line;
+        while let Some(c) = rest.chars().next() {
+            let len = match c {
+                '"' => rest[1..].find('"').map_or(rest.len(), |end| end + 2),
+                _ if is_word(c) => rest.find(|c| !is_word(c)).unwrap_or(rest.len()),
+                _ => c.len_utf8(),
+            };
+            if c != '"' && !c.is_whitespace() {
+                tokens.push(&rest[..len]);
+            }
+            rest = &rest[len..];
+        }
+    }
+    tokens
+}
+
+/// Whether a program says at its top level what only P4_14 says there.
+fn is_p4_14(tokens: &[&str]) -> bool {
+    let mut depth = 0_usize;
+    for (at, token) in tokens.iter().enumerate() {
+        match *token {
+            "{" => depth += 1,
+            "}" => depth = depth.saturating_sub(1),
+            "header_type" | "field_list" | "control" | "parser" | "table"
+                if depth == 0 && tokens.get(at + 2) == Some(&"{") =>
+            {
+                return true;
+            }
+            _ => {}
+        }
+    }
+    false
+}
+
+/// The package of which `main` is an instance.
+fn package<'a>(tokens: &[&'a str]) -> Option<&'a str> {
+    let ends = tokens.windows(3).rposition(|it| it == [")", "main", ";"])?;
+    let opens = opening(&tokens[..ends], (")", "("))?;
+    let before = match tokens[..opens].last() {
+        Some(&">") => opening(&tokens[..opens - 1], (">", "<"))?,
+        _ => opens,
+    };
+    tokens[..before].last().copied()
+}
+
+/// Where the bracket opens that closes behind these tokens.
+fn opening(tokens: &[&str], (close, open): (&str, &str)) -> Option<usize> {
+    let mut depth = 1;
+    tokens.iter().rposition(|token| {
+        depth += i32::from(*token == close) - i32::from(*token == open);
+        depth == 0
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn main_tells_the_package() {
+        let of = |text: &str| package(&tokens(text)).map(str::to_owned);
+        let simple = "V1Switch(P(), C(), I(), E(), U(), D()) main;";
+        assert_eq!(of(simple).as_deref(), Some("V1Switch"));
+        let generic = "PSA_Switch<A, B<C>>(I(), P()) main;\nconst bit<8> x = 1;";
+        assert_eq!(of(generic).as_deref(), Some("PSA_Switch"));
+        assert_eq!(of("control C() { apply { } }"), None);
+        assert_eq!(of("action main() { }"), None);
+    }
+
+    #[test]
+    fn p4_14_is_told_by_its_top_level() {
+        let is = |text: &str| is_p4_14(&tokens(text));
+        assert!(is("header_type ethernet_t { fields { dst : 48; } }"));
+        assert!(is("parser start { return ingress; }"));
+        assert!(is("control ingress { apply(t); }"));
+        assert!(!is(
+            "control ingress(inout h_t h) { table t { actions = { a; } } apply { } }"
+        ));
+        assert!(!is(
+            "@name(\"control x {\") header h_t { bit<8> parser_control; }"
+        ));
+    }
+}
