@@ -356,3 +356,162 @@ reprise: test.stf: 2 expectations failed
         "{error}"
     );
 }
+
+/// A folder with these files.
+fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let root = tempfile::tempdir().expect("a folder");
+    for (path, text) in files {
+        let path = root.path().join(path);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        fs::write(path, text).expect("written");
+    }
+    root
+}
+
+fn run_tree(root: &Path, words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_reprise"));
+    command.args(["conformance", "--packets", "200", "--tree"]);
+    command.arg(root).args(words).output().expect("it runs")
+}
+
+/// What the programs of a tree came to, by their name, and the whole report.
+fn tree_results(root: &Path, words: &[&str]) -> (Value, Vec<(String, String)>) {
+    let output = run_tree(root, &[words, &["--json"]].concat());
+    let text = String::from_utf8(output.stdout).expect("text");
+    let report: Value = serde_json::from_str(&text).expect("JSON");
+    let word = |program: &Value, key: &str| program[key].as_str().expect("a word").to_owned();
+    let programs = report["programs"].as_array().expect("a list").iter();
+    let results = programs.map(|program| (word(program, "program"), word(program, "result")));
+    let results = results.collect();
+    (report, results)
+}
+
+/// A program with a key of each kind, which packets go through.
+const TABLES: &str = r"
+    action set(bit<8> value) { hdr.first.value = value; standard.egress_spec = 1; }
+    action back() { standard.egress_spec = standard.ingress_port; }
+    table exact_key { key = { hdr.first.value : exact; } actions = { set; back; NoAction; } }
+    table other_keys {
+        key = { hdr.first.value : lpm; standard.ingress_port : ternary; standard.packet_length : range; }
+        actions = { set; back; }
+    }
+    table fixed {
+        key = { hdr.first.value : exact; }
+        actions = { back; NoAction; }
+        const entries = { 7 : back(); }
+    }
+";
+
+#[test]
+fn every_program_of_a_tree_is_compiled_loaded_filled_and_run() {
+    let filled = program("1; exact_key.apply(); other_keys.apply(); fixed.apply()").replace(
+        "    apply {\n        hdr",
+        &format!("{TABLES}    apply {{\n        hdr"),
+    );
+    let root = tree(&[
+        ("a/plain.p4", &program("1")),
+        ("a/tables.p4", &filled),
+        ("b/wrong.p4", &program("nothing")),
+        (
+            "c/psa.p4",
+            "#include <psa.p4>\nPSA_Switch(P(), C()) main;\n",
+        ),
+        (
+            "c/own.p4",
+            "control C(); package top(C c);\ncontrol D() { apply {} }\ntop(D()) main;\n",
+        ),
+        ("c/part.p4", "const bit<8> STEP = 1;\n"),
+        (
+            "d/old.p4",
+            "header_type h_t { fields { value : 8; } }\nparser start { return ingress; }\n",
+        ),
+        (
+            "e/lost.p4",
+            &format!("#include \"gone.p4\"\n{}", program("1")),
+        ),
+        (
+            "e/extern.p4",
+            &format!(
+                "extern void count(inout bit<8> value);\n{}",
+                program("1; count(hdr.first.value)")
+            ),
+        ),
+    ]);
+    let (report, results) = tree_results(root.path(), &[]);
+    let expected = [
+        ("a/plain.p4", "passed"),
+        ("a/tables.p4", "passed"),
+        ("b/wrong.p4", "refused"),
+        ("c/own.p4", "other_architecture"),
+        ("c/psa.p4", "other_architecture"),
+        ("d/old.p4", "p4_14"),
+        ("e/extern.p4", "own_extern"),
+        ("e/lost.p4", "missing_include"),
+    ];
+    assert_eq!(results, pairs(&expected));
+    let tables = &report["programs"][1];
+    assert_eq!(
+        (&tables["tables"], &tables["filled"]),
+        (&3.into(), &2.into())
+    );
+    assert_eq!(tables["packets"], 200);
+    assert!(tables["entries"].as_u64() >= Some(10), "{tables}");
+    assert!(tables["transmitted"].as_u64() > Some(0), "{tables}");
+    assert_eq!(report["totals"]["refused"]["E0301"], 1);
+    assert!(
+        run_tree(root.path(), &[]).status.success(),
+        "a refusal is no fault of ours by itself"
+    );
+}
+
+#[test]
+fn folders_and_macros_for_a_program_come_from_the_tree() {
+    let step = "STEP_OF_MAKE + STEP_OF_FILE";
+    let including = format!("#include \"step.p4\"\n{}", program(step));
+    let searching = format!("#include \"far/other.p4\"\n{}", program("FAR"));
+    let root = tree(&[
+        (
+            "Makefile",
+            "WIDTH = 8\nall:\n\tp4c-bm2-ss -I headers -DSTEP_OF_MAKE=$(WIDTH)w2 p4/a.p4\n",
+        ),
+        ("headers/step.p4", "#define STEP_OF_FILE 1\n"),
+        ("p4/a.p4", &including),
+        ("p4/b.p4", &searching),
+        ("p4/c.p4", &program("OWN")),
+        ("library/far/other.p4", "#define FAR 3\n"),
+        // Only what includes it gives it its types.
+        ("p4/whole.p4", "#define HALF 1\n#include \"half.p4\"\n"),
+        ("p4/half.p4", &program("HALF")),
+    ]);
+    let (report, results) = tree_results(root.path(), &["--define", "OWN=4"]);
+    let expected = [
+        ("p4/a.p4", "passed"),
+        ("p4/b.p4", "passed"),
+        ("p4/c.p4", "passed"),
+        ("p4/whole.p4", "passed"),
+    ];
+    assert_eq!(results, pairs(&expected));
+    assert_eq!(report["programs"][1]["searched"][0], "library");
+}
+
+#[test]
+fn a_program_that_is_too_large_for_the_memory_fails_alone_and_the_exit_code_says_so() {
+    // Each of the cells takes memory.
+    let large = program("1; cells.write(0, 1)").replace(
+        "    apply {\n        hdr",
+        "    register<bit<64>>(0x1000000) cells;\n    apply {\n        hdr",
+    );
+    let root = tree(&[
+        ("a.p4", &program("1")),
+        ("b.p4", &large),
+        ("c.p4", &program("2")),
+    ]);
+    let words = ["--memory-limit", "256"];
+    let (_, results) = tree_results(root.path(), &words);
+    let expected = [("a.p4", "passed"), ("b.p4", "crashed"), ("c.p4", "passed")];
+    assert_eq!(results, pairs(&expected));
+    let output = run_tree(root.path(), &words);
+    assert!(!output.status.success());
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains("1 faults of ours"), "{told}");
+}

@@ -20,8 +20,8 @@ pub const INLINE_DEPTH: usize = 32;
 pub const KNOWN_ROUNDS: usize = 4_096;
 /// Rounds of a loop that become code each; more jump back.
 pub const UNROLLED_ROUNDS: usize = 32;
-/// Elements of a header stack.
-pub const STACK_SIZE: u32 = 1_024;
+/// Elements of a header stack; a detector of attacks in the field has as many.
+pub const STACK_SIZE: u32 = 8_192;
 /// Transitions into which one `select` with ranges may unfold.
 pub const SELECT_CASES: usize = 4_096;
 /// Primitives, nodes and parser operations of one program; more is inlining that explodes.

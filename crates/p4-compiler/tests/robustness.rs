@@ -122,6 +122,42 @@ fn mutated_sources_do_not_panic() {
     println!("{whole} of {tried} mutated programs still compiled (seed {SEED:#x})");
 }
 
+/// A detector of attacks among public programs has a stack of so many.
+#[test]
+fn a_stack_of_thousands_of_headers_is_taken_and_one_beyond_the_limit_is_named() {
+    let program = |size: u32| {
+        format!(
+            "#include <core.p4>
+            #include <v1model.p4>
+            header h_t {{ bit<8> value; }}
+            struct headers_t {{ h_t[{size}] h; }}
+            struct metadata_t {{ }}
+            parser P(packet_in packet, out headers_t hdr, inout metadata_t meta,
+                     inout standard_metadata_t standard_metadata) {{
+                state start {{ packet.extract(hdr.h.next); transition accept; }}
+            }}
+            control C(inout headers_t hdr, inout metadata_t meta) {{ apply {{ }} }}
+            control I(inout headers_t hdr, inout metadata_t meta,
+                      inout standard_metadata_t standard_metadata) {{
+                apply {{ hdr.h.push_front(1); }}
+            }}
+            control D(packet_out packet, in headers_t hdr) {{ apply {{ packet.emit(hdr.h); }} }}
+            V1Switch(P(), C(), I(), I(), C(), D()) main;"
+        )
+    };
+    let compile = |text: &str| {
+        let options = p4_compiler::Options::default();
+        p4_compiler::compile("stack.p4", text, &|_: &str| None, &options)
+    };
+    let codes = |size: u32| -> Vec<String> {
+        let errors = compile(&program(size)).diagnostics.into_iter();
+        let errors = errors.filter(|it| it.severity == p4_compiler::Severity::Error);
+        errors.map(|error| error.code.to_string()).collect()
+    };
+    assert!(codes(8_192).is_empty(), "{:?}", codes(8_192));
+    assert_eq!(codes(8_193)[..1], ["E0503"]);
+}
+
 #[test]
 fn deep_nesting_is_an_error_not_a_crash() {
     let deep = 5_000;

@@ -123,7 +123,10 @@ fn programs(global: &Global, args: &Conformance, root: &Path) -> Result<(), Fail
     }
     match report.n_faults() {
         0 => Ok(()),
-        n => Err(Failure::new(format!("{n} faults in {}", root.display()))),
+        n => Err(Failure::in_file(
+            root,
+            &format!("{n} faults of ours, which the totals name"),
+        )),
     }
 }
 

@@ -22,7 +22,7 @@ pub fn has_key(table: &Table) -> bool {
 }
 
 /// Whether a controller can give a table entries. Action profiles are not served over P4Runtime.
-fn is_writable(table: &Table) -> bool {
+pub fn is_writable(table: &Table) -> bool {
     has_key(table) && !table.is_const_table && table.implementation_id == 0
 }
 

@@ -15,13 +15,15 @@ const EXTENSIONS: [&str; 3] = ["p4", "p4_16", "p416"];
 /// # Errors
 /// The folder cannot be read.
 pub fn programs(root: &Path) -> Result<Vec<String>, Failure> {
-    let is_p4 = |path: &PathBuf| {
-        let extension = path.extension().and_then(|it| it.to_str());
-        extension.is_some_and(|it| EXTENSIONS.contains(&it))
-    };
     let all = files(root)?;
     let programs = all.iter().filter(|path| is_p4(path));
     Ok(programs.map(|path| below(root, path)).collect())
+}
+
+/// Whether a file is P4_16 source by its name.
+pub fn is_p4(path: &Path) -> bool {
+    let extension = path.extension().and_then(|it| it.to_str());
+    extension.is_some_and(|it| EXTENSIONS.contains(&it))
 }
 
 /// All files below a folder, sorted. Links to folders are not followed, so a loop of them does not

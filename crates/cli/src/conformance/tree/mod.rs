@@ -57,7 +57,7 @@ impl Subject {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "result", rename_all = "snake_case")]
 pub enum Verdict {
-    /// Not a program: it has no `main`, or is empty.
+    /// Not a program: it has no `main`, or another file includes it and it does not compile alone.
     Part,
     /// P4_14.
     P4_14,

@@ -186,3 +186,54 @@ fn again(subject: &Subject) -> String {
     }
     command
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Plan;
+    use super::*;
+
+    fn subject() -> Subject {
+        Subject {
+            name: "p4/a.p4".to_owned(),
+            plan: Plan {
+                root: "programs".into(),
+                include_dirs: vec!["inc".into()],
+                defines: vec![("N".to_owned(), "3".to_owned())],
+                optimise: true,
+                packets: 2_000,
+                seed: 7,
+            },
+        }
+    }
+
+    #[test]
+    fn a_difference_is_a_fault_and_comes_with_the_command_that_shows_it_again() {
+        let mut report = Report::default();
+        let message = "all: packet 3".to_owned();
+        let line = report.add(&subject(), &Verdict::Differs { message }, Duration::ZERO);
+        let command = "reprise conformance --tree programs --filter 'p4/a.p4' --packets 2000 --seed 7 -O 1 --include-path inc --define N=3";
+        let expected = format!("DIFFERS  p4/a.p4: all: packet 3\nagain with: {command}");
+        assert_eq!(line, Some(expected));
+        assert_eq!(report.n_faults(), 1);
+    }
+
+    #[test]
+    fn refusals_are_counted_by_code_and_are_no_faults_by_themselves() {
+        let mut report = Report::default();
+        for message in ["a.p4:1: E0201: one", "a.p4:9: E0201: two"] {
+            let verdict = Verdict::Refused {
+                code: "E0201".to_owned(),
+                message: message.to_owned(),
+            };
+            report.add(&subject(), &verdict, Duration::ZERO);
+        }
+        assert_eq!(report.add(&subject(), &Verdict::Part, Duration::ZERO), None);
+        assert_eq!(report.json()["totals"]["refused"]["E0201"], 2);
+        assert!(
+            report
+                .totals()
+                .contains(&"  E0201: 2, as a.p4:1: E0201: one".to_owned())
+        );
+        assert_eq!((report.n_faults(), report.n_v1model()), (0, 2));
+    }
+}

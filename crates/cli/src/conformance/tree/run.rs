@@ -124,7 +124,8 @@ fn fill(p4info: &P4Info, json: &str, runtime: &Runtime) -> Result<Filled, Verdic
                 }
             }
         }
-        filled.tables += usize::from(filled.entries > n_before);
+        let is_filled = entries::is_writable(table) && filled.entries > n_before;
+        filled.tables += usize::from(is_filled);
     }
     filled.writes = written(&lent.take());
     Ok(filled)

@@ -4,13 +4,17 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use super::find;
 use crate::failure::Failure;
 
 /// Larger files are no Makefiles.
 const SCRIPT_BYTES_MAX: u64 = 1 << 20;
+/// Variables in one word.
+const EXPANSIONS_MAX: usize = 16;
+/// Words of commands that compile for BMv2.
+const BMV2: [&str; 5] = ["bmv2", "bm2", "BMV2", "v1model", "V1MODEL"];
 /// Sets of macros that are tried for one program.
 const DEFINES_MAX: usize = 6;
 
@@ -30,6 +34,8 @@ pub struct Settings {
     flags: BTreeMap<PathBuf, Vec<Flags>>,
     /// Every folder.
     folders: BTreeSet<PathBuf>,
+    /// Files that others include, beside them or below.
+    included: BTreeSet<PathBuf>,
 }
 
 /// A set of macros.
@@ -47,20 +53,29 @@ impl Settings {
                 continue;
             };
             let text = String::from_utf8_lossy(&bytes);
-            let found = commands(&text).filter_map(|line| flags_of(folder, &line));
+            let variables = Variables::of(&text);
+            let found = commands(&text).filter_map(|line| flags_of(folder, &line, &variables));
             flags.entry(folder.to_owned()).or_default().extend(found);
         }
+        let sources = files.iter().filter(|path| find::is_p4(path));
+        let included = sources.flat_map(|path| includes(path)).collect();
         let above = files.iter().flat_map(|path| path.ancestors().skip(1));
         let folders = above.filter(|folder| folder.starts_with(root));
         Ok(Self {
             root: root.to_owned(),
             flags,
             folders: folders.map(Path::to_owned).collect(),
+            included,
         })
     }
 
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// Whether another file of the tree includes this one.
+    pub fn is_included(&self, path: &Path) -> bool {
+        self.included.contains(path)
     }
 
     /// Commands beside a program and above it, the nearest first.
@@ -132,6 +147,33 @@ fn is_script(path: &Path) -> bool {
         || matches!(extension, "mk" | "sh" | "cmake" | "py" | "bzl")
 }
 
+/// The files that a file includes by a path from its own folder.
+fn includes(path: &Path) -> Vec<PathBuf> {
+    let (Ok(bytes), Some(folder)) = (fs::read(path), path.parent()) else {
+        return Vec::new();
+    };
+    let text = String::from_utf8_lossy(&bytes);
+    let named = text.lines().filter_map(|line| {
+        let directive = line.trim().strip_prefix('#')?.trim_start();
+        let name = directive.strip_prefix("include")?.split('"').nth(1)?;
+        Some(joined(folder, Path::new(name)))
+    });
+    named.filter(|included| included != path).collect()
+}
+
+/// A path below a folder, without `.` and `..`.
+fn joined(folder: &Path, path: &Path) -> PathBuf {
+    let mut joined = folder.to_owned();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(joined.pop()),
+            Component::Normal(name) => joined.push(name),
+            _ => {}
+        }
+    }
+    joined
+}
+
 /// Lines, those that end in a backslash joined with the next.
 fn commands(text: &str) -> impl Iterator<Item = String> {
     let mut lines = text.lines();
@@ -144,54 +186,80 @@ fn commands(text: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// The `-I` and `-D` of a command; none where it has none.
-fn flags_of(folder: &Path, line: &str) -> Option<Flags> {
-    if !line.contains("-I") && !line.contains("-D") {
-        return None;
+/// What a Makefile or script assigns, the last value of each name.
+struct Variables(BTreeMap<String, String>);
+
+impl Variables {
+    fn of(text: &str) -> Self {
+        let assigned = commands(text).filter_map(|line| {
+            let line = line.trim().trim_start_matches("export ");
+            let (name, value) = line.split_once('=')?;
+            let name = name.trim_end_matches([' ', ':', '?', '+']);
+            let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            let is_name = !name.is_empty() && name.chars().all(is_word);
+            let value = value.trim().trim_matches(['"', '\'']);
+            is_name.then(|| (name.to_owned(), value.to_owned()))
+        });
+        let mut variables: BTreeMap<String, String> = assigned.collect();
+        for here in ["CURDIR", "PWD", "CMAKE_CURRENT_SOURCE_DIR"] {
+            variables.insert(here.to_owned(), ".".to_owned());
+        }
+        Self(variables)
     }
-    let is_between = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ',' | '[' | ']');
-    let mut words = line.split(is_between).filter(|word| !word.is_empty());
+
+    /// A word with `$NAME`, `${NAME}` and `$(NAME)` replaced; none where the value is not known.
+    fn expand(&self, word: &str) -> Option<String> {
+        let mut word = word.to_owned();
+        for _ in 0..EXPANSIONS_MAX {
+            let Some(at) = word.find('$') else {
+                return Some(word);
+            };
+            let rest = &word[at + 1..];
+            let (name, len) = match rest.chars().next()? {
+                '(' => (&rest[1..rest.find(')')?], rest.find(')')? + 1),
+                '{' => (&rest[1..rest.find('}')?], rest.find('}')? + 1),
+                _ => {
+                    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+                    let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
+                    (&rest[..end], end)
+                }
+            };
+            let value = self.0.get(name)?;
+            word = format!("{}{value}{}", &word[..at], &rest[len..]);
+        }
+        None
+    }
+}
+
+/// The `-I` and `-D` of a command; none where it has none. What only make or the shell knows is left
+/// out, and so are folders that are not there.
+fn flags_of(folder: &Path, line: &str, variables: &Variables) -> Option<Flags> {
+    let is_between = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ',' | '[' | ']' | '=');
     let mut flags = Flags {
         include_dirs: Vec::new(),
         defines: Vec::new(),
-        is_bmv2: ["bmv2", "bm2", "BMV2", "v1model", "V1MODEL"]
-            .iter()
-            .any(|word| line.contains(word)),
+        is_bmv2: BMV2.iter().any(|word| line.contains(word)),
     };
-    while let Some(word) = words.next() {
-        // The value stands behind the letter or is the next word.
-        let mut value = |letter: &str| {
-            let rest = word.strip_prefix(letter)?;
-            (!rest.is_empty()).then_some(rest).or_else(|| words.next())
-        };
-        if let Some(dir) = value("-I") {
-            flags.include_dirs.extend(folder_named(folder, dir));
-        } else if let Some(define) = value("-D") {
-            flags
-                .defines
-                .extend(crate::compiler::parse_define(define).ok());
-        }
+    let between = |at: &usize| line[..*at].ends_with(is_between);
+    for (at, _) in line.match_indices("-I").filter(|(at, _)| between(at)) {
+        let dir = word(&line[at + 2..]);
+        let dir = variables.expand(dir).map(|dir| folder.join(dir));
+        flags.include_dirs.extend(dir.filter(|dir| dir.is_dir()));
+    }
+    for (at, _) in line.match_indices("-D").filter(|(at, _)| between(at)) {
+        let define = variables.expand(word(&line[at + 2..]));
+        let define = define.and_then(|define| crate::compiler::parse_define(&define).ok());
+        flags.defines.extend(define);
     }
     let is_empty = flags.include_dirs.is_empty() && flags.defines.is_empty();
     (!is_empty).then_some(flags)
 }
 
-/// A folder as a Makefile writes it; none where it has a variable that only make knows, or where it
-/// is not there.
-fn folder_named(folder: &Path, written: &str) -> Option<PathBuf> {
-    let mut written = written.to_owned();
-    for here in [
-        "$(CURDIR)",
-        "${CURDIR}",
-        "$(PWD)",
-        "${PWD}",
-        "$PWD",
-        "${CMAKE_CURRENT_SOURCE_DIR}",
-    ] {
-        written = written.replace(here, ".");
-    }
-    let dir = folder.join(written);
-    dir.is_dir().then_some(dir)
+/// The word behind an option, in the same word or the next.
+fn word(rest: &str) -> &str {
+    let is_between = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ',' | ']' | ';');
+    let rest = rest.trim_start_matches(is_between);
+    rest.split(is_between).next().unwrap_or("")
 }
 
 #[cfg(test)]
@@ -213,7 +281,7 @@ mod tests {
         let root = tree(&[
             (
                 "Makefile",
-                "all:\n\tp4c-bm2-ss -I inc \\\n\t -DTARGET_BMV2 -DN=3 a.p4\n",
+                "M = 3\nall:\n\tp4c-bm2-ss -I inc \\\n\t -DTARGET_BMV2 -DN=$(M) -DX=$(UNKNOWN) a.p4\n",
             ),
             ("p4/build.sh", "p4c -I$PWD/own -I missing -D OTHER x.p4"),
             ("elsewhere/Makefile", "p4c -I. -DELSEWHERE"),

@@ -72,7 +72,11 @@ pub fn compile(path: &Path, plan: &Plan, settings: &Settings) -> Found {
             }
         }
     }
-    Err(first_refusal.unwrap_or(Verdict::Part))
+    match first_refusal {
+        // It is refused alone, as a part of another file may be.
+        Some(Verdict::Refused { .. }) if settings.is_included(path) => Err(Verdict::Part),
+        refusal => Err(refusal.unwrap_or(Verdict::Part)),
+    }
 }
 
 struct File<'a> {
@@ -206,7 +210,7 @@ fn is_p4_14(tokens: &[&str]) -> bool {
         match *token {
             "{" => depth += 1,
             "}" => depth = depth.saturating_sub(1),
-            "header_type" | "field_list" | "control" | "parser" | "table"
+            "header_type" | "field_list" | "control" | "parser"
                 if depth == 0 && tokens.get(at + 2) == Some(&"{") =>
             {
                 return true;
