@@ -37,16 +37,15 @@ pub fn files(root: &Path) -> Result<Vec<PathBuf>, Failure> {
         })?;
         for entry in entries {
             let entry = entry?;
+            if entry.file_name() == ".git" {
+                continue;
+            }
             let path = entry.path();
-            match entry.file_type()? {
-                kind if kind.is_dir() => {
-                    if entry.file_name() != ".git" {
-                        folders.push(path);
-                    }
-                }
+            if entry.file_type()?.is_dir() {
+                folders.push(path);
+            } else if path.is_file() {
                 // A link to a file that is there, too.
-                _ if path.is_file() => found.push(path),
-                _ => {}
+                found.push(path);
             }
         }
     }
