@@ -52,6 +52,32 @@ pub struct LatencyReport {
     pub streams: Vec<(Stream, LatencySummary)>,
 }
 
+/// The longest time of each since somebody last took them; those that packets have left by since.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RecentMaxima {
+    /// By output port, in nanoseconds.
+    pub ports: Vec<(PortId, Nanos)>,
+    /// By stream.
+    pub streams: Vec<(Stream, Nanos)>,
+}
+
+impl RecentMaxima {
+    /// Takes the longer of both.
+    pub fn add(&mut self, other: &RecentMaxima) {
+        longest(&mut self.ports, &other.ports);
+        longest(&mut self.streams, &other.streams);
+    }
+}
+
+fn longest<T: Copy + PartialEq>(ours: &mut Vec<(T, Nanos)>, theirs: &[(T, Nanos)]) {
+    for (of, max_ns) in theirs {
+        match ours.iter_mut().find(|(other, _)| other == of) {
+            Some((_, ours)) => *ours = (*ours).max(*max_ns),
+            None => ours.push((*of, *max_ns)),
+        }
+    }
+}
+
 #[derive(Debug, Clone)]
 struct Times {
     histogram: Histogram<u64>,
@@ -59,6 +85,8 @@ struct Times {
     last_ns: Nanos,
     /// Packets of the last value, which are not in the histogram yet.
     n_last: u64,
+    /// The longest since it was last taken; none of what came since.
+    recent_max_ns: Option<Nanos>,
 }
 
 impl Times {
@@ -70,6 +98,7 @@ impl Times {
             sum_ns: 0,
             last_ns: 0,
             n_last: 0,
+            recent_max_ns: None,
         })
     }
 
@@ -89,7 +118,13 @@ impl Times {
         if self.n_last > 0 {
             let n_last = std::mem::take(&mut self.n_last);
             self.histogram.saturating_record_n(self.last_ns, n_last);
+            self.recent_max_ns = self.recent_max_ns.max(Some(self.last_ns));
         }
+    }
+
+    fn take_recent_max(&mut self) -> Option<Nanos> {
+        self.settle();
+        self.recent_max_ns.take()
     }
 
     fn add(&mut self, other: &Times) {
@@ -209,6 +244,20 @@ impl Latencies {
             if let Some(ours) = self.stream_mut(*stream) {
                 ours.add(theirs);
             }
+        }
+    }
+
+    /// The longest times since the last call.
+    pub(crate) fn take_recent(&mut self) -> RecentMaxima {
+        let ports = (0..).map(PortId).zip(&mut self.ports);
+        let ports =
+            ports.filter_map(|(port, times)| Some((port, times.as_mut()?.take_recent_max()?)));
+        let streams = self.streams.iter_mut();
+        let streams =
+            streams.filter_map(|(stream, times)| Some((*stream, times.take_recent_max()?)));
+        RecentMaxima {
+            ports: ports.collect(),
+            streams: streams.collect(),
         }
     }
 

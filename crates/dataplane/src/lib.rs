@@ -28,7 +28,7 @@ pub use control::{
 };
 pub use drop_reason::DropReason;
 pub use externs::{digest::Digest, hash::CrcParameters};
-pub use latency::{Latencies, LatencyReport, LatencySummary, Stream};
+pub use latency::{Latencies, LatencyReport, LatencySummary, RecentMaxima, Stream};
 pub use program::{
     ActionId, ActionInfo, ActionProfileId, ActionProfileInfo, CounterId, KeyField, LoadError,
     MatchKind, MeterId, MeterUnit, ParamInfo, Program, RegisterId, TableId, TableInfo, ValueSetId,

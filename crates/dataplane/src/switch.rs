@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use crate::{
-    Digest, DropReason, IdleTimeout, LatencyReport, Nanos, PortId, Program, Stream, TableId,
-    TraceSink,
+    Digest, DropReason, IdleTimeout, LatencyReport, Nanos, PortId, Program, RecentMaxima, Stream,
+    TableId, TraceSink,
     engine::{
         EgressOutcome, Engine, EngineFactory, Frame, IngressOutcome, InstanceType, Interpreted,
         PacketHandle, State, interpret::InterpreterFactory,
@@ -619,6 +619,11 @@ impl Switch {
     /// How long packets were in the switch.
     pub fn latency(&mut self) -> LatencyReport {
         self.latencies.report()
+    }
+
+    /// The longest times in the switch of what left since the last call.
+    pub fn take_recent_maxima(&mut self) -> RecentMaxima {
+        self.latencies.take_recent()
     }
 
     /// The same whole, to be added to another switch's.

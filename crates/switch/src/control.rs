@@ -20,8 +20,8 @@ use tokio::task::JoinHandle;
 use crate::drops;
 use crate::error::SwitchError;
 use crate::handle::LoopHandle;
-use crate::metrics;
-use crate::options::{LogOptions, Options};
+use crate::metrics::{self, Recent, Served};
+use crate::options::Options;
 use crate::program::{Entries, LoadedProgram};
 use crate::say;
 use crate::workers::Workers;
@@ -152,13 +152,14 @@ impl Control {
     }
 
     /// Answers P4Runtime calls, and whoever asks for metrics, and tells the log of drops, from now on.
-    pub(crate) fn serve(&mut self, log: &LogOptions) -> Result<(), SwitchError> {
-        if log.log_drops > 0 {
-            let interval = Duration::from_secs(log.log_drops.into());
+    pub(crate) fn serve(&mut self, options: &Options) -> Result<(), SwitchError> {
+        let log_drops = options.log.log_drops;
+        if log_drops > 0 {
+            let interval = Duration::from_secs(log_drops.into());
             self.runtime
                 .spawn(drops::tell(self.handle.clone(), interval));
         }
-        self.serve_metrics()?;
+        self.serve_metrics(options)?;
         let (Some(listener), Some(address)) = (self.listener.take(), self.grpc_address) else {
             return Ok(());
         };
@@ -186,7 +187,7 @@ impl Control {
         Ok(())
     }
 
-    fn serve_metrics(&mut self) -> Result<(), SwitchError> {
+    fn serve_metrics(&mut self, options: &Options) -> Result<(), SwitchError> {
         let (Some(listener), Some(address)) = (self.metrics_listener.take(), self.metrics_address)
         else {
             return Ok(());
@@ -196,7 +197,13 @@ impl Control {
             tokio::net::TcpListener::from_std(listener)
                 .map_err(|source| SwitchError::ListenForMetrics { address, source })?
         };
-        let router = metrics::router(self.handle.clone());
+        let recent = Recent::new();
+        let kept = recent.clone().keep(self.handle.clone());
+        self.runtime.spawn(kept);
+        let selection = options.metrics_selection();
+        let engine = options.engine.name();
+        let served = Served::new(self.handle.clone(), selection, recent, engine);
+        let router = metrics::router(served);
         // Ends with the runtime: an answer that is cut off is asked for again.
         self.runtime.spawn(async move {
             if let Err(error) = axum::serve(listener, router).await {

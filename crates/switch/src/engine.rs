@@ -13,6 +13,14 @@ pub(crate) enum EngineOption {
 }
 
 impl EngineOption {
+    /// As it is written on the command line.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            EngineOption::Interpreter => "interpreter",
+            EngineOption::Native => "native",
+        }
+    }
+
     /// What makes the engine for a program.
     pub(crate) fn factory(self, options: NativeOptions) -> Box<dyn EngineFactory> {
         match self {

@@ -136,7 +136,7 @@ fn run(options: &Options) -> Result<(), SwitchError> {
         if options.explain_engine {
             explain(prepared.workers.first_mut().switch_mut());
         }
-        prepared.control.serve(&options.log)?;
+        prepared.control.serve(options)?;
         log.flush();
         say(&ready_line(options, &prepared.described, &prepared.control));
         result = prepared.workers.run(options.after_replay());

@@ -1,7 +1,13 @@
 //! Every counter and latency of the switch as Prometheus reads them: its text format 0.0.4, over
-//! HTTP, at `/metrics`.
+//! HTTP, at `/metrics`; beside it whether the switch lives and is ready ([`health`]).
+
+mod health;
+mod recent;
+mod selected;
 
 use std::fmt::{Display, Write};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::{
     Router,
@@ -10,26 +16,77 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
-use dataplane::{LatencySummary, PortCounters, Stream};
+use dataplane::{LatencySummary, PortCounters, RecentMaxima, Stream};
 use p4runtime_server::{Counted, LinkState, PortStatus, SwitchContext, SwitchHandle};
 use tokio::sync::oneshot;
 
 use crate::handle::LoopHandle;
+use health::Turns;
+pub(crate) use recent::Recent;
+pub(crate) use selected::Selection;
 
-/// What serves the metrics.
-pub(crate) fn router(handle: LoopHandle) -> Router {
-    let router = Router::new().route("/metrics", get(answer));
-    router.with_state(handle)
+/// What answers need.
+pub(crate) struct Served {
+    handle: LoopHandle,
+    selection: Selection,
+    recent: Recent,
+    turns: Turns,
+    engine: &'static str,
+    /// When the process started, in seconds of the Unix epoch.
+    started_s: f64,
 }
 
-async fn answer(State(handle): State<LoopHandle>) -> Response {
-    match count(&handle).await {
-        Some(counted) => {
+impl Served {
+    /// `recent` is kept by the caller.
+    pub(crate) fn new(
+        handle: LoopHandle,
+        selection: Selection,
+        recent: Recent,
+        engine: &'static str,
+    ) -> Served {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
+        Served {
+            turns: Turns::of(handle.n_workers()),
+            handle,
+            selection,
+            recent,
+            engine,
+            // A clock before 1970 is shown as that.
+            started_s: since_epoch.map_or(0.0, |since| since.as_secs_f64()),
+        }
+    }
+}
+
+/// What serves the metrics, and says whether the switch lives and is ready.
+pub(crate) fn router(served: Served) -> Router {
+    Router::new()
+        .route("/metrics", get(answer))
+        .route("/healthz", get(health::healthz))
+        .route("/readyz", get(health::readyz))
+        .with_state(Arc::new(served))
+}
+
+async fn answer(State(served): State<Arc<Served>>) -> Response {
+    match text(&served).await {
+        Some(text) => {
             let headers = [(CONTENT_TYPE, "text/plain; version=0.0.4")];
-            (headers, render(counted)).into_response()
+            (headers, text).into_response()
         }
         None => (StatusCode::SERVICE_UNAVAILABLE, "the switch has stopped\n").into_response(),
     }
+}
+
+/// None if the switch has stopped.
+async fn text(served: &Served) -> Option<String> {
+    let counted = count(&served.handle).await?;
+    let selected = selected::read(&served.handle, &served.selection).await?;
+    served.recent.take(&served.handle).await?;
+    let mut metrics = Metrics::default();
+    process(&mut metrics, served);
+    render(&mut metrics, counted);
+    recent_maxima(&mut metrics, &served.recent.maxima());
+    selected::render(&mut metrics, &selected);
+    Some(metrics.text)
 }
 
 /// All workers together, each one's part a consistent view; none if the switch has stopped.
@@ -111,15 +168,32 @@ fn seconds(ns: u64) -> String {
     format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000)
 }
 
-fn render(mut counted: Counted) -> String {
-    let mut metrics = Metrics::default();
-    totals(&mut metrics, &counted);
-    port_counters(&mut metrics, &counted);
-    port_states(&mut metrics, &counted);
-    port_drops(&mut metrics, &counted);
-    table_counters(&mut metrics, &counted);
-    latencies(&mut metrics, &mut counted);
-    metrics.text
+/// Which build this is, and since when it runs.
+fn process(metrics: &mut Metrics, served: &Served) {
+    let name = "reprise_build_info";
+    metrics.family(name, "gauge", "1; version and build in its labels.");
+    let profile = match cfg!(debug_assertions) {
+        true => "debug",
+        false => "release",
+    };
+    let labels: Labels<'_> = &[
+        ("version", &env!("CARGO_PKG_VERSION")),
+        ("profile", &profile),
+        ("engine", &served.engine),
+    ];
+    metrics.sample(name, labels, 1);
+    let name = "process_start_time_seconds";
+    metrics.family(name, "gauge", "When the process started, Unix time.");
+    metrics.sample(name, &[], format!("{:.3}", served.started_s));
+}
+
+fn render(metrics: &mut Metrics, mut counted: Counted) {
+    totals(metrics, &counted);
+    port_counters(metrics, &counted);
+    port_states(metrics, &counted);
+    port_drops(metrics, &counted);
+    table_counters(metrics, &counted);
+    latencies(metrics, &mut counted);
 }
 
 fn totals(metrics: &mut Metrics, counted: &Counted) {
@@ -291,14 +365,36 @@ fn latencies(metrics: &mut Metrics, counted: &mut Counted) {
     let help = "Time in the switch of frames that left, by what made the copies.";
     metrics.family(name, "summary", help);
     for (stream, summary) in &report.streams {
-        let (kind, id) = match stream {
-            Stream::Unicast => ("unicast", String::new()),
-            Stream::MulticastGroup(id) => ("multicast_group", id.to_string()),
-            Stream::CloneSession(id) => ("clone_session", id.to_string()),
-            Stream::Other => ("other", String::new()),
-        };
+        let (kind, id) = stream_labels(*stream);
         let labels: Labels<'_> = &[("stream", &kind), ("id", &id)];
         metrics.latency(name, labels, summary);
+    }
+}
+
+/// Kind and number.
+fn stream_labels(stream: Stream) -> (&'static str, String) {
+    match stream {
+        Stream::Unicast => ("unicast", String::new()),
+        Stream::MulticastGroup(id) => ("multicast_group", id.to_string()),
+        Stream::CloneSession(id) => ("clone_session", id.to_string()),
+        Stream::Other => ("other", String::new()),
+    }
+}
+
+fn recent_maxima(metrics: &mut Metrics, maxima: &RecentMaxima) {
+    let name = "reprise_port_latency_recent_max_seconds";
+    let help = "The longest time in the switch in the last minute, by output port.";
+    metrics.family(name, "gauge", help);
+    for (port, max_ns) in &maxima.ports {
+        metrics.sample(name, &[("port", port)], seconds(*max_ns));
+    }
+    let name = "reprise_stream_latency_recent_max_seconds";
+    let help = "The longest time in the switch in the last minute, by what made the copies.";
+    metrics.family(name, "gauge", help);
+    for (stream, max_ns) in &maxima.streams {
+        let (kind, id) = stream_labels(*stream);
+        let labels: Labels<'_> = &[("stream", &kind), ("id", &id)];
+        metrics.sample(name, labels, seconds(*max_ns));
     }
 }
 
@@ -348,7 +444,9 @@ mod tests {
             ports: &[port],
             drain_waiters: &mut DrainWaiters::default(),
         });
-        let text = render(counted);
+        let mut metrics = Metrics::default();
+        render(&mut metrics, counted);
+        let text = metrics.text;
         let name = r#"port="1",name="a \"b\\c\"""#;
         for line in [
             "# TYPE reprise_packets_total counter".to_owned(),

@@ -15,6 +15,7 @@ use packet_io::Destination;
 use crate::engine::{self, EngineOption};
 use crate::event_loop::{AfterReplay, Wait};
 use crate::log::{LogFormat, LogLevel};
+use crate::metrics::Selection;
 use crate::program::LoadedProgram;
 
 /// P4Runtime's port at IANA, on the loopback interface: whoever reaches it rules the switch.
@@ -101,6 +102,30 @@ pub(crate) struct Options {
     /// Serve every counter and latency on this address, for Prometheus: http://ADDRESS/metrics
     #[arg(long, value_name = "ADDRESS", value_parser = metrics_address)]
     pub(crate) metrics: Option<SocketAddr>,
+
+    /// Counter arrays of the program whose cells the metrics have too, by their full names with commas
+    /// between: SfuEgress.viewer_copies
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        requires = "metrics"
+    )]
+    pub(crate) metrics_counters: Vec<String>,
+
+    /// Tables whose entries' direct counters the metrics have too, with the entry's key:
+    /// SfuEgress.viewer_address.viewers
+    #[arg(
+        long,
+        value_name = "TABLES",
+        value_delimiter = ',',
+        requires = "metrics"
+    )]
+    pub(crate) metrics_entries: Vec<String>,
+
+    /// Series of both at most, two a cell or entry; the metrics say what is left out
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub(crate) metrics_series: u32,
 
     /// What runs the program
     #[arg(long, value_enum, default_value_t = EngineOption::Native)]
@@ -399,6 +424,16 @@ impl Options {
             "--entries: expected the program's P4Info (--p4info FILE, or a .p4 program), found none"
                 .to_owned(),
         ))
+    }
+
+    /// The program's own counters that metrics have.
+    pub(crate) fn metrics_selection(&self) -> Selection {
+        Selection {
+            counters: self.metrics_counters.clone(),
+            tables: self.metrics_entries.clone(),
+            series_max: self.metrics_series as usize,
+            ..Selection::default()
+        }
     }
 
     /// Where to serve P4Runtime, if at all.

@@ -6,8 +6,7 @@ mod frames;
 mod namespace;
 mod support;
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::io::Read;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +17,7 @@ use frames::{numbered, receive, send};
 use namespace::{in_namespace, in_root_namespace, ip, veth_pair};
 use packet_io::{AfPacketConfig, AfPacketPort, Port};
 use serde_json::Value;
-use support::{PATIENCE, Running, program};
+use support::{PATIENCE, Running, http_get, program};
 
 /// Port 1 is a1, port 2 b1, of pairs whose other ends are a0 and b0; what comes to 1 leaves by 2.
 fn start(kind: &str, options: &[&str]) -> Running {
@@ -58,23 +57,9 @@ fn event(line: &str) -> Value {
     event
 }
 
-fn metrics(switch: &Running) -> String {
-    let address = switch
-        .ready
-        .split("metrics on ")
-        .nth(1)
-        .expect("an address");
-    let mut stream = TcpStream::connect(address).expect("a server");
-    let request = "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
-    stream.write_all(request.as_bytes()).expect("sent");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("text");
-    answer
-}
-
 /// The value of a sample.
 fn metric(switch: &Running, sample: &str) -> u64 {
-    let text = metrics(switch);
+    let (_, text) = http_get(switch, "/metrics");
     let line = text.lines().find_map(|line| line.strip_prefix(sample));
     let value = line.expect(sample).trim().parse();
     value.expect("a number")

@@ -1,5 +1,6 @@
 //! Table entries and default actions.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::{
@@ -296,6 +297,21 @@ impl Switch {
     pub fn entries(&self, table: TableId) -> Vec<TableEntry> {
         let view = self.table_view(table);
         view.map_or_else(Vec::new, |(info, table, view)| table.entries(&view, info))
+    }
+
+    /// Those in some of the table's places, of which there are [`Switch::entry_places`]; an entry keeps
+    /// its place. For whoever reads a large table piece by piece.
+    pub fn entries_in(&self, table: TableId, places: Range<usize>) -> Vec<TableEntry> {
+        let view = self.table_view(table);
+        view.map_or_else(Vec::new, |(info, table, view)| {
+            table.entries_in(places, &view, info)
+        })
+    }
+
+    /// Places for entries, taken and free ones.
+    pub fn entry_places(&self, table: TableId) -> usize {
+        let view = self.table_view(table);
+        view.map_or(0, |(_, table, _)| table.n_places())
     }
 
     /// How many entries there are.

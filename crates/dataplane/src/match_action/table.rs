@@ -1,6 +1,7 @@
 //! One table: its entries, the index that finds them, its default action, its counters.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use super::{
     Call, EntryAction, Profile, entry, exact::ExactIndex, lpm::LpmIndex, ternary::OrderedIndex,
@@ -435,9 +436,26 @@ impl Table {
 
     /// Every entry, in the order of the slots.
     pub(crate) fn entries(&self, view: &EntryShow<'_>, info: &TableInfo) -> Vec<TableEntry> {
-        let all = (0..self.slots.len()).map(EntryIndex);
-        all.filter_map(|entry| self.entry(view, info, entry))
+        self.entries_in(0..self.slots.len(), view, info)
+    }
+
+    /// Those in some of its places.
+    pub(crate) fn entries_in(
+        &self,
+        places: Range<usize>,
+        view: &EntryShow<'_>,
+        info: &TableInfo,
+    ) -> Vec<TableEntry> {
+        let places = places.start..places.end.min(self.slots.len());
+        let entries = places.map(EntryIndex);
+        entries
+            .filter_map(|entry| self.entry(view, info, entry))
             .collect()
+    }
+
+    /// Places for entries, taken and free ones.
+    pub(crate) fn n_places(&self) -> usize {
+        self.slots.len()
     }
 }
 

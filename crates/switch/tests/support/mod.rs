@@ -5,7 +5,8 @@
 #![allow(clippy::panic, reason = "a test stops at what it did not expect")]
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -138,6 +139,23 @@ impl Running {
         let status = self.child.wait().expect("it ends");
         (status.code(), printed, said.join("\n"))
     }
+}
+
+/// Asks a switch's metrics' address for a page: status and body.
+pub fn http_get(switch: &Running, path: &str) -> (u16, String) {
+    let address = switch
+        .ready
+        .split("metrics on ")
+        .nth(1)
+        .expect("an address");
+    let mut stream = TcpStream::connect(address).expect("a server");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("text");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a body");
+    let status = head.split(' ').nth(1).expect("a status");
+    (status.parse().expect("a number"), body.to_owned())
 }
 
 /// A thread reads, so that nobody waits for a line for ever.

@@ -1,0 +1,212 @@
+//! Whether the switch lives and whether it is ready, for whoever restarts it and whoever sends to it.
+//!
+//! It lives while every event loop turns: each is asked to do nothing, and has to have done it within a
+//! second. A loop that does not turn is asked once, however often somebody wants to know. It is ready
+//! when it has a program and every port its interface.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use p4runtime_server::{LinkState, SwitchContext, SwitchHandle};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::Served;
+use crate::handle::LoopHandle;
+
+/// How long a turn of a loop may take; under the heaviest overload one takes some milliseconds.
+const TURN_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Between two looks whether a loop has turned.
+const LOOK_INTERVAL: Duration = Duration::from_millis(5);
+
+/// What is known of the turns of each loop.
+pub(crate) struct Turns(Vec<Arc<Turn>>);
+
+#[derive(Default)]
+struct Turn {
+    n_done: AtomicU64,
+    /// A question is on its way.
+    is_asked: AtomicBool,
+}
+
+impl Turns {
+    pub(crate) fn of(n_workers: usize) -> Turns {
+        Turns((0..n_workers).map(|_| Arc::default()).collect())
+    }
+
+    /// The numbers of the loops that have not turned in time.
+    async fn stuck(&self, handle: &LoopHandle) -> Vec<usize> {
+        let before: Vec<u64> = self.0.iter().map(|turn| turn.n_done()).collect();
+        for (worker, turn) in self.0.iter().enumerate() {
+            if !turn.is_asked.swap(true, Ordering::AcqRel) {
+                let turn = Arc::clone(turn);
+                handle.submit(worker, Box::new(move |_| turn.done()));
+            }
+        }
+        let until = Instant::now() + TURN_TIMEOUT;
+        loop {
+            let turns = self.0.iter().zip(&before).enumerate();
+            let stuck = turns.filter(|(_, (turn, before))| turn.n_done() == **before);
+            let stuck: Vec<usize> = stuck.map(|(worker, _)| worker).collect();
+            if stuck.is_empty() || Instant::now() >= until {
+                return stuck;
+            }
+            tokio::time::sleep(LOOK_INTERVAL).await;
+        }
+    }
+}
+
+impl Turn {
+    fn n_done(&self) -> u64 {
+        self.n_done.load(Ordering::Acquire)
+    }
+
+    fn done(&self) {
+        // In this order, whoever has seen the count finds that it may ask.
+        self.is_asked.store(false, Ordering::Release);
+        self.n_done.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// `/healthz`.
+pub(super) async fn healthz(State(served): State<Arc<Served>>) -> (StatusCode, String) {
+    answer(
+        served
+            .turns
+            .stuck(&served.handle)
+            .await
+            .into_iter()
+            .map(stuck),
+    )
+}
+
+/// `/readyz`.
+pub(super) async fn readyz(State(served): State<Arc<Served>>) -> (StatusCode, String) {
+    let stuck_loops = served.turns.stuck(&served.handle).await;
+    if !stuck_loops.is_empty() {
+        return answer(stuck_loops.into_iter().map(stuck));
+    }
+    let (sender, lacks) = oneshot::channel();
+    let look = |context: &mut SwitchContext<'_>| {
+        // Whoever asked may have gone.
+        let _ = sender.send(lacking(context));
+    };
+    served.handle.submit(0, Box::new(look));
+    let lacks = tokio::time::timeout(TURN_TIMEOUT, lacks).await;
+    // Too late, or stopped.
+    let lacks = lacks.ok().and_then(Result::ok);
+    answer(lacks.unwrap_or_else(|| vec![stuck(0)]))
+}
+
+fn stuck(worker: usize) -> String {
+    let seconds = TURN_TIMEOUT.as_secs();
+    format!("the event loop of worker {worker} has not turned for {seconds} s")
+}
+
+/// What it lacks to forward, a line each.
+fn lacking(context: &SwitchContext<'_>) -> Vec<String> {
+    let mut lacks = Vec::new();
+    if context.switch.program().is_none() {
+        lacks.push("no pipeline is set".to_owned());
+    }
+    let lost = context
+        .ports
+        .iter()
+        .filter(|port| port.link == LinkState::Lost);
+    lacks.extend(lost.map(|port| format!("port {}@{} has no interface", port.id, port.name)));
+    lacks
+}
+
+fn answer(faults: impl IntoIterator<Item = String>) -> (StatusCode, String) {
+    let faults: Vec<String> = faults.into_iter().map(|fault| fault + "\n").collect();
+    match faults.is_empty() {
+        true => (StatusCode::OK, "ok\n".to_owned()),
+        false => (StatusCode::SERVICE_UNAVAILABLE, faults.concat()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use dataplane::{PortId, Switch, SwitchConfig};
+    use p4runtime_server::{DrainWaiters, PortStatus};
+
+    use crate::handle::{self, Mailbox};
+    use crate::metrics::{Recent, Selection};
+
+    use super::*;
+
+    fn served(n_workers: usize) -> (Arc<Served>, Vec<Mailbox>) {
+        let (handle, mailboxes) = handle::mailboxes(n_workers).expect("mailboxes");
+        let served = Served::new(handle, Selection::default(), Recent::new(), "native");
+        (Arc::new(served), mailboxes)
+    }
+
+    /// Turns of a loop with a port: runs what waits, which is so much.
+    fn turn(mailbox: &Mailbox, link: LinkState) -> usize {
+        let mut switch = Switch::new(SwitchConfig::default());
+        let port = PortStatus {
+            id: PortId(2),
+            name: "b1".into(),
+            link,
+            ..PortStatus::default()
+        };
+        let works = std::iter::from_fn(|| mailbox.next_work());
+        let works = works.map(|work| {
+            work(&mut SwitchContext {
+                switch: &mut switch,
+                now: 0,
+                ports: std::slice::from_ref(&port),
+                drain_waiters: &mut DrainWaiters::default(),
+            });
+        });
+        works.count()
+    }
+
+    #[tokio::test]
+    async fn a_loop_that_does_not_turn_is_told_and_asked_once() {
+        let (served, mailboxes) = served(2);
+        for _ in 0..2 {
+            let (status, said) = healthz(State(Arc::clone(&served))).await;
+            assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+            assert_eq!(
+                said,
+                "the event loop of worker 0 has not turned for 1 s\n\
+                 the event loop of worker 1 has not turned for 1 s\n"
+            );
+        }
+        let (status, _) = readyz(State(Arc::clone(&served))).await;
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+        let turns = [0, 1].map(|worker| turn(&mailboxes[worker], LinkState::Up));
+        assert_eq!(
+            turns,
+            [1, 1],
+            "one question each, however often it was asked for"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_switch_whose_loops_turn_lives_and_says_what_it_lacks_to_be_ready() {
+        let (served, mailboxes) = served(1);
+        let is_over = Arc::new(AtomicBool::new(false));
+        let over = Arc::clone(&is_over);
+        let event_loop = thread::spawn(move || {
+            while !over.load(Ordering::Acquire) {
+                turn(&mailboxes[0], LinkState::Lost);
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let (status, said) = healthz(State(Arc::clone(&served))).await;
+        assert_eq!((status, said.as_str()), (StatusCode::OK, "ok\n"));
+        let (status, said) = readyz(State(Arc::clone(&served))).await;
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(said, "no pipeline is set\nport 2@b1 has no interface\n");
+        is_over.store(true, Ordering::Release);
+        event_loop.join().expect("it turned");
+    }
+}

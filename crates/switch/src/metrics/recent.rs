@@ -1,0 +1,110 @@
+//! The longest times in the switch of the last minute: a counter of everything since the start does not
+//! show that something is slow now.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use dataplane::RecentMaxima;
+use p4runtime_server::{SwitchContext, SwitchHandle};
+use tokio::sync::oneshot;
+
+use crate::handle::LoopHandle;
+
+/// A part of the window.
+const PART: Duration = Duration::from_secs(10);
+
+/// Parts of it: what is shown is of the last 60 to 70 seconds.
+const N_PARTS: usize = 7;
+
+/// The maxima of each part, the running one last.
+#[derive(Clone)]
+pub(crate) struct Recent(Arc<Mutex<VecDeque<RecentMaxima>>>);
+
+impl Recent {
+    pub(crate) fn new() -> Recent {
+        let parts = VecDeque::from([RecentMaxima::default()]);
+        Recent(Arc::new(Mutex::new(parts)))
+    }
+
+    /// Begins a new part every ten seconds, until the switch stops.
+    pub(crate) async fn keep(self, handle: LoopHandle) {
+        while self.take(&handle).await.is_some() {
+            tokio::time::sleep(PART).await;
+            // What was not asked for meanwhile is of the part that ends.
+            if self.take(&handle).await.is_none() {
+                return;
+            }
+            self.begin_part();
+        }
+    }
+
+    fn parts(&self) -> MutexGuard<'_, VecDeque<RecentMaxima>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin_part(&self) {
+        let mut parts = self.parts();
+        parts.push_back(RecentMaxima::default());
+        while parts.len() > N_PARTS {
+            parts.pop_front();
+        }
+    }
+
+    fn add(&self, taken: &RecentMaxima) {
+        if let Some(part) = self.parts().back_mut() {
+            part.add(taken);
+        }
+    }
+
+    /// Takes what the event loops have seen since the last time into the running part; none if the
+    /// switch has stopped.
+    pub(crate) async fn take(&self, handle: &LoopHandle) -> Option<()> {
+        for worker in 0..handle.n_workers() {
+            let (sender, taken) = oneshot::channel();
+            let recent = self.clone();
+            // In the loop, so that nothing that was taken is lost where the asker has gone.
+            let take = move |context: &mut SwitchContext<'_>| {
+                recent.add(&context.switch.take_recent_maxima());
+                let _ = sender.send(());
+            };
+            handle.submit(worker, Box::new(take));
+            taken.await.ok()?;
+        }
+        Some(())
+    }
+
+    /// Of the whole window.
+    pub(crate) fn maxima(&self) -> RecentMaxima {
+        let mut all = RecentMaxima::default();
+        self.parts().iter().for_each(|part| all.add(part));
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dataplane::PortId;
+
+    use super::*;
+
+    fn of_port(max_ns: u64) -> RecentMaxima {
+        RecentMaxima {
+            ports: vec![(PortId(1), max_ns)],
+            streams: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_maximum_is_shown_for_the_window_and_then_forgotten() {
+        let recent = Recent::new();
+        recent.add(&of_port(500));
+        for _ in 1..N_PARTS {
+            recent.begin_part();
+            recent.add(&of_port(70));
+            assert_eq!(recent.maxima(), of_port(500));
+        }
+        recent.begin_part();
+        assert_eq!(recent.maxima(), of_port(70));
+    }
+}

@@ -1,0 +1,422 @@
+//! Counters of the program, cell by cell and entry by entry: those that were asked for, and no more
+//! series of them than were allowed.
+//!
+//! The switch knows no conference; a program counts by group and viewer in counter arrays and in the
+//! direct counters of its tables. They are read a few cells or entries at a time, so that packets wait
+//! no longer for a large table than for a small one.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt::Write;
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use dataplane::{CounterValue, KeyField, MatchField, Switch, TableEntry, TableInfo};
+use p4runtime_server::{SwitchContext, SwitchHandle};
+use tokio::sync::oneshot;
+
+use super::{Labels, Metrics};
+use crate::handle::LoopHandle;
+
+/// Cells or entries that one turn of an event loop reads: some tens of microseconds.
+const CHUNK: usize = 512;
+
+/// Fields up to this width are shown as decimal numbers: ports, groups, instances. Wider ones are
+/// addresses more often than not.
+const DECIMAL_BITS_MAX: u32 = 16;
+
+/// What was asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Selection {
+    /// Counter arrays, by their fully qualified names.
+    pub(crate) counters: Vec<String>,
+    /// Tables with direct counters.
+    pub(crate) tables: Vec<String>,
+    /// Series at most, of all of them together.
+    pub(crate) series_max: usize,
+    /// What the log has been told to be cut.
+    pub(crate) told: Mutex<BTreeSet<String>>,
+}
+
+/// What was read.
+#[derive(Debug, Default)]
+pub(crate) struct Selected {
+    cells: Vec<Cell>,
+    entries: Vec<Entry>,
+    /// Cells or entries that are not shown, by counter or table.
+    left_out: Vec<(String, u64)>,
+    /// What the program does not have, or has no counters.
+    unknown: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Cell {
+    counter: String,
+    index: u64,
+    value: CounterValue,
+}
+
+#[derive(Debug)]
+struct Entry {
+    table: String,
+    labels: Vec<(String, String)>,
+    value: CounterValue,
+}
+
+/// How many more series may be shown; a cell or an entry is two, packets and bytes.
+struct Room(usize);
+
+impl Room {
+    /// Cells or entries that may be shown.
+    fn n_pairs(&self) -> usize {
+        self.0 / 2
+    }
+
+    fn take(&mut self) -> bool {
+        let has_some = self.0 >= 2;
+        if has_some {
+            self.0 -= 2;
+        }
+        has_some
+    }
+}
+
+/// Reads all that was asked for; none if the switch has stopped.
+pub(crate) async fn read(handle: &LoopHandle, selection: &Selection) -> Option<Selected> {
+    let mut selected = Selected::default();
+    let mut room = Room(selection.series_max);
+    for name in &selection.counters {
+        counter(handle, name, &mut room, &mut selected).await?;
+    }
+    for name in &selection.tables {
+        entries(handle, name, &mut room, &mut selected).await?;
+    }
+    selection.tell(&selected);
+    Some(selected)
+}
+
+/// Runs something in every worker; their answers, the first one's first.
+async fn ask<T: Send + 'static>(
+    handle: &LoopHandle,
+    question: impl Fn(&Switch) -> T + Clone + Send + 'static,
+) -> Option<Vec<T>> {
+    let mut answers = Vec::new();
+    for worker in 0..handle.n_workers() {
+        let (sender, answer) = oneshot::channel();
+        let question = question.clone();
+        let work = move |context: &mut SwitchContext<'_>| {
+            // Whoever asked may have gone.
+            let _ = sender.send(question(context.switch));
+        };
+        handle.submit(worker, Box::new(work));
+        answers.push(answer);
+    }
+    let mut all = Vec::new();
+    for answer in answers {
+        all.push(answer.await.ok()?);
+    }
+    Some(all)
+}
+
+/// Cells that have counted, and the array's size; none if there is no such array.
+fn cells(
+    switch: &Switch,
+    name: &str,
+    range: Range<usize>,
+) -> Option<(Vec<(u64, CounterValue)>, usize)> {
+    let counter = switch.program()?.counter(name)?;
+    let n_cells = switch.counter_size(counter) as usize;
+    let cells = range.start..range.end.min(n_cells);
+    let cells = cells.filter_map(|index| {
+        let value = switch.counter_cell(counter, index as u64).ok()?;
+        (value != CounterValue::default()).then_some((index as u64, value))
+    });
+    Some((cells.collect(), n_cells))
+}
+
+async fn counter(
+    handle: &LoopHandle,
+    name: &str,
+    room: &mut Room,
+    selected: &mut Selected,
+) -> Option<()> {
+    let mut first = 0;
+    loop {
+        let (asked, range) = (name.to_owned(), first..first + CHUNK);
+        let answers = ask(handle, move |switch| cells(switch, &asked, range.clone())).await?;
+        let mut n_cells = 0;
+        let mut values: BTreeMap<u64, CounterValue> = BTreeMap::new();
+        for (cells, size) in answers.into_iter().flatten() {
+            n_cells = size;
+            for (index, value) in cells {
+                add(values.entry(index).or_default(), value);
+            }
+        }
+        if n_cells == 0 {
+            selected.unknown.push(name.to_owned());
+            return Some(());
+        }
+        for (index, value) in values {
+            if !room.take() {
+                // Those behind it have not been looked at.
+                let n_left_out = n_cells as u64 - index;
+                selected.left_out.push((name.to_owned(), n_left_out));
+                return Some(());
+            }
+            let counter = name.to_owned();
+            selected.cells.push(Cell {
+                counter,
+                index,
+                value,
+            });
+        }
+        first += CHUNK;
+        if first >= n_cells {
+            return Some(());
+        }
+    }
+}
+
+fn add(ours: &mut CounterValue, theirs: CounterValue) {
+    ours.packets = ours.packets.wrapping_add(theirs.packets);
+    ours.bytes = ours.bytes.wrapping_add(theirs.bytes);
+}
+
+/// A part of a table.
+struct Part {
+    entries: Vec<TableEntry>,
+    info: TableInfo,
+    n_entries: usize,
+    n_places: usize,
+}
+
+/// The entries in places of a table that has direct counters.
+fn part(switch: &Switch, name: &str, places: Range<usize>) -> Option<Part> {
+    let table = switch.program()?.table(name)?;
+    let info = switch.program()?.table_info(table)?.clone();
+    info.with_counters.then(|| Part {
+        entries: switch.entries_in(table, places),
+        info,
+        n_entries: switch.entry_count(table),
+        n_places: switch.entry_places(table),
+    })
+}
+
+async fn entries(
+    handle: &LoopHandle,
+    name: &str,
+    room: &mut Room,
+    selected: &mut Selected,
+) -> Option<()> {
+    let mut shown: Vec<TableEntry> = Vec::new();
+    let mut others: HashMap<(Vec<MatchField>, i32), CounterValue> = HashMap::new();
+    let mut first = 0;
+    let (info, n_entries) = loop {
+        let (asked, places) = (name.to_owned(), first..first + CHUNK);
+        let answers = ask(handle, move |switch| part(switch, &asked, places.clone())).await?;
+        let mut parts = answers.into_iter().flatten();
+        let Some(part) = parts.next() else {
+            selected.unknown.push(name.to_owned());
+            return Some(());
+        };
+        shown.extend(part.entries);
+        // Every worker has the same entries.
+        for entry in parts.flat_map(|other| other.entries) {
+            let key = (entry.key, entry.priority);
+            add(others.entry(key).or_default(), entry.counter);
+        }
+        first += CHUNK;
+        if first >= part.n_places || shown.len() > room.n_pairs() {
+            break (part.info, part.n_entries);
+        }
+    };
+    let n_pairs = room.n_pairs();
+    let n_left_out = n_entries.saturating_sub(n_pairs);
+    if n_left_out > 0 {
+        selected.left_out.push((name.to_owned(), n_left_out as u64));
+    }
+    for entry in shown.into_iter().take(n_pairs) {
+        room.take();
+        let labels = labels(&info, &entry);
+        let mut value = entry.counter;
+        if let Some(theirs) = others.get(&(entry.key, entry.priority)) {
+            add(&mut value, *theirs);
+        }
+        selected.entries.push(Entry {
+            table: name.to_owned(),
+            labels,
+            value,
+        });
+    }
+    Some(())
+}
+
+/// A label a field of the key, and the priority where there are some.
+fn labels(info: &TableInfo, entry: &TableEntry) -> Vec<(String, String)> {
+    let mut labels: Vec<(String, String)> = Vec::new();
+    for (field, matched) in info.key.iter().zip(&entry.key) {
+        let mut name = label_name(&field.name);
+        // Two fields may differ in a character that a label's name cannot have.
+        while labels.iter().any(|(other, _)| *other == name) {
+            name.push('_');
+        }
+        labels.push((name, shown(field, matched)));
+    }
+    if info.has_priority() {
+        labels.push(("priority".to_owned(), entry.priority.to_string()));
+    }
+    labels
+}
+
+/// `headers.ipv4.dst_addr` as `key_headers_ipv4_dst_addr`.
+fn label_name(field: &str) -> String {
+    let legal = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+    format!("key_{}", field.chars().map(legal).collect::<String>())
+}
+
+fn shown(field: &KeyField, matched: &MatchField) -> String {
+    let number = |bytes: &[u8]| number(field.width_bits, bytes);
+    match matched {
+        MatchField::Exact(value) => number(value),
+        MatchField::Lpm { value, prefix_len } => format!("{}/{prefix_len}", number(value)),
+        MatchField::Ternary { mask, .. } if mask.iter().all(|byte| *byte == 0) => "*".to_owned(),
+        MatchField::Ternary { value, mask } => format!("{}&{}", number(value), hex(mask)),
+        MatchField::Range { low, high } => format!("{}..{}", number(low), number(high)),
+        MatchField::Optional(Some(value)) => number(value),
+        MatchField::Optional(None) => "*".to_owned(),
+    }
+}
+
+fn number(width_bits: u32, bytes: &[u8]) -> String {
+    if width_bits > DECIMAL_BITS_MAX {
+        return hex(bytes);
+    }
+    let value = bytes
+        .iter()
+        .fold(0, |value, byte| value << 8 | u64::from(*byte));
+    value.to_string()
+}
+
+/// Without leading zero bytes, so that a value has one form.
+fn hex(bytes: &[u8]) -> String {
+    let n_zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+    let n_zeros = n_zeros.min(bytes.len().saturating_sub(1));
+    let mut text = "0x".to_owned();
+    for byte in &bytes[n_zeros..] {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+impl Selection {
+    /// Tells the log once of what is cut or not there, and again when that has ended in between.
+    fn tell(&self, selected: &Selected) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::take(&mut *told);
+        for (of, left_out) in &selected.left_out {
+            if !before.contains(of) {
+                let series_max = self.series_max;
+                tracing::warn!(
+                    event = "metrics_cut",
+                    of,
+                    left_out,
+                    series_max,
+                    "metrics: {left_out} of \"{of}\" are left out beyond {series_max} series (--metrics-series)"
+                );
+            }
+            told.insert(of.clone());
+        }
+        for of in &selected.unknown {
+            if !before.contains(of) {
+                tracing::warn!(
+                    event = "metrics_unknown",
+                    of,
+                    "metrics: the program has no counter and no table with direct counters \"{of}\""
+                );
+            }
+            told.insert(of.clone());
+        }
+    }
+}
+
+/// Packets and bytes of each.
+pub(super) fn render(metrics: &mut Metrics, selected: &Selected) {
+    type Part = (&'static str, fn(CounterValue) -> u64);
+    let parts: [Part; 2] = [("packets", |it| it.packets), ("bytes", |it| it.bytes)];
+    for (unit, read) in parts {
+        let name = format!("reprise_counter_{unit}_total");
+        let help = "Counter arrays of the program that were asked for, cells that have counted.";
+        metrics.family(&name, "counter", help);
+        for cell in &selected.cells {
+            let labels: Labels<'_> = &[("counter", &cell.counter), ("index", &cell.index)];
+            metrics.sample(&name, labels, read(cell.value));
+        }
+    }
+    for (unit, read) in parts {
+        let name = format!("reprise_entry_{unit}_total");
+        let help = "Direct counters of tables that were asked for, by the entry's key.";
+        metrics.family(&name, "counter", help);
+        for entry in &selected.entries {
+            let key = entry.labels.iter();
+            let key = key.map(|(name, value)| (name.as_str(), value as &dyn std::fmt::Display));
+            let labels: Vec<_> = std::iter::once(("table", &entry.table as &dyn std::fmt::Display))
+                .chain(key)
+                .collect();
+            metrics.sample(&name, &labels, read(entry.value));
+        }
+    }
+    let name = "reprise_metrics_left_out";
+    let help = "Cells or entries that are not shown, beyond --metrics-series.";
+    metrics.family(name, "gauge", help);
+    for (of, left_out) in &selected.left_out {
+        metrics.sample(name, &[("of", of)], left_out);
+    }
+    let name = "reprise_metrics_unknown";
+    let help = "Asked for, and no counter nor table with direct counters of the program.";
+    metrics.family(name, "gauge", help);
+    for of in &selected.unknown {
+        metrics.sample(name, &[("of", of)], 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dataplane::MatchKind;
+
+    use super::*;
+
+    #[test]
+    fn keys_are_shown_in_one_form_each() {
+        let shown_as = |width_bits, matched: MatchField| {
+            let field = KeyField {
+                name: "a.b".into(),
+                kind: MatchKind::Exact,
+                width_bits,
+            };
+            shown(&field, &matched)
+        };
+        let exact = |bytes: &[u8]| MatchField::Exact(bytes.to_vec());
+        assert_eq!(shown_as(16, exact(&[1, 0])), "256");
+        assert_eq!(shown_as(16, exact(&[0, 1, 0])), "256");
+        assert_eq!(shown_as(32, exact(&[10, 0, 0, 5])), "0x0a000005");
+        assert_eq!(shown_as(48, exact(&[0, 0, 2])), "0x02");
+        assert_eq!(shown_as(32, exact(&[0])), "0x00");
+        let lpm = MatchField::Lpm {
+            value: vec![10, 0, 0, 0],
+            prefix_len: 8,
+        };
+        assert_eq!(shown_as(32, lpm), "0x0a000000/8");
+        let anything = MatchField::Ternary {
+            value: vec![0],
+            mask: vec![0],
+        };
+        assert_eq!(shown_as(32, anything), "*");
+        assert_eq!(shown_as(9, MatchField::Optional(None)), "*");
+        let range = MatchField::Range {
+            low: vec![5],
+            high: vec![1, 4],
+        };
+        assert_eq!(shown_as(16, range), "5..260");
+        assert_eq!(label_name("hdr.ipv4.dst[0]"), "key_hdr_ipv4_dst_0_");
+    }
+}
