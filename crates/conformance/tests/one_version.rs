@@ -26,9 +26,9 @@ use conformance::packet::{presenter_frame, udp_copy};
 use conformance::sfu::{GROUP, PRESENTER_IP, SFU_IP, SFU_MAC, SFU_PORT, STREAM_PORT, SfuProgram};
 use dataplane::{DropReason, Nanos, Switch, SwitchConfig, SwitchCounters};
 use p4runtime_server::{
-    DrainWaiters, Registers, Server, ServerConfig, SwitchContext, SwitchHandle, Work,
+    DrainWaiters, PacketInSender, Registers, Server, ServerConfig, SwitchContext, SwitchHandle,
+    Work,
 };
-use tokio::sync::mpsc::UnboundedSender;
 
 const DEVICE_ID: u64 = 1;
 const N_VIEWERS: usize = 1024;
@@ -63,7 +63,7 @@ impl SwitchHandle for Handle {
         let _ = self.0.send(Message::Work(work));
     }
 
-    fn subscribe_packet_in(&self, _sender: UnboundedSender<Vec<u8>>) {}
+    fn subscribe_packet_in(&self, _sender: PacketInSender) {}
 }
 
 /// A full recirculation queue, or a full egress queue where the program does not recirculate.
@@ -103,6 +103,7 @@ fn turn(mut switch: Switch, inbox: &Receiver<Message>, sent: &Mutex<u64>) -> (Co
                     now,
                     ports: &[],
                     drain_waiters: &mut waiters,
+                    n_updates: 0,
                 }),
                 Message::Present(on) => presenting = on,
                 Message::Stop => (running, presenting) = (false, false),

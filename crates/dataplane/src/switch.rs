@@ -266,6 +266,7 @@ pub struct Switch {
     pub(crate) fuses_fanout: bool,
     epoch: u64,
     n_frames: u64,
+    generation: u64,
 }
 
 /// What a step of the switch came to.
@@ -304,6 +305,7 @@ impl Switch {
             fuses_fanout: false,
             epoch: 0,
             n_frames: 0,
+            generation: 0,
         }
     }
 
@@ -340,12 +342,25 @@ impl Switch {
             self.leave(&common);
         }
         self.traffic = TrafficManager::new(&self.config);
+        self.generation = 0;
         self.digests.clear();
         self.idle_timeouts.clear();
         self.latencies.clear_streams();
         self.look_ahead = LookAhead::new(program.ir.gives_priorities());
         self.state.set_program(program, &self.config);
         self.load_engine();
+    }
+
+    /// As [`Switch::set_program`], with a name for the program that it is known by as long as it is
+    /// loaded. What was made for a program, an entry or a packet-out, asks whether it is there still.
+    pub fn set_program_as(&mut self, program: Program, generation: u64) {
+        self.set_program(program);
+        self.generation = generation;
+    }
+
+    /// The name of the program; 0 if it has none.
+    pub fn generation(&self) -> u64 {
+        self.generation
     }
 
     /// Takes a packet out of its queue, in the order in which they would run.

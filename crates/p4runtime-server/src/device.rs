@@ -1,21 +1,29 @@
 //! The device behind the services: pipelines, order of requests, the way to the switch's thread.
+//!
+//! A call that changes something has these steps: it waits for its turn ([`Device::order`]); it is
+//! checked; its work is submitted to every worker, in one go and while arbitration stands still; the work
+//! runs; the answer goes back. A caller that gives up in the first step has changed nothing. From
+//! the second on the call goes on without him and keeps its turn to its end ([`carried_out`]), so that
+//! nobody reads, writes or sets a pipeline in its middle. Work names the pipeline that it was made for,
+//! and is refused where another forwards.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use dataplane::{PortId, Switch, SwitchConfig};
 use p4runtime_proto::p4::v1::write_request::Atomicity;
-use p4runtime_proto::p4::v1::{ForwardingPipelineConfig, Uint128, WriteRequest};
-use tokio::sync::{RwLock, oneshot, watch};
+use p4runtime_proto::p4::v1::{ForwardingPipelineConfig, Uint128, Update, WriteRequest};
+use tokio::sync::{RwLock, Semaphore, oneshot, watch};
 use tonic::{Code, Status};
 
 use crate::arbitration::Arbitration;
 use crate::controller_data::ControllerData;
 use crate::entity::{self, Operation, Site};
 use crate::error::{EntityError, EntityResult, WriteError, stopped};
-use crate::limits::SAVED_UPDATES_MAX;
+use crate::limits::{PACKET_OUTS_WAITING_MAX, SAVED_UPDATES_MAX, UPDATES_PER_PIECE};
 use crate::pipeline::{Pipeline, PipelineError};
-use crate::switch_handle::{SwitchContext, SwitchHandle};
+use crate::switch_handle::{PacketInSender, SwitchContext, SwitchHandle};
 use crate::workers::{Countdown, Registers, expect_one_for_all};
 
 /// What is chosen when a server is made.
@@ -35,9 +43,13 @@ pub(crate) struct Device {
     pub(crate) handle: Arc<dyn SwitchHandle>,
     pub(crate) arbitration: Mutex<Arbitration>,
     pub(crate) packet_in_drops: PacketInDrops,
+    /// Places for packet-outs that wait for the switch.
+    pub(crate) packet_outs: Arc<Semaphore>,
     /// Writes exclude reads, so that a read of many visits to the switch's thread sees no half
     /// of a write; frames pass in between.
     pub(crate) order: Arc<RwLock<()>>,
+    /// Names of pipelines; none is used twice.
+    generation: AtomicU64,
     committed: Mutex<Option<Arc<Target>>>,
     saved: Mutex<Option<Arc<Target>>>,
     shutdown: watch::Sender<bool>,
@@ -48,7 +60,19 @@ pub(crate) struct Device {
 pub(crate) struct PacketInDrops {
     pub(crate) no_primary: Count,
     pub(crate) queue_full: Count,
+    /// The way from the switch, of which some are lost too.
+    pub(crate) from_switch: OnceLock<PacketInSender>,
     pub(crate) malformed: Count,
+    /// The pipeline that had made it was replaced before it was told.
+    pub(crate) pipeline_changed: Count,
+}
+
+impl PacketInDrops {
+    /// Lost, since whoever was to take them did not keep up.
+    pub(crate) fn queue_full(&self) -> u64 {
+        let from_switch = self.from_switch.get().map_or(0, PacketInSender::n_lost);
+        self.queue_full.get() + from_switch
+    }
 }
 
 /// A count that many threads add to.
@@ -68,6 +92,8 @@ impl Count {
 /// A pipeline and the state that reads and writes refer to.
 pub(crate) struct Target {
     pub(crate) pipeline: Pipeline,
+    /// The switch's name for its program.
+    pub(crate) generation: u64,
     pub(crate) data: Mutex<ControllerData>,
     /// Some between `VERIFY_AND_SAVE` and `COMMIT`: writes and reads go to a switch of their own.
     shadow: Option<Mutex<Shadow>>,
@@ -118,21 +144,22 @@ impl Target {
         })
     }
 
-    fn new(pipeline: Pipeline) -> Self {
+    fn new(pipeline: Pipeline, generation: u64) -> Self {
         Self {
             pipeline,
+            generation,
             data: Mutex::default(),
             shadow: None,
         }
     }
 
-    fn saved(pipeline: Pipeline) -> Self {
+    fn saved(pipeline: Pipeline, generation: u64) -> Self {
         let mut switch = Switch::new(SwitchConfig::default());
         switch.set_program(pipeline.program().clone());
         let written = Vec::new();
         Self {
             shadow: Some(Mutex::new(Shadow { switch, written })),
-            ..Self::new(pipeline)
+            ..Self::new(pipeline, generation)
         }
     }
 }
@@ -149,7 +176,9 @@ impl Device {
             config,
             handle,
             packet_in_drops: PacketInDrops::default(),
+            packet_outs: Arc::new(Semaphore::new(PACKET_OUTS_WAITING_MAX)),
             order: Arc::default(),
+            generation: AtomicU64::new(0),
             committed: Mutex::default(),
             saved: Mutex::default(),
             shutdown: watch::Sender::new(false),
@@ -225,19 +254,25 @@ impl Device {
     }
 
     /// Runs work on the target's switches: every worker's, or the one of a saved pipeline.
+    /// `n_updates` is what it counts for in a worker's turn.
     fn submit_to<R: Send + 'static>(
         &self,
         target: &Target,
+        n_updates: usize,
         work: impl Fn(usize, &mut Switch, &mut Vec<Operation>) -> R + Send + Sync + 'static,
-    ) -> Answers<R> {
+    ) -> Answers<EntityResult<R>> {
         let Some(shadow) = &target.shadow else {
-            return self
-                .submit(move |worker, context| work(worker, context.switch, &mut Vec::new()));
+            let generation = target.generation;
+            return self.submit(move |worker, context| {
+                expect_generation(context.switch, generation)?;
+                context.n_updates += n_updates;
+                Ok(work(worker, context.switch, &mut Vec::new()))
+            });
         };
         let (sender, receiver) = oneshot::channel();
         let mut shadow = lock(shadow);
         let Shadow { switch, written } = &mut *shadow;
-        let _ = sender.send(work(0, switch, written));
+        let _ = sender.send(Ok(work(0, switch, written)));
         Answers(vec![receiver])
     }
 
@@ -247,19 +282,33 @@ impl Device {
         target: &Target,
         work: impl Fn(&Switch) -> R + Send + Sync + 'static,
     ) -> EntityResult<Vec<R>> {
-        let answers = self.submit_to(target, move |_, switch, _| work(switch));
-        answers.all().await
+        let answers = self.submit_to(target, 0, move |_, switch, _| work(switch));
+        answers.all().await?.into_iter().collect()
     }
 
     /// Applies a batch; `election_id` is checked when the batch is handed over, if there is one to
-    /// check. Every update is attempted, all of them between the same two passes of a worker's
-    /// packets; one worker may be earlier than another.
+    /// check. Every update is attempted, in order; a worker's frames may pass between two pieces of
+    /// [`UPDATES_PER_PIECE`] updates, and one worker may be earlier than another.
     pub(crate) async fn write(
+        self: &Arc<Self>,
+        request: WriteRequest,
+        election_id: Option<Option<Uint128>>,
+    ) -> Result<(), WriteError> {
+        let alone = Arc::clone(&self.order).write_owned().await;
+        let device = Arc::clone(self);
+        let written = carried_out(async move {
+            let written = device.write_alone(&request, election_id).await;
+            drop(alone);
+            written
+        });
+        written.await.map_err(WriteError::Refused)?
+    }
+
+    async fn write_alone(
         &self,
         request: &WriteRequest,
         election_id: Option<Option<Uint128>>,
     ) -> Result<(), WriteError> {
-        let _no_reads = self.order.write().await;
         let refused = |code, message: &str| WriteError::Refused(EntityError::new(code, message));
         let target = self
             .target()
@@ -270,76 +319,154 @@ impl Device {
                 "only the atomicity CONTINUE_ON_ERROR is supported",
             ));
         }
-        let operations: Vec<_> = request
+        let operations: Arc<[_]> = request
             .updates
             .iter()
             .map(|update| entity::operation(&target.pipeline, update))
             .collect();
-        let target_there = Arc::clone(&target);
-        let work = move |worker, switch: &mut Switch, written: &mut Vec<Operation>| {
-            apply(&target_there, &operations, (worker, switch), written)
-        };
-        let results = {
+        let pieces = {
             // Held while submitting: a new primary's writes come after this batch.
             let arbitration = lock(&self.arbitration);
             if let Some(election_id) = election_id {
                 let denied = |status: Status| refused(status.code(), status.message());
                 arbitration.expect_primary(election_id).map_err(denied)?;
             }
-            self.submit_to(&target, work)
+            let submit = |(piece, n_updates): (Range<usize>, usize)| {
+                let (target_there, operations) = (Arc::clone(&target), Arc::clone(&operations));
+                let work = move |worker, switch: &mut Switch, written: &mut Vec<Operation>| {
+                    let operations = &operations[piece.clone()];
+                    apply(&target_there, operations, (worker, switch), written)
+                };
+                self.submit_to(&target, n_updates, work)
+            };
+            pieces(&request.updates).map(submit).collect::<Vec<_>>()
         };
-        let results = results.all().await.map_err(WriteError::Refused)?;
-        let results = agreed(results).map_err(WriteError::Refused)?;
+        let mut results = Vec::with_capacity(operations.len());
+        for piece in pieces {
+            let of_workers = piece.all().await.map_err(WriteError::Refused)?;
+            let of_workers = of_workers.into_iter().collect::<EntityResult<_>>();
+            let of_workers = of_workers.map_err(WriteError::Refused)?;
+            results.extend(agreed(of_workers).map_err(WriteError::Refused)?);
+        }
         if results.iter().any(Result::is_err) {
             return Err(WriteError::Updates(results));
         }
         Ok(())
     }
 
-    /// Makes a pipeline forward, in place of whatever there was; all state is cleared.
-    pub(crate) fn commit(self: &Arc<Self>, pipeline: Pipeline) -> Answers<()> {
+    fn next_generation(&self) -> u64 {
+        self.generation.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Makes a pipeline forward, in place of whatever there was, if `election_id` is the primary's or
+    /// none is to be checked; all state is cleared.
+    pub(crate) fn commit(
+        self: &Arc<Self>,
+        pipeline: Pipeline,
+        election_id: Option<Option<Uint128>>,
+    ) -> Result<Answers<()>, Status> {
+        // Held while submitting: a new primary is told after the commit.
+        let arbitration = lock(&self.arbitration);
+        if let Some(election_id) = election_id {
+            arbitration.expect_primary(election_id)?;
+        }
         lock(&self.saved).take();
-        let (device, target) = (Arc::clone(self), Arc::new(Target::new(pipeline)));
-        self.submit(move |worker, context| device.realize(worker, context, &target))
+        let target = Arc::new(Target::new(pipeline, self.next_generation()));
+        let device = Arc::clone(self);
+        Ok(self.submit(move |worker, context| device.realize(worker, context, &target)))
     }
 
     /// Makes a pipeline the one that reads and writes refer to.
-    pub(crate) fn save(&self, pipeline: Pipeline) {
-        *lock(&self.saved) = Some(Arc::new(Target::saved(pipeline)));
+    pub(crate) fn save(
+        &self,
+        pipeline: Pipeline,
+        election_id: Option<Uint128>,
+    ) -> Result<(), Status> {
+        let arbitration = lock(&self.arbitration);
+        arbitration.expect_primary(election_id)?;
+        let saved = Target::saved(pipeline, self.next_generation());
+        *lock(&self.saved) = Some(Arc::new(saved));
+        Ok(())
     }
 
     /// Makes the saved pipeline forward and writes to it again what was written since.
-    pub(crate) fn commit_saved(self: &Arc<Self>) -> Option<Result<Answers<EntityResult>, Status>> {
-        let saved = lock(&self.saved).take()?;
+    pub(crate) fn commit_saved(
+        self: &Arc<Self>,
+        election_id: Option<Uint128>,
+    ) -> Result<Answers<EntityResult>, Status> {
+        let arbitration = lock(&self.arbitration);
+        arbitration.expect_primary(election_id)?;
+        let saved = lock(&self.saved).take();
+        let saved = saved.ok_or_else(|| Status::not_found("no pipeline config is saved"))?;
         let config = saved.pipeline.config().clone();
-        let pipeline = match self.pipeline(config) {
-            Ok(pipeline) => pipeline,
-            Err(error) => return Some(Err(Status::internal(error.to_string()))),
-        };
+        let pipeline = self.pipeline(config);
+        let pipeline = pipeline.map_err(|error| Status::internal(error.to_string()))?;
         let written = match &saved.shadow {
             Some(shadow) => std::mem::take(&mut lock(shadow).written),
             None => Vec::new(),
         };
-        let (device, target) = (Arc::clone(self), Arc::new(Target::new(pipeline)));
-        Some(Ok(self.submit(move |worker, context| {
+        let target = Arc::new(Target::new(pipeline, self.next_generation()));
+        let device = Arc::clone(self);
+        Ok(self.submit(move |worker, context| {
             device.realize(worker, context, &target);
             target.with_site(worker, context.switch, |site| {
                 written.iter().try_for_each(|operation| operation(site))
             })
-        })))
+        }))
     }
 
     /// On a worker's thread.
     fn realize(&self, worker: usize, context: &mut SwitchContext<'_>, target: &Arc<Target>) {
-        context
-            .switch
-            .set_program(target.pipeline.program().clone());
+        let program = target.pipeline.program().clone();
+        context.switch.set_program_as(program, target.generation);
         // Packet-outs, which are made as the pipeline says, go to the first.
         if worker == 0 {
             *lock(&self.committed) = Some(Arc::clone(target));
             target.pipeline.tell_set();
         }
     }
+}
+
+/// Carries a call out to its end, whatever becomes of the caller meanwhile.
+///
+/// # Errors
+/// The server ends.
+pub(crate) async fn carried_out<R: Send + 'static>(
+    call: impl Future<Output = R> + Send + 'static,
+) -> EntityResult<R> {
+    match tokio::spawn(call).await {
+        Ok(result) => Ok(result),
+        Err(ended) if ended.is_panic() => std::panic::resume_unwind(ended.into_panic()),
+        Err(_) => Err(stopped()),
+    }
+}
+
+/// Work was made for one pipeline: its ids and widths say nothing of another's.
+pub(crate) fn expect_generation(switch: &Switch, generation: u64) -> EntityResult {
+    if switch.generation() == generation {
+        return Ok(());
+    }
+    Err(EntityError::new(
+        Code::Aborted,
+        "nothing was done, since the forwarding pipeline was replaced meanwhile: look at the pipeline \
+         config, and call again with what is meant for it",
+    ))
+}
+
+/// The pieces of a batch: its updates in order, and what each piece counts for. There is one at least,
+/// so that the answer to an empty batch comes in its turn too.
+fn pieces(updates: &[Update]) -> impl Iterator<Item = (Range<usize>, usize)> {
+    let mut begin = Some(0);
+    std::iter::from_fn(move || {
+        let first = begin?;
+        let (mut end, mut n_updates) = (first, 0);
+        while end < updates.len() && n_updates < UPDATES_PER_PIECE {
+            n_updates += entity::weight(&updates[end]);
+            end += 1;
+        }
+        begin = (end < updates.len()).then_some(end);
+        Some((first..end, n_updates))
+    })
 }
 
 /// On a worker's thread. `written` is kept of a saved pipeline only.

@@ -3,9 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dataplane::{Switch, SwitchConfig};
-use tokio::sync::mpsc::UnboundedSender;
 
-use crate::switch_handle::{DrainWaiters, SwitchContext, SwitchHandle, Work};
+use crate::switch_handle::{DrainWaiters, PacketInSender, SwitchContext, SwitchHandle, Work};
 
 /// The switch, lent to a server. Work runs at once, in the thread that hands it over; no packet comes
 /// meanwhile, packet-ins go nowhere.
@@ -38,9 +37,10 @@ impl SwitchHandle for Lent {
             now: 0,
             ports: &[],
             drain_waiters: &mut waiters,
+            n_updates: 0,
         });
         waiters.notify(&switch);
     }
 
-    fn subscribe_packet_in(&self, _sender: UnboundedSender<Vec<u8>>) {}
+    fn subscribe_packet_in(&self, _sender: PacketInSender) {}
 }

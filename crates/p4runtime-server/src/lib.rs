@@ -1,7 +1,7 @@
 //! The P4Runtime gRPC service over the data plane: `p4.v1.P4Runtime` and `reprise.v1.Switch`.
 //!
-//! The switch belongs to another thread, reached through [`SwitchHandle`]; a whole `WriteRequest`
-//! runs there in one piece, so that no frame falls into its middle. Engines never see a P4Runtime
+//! The switch belongs to another thread, reached through [`SwitchHandle`]; a `WriteRequest` runs there
+//! in pieces, in order, with frames between them. Engines never see a P4Runtime
 //! type: ids, byte strings and errors are translated here. Source: P4Runtime 1.5.0.
 //!
 //! Not here: named roles, action profiles, meters, value sets, digests, idle timeouts, externs;
@@ -32,5 +32,8 @@ pub use error::{EntityError, WriteError};
 pub use lent::Lent;
 pub use pipeline::PipelineError;
 pub use server::{Server, SetPipelineError};
-pub use switch_handle::{DrainWaiters, LinkState, PortStatus, SwitchContext, SwitchHandle, Work};
+pub use switch_handle::{
+    DrainWaiters, LinkState, PacketInFrame, PacketInSender, PortStatus, SwitchContext,
+    SwitchHandle, Work,
+};
 pub use workers::{Registers, expect_one_for_all};

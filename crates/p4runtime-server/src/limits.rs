@@ -19,6 +19,13 @@ pub const STREAMS_MAX: usize = 256;
 /// dropped. As many as the data plane itself keeps.
 pub const PACKET_IN_QUEUE_MAX: usize = 4_096;
 
+/// Updates of a batch between which no frame passes; a replica counts as one. A worker runs some such
+/// pieces in a turn, a tenth of a millisecond or so, before its frames have theirs.
+pub const UPDATES_PER_PIECE: usize = 64;
+
+/// Packet-outs that wait for the switch; the stream that sends them is not read on meanwhile.
+pub const PACKET_OUTS_WAITING_MAX: usize = 1_024;
+
 /// Successful updates kept for replay between `VERIFY_AND_SAVE` and `COMMIT`: every register cell
 /// and viewer of a full SFU, several times.
 pub const SAVED_UPDATES_MAX: usize = 1 << 20;

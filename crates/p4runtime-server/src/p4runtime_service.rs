@@ -17,7 +17,7 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::arbitration::device_mismatch;
-use crate::device::{Device, lock};
+use crate::device::{Device, carried_out, lock};
 use crate::error::stopped;
 use crate::pipeline::Pipeline;
 use crate::read::read;
@@ -37,7 +37,8 @@ impl P4Runtime for P4RuntimeService {
         #[expect(deprecated, reason = "controllers of before P4Runtime 1.4 write it")]
         expect_default_role(&request.role, request.role_id)?;
         lock(&self.0.arbitration).expect_primary(request.election_id)?;
-        self.0.write(&request, Some(request.election_id)).await?;
+        let election_id = request.election_id;
+        self.0.write(request, Some(election_id)).await?;
         Ok(Response::new(WriteResponse {}))
     }
 
@@ -70,8 +71,14 @@ impl P4Runtime for P4RuntimeService {
         #[expect(deprecated, reason = "controllers of before P4Runtime 1.4 write it")]
         expect_default_role(&request.role, request.role_id)?;
         lock(&self.0.arbitration).expect_primary(request.election_id)?;
-        let _alone = self.0.order.write().await;
-        self.set_pipeline(request).await?;
+        let alone = Arc::clone(&self.0.order).write_owned().await;
+        let device = Arc::clone(&self.0);
+        let set = carried_out(async move {
+            let set = set_pipeline(&device, request).await;
+            drop(alone);
+            set
+        });
+        set.await.map_err(|_| unavailable())??;
         Ok(Response::new(SetForwardingPipelineConfigResponse {}))
     }
 
@@ -125,58 +132,45 @@ impl P4RuntimeService {
     fn expect_device(&self, found: u64) -> Result<(), Status> {
         expect_device(&self.0, found)
     }
+}
 
-    fn verify(&self, config: Option<ForwardingPipelineConfig>) -> Result<Pipeline, Status> {
-        let config =
-            config.ok_or_else(|| Status::invalid_argument("expected a config, found none"))?;
-        let pipeline = self.0.pipeline(config);
-        pipeline.map_err(|error| Status::invalid_argument(error.to_string()))
-    }
+fn verify(device: &Device, config: Option<ForwardingPipelineConfig>) -> Result<Pipeline, Status> {
+    let config = config.ok_or_else(|| Status::invalid_argument("expected a config, found none"))?;
+    let pipeline = device.pipeline(config);
+    pipeline.map_err(|error| Status::invalid_argument(error.to_string()))
+}
 
-    async fn set_pipeline(
-        &self,
-        request: SetForwardingPipelineConfigRequest,
-    ) -> Result<(), Status> {
-        let action = request.action();
-        // Between the check and this place another may have become primary.
-        let expect_primary = || lock(&self.0.arbitration).expect_primary(request.election_id);
-        let config = request.config.clone();
-        match action {
-            Action::Unspecified => Err(Status::invalid_argument(
-                "expected an action, found UNSPECIFIED",
-            )),
-            Action::Verify => self.verify(config).map(drop),
-            Action::VerifyAndSave => {
-                let pipeline = self.verify(config)?;
-                expect_primary()?;
-                self.0.save(pipeline);
-                Ok(())
-            }
-            Action::VerifyAndCommit => {
-                let pipeline = self.verify(config)?;
-                expect_primary()?;
-                let committed = self.0.commit(pipeline).all().await;
-                committed.map_err(|_| unavailable()).map(drop)
-            }
-            Action::Commit => {
-                if config.is_some() {
-                    return Err(Status::invalid_argument("expected no config, found one"));
-                }
-                expect_primary()?;
-                let committed = self
-                    .0
-                    .commit_saved()
-                    .ok_or_else(|| Status::not_found("no pipeline config is saved"))??;
-                let replayed = committed.all().await.map_err(|_| unavailable())?;
-                let replayed = replayed.into_iter().collect::<Result<(), _>>();
-                replayed.map_err(|error| {
-                    Status::internal(format!("a saved write failed on replay: {error}"))
-                })
-            }
-            Action::ReconcileAndCommit => Err(Status::unimplemented(
-                "the action RECONCILE_AND_COMMIT is not supported",
-            )),
+/// Between the check of the request and this place another may have become primary.
+async fn set_pipeline(
+    device: &Arc<Device>,
+    request: SetForwardingPipelineConfigRequest,
+) -> Result<(), Status> {
+    let (action, config) = (request.action(), request.config);
+    let election_id = request.election_id;
+    match action {
+        Action::Unspecified => Err(Status::invalid_argument(
+            "expected an action, found UNSPECIFIED",
+        )),
+        Action::Verify => verify(device, config).map(drop),
+        Action::VerifyAndSave => device.save(verify(device, config)?, election_id),
+        Action::VerifyAndCommit => {
+            let committed = device.commit(verify(device, config)?, Some(election_id))?;
+            committed.all().await.map_err(|_| unavailable()).map(drop)
         }
+        Action::Commit => {
+            if config.is_some() {
+                return Err(Status::invalid_argument("expected no config, found one"));
+            }
+            let committed = device.commit_saved(election_id)?;
+            let replayed = committed.all().await.map_err(|_| unavailable())?;
+            let replayed = replayed.into_iter().collect::<Result<(), _>>();
+            replayed.map_err(|error| {
+                Status::internal(format!("a saved write failed on replay: {error}"))
+            })
+        }
+        Action::ReconcileAndCommit => Err(Status::unimplemented(
+            "the action RECONCILE_AND_COMMIT is not supported",
+        )),
     }
 }
 

@@ -9,16 +9,17 @@ use p4runtime_proto::p4::v1::p4_runtime_server::P4RuntimeServer;
 use p4runtime_proto::p4::v1::{ForwardingPipelineConfig, WriteRequest};
 use p4runtime_proto::reprise::v1::switch_server::SwitchServer;
 use tokio::net::TcpListener;
-use tokio::sync::mpsc::unbounded_channel;
 use tonic::transport::server::TcpIncoming;
 
-use crate::device::{Device, ServerConfig};
-use crate::error::WriteError;
-use crate::limits::{KEEPALIVE_INTERVAL_S, KEEPALIVE_TIMEOUT_S, REQUEST_BYTES_MAX};
+use crate::device::{Device, ServerConfig, carried_out};
+use crate::error::{WriteError, stopped};
+use crate::limits::{
+    KEEPALIVE_INTERVAL_S, KEEPALIVE_TIMEOUT_S, PACKET_IN_QUEUE_MAX, REQUEST_BYTES_MAX,
+};
 use crate::p4runtime_service::P4RuntimeService;
 use crate::pipeline::PipelineError;
 use crate::stream::serve_packet_in;
-use crate::switch_handle::SwitchHandle;
+use crate::switch_handle::{PacketInSender, SwitchHandle};
 use crate::switch_service::SwitchService;
 
 /// A P4Runtime server for one switch. Clones share everything.
@@ -63,9 +64,18 @@ impl Server {
             p4_device_config: device_config,
             cookie: None,
         })?;
-        let _alone = self.device.order.write().await;
-        let committed = self.device.commit(pipeline).all().await;
-        committed.map_err(|_| SetPipelineError::Stopped).map(drop)
+        let alone = Arc::clone(&self.device.order).write_owned().await;
+        let device = Arc::clone(&self.device);
+        let committed = carried_out(async move {
+            let committed = match device.commit(pipeline, None) {
+                Ok(committed) => committed.all().await.map(drop),
+                Err(_) => Err(stopped()),
+            };
+            drop(alone);
+            committed
+        });
+        let committed = committed.await.and_then(|committed| committed);
+        committed.map_err(|_| SetPipelineError::Stopped)
     }
 
     /// Applies a batch as a switch does that is started with entries: device id, role and
@@ -75,7 +85,7 @@ impl Server {
     /// There is no pipeline, the switch has stopped, or at least one update failed; the others
     /// are applied.
     pub async fn write(&self, request: &WriteRequest) -> Result<(), WriteError> {
-        self.device.write(request, None).await
+        self.device.write(request.clone(), None).await
     }
 
     /// Serves `p4.v1.P4Runtime` and `reprise.v1.Switch` until `shutdown` resolves; then streams
@@ -88,7 +98,8 @@ impl Server {
         listener: TcpListener,
         shutdown: impl Future<Output = ()> + Send,
     ) -> Result<(), tonic::transport::Error> {
-        let (sender, frames) = unbounded_channel();
+        let (sender, frames) = PacketInSender::channel(PACKET_IN_QUEUE_MAX);
+        let _ = self.device.packet_in_drops.from_switch.set(sender.clone());
         self.device.handle.subscribe_packet_in(sender);
         let packet_in = tokio::spawn(serve_packet_in(Arc::clone(&self.device), frames));
         let p4runtime = P4RuntimeServer::new(P4RuntimeService(Arc::clone(&self.device)))

@@ -14,15 +14,16 @@ use p4runtime_proto::p4::v1::{
     DigestListAck, DigestListAckError, MasterArbitrationUpdate, PacketIn, PacketOut,
     PacketOutError, StreamError, StreamMessageRequest, StreamMessageResponse, StreamOtherError,
 };
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_stream::Stream;
 use tonic::{Code, Status, Streaming};
 
 use crate::arbitration::{ClientId, Notify};
-use crate::device::{Device, lock};
+use crate::device::{Device, expect_generation, lock};
 use crate::error::{EntityError, EntityResult};
 use crate::limits::PACKET_IN_QUEUE_MAX;
-use crate::switch_handle::SwitchContext;
+use crate::switch_handle::{PacketInFrame, SwitchContext};
 
 type Message = Result<StreamMessageResponse, Status>;
 
@@ -134,9 +135,12 @@ async fn handle_requests(
                 arbitrate(device, client, &update, sender)?;
             }
             Some(RequestUpdate::Packet(packet)) => {
-                if let Err(error) = packet_out(device, client, &packet) {
-                    let packet_out = Some(packet);
-                    sender.error(error, Details::PacketOut(PacketOutError { packet_out }));
+                // Further ones wait with the controller.
+                let Ok(turn) = Arc::clone(&device.packet_outs).acquire_owned().await else {
+                    return Err(Status::unavailable("the switch stops"));
+                };
+                if let Err(error) = packet_out(device, client, &packet, sender, turn) {
+                    packet_out_error(sender, error, packet);
                 }
             }
             Some(RequestUpdate::DigestAck(ack)) => {
@@ -186,8 +190,21 @@ fn arbitrate(
     Ok(())
 }
 
-fn packet_out(device: &Device, client: ClientId, packet: &PacketOut) -> EntityResult {
-    if !lock(&device.arbitration).is_primary(client) {
+fn packet_out_error(sender: &StreamSender, error: EntityError, packet: PacketOut) {
+    let packet_out = Some(packet);
+    sender.error(error, Details::PacketOut(PacketOutError { packet_out }));
+}
+
+fn packet_out(
+    device: &Device,
+    client: ClientId,
+    packet: &PacketOut,
+    sender: &StreamSender,
+    turn: OwnedSemaphorePermit,
+) -> EntityResult {
+    // Held while submitting: a former primary's packets go before its successor is told.
+    let arbitration = lock(&device.arbitration);
+    if !arbitration.is_primary(client) {
         return Err(EntityError::denied("only the primary may send packets"));
     }
     let no_pipeline =
@@ -207,9 +224,14 @@ fn packet_out(device: &Device, client: ClientId, packet: &PacketOut) -> EntityRe
         }
     };
     frame.extend_from_slice(&packet.payload);
+    let (packet, sender) = (packet.clone(), sender.clone());
     // One worker for all, so that they stay in order.
     let work = move |context: &mut SwitchContext<'_>| {
-        context.switch.handle_frame(context.now, port, &frame);
+        match expect_generation(context.switch, target.generation) {
+            Ok(()) => context.switch.handle_frame(context.now, port, &frame),
+            Err(error) => packet_out_error(&sender, error, packet),
+        }
+        drop(turn);
     };
     device.handle.submit(0, Box::new(work));
     Ok(())
@@ -231,15 +253,20 @@ fn digest_ack_error(device: &Device, ack: &DigestListAck) -> EntityError {
 
 /// Gives every packet-in to the primary, as long as the switch runs; what nobody can take is
 /// counted.
-pub(crate) async fn serve_packet_in(device: Arc<Device>, mut frames: UnboundedReceiver<Vec<u8>>) {
+pub(crate) async fn serve_packet_in(device: Arc<Device>, mut frames: Receiver<PacketInFrame>) {
     while let Some(frame) = frames.recv().await {
         packet_in(&device, &frame);
     }
 }
 
-fn packet_in(device: &Device, frame: &[u8]) {
+fn packet_in(device: &Device, packet: &PacketInFrame) {
     let drops = &device.packet_in_drops;
     let target = device.committed();
+    let of = target.as_ref().map_or(0, |target| target.generation);
+    if of != packet.generation {
+        return drops.pipeline_changed.add();
+    }
+    let frame = packet.frame.as_slice();
     let header = target.as_ref().and_then(|t| t.pipeline.packet_in());
     let (metadata, payload) = match header {
         None => (Vec::new(), frame),

@@ -3,7 +3,12 @@
 //! The event loop of the crate `switch` implements [`SwitchHandle`]; tests do it with a mutex.
 
 use dataplane::{DrainToken, Nanos, PortId, Switch};
-use tokio::sync::mpsc::UnboundedSender;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::oneshot;
 
 /// Something to be done on the thread that owns the switch.
 pub type Work = Box<dyn FnOnce(&mut SwitchContext<'_>) + Send>;
@@ -20,13 +25,56 @@ pub trait SwitchHandle: Send + Sync + 'static {
     /// wakes the loop.
     ///
     /// A worker's work runs in the order of submission (first in, first out): the server relies on
-    /// it, so that a former primary's writes end before its successor's begin. After the work, the
+    /// it, so that a former primary's writes end before its successor's begin. Frames have their turn
+    /// when some hundred updates ([`SwitchContext::n_updates`]) were carried out. After the work, the
     /// loop transmits what the switch has, and calls [`DrainWaiters::notify`]. When the switch has
     /// stopped, `work` is dropped without being run. `submit` itself never blocks.
     fn submit(&self, worker: usize, work: Work);
 
-    /// Registers a channel that receives every packet-in frame of every worker from now on.
-    fn subscribe_packet_in(&self, sender: UnboundedSender<Vec<u8>>);
+    /// Registers a channel that receives every packet-in of every worker from now on.
+    fn subscribe_packet_in(&self, sender: PacketInSender);
+}
+
+/// Where a loop's packet-ins go.
+#[derive(Clone)]
+pub struct PacketInSender {
+    frames: Sender<PacketInFrame>,
+    lost: Arc<AtomicU64>,
+}
+
+impl PacketInSender {
+    /// Both ends; so many frames wait at most.
+    pub fn channel(n_frames: usize) -> (PacketInSender, Receiver<PacketInFrame>) {
+        let (frames, receiver) = channel(n_frames);
+        let lost = Arc::default();
+        (PacketInSender { frames, lost }, receiver)
+    }
+
+    /// Whether anybody is there still. A packet-in for which there is no room is lost and counted.
+    pub fn send(&self, packet: PacketInFrame) -> bool {
+        match self.frames.try_send(packet) {
+            Ok(()) => true,
+            Err(TrySendError::Full(_)) => {
+                self.lost.fetch_add(1, Ordering::Relaxed);
+                true
+            }
+            Err(TrySendError::Closed(_)) => false,
+        }
+    }
+
+    /// How many were lost.
+    pub fn n_lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+}
+
+/// A frame that went to the CPU port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PacketInFrame {
+    /// [`Switch::generation`] of the program that made it.
+    pub generation: u64,
+    /// Whole, the packet-in header in front.
+    pub frame: Vec<u8>,
 }
 
 /// What a piece of [`Work`] may use while it runs.
@@ -39,6 +87,8 @@ pub struct SwitchContext<'a> {
     pub ports: &'a [PortStatus],
     /// Who waits for a drain; the loop owns it.
     pub drain_waiters: &'a mut DrainWaiters,
+    /// Updates that were carried out: work adds what it did.
+    pub n_updates: usize,
 }
 
 /// How the interface beneath a port is.
@@ -104,29 +154,27 @@ impl PortStatus {
 /// Who wants to be told when an epoch of packets has left the switch.
 ///
 /// The loop owns one, lends it out in every [`SwitchContext`], and calls [`Self::notify`] whenever
-/// it has run the switch until nothing more could run.
+/// it has run the switch.
 #[derive(Default)]
 pub struct DrainWaiters {
-    waiting: Vec<(DrainToken, Box<dyn FnOnce() + Send>)>,
+    waiting: Vec<(DrainToken, oneshot::Sender<()>)>,
 }
 
 impl DrainWaiters {
-    /// `done` is called once, on the loop's thread, when `token` is drained; it must not block.
-    pub fn push(&mut self, token: DrainToken, done: Box<dyn FnOnce() + Send>) {
+    /// `done` is told once, when `token` is drained.
+    pub fn push(&mut self, token: DrainToken, done: oneshot::Sender<()>) {
         self.waiting.push((token, done));
     }
 
-    /// Tells those whose epoch is drained. Costs nothing while nobody waits.
+    /// Tells those whose epoch is drained, and forgets who has given up. Costs nothing while nobody
+    /// waits.
     pub fn notify(&mut self, switch: &Switch) {
-        if self.waiting.is_empty() {
-            return;
-        }
-        for (token, done) in std::mem::take(&mut self.waiting) {
-            if switch.is_drained(token) {
-                done();
-            } else {
-                self.waiting.push((token, done));
-            }
+        let is_over = |(token, done): &mut (DrainToken, oneshot::Sender<()>)| {
+            done.is_closed() || switch.is_drained(*token)
+        };
+        for (_, done) in self.waiting.extract_if(.., is_over) {
+            // Who has given up is not told.
+            let _ = done.send(());
         }
     }
 

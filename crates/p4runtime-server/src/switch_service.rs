@@ -14,11 +14,10 @@ use tonic::{Request, Response, Status};
 
 use crate::counted::Counted;
 use crate::device::Device;
-use crate::error::stopped;
+use crate::error::{EntityResult, stopped};
 use crate::limits::DRAIN_ANSWER_MARGIN_MS;
 use crate::p4runtime_service::expect_device;
 use crate::switch_handle::LinkState;
-use crate::workers::Countdown;
 
 /// The service.
 pub(crate) struct SwitchService(pub(crate) Arc<Device>);
@@ -31,17 +30,18 @@ impl Switch for SwitchService {
     ) -> Result<Response<DrainResponse>, Status> {
         let deadline = answer_within(&request);
         expect_device(&self.0, request.into_inner().device_id)?;
-        let (sender, drained) = oneshot::channel();
-        let countdown = Countdown::new(self.0.handle.n_workers(), move || {
-            // The caller is gone: its deadline passed.
-            let _ = sender.send(());
-        });
-        // Dropped, when the switch stops, together with the sender.
-        drop(self.0.submit(move |_, context| {
-            let (token, countdown) = (context.switch.begin_drain(), Arc::clone(&countdown));
-            let done = Box::new(move || countdown.tell());
+        let waiting = self.0.submit(|_, context| {
+            let (done, drained) = oneshot::channel();
+            let token = context.switch.begin_drain();
             context.drain_waiters.push(token, done);
-        }));
+            drained
+        });
+        let drained = async {
+            for worker in waiting.all().await? {
+                worker.await.map_err(|_| stopped())?;
+            }
+            EntityResult::Ok(())
+        };
         tokio::select! {
             drained = drained => match drained {
                 Ok(()) => Ok(Response::new(DrainResponse {})),
@@ -65,11 +65,12 @@ impl Switch for SwitchService {
         let mut counters = to_proto(Counted::sum(all).ok_or_else(unavailable)?);
         let drops = &self.0.packet_in_drops;
         let own = [
-            ("packet_in_no_primary", &drops.no_primary),
-            ("packet_in_queue_full", &drops.queue_full),
-            ("packet_in_malformed", &drops.malformed),
+            ("packet_in_no_primary", drops.no_primary.get()),
+            ("packet_in_queue_full", drops.queue_full()),
+            ("packet_in_malformed", drops.malformed.get()),
+            ("packet_in_pipeline_changed", drops.pipeline_changed.get()),
         ];
-        let own = own.map(|(reason, count)| drop_counter(reason, count.get()));
+        let own = own.map(|(reason, packets)| drop_counter(reason, packets));
         counters.drops.extend(own);
         Ok(Response::new(counters))
     }

@@ -129,6 +129,7 @@ mod tests {
             now: 0,
             ports: &[port],
             drain_waiters: &mut DrainWaiters::default(),
+            n_updates: 0,
         })
     }
 

@@ -15,7 +15,7 @@ use std::io;
 use std::sync::Arc;
 
 use dataplane::{Nanos, PortId, Switch, Transmitted, limits};
-use p4runtime_server::{DrainWaiters, PortStatus, SwitchContext};
+use p4runtime_server::{DrainWaiters, PacketInFrame, PortStatus, SwitchContext};
 use packet_io::{Frame, Port, PortError, PortStatistics, Waiter};
 
 use crate::clock::Clock;
@@ -30,6 +30,9 @@ const RX_BATCH_FRAMES: usize = 64;
 /// Pieces of submitted work before frames have their turn: a controller that writes without pause
 /// holds frames up for some tens of microseconds.
 const WORK_BATCH: usize = 64;
+
+/// Updates of tables, groups and so on before frames have their turn: a fifth of a millisecond.
+const UPDATES_PER_TURN: usize = 256;
 
 /// Frames that leave between two looks at the clock, which take 25 ns and more: how exactly the time
 /// in the switch is known.
@@ -499,7 +502,9 @@ impl EventLoop {
         }
         self.flush(|attached| attached.has_queued)?;
         while let Some(frame) = self.switch.poll_packet_in() {
-            if !self.mailbox.publish_packet_in(frame) {
+            let generation = self.switch.generation();
+            let packet = PacketInFrame { generation, frame };
+            if !self.mailbox.publish_packet_in(&packet) {
                 self.packet_ins_unclaimed += 1;
             }
         }
@@ -544,22 +549,25 @@ impl EventLoop {
     /// Submitted work, up to a batch, or one piece where the switch is busy.
     fn run_work(&mut self) -> Result<(), LoopError> {
         self.share = Share::from(self.clock.now());
-        let mut n_done = 0;
+        let (mut n_done, mut n_updates) = (0, 0);
         while let Some(work) = self.mailbox.next_work() {
             if n_done == 0 {
                 self.refresh_statuses();
             }
             let now = self.clock.now();
-            work(&mut SwitchContext {
+            let mut context = SwitchContext {
                 switch: &mut self.switch,
                 now,
                 ports: &self.statuses,
                 drain_waiters: &mut self.drain_waiters,
-            });
+                n_updates: 0,
+            };
+            work(&mut context);
+            n_updates += context.n_updates;
             // A packet-out goes its way before the next piece of work can change that.
             self.run_switch(now)?;
             n_done += 1;
-            if n_done == WORK_BATCH || self.is_busy {
+            if n_done == WORK_BATCH || n_updates >= UPDATES_PER_TURN || self.is_busy {
                 self.mailbox.waker().wake();
                 break;
             }

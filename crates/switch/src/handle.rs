@@ -1,16 +1,15 @@
 //! The way from other threads into the event loops, one of each worker.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::{io, mem};
 
 use dataplane::PortId;
-use p4runtime_server::{SwitchHandle, Work};
+use p4runtime_server::{PacketInFrame, PacketInSender, SwitchHandle, Work};
 use packet_io::{Port, Waker};
-use tokio::sync::mpsc::UnboundedSender;
 
-type Subscribers = Arc<Mutex<Vec<UnboundedSender<Vec<u8>>>>>;
+type Subscribers = Arc<Mutex<Vec<PacketInSender>>>;
 
 /// What other threads hold: submits work, subscribes, stops.
 #[derive(Clone)]
@@ -120,7 +119,7 @@ impl SwitchHandle for LoopHandle {
         }
     }
 
-    fn subscribe_packet_in(&self, sender: UnboundedSender<Vec<u8>>) {
+    fn subscribe_packet_in(&self, sender: PacketInSender) {
         self.subscribers
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -146,23 +145,12 @@ impl Mailbox {
     }
 
     /// Gives a packet-in to everybody who subscribed; false if nobody is there.
-    pub(crate) fn publish_packet_in(&self, mut frame: Vec<u8>) -> bool {
+    pub(crate) fn publish_packet_in(&self, packet: &PacketInFrame) -> bool {
         let mut subscribers = self
             .subscribers
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let n_before = subscribers.len();
-        let mut n_left = n_before;
-        subscribers.retain(|subscriber| {
-            n_left -= 1;
-            // The last gets the frame itself.
-            let copy = if n_left == 0 {
-                mem::take(&mut frame)
-            } else {
-                frame.clone()
-            };
-            subscriber.send(copy).is_ok()
-        });
+        subscribers.retain(|subscriber| subscriber.send(packet.clone()));
         !subscribers.is_empty()
     }
 }
@@ -177,21 +165,30 @@ mod tests {
         let [mailbox, other] = &mailboxes[..] else {
             panic!("two workers");
         };
-        assert!(!mailbox.publish_packet_in(vec![1]));
-        let (sender, mut first) = tokio::sync::mpsc::unbounded_channel();
+        let packet = |number| PacketInFrame {
+            generation: 1,
+            frame: vec![number],
+        };
+        assert!(!mailbox.publish_packet_in(&packet(1)));
+        let (sender, mut first) = PacketInSender::channel(1);
+        let sender_of_first = sender.clone();
         handle.subscribe_packet_in(sender);
-        let (sender, mut second) = tokio::sync::mpsc::unbounded_channel();
+        let (sender, mut second) = PacketInSender::channel(1);
         handle.subscribe_packet_in(sender);
-        assert!(mailbox.publish_packet_in(vec![2]));
+        assert!(mailbox.publish_packet_in(&packet(2)));
         assert_eq!(
             (first.try_recv(), second.try_recv()),
-            (Ok(vec![2]), Ok(vec![2]))
+            (Ok(packet(2)), Ok(packet(2)))
         );
         drop(second);
-        assert!(other.publish_packet_in(vec![3]));
-        assert_eq!(first.try_recv(), Ok(vec![3]));
+        assert!(other.publish_packet_in(&packet(3)));
+        assert_eq!(first.try_recv(), Ok(packet(3)));
+        let full = sender_of_first.n_lost();
+        assert!(mailbox.publish_packet_in(&packet(5)) && mailbox.publish_packet_in(&packet(6)));
+        assert_eq!(first.try_recv(), Ok(packet(5)));
+        assert_eq!((full, sender_of_first.n_lost()), (0, 1));
         drop(first);
-        assert!(!mailbox.publish_packet_in(vec![4]));
+        assert!(!mailbox.publish_packet_in(&packet(4)));
         Ok(())
     }
 

@@ -443,6 +443,7 @@ mod tests {
             now: 2_000_000,
             ports: &[port],
             drain_waiters: &mut DrainWaiters::default(),
+            n_updates: 0,
         });
         let mut metrics = Metrics::default();
         render(&mut metrics, counted);

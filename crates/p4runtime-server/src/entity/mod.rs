@@ -75,6 +75,19 @@ pub(crate) fn operation(pipeline: &Pipeline, update: &Update) -> EntityResult<Op
     }
 }
 
+/// What an update counts for: how long it takes, in table entries.
+pub(crate) fn weight(update: &Update) -> usize {
+    let entity = update.entity.as_ref().and_then(|e| e.entity.as_ref());
+    let Some(Kind::PacketReplicationEngineEntry(entry)) = entity else {
+        return 1;
+    };
+    match &entry.r#type {
+        Some(Replication::MulticastGroupEntry(entry)) => 1 + entry.replicas.len(),
+        Some(Replication::CloneSessionEntry(entry)) => 1 + entry.replicas.len(),
+        None => 1,
+    }
+}
+
 /// An entity of a kind that the server knows and does not serve.
 pub(crate) fn unsupported(kind: &Kind) -> EntityError {
     let name = match kind {

@@ -11,7 +11,7 @@ use crate::harness::{DEVICE_ID, Harness, JSON, frame, p4info, patiently};
 use crate::table_entries::forward_entry;
 
 /// A server whose switch sends one frame a second on a port.
-async fn slow_harness() -> Harness {
+pub async fn slow_harness() -> Harness {
     let config = SwitchConfig {
         egress_rate_pps: Some(1),
         ..Default::default()
@@ -30,7 +30,7 @@ async fn slow_harness() -> Harness {
     harness
 }
 
-const DRAIN: DrainRequest = DrainRequest {
+pub const DRAIN: DrainRequest = DrainRequest {
     device_id: DEVICE_ID,
 };
 

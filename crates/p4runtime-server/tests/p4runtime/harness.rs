@@ -86,13 +86,26 @@ impl Harness {
     }
 
     pub async fn without_pipeline(config: SwitchConfig) -> Self {
-        let switch = Arc::new(MemoryLoop::start(config, 4));
+        Self::with_loop(MemoryLoop::start(config, 4)).await
+    }
+
+    /// With the fixture's pipeline, which has registers that packets write: each worker its own.
+    pub async fn with_workers(n_workers: usize) -> Self {
+        let switch = MemoryLoop::start_workers(SwitchConfig::default(), 4, n_workers);
+        let harness = Self::with_loop(switch).await;
+        let set = harness.server.set_pipeline(p4info(), JSON.into()).await;
+        set.unwrap();
+        harness
+    }
+
+    async fn with_loop(switch: MemoryLoop) -> Self {
+        let switch = Arc::new(switch);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let config = ServerConfig {
             device_id: DEVICE_ID,
             cpu_port: Some(CPU_PORT),
-            registers: Registers::OfTheSwitch,
+            registers: Registers::PerWorker,
         };
         let server = Server::new(config, Arc::clone(&switch) as Arc<dyn SwitchHandle>);
         let (shutdown, stop) = oneshot::channel();

@@ -9,6 +9,7 @@
 )]
 
 mod arbitration;
+mod cancelled;
 mod capabilities;
 mod counters;
 mod drain;

@@ -21,14 +21,14 @@ fn metadata(values: &[&[u8]]) -> Vec<PacketMetadata> {
     metadata.collect()
 }
 
-fn packet_out(values: &[&[u8]]) -> PacketOut {
+pub fn packet_out(values: &[&[u8]]) -> PacketOut {
     PacketOut {
         payload: frame(0xa, 0xb, 0x0800),
         metadata: metadata(values),
     }
 }
 
-async fn stream_error(controller: &mut Controller) -> StreamError {
+pub async fn stream_error(controller: &mut Controller) -> StreamError {
     match controller.next().await {
         Ok(Some(ResponseUpdate::Error(error))) => error,
         other => panic!("expected a stream error, got {other:?}"),

@@ -18,7 +18,7 @@ fn entry(kind: Replication) -> Kind {
     Kind::PacketReplicationEngineEntry(PacketReplicationEngineEntry { r#type: Some(kind) })
 }
 
-fn replica(port: &[u8], instance: u32) -> Replica {
+pub fn replica(port: &[u8], instance: u32) -> Replica {
     Replica {
         instance,
         port_kind: Some(PortKind::Port(port.to_vec())),
@@ -26,7 +26,7 @@ fn replica(port: &[u8], instance: u32) -> Replica {
     }
 }
 
-fn group(id: u32, replicas: Vec<Replica>) -> Kind {
+pub fn group(id: u32, replicas: Vec<Replica>) -> Kind {
     entry(Replication::MulticastGroupEntry(MulticastGroupEntry {
         multicast_group_id: id,
         replicas,

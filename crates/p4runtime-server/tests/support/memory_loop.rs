@@ -1,15 +1,16 @@
-//! An event loop without ports: a thread owns the switch, frames come and go by method calls.
+//! An event loop without ports: a thread owns each worker's switch, frames come and go by method calls.
 //! For the tests and the example; the real one is in the crate `switch`.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use dataplane::{Nanos, OwnedTransmit, PortId, Switch, SwitchConfig};
-use p4runtime_server::{DrainWaiters, PortStatus, SwitchContext, SwitchHandle, Work};
-use tokio::sync::mpsc::UnboundedSender;
+use p4runtime_server::{
+    DrainWaiters, PacketInFrame, PacketInSender, PortStatus, SwitchContext, SwitchHandle, Work,
+};
 
-/// The loop; its thread ends when this is dropped.
-pub struct MemoryLoop(Arc<Shared>);
+/// The loops; their threads end when this is dropped. Frames come to the first worker.
+pub struct MemoryLoop(Vec<Arc<Shared>>);
 
 struct Shared {
     queue: Mutex<Queue>,
@@ -29,13 +30,101 @@ struct Inside {
     now: Nanos,
     ports: Vec<PortStatus>,
     drain_waiters: DrainWaiters,
-    subscribers: Vec<UnboundedSender<Vec<u8>>>,
+    subscribers: Vec<PacketInSender>,
     transmitted: Vec<OwnedTransmit>,
 }
 
 impl MemoryLoop {
     /// A switch with ports 0 to `n_ports` - 1, and its thread.
     pub fn start(config: SwitchConfig, n_ports: u16) -> Self {
+        Self::start_workers(config, n_ports, 1)
+    }
+
+    /// Several of them.
+    pub fn start_workers(config: SwitchConfig, n_ports: u16, n_workers: usize) -> Self {
+        let worker = |_| Shared::start(config.clone(), n_ports);
+        Self((0..n_workers).map(worker).collect())
+    }
+
+    /// A frame arrives.
+    pub fn receive(&self, port: u16, frame: &[u8]) {
+        let mut inside = self.0[0].inside();
+        let now = inside.now;
+        inside.switch.handle_frame(now, PortId(port), frame);
+        inside.pump();
+    }
+
+    /// Time passes.
+    pub fn advance(&self, ns: Nanos) {
+        let mut inside = self.0[0].inside();
+        inside.now += ns;
+        let now = inside.now;
+        inside.switch.handle_timeout(now);
+        inside.pump();
+    }
+
+    /// What left since the last call.
+    pub fn transmitted(&self) -> Vec<OwnedTransmit> {
+        std::mem::take(&mut self.0[0].inside().transmitted)
+    }
+
+    /// Work piles up from now on, at every worker.
+    pub fn hold(&self) {
+        (0..self.0.len()).for_each(|worker| self.hold_worker(worker));
+    }
+
+    /// The same at one worker.
+    pub fn hold_worker(&self, worker: usize) {
+        self.0[worker].queue().is_held = true;
+    }
+
+    /// How much has piled up, at the worker that has most.
+    pub fn n_held(&self) -> usize {
+        let n_held = self.0.iter().map(|worker| worker.queue().work.len());
+        n_held.max().unwrap_or(0)
+    }
+
+    /// Work runs again.
+    pub fn release(&self) {
+        for worker in &self.0 {
+            worker.queue().is_held = false;
+            worker.wake.notify_all();
+        }
+    }
+}
+
+impl Drop for MemoryLoop {
+    fn drop(&mut self) {
+        for worker in &self.0 {
+            let mut queue = worker.queue();
+            queue.is_stopped = true;
+            queue.work.clear();
+            drop(queue);
+            worker.wake.notify_all();
+        }
+    }
+}
+
+impl SwitchHandle for MemoryLoop {
+    fn n_workers(&self) -> usize {
+        self.0.len()
+    }
+
+    fn submit(&self, worker: usize, work: Work) {
+        self.0[worker].queue().work.push_back(work);
+        self.0[worker].wake.notify_all();
+    }
+
+    fn subscribe_packet_in(&self, sender: PacketInSender) {
+        for worker in &self.0 {
+            worker.inside().subscribers.push(sender.clone());
+        }
+    }
+}
+
+impl Shared {
+    /// A switch, and its thread.
+    fn start(config: SwitchConfig, n_ports: u16) -> Arc<Self> {
         let mut switch = Switch::new(config);
         let ports: Vec<PortStatus> = (0..n_ports)
             .map(|id| PortStatus {
@@ -67,70 +156,9 @@ impl MemoryLoop {
                 there.inside().run(work);
             }
         });
-        Self(shared)
+        shared
     }
 
-    /// A frame arrives.
-    pub fn receive(&self, port: u16, frame: &[u8]) {
-        let mut inside = self.0.inside();
-        let now = inside.now;
-        inside.switch.handle_frame(now, PortId(port), frame);
-        inside.pump();
-    }
-
-    /// Time passes.
-    pub fn advance(&self, ns: Nanos) {
-        let mut inside = self.0.inside();
-        inside.now += ns;
-        let now = inside.now;
-        inside.switch.handle_timeout(now);
-        inside.pump();
-    }
-
-    /// What left since the last call.
-    pub fn transmitted(&self) -> Vec<OwnedTransmit> {
-        std::mem::take(&mut self.0.inside().transmitted)
-    }
-
-    /// Work piles up from now on.
-    pub fn hold(&self) {
-        self.0.queue().is_held = true;
-    }
-
-    /// How much has piled up.
-    pub fn n_held(&self) -> usize {
-        self.0.queue().work.len()
-    }
-
-    /// Work runs again.
-    pub fn release(&self) {
-        self.0.queue().is_held = false;
-        self.0.wake.notify_all();
-    }
-}
-
-impl Drop for MemoryLoop {
-    fn drop(&mut self) {
-        let mut queue = self.0.queue();
-        queue.is_stopped = true;
-        queue.work.clear();
-        drop(queue);
-        self.0.wake.notify_all();
-    }
-}
-
-impl SwitchHandle for MemoryLoop {
-    fn submit(&self, _worker: usize, work: Work) {
-        self.0.queue().work.push_back(work);
-        self.0.wake.notify_all();
-    }
-
-    fn subscribe_packet_in(&self, sender: UnboundedSender<Vec<u8>>) {
-        self.0.inside().subscribers.push(sender);
-    }
-}
-
-impl Shared {
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().expect("no thread has panicked")
     }
@@ -158,6 +186,7 @@ impl Inside {
             now: self.now,
             ports: &self.ports,
             drain_waiters: &mut self.drain_waiters,
+            n_updates: 0,
         });
         self.pump();
     }
@@ -167,8 +196,10 @@ impl Inside {
             self.transmitted.push(transmit.to_owned());
         }
         while let Some(frame) = self.switch.poll_packet_in() {
+            let generation = self.switch.generation();
+            let packet = PacketInFrame { generation, frame };
             self.subscribers
-                .retain(|subscriber| subscriber.send(frame.clone()).is_ok());
+                .retain(|subscriber| subscriber.send(packet.clone()));
         }
         self.drain_waiters.notify(&self.switch);
     }

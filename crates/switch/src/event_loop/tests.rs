@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use dataplane::{ActionCall, MatchField, Program, SwitchConfig, TableEntry};
-use p4runtime_server::SwitchHandle;
+use p4runtime_server::{PacketInSender, SwitchHandle};
 use packet_io::{MemoryPort, memory_pair};
 
 use super::*;
@@ -214,8 +214,7 @@ fn work_runs_in_order(wait: Wait) {
 #[test]
 fn a_drain_is_told_of_when_its_frames_have_left() {
     let (mut event_loop, handle, _one, mut two) = forwarder(&[(1, 2)]);
-    let (done, is_done) = mpsc::channel();
-    let stopper = handle.clone();
+    let (done, is_done) = tokio::sync::oneshot::channel();
     handle.submit(
         0,
         Box::new(move |context| {
@@ -223,27 +222,28 @@ fn a_drain_is_told_of_when_its_frames_have_left() {
                 .switch
                 .handle_frame(context.now, PortId(1), &[5; 60]);
             let token = context.switch.begin_drain();
-            let tell = move || {
-                done.send(()).expect("somebody waits");
-                stopper.stop();
-            };
-            context.drain_waiters.push(token, Box::new(tell));
+            context.drain_waiters.push(token, done);
         }),
     );
-    event_loop.run(AfterReplay::Serve).expect("no error");
-    is_done.try_recv().expect("told");
+    let running = thread::spawn(move || event_loop.run(AfterReplay::Serve));
+    is_done.blocking_recv().expect("told");
     assert_eq!(receive(&mut two, 1), [vec![5; 60]]);
+    handle.stop();
+    running.join().expect("no panic").expect("no error");
 }
 
 #[test]
 fn frames_to_the_cpu_port_go_to_those_who_subscribed() {
     let (mut event_loop, handle, mut one, _two) = forwarder(&[(1, CPU_PORT)]);
-    let (sender, mut packet_ins) = tokio::sync::mpsc::unbounded_channel();
+    let (sender, mut packet_ins) = PacketInSender::channel(1_024);
     handle.subscribe_packet_in(sender);
     one.transmit(0, [&[3; 60][..], &[]].into())
         .expect("sending");
     let running = thread::spawn(move || event_loop.run(AfterReplay::Serve));
-    assert_eq!(packet_ins.blocking_recv(), Some(vec![3; 60]));
+    assert_eq!(
+        packet_ins.blocking_recv().expect("a packet-in").frame,
+        [3; 60]
+    );
     handle.stop();
     running.join().expect("the loop ends").expect("no error");
 }

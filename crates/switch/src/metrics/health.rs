@@ -163,6 +163,7 @@ mod tests {
                 now: 0,
                 ports: std::slice::from_ref(&port),
                 drain_waiters: &mut DrainWaiters::default(),
+                n_updates: 0,
             });
         });
         works.count()

@@ -98,7 +98,7 @@ struct Flooded {
     n_frames: Arc<AtomicU64>,
     /// The other end of port 2.
     two: MemoryPort,
-    packet_ins: tokio::sync::mpsc::UnboundedReceiver<Vec<u8>>,
+    packet_ins: tokio::sync::mpsc::Receiver<PacketInFrame>,
 }
 
 impl Case {
@@ -151,7 +151,7 @@ impl Case {
         }
         let (inner, two) = memory_pair("inner 2", "outer 2").expect("a cable");
         event_loop.add_port(PortId(2), "two", Box::new(inner));
-        let (sender, packet_ins) = tokio::sync::mpsc::unbounded_channel();
+        let (sender, packet_ins) = PacketInSender::channel(1_024);
         handle.subscribe_packet_in(sender);
         let running = thread::spawn(move || {
             event_loop.run(AfterReplay::Serve).expect("no error");
@@ -231,7 +231,7 @@ impl Flooded {
         while !self
             .packet_ins
             .try_recv()
-            .is_ok_and(|frame| frame[1] == OTHER)
+            .is_ok_and(|packet| packet.frame[1] == OTHER)
         {
             assert!(began.elapsed() < PATIENCE, "no packet-in");
             thread::yield_now();
@@ -346,5 +346,37 @@ fn a_busy_switch_leaves_frames_in_the_receive_rings() {
         };
         assert_eq!(flooded.call(refused), 0);
     }
+    flooded.stops();
+}
+
+#[test]
+fn a_large_write_lets_frames_pass_between_its_pieces() {
+    const N_PIECES: usize = 100;
+    const UPDATES: usize = 64;
+    let case = Case {
+        kind: NOWHERE,
+        gives_priorities: false,
+        is_native: true,
+        wait: Wait::Sleep,
+    };
+    let flooded = case.start();
+    let (told, seen) = mpsc::channel();
+    let submit = |_| {
+        let told = told.clone();
+        let work = move |context: &mut SwitchContext<'_>| {
+            context.n_updates += UPDATES;
+            let received = context.switch.counters().received;
+            told.send(received).expect("somebody waits");
+        };
+        flooded.handle.submit(0, Box::new(work));
+    };
+    (0..N_PIECES).for_each(submit);
+    let next = |_| seen.recv_timeout(PATIENCE).expect("the piece runs");
+    let received: Vec<_> = (0..N_PIECES).map(next).collect();
+    // As long as nothing comes in between, it is one turn.
+    let turns: Vec<_> = received.chunk_by(|one, other| one == other).collect();
+    let longest = turns.iter().map(|turn| turn.len()).max();
+    let most = UPDATES_PER_TURN / UPDATES;
+    assert!(longest <= Some(most), "{longest:?} pieces in a turn");
     flooded.stops();
 }

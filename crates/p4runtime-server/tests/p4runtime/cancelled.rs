@@ -1,0 +1,236 @@
+//! Callers that give up between two steps of a call, and pipelines that are replaced there.
+
+use std::time::Duration;
+
+use dataplane::Program;
+use p4runtime_proto::p4::v1::ForwardingPipelineConfig;
+use p4runtime_proto::p4::v1::GetForwardingPipelineConfigRequest;
+use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
+use p4runtime_proto::p4::v1::stream_message_request::Update as RequestUpdate;
+use p4runtime_proto::p4::v1::update::Type;
+use p4runtime_server::SwitchHandle;
+use tokio::sync::oneshot;
+use tonic::{Code, Request};
+
+use crate::drain::{DRAIN, slow_harness};
+use crate::harness::{
+    Controller, DEVICE_ID, Harness, JSON, config, details, frame, ids, patiently, update,
+};
+use crate::packet_io::{packet_out, stream_error};
+use crate::replication::{group, replica};
+use crate::table_entries::{all, forward_entry};
+
+/// So often somebody else is served while it is watched that a call does not go on.
+const N_ROUND_TRIPS: usize = 50;
+
+/// The fixture's program with another id for its table `forward`.
+fn other_config() -> ForwardingPipelineConfig {
+    let mut config = config();
+    let p4info = config.p4info.as_mut().unwrap();
+    let preambles = p4info.tables.iter_mut().filter_map(|t| t.preamble.as_mut());
+    for preamble in preambles.filter(|preamble| preamble.id == ids::FORWARD) {
+        preamble.id = OTHER_FORWARD;
+    }
+    config
+}
+
+const OTHER_FORWARD: u32 = 0x0200_00ff;
+
+/// Waits until so many pieces of work wait for the switch.
+async fn held(harness: &Harness, n_held: usize) {
+    patiently(async {
+        while harness.switch.n_held() != n_held {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+/// Others are served, and no more work comes to the switch.
+async fn stays_held(harness: &Harness, n_held: usize) {
+    let mut client = harness.client().await;
+    for _ in 0..N_ROUND_TRIPS {
+        let request = GetForwardingPipelineConfigRequest {
+            device_id: DEVICE_ID,
+            ..Default::default()
+        };
+        patiently(client.get_forwarding_pipeline_config(request))
+            .await
+            .unwrap();
+        assert_eq!(harness.switch.n_held(), n_held);
+    }
+}
+
+/// The same controller on a connection of its own.
+async fn again(harness: &Harness, controller: &Controller) -> Controller {
+    let mut again = harness.stranger().await;
+    again.election_id = controller.election_id;
+    again
+}
+
+#[tokio::test]
+async fn a_commit_whose_caller_gave_up_is_over_before_the_next_write_begins() {
+    let harness = Harness::start().await;
+    let mut primary = harness.primary().await;
+    let mut given_up = again(&harness, &primary).await;
+    harness.switch.hold();
+    let commit = tokio::spawn(async move {
+        let config = Some(other_config());
+        given_up.set_pipeline(Action::VerifyAndCommit, config).await
+    });
+    held(&harness, 1).await;
+    commit.abort();
+    let _ = commit.await;
+
+    let write = tokio::spawn(async move {
+        let written = primary.write_one(Type::Insert, forward_entry(0xa, 2)).await;
+        (written, primary)
+    });
+    stays_held(&harness, 1).await;
+    harness.switch.release();
+    let (written, mut primary) = patiently(write).await.unwrap();
+    let (code, message) = written.unwrap_err();
+    assert_eq!(code, Code::InvalidArgument, "{message}");
+    assert_eq!(primary.read(all(OTHER_FORWARD)).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_write_whose_caller_gave_up_is_in_every_worker_before_the_next_begins() {
+    let harness = Harness::with_workers(2).await;
+    let mut primary = harness.primary().await;
+    let mut given_up = again(&harness, &primary).await;
+    harness.switch.hold_worker(1);
+    let insert = tokio::spawn(async move {
+        let entry = forward_entry(0xa, 2);
+        given_up.write_one(Type::Insert, entry).await
+    });
+    held(&harness, 1).await;
+    insert.abort();
+    let _ = insert.await;
+
+    let delete = tokio::spawn(async move {
+        let deleted = primary.write_one(Type::Delete, forward_entry(0xa, 2)).await;
+        (deleted, primary)
+    });
+    stays_held(&harness, 1).await;
+    harness.switch.release();
+    let (deleted, mut primary) = patiently(delete).await.unwrap();
+    deleted.unwrap();
+    assert_eq!(primary.read(all(ids::FORWARD)).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_call_that_gave_up_while_it_waited_for_its_turn_changes_nothing() {
+    let harness = Harness::start().await;
+    let mut primary = harness.primary().await;
+    let (mut first, mut given_up) = (
+        again(&harness, &primary).await,
+        again(&harness, &primary).await,
+    );
+    harness.switch.hold();
+    let under_way =
+        tokio::spawn(async move { first.write_one(Type::Insert, forward_entry(0xa, 2)).await });
+    held(&harness, 1).await;
+    let waits = tokio::spawn(async move {
+        given_up
+            .write_one(Type::Insert, forward_entry(0xb, 2))
+            .await
+    });
+    stays_held(&harness, 1).await;
+    waits.abort();
+    let _ = waits.await;
+    stays_held(&harness, 1).await;
+    harness.switch.release();
+    patiently(under_way).await.unwrap().unwrap();
+    assert_eq!(primary.read(all(ids::FORWARD)).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn work_for_a_pipeline_that_was_replaced_is_refused() {
+    let harness = Harness::start().await;
+    let mut primary = harness.primary().await;
+    // As if a commit had come between the check of a call and its work.
+    let program = Program::from_json_str(JSON).unwrap();
+    let replace = |context: &mut p4runtime_server::SwitchContext<'_>| {
+        context.switch.set_program_as(program, 1_000);
+    };
+    harness.switch.submit(0, Box::new(replace));
+
+    let write = primary.write(vec![update(Type::Insert, forward_entry(0xa, 2))]);
+    let refused = write.await.unwrap_err();
+    assert_eq!(refused.code(), Code::Aborted, "{refused:?}");
+    assert!(refused.message().contains("replaced"), "{refused:?}");
+    assert_eq!(primary.read_error(all(ids::FORWARD)).await, Code::Aborted);
+    primary.send(RequestUpdate::Packet(packet_out(&[&[2], &[0]])));
+    let error = stream_error(&mut primary).await;
+    assert_eq!(Code::from(error.canonical_code), Code::Aborted);
+    harness.switch.receive(1, &frame(0xa, 0xb, 0x0800));
+    // By the default action, not by the entry.
+    let sent = harness.switch.transmitted();
+    assert!(sent.iter().all(|sent| sent.port.0 != 2), "{sent:?}");
+}
+
+#[tokio::test]
+async fn drains_that_were_given_up_leave_nothing() {
+    let harness = slow_harness().await;
+    for _ in 0..3 {
+        harness.switch.receive(1, &frame(0xa, 0xb, 0x0800));
+    }
+    for _ in 0..5 {
+        let mut client = harness.switch_client().await;
+        let mut drain = Request::new(DRAIN);
+        drain.set_timeout(Duration::from_millis(30));
+        patiently(client.drain(drain)).await.unwrap_err();
+    }
+    patiently(async {
+        loop {
+            let (tell, told) = oneshot::channel();
+            let look = |context: &mut p4runtime_server::SwitchContext<'_>| {
+                tell.send(context.drain_waiters.is_empty()).unwrap();
+            };
+            harness.switch.submit(0, Box::new(look));
+            if told.await.unwrap() {
+                break;
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_large_write_comes_in_pieces_and_its_answer_in_order() {
+    const N_UPDATES: usize = 200;
+    const WRONG: usize = 150;
+    let harness = Harness::start().await;
+    let primary = harness.primary().await;
+    let mut writer = again(&harness, &primary).await;
+    // Each needs the one before it.
+    let mut updates: Vec<_> = [Type::Insert, Type::Delete]
+        .into_iter()
+        .cycle()
+        .map(|kind| update(kind, forward_entry(0xa, 2)))
+        .take(N_UPDATES)
+        .collect();
+    updates.insert(WRONG, update(Type::Unspecified, forward_entry(0xa, 2)));
+    harness.switch.hold();
+    let write = tokio::spawn(async move { writer.write(updates).await });
+    held(&harness, 4).await;
+    harness.switch.release();
+    let errors = details(&patiently(write).await.unwrap().unwrap_err());
+    assert_eq!(errors.len(), N_UPDATES + 1);
+    let failed = (0..).zip(&errors).filter(|(_, e)| e.canonical_code != 0);
+    assert_eq!(failed.map(|(place, _)| place).collect::<Vec<_>>(), [WRONG]);
+
+    // A group counts for its replicas.
+    let replicas = (0..70).map(|instance| replica(&[1], instance));
+    let updates = vec![
+        update(Type::Insert, group(1, replicas.collect())),
+        update(Type::Insert, forward_entry(0xa, 2)),
+    ];
+    let mut writer = again(&harness, &primary).await;
+    harness.switch.hold();
+    let write = tokio::spawn(async move { writer.write(updates).await });
+    held(&harness, 2).await;
+    harness.switch.release();
+    patiently(write).await.unwrap().unwrap();
+}
