@@ -8,17 +8,25 @@
 mod reader;
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
-use pcap_file::{DataLink, Endianness, TsResolution};
+use pcap_file::{DataLink, Endianness, PcapError, TsResolution};
 
 use crate::limits::{MIN_FRAME_BYTES, PCAP_SNAPLEN_BYTES};
 use crate::{Frame, Nanos, Port, PortError, PortStatistics};
 use reader::{CapturedFrame, FrameReader};
+
+/// What is gathered before it is written to a capture.
+const BUFFER_BYTES: usize = 64 * 1024;
+
+/// Bytes of a classic capture's header, and of the one in front of each frame.
+const FILE_HEADER_BYTES: u64 = 24;
+const FRAME_HEADER_BYTES: u64 = 16;
 
 /// A port whose frames come from a capture file and go to another. Either may be missing.
 pub struct PcapPort {
@@ -27,12 +35,55 @@ pub struct PcapPort {
     output: Option<Output>,
     next: Option<CapturedFrame>,
     start_ns: u64,
+    /// The output could not be written further; what would be is counted.
+    is_broken: bool,
     statistics: PortStatistics,
 }
 
 struct Output {
     path: PathBuf,
     writer: PcapWriter<BufWriter<File>>,
+    tail: Tail,
+}
+
+/// The end of a capture that is being written, which may be in the buffer still.
+struct Tail {
+    /// Bytes that the file has once the buffer is written.
+    end: u64,
+    /// Where each of the last frames begins in the file, where it ends, and its length.
+    frames: VecDeque<(u64, u64, u64)>,
+}
+
+impl Tail {
+    fn push(&mut self, frame_bytes: u64) {
+        let begin = self.end;
+        self.end += FRAME_HEADER_BYTES + frame_bytes;
+        self.frames.push_back((begin, self.end, frame_bytes));
+        let written = self.end.saturating_sub(BUFFER_BYTES as u64);
+        while self
+            .frames
+            .front()
+            .is_some_and(|(_, end, _)| *end < written)
+        {
+            self.frames.pop_front();
+        }
+    }
+
+    /// Leaves the file with whole frames, as far as it was written; the lengths of the others.
+    fn cut_off(self, file: &File) -> impl Iterator<Item = u64> {
+        let written = file.metadata().map_or(0, |file| file.len());
+        let is_lost = move |(_, end, _): &(u64, u64, u64)| *end > written;
+        let first = self.frames.iter().find(|frame| is_lost(frame));
+        let begin = first.map_or(self.end, |(begin, ..)| *begin);
+        if begin < written {
+            // A reader would say of half a frame that the capture is broken. If this fails, it does.
+            let _ = file.set_len(begin);
+        }
+        self.frames
+            .into_iter()
+            .filter(is_lost)
+            .map(|(.., n_bytes)| n_bytes)
+    }
 }
 
 impl PcapPort {
@@ -62,6 +113,7 @@ impl PcapPort {
             input: reader,
             output: output.map(Output::create).transpose()?,
             next,
+            is_broken: false,
             statistics: PortStatistics::default(),
         })
     }
@@ -75,6 +127,28 @@ impl PcapPort {
     /// Without, it is the first frame's.
     pub fn start(&mut self, timestamp_ns: u64) {
         self.start_ns = timestamp_ns;
+    }
+
+    /// Ends the output after the last frame that is in it whole; those that are not are counted.
+    fn break_off(
+        &mut self,
+        (path, buffered, tail): (PathBuf, BufWriter<File>, Tail),
+        operation: &'static str,
+        source: io::Error,
+    ) -> PortError {
+        self.is_broken = true;
+        // What it still holds would be written when it is dropped, behind half a frame.
+        let (file, _) = buffered.into_parts();
+        for n_bytes in tail.cut_off(&file) {
+            self.statistics.tx_frames = self.statistics.tx_frames.saturating_sub(1);
+            self.statistics.tx_bytes = self.statistics.tx_bytes.saturating_sub(n_bytes);
+            self.statistics.tx_refused += 1;
+        }
+        PortError::CaptureFile {
+            path,
+            operation,
+            source,
+        }
     }
 
     fn advance(&mut self) -> Result<(), PortError> {
@@ -134,8 +208,17 @@ impl Port for PcapPort {
             self.statistics.tx_too_long += 1;
             return Ok(());
         }
-        if let Some(output) = &mut self.output {
-            output.write(self.start_ns.saturating_add(now), &frame)?;
+        if self.is_broken {
+            self.statistics.tx_refused += 1;
+            return Ok(());
+        }
+        let timestamp_ns = self.start_ns.saturating_add(now);
+        if let Some(mut output) = self.output.take() {
+            if let Err(source) = output.write(timestamp_ns, &frame) {
+                self.statistics.tx_refused += 1;
+                return Err(self.break_off(output.into_parts(), "write", source));
+            }
+            self.output = Some(output);
         }
         self.statistics.tx_frames += 1;
         self.statistics.tx_bytes += frame.len() as u64;
@@ -148,15 +231,12 @@ impl Port for PcapPort {
     }
 
     fn close(&mut self) -> Result<(), PortError> {
-        let Some(Output { path, writer }) = self.output.take() else {
+        let Some(output) = self.output.take() else {
             return Ok(());
         };
-        let finish = |source| PortError::CaptureFile {
-            path,
-            operation: "finish writing",
-            source,
-        };
-        writer.into_writer().flush().map_err(finish)
+        let (path, mut buffered, tail) = output.into_parts();
+        let flushed = buffered.flush();
+        flushed.map_err(|source| self.break_off((path, buffered, tail), "finish writing", source))
     }
 
     fn next_frame_at(&self) -> Option<Nanos> {
@@ -186,26 +266,38 @@ impl Output {
             endianness: Endianness::native(),
             ..PcapHeader::default()
         };
-        let writer = PcapWriter::with_header(BufWriter::new(file), header)
-            .map_err(|source| error("write")(io::Error::other(source)))?;
+        let buffered = BufWriter::with_capacity(BUFFER_BYTES, file);
+        let writer = PcapWriter::with_header(buffered, header)
+            .map_err(|source| error("write")(of_system(source)))?;
         Ok(Output {
             path: path.to_owned(),
             writer,
+            tail: Tail {
+                end: FILE_HEADER_BYTES,
+                frames: VecDeque::new(),
+            },
         })
     }
 
-    fn write(&mut self, timestamp_ns: u64, frame: &[u8]) -> Result<(), PortError> {
+    fn write(&mut self, timestamp_ns: u64, frame: &[u8]) -> io::Result<()> {
         // Longer frames were counted and left out before.
         let len = frame.len() as u32;
         let packet = PcapPacket::new(Duration::from_nanos(timestamp_ns), len, frame);
-        self.writer
-            .write_packet(&packet)
-            .map_err(|source| PortError::CaptureFile {
-                path: self.path.clone(),
-                operation: "write",
-                source: io::Error::other(source),
-            })?;
+        self.writer.write_packet(&packet).map_err(of_system)?;
+        self.tail.push(frame.len() as u64);
         Ok(())
+    }
+
+    fn into_parts(self) -> (PathBuf, BufWriter<File>, Tail) {
+        (self.path, self.writer.into_writer(), self.tail)
+    }
+}
+
+/// The system's own error where there is one.
+fn of_system(error: PcapError) -> io::Error {
+    match error {
+        PcapError::IoError(source) => source,
+        other => io::Error::other(other),
     }
 }
 

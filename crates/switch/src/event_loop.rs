@@ -452,10 +452,10 @@ impl EventLoop {
             return Ok(0);
         }
         let id = *id;
-        port.receive(now, RX_BATCH_FRAMES, &mut |frame| {
+        let received = port.receive(now, RX_BATCH_FRAMES, &mut |frame| {
             switch.handle_frame(now, id, frame)
-        })
-        .map_err(|source| LoopError::Port { id, source })
+        });
+        self.going_on(received, id)
     }
 
     /// A few frames more, where the switch wants to know their priorities before their turn. Ports
@@ -477,11 +477,10 @@ impl EventLoop {
                 continue;
             };
             let (id, switch) = (*id, &mut self.switch);
-            let n_frames = port
-                .receive(now, n_wanted, &mut |frame| {
-                    switch.handle_frame(now, id, frame)
-                })
-                .map_err(|source| LoopError::Port { id, source })?;
+            let received = port.receive(now, n_wanted, &mut |frame| {
+                switch.handle_frame(now, id, frame)
+            });
+            let n_frames = self.going_on(received, id)?;
             n_wanted = n_wanted.saturating_sub(n_frames);
         }
         Ok(())
@@ -519,7 +518,7 @@ impl EventLoop {
             places,
             ..
         } = self;
-        let mut result = Ok(());
+        let mut failed = None;
         let transmitted = switch.transmit(now, CLOCK_BATCH_FRAMES, &mut |transmit| {
             let id = transmit.port;
             // The switch transmits to ports that were added, and to no others.
@@ -540,10 +539,13 @@ impl EventLoop {
             };
             let sent = attached.port.transmit(now, frame);
             if let Err(source) = sent {
-                result = Err(LoopError::Port { id, source });
+                failed.get_or_insert((id, source));
             }
         });
-        result.map(|()| transmitted)
+        if let Some((id, source)) = failed {
+            self.going_on(Err::<(), _>(source), id)?;
+        }
+        Ok(transmitted)
     }
 
     /// Submitted work, up to a batch, or one piece where the switch is busy.
@@ -573,6 +575,28 @@ impl EventLoop {
             }
         }
         Ok(())
+    }
+
+    /// A replay is for its captures, and ends where one breaks. A switch that serves others goes on: the
+    /// port counts what it cannot write, and nothing more comes of what it cannot read.
+    fn going_on<T: Default>(
+        &self,
+        result: Result<T, PortError>,
+        id: PortId,
+    ) -> Result<T, LoopError> {
+        match result {
+            Ok(done) => Ok(done),
+            Err(source) if self.clock.is_virtual() => Err(LoopError::Port { id, source }),
+            Err(error) => {
+                tracing::error!(
+                    event = "port_failed",
+                    port = id.0,
+                    %error,
+                    "port {id} does no more: {error}"
+                );
+                Ok(T::default())
+            }
+        }
     }
 
     fn refresh_statuses(&mut self) {

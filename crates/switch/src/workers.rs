@@ -109,7 +109,19 @@ pub(crate) fn finish(loops: &mut [EventLoop]) -> (Totals, Result<(), LoopError>)
     (totals, result)
 }
 
+/// Ends all workers where one panics: its part of the traffic would be lost without a word.
+struct StopsAll<'a>(&'a LoopHandle);
+
+impl Drop for StopsAll<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.stop();
+        }
+    }
+}
+
 fn run_other(mut event_loop: EventLoop, handle: &LoopHandle, has_begun: &AtomicBool) -> Ended {
+    let _stops_all = StopsAll(handle);
     let begun = event_loop.serve_work_until(|| has_begun.load(Ordering::Acquire));
     let result = match begun {
         Ok(true) => event_loop.run(AfterReplay::Serve),

@@ -14,6 +14,12 @@ pub fn in_namespace(test: &str, body: impl FnOnce()) {
     in_namespaces(&["--user", "--map-root-user", "--net"], test, body);
 }
 
+/// The same with a mount namespace beside them.
+pub fn in_mount_namespace(test: &str, body: impl FnOnce()) {
+    let kinds = ["--user", "--map-root-user", "--net", "--mount"];
+    in_namespaces(&kinds, test, body);
+}
+
 /// The same in a network namespace alone, for what the kernel lets only root outside any user
 /// namespace do. For everybody else it says that the test was not run, also with `CI=true`: no
 /// setting of the machine could change that.
