@@ -515,3 +515,80 @@ fn a_program_that_is_too_large_for_the_memory_fails_alone_and_the_exit_code_says
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(told.contains("1 faults of ours"), "{told}");
 }
+
+/// What p4c would keep beside a program: what `reprise compile` makes of it.
+fn p4info_of(program: &str) -> String {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("prog.p4"), program).expect("written");
+    let output = Command::new(env!("CARGO_BIN_EXE_reprise"))
+        .args(["compile", "prog.p4"])
+        .current_dir(folder.path())
+        .output()
+        .expect("it runs");
+    assert!(output.status.success(), "{output:?}");
+    fs::read_to_string(folder.path().join("prog.p4info.txtpb")).expect("P4Info")
+}
+
+/// A program with two registers, which P4Info lists in the order of their declaration.
+fn with_registers(step: &str) -> String {
+    program(step).replace(
+        "    apply {\n        hdr",
+        "    register<bit<8>>(4) one;\n    register<bit<8>>(4) two;\n    apply {\n        hdr",
+    )
+}
+
+#[test]
+fn p4info_is_compared_with_p4cs_the_order_included() {
+    let checkout = Checkout::new();
+    let golden = |name: &str, text: &str| {
+        let path = format!("testdata/p4_16_samples_outputs/{name}.p4.p4info.txtpb");
+        checkout.file(&path, text);
+    };
+    let right = p4info_of(&with_registers("1"));
+    let swapped = right
+        .replace("one", "TWO")
+        .replace("two", "one")
+        .replace("TWO", "two");
+    assert_ne!(right, swapped);
+    for (name, step, text) in [
+        ("right-bmv2", "1", right.as_str()),
+        ("swapped-bmv2", "1", swapped.as_str()),
+        ("refused-bmv2", "nothing", right.as_str()),
+        ("unlisted", "1", right.as_str()),
+        ("unlisted_refused", "nothing", right.as_str()),
+    ] {
+        checkout.sample(&format!("p4_16_samples/{name}.p4"), &with_registers(step));
+        golden(name, &format!("# proto-file: p4info.proto\n\n{text}"));
+    }
+    checkout.sample("p4_16_samples/without_golden-bmv2.p4", &program("1"));
+    checkout.sample("p4_16_samples/psa.p4", "#include <psa.p4>\n");
+    golden("psa", &right);
+    let (report, results) = checkout.results(&["--only", "p4info"], "");
+    assert_eq!(
+        results,
+        pairs(&[
+            ("p4_16_samples/refused-bmv2.p4", "fail"),
+            ("p4_16_samples/right-bmv2.p4", "pass"),
+            ("p4_16_samples/swapped-bmv2.p4", "fail"),
+            ("p4_16_samples/unlisted.p4", "pass"),
+            ("p4_16_samples/unlisted_refused.p4", "left out"),
+        ])
+    );
+    let total = &report["totals"]["p4info"];
+    assert_eq!(
+        (&total["samples"], &total["left_out"]),
+        (&4.into(), &1.into())
+    );
+    let output = checkout.run(&["--only", "p4info"], "");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        text.contains("FAIL      p4info   p4_16_samples/swapped-bmv2.p4: behind"),
+        "{text}"
+    );
+    assert!(
+        text.contains(
+            "p4info   2 of 4 (50.0 %) P4Info messages are p4c's; 0 known failures, 2 unexpected"
+        ),
+        "{text}"
+    );
+}

@@ -76,16 +76,20 @@ pub fn read(root: &Path) -> Result<Checkout, Failure> {
         }
     }
     samples.extend(packet_tests(root, &lists.accepted)?);
+    samples.extend(p4info_goldens(root, &lists.accepted, &expected_failures)?);
     for sample in &mut samples {
         let program = match &sample.check {
             Check::Packets { program } => program,
             _ => &sample.path,
         };
         let below_root = program.strip_prefix(root).unwrap_or(program);
-        sample.emit_externs = lists
-            .with_externs
-            .iter()
-            .any(|listed| Path::new(listed) == below_root);
+        // p4c writes P4Info before a back end asks what it can express.
+        let is_p4info = matches!(sample.check, Check::P4Info { .. });
+        sample.emit_externs = is_p4info
+            || lists
+                .with_externs
+                .iter()
+                .any(|listed| Path::new(listed) == below_root);
     }
     Ok(Checkout { samples, skipped })
 }
@@ -247,7 +251,7 @@ fn to_be_refused(root: &Path, program: &str) -> Result<Result<Check, &'static st
     if includes_other {
         return Ok(Err("another architecture"));
     }
-    let golden = golden_path(&path);
+    let golden = golden_path(&path, "-stderr");
     if !golden.exists() {
         return Ok(Ok(Check::Refused { errors: None }));
     }
@@ -260,8 +264,9 @@ fn to_be_refused(root: &Path, program: &str) -> Result<Result<Check, &'static st
     })
 }
 
-/// `folder/name.p4` has its message in `folder_outputs/name.p4-stderr`.
-fn golden_path(program: &Path) -> PathBuf {
+/// `folder/name.p4` has its message in `folder_outputs/name.p4-stderr`, its P4Info in
+/// `folder_outputs/name.p4.p4info.txtpb`.
+fn golden_path(program: &Path, suffix: &str) -> PathBuf {
     let mut folder = program
         .parent()
         .unwrap_or(Path::new(""))
@@ -269,20 +274,52 @@ fn golden_path(program: &Path) -> PathBuf {
         .to_owned();
     folder.push("_outputs");
     let mut name = program.file_name().unwrap_or_default().to_owned();
-    name.push("-stderr");
+    name.push(suffix);
     PathBuf::from(folder).join(name)
+}
+
+/// The folders of the samples that are listed.
+fn folders(listed: &BTreeSet<String>) -> BTreeSet<&str> {
+    listed
+        .iter()
+        .filter(|program| !is_to_be_refused(program))
+        .filter_map(|program| Some(program.rsplit_once('/')?.0))
+        .collect()
+}
+
+/// The v1model programs with a P4Info of p4c's, in the folders of the samples that are listed.
+fn p4info_goldens(
+    root: &Path,
+    listed: &BTreeSet<String>,
+    expected_failures: &BTreeSet<String>,
+) -> Result<Vec<Sample>, Failure> {
+    let mut samples = Vec::new();
+    for folder in folders(listed) {
+        for program in files(root, folder, "p4")? {
+            let path = root.join(&program);
+            let golden = golden_path(&path, ".p4info.txtpb");
+            let is_listed = listed.contains(&program);
+            let is_ours = || {
+                let text = read_text(&path)?;
+                Ok::<_, Failure>(is_listed || has_line(&text, "include.*v1model.p4"))
+            };
+            if golden.is_file() && is_ours()? {
+                let check = Check::P4Info {
+                    golden,
+                    is_listed: is_listed && !expected_failures.contains(&program),
+                };
+                samples.push(Sample::new(root, &program, check));
+            }
+        }
+    }
+    Ok(samples)
 }
 
 /// Tests beside the samples that are listed, and beside every other v1model program of their
 /// folders.
 fn packet_tests(root: &Path, listed: &BTreeSet<String>) -> Result<Vec<Sample>, Failure> {
-    let folders: BTreeSet<&str> = listed
-        .iter()
-        .filter(|program| !is_to_be_refused(program))
-        .filter_map(|program| Some(program.rsplit_once('/')?.0))
-        .collect();
     let mut tests = Vec::new();
-    for folder in folders {
+    for folder in folders(listed) {
         for test in files(root, folder, "stf")? {
             let program = format!("{}.p4", test.trim_end_matches(".stf"));
             let path = root.join(&program);

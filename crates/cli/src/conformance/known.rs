@@ -43,7 +43,7 @@ impl Known {
             };
             let kind = Kind::ALL.into_iter().find(|kind| kind.name() == check);
             let kind = kind.ok_or_else(|| {
-                format!("expected accepted, errors or stf, found \"{check}\" in \"{row}\"")
+                format!("expected accepted, errors, stf or p4info, found \"{check}\" in \"{row}\"")
             })?;
             if reason.is_empty() {
                 return Err(format!("expected a reason in \"{row}\""));

@@ -9,6 +9,7 @@ mod checkout;
 mod cmake;
 mod golden;
 mod known;
+mod p4info;
 mod pool;
 mod report;
 pub mod tree;
@@ -79,11 +80,14 @@ pub enum Check {
     Refused { errors: Option<Vec<Places>> },
     /// The packet test passes on our switch with our compiler's output.
     Packets { program: PathBuf },
+    /// The P4Info is p4c's. p4c's back end need not have seen a program that its lists do not name.
+    P4Info { golden: PathBuf, is_listed: bool },
 }
 
 /// The checks by the name that `--only` and the table of known failures have for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
+#[value(rename_all = "lower")]
 pub enum Kind {
     /// Programs that p4c's BMv2 back end accepts.
     Accepted,
@@ -91,16 +95,19 @@ pub enum Kind {
     Errors,
     /// Packet tests.
     Stf,
+    /// What a controller is told.
+    P4Info,
 }
 
 impl Kind {
-    pub const ALL: [Self; 3] = [Self::Accepted, Self::Errors, Self::Stf];
+    pub const ALL: [Self; 4] = [Self::Accepted, Self::Errors, Self::Stf, Self::P4Info];
 
     pub fn name(self) -> &'static str {
         match self {
             Self::Accepted => "accepted",
             Self::Errors => "errors",
             Self::Stf => "stf",
+            Self::P4Info => "p4info",
         }
     }
 }
@@ -111,6 +118,7 @@ impl Check {
             Self::Accepted => Kind::Accepted,
             Self::Refused { .. } => Kind::Errors,
             Self::Packets { .. } => Kind::Stf,
+            Self::P4Info { .. } => Kind::P4Info,
         }
     }
 }
@@ -129,6 +137,8 @@ pub enum Verdict {
     },
     /// Not as expected: why.
     Failed(String),
+    /// Nothing to compare: why.
+    LeftOut(String),
 }
 
 impl Answer for Verdict {

@@ -25,6 +25,8 @@ pub struct Total {
     pub passed: usize,
     /// Those that are not, and are in the table.
     pub known: usize,
+    /// Those with nothing to compare; they do not count as samples.
+    pub left_out: usize,
     /// Refused ones with an error of p4c's to compare with.
     pub with_place: usize,
     /// Those refused on p4c's line.
@@ -57,7 +59,9 @@ impl<'k> Report<'k> {
     pub fn add(&mut self, sample: &Sample, verdict: &Verdict, took: Duration) -> String {
         let kind = sample.check.kind();
         let total = self.totals.entry(kind).or_default();
-        total.n += 1;
+        let is_left_out = matches!(verdict, Verdict::LeftOut(_));
+        total.n += usize::from(!is_left_out);
+        total.left_out += usize::from(is_left_out);
         let reason = self.known.reason(kind, &sample.name);
         let (word, text) = match verdict {
             Verdict::Passed => {
@@ -80,6 +84,7 @@ impl<'k> Report<'k> {
                     _ => ("pass", String::new()),
                 }
             }
+            Verdict::LeftOut(message) => ("left out", message.clone()),
             Verdict::Failed(message) => match reason {
                 Some(reason) => {
                     total.known += 1;
@@ -139,6 +144,7 @@ impl<'k> Report<'k> {
                 Kind::Accepted => "programs compile",
                 Kind::Errors => "wrong programs are refused",
                 Kind::Stf => "packet tests pass",
+                Kind::P4Info => "P4Info messages are p4c's",
             };
             lines.push(format!(
                 "{:8} {} {what}; {} known failures, {} unexpected",
@@ -147,6 +153,12 @@ impl<'k> Report<'k> {
                 total.known,
                 total.unexpected()
             ));
+            if total.left_out > 0 {
+                lines.push(format!(
+                    "         {} left out: refused here, and not listed for p4c's back end",
+                    total.left_out
+                ));
+            }
             if total.with_place > 0 {
                 lines.push(format!(
                     "         {} on p4c's line, {} with the first error there",
@@ -169,6 +181,7 @@ impl<'k> Report<'k> {
                 "samples": total.n,
                 "passed": total.passed,
                 "known": total.known,
+                "left_out": total.left_out,
                 "unexpected": total.unexpected(),
                 "with_place": total.with_place,
                 "on_line": total.on_line,

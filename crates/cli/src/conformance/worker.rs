@@ -6,9 +6,10 @@ use std::io::{BufRead, Write, stdin, stdout};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use p4_compiler::{Diagnostic, Options, Severity};
+use p4_compiler::{Diagnostic, Options, Output, Severity};
 
 use super::golden::Place;
+use super::p4info::{self, Differs};
 use super::tree::Trees;
 use super::{Answer, Check, Ended, Hit, Job, Sample, Verdict, hit};
 use crate::failure::Failure;
@@ -74,6 +75,13 @@ fn judge(sample: &Sample) -> Verdict {
             Err(message) => Verdict::Failed(message),
         },
         Check::Packets { program } => packets((program, &sample.path), &options),
+        Check::P4Info { golden, is_listed } => {
+            match p4info::compare(&sample.path, golden, &options) {
+                Ok(()) => Verdict::Passed,
+                Err(Differs::Refused(message)) if !is_listed => Verdict::LeftOut(message),
+                Err(Differs::Refused(message) | Differs::So(message)) => Verdict::Failed(message),
+            }
+        }
     }
 }
 
@@ -100,13 +108,18 @@ fn packets((program, test): (&Path, &Path), options: &Options) -> Verdict {
     }
 }
 
-/// Whether the program compiles, and what the compiler says.
-fn diagnostics(path: &Path, options: &Options) -> Result<(bool, Vec<Diagnostic>), String> {
+/// What the compiler makes of a program.
+pub fn output(path: &Path, options: &Options) -> Result<Output, String> {
     let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
     let text = String::from_utf8(bytes).map_err(|error| error.to_string())?;
     let provider = |path: &str| std::fs::read_to_string(path).ok();
     let name = path.display().to_string();
-    let output = p4_compiler::compile(&name, &text, &provider, options);
+    Ok(p4_compiler::compile(&name, &text, &provider, options))
+}
+
+/// Whether the program compiles, and what the compiler says.
+fn diagnostics(path: &Path, options: &Options) -> Result<(bool, Vec<Diagnostic>), String> {
+    let output = output(path, options)?;
     Ok((output.bmv2_json.is_some(), output.diagnostics))
 }
 

@@ -1,0 +1,80 @@
+//! Our P4Info against p4c's: the same message, the order of all lists included.
+
+use std::path::Path;
+
+use p4_compiler::{Options, p4info_text};
+use p4runtime_proto::p4::config::v1::P4Info;
+use p4runtime_proto::text_format;
+
+use super::worker::{first_error, output};
+
+/// Why there is no equality.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Differs {
+    /// Our compiler refuses the program.
+    Refused(String),
+    /// Where the first difference is.
+    So(String),
+}
+
+/// Compiles the program and compares.
+pub fn compare(program: &Path, golden: &Path, options: &Options) -> Result<(), Differs> {
+    let output = output(program, options).map_err(Differs::So)?;
+    let Some(ours) = output.p4info else {
+        return Err(Differs::Refused(first_error(&output.diagnostics)));
+    };
+    let text = std::fs::read_to_string(golden)
+        .map_err(|error| Differs::So(format!("{}: {error}", golden.display())))?;
+    let theirs: P4Info = text_format::parse(&text)
+        .map_err(|error| Differs::So(format!("{}: {error}", golden.display())))?;
+    if ours == theirs {
+        return Ok(());
+    }
+    let first = first_difference(&p4info_text(&ours), &p4info_text(&theirs));
+    Err(Differs::So(first))
+}
+
+/// The first line that differs, and the name before it.
+fn first_difference(ours: &str, theirs: &str) -> String {
+    let mut name = "";
+    let (mut ours, mut theirs) = (ours.lines(), theirs.lines());
+    loop {
+        match (ours.next(), theirs.next()) {
+            (Some(line), Some(other)) if line == other => {
+                name = line.trim().strip_prefix("name: ").unwrap_or(name);
+            }
+            (line, other) => {
+                let end = "the end";
+                return format!(
+                    "behind {}: p4c has {}, ours {}",
+                    if name.is_empty() {
+                        "the beginning"
+                    } else {
+                        name
+                    },
+                    other.map_or(end, str::trim),
+                    line.map_or(end, str::trim)
+                );
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_difference_is_told_with_the_name_before_it() {
+        let ours = "tables {\n  name: \"a\"\n  size: 1\n}\n";
+        let theirs = "tables {\n  name: \"a\"\n  size: 2\n}\n";
+        assert_eq!(
+            first_difference(ours, theirs),
+            "behind \"a\": p4c has size: 2, ours size: 1"
+        );
+        assert_eq!(
+            first_difference("", "tables {\n}\n"),
+            "behind the beginning: p4c has tables {, ours the end"
+        );
+    }
+}
