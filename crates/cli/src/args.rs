@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use conference::address::Mac;
+use conference::limits::TURN_WAIT_S;
 
 use crate::compiler::CompilerArgs;
 use crate::conformance::Kind;
@@ -41,7 +42,13 @@ conference.yaml:
 Examples:
   reprise apply conference.yaml
   reprise apply conference.yaml --dry-run --json
-  reprise apply conference.yaml --program p4/sfu.p4 --export entries.txtpb
+  reprise export -o conference.yaml      # the way back";
+
+const EXPORT_EXAMPLES: &str = "\
+Examples:
+  reprise export -o conference.yaml      # all groups and viewers, each with its MAC
+  reprise export --format p4runtime -o entries.txtpb
+  reprise export conference.yaml --program p4/sfu.p4 --format p4runtime -o entries.txtpb
   reprise-switch -i 1@veth1 --entries entries.txtpb p4/sfu.p4";
 
 const SHOW_EXAMPLES: &str = "\
@@ -105,6 +112,9 @@ const OFFLINE: &[&str] = &[
     "conformance",
 ];
 
+/// The options that name a switch, and how to come to write there.
+const OF_A_SWITCH: &[&str] = &["switch", "device_id", "wait_s", "takeover"];
+
 impl Args {
     /// The command line that this process was started with; exits where it is none.
     pub fn from_command_line() -> Args {
@@ -116,7 +126,7 @@ impl Args {
         let command = Args::command();
         let of_a_switch: Vec<clap::Arg> = command
             .get_arguments()
-            .filter(|arg| matches!(arg.get_id().as_str(), "switch" | "device_id"))
+            .filter(|arg| OF_A_SWITCH.contains(&arg.get_id().as_str()))
             .map(|arg| arg.clone().hide(true))
             .collect();
         OFFLINE.iter().fold(command, |command, name| {
@@ -139,6 +149,12 @@ pub struct Global {
     /// The switch's P4Runtime device number.
     #[arg(long, global = true, value_name = "NUMBER", default_value_t = 1)]
     pub device_id: u64,
+    /// How long a command that changes something waits until no other controller is primary.
+    #[arg(long = "wait", global = true, value_name = "SECONDS", default_value_t = TURN_WAIT_S, display_order = 901)]
+    pub wait_s: u64,
+    /// Take the primary role from another controller in place of waiting until it ends.
+    #[arg(long, global = true, display_order = 902)]
+    pub takeover: bool,
     /// Print JSON in place of text.
     #[arg(long, global = true, display_order = 900)]
     pub json: bool,
@@ -256,19 +272,30 @@ pub enum Command {
         /// Only print the difference.
         #[arg(long)]
         dry_run: bool,
-        /// Contact no switch: write the P4Runtime WriteRequest (protobuf text) that brings an
-        /// empty switch with the given program to the file's state.
-        #[arg(
-            long,
-            value_name = "FILE",
-            requires = "program",
-            conflicts_with = "dry_run"
-        )]
-        export: Option<PathBuf>,
-        /// The program for --export: P4 source, or compiled JSON with its P4Info beside it.
-        #[arg(long, value_name = "PROGRAM", requires = "export")]
-        program: Option<PathBuf>,
     },
+    /// Write the state of the switch, or of a file, as a file.
+    #[command(after_help = EXPORT_EXAMPLES)]
+    Export {
+        /// A conference.yaml in place of the switch, which is not contacted.
+        #[arg(requires = "program")]
+        file: Option<PathBuf>,
+        /// The program for FILE: P4 source, or compiled JSON with its P4Info beside it.
+        #[arg(long, value_name = "PROGRAM", requires = "file")]
+        program: Option<PathBuf>,
+        /// As a file for `reprise apply`, or as the P4Runtime WriteRequest (protobuf text) that brings
+        /// an empty switch to that state, for `reprise-switch --entries`.
+        #[arg(long, value_enum, default_value_t = ExportFormat::Conference)]
+        format: ExportFormat,
+        /// Where to; left out: standard output.
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ExportFormat {
+    Conference,
+    P4runtime,
 }
 
 #[derive(clap::Args, Debug)]
@@ -448,7 +475,10 @@ mod tests {
             assert!(help.contains("--json"), "{name}: {help}");
             assert!(!help.contains("--switch"), "{name}: {help}");
             assert!(!help.contains("--device-id"), "{name}: {help}");
+            assert!(!help.contains("--wait"), "{name}: {help}");
+            assert!(!help.contains("--takeover"), "{name}: {help}");
         }
         assert!(help("show").unwrap_or_default().contains("--device-id"));
+        assert!(help("apply").unwrap_or_default().contains("--takeover"));
     }
 }

@@ -24,6 +24,13 @@ impl Failure {
         }
     }
 
+    /// Says it on standard output as well, for who reads JSON there.
+    pub fn report_json(&self) {
+        if !self.0.is_empty() {
+            crate::output::json(&serde_json::json!({ "error": self.0 }));
+        }
+    }
+
     pub fn in_file(path: &Path, error: &dyn fmt::Display) -> Failure {
         Failure(format!("{}: {error}", path.display()))
     }

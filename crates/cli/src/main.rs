@@ -21,9 +21,14 @@ fn main() -> ExitCode {
     if let Some(name) = words.next().and_then(|first| compat::Name::of(&first)) {
         return compat::run(name, words);
     }
-    match run(Args::from_command_line()) {
+    let args = Args::from_command_line();
+    let json = args.global.json;
+    match run(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
+            if json {
+                failure.report_json();
+            }
             failure.report("reprise");
             ExitCode::FAILURE
         }
@@ -72,14 +77,19 @@ fn run(args: Args) -> Result<(), Failure> {
         Command::Viewer(command) => runtime.block_on(commands::viewer::run(global, command)),
         Command::Show { watch } => runtime.block_on(commands::show::run(global, watch)),
         Command::Watch { times } => runtime.block_on(commands::watch::run(global, times)),
-        Command::Apply {
-            file,
-            export: Some(to),
-            program: Some(program),
-            ..
-        } => commands::apply::export(global, &file, &program, &to),
-        Command::Apply { file, dry_run, .. } => {
+        Command::Apply { file, dry_run } => {
             runtime.block_on(commands::apply::run(global, &file, dry_run))
         }
+        Command::Export {
+            file: Some(file),
+            program: Some(program),
+            format,
+            output,
+        } => commands::export::of_file(global, (&file, &program), format, output.as_deref()),
+        Command::Export { format, output, .. } => runtime.block_on(commands::export::of_switch(
+            global,
+            format,
+            output.as_deref(),
+        )),
     }
 }

@@ -1,7 +1,9 @@
 //! A connection to a switch that runs an SFU program, and changes of what it is told.
 
 use std::collections::BTreeSet;
+use std::future::Future;
 use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
 
 use conference::address::Mac;
 use conference::backend::{SfuProgram, Snapshot};
@@ -14,9 +16,13 @@ use conference::plan::{self, Plan};
 use indicatif::{ProgressBar, ProgressStyle};
 use p4runtime_proto::p4::config::v1::P4Info;
 use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::Global;
 use crate::failure::Failure;
+
+/// Where standard error is no terminal, how often it is told how far a change is.
+const PROGRESS_LINE_EVERY: Duration = Duration::from_secs(3);
 
 pub struct Session {
     pub client: Client,
@@ -34,7 +40,17 @@ pub struct Change {
 impl Session {
     /// To read only.
     pub async fn open(global: &Global) -> Result<Session, Failure> {
-        let mut client = Client::connect(&global.switch, global.device_id).await?;
+        let client = Client::connect(&global.switch, global.device_id).await?;
+        Session::new(client, global).await
+    }
+
+    /// To change. Primary before the first read, so that nothing changes between reading and
+    /// writing unless another controller takes over, and then the write is refused.
+    pub async fn open_primary(global: &Global) -> Result<Session, Failure> {
+        Session::new(connect_primary(global).await?, global).await
+    }
+
+    async fn new(mut client: Client, global: &Global) -> Result<Session, Failure> {
         let p4info = client.p4info().await?;
         let program = SfuProgram::detect(&p4info)?;
         Ok(Session {
@@ -45,14 +61,6 @@ impl Session {
         })
     }
 
-    /// To change. Primary before the first read, so that nothing changes between reading and
-    /// writing unless another controller takes over, and then the write is refused.
-    pub async fn open_primary(global: &Global) -> Result<Session, Failure> {
-        let mut session = Session::open(global).await?;
-        session.client.become_primary().await?;
-        Ok(session)
-    }
-
     /// What there is; nothing is written.
     pub async fn read(&mut self) -> Result<Snapshot, Failure> {
         Ok(self.program.read(&mut self.client).await?)
@@ -60,7 +68,8 @@ impl Session {
 
     /// What there is, after what an interrupted change left over is finished or taken back.
     pub async fn settle(&mut self) -> Result<Snapshot, Failure> {
-        Ok(self.program.settle(&mut self.client).await?)
+        let settled = unless_interrupted(self.program.settle(&mut self.client)).await;
+        Ok(settled.ok_or_else(interrupted)??)
     }
 
     /// Settles, changes by `operation`, writes, and prints the difference when it is done.
@@ -90,19 +99,12 @@ impl Session {
     /// Writes the change, and prints it when it is done.
     pub async fn carry_out(&mut self, change: Change) -> Result<(), Failure> {
         let n_updates = change.plan.n_updates();
-        let bar = if n_updates > WRITE_BATCH_UPDATES {
-            ProgressBar::new(n_updates as u64)
-        } else {
-            ProgressBar::hidden()
-        };
-        if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} updates, {eta} left")
-        {
-            bar.set_style(style);
-        }
+        let mut progress = Progress::new(n_updates);
         let Change { lines, plan } = change;
-        let done = plan::run(plan, &mut self.client, |n| bar.set_position(n as u64)).await;
-        bar.finish_and_clear();
-        done?;
+        let run = plan::run(plan, &mut self.client, |n| progress.tell(n));
+        let done = unless_interrupted(run).await;
+        progress.end();
+        done.ok_or_else(interrupted)??;
         self.print(&lines, n_updates, false);
         Ok(())
     }
@@ -157,6 +159,87 @@ impl Session {
             )
         };
         let own = own.ok_or_else(no_address)?;
-        Ok(neighbour::look_up(&mut self.client, &self.p4info, own, ips).await?)
+        let found = neighbour::look_up(&mut self.client, &self.p4info, own, ips);
+        let found = unless_interrupted(found).await;
+        Ok(found.ok_or_else(|| Failure::new("interrupted before anything was changed"))??)
+    }
+}
+
+/// Primary as soon as no other controller is, or at once if told so.
+pub async fn connect_primary(global: &Global) -> Result<Client, Failure> {
+    let mut client = Client::connect(&global.switch, global.device_id).await?;
+    if global.takeover {
+        client.become_primary().await?;
+        return Ok(client);
+    }
+    let wait = Duration::from_secs(global.wait_s);
+    let waits = |primary: Option<u128>| match primary {
+        Some(id) => eprintln!(
+            "reprise: waits for its turn, up to {} s: another controller (election id {id}) is primary",
+            global.wait_s
+        ),
+        None => eprintln!(
+            "reprise: waits for its turn, up to {} s, among other controllers",
+            global.wait_s
+        ),
+    };
+    client.take_turn(wait, waits).await?;
+    Ok(client)
+}
+
+/// What comes of the work, or `None` as soon as the user or a supervisor wants an end. Work that is
+/// dropped is like that of a controller that was killed: the next one goes on from it.
+async fn unless_interrupted<T>(work: impl Future<Output = T>) -> Option<T> {
+    let Ok(mut terminate) = signal(SignalKind::terminate()) else {
+        return Some(work.await);
+    };
+    tokio::select! {
+        done = work => Some(done),
+        _ = tokio::signal::ctrl_c() => None,
+        _ = terminate.recv() => None,
+    }
+}
+
+fn interrupted() -> Failure {
+    Failure::new(
+        "interrupted: each group is as it was or as it is to be, `reprise show` says which, and the next change finishes this one or takes it back",
+    )
+}
+
+/// A bar on a terminal, lines elsewhere, for changes that take long.
+struct Progress {
+    bar: ProgressBar,
+    n_updates: usize,
+    next_line: Instant,
+}
+
+impl Progress {
+    fn new(n_updates: usize) -> Progress {
+        let bar = if n_updates > WRITE_BATCH_UPDATES {
+            ProgressBar::new(n_updates as u64)
+        } else {
+            ProgressBar::hidden()
+        };
+        if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} updates, {eta} left")
+        {
+            bar.set_style(style);
+        }
+        Progress {
+            bar,
+            n_updates,
+            next_line: Instant::now() + PROGRESS_LINE_EVERY,
+        }
+    }
+
+    fn tell(&mut self, n_done: usize) {
+        self.bar.set_position(n_done as u64);
+        if self.bar.is_hidden() && Instant::now() >= self.next_line {
+            eprintln!("reprise: {n_done} of {} updates", self.n_updates);
+            self.next_line = Instant::now() + PROGRESS_LINE_EVERY;
+        }
+    }
+
+    fn end(&self) {
+        self.bar.finish_and_clear();
     }
 }

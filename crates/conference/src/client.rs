@@ -26,7 +26,10 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status, Streaming};
 
-use crate::limits::{ARBITRATION_TRIES, CONNECT_TIMEOUT_MS, DRAIN_TIMEOUT_MS, MESSAGE_BYTES_MAX};
+use crate::limits::{
+    ARBITRATION_TRIES, CALL_TIMEOUT_MS, CONNECT_TIMEOUT_MS, DRAIN_TIMEOUT_MS, MESSAGE_BYTES_MAX,
+    PIPELINE_TIMEOUT_MS, QUIET_WAIT_MS, TURN_PAUSE_MS,
+};
 use crate::plan::Target;
 
 /// Why a call to the switch failed, with the next step.
@@ -61,19 +64,45 @@ pub enum ClientError {
     },
     /// Somebody else writes.
     #[error(
-        "another controller took over as primary ({message}): nothing more was written, run the command again to take over from it"
+        "another controller took over as primary ({message}): nothing more was written; run the command again, it waits until that one is done"
     )]
     NotPrimary {
         /// What the switch says.
         message: String,
     },
+    /// Somebody else writes, and did not end in time.
+    #[error(
+        "another controller (election id {election_id}) has been primary for {wait_s} s: end it, wait longer with --wait SECONDS, or take its role with --takeover"
+    )]
+    Busy {
+        /// The primary's.
+        election_id: u128,
+        /// How long it was waited for.
+        wait_s: u64,
+    },
     /// Several bid at a time.
     #[error(
-        "could not become primary: other controllers kept bidding higher, the highest election id is {highest}; run the command again"
+        "could not become primary: other controllers kept bidding higher, the highest election id is {highest}; end them, or run the command again without --takeover to wait for its turn"
     )]
     Outbid {
         /// The last seen.
         highest: u128,
+    },
+    /// Nobody can bid higher.
+    #[error(
+        "the primary controller has election id {}, the highest there is, so nobody can take its role: end that controller",
+        u128::MAX
+    )]
+    Unbeatable,
+    /// No place for a stream.
+    #[error(
+        "the switch at {address} serves no further controller ({message}): end some that are connected (`ss -tnp` on their hosts and the switch's names them)"
+    )]
+    TooManyControllers {
+        /// Where.
+        address: String,
+        /// What the switch says.
+        message: String,
     },
     /// No answer in time.
     #[error("the switch did not answer within {after_ms} ms: {what}")]
@@ -129,9 +158,24 @@ struct Primary {
     stream: Stream,
 }
 
-enum Bid {
-    Won(u128),
-    Lost,
+/// What an arbitration update says.
+struct Seen {
+    is_primary: bool,
+    somebody_is_primary: bool,
+    /// The highest that the switch has seen.
+    election_id: u128,
+}
+
+impl Seen {
+    fn of(update: &MasterArbitrationUpdate) -> Seen {
+        let code = update.status.as_ref().map(|status| Code::from(status.code));
+        Seen {
+            is_primary: code == Some(Code::Ok),
+            // P4Runtime 1.4.1, "Client Arbitration": NOT_FOUND is "there is no primary".
+            somebody_is_primary: code == Some(Code::AlreadyExists),
+            election_id: election_id(update),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -180,7 +224,7 @@ impl Client {
         self.primary.as_ref().map(|primary| primary.election_id)
     }
 
-    /// Becomes primary: takes over from whoever is.
+    /// Becomes primary at once: takes over from whoever is.
     ///
     /// # Errors
     /// The switch has another device number, or others kept bidding higher.
@@ -191,19 +235,90 @@ impl Client {
         let mut highest = 0;
         for _ in 0..ARBITRATION_TRIES {
             let mut stream = self.open_stream().await?;
-            highest = self.arbitration_answer(&mut stream).await?.1;
-            match self.bid(&mut stream, highest.saturating_add(1)).await? {
-                Bid::Won(election_id) => {
-                    self.primary = Some(Primary {
-                        election_id,
-                        stream,
-                    });
-                    return Ok(());
-                }
-                Bid::Lost => {}
+            highest = self.arbitration_answer(&mut stream).await?.election_id;
+            if self.bid(stream, highest).await? {
+                return Ok(());
+            }
+            if highest == u128::MAX {
+                return Err(ClientError::Unbeatable);
             }
         }
         Err(ClientError::Outbid { highest })
+    }
+
+    /// Becomes primary as soon as nobody else is. Of those that wait at the same time one comes
+    /// first: a bid is the highest election id of when nobody was primary plus one, so that it can
+    /// never be above that of somebody who became primary since. `waits` is told once, if it takes
+    /// long, the election id of who is primary, where somebody is.
+    ///
+    /// # Errors
+    /// The switch has another device number, or was not free in time.
+    pub async fn take_turn(
+        &mut self,
+        wait: Duration,
+        mut waits: impl FnMut(Option<u128>),
+    ) -> Result<(), ClientError> {
+        let begun = Instant::now();
+        let until = begun + wait;
+        let mut tell_at = Some(begun + Duration::from_millis(QUIET_WAIT_MS));
+        let mut tries = 0;
+        while self.primary.is_none() {
+            let turn = self.wait_for_turn(until, &mut tell_at, &mut waits).await;
+            let busy = match turn {
+                Ok((stream, highest)) => {
+                    if self.bid(stream, highest).await? {
+                        return Ok(());
+                    }
+                    ClientError::Busy {
+                        election_id: highest.saturating_add(1),
+                        wait_s: wait.as_secs(),
+                    }
+                }
+                Err(error @ ClientError::TooManyControllers { .. }) => error,
+                Err(ClientError::Busy { election_id, .. }) => {
+                    let wait_s = wait.as_secs();
+                    return Err(ClientError::Busy {
+                        election_id,
+                        wait_s,
+                    });
+                }
+                Err(error) => return Err(error),
+            };
+            if Instant::now() >= until {
+                return Err(busy);
+            }
+            tell(&mut tell_at, &mut waits, None);
+            // Who came too late at the same time does not come back at the same time.
+            tries += 1;
+            let pause_ms = u64::from(std::process::id()) * tries % TURN_PAUSE_MS + 1;
+            tokio::time::sleep(Duration::from_millis(pause_ms)).await;
+        }
+        Ok(())
+    }
+
+    /// A stream on which it was seen that nobody is primary, and the highest election id then.
+    async fn wait_for_turn(
+        &mut self,
+        until: Instant,
+        tell_at: &mut Option<Instant>,
+        waits: &mut impl FnMut(Option<u128>),
+    ) -> Result<(Stream, u128), ClientError> {
+        let mut stream = self.open_stream().await?;
+        let mut seen = self.arbitration_answer(&mut stream).await?;
+        while seen.somebody_is_primary {
+            let next_at = tell_at.map_or(until, |at| at.min(until));
+            match tokio::time::timeout_at(next_at, self.next_arbitration(&mut stream)).await {
+                Ok(answer) => seen = answer?,
+                Err(_) if Instant::now() >= until => {
+                    return Err(ClientError::Busy {
+                        election_id: seen.election_id,
+                        wait_s: 0,
+                    });
+                }
+                Err(_) => tell(tell_at, waits, Some(seen.election_id)),
+            }
+        }
+        Ok((stream, seen.election_id))
     }
 
     /// Opens the stream and asks for the highest election id.
@@ -222,21 +337,27 @@ impl Client {
         })
     }
 
-    /// Bids once. News of what others do may come before the answer; it has a lower number.
-    async fn bid(&self, stream: &mut Stream, bid: u128) -> Result<Bid, ClientError> {
+    /// Bids once, one more than the highest. News of what others do may come before the answer; it
+    /// has a lower number.
+    async fn bid(&mut self, mut stream: Stream, highest: u128) -> Result<bool, ClientError> {
+        let bid = highest.saturating_add(1);
         send(&stream.requests, arbitration(self.device_id, Some(bid))).await?;
         loop {
-            match self.arbitration_answer(stream).await {
-                Ok((true, seen)) if seen == bid => return Ok(Bid::Won(bid)),
-                Ok((_, seen)) if seen >= bid => return Ok(Bid::Lost),
+            match self.arbitration_answer(&mut stream).await {
+                Ok(seen) if seen.is_primary && seen.election_id == bid => {
+                    self.primary = Some(Primary {
+                        election_id: bid,
+                        stream,
+                    });
+                    return Ok(true);
+                }
+                Ok(seen) if seen.election_id >= bid => return Ok(false),
                 Ok(_) => {}
                 // Somebody else was first with the same number.
                 Err(ClientError::Refused {
                     code: Code::InvalidArgument,
                     ..
-                }) => {
-                    return Ok(Bid::Lost);
-                }
+                }) => return Ok(false),
                 Err(error) => return Err(error),
             }
         }
@@ -285,7 +406,8 @@ impl Client {
             }),
             ..SetForwardingPipelineConfigRequest::default()
         };
-        let response = self.p4runtime.set_forwarding_pipeline_config(request).await;
+        let call = self.p4runtime.set_forwarding_pipeline_config(request);
+        let response = in_time("to load the program", PIPELINE_TIMEOUT_MS, call).await?;
         response.map_err(|status| self.error("the pipeline", &status))?;
         Ok(())
     }
@@ -298,8 +420,9 @@ impl Client {
         let request = GetCountersRequest {
             device_id: self.device_id,
         };
-        let response = self.switch.get_counters(request).await;
-        Ok(response
+        let call = self.switch.get_counters(request);
+        Ok(in_time("its counters", CALL_TIMEOUT_MS, call)
+            .await?
             .map_err(|status| self.error("its counters", &status))?
             .into_inner())
     }
@@ -343,7 +466,9 @@ impl Client {
             };
             match message?.update {
                 Some(stream_message_response::Update::Packet(packet)) => return Ok(Some(packet)),
-                Some(stream_message_response::Update::Arbitration(update)) if !is_ok(&update) => {
+                Some(stream_message_response::Update::Arbitration(update))
+                    if !Seen::of(&update).is_primary =>
+                {
                     let message = format!("election id {}", election_id(&update));
                     return Err(ClientError::NotPrimary { message });
                 }
@@ -361,15 +486,20 @@ impl Client {
         }
     }
 
-    async fn arbitration_answer(&self, stream: &mut Stream) -> Result<(bool, u128), ClientError> {
+    async fn arbitration_answer(&self, stream: &mut Stream) -> Result<Seen, ClientError> {
+        let answer = self.next_arbitration(stream);
+        in_time("arbitration", CONNECT_TIMEOUT_MS, answer).await?
+    }
+
+    async fn next_arbitration(&self, stream: &mut Stream) -> Result<Seen, ClientError> {
         loop {
-            let message = in_time("arbitration", CONNECT_TIMEOUT_MS, stream.next_raw()).await?;
+            let message = stream.next_raw().await;
             let message = message.map_err(|status| self.error("arbitration", &status))?;
             let message = message.ok_or_else(|| ClientError::StreamClosed {
                 reason: "during arbitration".to_owned(),
             })?;
             if let Some(stream_message_response::Update::Arbitration(update)) = message.update {
-                return Ok((is_ok(&update), election_id(&update)));
+                return Ok(Seen::of(&update));
             }
         }
     }
@@ -382,6 +512,12 @@ impl Client {
                 reason: message,
             },
             Code::PermissionDenied => ClientError::NotPrimary { message },
+            Code::ResourceExhausted if matches!(what, "arbitration" | "the stream") => {
+                ClientError::TooManyControllers {
+                    address: self.address.clone(),
+                    message,
+                }
+            }
             Code::FailedPrecondition if what != "the pipeline" => ClientError::NoPipeline,
             Code::NotFound if message.contains("device") => ClientError::WrongDevice {
                 device_id: self.device_id,
@@ -430,19 +566,18 @@ impl Target for Client {
             role: String::new(),
             entities,
         };
-        let response = self.p4runtime.read(request).await;
+        let response = in_time("a read", CALL_TIMEOUT_MS, self.p4runtime.read(request)).await?;
         let mut stream = response
             .map_err(|status| self.error("a read", &status))?
             .into_inner();
         let mut entities = Vec::new();
-        while let Some(part) = stream
-            .message()
-            .await
-            .map_err(|status| self.error("a read", &status))?
-        {
-            entities.extend(part.entities);
+        loop {
+            let part = in_time("a read", CALL_TIMEOUT_MS, stream.message()).await?;
+            match part.map_err(|status| self.error("a read", &status))? {
+                Some(part) => entities.extend(part.entities),
+                None => return Ok(entities),
+            }
         }
-        Ok(entities)
     }
 
     async fn write(&mut self, updates: Vec<Update>) -> Result<(), ClientError> {
@@ -452,7 +587,7 @@ impl Target for Client {
             updates: updates.clone(),
             ..WriteRequest::default()
         };
-        let response = self.p4runtime.write(request).await;
+        let response = in_time("a write", CALL_TIMEOUT_MS, self.p4runtime.write(request)).await?;
         response.map_err(|status| self.write_error(&updates, &status))?;
         Ok(())
     }
@@ -480,6 +615,13 @@ impl Stream {
             .await
             .map_err(|s| closed(s.message().to_owned()))?;
         message.ok_or_else(|| closed("no reason given".to_owned()))
+    }
+}
+
+/// Tells once, when it is time.
+fn tell(at: &mut Option<Instant>, waits: &mut impl FnMut(Option<u128>), primary: Option<u128>) {
+    if at.take_if(|at| Instant::now() >= *at).is_some() {
+        waits(primary);
     }
 }
 
@@ -514,13 +656,6 @@ fn arbitration(device_id: u64, bid: Option<u128>) -> StreamMessageRequest {
     StreamMessageRequest {
         update: Some(stream_message_request::Update::Arbitration(update)),
     }
-}
-
-fn is_ok(update: &MasterArbitrationUpdate) -> bool {
-    update
-        .status
-        .as_ref()
-        .is_some_and(|status| status.code == 0)
 }
 
 fn election_id(update: &MasterArbitrationUpdate) -> u128 {

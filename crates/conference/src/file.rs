@@ -7,6 +7,7 @@ use std::net::Ipv4Addr;
 use serde::{Deserialize, Deserializer};
 
 use crate::address::Mac;
+use crate::limits::FILE_EVENTS_MAX;
 use crate::model::{Capabilities, Conference, GroupId, ModelError, OwnAddress, Presenter, Viewer};
 
 /// The file as it stands.
@@ -76,7 +77,14 @@ impl File {
     /// # Errors
     /// It is not the schema.
     pub fn parse(text: &str) -> Result<File, FileError> {
-        serde_saphyr::from_str(text).map_err(|error| {
+        // The parser's own bounds are below the largest file that a program has room for.
+        let options = serde_saphyr::options! {
+            budget: serde_saphyr::budget! {
+                max_events: FILE_EVENTS_MAX,
+                max_nodes: FILE_EVENTS_MAX,
+            },
+        };
+        serde_saphyr::from_str_with_options(text, options).map_err(|error| {
             let line = error.without_snippet().to_string();
             FileError::Yaml(line.trim_start_matches("error: ").to_owned())
         })

@@ -1,6 +1,7 @@
 //! The SFU control plane: groups and viewers to table entries, over P4Runtime.
 //!
-//! In reading order: [`model`] is what an SFU is told, [`file`] the same as YAML, [`difference`]
+//! In reading order: [`model`] is what an SFU is told, [`file`] the same as YAML and
+//! [`export`] back, [`difference`]
 //! what changes between two of them; [`slots`] where viewers are in the register pool;
 //! [`entities`] P4Runtime's messages by name; [`plan`] a change as steps, and how it is carried
 //! out; [`backend`] the two programs, and the order of steps that keeps one version per packet;
@@ -12,6 +13,7 @@ pub mod backend;
 pub mod client;
 pub mod difference;
 pub mod entities;
+pub mod export;
 pub mod file;
 pub mod limits;
 pub mod model;

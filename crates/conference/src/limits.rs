@@ -34,6 +34,26 @@ pub const DRAIN_TIMEOUT_MS: u64 = 10_000;
 /// Milliseconds to wait for a connection, and for an answer to arbitration.
 pub const CONNECT_TIMEOUT_MS: u64 = 3_000;
 
+/// Milliseconds that one read or write may take: thousands of entries take some, so anything longer
+/// means that the switch does not run, or that the connection is dead.
+pub const CALL_TIMEOUT_MS: u64 = 30_000;
+
+/// Milliseconds that the switch may take to load a program; it may compile it to machine code.
+pub const PIPELINE_TIMEOUT_MS: u64 = 120_000;
+
+/// Seconds to wait for other controllers to end before giving up, unless told otherwise. The
+/// largest `apply` takes less.
+pub const TURN_WAIT_S: u64 = 60;
+
+/// Milliseconds of waiting for one's turn without a word: most commands take less.
+pub const QUIET_WAIT_MS: u64 = 1_000;
+
+/// Longest pause, in milliseconds, before bidding again after another was first.
+pub const TURN_PAUSE_MS: u64 = 50;
+
+/// Parser events in a file: 65,536 viewers and 65,535 groups with every key are some 1,400,000.
+pub const FILE_EVENTS_MAX: usize = 4_000_000;
+
 /// Tries to become primary when other controllers bid at the same time.
 pub const ARBITRATION_TRIES: usize = 5;
 

@@ -8,8 +8,10 @@ mod support;
 #[allow(dead_code, reason = "a part of it is used")]
 mod memory_loop;
 
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use conference::address::Mac;
 use conference::backend::SfuProgram;
@@ -286,4 +288,103 @@ async fn a_full_group_fits_and_the_wrong_device_is_told() {
             );
         }
     }
+}
+
+/// A conference with one group of no viewers, in a switch that was just started.
+async fn with_one_group(p4info: &P4Info) -> (String, SfuProgram) {
+    let address = serve().await;
+    let program = SfuProgram::detect(p4info).unwrap();
+    let mut client = Client::connect(&address, DEVICE_ID).await.unwrap();
+    client.become_primary().await.unwrap();
+    let json = skeleton(p4info).into_bytes();
+    client.set_pipeline(p4info.clone(), json).await.unwrap();
+    let mut desired = Conference::new(program.capabilities());
+    let own = OwnAddress {
+        port: 1,
+        ip: Ipv4Addr::new(10, 0, 1, 100),
+        mac: Mac([2, 0, 0, 0, 1, 0]),
+    };
+    desired.set_address(own).unwrap();
+    let presenter = Presenter {
+        ip: Ipv4Addr::new(10, 0, 1, 4),
+        mac: None,
+        udp_port: None,
+    };
+    desired.add_group(GroupId(4), presenter).unwrap();
+    let plan = program.plan(&program.empty(), &desired).unwrap();
+    plan::run(plan, &mut client, |_| {}).await.unwrap();
+    (address, program)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fifty_controllers_at_once_take_turns_and_none_loses_what_another_wrote() {
+    for p4info in [
+        programs::recirculation(512, 256),
+        programs::replication(512),
+    ] {
+        let (address, program) = with_one_group(&p4info).await;
+        let add = |host: u8, address: String, program: SfuProgram| async move {
+            let mut client = Client::connect(&address, DEVICE_ID).await.unwrap();
+            let wait = Duration::from_secs(120);
+            client.take_turn(wait, |_| {}).await.unwrap();
+            let snapshot = program.settle(&mut client).await.unwrap();
+            assert!(snapshot.left_over.is_empty(), "{:?}", snapshot.left_over);
+            let mut desired = snapshot.conference.clone();
+            let viewer = Viewer {
+                ip: Ipv4Addr::new(10, 0, 2, host),
+                mac: Mac([2, 0, 0, 0, 2, host]),
+                udp_port: None,
+            };
+            desired.add_viewer(GroupId(4), viewer).unwrap();
+            let plan = program.plan(&snapshot, &desired).unwrap();
+            plan::run(plan, &mut client, |_| {}).await.unwrap();
+        };
+        let tasks: Vec<_> = (1..=50)
+            .map(|host| tokio::spawn(add(host, address.clone(), program.clone())))
+            .collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+        let mut client = Client::connect(&address, DEVICE_ID).await.unwrap();
+        let conference = program.read(&mut client).await.unwrap().conference;
+        let group = &conference.groups()[&GroupId(4)];
+        let ips: BTreeSet<Ipv4Addr> = group.viewers.iter().map(|v| v.ip).collect();
+        assert_eq!((group.viewers.len(), ips.len()), (50, 50));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_every_stream_is_taken_the_message_says_so_and_a_free_one_is_waited_for() {
+    let p4info = programs::replication(64);
+    let (address, _) = with_one_group(&p4info).await;
+    let mut streams = Vec::new();
+    let refused = loop {
+        let mut client = Client::connect(&address, DEVICE_ID).await.unwrap();
+        match client.become_primary().await {
+            Ok(()) => streams.push(client),
+            Err(error) => break error,
+        }
+        assert!(streams.len() <= 1000, "the switch has a bound");
+    };
+    let message = refused.to_string();
+    assert!(
+        message.contains("serves no further controller") && message.contains("end some"),
+        "{message}"
+    );
+    let mut waiting = Client::connect(&address, DEVICE_ID).await.unwrap();
+    let error = waiting.take_turn(Duration::ZERO, |_| {}).await.unwrap_err();
+    assert!(
+        matches!(error, ClientError::TooManyControllers { .. }),
+        "{error}"
+    );
+    let turn = tokio::spawn(async move {
+        let wait = Duration::from_secs(120);
+        waiting
+            .take_turn(wait, |_| {})
+            .await
+            .map(|()| waiting.election_id())
+    });
+    streams.clear();
+    let election_id = turn.await.unwrap().unwrap();
+    assert!(election_id.is_some_and(|id| id > 1));
 }

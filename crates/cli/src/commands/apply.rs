@@ -6,19 +6,13 @@ use std::path::Path;
 
 use conference::address::Mac;
 use conference::backend::{SfuProgram, Snapshot};
-use conference::difference::difference;
 use conference::file::File;
 use conference::model::OwnAddress;
 use conference::plan;
-use p4runtime_proto::p4::v1::WriteRequest;
-use p4runtime_proto::text_format;
-use serde_json::json;
 
-use super::program;
 use crate::args::Global;
 use crate::failure::Failure;
 use crate::files;
-use crate::output;
 use crate::session::Session;
 
 /// Stands for a MAC that is not looked up yet, while the file is checked.
@@ -94,44 +88,12 @@ async fn show_difference(global: &Global, path: &Path, file: &File) -> Result<()
     Ok(())
 }
 
-/// Writes the entries for an empty switch, without any switch.
-pub fn export(global: &Global, path: &Path, program: &Path, to: &Path) -> Result<(), Failure> {
-    let file = read_file(path)?;
-    let loaded = program::load(program, None)?;
-    let sfu = SfuProgram::detect(&loaded.p4info).map_err(|e| Failure::in_file(program, &e))?;
-    let empty = sfu.empty();
-    let desired = desired(path, &file, &sfu, &empty)?;
-    let plan = sfu.plan(&empty, &desired)?;
-    let lines = difference(&empty.conference, &desired);
-    let request = WriteRequest {
-        device_id: global.device_id,
-        updates: plan.into_updates_for_empty_switch(),
-        ..WriteRequest::default()
-    };
-    files::write(to, text_format::print_write_request(&request).as_bytes())?;
-    if global.json {
-        output::json(&json!({
-            "file": to.display().to_string(),
-            "changes": lines,
-            "updates": request.updates.len(),
-        }));
-    } else {
-        lines.iter().for_each(output::text);
-        output::text(format!(
-            "{} updates written to {}",
-            request.updates.len(),
-            to.display()
-        ));
-    }
-    Ok(())
-}
-
-fn read_file(path: &Path) -> Result<File, Failure> {
+pub(super) fn read_file(path: &Path) -> Result<File, Failure> {
     let text = files::text(path, "a conference.yaml")?;
     File::parse(&text).map_err(|error| Failure::in_file(path, &error))
 }
 
-fn desired(
+pub(super) fn desired(
     path: &Path,
     file: &File,
     program: &SfuProgram,

@@ -4,6 +4,7 @@ pub mod address;
 pub mod apply;
 pub mod conformance;
 pub mod explain;
+pub mod export;
 pub mod fmt;
 pub mod group;
 pub mod pipeline;

@@ -11,6 +11,7 @@ use super::program;
 use crate::args::{Global, Pipeline};
 use crate::failure::Failure;
 use crate::output;
+use crate::session::connect_primary;
 
 pub async fn run(global: &Global, command: Pipeline) -> Result<(), Failure> {
     match command {
@@ -21,8 +22,7 @@ pub async fn run(global: &Global, command: Pipeline) -> Result<(), Failure> {
 
 async fn set(global: &Global, path: &Path, p4info: Option<&Path>) -> Result<(), Failure> {
     let loaded = program::load(path, p4info)?;
-    let mut client = Client::connect(&global.switch, global.device_id).await?;
-    client.become_primary().await?;
+    let mut client = connect_primary(global).await?;
     let kind = kind(&loaded.p4info);
     client.set_pipeline(loaded.p4info, loaded.json).await?;
     if global.json {

@@ -1,14 +1,11 @@
 //! `reprise apply`: a conference's file.
 
-use std::fs;
 use std::net::Ipv4Addr;
 
 use conference::address::Mac;
-use p4runtime_proto::text_format;
 use serde_json::Value;
 
-use crate::bench::{ADDRESS, Bench, CONFERENCE, recirculation, replication, reprise, text};
-use crate::support::programs;
+use crate::bench::{ADDRESS, CONFERENCE, recirculation, replication};
 
 #[test]
 fn apply_brings_the_switch_to_the_file_and_a_second_time_changes_nothing() {
@@ -142,57 +139,33 @@ fn a_file_with_a_mistake_is_refused_with_file_line_and_key() {
 }
 
 #[test]
-fn export_writes_the_entries_for_an_empty_switch_without_one() {
-    for p4info in [
-        programs::replication(131_072),
-        programs::recirculation(131_072, 65_536),
-    ] {
-        let bench = Bench::new(Some(p4info.clone()));
-        bench.file("sfu.json", "{}");
-        bench.file("sfu.p4info.txtpb", &text_format::print_p4info(&p4info));
-        bench.file("c.yaml", CONFERENCE);
-        bench.ok("apply c.yaml --program sfu.json --export entries.txtpb --switch 127.0.0.1:1");
-        let text = fs::read_to_string(bench.folder.path().join("entries.txtpb")).expect("written");
-        let request = text_format::parse_write_request(&text).expect("a WriteRequest");
-        {
-            let mut switch = bench.server.switch();
-            for update in &request.updates {
-                switch
-                    .update(update)
-                    .expect("an empty switch takes every update in order");
+fn the_largest_file_is_planned_whole() {
+    for bench in [replication(), recirculation()] {
+        let mut file =
+            "sfu: {port: 1, ip: 10.250.0.1, mac: '02:00:00:00:01:64'}\ngroups:\n".to_owned();
+        let ip = |net: usize, host: usize| format!("10.{net}.{}.{}", host >> 8 & 255, host & 255);
+        for group in 1..=65_535 {
+            file.push_str(&format!("  - group: {group}\n    ip: {}\n", ip(1, group)));
+            if group <= 16 {
+                file.push_str("    viewers:\n");
+                for host in 0..4096 {
+                    let host = (group - 1) * 4096 + host;
+                    let (high, low) = (host >> 8, host & 255);
+                    let ip = ip(2, host);
+                    file.push_str(&format!(
+                        "      - {{ip: {ip}, mac: '02:00:00:00:{high:02x}:{low:02x}'}}\n"
+                    ));
+                }
             }
         }
-        assert_eq!(bench.ok("apply c.yaml"), "no change\n");
-
-        bench.file(
-            "c.yaml",
-            &CONFERENCE.replace(", mac: '02:00:00:00:00:06'", ""),
-        );
-        let error = bench.fails("apply c.yaml --program sfu.json --export entries.txtpb");
-        assert!(
-            error.contains("viewer 10.0.1.6 of group 4 has no `mac:`"),
-            "{error}"
-        );
-    }
-}
-
-/// The trace that docs/trace.md shows begins with these; `UPDATE_EXPECT=1` writes them anew.
-#[test]
-fn the_exported_conferences_of_the_traces_are_current() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-    for name in ["sfu", "sfu_recirculation"] {
-        let golden = format!("{root}/testdata/trace/{name}.txtpb");
-        let words = format!(
-            "apply {root}/testdata/trace/{name}.yaml --program {root}/p4/{name}.p4 --export new.txtpb"
-        );
-        let output = reprise("127.0.0.1:1", &words, &folder);
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        let exported = fs::read_to_string(folder.path().join("new.txtpb")).expect("written");
-        if std::env::var_os("UPDATE_EXPECT").is_some() {
-            fs::write(&golden, &exported).expect("written");
-        }
-        let current = fs::read_to_string(&golden).expect("the golden file");
-        assert_eq!(current, exported, "{golden}: UPDATE_EXPECT=1 refreshes it");
+        bench.file("largest.yaml", &file);
+        let planned = bench.json("apply largest.yaml --dry-run");
+        let lines = planned["changes"].as_array().expect("lines");
+        assert_eq!(lines.len(), 1 + 65_535 + 65_536);
+        // A program has room for this many and no more.
+        let one_more = format!("{file}  - {{group: 65535, ip: 10.9.9.9}}\n");
+        bench.file("more.yaml", &one_more);
+        let error = bench.fails("apply more.yaml --dry-run");
+        assert!(error.contains("group 65535 exists already"), "{error}");
     }
 }

@@ -120,7 +120,7 @@ fn every_changing_command_takes_the_next_election_id_and_reading_ones_none() {
     bench.ok(ADDRESS);
     assert_eq!(bench.server.highest_election_id(), Some(1));
     bench.server.take_over(41);
-    bench.ok("group add --group 4 --ip 10.0.1.4");
+    bench.ok("group add --group 4 --ip 10.0.1.4 --takeover");
     assert_eq!(bench.server.highest_election_id(), Some(42));
 }
 

@@ -3,7 +3,9 @@
 
 mod apply;
 mod bench;
+mod concurrent;
 mod conference;
+mod export;
 mod pipeline;
 mod show;
 #[path = "../../../conference/tests/support/mod.rs"]
@@ -28,7 +30,7 @@ fn words_that_are_no_command_exit_with_2_and_say_what_was_expected() {
             "viewer add --group 4 --ip 10.0.1.5 --mac 2:0",
             "expected an Ethernet address like 02:00:00:00:00:05",
         ),
-        ("apply x.yaml --export y", "--program"),
+        ("export x.yaml", "--program"),
         ("nonsense", "unrecognized subcommand"),
     ] {
         let output = bench.run(words);

@@ -1,5 +1,6 @@
 //! The fake switch as a gRPC server on loopback, with arbitration.
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -37,9 +38,14 @@ pub struct Server {
 #[derive(Default)]
 struct Arbitration {
     highest: Option<u128>,
-    primary: Option<(usize, Reply)>,
+    /// Election id of every live stream that bid, and how to tell it.
+    live: BTreeMap<usize, (Option<u128>, Reply)>,
+    primary: Option<usize>,
     n_streams: usize,
 }
+
+/// The stream of a controller that a test only speaks of.
+const ELSEWHERE: usize = usize::MAX;
 
 type Reply = UnboundedSender<Result<StreamMessageResponse, Status>>;
 
@@ -83,11 +89,21 @@ impl Server {
         self.shared.switch.lock().expect("no test panicked")
     }
 
-    /// Makes everybody else a backup, as a controller with that id would.
+    /// Makes everybody else a backup, as a controller with that id would that stays connected.
     pub fn take_over(&self, election_id: u128) {
         let mut arbitration = self.shared.arbitration.lock().expect("no test panicked");
+        let (reply, _) = unbounded_channel();
         arbitration.highest = Some(election_id);
-        arbitration.primary = None;
+        arbitration.primary = Some(ELSEWHERE);
+        arbitration
+            .live
+            .insert(ELSEWHERE, (Some(election_id), reply));
+    }
+
+    /// The controller that took over ends.
+    pub fn let_go(&self) {
+        let mut arbitration = self.shared.arbitration.lock().expect("no test panicked");
+        arbitration.remove(ELSEWHERE);
     }
 
     pub fn highest_election_id(&self) -> Option<u128> {
@@ -107,29 +123,11 @@ impl Service {
     fn check_primary(&self, election_id: Option<Uint128>) -> Result<(), Status> {
         let arbitration = self.0.arbitration.lock().expect("no test panicked");
         let id = election_id.map(from_uint128);
-        if arbitration.primary.is_some() && id == arbitration.highest {
+        let primary = arbitration.primary.and_then(|p| arbitration.live.get(&p));
+        if id.is_some() && primary.is_some_and(|(primary, _)| *primary == id) {
             return Ok(());
         }
         Err(Status::permission_denied("not the primary"))
-    }
-
-    fn arbitrate(&self, stream: usize, reply: &Reply, update: &MasterArbitrationUpdate) {
-        let mut arbitration = self.0.arbitration.lock().expect("no test panicked");
-        let bid = update.election_id.map(from_uint128);
-        let wins = bid.is_some() && bid >= arbitration.highest;
-        if wins {
-            arbitration.highest = bid;
-            let before = arbitration.primary.replace((stream, reply.clone()));
-            if let Some((_, before)) = before.filter(|(other, _)| *other != stream) {
-                let _ = before.send(Ok(answer(bid, Code::AlreadyExists)));
-            }
-        }
-        let code = match (wins, &arbitration.primary) {
-            (true, _) => Code::Ok,
-            (false, Some(_)) => Code::AlreadyExists,
-            (false, None) => Code::NotFound,
-        };
-        let _ = reply.send(Ok(answer(arbitration.highest, code)));
     }
 
     /// Answers an ARP request as the host would.
@@ -156,6 +154,42 @@ impl Service {
     }
 }
 
+impl Arbitration {
+    fn update(&mut self, stream: usize, bid: Option<u128>, reply: &Reply) -> Result<(), Status> {
+        let mut others = self.live.iter().filter(|(other, _)| **other != stream);
+        if bid.is_some() && others.any(|(_, (id, _))| *id == bid) {
+            return Err(Status::invalid_argument("another has this election id"));
+        }
+        self.live.insert(stream, (bid, reply.clone()));
+        if bid.is_some() && bid >= self.highest {
+            self.highest = bid;
+            self.primary = Some(stream);
+            self.live.keys().for_each(|stream| self.tell(*stream));
+        } else {
+            self.tell(stream);
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, stream: usize) {
+        self.live.remove(&stream);
+        if self.primary.take_if(|primary| *primary == stream).is_some() {
+            self.live.keys().for_each(|stream| self.tell(*stream));
+        }
+    }
+
+    fn tell(&self, stream: usize) {
+        let code = match self.primary {
+            Some(primary) if primary == stream => Code::Ok,
+            Some(_) => Code::AlreadyExists,
+            None => Code::NotFound,
+        };
+        if let Some((_, reply)) = self.live.get(&stream) {
+            let _ = reply.send(Ok(answer(self.highest, code)));
+        }
+    }
+}
+
 type Responses<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 #[tonic::async_trait]
@@ -170,6 +204,9 @@ impl P4Runtime for Service {
         let request = request.into_inner();
         check_device(request.device_id)?;
         self.check_primary(request.election_id)?;
+        if self.switch().is_silent() {
+            return std::future::pending().await;
+        }
         let mut switch = self.switch();
         check_pipeline(&switch)?;
         let results: Vec<p4::Error> = request
@@ -275,7 +312,14 @@ impl P4Runtime for Service {
                             let _ = reply.send(Err(status));
                             return;
                         }
-                        service.arbitrate(stream, &reply, &update);
+                        let bid = update.election_id.map(from_uint128);
+                        let arbitration = &service.0.arbitration;
+                        let mut arbitration = arbitration.lock().expect("no test panicked");
+                        if let Err(status) = arbitration.update(stream, bid, &reply) {
+                            arbitration.remove(stream);
+                            let _ = reply.send(Err(status));
+                            return;
+                        }
                     }
                     Some(stream_message_request::Update::Packet(packet)) => {
                         service.packet_out(&reply, &packet);
@@ -284,9 +328,7 @@ impl P4Runtime for Service {
                 }
             }
             let mut arbitration = service.0.arbitration.lock().expect("no test panicked");
-            arbitration
-                .primary
-                .take_if(|(primary, _)| *primary == stream);
+            arbitration.remove(stream);
         });
         Ok(Response::new(Box::pin(UnboundedReceiverStream::new(
             responses,
@@ -304,6 +346,9 @@ impl P4Runtime for Service {
 #[tonic::async_trait]
 impl Switch for Service {
     async fn drain(&self, _: Request<DrainRequest>) -> Result<Response<DrainResponse>, Status> {
+        if self.switch().is_silent() {
+            return std::future::pending().await;
+        }
         self.switch().drain();
         Ok(Response::new(DrainResponse {}))
     }

@@ -63,6 +63,8 @@ pub struct FakeSwitch {
     pub log: Vec<Option<Update>>,
     /// Where the controller is cut off.
     pub fault: Option<Fault>,
+    /// So many entries of the log, and no further call that changes something is answered.
+    pub silent_after: Option<usize>,
     pub n_readings: u64,
     pub largest_batch: usize,
 }
@@ -85,6 +87,7 @@ impl FakeSwitch {
             violations: Vec::new(),
             log: Vec::new(),
             fault: None,
+            silent_after: None,
             n_readings: 0,
             largest_batch: 0,
         };
@@ -195,6 +198,10 @@ impl FakeSwitch {
                 .insert((groups, group), u64::from(slot) << 32 | u64::from(len));
             slot += stride;
         }
+    }
+
+    pub fn is_silent(&self) -> bool {
+        self.silent_after.is_some_and(|n| self.log.len() >= n)
     }
 
     /// Own addresses that packets may be sent to.
