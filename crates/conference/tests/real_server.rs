@@ -293,26 +293,37 @@ async fn a_full_group_fits_and_the_wrong_device_is_told() {
 /// A conference with one group of no viewers, in a switch that was just started.
 async fn with_one_group(p4info: &P4Info) -> (String, SfuProgram) {
     let address = serve().await;
-    let program = SfuProgram::detect(p4info).unwrap();
-    let mut client = Client::connect(&address, DEVICE_ID).await.unwrap();
-    client.become_primary().await.unwrap();
+    let program = SfuProgram::detect(p4info).expect("allowed here");
+    let mut client = Client::connect(&address, DEVICE_ID)
+        .await
+        .expect("allowed here");
+    client.become_primary().await.expect("allowed here");
     let json = skeleton(p4info).into_bytes();
-    client.set_pipeline(p4info.clone(), json).await.unwrap();
+    client
+        .set_pipeline(p4info.clone(), json)
+        .await
+        .expect("allowed here");
     let mut desired = Conference::new(program.capabilities());
     let own = OwnAddress {
         port: 1,
         ip: Ipv4Addr::new(10, 0, 1, 100),
         mac: Mac([2, 0, 0, 0, 1, 0]),
     };
-    desired.set_address(own).unwrap();
+    desired.set_address(own).expect("allowed here");
     let presenter = Presenter {
         ip: Ipv4Addr::new(10, 0, 1, 4),
         mac: None,
         udp_port: None,
     };
-    desired.add_group(GroupId(4), presenter).unwrap();
-    let plan = program.plan(&program.empty(), &desired).unwrap();
-    plan::run(plan, &mut client, |_| {}).await.unwrap();
+    desired
+        .add_group(GroupId(4), presenter)
+        .expect("allowed here");
+    let plan = program
+        .plan(&program.empty(), &desired)
+        .expect("allowed here");
+    plan::run(plan, &mut client, |_| {})
+        .await
+        .expect("allowed here");
     (address, program)
 }
 
