@@ -51,6 +51,10 @@ pub(crate) enum SwitchError {
         address: SocketAddr,
         source: io::Error,
     },
+    #[error(
+        "the process may have {found} files open, expected {expected} at least for so many ports and workers: raise the limit (\"ulimit -n 1024\")"
+    )]
+    Descriptors { found: u64, expected: u64 },
     #[error("port {port}: its interface was removed (--exit-on-port-loss)")]
     PortLost { port: String },
     #[error("cannot {operation}: {source}")]

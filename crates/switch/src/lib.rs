@@ -8,6 +8,7 @@
 
 mod clock;
 mod control;
+mod descriptors;
 mod drops;
 mod engine;
 mod error;
@@ -116,6 +117,7 @@ pub fn forward(
 }
 
 fn run(options: &Options) -> Result<(), SwitchError> {
+    descriptors::expect_enough(options)?;
     let log = log::start(options.log.log_level, options.log.log_format)?;
     // Before the ports are opened, so that it is told whatever becomes of their interfaces.
     let is_watched = options

@@ -276,3 +276,21 @@ fn missing_privileges_are_said() {
         assert!(said.contains("unshare -Urn"), "{said}");
     });
 }
+
+#[test]
+fn too_few_descriptors_are_said_whoever_would_have_found_none() {
+    for limit in [10, 12, 20, 40] {
+        let mut command = std::process::Command::new("sh");
+        let script = format!("ulimit -n {limit}; exec \"$0\" \"$@\"");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_reprise-switch")]);
+        let output = command
+            .args(["-i", "1@udp:127.0.0.1:0", "--grpc", "off"])
+            .output();
+        let output = output.expect("sh starts");
+        let expected = format!(
+            "error: the process may have {limit} files open, expected 53 at least for so many ports and workers: raise the limit (\"ulimit -n 1024\")\n"
+        );
+        assert_eq!(String::from_utf8_lossy(&output.stderr), expected);
+        assert_eq!(output.status.code(), Some(1));
+    }
+}
