@@ -54,6 +54,8 @@ pub struct Token {
     pub first: bool,
     /// Follows the token before without a gap.
     pub joint: bool,
+    /// How a number or a string is written; empty for others.
+    pub text: Rc<str>,
 }
 
 impl Token {
@@ -79,11 +81,11 @@ pub(crate) const PUNCTUATION: &[&str] = &[
     "?", "@", "#", "'",
 ];
 
-/// The tokens of one file, without an end marker.
-pub fn lex(file: u32, text: &str, sink: &mut Sink) -> Vec<Token> {
+/// The tokens of a preprocessed text, without an end marker; `place` says where its bytes are from.
+pub fn lex_text(text: &str, place: &dyn Fn(usize, usize) -> Span, sink: &mut Sink) -> Vec<Token> {
     Lexer {
         text,
-        file,
+        place,
         at: 0,
         first: true,
         joint: false,
@@ -95,7 +97,7 @@ pub fn lex(file: u32, text: &str, sink: &mut Sink) -> Vec<Token> {
 
 struct Lexer<'a> {
     text: &'a str,
-    file: u32,
+    place: &'a dyn Fn(usize, usize) -> Span,
     at: usize,
     first: bool,
     joint: bool,
@@ -114,10 +116,6 @@ impl Lexer<'_> {
             } else if c.is_whitespace() || c == '\u{feff}' {
                 self.at += c.len_utf8();
                 self.joint = false;
-            } else if rest.starts_with("\\\n") {
-                self.at += 2;
-            } else if rest.starts_with("\\\r\n") {
-                self.at += 3;
             } else if rest.starts_with("//") {
                 self.at += rest.find('\n').unwrap_or(rest.len());
                 self.joint = false;
@@ -131,11 +129,7 @@ impl Lexer<'_> {
     }
 
     fn span(&self, len: usize) -> Span {
-        Span {
-            file: self.file,
-            start: self.at as u32,
-            end: (self.at + len) as u32,
-        }
+        (self.place)(self.at, self.at + len)
     }
 
     fn block_comment(&mut self, rest: &str) {
@@ -153,11 +147,16 @@ impl Lexer<'_> {
 
     fn push(&mut self, tok: Tok, len: usize) {
         let span = self.span(len);
+        let text = match tok {
+            Tok::Int(..) | Tok::Str(_) => &self.text[self.at..self.at + len],
+            _ => "",
+        };
         self.out.push(Token {
             tok,
             span,
             first: self.first,
             joint: self.joint,
+            text: text.into(),
         });
         self.at += len;
         (self.first, self.joint) = (false, true);

@@ -137,7 +137,7 @@ pub fn preprocess(
 ) -> Preprocessed {
     let mut sources = source::SourceMap::default();
     let mut sink = diagnostic::Sink::default();
-    let tokens = preprocess::preprocess((path, text), options, provider, &mut sources, &mut sink);
+    let tokens = preprocess::expanded((path, text), options, provider, &mut sources, &mut sink);
     Preprocessed {
         text: preprocess::print::print(&tokens, &sources),
         diagnostics: sink.finish(&sources),
@@ -157,7 +157,7 @@ pub fn compile(path: &str, text: &str, provider: &dyn SourceProvider, options: &
             lower::lower(&program, &sources, path, options, &mut sink)
         && !sink.has_errors()
     {
-        let p4info = emit::p4info::write(&program, &resources, &sources, &mut sink);
+        let p4info = emit::p4info::write(&program, &resources, &mut sink);
         if !sink.has_errors() {
             if options.optimise {
                 optimise::optimise(&mut json, Some(&p4info), optimise::Pass::ALL);

@@ -1,21 +1,34 @@
-//! `#include`, macros and conditional text, on tokens, so that every token keeps its own place.
+//! `#include`, macros and conditional text: the C preprocessor, on tokens, so that every token
+//! keeps its own place.
 //!
-//! The C preprocessor as far as P4_16 asks for it (1.2.5, section 6.1), and function-like macros,
-//! `#` and `##` besides. A token that comes out of a macro has the place of the macro's use.
+//! What `cpp -undef -nostdinc -x assembler-with-cpp` does, which p4c runs, is done here ([`expand`]
+//! and [`replace`] for macros, [`condition`] for `#if`): C's rules, GNU's extensions, and of the
+//! assembler's that a line `# text` which is no directive is none. P4's tokens are made of what
+//! comes out ([`program`]). A token of a macro's body has the place of the macro's use, one of an
+//! argument its own.
 
+mod builtin;
 mod condition;
+mod directive;
+mod expand;
 mod include;
 mod line;
 mod macros;
 pub mod print;
+pub mod program;
+mod replace;
+pub mod token;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
+use self::directive::Conditional;
+use self::expand::{Calling, Context};
 use self::macros::Macro;
+use self::token::{Kind, Lexer, PpToken};
 use crate::SourceProvider;
 use crate::diagnostic::Sink;
-use crate::lex::{Tok, Token, lex};
+use crate::lex::Token;
 use crate::limits;
 use crate::source::{SourceMap, Span};
 
@@ -53,11 +66,14 @@ pub fn embedded_file_with(name: &str) -> Option<&'static str> {
     found.map(|(file, _)| *file)
 }
 
-/// An open `#if`: whether this branch is taken, and whether one was taken before.
-struct Conditional {
-    taken: bool,
-    any_taken: bool,
-    span: Span,
+/// A file that is read.
+struct Reading {
+    name: String,
+    lexer: Lexer,
+    /// The line that is read.
+    line: Vec<PpToken>,
+    at: usize,
+    conditionals: Vec<Conditional>,
 }
 
 pub struct Preprocessor<'a> {
@@ -65,9 +81,35 @@ pub struct Preprocessor<'a> {
     provider: &'a dyn SourceProvider,
     include_dirs: &'a [String],
     sink: &'a mut Sink,
-    macros: HashMap<Rc<str>, Macro>,
-    out: Vec<Token>,
+    macros: HashMap<Rc<str>, Rc<Macro>>,
+    /// `#pragma push_macro`.
+    pushed: HashMap<Rc<str>, Vec<Option<Rc<Macro>>>>,
+    /// `#pragma once` and `#import`.
+    once: HashSet<String>,
+    counter: usize,
+    /// The program, and the files that are being included.
+    files: Vec<Reading>,
+    contexts: Vec<Context>,
+    /// Macros that are being expanded.
+    entered: HashSet<Rc<str>>,
+    /// Arguments within arguments.
     depth: usize,
+    calling: Calling,
+    /// Macros are not expanded.
+    verbatim: bool,
+    in_condition: bool,
+    /// Tokens that macros may still make.
+    budget: usize,
+    exhausted: bool,
+    out: Vec<PpToken>,
+    /// The edges since the last token: whether they leave a space.
+    edge: Option<Option<bool>>,
+    /// What comes next begins a line.
+    line_begins: bool,
+    /// Every `__LINE__` is 1.
+    same_lines: bool,
+    /// Macros that make strings of what they are given.
+    stringifying: HashSet<Rc<str>>,
 }
 
 /// All tokens of the program, with an end marker.
@@ -78,179 +120,196 @@ pub fn preprocess(
     sources: &mut SourceMap,
     sink: &mut Sink,
 ) -> Vec<Token> {
-    let mut pre = Preprocessor {
-        sources,
-        provider,
-        include_dirs: &options.include_dirs,
-        sink,
-        macros: HashMap::new(),
-        out: Vec::new(),
-        depth: 0,
-    };
-    // The program is file 0: messages without a place of their own are about it.
-    let program = pre.sources.add(main.0, main.1);
-    // What programs written for several targets ask for when they are compiled for BMv2.
-    let target = ("__TARGET_BMV2__".to_owned(), "1".to_owned());
-    for (name, value) in std::iter::once(&target).chain(&options.defines) {
-        let file = pre.sources.add(COMMAND_LINE, value);
-        let body = lex(file, value, pre.sink);
-        pre.macros.insert(
-            name.as_str().into(),
-            Macro {
-                parameters: None,
-                body,
-            },
-        );
-    }
-    for name in &options.undefines {
-        pre.macros.remove(name.as_str());
-    }
-    pre.numbered_file(program, main.0, main.1);
-    let end = pre.out.last().map_or(Span::default(), |last| Span {
-        start: last.span.end,
-        ..last.span
-    });
-    let mut out = pre.out;
-    out.push(Token {
-        tok: Tok::Eof,
-        span: end,
-        first: true,
-        joint: false,
-    });
-    out
+    program::tokens(&expanded(main, options, provider, sources, sink), sink)
 }
 
-impl Preprocessor<'_> {
-    fn file(&mut self, name: &str, text: &str, included_at: Option<Span>) {
-        let file = self.sources.add(name, text);
-        self.sources.set_included_at(file, included_at);
-        self.numbered_file(file, name, text);
+/// The program's preprocessing tokens, after all directives and macros.
+pub fn expanded(
+    main: (&str, &str),
+    options: &crate::Options,
+    provider: &dyn SourceProvider,
+    sources: &mut SourceMap,
+    sink: &mut Sink,
+) -> Vec<PpToken> {
+    let mut pre = Preprocessor::new(options, provider, sources, sink);
+    pre.program(main, options);
+    pre.out
+}
+
+/// All tokens with every `__LINE__` the same, and the macros that make strings of what they are
+/// given, white space and all: what formatting must not change.
+pub fn without_lines(
+    main: (&str, &str),
+    options: &crate::Options,
+    provider: &dyn SourceProvider,
+    sources: &mut SourceMap,
+    sink: &mut Sink,
+) -> (Vec<Token>, HashSet<Rc<str>>) {
+    let mut pre = Preprocessor::new(options, provider, sources, sink);
+    pre.same_lines = true;
+    pre.program(main, options);
+    pre.find_stringifying();
+    let (out, stringifying) = (pre.out, pre.stringifying);
+    (program::tokens(&out, sink), stringifying)
+}
+
+impl<'a> Preprocessor<'a> {
+    fn new(
+        options: &'a crate::Options,
+        provider: &'a dyn SourceProvider,
+        sources: &'a mut SourceMap,
+        sink: &'a mut Sink,
+    ) -> Self {
+        Self {
+            sources,
+            provider,
+            include_dirs: &options.include_dirs,
+            sink,
+            macros: HashMap::new(),
+            pushed: HashMap::new(),
+            once: HashSet::new(),
+            counter: 0,
+            files: Vec::new(),
+            contexts: Vec::new(),
+            entered: HashSet::new(),
+            depth: 0,
+            calling: Calling::No,
+            verbatim: false,
+            in_condition: false,
+            budget: limits::TOKENS,
+            exhausted: false,
+            out: Vec::new(),
+            edge: None,
+            line_begins: false,
+            same_lines: false,
+            stringifying: HashSet::new(),
+        }
     }
 
-    fn numbered_file(&mut self, file: u32, name: &str, text: &str) {
-        let tokens = lex(file, text, self.sink);
-        let mut conditionals: Vec<Conditional> = Vec::new();
-        let mut chunk: Vec<Token> = Vec::new();
-        let mut at = 0;
-        while at < tokens.len() {
-            if !(tokens[at].first && tokens[at].is("#")) {
-                if conditionals.iter().all(|open| open.taken) {
-                    chunk.push(tokens[at].clone());
-                }
-                at += 1;
-                continue;
-            }
-            let end = (at + 1..tokens.len())
-                .find(|end| tokens[*end].first)
-                .unwrap_or(tokens.len());
-            self.flush(&mut chunk);
-            self.directive(name, &tokens[at..end], &mut conditionals);
-            at = end;
+    fn program(&mut self, main: (&str, &str), options: &crate::Options) {
+        let pre = self;
+        // The program is file 0: messages without a place of their own are about it.
+        let program = pre.sources.add(main.0, main.1);
+        pre.define_builtins();
+        // What programs written for several targets ask for when they are compiled for BMv2.
+        let target = ("__TARGET_BMV2__".to_owned(), "1".to_owned());
+        for (name, value) in std::iter::once(&target).chain(&options.defines) {
+            let text = format!("{name} {value}");
+            let file = pre.sources.add(COMMAND_LINE, &text);
+            let tokens = token::lex(file, &text, pre.sink);
+            let span = tokens.first().map_or(Span::default(), |token| token.span);
+            pre.define(&tokens, span);
         }
-        self.flush(&mut chunk);
-        if let Some(open) = conditionals.last() {
+        for name in &options.undefines {
+            pre.macros.remove(name.as_str());
+        }
+        pre.open(program, main.0, main.1);
+        pre.run();
+    }
+
+    fn open(&mut self, file: u32, name: &str, text: &str) {
+        self.files.push(Reading {
+            name: name.to_owned(),
+            lexer: Lexer::new(file, text),
+            line: Vec::new(),
+            at: 0,
+            conditionals: Vec::new(),
+        });
+    }
+
+    fn run(&mut self) {
+        loop {
+            let token = self.next();
+            match token.kind {
+                Kind::End => return,
+                Kind::Edge => {
+                    self.line_begins |= token.first;
+                    self.edge = Some(self.merged_edge(&token));
+                }
+                _ => self.write(token),
+            }
+            if self.out.len() > limits::TOKENS {
+                let span = self.out.last().map_or(Span::default(), |token| token.span);
+                let message = format!("the program has more than {} tokens", limits::TOKENS);
+                self.sink.error("E0119", span, message);
+                return;
+            }
+        }
+    }
+
+    /// The white space that edges stand for: that of the first which says something.
+    fn merged_edge(&self, edge: &PpToken) -> Option<bool> {
+        match self.edge {
+            Some(Some(true)) => Some(true),
+            Some(Some(false)) if !edge.painted => Some(false),
+            _ => (!edge.painted).then_some(edge.space),
+        }
+    }
+
+    fn write(&mut self, mut token: PpToken) {
+        token.first |= std::mem::take(&mut self.line_begins);
+        if let Some(edge) = self.edge.take()
+            && !token.first
+        {
+            let apart = |before: &PpToken| print::must_stand_apart(before, &token);
+            token.space = edge.unwrap_or(token.space) || self.out.last().is_some_and(apart);
+        }
+        self.out.push(token);
+    }
+
+    /// The next token of the files; directives are done on the way.
+    fn read(&mut self) -> PpToken {
+        loop {
+            let Some(file) = self.files.last_mut() else {
+                return PpToken::end(Span::default());
+            };
+            let active = file.conditionals.iter().all(|open| open.taken);
+            let Some(token) = file.line.get(file.at) else {
+                file.line.clear();
+                file.at = 0;
+                let more = file.lexer.next_line(active, &mut file.line, self.sink);
+                if !more && (self.calling != Calling::No || !self.close()) {
+                    return PpToken::end(Span::default());
+                }
+                continue;
+            };
+            if token.begins_directive() && self.calling != Calling::Parenthesis {
+                let line = std::mem::take(&mut file.line);
+                self.directive_line(&line);
+            } else if active {
+                file.at += 1;
+                return token.clone();
+            } else {
+                file.line.clear();
+            }
+        }
+    }
+
+    /// Ends the file that is read; false: it is the program.
+    fn close(&mut self) -> bool {
+        let Some(file) = self.files.last_mut() else {
+            return false;
+        };
+        if let Some(open) = file.conditionals.pop() {
+            file.conditionals.clear();
             self.sink
                 .error("E0111", open.span, "this conditional is not closed")
                 .help("add `#endif`");
         }
+        let inner = self.files.len() > 1;
+        if inner {
+            self.files.pop();
+        }
+        inner
     }
 
-    fn flush(&mut self, chunk: &mut Vec<Token>) {
-        if chunk.is_empty() {
-            return;
-        }
-        let expanded = self.expand(std::mem::take(chunk), &mut Vec::new());
-        if self.out.len() + expanded.len() > limits::TOKENS {
-            let span = expanded.first().map_or(Span::default(), |token| token.span);
-            self.sink.error(
-                "E0119",
-                span,
-                format!("the program has more than {} tokens", limits::TOKENS),
-            );
-            return;
-        }
-        self.out.extend(expanded);
-    }
-
-    fn directive(&mut self, from: &str, line: &[Token], conditionals: &mut Vec<Conditional>) {
-        let span = line.first().map_or(Span::default(), |hash| {
-            line.last()
-                .map_or(hash.span, |last| hash.span.to(last.span))
-        });
-        let active = conditionals.iter().all(|open| open.taken);
-        let Some(name) = line.get(1).and_then(Token::word) else {
-            // `# 12 "file"`; a `#` alone means nothing.
-            if active && line.len() > 1 {
-                self.line(&line[1..], span);
-            }
-            return;
-        };
-        let rest = &line[2..];
-        match name {
-            "if" | "ifdef" | "ifndef" => {
-                let holds = active && self.condition(name, rest, span);
-                conditionals.push(Conditional {
-                    taken: holds,
-                    any_taken: holds,
-                    span,
-                });
-            }
-            "elif" | "else" | "endif" => self.branch(name, rest, span, conditionals),
-            _ if !active => {}
-            "include" => self.include(from, rest, span),
-            "define" => self.define(rest, span),
-            "undef" => match rest.first().and_then(Token::word) {
-                Some(word) => drop(self.macros.remove(word)),
-                None => drop(
-                    self.sink
-                        .error("E0112", span, "expected a name after `#undef`"),
-                ),
-            },
-            "error" => {
-                let text = self.sources.text(span).trim_start_matches('#').trim();
-                let text = text.trim_start_matches("error").trim().to_owned();
-                self.sink.error("E0113", span, format!("#error: {text}"));
-            }
-            "line" => {
-                let rest = self.expand(rest.to_vec(), &mut Vec::new());
-                self.line(&rest, span);
-            }
-            "pragma" | "warning" | "ident" => {}
-            other => {
-                self.sink
-                    .error("E0114", span, format!("unknown directive `#{other}`"))
-                    .help("known are include, define, undef, if, ifdef, ifndef, elif, else, endif and error");
-            }
-        }
-    }
-
-    fn branch(
-        &mut self,
-        name: &str,
-        rest: &[Token],
-        span: Span,
-        conditionals: &mut Vec<Conditional>,
-    ) {
-        let outer = conditionals
-            .len()
-            .checked_sub(1)
-            .is_some_and(|n| conditionals[..n].iter().all(|open| open.taken));
-        let any_taken = match conditionals.last() {
-            Some(open) => open.any_taken,
-            None => {
-                self.sink
-                    .error("E0115", span, format!("`#{name}` without `#if`"));
-                return;
-            }
-        };
-        if name == "endif" {
-            conditionals.pop();
-            return;
-        }
-        let taken = outer && !any_taken && (name == "else" || self.condition("if", rest, span));
-        if let Some(open) = conditionals.last_mut() {
-            open.taken = taken;
-            open.any_taken |= taken;
-        }
+    /// A directive may stand among a macro's arguments; it is none of them.
+    fn directive_line(&mut self, line: &[PpToken]) {
+        let before = (
+            std::mem::take(&mut self.verbatim),
+            std::mem::take(&mut self.calling),
+        );
+        self.directive(line, before.1);
+        (self.verbatim, self.calling) = before;
     }
 }

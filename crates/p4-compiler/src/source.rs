@@ -1,5 +1,6 @@
 //! Source texts and places in them.
 
+use std::collections::HashMap;
 use std::rc::Rc;
 
 /// A range of bytes in one file.
@@ -71,6 +72,16 @@ impl SourceFile {
 #[derive(Default)]
 pub struct SourceMap {
     files: Vec<SourceFile>,
+    /// By the file and the first byte of the macro's name.
+    macro_uses: HashMap<(u32, u32), MacroUse>,
+}
+
+/// A macro where it is used.
+pub struct MacroUse {
+    /// Its name.
+    pub name: Rc<str>,
+    /// Its name in the `#define`.
+    pub defined: Span,
 }
 
 /// A place for people: line from 1, column from 1 in characters.
@@ -157,6 +168,30 @@ impl SourceMap {
         self.file(span.file)
             .and_then(|file| file.text.get(span.start as usize..span.end as usize))
             .unwrap_or("")
+    }
+
+    /// From where a span begins to the end of that line.
+    pub fn rest_of_line(&self, span: Span) -> &str {
+        let text = self.file(span.file).map_or("", |file| &file.text);
+        let rest = text.get(span.start as usize..).unwrap_or("");
+        rest.lines().next().unwrap_or("")
+    }
+
+    /// Remembers what macro a name at this place is, and where that is defined.
+    pub fn add_macro_use(&mut self, used: Span, name: &Rc<str>, defined: Span) {
+        let found = MacroUse {
+            name: name.clone(),
+            defined,
+        };
+        // The body's tokens have the same place, and so have the macros among them.
+        self.macro_uses
+            .entry((used.file, used.start))
+            .or_insert(found);
+    }
+
+    /// The macro with whose name this place begins.
+    pub fn macro_use(&self, place: Span) -> Option<&MacroUse> {
+        self.macro_uses.get(&(place.file, place.start))
     }
 
     /// Line (from 1) and byte column (from 0) in the text itself.

@@ -9,7 +9,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use p4_compiler::{Diagnostic, Options, format};
+use p4_compiler::{Diagnostic, Options, format, preprocess};
+
+/// Mutations of each program.
+const N_MUTANTS: u64 = 2;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -98,6 +101,173 @@ fn every_program_keeps_its_tokens_and_comments_and_is_formatted_once_for_all() {
     assert!(
         n_formatted > 100 && n_refused > 2,
         "{n_formatted} {n_refused}"
+    );
+}
+
+/// What preprocessing makes of a text, without its lines and white space.
+fn preprocessed(path: &str, text: &str) -> String {
+    let load = |path: &str| fs::read_to_string(root().join(path)).ok();
+    let done = preprocess(path, text, &load, &Options::default());
+    let lines = done.text.lines().filter(|line| !line.starts_with("# "));
+    lines.map(without_whitespace).collect()
+}
+
+/// A xorshift generator: the same mutations each time.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 33) as usize % bound
+    }
+}
+
+/// What is put into a program between two characters, where it may change all behind it.
+const MUTATIONS: &[&str] = &[
+    "\\\n",
+    "\\\r\n",
+    "\\  \n",
+    "\n",
+    "\n\n",
+    "\r\n",
+    "\t",
+    " /* a */ ",
+    "/* a\n   b */",
+    "/**/",
+    " // c\n",
+    " // c \\\n",
+    " // c \\\n\n",
+    "\n#define SPARE 1 \\\n",
+    "\n#define SPARE 1 \\\n\n",
+    "\n#define SPARE(x) #x \\\n   + 2 // c\n",
+    "\n# comment, don't \\\n",
+    "\n#ifdef NEVER\n",
+    "\n#else\n",
+    "\n#endif\n",
+    "\n#if 1 /* c\n */\n",
+    "\n #  undef SPARE\n",
+    "\n#define SHOW(x) #x\n",
+    " SHOW(a+b) ",
+    "\n#line 7\n",
+    " __LINE__ ",
+    "'",
+    "\"",
+    "(",
+    ")",
+    "{",
+    "}",
+    ";",
+    ",",
+    ">",
+    "<",
+    "@pragma x y\n",
+    "@x(1 ,2)",
+    " #",
+    "##",
+];
+
+#[test]
+fn mutated_programs_keep_their_tokens_and_are_formatted_once_for_all() {
+    let mut paths = Vec::new();
+    for folder in ["p4", "testdata"] {
+        programs(&root().join(folder), &mut paths);
+    }
+    let n_mutants = std::env::var("MUTANTS").map_or(N_MUTANTS, |n| n.parse().unwrap());
+    let mut random = Random(0x5eed_f0a7);
+    let (mut n_formatted, mut n_refused) = (0, 0);
+    for path in paths {
+        let text = fs::read_to_string(&path).unwrap();
+        let name = path.strip_prefix(root()).unwrap().display().to_string();
+        for _ in 0..n_mutants {
+            let mut mutant = text.clone();
+            for _ in 0..=random.below(2) {
+                let mut at = random.below(mutant.len() + 1);
+                while !mutant.is_char_boundary(at) {
+                    at -= 1;
+                }
+                if random.below(2) == 0 {
+                    at = mutant[at..].find([' ', '\n']).map_or(at, |n| at + n);
+                }
+                mutant.insert_str(at, MUTATIONS[random.below(MUTATIONS.len())]);
+            }
+            if random.below(16) == 0 {
+                mutant = mutant.replace('\n', "\r\n");
+            }
+            match formatted(&name, &mutant) {
+                Ok(once) => {
+                    n_formatted += 1;
+                    check_sameness(&name, &mutant, &once);
+                }
+                Err(found) => {
+                    n_refused += 1;
+                    let faults = found.iter().filter(|found| found.code == "E0121");
+                    assert_eq!(faults.count(), 0, "{name}: {mutant}");
+                }
+            }
+        }
+    }
+    println!("{n_formatted} mutants formatted, {n_refused} refused");
+    assert!(n_formatted > 200 && n_refused > 100);
+}
+
+fn check_sameness(name: &str, before: &str, once: &str) {
+    // `__LINE__` is another number where lines are.
+    if !before.contains("__LINE__") {
+        let (was, is) = (preprocessed(name, before), preprocessed(name, once));
+        let at = was.bytes().zip(is.bytes()).position(|(was, is)| was != is);
+        let tail = |text: &str| text[at.unwrap_or(0)..].chars().take(40).collect::<String>();
+        assert!(
+            was == is,
+            "{name}: {} became {}: {before}",
+            tail(&was),
+            tail(&is)
+        );
+    }
+    let twice = formatted(name, once).unwrap_or_else(|found| panic!("{name}: {found:?}: {once}"));
+    assert!(
+        twice == *once,
+        "{name}: formatted again it differs: {before}"
+    );
+}
+
+#[test]
+fn a_directive_that_ends_in_a_backslash_before_a_blank_line_takes_no_other_line() {
+    check(
+        "#define A 1 \\\n\nconst bit<8> x = A;\n",
+        "#define A 1\nconst bit<8> x = A;\n",
+    );
+    check(
+        "#define A 1 \\\n   \\  \n\t\nconst bit<8> x = A;\n",
+        "#define A 1\nconst bit<8> x = A;\n",
+    );
+    check("#define A 1 \\\n", "#define A 1\n");
+    check(
+        "// a comment \\\n\nconst bit<8> x = 1;\n",
+        "// a comment\nconst bit<8> x = 1;\n",
+    );
+}
+
+#[test]
+fn comments_and_lines_are_joined_as_c_joins_them() {
+    check(
+        "const bit<8> x = 1; // a \\\n   b\nconst bit<8> y = \\\n 2;\n",
+        "const bit<8> x = 1; // a \\\n   b\nconst bit<8> y = 2;\n",
+    );
+    check(
+        "/* a */ #define A 1\nconst bit<8> x=A;\n",
+        "/* a */\n#define A 1\nconst bit<8> x = A;\n",
+    );
+    let refused = formatted("test.p4", "const bit<8> ab\\\nc = 1;\n").unwrap_err();
+    assert_eq!(refused[0].message, "a line ends within this token");
+}
+
+#[test]
+fn what_macros_make_strings_of_keeps_its_white_space() {
+    check(
+        "#define SHOW(x) #x\n#define TWICE(x)  SHOW(x)\n@a(SHOW( a+b )) @b(TWICE(c+d))  const bit<8> x = 1+2;\n",
+        "#define SHOW(x) #x\n#define TWICE(x)  SHOW(x)\n@a(SHOW( a+b )) @b(TWICE(c+d)) const bit<8> x = 1 + 2;\n",
     );
 }
 

@@ -176,6 +176,14 @@ impl Raw {
             place: span.map(|span| place(sources, span)),
         };
         let mut notes: Vec<Note> = self.notes.into_iter().map(note).collect();
+        if let Some(used) = sources.macro_use(self.span) {
+            let message = format!("this comes from the macro `{}`, defined here", used.name);
+            let place = Some(place(sources, used.defined));
+            let said = notes.iter().any(|note| note.place == place);
+            if !said {
+                notes.push(Note { message, place });
+            }
+        }
         if let Some(included) = sources.included_at(self.span) {
             notes.push(Note {
                 message: "included here".to_owned(),

@@ -6,7 +6,7 @@ use num_traits::ToPrimitive as _;
 use p4runtime_proto::p4::config::v1 as p4;
 
 use crate::ir::{Annotation, int_annotation, string_annotation};
-use crate::lex::Tok;
+use crate::lex::{Tok, Token};
 use crate::syntax::ast::{AnnotationBody, Expr as SyntaxExpr, ExprKind as SyntaxKind};
 
 /// An annotation's value; the checker has computed it.
@@ -14,6 +14,26 @@ pub enum Constant {
     Int(BigInt),
     Bool(bool),
     Text(String),
+}
+
+/// An unstructured annotation in p4c's layout: a space between tokens, no empty parentheses.
+pub fn plain(found: &Annotation) -> String {
+    let name = &found.name;
+    match &found.body {
+        AnnotationBody::Tokens(tokens) if !tokens.is_empty() => {
+            let texts: Vec<_> = tokens.iter().map(spelling).collect();
+            format!("@{name}({})", texts.join(" "))
+        }
+        _ => format!("@{name}"),
+    }
+}
+
+fn spelling(token: &Token) -> &str {
+    match &token.tok {
+        Tok::Word(word) => word,
+        Tok::Punct(punct) => punct,
+        Tok::Int(..) | Tok::Str(_) | Tok::Eof => &token.text,
+    }
 }
 
 /// The pairs of `@which(key = value, ...)` or `@which[key = value, ...]`.

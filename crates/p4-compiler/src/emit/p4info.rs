@@ -9,7 +9,6 @@ use super::p4info_externs::extern_kind;
 use crate::diagnostic::Sink;
 use crate::ir::{self, Annotation, ExprKind, Key, Program, has_annotation, string_annotation};
 use crate::lower::{Resources, TableInfo};
-use crate::source::SourceMap;
 use crate::types::Type;
 use crate::types::const_eval::wrap;
 
@@ -25,21 +24,14 @@ pub fn value_bytes(value: &BigInt, width: u32) -> Vec<u8> {
 
 pub struct Writer<'a> {
     pub program: &'a Program,
-    sources: &'a SourceMap,
     pub symbols: Symbols,
     pub info: p4::P4Info,
 }
 
 /// Describes the lowered program.
-pub fn write(
-    program: &Program,
-    resources: &Resources,
-    sources: &SourceMap,
-    sink: &mut Sink,
-) -> p4::P4Info {
+pub fn write(program: &Program, resources: &Resources, sink: &mut Sink) -> p4::P4Info {
     let mut writer = Writer {
         program,
-        sources,
         symbols: Symbols::default(),
         info: p4::P4Info::default(),
     };
@@ -158,9 +150,7 @@ impl Writer<'_> {
             } else if !matches!(name, "name" | "id" | "brief" | "description")
                 && !hidden.contains(&name)
             {
-                let text = self.sources.text(found.span).to_owned();
-                let written = text.starts_with('@');
-                plain.push(if written { text } else { format!("@{name}") });
+                plain.push(annotation::plain(found));
             }
         }
         (plain, structured)

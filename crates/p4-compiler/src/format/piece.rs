@@ -1,6 +1,9 @@
 //! A file's tokens, comments and preprocessor lines, with the line ends between them.
 
-use crate::lex::PUNCTUATION;
+use std::ops::Range;
+
+use crate::lex::{Tok, Token};
+use crate::preprocess::token::{Item, Joined, scan};
 
 /// What a piece of text is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,93 +81,134 @@ impl Piece<'_> {
     }
 }
 
-/// Takes a file apart; its text is known to be made of tokens.
-pub fn pieces(text: &str) -> Vec<Piece<'_>> {
-    let mut out: Vec<Piece<'_>> = Vec::new();
-    let (mut at, mut newlines, mut end) = (0, 1, usize::MAX);
-    while let Some(c) = text[at..].chars().next() {
-        let rest = &text[at..];
-        if c == '\n' {
-            newlines += 1;
-            at += 1;
-        } else if c.is_whitespace() || c == '\u{feff}' || rest.starts_with("\\\n") {
-            at += c.len_utf8();
-        } else if rest.starts_with("\\\r\n") {
-            at += 2;
-        } else {
-            let (kind, len) = measure(rest, newlines > 0);
-            out.push(Piece {
-                kind,
-                text: rest[..len].trim_end(),
-                start: at,
-                newlines,
-                joint: end == at,
-                space: false,
-                breaks: false,
-                may_break: false,
-                role: Role::Plain,
-            });
-            at += len;
-            (newlines, end) = (0, at);
+/// Takes a file apart, whose joined text is `joined` and whose tokens outside of directives are
+/// `tokens`. Calls of the macros that `shown` knows make strings of what they are given, white
+/// space and all: they are left as they are.
+pub fn pieces<'a>(
+    text: &'a str,
+    joined: &Joined,
+    tokens: &[Token],
+    shown: &dyn Fn(&str) -> bool,
+) -> Vec<Piece<'a>> {
+    let mut builder = Builder {
+        text,
+        out: Vec::new(),
+        newlines: 1,
+        end: usize::MAX,
+    };
+    let mut rest = tokens;
+    let mut directive: Option<Range<usize>> = None;
+    let mut line_begins = true;
+    let mut covered = 0;
+    scan(&joined.text, |item, at, len| {
+        // A `\` that only white space follows continues nothing.
+        let len = joined.text[at..at + len].trim_end().len().max(1);
+        let range = joined.written(at)..joined.written(at + len - 1) + 1;
+        if range.start < covered {
+            return;
+        }
+        match (item, &mut directive) {
+            (Item::Newline, _) => {
+                if let Some(done) = directive.take() {
+                    builder.push(Kind::Directive, done);
+                }
+                line_begins = true;
+                builder.newlines += 1;
+            }
+            (_, Some(open)) => open.end = range.end,
+            (Item::LineComment, None) => builder.push(Kind::LineComment, range),
+            (Item::BlockComment(_), None) => builder.push(Kind::BlockComment, range),
+            (Item::Token(_), None) => {
+                let hash = &joined.text[at..at + len] == "#";
+                if line_begins && hash {
+                    directive = Some(range);
+                } else if let Some(done) = pragma(text, rest) {
+                    directive = Some(done);
+                } else {
+                    covered = builder.tokens(&mut rest, range.end, shown);
+                }
+                line_begins = false;
+            }
+        }
+        let gone = directive.as_ref().map_or(0, |open| open.end);
+        rest = &rest[rest.partition_point(|token| (token.span.start as usize) < gone)..];
+    });
+    if let Some(done) = directive {
+        builder.push(Kind::Directive, done);
+    }
+    builder.out
+}
+
+/// `@pragma`, which goes to the end of its line.
+fn pragma(text: &str, tokens: &[Token]) -> Option<Range<usize>> {
+    let [at, word, ..] = tokens else { return None };
+    let begins = at.is("@") && word.joint && word.word() == Some("pragma");
+    let range = at.span.start as usize..word.span.end as usize;
+    (begins && text.get(range.clone()) == Some("@pragma")).then_some(range)
+}
+
+struct Builder<'a> {
+    text: &'a str,
+    out: Vec<Piece<'a>>,
+    newlines: usize,
+    end: usize,
+}
+
+impl Builder<'_> {
+    fn push(&mut self, kind: Kind, range: Range<usize>) {
+        // A comment may stand before a directive; it gets its own line.
+        self.newlines = self.newlines.max(usize::from(kind == Kind::Directive));
+        self.out.push(Piece {
+            kind,
+            text: self.text[range.clone()].trim_end(),
+            start: range.start,
+            newlines: std::mem::take(&mut self.newlines),
+            joint: self.end == range.start,
+            space: false,
+            breaks: false,
+            may_break: false,
+            role: Role::Plain,
+        });
+        self.end = range.end;
+    }
+
+    /// The tokens that begin before `end`; gives back where the last of them ends.
+    fn tokens(&mut self, rest: &mut &[Token], end: usize, shown: &dyn Fn(&str) -> bool) -> usize {
+        let mut covered = end;
+        while let Some((token, behind)) = rest.split_first()
+            && (token.span.start as usize) < covered
+        {
+            let whole = token
+                .word()
+                .filter(|word| shown(word))
+                .and_then(|_| call(behind));
+            let behind = whole.map_or(behind, |len| &behind[len..]);
+            let last = &rest[rest.len() - behind.len() - 1];
+            let kind = match token.tok {
+                Tok::Punct(_) => Kind::Punct,
+                _ => Kind::Word,
+            };
+            let range = token.span.start as usize..last.span.end as usize;
+            covered = covered.max(range.end);
+            self.push(kind, range);
+            *rest = behind;
+        }
+        covered
+    }
+}
+
+/// How many tokens the arguments in parentheses are that these begin with.
+fn call(tokens: &[Token]) -> Option<usize> {
+    let mut depth = 0_usize;
+    for (at, token) in tokens.iter().enumerate() {
+        match token.tok {
+            Tok::Punct("(") => depth += 1,
+            Tok::Punct(")") => depth = depth.checked_sub(1)?,
+            _ => {}
+        }
+        if depth == 0 {
+            return (at > 0).then_some(at + 1);
         }
     }
-    out
-}
-
-/// The kind and length of the piece that the text begins with.
-fn measure(rest: &str, first_of_line: bool) -> (Kind, usize) {
-    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let line_end = rest.find('\n').unwrap_or(rest.len());
-    if first_of_line && rest.starts_with('#') {
-        (Kind::Directive, directive_len(rest))
-    } else if rest.starts_with("@pragma") && !rest[7..].starts_with(is_word) {
-        (Kind::Directive, line_end)
-    } else if rest.starts_with("//") {
-        (Kind::LineComment, line_end)
-    } else if let Some(comment) = rest.strip_prefix("/*") {
-        let end = comment.find("*/").map_or(rest.len(), |end| end + 4);
-        (Kind::BlockComment, end)
-    } else if rest.starts_with('"') {
-        (Kind::Word, string_len(rest))
-    } else if rest.starts_with(is_word) {
-        let len = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
-        (Kind::Word, len)
-    } else {
-        let punct = PUNCTUATION.iter().find(|punct| rest.starts_with(**punct));
-        let len = punct.map_or_else(
-            || rest.chars().next().map_or(1, char::len_utf8),
-            |p| p.len(),
-        );
-        (Kind::Punct, len)
-    }
-}
-
-fn string_len(rest: &str) -> usize {
-    let mut escaped = false;
-    for (at, c) in rest.char_indices().skip(1) {
-        match c {
-            '"' if !escaped => return at + 1,
-            '\\' => escaped = !escaped,
-            _ => escaped = false,
-        }
-    }
-    rest.len()
-}
-
-/// To the end of the line that no backslash continues; a comment in it may span lines.
-fn directive_len(rest: &str) -> usize {
-    let mut at = 0;
-    while let Some(c) = rest[at..].chars().next() {
-        let tail = &rest[at..];
-        at += match c {
-            '\n' => return at,
-            '\\' if tail.starts_with("\\\r\n") => 3,
-            '\\' if tail.starts_with("\\\n") => 2,
-            '/' if tail.starts_with("//") => return at + tail.find('\n').unwrap_or(tail.len()),
-            '/' if tail.starts_with("/*") => tail[2..].find("*/").map_or(tail.len(), |n| n + 4),
-            '"' => string_len(tail.split('\n').next().unwrap_or(tail)),
-            other => other.len_utf8(),
-        };
-    }
-    rest.len()
+    None
 }

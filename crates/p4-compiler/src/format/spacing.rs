@@ -354,8 +354,9 @@ fn type_arguments_end(pieces: &[Piece], at: usize, before: Option<&Piece>) -> Op
                     return Some(at + offset);
                 }
             }
-            (Kind::Punct, "," | ".") | (Kind::Word | Kind::BlockComment, _) => {}
-            _ => return None,
+            (Kind::Punct, "," | ".") => {}
+            (Kind::Punct, _) => return None,
+            _ => {}
         }
     }
     None

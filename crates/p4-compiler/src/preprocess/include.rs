@@ -1,7 +1,8 @@
 //! `#include`: where a file is looked for, and what is said when it is not there.
 
+use super::directive::spelled;
+use super::token::{Kind, PpToken};
 use super::{EMBEDDED, Preprocessor, is_embedded};
-use crate::lex::{Tok, Token};
 use crate::limits;
 use crate::source::Span;
 
@@ -22,9 +23,17 @@ fn other_architecture(name: &str) -> bool {
     )
 }
 
+/// A file as an `#include` names it.
+struct Wanted {
+    name: String,
+    /// In `<>`.
+    system: bool,
+}
+
 impl Preprocessor<'_> {
-    pub(super) fn include(&mut self, from: &str, rest: &[Token], span: Span) {
-        if self.depth >= limits::INCLUDE_DEPTH {
+    /// `once`: it is `#import`, which reads a file only once.
+    pub(super) fn include(&mut self, rest: &[PpToken], span: Span, once: bool) {
+        if self.files.len() > limits::INCLUDE_DEPTH {
             self.sink
                 .error(
                     "E0117",
@@ -37,36 +46,70 @@ impl Preprocessor<'_> {
                 .help("guard the file with `#ifndef`");
             return;
         }
-        let (name, system) = match rest.first().map(|token| &token.tok) {
-            Some(Tok::Str(name)) => (name.to_string(), false),
-            Some(Tok::Punct("<")) => {
-                let last = rest.last().map_or(span, |last| last.span);
-                let text = self.sources.text(rest[0].span.to(last));
-                (
-                    text.trim_matches(|c| c == '<' || c == '>')
-                        .trim()
-                        .to_owned(),
-                    true,
-                )
-            }
-            _ => {
-                self.sink.set_include_failed();
-                self.sink.error(
-                    "E0112",
-                    span,
-                    "expected `\"file\"` or `<file>` after `#include`",
-                );
-                return;
-            }
+        let Some(Wanted { name, system }) = self.wanted(rest) else {
+            self.sink.set_include_failed();
+            self.sink.error(
+                "E0112",
+                span,
+                "expected `\"file\"` or `<file>` after `#include`",
+            );
+            return;
         };
-        match self.find(from, &name, system) {
+        let from = self.including();
+        match self.find(&from, &name, system) {
+            Some((path, _)) if self.once.contains(&path) => {}
             Some((path, text)) => {
-                self.depth += 1;
-                self.file(&path, &text, Some(span));
-                self.depth -= 1;
+                if once {
+                    self.once.insert(path.clone());
+                }
+                let file = self.sources.add(&path, &text);
+                self.sources.set_included_at(file, Some(span));
+                self.open(file, &path, &text);
             }
-            None => self.not_found(from, &name, system, span),
+            None => self.not_found(&from, &name, system, span),
         }
+    }
+
+    /// The file that is read.
+    fn including(&self) -> String {
+        self.files
+            .last()
+            .map_or(String::new(), |file| file.name.clone())
+    }
+
+    pub(super) fn would_find(&self, name: &str, system: bool) -> bool {
+        self.find(&self.including(), name, system).is_some()
+    }
+
+    fn wanted(&mut self, rest: &[PpToken]) -> Option<Wanted> {
+        let quoted = |token: &PpToken| Wanted {
+            name: token.text.trim_matches('"').to_owned(),
+            system: false,
+        };
+        let first = rest.first()?;
+        if first.kind == Kind::Str {
+            self.nothing_more("include", &rest[1..]);
+            return Some(quoted(first));
+        }
+        if first.is("<") {
+            let name = self.sources.rest_of_line(first.span).strip_prefix('<')?;
+            let (name, _) = name.split_once('>')?;
+            return Some(Wanted {
+                name: name.trim().to_owned(),
+                system: true,
+            });
+        }
+        let mut tokens = self.expand_alone(rest);
+        tokens.retain(|token| token.kind != Kind::Edge);
+        let first = tokens.first()?;
+        if first.kind == Kind::Str {
+            return Some(quoted(first));
+        }
+        let end = tokens.iter().position(|token| token.is(">"))?;
+        first.is("<").then(|| Wanted {
+            name: spelled(&tokens[1..end]),
+            system: true,
+        })
     }
 
     /// Says where was looked, or why what is there cannot be used.

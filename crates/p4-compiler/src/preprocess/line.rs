@@ -1,22 +1,27 @@
 //! `#line 12 "file"`, and `# 12 "file" 1` as C preprocessors write it: where the lines behind are from.
 
-use num_traits::ToPrimitive as _;
-
 use super::Preprocessor;
-use crate::lex::{Tok, Token};
+use super::token::{Kind, PpToken};
 use crate::source::Span;
 
 impl Preprocessor<'_> {
+    /// `#line`, whose numbers and names may come out of macros.
+    pub(super) fn line(&mut self, rest: &[PpToken], directive: Span) {
+        let mut rest = self.expand_alone(rest);
+        rest.retain(|token| token.kind != Kind::Edge);
+        self.line_marker(&rest, directive);
+    }
+
     /// `rest` is what stands behind `#line` or `#`; numbers behind the file's name are flags that
     /// say how it came in.
-    pub(super) fn line(&mut self, rest: &[Token], directive: Span) {
-        let number = match rest.first().map(|token| &token.tok) {
-            Some(Tok::Int(number, _)) => number.to_i32().and_then(|number| number.to_u32()),
-            _ => None,
-        };
-        let name = match rest.get(1).map(|token| &token.tok) {
+    pub(super) fn line_marker(&mut self, rest: &[PpToken], directive: Span) {
+        let number = rest.first().and_then(|token| {
+            let number: i32 = token.text.parse().ok()?;
+            u32::try_from(number).ok()
+        });
+        let name = match rest.get(1) {
             None => Some(None),
-            Some(Tok::Str(name)) => Some(Some(&**name)),
+            Some(token) if token.kind == Kind::Str => Some(Some(unescaped(&token.text))),
             Some(_) => None,
         };
         let (Some(number), Some(name)) = (number, name) else {
@@ -25,6 +30,16 @@ impl Preprocessor<'_> {
                 .help("write `#line 12 \"file.p4\"`; the file may be left out");
             return;
         };
-        self.sources.renumber(directive, number, name);
+        self.sources.renumber(directive, number, name.as_deref());
     }
+}
+
+fn unescaped(text: &str) -> String {
+    let inner = text.get(1..text.len() - 1).unwrap_or("");
+    let mut out = String::new();
+    let mut chars = inner.chars();
+    while let Some(c) = chars.next() {
+        out.extend(if c == '\\' { chars.next() } else { Some(c) });
+    }
+    out
 }

@@ -1,195 +1,255 @@
-//! Macros: `#define`, and what a use of one becomes.
+//! Macros and `#define`. What a use of one becomes is said in [`super::expand`].
 
 use std::rc::Rc;
 
 use super::Preprocessor;
-use crate::lex::{Tok, Token, Written};
-use crate::limits;
+use super::builtin::Builtin;
+use super::token::{Kind, PpToken};
 use crate::source::Span;
-use crate::spelling::counted;
 
-#[derive(Clone)]
+/// A macro.
 pub(super) struct Macro {
-    pub(super) parameters: Option<Vec<Rc<str>>>,
-    pub(super) body: Vec<Token>,
+    /// Its name in the `#define`, or in the options.
+    pub(super) span: Span,
+    pub(super) meaning: Meaning,
 }
+
+pub(super) enum Meaning {
+    Builtin(Builtin),
+    /// `#define NAME body`
+    Object(Vec<PpToken>),
+    /// `#define NAME(parameters) body`
+    Function(Function),
+}
+
+pub(super) struct Function {
+    pub(super) parameters: Vec<Rc<str>>,
+    /// The last parameter takes all arguments that are left.
+    pub(super) variadic: bool,
+    pub(super) body: Vec<PpToken>,
+}
+
+impl Function {
+    pub(super) fn parameter(&self, token: &PpToken) -> Option<usize> {
+        let name = token.name()?;
+        self.parameters.iter().position(|known| known == name)
+    }
+}
+
+/// The name of what a `...` takes.
+const VA_ARGS: &str = "__VA_ARGS__";
+/// Names that `#define` and `#undef` may not touch.
+const RESERVED: &[&str] = &["defined", VA_ARGS, "__VA_OPT__"];
 
 impl Preprocessor<'_> {
-    pub(super) fn define(&mut self, rest: &[Token], span: Span) {
-        let Some(Tok::Word(name)) = rest.first().map(|token| token.tok.clone()) else {
-            self.sink
-                .error("E0112", span, "expected a name after `#define`");
+    /// The name behind `#define`, `#undef`, `#ifdef` and `#ifndef`, with what is wrong about it.
+    pub(super) fn macro_name(
+        &mut self,
+        directive: &str,
+        rest: &[PpToken],
+        span: Span,
+    ) -> Option<PpToken> {
+        let found = rest.first();
+        if let Some(token) = found.filter(|token| token.kind == Kind::Name) {
+            let tested = directive.starts_with("if") || directive.starts_with("elif");
+            if tested || !RESERVED.contains(&&*token.text) {
+                return Some(token.clone());
+            }
+            self.sink.error(
+                "E0112",
+                token.span,
+                format!("`{}` cannot be the name of a macro", token.text),
+            );
+            return None;
+        }
+        let message = match found {
+            Some(token) => format!(
+                "expected a name after `#{directive}`, found `{}`",
+                token.text
+            ),
+            None => format!("expected a name after `#{directive}`"),
+        };
+        let at = found.map_or(span, |token| token.span);
+        self.sink.error("E0112", at, message);
+        None
+    }
+
+    pub(super) fn define(&mut self, rest: &[PpToken], span: Span) {
+        let Some(name) = self.macro_name("define", rest, span) else {
             return;
         };
-        let mut at = 1;
-        let mut parameters = None;
-        if rest
-            .get(1)
-            .is_some_and(|token| token.is("(") && token.joint)
-        {
-            let mut names = Vec::new();
-            at = 2;
-            while let Some(token) = rest.get(at) {
-                at += 1;
-                match &token.tok {
-                    Tok::Word(word) => names.push(word.clone()),
-                    Tok::Punct(")") => break,
-                    _ => {}
-                }
-            }
-            parameters = Some(names);
-        }
-        let body = rest.get(at..).unwrap_or(&[]).to_vec();
-        self.macros.insert(name, Macro { parameters, body });
-    }
-
-    /// `__LINE__` and `__FILE__`: the token's place; in a macro's body, where the macro is used.
-    fn place(&self, token: &Token) -> Option<Token> {
-        let tok = match token.word()? {
-            "__LINE__" => Tok::Int(
-                self.sources.named_line(token.span)?.1.into(),
-                Written::PLAIN,
-            ),
-            "__FILE__" => Tok::Str(self.sources.named_line(token.span)?.0),
-            _ => return None,
+        let meaning = match rest.get(1) {
+            Some(open) if open.is("(") && !open.space => self.function(&name, &rest[2..]),
+            _ => Some(Meaning::Object(body(&rest[1..]))),
         };
-        Some(Token {
-            tok,
-            ..token.clone()
-        })
+        let Some(meaning) = meaning else { return };
+        let at_end = |tokens: &[PpToken]| {
+            let ends = [tokens.first(), tokens.last()];
+            ends.into_iter().flatten().find(|t| t.is("##")).cloned()
+        };
+        let stray = match &meaning {
+            Meaning::Object(body) | Meaning::Function(Function { body, .. }) => at_end(body),
+            Meaning::Builtin(_) => None,
+        };
+        if let Some(paste) = stray {
+            self.sink
+                .error("E0112", paste.span, "`##` stands at an end of the macro")
+                .help("`##` joins what stands before it with what stands behind it");
+            return;
+        }
+        let found = Macro {
+            span: name.span,
+            meaning,
+        };
+        self.warn_of_redefinition(&name, &found);
+        if self.stringifies(&found.meaning) {
+            self.stringifying.insert(name.text.clone());
+        }
+        self.macros.insert(name.text, Rc::new(found));
     }
 
-    pub(super) fn expand(&mut self, tokens: Vec<Token>, active: &mut Vec<Rc<str>>) -> Vec<Token> {
-        if active.len() > limits::MACRO_DEPTH {
-            return tokens;
-        }
-        let mut out = Vec::with_capacity(tokens.len());
-        let mut at = 0;
-        while at < tokens.len() && out.len() < limits::TOKENS {
-            let token = &tokens[at];
-            at += 1;
-            if let Some(place) = self.place(token) {
-                out.push(place);
-                continue;
+    /// Whether it makes strings of what it is given, by itself or by a macro in its body.
+    fn stringifies(&self, meaning: &Meaning) -> bool {
+        let known = |token: &PpToken| self.stringifying.contains(&token.text);
+        match meaning {
+            Meaning::Builtin(_) => false,
+            Meaning::Object(body) => body.iter().any(known),
+            Meaning::Function(function) => {
+                let makes =
+                    |pair: &[PpToken]| pair[0].is("#") && function.parameter(&pair[1]).is_some();
+                function.body.windows(2).any(makes) || function.body.iter().any(known)
             }
-            let found = match &token.tok {
-                Tok::Word(word) if !active.contains(word) => self
-                    .macros
-                    .get(word)
-                    .map(|found| (word.clone(), found.clone())),
-                _ => None,
+        }
+    }
+
+    /// Macros that make strings of what they are given, in whatever order they are defined.
+    pub(super) fn find_stringifying(&mut self) {
+        loop {
+            let is_new = |(name, found): &(&Rc<str>, &Rc<Macro>)| {
+                !self.stringifying.contains(*name) && self.stringifies(&found.meaning)
             };
-            let Some((name, found)) = found else {
-                out.push(token.clone());
-                continue;
-            };
-            let body = match &found.parameters {
-                None => found.body.clone(),
-                Some(parameters) => {
-                    let Some((arguments, next)) = arguments(&tokens, at) else {
-                        out.push(token.clone());
-                        continue;
-                    };
-                    at = next;
-                    if parameters.len() != arguments.len()
-                        && !(parameters.is_empty() && arguments.len() == 1)
-                    {
-                        self.sink.error(
-                            "E0120",
-                            token.span,
-                            format!(
-                                "macro `{name}` takes {}, {} given",
-                                counted(parameters.len(), "argument", "arguments"),
-                                counted(arguments.len(), "was", "were")
-                            ),
-                        );
-                    }
-                    let arguments: Vec<_> = arguments
-                        .into_iter()
-                        .map(|argument| self.expand(argument, active))
-                        .collect();
-                    substitute(&found.body, parameters, &arguments)
-                }
-            };
-            active.push(name);
-            let body: Vec<Token> = paste(body)
-                .into_iter()
-                .map(|inner| Token {
-                    span: token.span,
-                    ..inner
-                })
+            let found: Vec<Rc<str>> = self
+                .macros
+                .iter()
+                .filter(is_new)
+                .map(|(name, _)| name.clone())
                 .collect();
-            out.extend(self.expand(body, active));
-            active.pop();
-        }
-        out
-    }
-}
-
-/// The arguments of a macro call, and the index behind its `)`.
-fn arguments(tokens: &[Token], at: usize) -> Option<(Vec<Vec<Token>>, usize)> {
-    if !tokens.get(at)?.is("(") {
-        return None;
-    }
-    let mut depth = 1;
-    let mut out = vec![Vec::new()];
-    for (offset, token) in tokens.iter().enumerate().skip(at + 1) {
-        match token.tok {
-            Tok::Punct("(" | "[" | "{") => depth += 1,
-            Tok::Punct(")" | "]" | "}") => depth -= 1,
-            Tok::Punct(",") if depth == 1 => {
-                out.push(Vec::new());
-                continue;
+            if found.is_empty() {
+                return;
             }
-            _ => {}
-        }
-        if depth == 0 {
-            return Some((out, offset + 1));
-        }
-        out.last_mut()?.push(token.clone());
-    }
-    None
-}
-
-fn substitute(body: &[Token], parameters: &[Rc<str>], arguments: &[Vec<Token>]) -> Vec<Token> {
-    let mut out = Vec::new();
-    for token in body {
-        let position = token
-            .word()
-            .and_then(|word| parameters.iter().position(|name| &**name == word));
-        match position.and_then(|position| arguments.get(position)) {
-            Some(argument) => out.extend(argument.iter().cloned()),
-            None => out.push(token.clone()),
+            self.stringifying.extend(found);
         }
     }
-    out
-}
 
-/// Joins what `##` asks to join, words and numbers only.
-fn paste(body: Vec<Token>) -> Vec<Token> {
-    let text = |token: &Token| match &token.tok {
-        Tok::Word(word) => Some(word.to_string()),
-        Tok::Int(value, Written { width: None, .. }) => Some(value.to_string()),
-        _ => None,
-    };
-    let mut out: Vec<Token> = Vec::new();
-    let mut pending = false;
-    for token in body {
-        if token.is("##") {
-            pending = true;
-            continue;
-        }
-        let joined = match out.last() {
-            Some(last) if pending => text(last)
-                .zip(text(&token))
-                .map(|(left, right)| left + &right),
-            _ => None,
+    fn warn_of_redefinition(&mut self, name: &PpToken, new: &Macro) {
+        let Some(old) = self.macros.get(&name.text) else {
+            return;
         };
-        match (joined, out.last_mut()) {
-            (Some(word), Some(last)) => last.tok = Tok::Word(word.into()),
-            _ => out.push(token),
+        if !is_same(&old.meaning, &new.meaning) {
+            let message = format!("the macro `{}` is defined a second time", name.text);
+            self.sink
+                .warning("W0862", name.span, message)
+                .label("from here on it means something else")
+                .note_at(old.span, "it was defined here")
+                .help("write `#undef` before it where that is meant");
         }
-        pending = false;
     }
-    out
+
+    /// `rest` begins behind the parenthesis.
+    fn function(&mut self, name: &PpToken, rest: &[PpToken]) -> Option<Meaning> {
+        let mut parameters: Vec<Rc<str>> = Vec::new();
+        let mut variadic = false;
+        let mut at = 0;
+        if rest.first().is_some_and(|token| token.is(")")) {
+            let body = body(&rest[1..]);
+            let function = Function {
+                parameters,
+                variadic,
+                body,
+            };
+            return Some(Meaning::Function(function));
+        }
+        loop {
+            let token = rest.get(at);
+            match token {
+                Some(token) if token.kind == Kind::Name => {
+                    if parameters.contains(&token.text) || RESERVED.contains(&&*token.text) {
+                        let why = format!("`{}` cannot be another parameter", token.text);
+                        self.sink.error("E0112", token.span, why);
+                        return None;
+                    }
+                    parameters.push(token.text.clone());
+                    at += 1;
+                    if rest.get(at).is_some_and(|token| token.is("...")) {
+                        (variadic, at) = (true, at + 1);
+                    }
+                }
+                Some(token) if token.is("...") => {
+                    parameters.push(VA_ARGS.into());
+                    (variadic, at) = (true, at + 1);
+                }
+                _ => return self.bad_parameter(name, token, "a parameter"),
+            }
+            let token = rest.get(at);
+            at += 1;
+            match token {
+                Some(token) if token.is(")") => break,
+                Some(token) if token.is(",") && !variadic => {}
+                _ if variadic => return self.bad_parameter(name, token, "`)`"),
+                _ => return self.bad_parameter(name, token, "`,` or `)`"),
+            }
+        }
+        let function = Function {
+            parameters,
+            variadic,
+            body: body(&rest[at..]),
+        };
+        Some(Meaning::Function(function))
+    }
+
+    fn bad_parameter(
+        &mut self,
+        name: &PpToken,
+        found: Option<&PpToken>,
+        wanted: &str,
+    ) -> Option<Meaning> {
+        let (at, what) = match found {
+            Some(token) => (token.span, format!("found `{}`", token.text)),
+            None => (name.span, "the line ends before it".to_owned()),
+        };
+        let message = format!(
+            "expected {wanted} in the parameters of the macro `{}`, {what}",
+            name.text
+        );
+        let raw = self.sink.error("E0112", at, message);
+        raw.help("a macro's parameters are `(a, b)` or `(a, ...)`; with a space before its `(` a macro has none");
+        None
+    }
+}
+
+/// What stands behind the name, without the space before it.
+fn body(tokens: &[PpToken]) -> Vec<PpToken> {
+    let mut body = tokens.to_vec();
+    if let Some(first) = body.first_mut() {
+        first.space = false;
+    }
+    body
+}
+
+fn is_same(old: &Meaning, new: &Meaning) -> bool {
+    let same_bodies = |old: &[PpToken], new: &[PpToken]| {
+        old.len() == new.len()
+            && old.iter().zip(new).all(|(old, new)| {
+                old.kind == new.kind && old.text == new.text && old.space == new.space
+            })
+    };
+    match (old, new) {
+        (Meaning::Object(old), Meaning::Object(new)) => same_bodies(old, new),
+        (Meaning::Function(old), Meaning::Function(new)) => {
+            old.parameters == new.parameters
+                && old.variadic == new.variadic
+                && same_bodies(&old.body, &new.body)
+        }
+        _ => false,
+    }
 }

@@ -1,12 +1,12 @@
 //! The preprocessed program as text (`-E`), with line markers as the C preprocessor writes them.
 //!
-//! Comments are gone. A token that a macro made is written from its value, all others as they
-//! stand in their file, so that compiling the text gives the program's tokens again.
+//! Comments are gone. Compiling the text gives the program's tokens again, because the program's
+//! tokens are made of the same text.
 
 use std::fmt::Write as _;
 use std::rc::Rc;
 
-use crate::lex::{Tok, Token, number_text};
+use super::token::{Kind, PpToken};
 use crate::source::SourceMap;
 
 /// Lines that are bridged by newlines; a longer gap gets a line marker.
@@ -16,22 +16,31 @@ const BLANK_LINES_MAX: u32 = 8;
 type Line = (Rc<str>, u32);
 
 /// The text of preprocessed tokens.
-pub fn print(tokens: &[Token], sources: &SourceMap) -> String {
+pub fn print(tokens: &[PpToken], sources: &SourceMap) -> String {
     let mut out = String::new();
     let mut place: Option<Line> = None;
-    let mut previous: Option<&Token> = None;
-    for token in tokens.iter().filter(|token| token.tok != Tok::Eof) {
-        let here = sources
-            .named_line(token.span)
-            .unwrap_or_else(|| ("".into(), 1));
-        if place.as_ref() != Some(&here) {
-            move_to(&mut out, place.as_ref(), &here);
-            place = Some(here);
-        } else if previous.is_some_and(|before| !touches(before, token)) {
+    for token in tokens {
+        // What a macro made of several lines stands in the line of its name.
+        let here = if token.first || place.is_none() {
+            sources.named_line(token.span)
+        } else {
+            place.clone()
+        };
+        if place != here {
+            let to = here.clone().unwrap_or_else(|| ("".into(), 1));
+            move_to(&mut out, place.as_ref(), &to);
+            place = here;
+            if token.is("#") {
+                // A macro made it; it begins no directive.
+                out.push(' ');
+            }
+        } else if token.space || token.first {
             out.push(' ');
         }
-        write_token(&mut out, token, sources);
-        previous = Some(token);
+        out.push_str(&token.text);
+        if let Some((_, line)) = &mut place {
+            *line += token.text.matches('\n').count() as u32;
+        }
     }
     if !out.is_empty() {
         out.push('\n');
@@ -56,46 +65,35 @@ fn move_to(out: &mut String, from: Option<&Line>, to: &Line) {
     }
 }
 
-/// Whether the token follows the one before without a gap, in the text or in a macro's body.
-fn touches(before: &Token, token: &Token) -> bool {
-    let from_one_macro = before.span == token.span && token.joint;
-    from_one_macro || (before.span.file == token.span.file && before.span.end == token.span.start)
-}
-
-fn write_token(out: &mut String, token: &Token, sources: &SourceMap) {
-    let written = sources.text(token.span);
-    // Writing to a string does not fail.
-    let _ = match &token.tok {
-        Tok::Word(word) => out.write_str(word),
-        Tok::Punct(punct) => out.write_str(punct),
-        Tok::Str(text) if written.starts_with('"') => {
-            let _ = text;
-            out.write_str(written)
+/// Whether two tokens that a macro brought together would be read as another one in C, so that a
+/// space has to keep them apart.
+pub fn must_stand_apart(before: &PpToken, token: &PpToken) -> bool {
+    let next = token.text.chars().next().unwrap_or(' ');
+    let next = if token.kind == Kind::Punct { next } else { ' ' };
+    let word_like = matches!(token.kind, Kind::Name | Kind::Number | Kind::Char);
+    match before.kind {
+        Kind::Name => {
+            let begins_number = token.text.starts_with(|c: char| c.is_ascii_digit());
+            (token.kind == Kind::Number && begins_number)
+                || matches!(token.kind, Kind::Name | Kind::Char | Kind::Str)
         }
-        Tok::Str(text) => write!(out, "\"{}\"", escaped(text)),
-        Tok::Int(..) if written.starts_with(|c: char| c.is_ascii_digit()) => out.write_str(written),
-        Tok::Int(value, written) => match written.width {
-            None => out.write_str(&number_text(value, written.radix)),
-            Some((width, signed)) => {
-                let digits = number_text(value, written.radix);
-                write!(out, "{width}{}{digits}", if signed { 's' } else { 'w' })
-            }
+        Kind::Number => word_like || matches!(next, '.' | '+' | '-'),
+        Kind::Other => &*before.text == "\\" && token.kind == Kind::Name,
+        Kind::Punct => match &*before.text {
+            "!" | "*" | "^" | "=" | ">>" | "<<" if next == '=' => true,
+            ">" => matches!(next, '>' | '='),
+            "<" => matches!(next, '<' | '%' | ':' | '='),
+            "+" => matches!(next, '+' | '='),
+            "-" => matches!(next, '-' | '>' | '='),
+            "/" => matches!(next, '/' | '*' | '='),
+            "%" => matches!(next, ':' | '%' | '='),
+            "&" => matches!(next, '&' | '='),
+            "|" => matches!(next, '|' | '='),
+            ":" => matches!(next, ':' | '>'),
+            "." => matches!(next, '.' | '%') || token.kind == Kind::Number,
+            "#" => matches!(next, '#' | '%'),
+            _ => false,
         },
-        Tok::Eof => Ok(()),
-    };
-}
-
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            '\r' => out.push_str("\\r"),
-            other => out.push(other),
-        }
+        _ => false,
     }
-    out
 }

@@ -92,6 +92,7 @@ pub fn expressions(tokens: &[Token], sink: &mut Sink) -> Vec<ast::Expr> {
         span: last.span,
         first: false,
         joint: false,
+        text: "".into(),
     });
     let mut parser = Parser {
         tokens: &tokens,

@@ -299,6 +299,7 @@ impl Closer<'_> {
             span: end,
             first: true,
             joint: false,
+            text: "".into(),
         });
     }
 }

@@ -51,6 +51,7 @@ impl Checker<'_> {
         for expr in syntax::expressions(tokens, self.sink) {
             let number = self.constant_int(&expr, "the number of a field list");
             numbers.extend(number.map(|number| Token {
+                text: number.to_string().into(),
                 tok: Tok::Int(number, Written::PLAIN),
                 span: expr.span,
                 first: false,

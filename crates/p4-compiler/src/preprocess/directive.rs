@@ -1,0 +1,260 @@
+//! Lines that begin with `#`.
+
+use super::Preprocessor;
+use super::expand::Calling;
+use super::token::{Kind, PpToken};
+use crate::source::Span;
+use crate::spelling;
+
+/// An open `#if`: whether this branch is taken, and whether one was taken before.
+pub(super) struct Conditional {
+    pub(super) taken: bool,
+    any_taken: bool,
+    /// `#else` was there.
+    ended: Option<Span>,
+    pub(super) span: Span,
+}
+
+const DIRECTIVES: &[&str] = &[
+    "include", "define", "undef", "if", "ifdef", "ifndef", "elif", "elifdef", "elifndef", "else",
+    "endif", "error", "warning", "line", "pragma", "import", "ident",
+];
+
+impl Preprocessor<'_> {
+    /// `calling`: whether it stands among the arguments of a macro.
+    pub(super) fn directive(&mut self, line: &[PpToken], calling: Calling) {
+        let Some((hash, rest)) = line.split_first() else {
+            return;
+        };
+        let span = rest
+            .last()
+            .map_or(hash.span, |last| hash.span.to(last.span));
+        let active = self.is_active();
+        let Some(name) = rest.first().and_then(PpToken::name).cloned() else {
+            // `# 12 "file"`; any other line is a comment, as in an assembler's file.
+            let is_marker = rest.first().is_some_and(|token| token.kind == Kind::Number)
+                && rest.get(1).is_none_or(|token| token.kind == Kind::Str);
+            if active && is_marker {
+                self.line_marker(rest, span);
+            }
+            return;
+        };
+        let (directive, rest) = (&rest[0], &rest[1..]);
+        match &*name {
+            "if" | "ifdef" | "ifndef" => {
+                let holds = active && self.condition(&name, rest, span);
+                if let Some(file) = self.files.last_mut() {
+                    file.conditionals.push(Conditional {
+                        taken: holds,
+                        any_taken: holds,
+                        ended: None,
+                        span,
+                    });
+                }
+            }
+            "elif" | "elifdef" | "elifndef" | "else" | "endif" => self.branch(&name, rest, span),
+            _ if !active => {}
+            "include" | "import" if calling != Calling::No => {
+                let message = format!("`#{name}` stands among the arguments of a macro");
+                self.sink.error("E0112", span, message);
+            }
+            "include" | "import" => self.include(rest, span, &*name == "import"),
+            "define" => self.define(rest, span),
+            "undef" => {
+                if let Some(name) = self.macro_name("undef", rest, span) {
+                    self.nothing_more("undef", &rest[1..]);
+                    self.macros.remove(&name.text);
+                }
+            }
+            "error" => {
+                let text = self.behind(directive, rest);
+                self.sink.error("E0113", span, format!("#error: {text}"));
+            }
+            "warning" => {
+                let text = self.behind(directive, rest);
+                self.sink
+                    .warning("W0863", span, format!("#warning: {text}"));
+            }
+            "line" => self.line(rest, span),
+            "pragma" => self.pragma(rest, span),
+            "ident" | "sccs" => {}
+            _ => self.unknown(directive, span),
+        }
+    }
+
+    pub(super) fn is_active(&self) -> bool {
+        let file = self.files.last();
+        file.is_some_and(|file| file.conditionals.iter().all(|open| open.taken))
+    }
+
+    /// The line's text behind the directive's name, as it is written.
+    fn behind(&self, directive: &PpToken, rest: &[PpToken]) -> String {
+        let (Some(first), Some(last)) = (rest.first(), rest.last()) else {
+            return "(without a text)".to_owned();
+        };
+        if rest.iter().any(|token| token.made) || directive.span.file != first.span.file {
+            return spelled(rest);
+        }
+        self.sources.text(first.span.to(last.span)).to_owned()
+    }
+
+    /// A word that is no directive: the line is a comment, unless it looks like a slip.
+    fn unknown(&mut self, directive: &PpToken, span: Span) {
+        let name = &directive.text;
+        let known = DIRECTIVES.iter().copied();
+        let meant = match &**name {
+            "elsif" | "elseif" => Some("elif".to_owned()),
+            _ => spelling::nearest(name, known),
+        };
+        match meant {
+            Some(meant) if !directive.space => {
+                self.sink
+                    .error(
+                        "E0114",
+                        directive.span,
+                        format!("unknown directive `#{name}`"),
+                    )
+                    .did_you_mean(directive.span, Some(meant));
+            }
+            None if directive.space => {}
+            meant => {
+                let message = format!("`#{name}` is no directive: the line is taken for a comment");
+                self.sink
+                    .warning("W0864", span, message)
+                    .help("write `//` where it is a comment")
+                    .did_you_mean(directive.span, meant);
+            }
+        }
+    }
+
+    /// Warns of what stands behind a directive that is complete.
+    pub(super) fn nothing_more(&mut self, name: &str, rest: &[PpToken]) {
+        let (Some(first), Some(last)) = (rest.first(), rest.last()) else {
+            return;
+        };
+        let raw = self.sink.warning(
+            "W0866",
+            first.span.to(last.span),
+            format!("this text behind `#{name}` has no effect"),
+        );
+        match name {
+            "else" if &*first.text == "if" => raw.help("write `#elif`"),
+            "ifdef" | "ifndef" => raw.help("write `#if` with `defined(X)` for more than one name"),
+            _ => raw.help("write it as a comment"),
+        };
+    }
+
+    fn branch(&mut self, name: &str, rest: &[PpToken], span: Span) {
+        let Some(file) = self.files.last_mut() else {
+            return;
+        };
+        let Some((open, outer)) = file.conditionals.split_last_mut() else {
+            let message = format!("`#{name}` without `#if`");
+            self.sink.error("E0115", span, message);
+            return;
+        };
+        if name == "endif" {
+            file.conditionals.pop();
+            self.nothing_more(name, rest);
+            return;
+        }
+        if let Some(ended) = open.ended {
+            self.sink
+                .error("E0115", span, format!("`#{name}` behind `#else`"))
+                .note_at(ended, "the `#else` is here");
+        }
+        let possible = outer.iter().all(|open| open.taken) && !open.any_taken;
+        // A branch behind the one that is taken is not looked at, whatever it says.
+        open.taken = false;
+        open.ended = (name == "else").then_some(span);
+        let condition = if name == "elif" {
+            "if"
+        } else {
+            &name[2.min(name.len())..]
+        };
+        if name == "else" {
+            self.nothing_more(name, rest);
+        }
+        let taken = possible && (name == "else" || self.condition(condition, rest, span));
+        let open = self
+            .files
+            .last_mut()
+            .and_then(|file| file.conditionals.last_mut());
+        if let Some(open) = open {
+            open.taken = taken;
+            open.any_taken |= taken;
+        }
+    }
+
+    fn pragma(&mut self, rest: &[PpToken], span: Span) {
+        let word = |at: usize| rest.get(at).and_then(PpToken::name).map(|name| &**name);
+        match word(0) {
+            Some("once") => {
+                if let Some(file) = self.files.last().filter(|_| self.files.len() > 1) {
+                    self.once.insert(file.name.clone());
+                }
+            }
+            Some(how @ ("push_macro" | "pop_macro")) => {
+                let named = rest.get(2).filter(|token| token.kind == Kind::Str);
+                let Some(named) = named else {
+                    let message = format!("expected `(\"NAME\")` after `#pragma {how}`");
+                    self.sink.error("E0112", span, message);
+                    return;
+                };
+                let name: std::rc::Rc<str> = named.text.trim_matches('"').into();
+                let current = self.macros.get(&name).cloned();
+                if how == "push_macro" {
+                    self.pushed.entry(name).or_default().push(current);
+                } else if let Some(before) = self.pushed.get_mut(&name).and_then(Vec::pop) {
+                    match before {
+                        Some(before) => self.macros.insert(name, before),
+                        None => self.macros.remove(&name),
+                    };
+                }
+            }
+            Some("GCC") if matches!(word(1), Some("error" | "warning")) => {
+                let text = rest.get(2).map_or("", |token| token.text.trim_matches('"'));
+                if word(1) == Some("error") {
+                    self.sink.error("E0113", span, format!("#error: {text}"));
+                } else {
+                    self.sink
+                        .warning("W0863", span, format!("#warning: {text}"));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// `_Pragma("text")`, which is read away.
+    pub(super) fn pragma_operator(&mut self, name: &PpToken) -> Vec<PpToken> {
+        let wanted = |token: &PpToken, at: usize| match at {
+            0 => token.is("("),
+            1 => token.kind == Kind::Str,
+            _ => token.is(")"),
+        };
+        for at in 0..3 {
+            let token = self.next_token();
+            if !wanted(&token, at) {
+                if token.kind != Kind::End {
+                    self.give_back();
+                }
+                let message = "expected `(\"text\")` after `_Pragma`";
+                self.sink.error("E0112", name.span, message);
+                break;
+            }
+        }
+        Vec::new()
+    }
+}
+
+/// Tokens as text, a space where white space stood.
+pub(super) fn spelled(tokens: &[PpToken]) -> String {
+    let mut out = String::new();
+    for token in tokens {
+        if token.space && !out.is_empty() {
+            out.push(' ');
+        }
+        out.push_str(&token.text);
+    }
+    out
+}

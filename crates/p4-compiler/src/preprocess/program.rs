@@ -1,0 +1,79 @@
+//! P4's tokens of the preprocessing tokens: what stands without a space between is one text, which
+//! is read as P4 (`&&&` of `&&` and `&`, `1`, `..` and `2` of `1..2`).
+
+use super::token::PpToken;
+use crate::diagnostic::Sink;
+use crate::lex::{Tok, Token, lex_text};
+use crate::source::Span;
+
+/// The program's tokens, with an end marker.
+pub fn tokens(preprocessed: &[PpToken], sink: &mut Sink) -> Vec<Token> {
+    let mut text = String::new();
+    let mut starts = Vec::with_capacity(preprocessed.len());
+    for token in preprocessed {
+        if token.first {
+            text.push('\n');
+        } else if token.space {
+            text.push(' ');
+        }
+        starts.push(text.len());
+        text.push_str(&token.text);
+    }
+    let origins = Origins {
+        tokens: preprocessed,
+        starts,
+    };
+    let mut out = lex_text(&text, &|start, end| origins.span(start, end), sink);
+    let end = out.last().map_or(Span::default(), |last| Span {
+        start: last.span.end,
+        ..last.span
+    });
+    out.push(Token {
+        tok: Tok::Eof,
+        span: end,
+        first: true,
+        joint: false,
+        text: "".into(),
+    });
+    out
+}
+
+/// Where a text that tokens were put together to comes from.
+struct Origins<'a> {
+    tokens: &'a [PpToken],
+    /// Where each begins in the text.
+    starts: Vec<usize>,
+}
+
+impl Origins<'_> {
+    fn span(&self, start: usize, end: usize) -> Span {
+        let (Some(first), Some(last)) = (self.part(start), self.part(end.max(start + 1) - 1))
+        else {
+            return Span::default();
+        };
+        Span {
+            end: first.start,
+            ..first
+        }
+        .to(last)
+    }
+
+    /// The place of one byte of the text; all of a token that a macro made.
+    fn part(&self, at: usize) -> Option<Span> {
+        let index = self
+            .starts
+            .partition_point(|start| *start <= at)
+            .checked_sub(1)?;
+        let token = &self.tokens[index];
+        let offset = (at - self.starts[index]).min(token.text.len().saturating_sub(1)) as u32;
+        if token.made || (token.span.end - token.span.start) as usize != token.text.len() {
+            return Some(token.span);
+        }
+        let start = token.span.start + offset;
+        Some(Span {
+            start,
+            end: start + 1,
+            ..token.span
+        })
+    }
+}

@@ -1,0 +1,363 @@
+//! Preprocessing tokens, as C has them (C17, 6.4) and `cpp -x assembler-with-cpp` reads them.
+//!
+//! They are coarser than P4's: `1..N` is one number, `'` begins a character and `&&&` is two
+//! operators. [`super::program`] makes P4's tokens of them when all macros are expanded.
+
+use std::collections::HashSet;
+use std::rc::Rc;
+
+use crate::diagnostic::Sink;
+use crate::limits;
+use crate::source::Span;
+
+/// What a preprocessing token is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Name,
+    /// A digit, perhaps behind a dot, and all letters, digits, dots and exponents' signs behind it.
+    Number,
+    /// `"..."` in one line.
+    Str,
+    /// `'...'` in one line.
+    Char,
+    /// An operator or separator of C.
+    Punct,
+    /// Another character; or from a quote to the end of a line that does not close it.
+    Other,
+    /// No token: the edge of what a macro or an argument became. Whether it leaves a space there
+    /// is found out when the next token is known.
+    Edge,
+    /// The end of the file, the directive or the argument that is read.
+    End,
+}
+
+/// A preprocessing token and where it stands.
+#[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "the flags of a token are independent of one another"
+)]
+pub struct PpToken {
+    pub kind: Kind,
+    /// Its spelling, lines joined.
+    pub text: Rc<str>,
+    /// Where it is; of a macro's body: where the macro is used.
+    pub span: Span,
+    /// The first of its line.
+    pub first: bool,
+    /// White space stands before it. Of an edge: before the name of the macro or parameter.
+    pub space: bool,
+    /// The name of a macro that was being expanded: it is never expanded again. Of an edge: it is
+    /// one behind an expansion, which says nothing of white space.
+    pub painted: bool,
+    /// A macro made it: `span` is not where its text stands.
+    pub made: bool,
+}
+
+impl PpToken {
+    pub fn end(span: Span) -> Self {
+        Self::marker(Kind::End, span)
+    }
+
+    /// The edge before what a macro's or parameter's name becomes.
+    pub fn edge_before(name: &Self) -> Self {
+        Self {
+            space: name.space,
+            first: name.first,
+            ..Self::marker(Kind::Edge, name.span)
+        }
+    }
+
+    /// The edge behind it.
+    pub fn edge_behind(span: Span) -> Self {
+        Self {
+            painted: true,
+            ..Self::marker(Kind::Edge, span)
+        }
+    }
+
+    fn marker(kind: Kind, span: Span) -> Self {
+        Self {
+            kind,
+            text: "".into(),
+            span,
+            first: false,
+            space: false,
+            painted: false,
+            made: true,
+        }
+    }
+
+    pub fn is(&self, punct: &str) -> bool {
+        self.kind == Kind::Punct && &*self.text == punct
+    }
+
+    pub fn name(&self) -> Option<&Rc<str>> {
+        (self.kind == Kind::Name).then_some(&self.text)
+    }
+
+    /// A `#` that begins a line.
+    pub fn begins_directive(&self) -> bool {
+        self.first && self.is("#")
+    }
+}
+
+/// Longest first.
+const PUNCTUATION: &[&str] = &[
+    "...", "<<=", ">>=", "##", "->", "++", "--", "<<", ">>", "<=", ">=", "==", "!=", "&&", "||",
+    "*=", "/=", "%=", "+=", "-=", "&=", "^=", "|=", "[", "]", "(", ")", "{", "}", ".", "&", "*",
+    "+", "-", "~", "!", "/", "%", "<", ">", "^", "|", "?", ":", ";", "=", ",", "#",
+];
+
+pub fn is_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+/// The token that a text begins with, which is not white space.
+pub fn measure(text: &str, lines: bool) -> (Kind, usize) {
+    let mut chars = text.chars();
+    let first = chars.next().unwrap_or(' ');
+    let second = chars.next().unwrap_or(' ');
+    if first.is_ascii_digit() || (first == '.' && second.is_ascii_digit()) {
+        (Kind::Number, number_len(text))
+    } else if is_word(first) {
+        (Kind::Name, text.find(|c| !is_word(c)).unwrap_or(text.len()))
+    } else if first == '"' || first == '\'' {
+        quoted(text, first, lines)
+    } else if let Some(punct) = PUNCTUATION.iter().find(|punct| text.starts_with(**punct)) {
+        (Kind::Punct, punct.len())
+    } else {
+        (Kind::Other, first.len_utf8())
+    }
+}
+
+fn number_len(text: &str) -> usize {
+    let mut before = ' ';
+    text.find(|c: char| {
+        let sign = matches!(c, '+' | '-') && matches!(before, 'e' | 'E' | 'p' | 'P');
+        before = c;
+        !(is_word(c) || c == '.' || sign)
+    })
+    .unwrap_or(text.len())
+}
+
+/// `lines`: whether a string may go over lines, as P4's may and C's not.
+fn quoted(text: &str, quote: char, lines: bool) -> (Kind, usize) {
+    let kind = if quote == '"' { Kind::Str } else { Kind::Char };
+    let mut escaped = false;
+    let mut line_end = None;
+    for (at, c) in text.char_indices().skip(1) {
+        match c {
+            '\n' => {
+                line_end = line_end.or(Some(at));
+                if !(lines && quote == '"') {
+                    break;
+                }
+            }
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            _ if c == quote => return (kind, at + 1),
+            _ => {}
+        }
+    }
+    let line = &text[..line_end.unwrap_or(text.len())];
+    (Kind::Other, line.trim_end_matches('\r').len())
+}
+
+/// A text whose lines are joined where a `\` ends one, and where its characters come from.
+pub struct Joined {
+    pub text: String,
+    /// Where in `text` something is left out, and how many bytes are by then.
+    cuts: Vec<(usize, usize)>,
+}
+
+impl Joined {
+    pub fn new(text: &str) -> Self {
+        let mut joined = Self {
+            text: String::with_capacity(text.len()),
+            cuts: Vec::new(),
+        };
+        let mut rest = text;
+        let mut cut = 0;
+        while let Some(at) = rest.find('\\') {
+            let behind = &rest[at + 1..];
+            let blank = behind.trim_start_matches([' ', '\t', '\r', '\x0b', '\x0c']);
+            if blank.starts_with('\n') || (blank.is_empty() && !behind.is_empty()) {
+                joined.text.push_str(&rest[..at]);
+                let len = 1 + behind.len() - blank.len() + usize::from(blank.starts_with('\n'));
+                cut += len;
+                joined.cuts.push((joined.text.len(), cut));
+                rest = &rest[at + len..];
+            } else {
+                joined.text.push_str(&rest[..=at]);
+                rest = behind;
+            }
+        }
+        joined.text.push_str(rest);
+        joined
+    }
+
+    /// Where the byte at `at` stands in the text as it is written.
+    pub fn written(&self, at: usize) -> usize {
+        let before = self.cuts.partition_point(|(cut, _)| *cut <= at);
+        at + before.checked_sub(1).map_or(0, |last| self.cuts[last].1)
+    }
+
+    /// Whether lines are joined between these bytes.
+    pub fn is_cut(&self, from: usize, to: usize) -> bool {
+        self.cuts.iter().any(|(cut, _)| from < *cut && *cut < to)
+    }
+
+    fn span(&self, file: u32, at: usize, len: usize) -> Span {
+        Span {
+            file,
+            start: self.written(at) as u32,
+            end: (self.written(at + len - 1) + 1) as u32,
+        }
+    }
+
+    /// `// ... \` goes on in the next line, which is seldom what its writer saw.
+    fn warn_of_long_comment(&self, file: u32, at: usize, len: usize, sink: &mut Sink) {
+        let cut = self.cuts.iter().map(|(cut, _)| *cut);
+        let cut = cut.into_iter().find(|cut| at < *cut && *cut < at + len);
+        if let Some(cut) = cut
+            && !self.text[cut..at + len].trim().is_empty()
+        {
+            let span = self.span(file, at, cut - at);
+            sink.warning("W0861", span, "this comment goes on in the next line")
+                .label("the `\\` at its end joins the lines")
+                .help("take the `\\` away, or put `//` in front of the next line too");
+        }
+    }
+}
+
+/// What a file is made of, beside white space within lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Item {
+    Token(Kind),
+    LineComment,
+    /// Whether it is closed.
+    BlockComment(bool),
+    Newline,
+}
+
+/// Goes through a joined text: each item with its first byte and its length.
+pub fn scan(all: &str, mut item: impl FnMut(Item, usize, usize)) {
+    let mut at = 0;
+    while at < all.len() {
+        at = scan_line(all, at, true, &mut item);
+    }
+}
+
+/// Goes through the line that begins at `at`, and gives back where the next one does. `lines`:
+/// whether strings may go over lines; in a directive they never do.
+fn scan_line(
+    all: &str,
+    mut at: usize,
+    mut lines: bool,
+    item: &mut dyn FnMut(Item, usize, usize),
+) -> usize {
+    let mut first = true;
+    while let Some(c) = all[at..].chars().next() {
+        let rest = &all[at..];
+        let (found, len) = if c == '\n' {
+            (Item::Newline, 1)
+        } else if c.is_whitespace() || c == '\u{feff}' {
+            at += c.len_utf8();
+            continue;
+        } else if rest.starts_with("//") {
+            (Item::LineComment, rest.find('\n').unwrap_or(rest.len()))
+        } else if let Some(comment) = rest.strip_prefix("/*") {
+            let end = comment.find("*/");
+            let len = end.map_or(rest.len(), |end| end + 4);
+            (Item::BlockComment(end.is_some()), len)
+        } else {
+            lines &= !(first && c == '#');
+            first = false;
+            let (kind, len) = measure(rest, lines);
+            (Item::Token(kind), len)
+        };
+        item(found, at, len);
+        at += len;
+        if found == Item::Newline {
+            break;
+        }
+    }
+    at
+}
+
+/// The preprocessing tokens of one file. Comments are white space.
+pub fn lex(file: u32, text: &str, sink: &mut Sink) -> Vec<PpToken> {
+    let mut lexer = Lexer::new(file, text);
+    let mut out = Vec::new();
+    while lexer.next_line(true, &mut out, sink) && out.len() <= limits::TOKENS {}
+    out
+}
+
+/// Reads a file line by line, because what a quote means depends on the line.
+pub struct Lexer {
+    joined: Joined,
+    file: u32,
+    at: usize,
+    known: HashSet<Rc<str>>,
+}
+
+impl Lexer {
+    pub fn new(file: u32, text: &str) -> Self {
+        Self {
+            joined: Joined::new(text),
+            file,
+            at: 0,
+            known: HashSet::new(),
+        }
+    }
+
+    /// Adds the next line's tokens; false: there is none. `lines`: whether strings may go over
+    /// lines.
+    pub fn next_line(&mut self, lines: bool, out: &mut Vec<PpToken>, sink: &mut Sink) -> bool {
+        let joined = &self.joined;
+        if self.at >= joined.text.len() {
+            return false;
+        }
+        let (mut first, mut end) = (true, self.at);
+        self.at = scan_line(
+            &joined.text,
+            self.at,
+            lines,
+            &mut |item, at, len| match item {
+                Item::Newline | Item::BlockComment(true) => {}
+                Item::LineComment => joined.warn_of_long_comment(self.file, at, len, sink),
+                Item::BlockComment(false) => {
+                    let span = joined.span(self.file, at, 2);
+                    sink.error("E0101", span, "comment is not closed")
+                        .help("add `*/`");
+                }
+                Item::Token(kind) => {
+                    let text = &joined.text[at..at + len];
+                    let one_line = text.replace("\r\n", "\n");
+                    let made = joined.is_cut(at, at + len) || one_line != text;
+                    out.push(PpToken {
+                        kind,
+                        text: intern(&mut self.known, &one_line),
+                        span: joined.span(self.file, at, len),
+                        first,
+                        space: end < at,
+                        painted: false,
+                        made,
+                    });
+                    (first, end) = (false, at + len);
+                }
+            },
+        );
+        true
+    }
+}
+
+fn intern(known: &mut HashSet<Rc<str>>, text: &str) -> Rc<str> {
+    if let Some(found) = known.get(text) {
+        return found.clone();
+    }
+    let text: Rc<str> = text.into();
+    known.insert(text.clone());
+    text
+}
