@@ -319,11 +319,8 @@ impl Device {
                 "only the atomicity CONTINUE_ON_ERROR is supported",
             ));
         }
-        let operations: Arc<[_]> = request
-            .updates
-            .iter()
-            .map(|update| entity::operation(&target.pipeline, update))
-            .collect();
+        let operations = self.operations(&target, &request.updates).await;
+        let operations: Arc<[_]> = operations.map_err(WriteError::Refused)?.into();
         let pieces = {
             // Held while submitting: a new primary's writes come after this batch.
             let arbitration = lock(&self.arbitration);
@@ -356,6 +353,39 @@ impl Device {
 
     fn next_generation(&self) -> u64 {
         self.generation.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Checks and translates the updates of a batch. Where there are too few numbers for new names,
+    /// those that no entry has any more are forgotten first.
+    async fn operations(
+        &self,
+        target: &Arc<Target>,
+        updates: &[Update],
+    ) -> EntityResult<Vec<EntityResult<Operation>>> {
+        let pipeline = &target.pipeline;
+        let translate = || -> Vec<_> {
+            let updates = updates.iter();
+            updates
+                .map(|update| entity::operation(pipeline, update))
+                .collect()
+        };
+        let operations = translate();
+        let is_short = |operation: &EntityResult<Operation>| {
+            let error = operation.as_ref().err();
+            error.is_some_and(|error| error.code == Code::ResourceExhausted)
+        };
+        if !operations.iter().any(is_short) {
+            return Ok(operations);
+        }
+        let target_there = Arc::clone(target);
+        let used = self.read(target, move |switch| {
+            entity::names_in_use(&target_there.pipeline, switch)
+        });
+        // Names are of entries, which are the same in every worker.
+        if let Some(used) = used.await?.first() {
+            pipeline.keep_names(used);
+        }
+        Ok(translate())
     }
 
     /// Makes a pipeline forward, in place of whatever there was, if `election_id` is the primary's or
@@ -405,6 +435,7 @@ impl Device {
             Some(shadow) => std::mem::take(&mut lock(shadow).written),
             None => Vec::new(),
         };
+        pipeline.adopt_names(&saved.pipeline);
         let target = Arc::new(Target::new(pipeline, self.next_generation()));
         let device = Arc::clone(self);
         Ok(self.submit(move |worker, context| {

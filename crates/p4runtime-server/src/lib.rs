@@ -17,6 +17,7 @@ mod entity;
 mod error;
 mod lent;
 pub mod limits;
+mod malformed;
 mod p4runtime_service;
 mod pipeline;
 mod read;
@@ -30,7 +31,7 @@ pub use counted::{Counted, TableCounted};
 pub use device::ServerConfig;
 pub use error::{EntityError, WriteError};
 pub use lent::Lent;
-pub use pipeline::PipelineError;
+pub use pipeline::{PipelineError, check_pipeline};
 pub use server::{Server, SetPipelineError};
 pub use switch_handle::{
     DrainWaiters, LinkState, PacketInFrame, PacketInSender, PortStatus, SwitchContext,

@@ -12,6 +12,10 @@ pub const READ_RESPONSE_BYTES: usize = 1024 * 1024;
 /// frames wait no longer than that.
 pub const CELLS_PER_VISIT: u64 = 4_096;
 
+/// Bytes of a string that stands for a number of the data plane (`@p4runtime_translation`): PINS' are
+/// some tens.
+pub const NAME_BYTES_MAX: usize = 1_024;
+
 /// Open `StreamChannel` streams, live controllers at most: a few controllers and their backups.
 pub const STREAMS_MAX: usize = 256;
 

@@ -80,40 +80,7 @@ impl Reader<'_> {
                 }
                 None => Err(unset("packet_replication_engine_entry.type")),
             },
-            other if self.is_there_none(other) => Ok(()),
             other => Err(unsupported(other)),
-        }
-    }
-
-    /// A wildcard over objects of an unsupported kind, of which the program has none: reading
-    /// the whole state names every kind.
-    fn is_there_none(&self, request: &Kind) -> bool {
-        let Some(p4info) = self.target.pipeline.p4info() else {
-            return false;
-        };
-        match request {
-            Kind::ExternEntry(request) => {
-                request.extern_type_id == 0 && request.extern_id == 0 && p4info.externs.is_empty()
-            }
-            Kind::ActionProfileMember(request) => {
-                request.action_profile_id == 0 && p4info.action_profiles.is_empty()
-            }
-            Kind::ActionProfileGroup(request) => {
-                request.action_profile_id == 0 && p4info.action_profiles.is_empty()
-            }
-            Kind::MeterEntry(request) => request.meter_id == 0 && p4info.meters.is_empty(),
-            Kind::DirectMeterEntry(request) => {
-                let table_id = request
-                    .table_entry
-                    .as_ref()
-                    .map_or(0, |entry| entry.table_id);
-                table_id == 0 && p4info.direct_meters.is_empty()
-            }
-            Kind::ValueSetEntry(request) => {
-                request.value_set_id == 0 && p4info.value_sets.is_empty()
-            }
-            Kind::DigestEntry(request) => request.digest_id == 0 && p4info.digests.is_empty(),
-            _ => false,
         }
     }
 
@@ -135,7 +102,11 @@ impl Reader<'_> {
         if request.is_default_action {
             return self.default_entry(table, request).await;
         }
-        let filter = table_entry::Filter::new(table, request)?;
+        let filter = match table_entry::Filter::new(table, request) {
+            // A name that no entry has.
+            Err(error) if error.code == Code::NotFound => return Ok(()),
+            filter => filter?,
+        };
         let entries = self.entries(table, &filter).await?;
         let target = self.target;
         let data = lock(&target.data);

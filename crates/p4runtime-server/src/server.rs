@@ -16,6 +16,7 @@ use crate::error::{WriteError, stopped};
 use crate::limits::{
     KEEPALIVE_INTERVAL_S, KEEPALIVE_TIMEOUT_S, PACKET_IN_QUEUE_MAX, REQUEST_BYTES_MAX,
 };
+use crate::malformed::RefusesMalformed;
 use crate::p4runtime_service::P4RuntimeService;
 use crate::pipeline::PipelineError;
 use crate::stream::serve_packet_in;
@@ -110,8 +111,8 @@ impl Server {
         let served = tonic::transport::Server::builder()
             .http2_keepalive_interval(Some(Duration::from_secs(KEEPALIVE_INTERVAL_S)))
             .http2_keepalive_timeout(Some(Duration::from_secs(KEEPALIVE_TIMEOUT_S)))
-            .add_service(p4runtime)
-            .add_service(switch)
+            .add_service(RefusesMalformed(p4runtime))
+            .add_service(RefusesMalformed(switch))
             .serve_with_incoming_shutdown(
                 TcpIncoming::from(listener).with_nodelay(Some(true)),
                 async move {

@@ -23,6 +23,7 @@ use crate::arbitration::{ClientId, Notify};
 use crate::device::{Device, expect_generation, lock};
 use crate::error::{EntityError, EntityResult};
 use crate::limits::PACKET_IN_QUEUE_MAX;
+use crate::malformed::refused;
 use crate::switch_handle::{PacketInFrame, SwitchContext};
 
 type Message = Result<StreamMessageResponse, Status>;
@@ -129,7 +130,7 @@ async fn handle_requests(
     requests: &mut Streaming<StreamMessageRequest>,
     sender: &StreamSender,
 ) -> Result<(), Status> {
-    while let Some(request) = requests.message().await? {
+    while let Some(request) = requests.message().await.map_err(refused)? {
         match request.update {
             Some(RequestUpdate::Arbitration(update)) => {
                 arbitrate(device, client, &update, sender)?;

@@ -73,7 +73,6 @@ async fn a_controller_reads_the_pipeline_and_the_ports_it_was_started_with() {
         .expect("it stops");
 }
 
-/// Makes this client the primary controller; it is that while the stream is open.
 #[tokio::test]
 async fn the_device_id_0_is_one_like_any_other() {
     let switch = Running::start(&["--grpc", "127.0.0.1:0", "--device-id", "0"]);
@@ -96,6 +95,7 @@ async fn the_device_id_0_is_one_like_any_other() {
         .expect("it stops");
 }
 
+/// Makes this client the primary controller; it is that while the stream is open.
 async fn become_primary(
     client: &mut P4RuntimeClient<Channel>,
 ) -> (

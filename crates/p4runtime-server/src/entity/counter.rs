@@ -11,7 +11,7 @@ use p4runtime_proto::p4::v1::update::Type;
 use super::table_entry::{entry_key, find, key_to_proto};
 use super::{Operation, cells, expect_modify, index, unset};
 use crate::error::{EntityError, EntityResult};
-use crate::pipeline::{Counter, Pipeline, Table};
+use crate::pipeline::{Counter, NewNames, Pipeline, Table};
 
 /// Checks and translates an update of an indirect counter; without an index, of all its cells.
 pub(super) fn operation(
@@ -52,7 +52,7 @@ pub(super) fn direct_operation(
     let table = pipeline.table(of.table_id)?;
     expect_direct_counter(table, of)?;
     expect_modify(kind, &format!("table \"{}\": a direct counter", table.name))?;
-    let key = entry_key(table, of)?;
+    let key = entry_key(table, of, NewNames::Refused)?;
     let value = match &entry.data {
         Some(data) => Some(counter_value(data, &table.name)?),
         None => None,

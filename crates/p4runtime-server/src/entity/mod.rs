@@ -20,7 +20,7 @@ use tonic::Code;
 
 use crate::controller_data::ControllerData;
 use crate::error::{EntityError, EntityResult};
-use crate::pipeline::Pipeline;
+use crate::pipeline::{NamesInUse, Pipeline};
 
 /// One update, ready to run on each worker's thread; it changes everything or nothing.
 pub(crate) type Operation = Arc<dyn Fn(&mut Site<'_>) -> EntityResult + Send + Sync>;
@@ -86,6 +86,20 @@ pub(crate) fn weight(update: &Update) -> usize {
         Some(Replication::CloneSessionEntry(entry)) => 1 + entry.replicas.len(),
         None => 1,
     }
+}
+
+/// The names that entries have, of types that controllers write as strings.
+pub(crate) fn names_in_use(pipeline: &Pipeline, switch: &Switch) -> NamesInUse {
+    let mut used = NamesInUse::default();
+    for table in pipeline.tables().filter(|table| table.has_names()) {
+        for entry in switch.entries(table.table) {
+            table_entry::note_names(table, &entry, &mut used);
+        }
+        if let Some(action) = switch.default_action(table.table) {
+            table_entry::note_names_of_action(table, &action, &mut used);
+        }
+    }
+    used
 }
 
 /// An entity of a kind that the server knows and does not serve.

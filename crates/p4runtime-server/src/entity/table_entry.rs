@@ -13,10 +13,9 @@ use p4runtime_proto::p4::v1::update::Type;
 
 use super::counter::{counter_data, counter_value};
 use super::{Operation, Site, table_key, unset};
-use crate::bytestring;
 use crate::controller_data::{ControllerData, EntryKey, EntryMetadata};
 use crate::error::{EntityError, EntityResult};
-use crate::pipeline::{Pipeline, Table};
+use crate::pipeline::{NamesInUse, NewNames, Pipeline, Table};
 
 /// Checks and translates an update of a table entry.
 pub(super) fn operation(
@@ -49,7 +48,11 @@ pub(super) fn operation(
             table.name
         )));
     }
-    let key = entry_key(table, entry)?;
+    let new_names = match kind {
+        Type::Insert => NewNames::Bound,
+        _ => NewNames::Refused,
+    };
+    let key = entry_key(table, entry, new_names)?;
     match kind {
         Type::Insert => insert(table, entry, key),
         Type::Modify => modify(table, entry, key),
@@ -168,36 +171,67 @@ fn default_operation(table: &Table, kind: Type, entry: &v1::TableEntry) -> Entit
 
 /// What cannot be written to any entry of the table.
 fn check_fields(table: &Table, entry: &v1::TableEntry) -> EntityResult {
-    let name = &table.name;
-    let invalid = |message: &str| EntityError::invalid(format!("table \"{name}\" {message}"));
-    let unimplemented =
-        |message: &str| EntityError::unimplemented(format!("table \"{name}\": {message}"));
     if table.is_indirect {
-        return Err(unimplemented("action profiles are not supported"));
+        return Err(no_action_profile(table));
     }
     if entry.meter_config.is_some() || entry.meter_counter_data.is_some() {
-        return Err(if table.has_direct_meter {
-            unimplemented("direct meters are not supported")
-        } else {
-            invalid("has no direct meter")
-        });
+        return Err(no_meter(table));
     }
     if entry.time_since_last_hit.is_some() {
-        return Err(invalid("cannot be written a time_since_last_hit"));
+        return Err(EntityError::invalid(format!(
+            "table \"{}\" cannot be written a time_since_last_hit",
+            table.name
+        )));
     }
     if entry.idle_timeout_ns != 0 {
-        return Err(if table.has_idle_timeout {
-            unimplemented("idle timeouts are not supported")
-        } else {
-            invalid("has no idle timeout")
-        });
+        return Err(no_idle_timeout(table));
     }
     Ok(())
 }
 
+fn no_action_profile(table: &Table) -> EntityError {
+    no(
+        "action profiles are",
+        "action profile",
+        table,
+        table.is_indirect,
+    )
+}
+
+fn no_meter(table: &Table) -> EntityError {
+    no(
+        "direct meters are",
+        "direct meter",
+        table,
+        table.has_direct_meter,
+    )
+}
+
+fn no_idle_timeout(table: &Table) -> EntityError {
+    no(
+        "idle timeouts are",
+        "idle timeout",
+        table,
+        table.has_idle_timeout,
+    )
+}
+
+/// What a table cannot be asked for: the server does not have it, or the table neither.
+fn no(kinds_are: &str, kind: &str, table: &Table, is_of_table: bool) -> EntityError {
+    let name = &table.name;
+    match is_of_table {
+        true => EntityError::unimplemented(format!("table \"{name}\": {kinds_are} not supported")),
+        false => EntityError::invalid(format!("table \"{name}\" has no {kind}")),
+    }
+}
+
 /// What identifies the entry.
-pub(super) fn entry_key(table: &Table, entry: &v1::TableEntry) -> EntityResult<EntryKey> {
-    let key = table_key::key(table, &entry.r#match)?;
+pub(super) fn entry_key(
+    table: &Table,
+    entry: &v1::TableEntry,
+    new_names: NewNames,
+) -> EntityResult<EntryKey> {
+    let key = table_key::key(table, &entry.r#match, new_names)?;
     if table.has_priority != (entry.priority > 0) || entry.priority < 0 {
         return Err(EntityError::invalid(format!(
             "table \"{}\": expected a priority {}, found {}",
@@ -287,7 +321,7 @@ fn action_call(table: &Table, action: &v1::TableAction, place: Scope) -> EntityR
         let what = format!("{what}: parameter \"{}\" (id {})", param.name, param.id);
         let mut values = given.params.iter().filter(|g| g.param_id == param.id);
         match (values.next(), values.next()) {
-            (Some(given), None) => bytestring::parse(&given.value, param.width_bits, what),
+            (Some(given), None) => param.values.to_data(&given.value, NewNames::Bound, &what),
             (None, _) => Err(EntityError::invalid(format!(
                 "{what}: expected a value, found none"
             ))),
@@ -387,12 +421,33 @@ fn call_to_proto(table: &Table, call: &ActionCall) -> Option<v1::Action> {
     let params = action.params.iter().zip(&call.args);
     let params = params.map(|(param, value)| Param {
         param_id: param.id,
-        value: value.clone(),
+        value: param.values.to_controller(value),
     });
     Some(v1::Action {
         action_id: action.id,
         params: params.collect(),
     })
+}
+
+/// Notes the names that an entry has.
+pub(crate) fn note_names(table: &Table, entry: &dataplane::TableEntry, used: &mut NamesInUse) {
+    for (field, given) in table.fields.iter().zip(&entry.key) {
+        if let Some(number) = table_key::number(given) {
+            used.add(&field.values, number);
+        }
+    }
+    note_names_of_action(table, &entry.action, used);
+}
+
+/// Notes the names that an action's arguments have.
+pub(crate) fn note_names_of_action(table: &Table, action: &TableAction, used: &mut NamesInUse) {
+    let Some(call) = action.call() else { return };
+    let Some(action) = table.action_of(call.action) else {
+        return;
+    };
+    for (param, number) in action.params.iter().zip(&call.args) {
+        used.add(&param.values, number);
+    }
 }
 
 /// Which entries of a table a read asks for.
@@ -408,15 +463,15 @@ pub(crate) struct Filter {
 impl Filter {
     /// Reads the filter that a request's `TableEntry` is.
     pub(crate) fn new(table: &Table, request: &v1::TableEntry) -> EntityResult<Self> {
-        if request.time_since_last_hit.is_some() && !table.has_idle_timeout {
-            return Err(EntityError::invalid(format!(
-                "table \"{}\" has no idle timeout",
-                table.name
-            )));
+        if request.time_since_last_hit.is_some() || request.idle_timeout_ns != 0 {
+            return Err(no_idle_timeout(table));
+        }
+        if request.meter_config.is_some() || request.meter_counter_data.is_some() {
+            return Err(no_meter(table));
         }
         let key = match request.r#match.as_slice() {
             [] => None,
-            given => Some(table_key::key(table, given)?),
+            given => Some(table_key::key(table, given, NewNames::Refused)?),
         };
         let action = match request.action.as_ref().and_then(|a| a.r#type.as_ref()) {
             None => None,
@@ -429,12 +484,7 @@ impl Filter {
                 })?;
                 Some(found.action)
             }
-            Some(_) => {
-                return Err(EntityError::invalid(format!(
-                    "table \"{}\" has no action profile",
-                    table.name
-                )));
-            }
+            Some(_) => return Err(no_action_profile(table)),
         };
         Ok(Self {
             key,

@@ -10,10 +10,14 @@ use p4runtime_proto::p4::v1::field_match::{Exact, FieldMatchType, Lpm, Optional,
 
 use crate::bytestring::{all_ones, compare, is_within, is_zero, low_bits_are_zero, parse};
 use crate::error::{EntityError, EntityResult};
-use crate::pipeline::{Field, Table};
+use crate::pipeline::{Field, NewNames, Table};
 
 /// The data plane's key, canonical, one match a field.
-pub(super) fn key(table: &Table, matches: &[FieldMatch]) -> EntityResult<Vec<MatchField>> {
+pub(super) fn key(
+    table: &Table,
+    matches: &[FieldMatch],
+    new_names: NewNames,
+) -> EntityResult<Vec<MatchField>> {
     let mut key: Vec<Option<MatchField>> = vec![None; table.fields.len()];
     for given in matches {
         let (position, field) = table.field(given.field_id).ok_or_else(|| {
@@ -26,7 +30,8 @@ pub(super) fn key(table: &Table, matches: &[FieldMatch]) -> EntityResult<Vec<Mat
         if key[position].is_some() {
             return Err(EntityError::invalid(format!("{what} is given twice")));
         }
-        key[position] = Some(match_field(field, given.field_match_type.as_ref(), &what)?);
+        let given = given.field_match_type.as_ref();
+        key[position] = Some(match_field(field, given, new_names, &what)?);
     }
     let fields = key.into_iter().zip(&table.fields);
     fields
@@ -55,52 +60,90 @@ fn dont_care(field: &Field) -> Option<MatchField> {
         }),
         MatchKind::Range => Some(MatchField::Range {
             low: zero(),
-            high: all_ones(field.width_bits),
+            high: all_ones(field.values.data_bits()),
         }),
-        MatchKind::Optional => Some(MatchField::Optional(None)),
+        MatchKind::Optional => Some(optional(field, None)),
     }
 }
 
 fn match_field(
     field: &Field,
     given: Option<&FieldMatchType>,
+    new_names: NewNames,
     what: &str,
 ) -> EntityResult<MatchField> {
-    let value = |bytes: &[u8]| parse(bytes, field.width_bits, what);
+    let one = |bytes: &[u8]| field.values.to_data(bytes, new_names, what);
     match (field.kind, given) {
         (MatchKind::Exact, Some(FieldMatchType::Exact(exact))) => {
-            Ok(MatchField::Exact(value(&exact.value)?))
+            Ok(MatchField::Exact(one(&exact.value)?))
         }
-        (MatchKind::Optional, Some(FieldMatchType::Optional(optional))) => {
-            Ok(MatchField::Optional(Some(value(&optional.value)?)))
+        (MatchKind::Optional, Some(FieldMatchType::Optional(given))) => {
+            Ok(optional(field, Some(one(&given.value)?)))
         }
-        (MatchKind::Lpm, Some(FieldMatchType::Lpm(lpm))) => {
-            prefix(field, value(&lpm.value)?, lpm.prefix_len, what)
+        (MatchKind::Lpm | MatchKind::Ternary | MatchKind::Range, Some(given)) => {
+            partial(field, given, what)
         }
-        (MatchKind::Ternary, Some(FieldMatchType::Ternary(ternary))) => {
-            masked(value(&ternary.value)?, value(&ternary.mask)?, what)
-        }
-        (MatchKind::Range, Some(FieldMatchType::Range(range))) => {
-            interval(field, value(&range.low)?, value(&range.high)?, what)
-        }
-        (kind, given) => Err(EntityError::invalid(format!(
-            "{what}: expected a match of kind {kind:?}, found {}",
-            kind_name(given)
-        ))),
+        (kind, given) => Err(wrong_kind(kind, given, what)),
     }
 }
 
-fn prefix(field: &Field, value: Vec<u8>, prefix_len: i32, what: &str) -> EntityResult<MatchField> {
+/// A match of a part of the values.
+fn partial(field: &Field, given: &FieldMatchType, what: &str) -> EntityResult<MatchField> {
+    // Bits of a translated value are not the data plane's.
+    let Some(bits) = field.values.common_bits() else {
+        return Err(EntityError::unimplemented(format!(
+            "{what}: its values are translated, so a match of kind {:?} can only be left out",
+            field.kind
+        )));
+    };
+    let value = |bytes: &[u8]| parse(bytes, bits, what);
+    match (field.kind, given) {
+        (MatchKind::Lpm, FieldMatchType::Lpm(lpm)) => {
+            prefix(bits, value(&lpm.value)?, lpm.prefix_len, what)
+        }
+        (MatchKind::Ternary, FieldMatchType::Ternary(ternary)) => {
+            masked(value(&ternary.value)?, value(&ternary.mask)?, what)
+        }
+        (MatchKind::Range, FieldMatchType::Range(range)) => {
+            interval(bits, value(&range.low)?, value(&range.high)?, what)
+        }
+        (kind, given) => Err(wrong_kind(kind, Some(given), what)),
+    }
+}
+
+fn wrong_kind(kind: MatchKind, given: Option<&FieldMatchType>, what: &str) -> EntityError {
+    EntityError::invalid(format!(
+        "{what}: expected a match of kind {kind:?}, found {}",
+        kind_name(given)
+    ))
+}
+
+/// One value or every value, in the data plane's own words.
+fn optional(field: &Field, value: Option<Vec<u8>>) -> MatchField {
+    match (field.data_kind, value) {
+        (MatchKind::Ternary, Some(value)) => MatchField::Ternary {
+            value,
+            mask: all_ones(field.values.data_bits()),
+        },
+        (MatchKind::Ternary, None) => MatchField::Ternary {
+            value: vec![0],
+            mask: vec![0],
+        },
+        (_, value) => MatchField::Optional(value),
+    }
+}
+
+fn prefix(bits: u32, value: Vec<u8>, prefix_len: i32, what: &str) -> EntityResult<MatchField> {
     let prefix_len = u32::try_from(prefix_len)
         .ok()
-        .filter(|len| (1..=field.width_bits).contains(len))
+        .filter(|len| (1..=bits).contains(len))
         .ok_or_else(|| {
             EntityError::invalid(format!(
                 "{what}: expected a prefix of 1 to {} bits (a field that matches everything is left out), found {prefix_len}",
-                field.width_bits
+                bits
             ))
         })?;
-    if !low_bits_are_zero(&value, field.width_bits - prefix_len) {
+    if !low_bits_are_zero(&value, bits - prefix_len) {
         return Err(EntityError::invalid(format!(
             "{what}: expected zero bits after the prefix of {prefix_len} bits, found others"
         )));
@@ -122,13 +165,13 @@ fn masked(value: Vec<u8>, mask: Vec<u8>, what: &str) -> EntityResult<MatchField>
     Ok(MatchField::Ternary { value, mask })
 }
 
-fn interval(field: &Field, low: Vec<u8>, high: Vec<u8>, what: &str) -> EntityResult<MatchField> {
+fn interval(bits: u32, low: Vec<u8>, high: Vec<u8>, what: &str) -> EntityResult<MatchField> {
     if compare(&low, &high) == Ordering::Greater {
         return Err(EntityError::invalid(format!(
             "{what}: expected a range, found its low bound above its high bound"
         )));
     }
-    if is_zero(&low) && high == all_ones(field.width_bits) {
+    if is_zero(&low) && high == all_ones(bits) {
         return Err(EntityError::invalid(format!(
             "{what}: expected a part of all values (a field that matches everything is left out)"
         )));
@@ -153,29 +196,47 @@ pub(super) fn matches(table: &Table, key: &[MatchField]) -> Vec<FieldMatch> {
     let fields = table.fields.iter().zip(key);
     fields
         .filter_map(|(field, given)| {
-            let given = match given.clone() {
-                MatchField::Exact(value) => FieldMatchType::Exact(Exact { value }),
-                MatchField::Lpm { prefix_len: 0, .. } | MatchField::Optional(None) => return None,
-                MatchField::Lpm { value, prefix_len } => FieldMatchType::Lpm(Lpm {
-                    value,
-                    prefix_len: i32::try_from(prefix_len).unwrap_or(i32::MAX),
-                }),
-                MatchField::Ternary { mask, .. } if is_zero(&mask) => return None,
-                MatchField::Ternary { value, mask } => {
-                    FieldMatchType::Ternary(Ternary { value, mask })
-                }
-                MatchField::Range { low, high }
-                    if is_zero(&low) && high == all_ones(field.width_bits) =>
-                {
-                    return None;
-                }
-                MatchField::Range { low, high } => FieldMatchType::Range(Range { low, high }),
-                MatchField::Optional(Some(value)) => FieldMatchType::Optional(Optional { value }),
-            };
+            let field_match_type = Some(to_proto(field, given)?);
             Some(FieldMatch {
                 field_id: field.id,
-                field_match_type: Some(given),
+                field_match_type,
             })
         })
         .collect()
+}
+
+fn to_proto(field: &Field, given: &MatchField) -> Option<FieldMatchType> {
+    let one = |value: &[u8]| field.values.to_controller(value);
+    Some(match given.clone() {
+        MatchField::Exact(value) => FieldMatchType::Exact(Exact { value: one(&value) }),
+        MatchField::Lpm { prefix_len: 0, .. } | MatchField::Optional(None) => return None,
+        MatchField::Lpm { value, prefix_len } => FieldMatchType::Lpm(Lpm {
+            value,
+            prefix_len: i32::try_from(prefix_len).unwrap_or(i32::MAX),
+        }),
+        MatchField::Ternary { mask, .. } if is_zero(&mask) => return None,
+        MatchField::Ternary { value, .. } if field.kind == MatchKind::Optional => {
+            FieldMatchType::Optional(Optional { value: one(&value) })
+        }
+        MatchField::Ternary { value, mask } => FieldMatchType::Ternary(Ternary { value, mask }),
+        MatchField::Range { low, high }
+            if is_zero(&low) && high == all_ones(field.values.data_bits()) =>
+        {
+            return None;
+        }
+        MatchField::Range { low, high } => FieldMatchType::Range(Range { low, high }),
+        MatchField::Optional(Some(value)) => {
+            FieldMatchType::Optional(Optional { value: one(&value) })
+        }
+    })
+}
+
+/// The single number that a match has, if it has one: what a name can stand for.
+pub(super) fn number(given: &MatchField) -> Option<&[u8]> {
+    match given {
+        MatchField::Exact(value)
+        | MatchField::Ternary { value, .. }
+        | MatchField::Optional(Some(value)) => Some(value),
+        MatchField::Lpm { .. } | MatchField::Range { .. } | MatchField::Optional(None) => None,
+    }
 }

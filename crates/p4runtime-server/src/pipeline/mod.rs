@@ -7,12 +7,15 @@ mod array;
 mod device_config;
 mod packet_header;
 mod table;
+mod translation;
 
 pub(crate) use array::{CellType, Counter, Register};
 pub(crate) use packet_header::PacketHeader;
 pub(crate) use table::{Field, Table};
+pub(crate) use translation::{Names, NamesInUse, NewNames};
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 use dataplane::Program;
 use p4runtime_proto::p4::config::v1::{P4Info, Preamble};
@@ -27,6 +30,14 @@ pub struct PipelineError(pub(crate) String);
 
 pub(crate) type PipelineResult<T> = Result<T, PipelineError>;
 
+/// Whether a switch would take a config, as the action `VERIFY` finds out.
+///
+/// # Errors
+/// P4Info and device config do not fit each other, or are none.
+pub fn check_pipeline(config: ForwardingPipelineConfig) -> PipelineResult<()> {
+    Pipeline::new(config).map(drop)
+}
+
 /// A checked pipeline.
 pub(crate) struct Pipeline {
     config: ForwardingPipelineConfig,
@@ -36,6 +47,8 @@ pub(crate) struct Pipeline {
     registers: BTreeMap<u32, Register>,
     packet_in: Option<PacketHeader>,
     packet_out: Option<PacketHeader>,
+    /// By type, in the P4Info's order.
+    names: Vec<Arc<Names>>,
 }
 
 impl Pipeline {
@@ -50,14 +63,17 @@ impl Pipeline {
         let program = Program::from_json(&json)
             .map_err(|error| PipelineError(format!("the device config: {error}")))?;
         check_ids(p4info)?;
-        let tables = by_id(table::tables(p4info, &program)?, |table| table.id);
+        let mut types = translation::Types::new(p4info);
+        let tables = by_id(table::tables(p4info, &program, &mut types)?, |table| {
+            table.id
+        });
         let counters = by_id(array::counters(p4info, &json, &program)?, |counter| {
             counter.id
         });
         let registers = by_id(array::registers(p4info, &json, &program)?, |register| {
             register.id
         });
-        let (packet_in, packet_out) = packet_header::packet_headers(p4info)?;
+        let (packet_in, packet_out) = packet_header::packet_headers(p4info, &json, &mut types)?;
         Ok(Self {
             program,
             tables,
@@ -65,6 +81,7 @@ impl Pipeline {
             registers,
             packet_in,
             packet_out,
+            names: types.into_names(),
             config,
         })
     }
@@ -103,6 +120,16 @@ impl Pipeline {
 
     pub(crate) fn packet_out(&self) -> Option<&PacketHeader> {
         self.packet_out.as_ref()
+    }
+
+    /// Forgets the names that no entry has.
+    pub(crate) fn keep_names(&self, used: &NamesInUse) {
+        translation::keep(&self.names, used);
+    }
+
+    /// Takes over the names of a pipeline of the same config, whose updates this one gets.
+    pub(crate) fn adopt_names(&self, from: &Pipeline) {
+        translation::adopt(&self.names, &from.names);
     }
 
     pub(crate) fn tables(&self) -> impl Iterator<Item = &Table> {

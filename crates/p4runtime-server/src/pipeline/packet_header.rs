@@ -2,10 +2,12 @@
 //!
 //! Source: P4Runtime 1.5.0, "ControllerPacketMetadata" and "Packet I/O".
 
-use p4runtime_proto::p4::config::v1::P4Info;
+use p4runtime_proto::p4::config::v1::{ControllerPacketMetadata, P4Info};
 use p4runtime_proto::p4::v1::PacketMetadata;
+use tonic::Code;
 
 use super::table::check_member_ids;
+use super::translation::{NewNames, Types, Values, header_bits};
 use super::{PipelineError, PipelineResult};
 use crate::bytestring;
 use crate::error::{EntityError, EntityResult};
@@ -14,17 +16,22 @@ use crate::error::{EntityError, EntityResult};
 pub(crate) struct PacketHeader {
     fields: Vec<HeaderField>,
     len_bytes: usize,
+    /// The program has it. One that declares a header and does not use it has nothing that would say
+    /// how wide translated fields are, and no packet with it.
+    is_there: bool,
 }
 
 struct HeaderField {
     id: u32,
     name: String,
-    width_bits: u32,
+    values: Values,
 }
 
 /// The headers of packet-in and packet-out.
 pub(super) fn packet_headers(
     p4info: &P4Info,
+    json: &bmv2_json::Program,
+    types: &mut Types<'_>,
 ) -> PipelineResult<(Option<PacketHeader>, Option<PacketHeader>)> {
     let (mut packet_in, mut packet_out) = (None, None);
     for header in &p4info.controller_packet_metadata {
@@ -44,42 +51,72 @@ pub(super) fn packet_headers(
             return Err(error("there are two of them".into()));
         }
         check_member_ids("metadata field", header.metadata.iter().map(|m| m.id)).map_err(&error)?;
-        let mut fields = Vec::new();
-        for metadata in &header.metadata {
-            let width_bits = u32::try_from(metadata.bitwidth).unwrap_or(0);
-            if width_bits == 0 {
-                return Err(error(format!(
-                    "metadata field \"{}\": expected a width in bits, found {}",
-                    metadata.name, metadata.bitwidth
-                )));
-            }
-            fields.push(HeaderField {
-                id: metadata.id,
-                name: metadata.name.clone(),
-                width_bits,
-            });
-        }
-        let bits: u64 = fields.iter().map(|field| u64::from(field.width_bits)).sum();
+        let fields = fields(header, json, types).map_err(&error)?;
+        let is_there = fields.is_some();
+        let fields = fields.unwrap_or_default();
+        let bits: u64 = fields
+            .iter()
+            .map(|field| u64::from(field.values.data_bits()))
+            .sum();
         if !bits.is_multiple_of(8) {
             return Err(error(format!("expected whole bytes, found {bits} bits")));
         }
         let len_bytes = usize::try_from(bits / 8).map_err(|e| error(e.to_string()))?;
-        *place = Some(PacketHeader { fields, len_bytes });
+        *place = Some(PacketHeader {
+            fields,
+            len_bytes,
+            is_there,
+        });
     }
     Ok((packet_in, packet_out))
 }
 
+/// The fields as they lie in a packet. Their widths are the P4Info's where it has the data plane's:
+/// a translated one's are found in the program, or there are none.
+fn fields(
+    header: &ControllerPacketMetadata,
+    json: &bmv2_json::Program,
+    types: &mut Types<'_>,
+) -> Result<Option<Vec<HeaderField>>, String> {
+    let names: Vec<&str> = header.metadata.iter().map(|m| &*m.name).collect();
+    let in_program = header_bits(json, &names);
+    let mut fields = Vec::new();
+    for (position, metadata) in header.metadata.iter().enumerate() {
+        let named = metadata.type_name.as_ref();
+        let of_field = |error| format!("metadata field \"{}\" {error}", metadata.name);
+        let data_bits = if types.is_translated(named) {
+            let found = in_program.as_ref().and_then(|bits| bits.get(position));
+            let Some(bits) = found else { return Ok(None) };
+            *bits
+        } else {
+            u32::try_from(metadata.bitwidth)
+                .map_err(|_| of_field(format!("has {} bits", metadata.bitwidth)))?
+        };
+        let values = types.values(named, metadata.bitwidth, data_bits);
+        fields.push(HeaderField {
+            id: metadata.id,
+            name: metadata.name.clone(),
+            values: values.map_err(of_field)?,
+        });
+    }
+    Ok(Some(fields))
+}
+
 impl PacketHeader {
-    /// Takes the header off a packet-in; none if the packet is shorter than its header.
+    /// Takes the header off a packet-in; none if the packet has none, or is shorter than it.
     pub(crate) fn decode<'a>(&self, frame: &'a [u8]) -> Option<(Vec<PacketMetadata>, &'a [u8])> {
+        if !self.is_there {
+            return None;
+        }
         let (header, payload) = frame.split_at_checked(self.len_bytes)?;
         let mut offset_bits = 0;
         let metadata = self.fields.iter().map(|field| {
-            let value = bits(header, offset_bits, field.width_bits);
-            offset_bits += field.width_bits as usize;
+            let width_bits = field.values.data_bits();
+            let value = bits(header, offset_bits, width_bits);
+            offset_bits += width_bits as usize;
             PacketMetadata {
                 metadata_id: field.id,
-                value,
+                value: field.values.to_controller(&value),
             }
         });
         Some((metadata.collect(), payload))
@@ -87,6 +124,12 @@ impl PacketHeader {
 
     /// The header of a packet-out: exactly one value for each field.
     pub(crate) fn encode(&self, metadata: &[PacketMetadata]) -> EntityResult<Vec<u8>> {
+        if !self.is_there {
+            return Err(EntityError::new(
+                Code::FailedPrecondition,
+                "the program does not use its packet_out header, so no packet can have it",
+            ));
+        }
         for given in metadata {
             if !self
                 .fields
@@ -117,9 +160,11 @@ impl PacketHeader {
                 )));
             };
             // The section on stream errors names INVALID_ARGUMENT for whatever does not match.
-            let value = bytestring::parse(&given.value, field.width_bits, what)
+            let value = field
+                .values
+                .to_data(&given.value, NewNames::Refused, &what)
                 .map_err(|error| EntityError::invalid(error.message))?;
-            offset_bits += field.width_bits as usize;
+            offset_bits += field.values.data_bits() as usize;
             put_bits(&mut header, offset_bits, &value);
         }
         Ok(header)
@@ -158,11 +203,15 @@ mod tests {
         let fields = (1..).zip(widths).map(|(id, width_bits)| HeaderField {
             id,
             name: format!("f{id}"),
-            width_bits: *width_bits,
+            values: Values::Numbers {
+                controller_bits: *width_bits,
+                data_bits: *width_bits,
+            },
         });
         PacketHeader {
             fields: fields.collect(),
             len_bytes: widths.iter().sum::<u32>() as usize / 8,
+            is_there: true,
         }
     }
 

@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 
-use dataplane::{ActionId, MatchKind, Program, TableId, TableInfo};
+use dataplane::{ActionId, MatchKind, ParamInfo, Program, TableId, TableInfo};
 use p4runtime_proto::p4::config::v1 as p4info;
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::config::v1::action_ref::Scope;
 use p4runtime_proto::p4::config::v1::match_field::{Match, MatchType};
 use p4runtime_proto::p4::config::v1::table::IdleTimeoutBehavior;
 
+use super::translation::{Types, Values};
 use super::{PipelineError, PipelineResult};
 
 /// A table as a controller sees it.
@@ -35,7 +36,9 @@ pub(crate) struct Field {
     pub(crate) id: u32,
     pub(crate) name: String,
     pub(crate) kind: MatchKind,
-    pub(crate) width_bits: u32,
+    /// How the data plane matches it: BMv2 JSON has no `optional`, p4c writes `ternary`.
+    pub(crate) data_kind: MatchKind,
+    pub(crate) values: Values,
 }
 
 /// An action of a table.
@@ -52,12 +55,20 @@ pub(crate) struct Action {
 pub(crate) struct Param {
     pub(crate) id: u32,
     pub(crate) name: String,
-    pub(crate) width_bits: u32,
+    pub(crate) values: Values,
 }
 
 impl Table {
     pub(crate) fn field(&self, id: u32) -> Option<(usize, &Field)> {
         self.fields.iter().enumerate().find(|(_, f)| f.id == id)
+    }
+
+    /// Whether controllers write any of its values as strings.
+    pub(crate) fn has_names(&self) -> bool {
+        let fields = self.fields.iter().map(|field| &field.values);
+        let params = self.actions.iter().flat_map(|action| &action.params);
+        let mut values = fields.chain(params.map(|param| &param.values));
+        values.any(|values| values.names().is_some())
     }
 
     pub(crate) fn action(&self, id: u32) -> Option<&Action> {
@@ -70,7 +81,11 @@ impl Table {
 }
 
 /// Every table of the P4Info, found in the program.
-pub(super) fn tables(p4info: &P4Info, program: &Program) -> PipelineResult<Vec<Table>> {
+pub(super) fn tables(
+    p4info: &P4Info,
+    program: &Program,
+    types: &mut Types<'_>,
+) -> PipelineResult<Vec<Table>> {
     let actions: HashMap<u32, &p4info::Action> = p4info
         .actions
         .iter()
@@ -79,7 +94,7 @@ pub(super) fn tables(p4info: &P4Info, program: &Program) -> PipelineResult<Vec<T
     p4info
         .tables
         .iter()
-        .map(|table| bind(p4info, table, &actions, program))
+        .map(|table| bind(p4info, table, &actions, program, types))
         .collect()
 }
 
@@ -88,6 +103,7 @@ fn bind(
     table: &p4info::Table,
     actions: &HashMap<u32, &p4info::Action>,
     program: &Program,
+    types: &mut Types<'_>,
 ) -> PipelineResult<Table> {
     let preamble = table.preamble.clone().unwrap_or_default();
     let error =
@@ -112,11 +128,11 @@ fn bind(
     Ok(Table {
         id: preamble.id,
         table: id,
-        fields: fields(table, info).map_err(&error)?,
+        fields: fields(table, info, types).map_err(&error)?,
         actions: table
             .action_refs
             .iter()
-            .map(|action| bind_action(id, action, actions, program))
+            .map(|action| bind_action(id, action, actions, program, types))
             .collect::<Result<_, _>>()
             .map_err(&error)?,
         is_const: info.is_const,
@@ -137,7 +153,11 @@ fn ids<T>(objects: &[T], preamble: impl Fn(&T) -> Option<&p4info::Preamble>) -> 
         .collect()
 }
 
-fn fields(table: &p4info::Table, info: &TableInfo) -> Result<Vec<Field>, String> {
+fn fields(
+    table: &p4info::Table,
+    info: &TableInfo,
+    types: &mut Types<'_>,
+) -> Result<Vec<Field>, String> {
     if table.match_fields.len() != info.key.len() {
         return Err(format!(
             "has {} match fields, in the device config it has {}",
@@ -148,15 +168,28 @@ fn fields(table: &p4info::Table, info: &TableInfo) -> Result<Vec<Field>, String>
     let pairs = table.match_fields.iter().zip(&info.key);
     let fields = pairs.enumerate().map(|(position, (field, key))| {
         let kind = match_kind(field)?;
-        let found = (&field.name, kind, u32::try_from(field.bitwidth).unwrap_or(0));
-        let expected = (&key.name, key.kind, key.width_bits);
-        if found != expected {
-            return Err(format!(
-                "match field {} is \"{}\" ({:?}, {} bits), in the device config it is \"{}\" ({:?}, {} bits)",
-                position + 1, found.0, found.1, found.2, expected.0, expected.1, expected.2,
-            ));
+        let is_kind = kind == key.kind
+            || (kind, key.kind) == (MatchKind::Optional, MatchKind::Ternary);
+        let named = field.type_name.as_ref();
+        match types.values(named, field.bitwidth, key.width_bits) {
+            Ok(values) if is_kind && field.name == key.name => Ok(Field {
+                id: field.id,
+                name: field.name.clone(),
+                kind,
+                data_kind: key.kind,
+                values,
+            }),
+            values => Err(format!(
+                "match field {} is \"{}\" ({kind:?}, {} bits), in the device config it is \"{}\" ({:?}, {} bits){}",
+                position + 1,
+                field.name,
+                field.bitwidth,
+                key.name,
+                key.kind,
+                key.width_bits,
+                values.err().map(|error| format!(": {error}")).unwrap_or_default()
+            )),
         }
-        Ok(Field { id: field.id, name: field.name.clone(), kind, width_bits: key.width_bits })
     });
     let fields: Vec<Field> = fields.collect::<Result<_, _>>()?;
     check_member_ids("match field", fields.iter().map(|field| field.id))?;
@@ -194,6 +227,7 @@ fn bind_action(
     action_ref: &p4info::ActionRef,
     actions: &HashMap<u32, &p4info::Action>,
     program: &Program,
+    types: &mut Types<'_>,
 ) -> Result<Action, String> {
     let action = actions
         .get(&action_ref.id)
@@ -208,40 +242,47 @@ fn bind_action(
                 preamble.name
             )
         })?;
-    let found: Vec<_> = action
-        .params
-        .iter()
-        .map(|param| (&param.name, u32::try_from(param.bitwidth).unwrap_or(0)))
-        .collect();
-    let expected: Vec<_> = info
-        .params
-        .iter()
-        .map(|p| (&p.name, p.width_bits))
-        .collect();
-    if found != expected {
-        return Err(format!(
-            "action \"{}\" has the parameters {found:?}, in the device config {expected:?}",
-            preamble.name
-        ));
-    }
     check_member_ids("parameter", action.params.iter().map(|param| param.id))?;
     Ok(Action {
         id: preamble.id,
-        name: preamble.name,
         action: id,
         scope: Scope::try_from(action_ref.scope)
             .map_err(|_| format!("scope {} is not supported", action_ref.scope))?,
-        params: action
-            .params
-            .iter()
-            .zip(&info.params)
-            .map(|(param, info)| Param {
+        params: params(&preamble.name, &action.params, &info.params, types)?,
+        name: preamble.name,
+    })
+}
+
+fn params(
+    action: &str,
+    params: &[p4info::action::Param],
+    infos: &[ParamInfo],
+    types: &mut Types<'_>,
+) -> Result<Vec<Param>, String> {
+    let wrong = || {
+        let found: Vec<_> = params.iter().map(|p| (&p.name, p.bitwidth)).collect();
+        let expected: Vec<_> = infos.iter().map(|p| (&p.name, p.width_bits)).collect();
+        format!(
+            "action \"{action}\" has the parameters {found:?}, in the device config {expected:?}"
+        )
+    };
+    if params.len() != infos.len() {
+        return Err(wrong());
+    }
+    let pairs = params.iter().zip(infos);
+    let params = pairs.map(|(param, info)| {
+        let named = param.type_name.as_ref();
+        match types.values(named, param.bitwidth, info.width_bits) {
+            Ok(values) if param.name == info.name => Ok(Param {
                 id: param.id,
                 name: param.name.clone(),
-                width_bits: info.width_bits,
-            })
-            .collect(),
-    })
+                values,
+            }),
+            Ok(_) => Err(wrong()),
+            Err(error) => Err(format!("{}: \"{}\" {error}", wrong(), param.name)),
+        }
+    });
+    params.collect()
 }
 
 /// Ids of fields and parameters are not 0 and differ.

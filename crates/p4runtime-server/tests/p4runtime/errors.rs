@@ -2,12 +2,13 @@
 
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
+use p4runtime_proto::p4::v1::table_entry::IdleTimeout;
 use p4runtime_proto::p4::v1::update::Type;
 use p4runtime_proto::p4::v1::write_request::Atomicity;
 use p4runtime_proto::p4::v1::{
     ActionProfileGroup, ActionProfileMember, CounterEntry, DigestEntry, DirectCounterEntry,
-    DirectMeterEntry, Entity, Error, ExternEntry, MeterEntry, ReadRequest, RegisterEntry, Update,
-    ValueSetEntry, WriteRequest,
+    DirectMeterEntry, Entity, Error, ExternEntry, MeterConfig, MeterEntry, ReadRequest,
+    RegisterEntry, TableEntry, Update, ValueSetEntry, WriteRequest,
 };
 use p4runtime_server::WriteError;
 use tonic::Code;
@@ -168,22 +169,78 @@ async fn what_is_not_supported_is_named() {
     }
 }
 
+/// No entries would say that there are none.
 #[tokio::test]
-async fn the_whole_state_is_read_by_naming_every_kind() {
+async fn a_wildcard_over_what_is_not_supported_is_refused() {
     let harness = Harness::start().await;
-    let mut client = harness.client().await;
-    let everything = vec![
+    let mut primary = harness.primary().await;
+    for kind in [
         Kind::ExternEntry(ExternEntry::default()),
-        all(0),
         Kind::ActionProfileMember(ActionProfileMember::default()),
         Kind::ActionProfileGroup(ActionProfileGroup::default()),
         Kind::MeterEntry(MeterEntry::default()),
         Kind::DirectMeterEntry(DirectMeterEntry::default()),
+        Kind::ValueSetEntry(ValueSetEntry::default()),
+        Kind::DigestEntry(DigestEntry::default()),
+    ] {
+        let code = primary.read_error(kind.clone()).await;
+        assert_eq!(code, Code::Unimplemented, "read {kind:?}");
+        let refused = primary.write_one(Type::Modify, kind.clone()).await;
+        assert_eq!(refused.unwrap_err().0, Code::Unimplemented, "{kind:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_of_an_entry_is_not_supported_is_refused_in_a_read() {
+    let harness = Harness::start().await;
+    let mut primary = harness.primary().await;
+    let forward = |entry| {
+        Kind::TableEntry(TableEntry {
+            table_id: ids::FORWARD,
+            ..entry
+        })
+    };
+    for (entry, message) in [
+        (
+            TableEntry {
+                meter_config: Some(MeterConfig::default()),
+                ..Default::default()
+            },
+            "has no direct meter",
+        ),
+        (
+            TableEntry {
+                time_since_last_hit: Some(IdleTimeout::default()),
+                ..Default::default()
+            },
+            "has no idle timeout",
+        ),
+        (
+            TableEntry {
+                idle_timeout_ns: 1,
+                ..Default::default()
+            },
+            "has no idle timeout",
+        ),
+    ] {
+        let status = primary.read(forward(entry)).await.unwrap_err();
+        let [error] = &details(&status)[..] else {
+            panic!("expected one error, found {status:?}");
+        };
+        assert_eq!(error.canonical_code, Code::InvalidArgument as i32);
+        assert!(error.message.contains(message), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_whole_state_is_read_by_naming_every_kind_that_is_served() {
+    let harness = Harness::start().await;
+    let mut client = harness.client().await;
+    let everything = vec![
+        all(0),
         Kind::CounterEntry(CounterEntry::default()),
         Kind::DirectCounterEntry(DirectCounterEntry::default()),
-        Kind::ValueSetEntry(ValueSetEntry::default()),
         Kind::RegisterEntry(RegisterEntry::default()),
-        Kind::DigestEntry(DigestEntry::default()),
     ];
     let found = read(&mut client, everything).await.unwrap();
     // Constant entries, the same with their counters, counter cells, register cells.

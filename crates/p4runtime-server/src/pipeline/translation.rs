@@ -1,0 +1,563 @@
+//! `@p4runtime_translation`: values as controllers write them and as the data plane holds them.
+//!
+//! A number stays the same number, whatever the two widths. A string is a name, which stands for a
+//! number of the data plane as [`Names`] says. Source: P4Runtime 1.5.0, "User-defined Types" and
+//! "PSA Metadata Translation"; the annotation `@p4runtime_translation_mappings` is PINS'.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex};
+
+use bmv2_json::FieldWidth;
+use p4runtime_proto::p4::config::v1::p4_new_type_spec::Representation;
+use p4runtime_proto::p4::config::v1::p4_new_type_translation::SdnType;
+use p4runtime_proto::p4::config::v1::{P4Info, P4NamedType, P4NewTypeSpec};
+use tonic::Code;
+
+use crate::bytestring;
+use crate::device::lock;
+use crate::error::{EntityError, EntityResult};
+use crate::limits::NAME_BYTES_MAX;
+
+/// How the values of a match field, a parameter or a packet's metadata are written.
+#[derive(Clone)]
+pub(crate) enum Values {
+    /// Numbers, of as many bits on either side.
+    Numbers {
+        controller_bits: u32,
+        data_bits: u32,
+    },
+    /// Strings on the controller's side.
+    Names(Arc<Names>),
+}
+
+/// What becomes of a name that stands for no number yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NewNames {
+    /// A free number becomes its.
+    Bound,
+    /// It is refused as not found: nothing that is there has it.
+    Refused,
+}
+
+impl Values {
+    /// The data plane's number for what a controller has written.
+    pub(crate) fn to_data(
+        &self,
+        given: &[u8],
+        new_names: NewNames,
+        what: &str,
+    ) -> EntityResult<Vec<u8>> {
+        match self {
+            Self::Numbers {
+                controller_bits,
+                data_bits,
+            } => {
+                let value = bytestring::parse(given, *controller_bits, what)?;
+                let translated = || format!("{what}: translated to {data_bits} bits");
+                match data_bits < controller_bits {
+                    true => bytestring::parse(&value, *data_bits, translated()),
+                    false => Ok(value),
+                }
+            }
+            Self::Names(names) => names.number(given, new_names, what),
+        }
+    }
+
+    /// What a controller reads of the data plane's number. One that its width has no room for is
+    /// given whole.
+    pub(crate) fn to_controller(&self, number: &[u8]) -> Vec<u8> {
+        match self {
+            Self::Numbers { .. } => number.to_vec(),
+            Self::Names(names) => names.name(number),
+        }
+    }
+
+    pub(crate) fn data_bits(&self) -> u32 {
+        match self {
+            Self::Numbers { data_bits, .. } => *data_bits,
+            Self::Names(names) => names.data_bits,
+        }
+    }
+
+    /// The width of both sides, where nothing is translated: parts of a value mean the same.
+    pub(crate) fn common_bits(&self) -> Option<u32> {
+        match self {
+            Self::Numbers {
+                controller_bits,
+                data_bits,
+            } if controller_bits == data_bits => Some(*data_bits),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn names(&self) -> Option<&Arc<Names>> {
+        match self {
+            Self::Numbers { .. } => None,
+            Self::Names(names) => Some(names),
+        }
+    }
+}
+
+/// The names of one type and the data plane's numbers that they stand for.
+///
+/// A name of the annotation `@p4runtime_translation_mappings` stands for the number given there. A
+/// decimal number stands for itself, so that ports can be told by their numbers. Any other name gets
+/// the highest number that no name stands for; it keeps it for as long as an entry has it, and until
+/// another name needs it. A number without a name is read as itself in decimal.
+pub(crate) struct Names {
+    type_name: String,
+    data_bits: u32,
+    bound: Mutex<Bound>,
+}
+
+#[derive(Default)]
+struct Bound {
+    numbers: HashMap<Vec<u8>, u64>,
+    names: BTreeMap<u64, Vec<u8>>,
+    /// Numbers that the program gives names.
+    fixed: BTreeSet<u64>,
+}
+
+impl Bound {
+    fn bind(&mut self, name: &[u8], number: u64) {
+        self.numbers.insert(name.to_vec(), number);
+        self.names.insert(number, name.to_vec());
+    }
+
+    /// The highest number without a name.
+    fn free(&self, highest: u64) -> Option<u64> {
+        let mut free = Some(highest);
+        for taken in self.names.keys().rev() {
+            match free {
+                Some(number) if number == *taken => free = number.checked_sub(1),
+                _ => break,
+            }
+        }
+        free
+    }
+}
+
+impl Names {
+    fn new(type_name: &str, data_bits: u32, mappings: &[(Vec<u8>, u64)]) -> Result<Self, String> {
+        let mut bound = Bound::default();
+        let highest = highest(data_bits);
+        for (name, number) in mappings {
+            let shown = shown(name);
+            if *number > highest {
+                return Err(format!(
+                    "the mapping of \"{shown}\" needs more than {data_bits} bits"
+                ));
+            }
+            if bound.numbers.contains_key(name) || bound.names.contains_key(number) {
+                return Err(format!("\"{shown}\" or {number} is mapped twice"));
+            }
+            bound.bind(name, *number);
+            bound.fixed.insert(*number);
+        }
+        Ok(Self {
+            type_name: type_name.into(),
+            data_bits,
+            bound: Mutex::new(bound),
+        })
+    }
+
+    fn number(&self, name: &[u8], new_names: NewNames, what: &str) -> EntityResult<Vec<u8>> {
+        let what = format!("{what}: \"{}\"", shown(name));
+        if name.len() > NAME_BYTES_MAX {
+            return Err(EntityError::invalid(format!(
+                "{what}: expected a name of {NAME_BYTES_MAX} bytes at most, found {}",
+                name.len()
+            )));
+        }
+        let mut bound = lock(&self.bound);
+        if let Some(number) = bound.numbers.get(name) {
+            return Ok(bytes(*number));
+        }
+        if let Some(digits) = decimal(name) {
+            let number = self.decimal(digits, &bound, &what)?;
+            if new_names == NewNames::Bound {
+                bound.bind(name, number);
+            }
+            return Ok(bytes(number));
+        }
+        if new_names == NewNames::Refused {
+            return Err(EntityError::not_found(format!(
+                "{what}: no entry has this name of type {}",
+                self.type_name
+            )));
+        }
+        let number = bound.free(highest(self.data_bits)).ok_or_else(|| {
+            EntityError::new(
+                Code::ResourceExhausted,
+                format!(
+                    "{what}: type {} has {} bits in the data plane, and all its numbers have names",
+                    self.type_name, self.data_bits
+                ),
+            )
+        })?;
+        bound.bind(name, number);
+        Ok(bytes(number))
+    }
+
+    /// What a decimal number stands for: itself, unless another name has it.
+    fn decimal(&self, digits: &str, bound: &Bound, what: &str) -> EntityResult<u64> {
+        let number = digits.parse().ok();
+        let number = number.filter(|number| *number <= highest(self.data_bits));
+        let number: u64 = number.ok_or_else(|| {
+            let bits = self.data_bits;
+            let message = format!("{what}: expected a number of {bits} bits at most");
+            EntityError::new(Code::OutOfRange, message)
+        })?;
+        match bound.names.get(&number) {
+            None => Ok(number),
+            Some(other) => Err(EntityError::invalid(format!(
+                "{what}: this number of type {} has the name \"{}\"",
+                self.type_name,
+                shown(other)
+            ))),
+        }
+    }
+
+    fn name(&self, number: &[u8]) -> Vec<u8> {
+        let of_bytes = |number: &[u8]| {
+            let wide = number.iter().try_fold(0_u64, |n, byte| {
+                n.checked_mul(256).map(|shifted| shifted + u64::from(*byte))
+            });
+            wide.map(|number| (number, number.to_string()))
+        };
+        match of_bytes(number) {
+            // Wider than any number with a name.
+            None => number.to_vec(),
+            Some((number, decimal)) => {
+                let bound = lock(&self.bound);
+                let name = bound.names.get(&number).cloned();
+                name.unwrap_or_else(|| decimal.into_bytes())
+            }
+        }
+    }
+
+    /// Forgets every name but those of the program and of `used` numbers.
+    fn keep(&self, used: &BTreeSet<Vec<u8>>) {
+        let bound = &mut *lock(&self.bound);
+        let Bound {
+            numbers,
+            names,
+            fixed,
+        } = bound;
+        names.retain(|number, _| fixed.contains(number) || used.contains(&bytes(*number)));
+        numbers.retain(|_, number| names.contains_key(number));
+    }
+}
+
+/// The highest number of a width that gets a name.
+fn highest(bits: u32) -> u64 {
+    match bits {
+        0..=63 => (1 << bits) - 1,
+        _ => u64::MAX,
+    }
+}
+
+fn bytes(number: u64) -> Vec<u8> {
+    bytestring::canonical(&number.to_be_bytes())
+}
+
+fn shown(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
+}
+
+/// A decimal number as it is read back: no leading zeros.
+fn decimal(name: &[u8]) -> Option<&str> {
+    let is_decimal = match name {
+        [] => false,
+        [b'0'] => true,
+        [first, rest @ ..] => (b'1'..=b'9').contains(first) && rest.iter().all(u8::is_ascii_digit),
+    };
+    is_decimal.then(|| std::str::from_utf8(name).ok())?
+}
+
+/// The translated types of a P4Info, as they are met.
+pub(super) struct Types<'a> {
+    p4info: &'a P4Info,
+    names: BTreeMap<String, Arc<Names>>,
+}
+
+impl<'a> Types<'a> {
+    pub(super) fn new(p4info: &'a P4Info) -> Self {
+        Self {
+            p4info,
+            names: BTreeMap::new(),
+        }
+    }
+
+    /// Every name that controllers can write; known when everything is bound.
+    pub(super) fn into_names(self) -> Vec<Arc<Names>> {
+        self.names.into_values().collect()
+    }
+
+    pub(super) fn is_translated(&self, named: Option<&P4NamedType>) -> bool {
+        self.translation(named).is_some()
+    }
+
+    fn translation(
+        &self,
+        named: Option<&P4NamedType>,
+    ) -> Option<(&'a str, &'a P4NewTypeSpec, SdnType)> {
+        let name = &named?.name;
+        let (name, spec) = self
+            .p4info
+            .type_info
+            .as_ref()?
+            .new_types
+            .get_key_value(name)?;
+        match spec.representation.as_ref()? {
+            Representation::OriginalType(_) => None,
+            Representation::TranslatedType(translated) => Some((name, spec, translated.sdn_type?)),
+        }
+    }
+
+    /// How values of `data_bits` are written that the P4Info says have `controller_bits`; an error
+    /// where the two do not go together.
+    pub(super) fn values(
+        &mut self,
+        named: Option<&P4NamedType>,
+        controller_bits: i32,
+        data_bits: u32,
+    ) -> Result<Values, String> {
+        let found = u32::try_from(controller_bits).unwrap_or(0);
+        let (expected, names) = match self.translation(named) {
+            None => (data_bits, None),
+            Some((_, _, SdnType::SdnBitwidth(bits))) => (u32::try_from(bits).unwrap_or(0), None),
+            Some((name, spec, SdnType::SdnString(_))) => (0, Some((name, spec))),
+        };
+        // The width of an enum or error without one of its own is left unset.
+        let is_unset = found == 0 && self.translation(named).is_none();
+        if found != expected && !is_unset {
+            return Err(format!("has {found} bits, expected {expected}"));
+        }
+        match names {
+            None => Ok(Values::Numbers {
+                controller_bits: expected,
+                data_bits,
+            }),
+            Some((name, spec)) => Ok(Values::Names(self.names(name, spec, data_bits)?)),
+        }
+    }
+
+    fn names(
+        &mut self,
+        name: &str,
+        spec: &P4NewTypeSpec,
+        data_bits: u32,
+    ) -> Result<Arc<Names>, String> {
+        if let Some(names) = self.names.get(name) {
+            return match names.data_bits == data_bits {
+                true => Ok(Arc::clone(names)),
+                false => Err(format!(
+                    "has type {name} in {data_bits} bits, elsewhere it has {}",
+                    names.data_bits
+                )),
+            };
+        }
+        let of_type = |message: String| format!("type {name}: {message}");
+        let mappings = mappings(spec).map_err(of_type)?;
+        let names = Names::new(name, data_bits, &mappings).map_err(of_type)?;
+        let names = Arc::new(names);
+        self.names.insert(name.into(), Arc::clone(&names));
+        Ok(names)
+    }
+}
+
+/// The names of `@p4runtime_translation_mappings({{"name", number}, ...})`.
+fn mappings(spec: &P4NewTypeSpec) -> Result<Vec<(Vec<u8>, u64)>, String> {
+    const ANNOTATION: &str = "@p4runtime_translation_mappings";
+    let Some(text) = spec
+        .annotations
+        .iter()
+        .find_map(|text| text.strip_prefix(ANNOTATION))
+    else {
+        return Ok(Vec::new());
+    };
+    let text = without_comments(text);
+    let wrong = || {
+        let found = text.trim();
+        format!("expected {ANNOTATION}({{{{\"name\", number}}, ...}}), found {found}")
+    };
+    let mut mappings = Vec::new();
+    let mut rest = text
+        .trim()
+        .strip_prefix('(')
+        .ok_or_else(wrong)?
+        .trim_start();
+    rest = rest.strip_prefix('{').ok_or_else(wrong)?.trim_start();
+    while let Some(pair) = rest.strip_prefix('{') {
+        let quoted = pair.trim_start().strip_prefix('"').ok_or_else(wrong)?;
+        let (name, after) = quoted.split_once('"').ok_or_else(wrong)?;
+        let (number, after) = after.split_once('}').ok_or_else(wrong)?;
+        let number = number.trim().strip_prefix(',').ok_or_else(wrong)?;
+        let number = integer(number.trim()).ok_or_else(wrong)?;
+        mappings.push((name.as_bytes().to_vec(), number));
+        let after = after.trim_start();
+        rest = after.strip_prefix(',').unwrap_or(after).trim_start();
+    }
+    match rest.strip_prefix('}').map(str::trim) {
+        Some(")") => Ok(mappings),
+        _ => Err(wrong()),
+    }
+}
+
+/// An annotation's text is the source's, comments and all.
+fn without_comments(text: &str) -> String {
+    let mut kept = String::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let comment_end = match rest.get(..2) {
+            Some("//") => Some("\n"),
+            Some("/*") => Some("*/"),
+            _ => None,
+        };
+        let (kept_bytes, skipped) = match comment_end {
+            Some(end) => {
+                let inside = rest.get(2..).unwrap_or_default();
+                let len = inside.find(end).map_or(inside.len(), |at| at + end.len());
+                (0, 2 + len)
+            }
+            // A string is kept whole, whatever is in it.
+            None if first == '"' => {
+                let len = rest[1..].find('"').map_or(rest.len(), |at| at + 2);
+                (len, len)
+            }
+            None => (first.len_utf8(), first.len_utf8()),
+        };
+        kept.push_str(&rest[..kept_bytes]);
+        rest = &rest[skipped..];
+    }
+    kept
+}
+
+fn integer(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+/// The numbers with names that are found in use, by type.
+#[derive(Default)]
+pub(crate) struct NamesInUse(BTreeMap<String, BTreeSet<Vec<u8>>>);
+
+impl NamesInUse {
+    pub(crate) fn add(&mut self, values: &Values, number: &[u8]) {
+        if let Some(names) = values.names() {
+            let of_type = self.0.entry(names.type_name.clone()).or_default();
+            of_type.insert(number.to_vec());
+        }
+    }
+}
+
+/// Forgets every name that is not in use.
+pub(super) fn keep(names: &[Arc<Names>], used: &NamesInUse) {
+    let none = BTreeSet::new();
+    for names in names {
+        names.keep(used.0.get(&names.type_name).unwrap_or(&none));
+    }
+}
+
+/// A saved pipeline's names are those of the pipeline that it becomes.
+pub(super) fn adopt(names: &[Arc<Names>], from: &[Arc<Names>]) {
+    for (names, from) in names.iter().zip(from) {
+        let bound = std::mem::take(&mut *lock(&from.bound));
+        *lock(&names.bound) = bound;
+    }
+}
+
+/// The widths that a controller header's fields have in the data plane: those of the header type with
+/// the same fields in the same order.
+pub(super) fn header_bits(json: &bmv2_json::Program, names: &[&str]) -> Option<Vec<u32>> {
+    let bits = |field: &bmv2_json::Field| match field.width {
+        FieldWidth::Fixed(bits) => Some(bits),
+        FieldWidth::Variable => None,
+    };
+    json.header_types
+        .iter()
+        .filter(|of| {
+            of.fields
+                .iter()
+                .map(|field| &*field.name)
+                .eq(names.iter().copied())
+        })
+        .find_map(|of| of.fields.iter().map(bits).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(bits: u32, mappings: &[(&str, u64)]) -> Names {
+        let mappings: Vec<_> = mappings
+            .iter()
+            .map(|(name, number)| (name.as_bytes().to_vec(), *number))
+            .collect();
+        Names::new("vrf_t", bits, &mappings).unwrap()
+    }
+
+    fn number(names: &Names, name: &str) -> Result<Vec<u8>, Code> {
+        let number = names.number(name.as_bytes(), NewNames::Bound, "f");
+        number.map_err(|error| error.code)
+    }
+
+    #[test]
+    fn a_name_is_a_number_of_its_own_and_is_read_back() {
+        let names = names(3, &[("", 0)]);
+        assert_eq!(number(&names, ""), Ok(vec![0]));
+        assert_eq!(number(&names, "a"), Ok(vec![7]));
+        assert_eq!(number(&names, "5"), Ok(vec![5]));
+        assert_eq!(number(&names, "b"), Ok(vec![6]));
+        assert_eq!(number(&names, "c"), Ok(vec![4]));
+        assert_eq!(number(&names, "a"), Ok(vec![7]));
+        let read = |number: u8| String::from_utf8(names.name(&[number])).unwrap();
+        assert_eq!([0, 1, 5, 7].map(read), ["", "1", "5", "a"]);
+        // Whose number another name has, that does not fit, that nobody has written.
+        assert_eq!(number(&names, "7"), Err(Code::InvalidArgument));
+        assert_eq!(number(&names, "0"), Err(Code::InvalidArgument));
+        assert_eq!(number(&names, "8"), Err(Code::OutOfRange));
+        let unknown = names.number(b"x", NewNames::Refused, "f").unwrap_err();
+        assert_eq!(unknown.code, Code::NotFound);
+        // Not a decimal as it is read back, so a name.
+        assert_eq!(number(&names, "03"), Ok(vec![3]));
+    }
+
+    #[test]
+    fn names_that_nobody_uses_make_room() {
+        let names = names(2, &[("", 0)]);
+        for (name, expected) in [("a", 3), ("b", 2), ("c", 1)] {
+            assert_eq!(number(&names, name), Ok(vec![expected]));
+        }
+        assert_eq!(number(&names, "d"), Err(Code::ResourceExhausted));
+        names.keep(&BTreeSet::from([vec![2]]));
+        assert_eq!(number(&names, "d"), Ok(vec![3]));
+        assert_eq!(number(&names, "b"), Ok(vec![2]));
+        assert_eq!(number(&names, ""), Ok(vec![0]));
+    }
+
+    #[test]
+    fn mappings_are_read_as_p4c_and_we_write_them() {
+        let read = |text: &str| {
+            let annotations = vec![format!("@p4runtime_translation_mappings{text}")];
+            mappings(&P4NewTypeSpec {
+                annotations,
+                ..Default::default()
+            })
+        };
+        let expected = vec![(vec![], 0), (b"x".to_vec(), 16)];
+        assert_eq!(read("({{\"\",0},{\"x\",0x10}})"), Ok(expected.clone()));
+        assert_eq!(
+            read(" ( { { \"\" , 0 } , { \"x\" , 16 } , } )"),
+            Ok(expected)
+        );
+        let commented = "({\n // the \"default\"\n {\"//\", 0}, /* {\"x\", 1} */\n})";
+        assert_eq!(read(commented), Ok(vec![(b"//".to_vec(), 0)]));
+        for wrong in ["", "()", "({\"\", 0})", "({{\"\"}})", "({{\"a\", b}})"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+}
