@@ -6,7 +6,9 @@
 use p4_compiler::P4Info;
 use p4runtime_proto::p4::config::v1::action_ref::Scope;
 use p4runtime_proto::p4::config::v1::match_field::{Match, MatchType};
-use p4runtime_proto::p4::config::v1::{MatchField, Table};
+use p4runtime_proto::p4::config::v1::p4_new_type_spec::Representation;
+use p4runtime_proto::p4::config::v1::p4_new_type_translation::SdnType;
+use p4runtime_proto::p4::config::v1::{MatchField, P4NamedType, Table};
 use p4runtime_proto::p4::v1::field_match::{Exact, FieldMatchType, Lpm, Optional, Range, Ternary};
 use p4runtime_proto::p4::v1::{
     Action, Entity, FieldMatch, TableAction, TableEntry, Update, action, entity, table_action,
@@ -49,7 +51,7 @@ fn entries(p4info: &P4Info, table: &Table) -> Vec<TableEntry> {
     };
     let mut entries: Vec<TableEntry> = Vec::new();
     for number in 0..wanted {
-        let key: Option<Vec<FieldMatch>> = keys(table, number).into_iter().collect();
+        let key: Option<Vec<FieldMatch>> = keys(p4info, table, number).into_iter().collect();
         let Some(key) = key else { break };
         if entries.iter().any(|entry| entry.r#match == key) {
             continue;
@@ -121,16 +123,24 @@ fn priority(table: &Table, number: usize) -> i32 {
 }
 
 /// The key of the entry of this number; none in place of a field of a kind of its own.
-fn keys(table: &Table, number: usize) -> Vec<Option<FieldMatch>> {
-    let may_be_left_out =
-        |field: &&MatchField| number == 1 && kind(field) != Some(MatchType::Exact);
-    let fields = table.match_fields.iter();
-    let fields = fields.filter(|field| !may_be_left_out(field));
-    fields.map(|field| field_match(field, number)).collect()
+fn keys(p4info: &P4Info, table: &Table, number: usize) -> Vec<Option<FieldMatch>> {
+    let fields = table.match_fields.iter().map(|field| {
+        let form = Form::of(p4info, field.type_name.as_ref(), field.bitwidth);
+        (field, form)
+    });
+    // A field without bits can only be left out, where it can.
+    let is_left_out = |(field, form): &(&MatchField, Form)| {
+        let may_be = kind(field) != Some(MatchType::Exact);
+        may_be && (number == 1 || *form == Form::Bits(0))
+    };
+    let fields = fields.filter(|field| !is_left_out(field));
+    fields
+        .map(|(field, form)| field_match(field, form, number))
+        .collect()
 }
 
-fn field_match(field: &MatchField, number: usize) -> Option<FieldMatch> {
-    let value = value(field.bitwidth, number);
+fn field_match(field: &MatchField, form: Form, number: usize) -> Option<FieldMatch> {
+    let value = form.value(number);
     let matched = match kind(field)? {
         MatchType::Exact => FieldMatchType::Exact(Exact { value }),
         MatchType::Lpm => FieldMatchType::Lpm(Lpm {
@@ -164,7 +174,7 @@ fn call(p4info: &P4Info, action: u32, number: usize) -> TableAction {
     let params = declared.into_iter().flat_map(|action| &action.params);
     let params = params.map(|param| action::Param {
         param_id: param.id,
-        value: value(param.bitwidth, number + 1),
+        value: Form::of(p4info, param.type_name.as_ref(), param.bitwidth).value(number + 1),
     });
     TableAction {
         r#type: Some(table_action::Type::Action(Action {
@@ -174,14 +184,37 @@ fn call(p4info: &P4Info, action: u32, number: usize) -> TableAction {
     }
 }
 
-/// A small number, as the fields of random packets often are; a string where there is no width, for
-/// then the control plane's type is one.
-fn value(bitwidth: i32, number: usize) -> Vec<u8> {
-    let Ok(bits @ 1..) = u32::try_from(bitwidth) else {
-        return format!("name-{number}").into_bytes();
-    };
-    let mask = 1_u64.checked_shl(bits).map_or(u64::MAX, |bit| bit - 1);
-    canonical((number as u64 & mask).to_be_bytes().to_vec())
+/// How a controller writes a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// As a number of so many bits.
+    Bits(u32),
+    /// As a string that stands for a number (`@p4runtime_translation`).
+    String,
+}
+
+impl Form {
+    fn of(p4info: &P4Info, name: Option<&P4NamedType>, bitwidth: i32) -> Self {
+        let types = p4info.type_info.as_ref();
+        let spec = name.and_then(|name| types?.new_types.get(&name.name));
+        match spec.and_then(|spec| spec.representation.as_ref()) {
+            Some(Representation::TranslatedType(translation))
+                if matches!(translation.sdn_type, Some(SdnType::SdnString(_))) =>
+            {
+                Self::String
+            }
+            _ => Self::Bits(u32::try_from(bitwidth).unwrap_or(0)),
+        }
+    }
+
+    /// A small number, as the fields of random packets often have.
+    fn value(self, number: usize) -> Vec<u8> {
+        let Self::Bits(bits) = self else {
+            return format!("name-{number}").into_bytes();
+        };
+        let mask = 1_u64.checked_shl(bits).map_or(u64::MAX, |bit| bit - 1);
+        canonical((number as u64 & mask).to_be_bytes().to_vec())
+    }
 }
 
 fn ones(bitwidth: i32) -> Vec<u8> {
