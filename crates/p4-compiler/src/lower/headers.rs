@@ -24,6 +24,15 @@ pub struct Architecture {
     pub standard: Place,
 }
 
+/// Fields of standard metadata that simple_switch cannot do without, with their least widths.
+const REQUIRED_METADATA: [(&str, u32); 5] = [
+    ("ingress_port", 9),
+    ("egress_spec", 9),
+    ("egress_port", 9),
+    ("instance_type", 3),
+    ("packet_length", 1),
+];
+
 impl Lower<'_> {
     /// Lays out headers, user metadata and standard metadata from the parser's parameters.
     pub fn architecture_places(&mut self, parser: &BlockInstance) -> Architecture {
@@ -98,10 +107,32 @@ impl Lower<'_> {
         places
     }
 
+    /// A program may declare an architecture of its own with v1model's package; simple_switch fills
+    /// and reads these fields whatever it is.
+    fn expect_standard_metadata(&mut self, id: usize) {
+        let decl = &self.program.structs[id];
+        for (name, bits) in REQUIRED_METADATA {
+            let field = decl.fields.iter().find(|field| &*field.name == name);
+            let width = field.and_then(|field| self.program.width(&field.ty));
+            if width.is_some_and(|width| width >= bits) {
+                continue;
+            }
+            let message = format!(
+                "`{}` has no field `{name}` of {bits} bits, which simple_switch needs",
+                decl.name
+            );
+            self.sink
+                .error("E0602", decl.span, message)
+                .help("this back end makes programs for the v1model.p4 that is built in");
+            return;
+        }
+    }
+
     fn standard_metadata(&mut self, ty: &Type) -> Place {
         let Type::Struct(id) = ty else {
             return Place::Members(Rc::default());
         };
+        self.expect_standard_metadata(*id);
         let decl = &self.program.structs[*id];
         let name =
             ir::name_annotation(&decl.annotations).unwrap_or_else(|| STANDARD_METADATA.to_owned());

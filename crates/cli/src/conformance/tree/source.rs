@@ -15,6 +15,8 @@ use crate::files;
 const SEARCHES_MAX: usize = 64;
 /// An included file is not there.
 const NOT_FOUND: &str = "E0118";
+/// A `V1Switch` with other standard metadata than v1model's.
+const OWN_METADATA: &str = "E0602";
 /// An extern that simple_switch has not.
 const OWN_EXTERN: &str = "E0610";
 /// v1model's package.
@@ -163,6 +165,9 @@ impl File<'_> {
 
 fn refused(diagnostics: &[Diagnostic]) -> Verdict {
     let code = errors_of(diagnostics).next();
+    if code.is_some_and(|error| error.code == OWN_METADATA) {
+        return other_architecture("V1Switch of its own");
+    }
     Verdict::Refused {
         code: code.map_or_else(String::new, |error| error.code.clone()),
         message: first_error(diagnostics),
