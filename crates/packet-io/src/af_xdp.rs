@@ -29,8 +29,8 @@ use std::thread;
 use std::time::Duration;
 
 use crate::af_packet::socket as packet_socket;
-use crate::interface::Interface;
 use crate::interface::lock::InterfaceLock;
+use crate::interface::{self, Interface};
 use crate::limits::{
     MAX_SUPER_FRAME_BYTES, MIN_FRAME_BYTES, TX_RETRIES_PER_FLUSH, TX_RETRY_WAIT_US,
     XDP_DESTINATIONS, XDP_RX_CHUNKS, XDP_TX_BATCH_FRAMES,
@@ -288,6 +288,8 @@ impl AfXdpPort {
         let queue = &mut self.queues[0];
         queue.publish();
         let mut retries_left = TX_RETRIES_PER_FLUSH;
+        // Asked for once, if at all: it takes a microsecond.
+        let mut has_carrier = None;
         loop {
             let n_before = queue.n_untaken();
             if n_before == 0 {
@@ -299,13 +301,17 @@ impl AfXdpPort {
             match result.as_ref().map_err(io::Error::raw_os_error) {
                 // A driver that sends by itself; otherwise all is taken now, and the loop ends.
                 Ok(()) if queue.is_zero_copy() => break,
-                // The device has dropped the frame that it was given last.
+                // The device has dropped the frame that it was given last: it has no room, or no carrier.
                 Err(Some(libc::EBUSY)) if has_moved => {
                     let n_bytes = queue.last_taken_bytes();
                     let statistics = &mut self.statistics;
                     statistics.tx_frames = statistics.tx_frames.saturating_sub(1);
                     statistics.tx_bytes = statistics.tx_bytes.saturating_sub(n_bytes);
-                    statistics.tx_no_room += 1;
+                    let index = self.index;
+                    match *has_carrier.get_or_insert_with(|| interface::is_running(index)) {
+                        true => statistics.tx_no_room += 1,
+                        false => statistics.tx_link_down += 1,
+                    }
                 }
                 Err(Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV)) => {
                     self.is_link_down = true;

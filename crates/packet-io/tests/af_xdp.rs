@@ -7,7 +7,7 @@ mod namespace;
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use etherparse::PacketBuilder;
 use frames::{
@@ -405,6 +405,30 @@ fn frames_that_share_payloads_leave_whole_and_in_order() {
                     "{n_payloads} payloads, {n_copies} copies"
                 );
             }
+        },
+    );
+}
+
+#[test]
+fn what_cannot_leave_for_want_of_a_carrier_is_counted_so() {
+    in_root_namespace(
+        "what_cannot_leave_for_want_of_a_carrier_is_counted_so",
+        || {
+            veth_pair("v0", "v1");
+            let mut port = open("v1");
+            ip("link set v0 down");
+            let began = Instant::now();
+            for _ in 0..50 {
+                send(&mut port, (0..20).map(|n| numbered(n, 60)));
+            }
+            let statistics = port.statistics();
+            assert_eq!(
+                (statistics.tx_link_down, statistics.tx_dropped()),
+                (1000, 1000)
+            );
+            assert_eq!(statistics.tx_frames, 0);
+            let elapsed = began.elapsed();
+            assert!(elapsed < Duration::from_millis(400), "{elapsed:?}");
         },
     );
 }

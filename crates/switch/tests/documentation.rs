@@ -138,3 +138,37 @@ fn every_option_is_in_the_documentation_and_no_other() {
     assert!(expected.contains("--egress-rate"), "{help}");
     assert_eq!(rows(&read("docs/switch.md"), "## Options"), expected);
 }
+
+#[test]
+fn every_event_of_the_log_is_in_the_documentation_and_no_other() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut told = BTreeSet::new();
+    for of in ["switch/src", "p4runtime-server/src"] {
+        events_in(&crates.join(of), &mut told);
+    }
+    let document = std::fs::read_to_string(crates.join("../docs/switch.md")).expect("the document");
+    let table = document
+        .split("| Event | Level |")
+        .nth(1)
+        .expect("the table");
+    let rows = table
+        .lines()
+        .skip(2)
+        .take_while(|line| line.starts_with('|'));
+    let documented = rows.map(|row| row.split('`').nth(1).expect("a name").to_owned());
+    assert_eq!(documented.collect::<BTreeSet<_>>(), told);
+}
+
+/// The names behind `event = "` in a folder's sources.
+fn events_in(folder: &Path, events: &mut BTreeSet<String>) {
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            events_in(&path, events);
+            continue;
+        }
+        let source = std::fs::read_to_string(&path).expect("a source");
+        let names = source.split("event = \"").skip(1);
+        events.extend(names.map(|rest| rest.split('"').next().expect("a name").to_owned()));
+    }
+}

@@ -174,3 +174,37 @@ fn p4runtime_beyond_the_loopback_interface_is_warned_of() {
     let quiet = Running::start(&[&arguments[..], &["127.0.0.1:0"]].concat());
     quiet.stop("-TERM");
 }
+
+#[tokio::test]
+async fn what_a_flood_leaves_out_of_the_log_is_told() {
+    let switch = start(&["--log-level", "info", "--log-format", "json"]);
+    let address = address_behind(&switch.ready, "P4Runtime on ").to_owned();
+    let mut client = P4RuntimeClient::connect(format!("http://{address}"))
+        .await
+        .expect("a server");
+    // Another primary a thousand times.
+    let requests = (1..=1000).map(|low| {
+        let arbitration = MasterArbitrationUpdate {
+            device_id: 1,
+            election_id: Some(Uint128 { high: 0, low }),
+            ..Default::default()
+        };
+        let update = Some(Update::Arbitration(arbitration));
+        StreamMessageRequest { update }
+    });
+    let requests = tokio_stream::iter(requests.collect::<Vec<_>>());
+    let answers = client.stream_channel(requests).await.expect("a stream");
+    let mut answers = answers.into_inner();
+    while let Ok(Some(_)) = answers.message().await {}
+    let line = tokio::task::spawn_blocking(move || {
+        let line = switch.wait_for_line(&["log_lines_left_out"]);
+        switch.signal("-TERM");
+        assert_eq!(switch.end().0, Some(0));
+        line
+    });
+    let told = event(&line.await.expect("a line"));
+    let lines = told["lines"].as_u64().expect("a number");
+    // A burst of 200 and some that a loaded machine has time for.
+    assert!((300..=850).contains(&lines), "{told}");
+    assert_eq!(told["level"], "WARN");
+}
