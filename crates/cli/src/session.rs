@@ -66,6 +66,11 @@ impl Session {
         Ok(self.program.read(&mut self.client).await?)
     }
 
+    /// The same, with no half of a change that another controller made meanwhile.
+    pub async fn read_steady(&mut self) -> Result<Snapshot, Failure> {
+        Ok(self.program.read_steady(&mut self.client).await?)
+    }
+
     /// What there is, after what an interrupted change left over is finished or taken back.
     pub async fn settle(&mut self) -> Result<Snapshot, Failure> {
         let settled = unless_interrupted(self.program.settle(&mut self.client)).await;

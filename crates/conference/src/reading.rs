@@ -54,7 +54,11 @@ pub async fn read(
     p4info: &P4Info,
     program: &SfuProgram,
 ) -> Result<Reading, ClientError> {
-    let snapshot = program.read(client).await?;
+    let mut snapshot = program.read(client).await?;
+    if !snapshot.foreign.is_empty() {
+        // Somebody may have written while it was read.
+        snapshot = program.read_steady(client).await?;
+    }
     let totals = program.totals(client, &snapshot).await?;
     let verdicts = verdicts(client, p4info).await?;
     let switch = client.counters().await?;

@@ -3,15 +3,16 @@
 
 mod support;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
 
 use conference::address::Mac;
 use conference::backend::{SfuProgram, Snapshot};
 use conference::model::{Conference, Group, GroupId, OwnAddress, Presenter, Viewer};
-use conference::plan;
+use conference::plan::{self, Target};
 use p4runtime_proto::p4::config::v1::P4Info;
-use support::fake::{FakeSwitch, Fault};
+use p4runtime_proto::p4::v1::{Entity, Update};
+use support::fake::{FakeSwitch, Fault, Refusal};
 use support::{Random, programs};
 
 const OWN: OwnAddress = OwnAddress {
@@ -370,6 +371,122 @@ async fn random_changes_cut_off_at_random_never_lose_a_group() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn an_address_to_ask_from_stands_beside_the_one_in_force_and_goes_with_the_next_command() {
+    for p4info in both() {
+        let mut bench = Bench::new(&p4info, 7).await;
+        let old = bench.read().await;
+        let asked = OwnAddress {
+            port: 3,
+            ip: Ipv4Addr::new(10, 250, 0, 3),
+            mac: Mac([2, 0, 0, 0, 1, 3]),
+        };
+        let ask = bench.program.ask_from(&old, &asked);
+        assert_eq!(ask.n_updates(), 1);
+        plan::run(ask.clone(), &mut bench.switch, |_| {})
+            .await
+            .expect("written");
+        let asking = bench.read().await;
+        assert_eq!(asking.conference, old.conference, "what is in force stays");
+        assert_eq!(
+            asking.left_over,
+            ["own address 10.250.0.3 02:00:00:00:01:03 on port 3"]
+        );
+        assert!(bench.program.ask_from(&asking, &asked).is_empty());
+        bench.switch.see_everything();
+        bench.check_seen(&[&old.conference], "while it asks");
+
+        // Nobody answered, or the controller was killed.
+        bench.command(&old.conference).await.expect("done");
+        bench.check_clean(&old.conference, "not found").await;
+
+        // Found: the change that follows makes it the own address, in place of the other.
+        plan::run(ask, &mut bench.switch, |_| {})
+            .await
+            .expect("written");
+        let asking = bench.read().await;
+        let mut new = old.conference.clone();
+        new.set_address(asked).expect("an address");
+        let plan = bench.program.plan(&asking, &new).expect("has room");
+        plan::run(plan, &mut bench.switch, |_| {})
+            .await
+            .expect("written");
+        bench.check_clean(&new, "found").await;
+    }
+}
+
+/// A switch in which somebody else writes before every read.
+struct Busy {
+    switch: FakeSwitch,
+    writes: VecDeque<Update>,
+    n_at_a_time: usize,
+}
+
+impl Target for Busy {
+    type Error = Refusal;
+
+    async fn read(&mut self, entities: Vec<Entity>) -> Result<Vec<Entity>, Refusal> {
+        let n = self.n_at_a_time.min(self.writes.len());
+        for update in self.writes.drain(..n) {
+            self.switch.update(&update)?;
+        }
+        Target::read(&mut self.switch, entities).await
+    }
+
+    async fn write(&mut self, updates: Vec<Update>) -> Result<(), Refusal> {
+        self.switch.write(updates).await
+    }
+
+    async fn drain(&mut self) -> Result<(), Refusal> {
+        Target::drain(&mut self.switch).await
+    }
+}
+
+#[tokio::test]
+async fn a_steady_reading_is_no_half_of_what_somebody_else_writes_meanwhile() {
+    let mut n_torn = 0;
+    for p4info in both() {
+        // Every kind of change, one after the other, as a list of writes.
+        let mut bench = Bench::new(&p4info, 6).await;
+        let before = bench.switch.log.len();
+        let mut allowed = vec![bench.read().await.conference];
+        for kind in KINDS {
+            let new = kind.conference(&bench.program);
+            bench.command(&new).await.expect("done");
+            allowed.push(new);
+        }
+        let is_whole = |read: &Snapshot| {
+            let mut groups = read.conference.groups().iter();
+            let is_one = |(id, group)| allowed.iter().any(|c| c.groups().get(id) == Some(group));
+            read.foreign.is_empty() && groups.all(is_one)
+        };
+        let writes: Vec<Update> = bench.switch.log.drain(before..).flatten().collect();
+        for n_at_a_time in 1..20 {
+            let Bench {
+                mut switch,
+                program,
+            } = Bench::new(&p4info, 6).await;
+            switch.traffic = None;
+            let writes = writes.iter().cloned().collect();
+            let mut busy = Busy {
+                switch,
+                writes,
+                n_at_a_time,
+            };
+            while !busy.writes.is_empty() {
+                let once = program.read(&mut busy).await.expect("readable");
+                n_torn += usize::from(!is_whole(&once));
+                let steady = program.read_steady(&mut busy).await.expect("readable");
+                assert!(is_whole(&steady), "{n_at_a_time} at a time: {steady:?}");
+            }
+            let last = program.read_steady(&mut busy).await.expect("readable");
+            assert_eq!(Some(&last.conference), allowed.last());
+        }
+    }
+    println!("{n_torn} readings were torn");
+    assert!(n_torn > 0, "reading once is not enough");
 }
 
 /// Every group's presenter and viewers by group, to see that the table above has no slip.

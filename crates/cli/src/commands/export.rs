@@ -26,7 +26,7 @@ pub async fn of_switch(
         conference,
         foreign,
         ..
-    } = session.read().await?;
+    } = session.read_steady().await?;
     let text = text(global, &session.program, &conference, format)?;
     write(global, &conference, &text, to)?;
     match foreign.as_slice() {

@@ -26,6 +26,7 @@ use p4runtime_proto::p4::v1::{CloneSessionEntry, Entity, MulticastGroupEntry, en
 
 use crate::address::Mac;
 use crate::entities::{self, Count, ProgramError};
+use crate::limits::STEADY_TRIES;
 use crate::model::{Capabilities, Conference, GroupId, OwnAddress, Viewer, ViewerKey};
 use crate::plan::{self, Plan, RunError, Stage, Target};
 use own_addresses::{AddressUpdates, OwnAddresses, OwnEntry};
@@ -210,6 +211,23 @@ impl SfuProgram {
         Ok(snapshot)
     }
 
+    /// Reads until two readings in a row say the same: a reading takes several requests, and another
+    /// controller may write between them.
+    ///
+    /// # Errors
+    /// A read failed.
+    pub async fn read_steady<T: Target>(&self, target: &mut T) -> Result<Snapshot, T::Error> {
+        let mut before = self.read(target).await?;
+        for _ in 0..STEADY_TRIES {
+            let now = self.read(target).await?;
+            if now.says_the_same_as(&before) {
+                return Ok(now);
+            }
+            before = now;
+        }
+        Ok(before)
+    }
+
     /// Finishes an interrupted change or takes it back, and deletes what it left over. Every
     /// change begins with it.
     ///
@@ -331,6 +349,12 @@ impl SfuProgram {
 }
 
 impl Snapshot {
+    fn says_the_same_as(&self, other: &Snapshot) -> bool {
+        self.conference == other.conference
+            && self.foreign == other.foreign
+            && self.left_over == other.left_over
+    }
+
     /// Makes the conference of what was read.
     fn understand(&mut self) {
         let conference = &mut self.conference;
