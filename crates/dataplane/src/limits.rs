@@ -21,9 +21,9 @@ pub const EGRESS_QUEUES_PER_PORT: usize = 8;
 /// such walks in a row are allowed.
 pub const RECIRCULATIONS_PER_PACKET_MAX: u32 = 65_536;
 
-/// Resubmissions of one packet: a resubmission repeats ingress with a hint; a program that needs
-/// more than a few is looping.
-pub const RESUBMITS_PER_PACKET_MAX: u32 = 64;
+/// Resubmissions of one packet: as many as recirculations, since a program may go either way for the
+/// rounds that it counts in its metadata.
+pub const RESUBMITS_PER_PACKET_MAX: u32 = RECIRCULATIONS_PER_PACKET_MAX;
 
 /// Clones of clones of clones: how deep the ancestry of a packet may grow without leaving. As
 /// deep as a packet may recirculate, since each pass may leave a clone that carries on.
