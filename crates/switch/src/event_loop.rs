@@ -138,11 +138,6 @@ impl AttachedPort {
         statistics.add(&self.port.statistics());
         statistics
     }
-
-    /// How often its interface went down.
-    fn link_down_events(&self) -> u64 {
-        self.link.as_ref().map_or(0, |link| link.down_events())
-    }
 }
 
 /// The loop. Made, filled with ports, run, asked for totals.
@@ -348,11 +343,15 @@ impl EventLoop {
             .ports
             .iter_mut()
             .zip(&self.statuses)
-            .map(|(attached, status)| PortTotals {
-                id: attached.id,
-                name: status.name.clone(),
-                statistics: attached.statistics(),
-                link_down_events: attached.link_down_events(),
+            .map(|(attached, status)| {
+                let link = attached.link.clone().unwrap_or_default();
+                PortTotals {
+                    id: attached.id,
+                    name: status.name.clone(),
+                    statistics: attached.statistics(),
+                    link_down_events: link.down_events(),
+                    lost_events: link.lost_events(),
+                }
             });
         let ports = ports.collect();
         Totals::new(

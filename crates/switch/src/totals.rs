@@ -25,6 +25,8 @@ pub(crate) struct PortTotals {
     pub(crate) statistics: PortStatistics,
     /// How often its interface went down.
     pub(crate) link_down_events: u64,
+    /// How often it was removed.
+    pub(crate) lost_events: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -173,6 +175,7 @@ impl PortTotals {
             "tx_frames": tx_frames,
             "tx_bytes": tx_bytes,
             "link_down_events": self.link_down_events,
+            "lost_events": self.lost_events,
         });
         for (reason, count) in self.statistics.drops() {
             port[reason] = json!(count);
@@ -272,7 +275,10 @@ impl fmt::Display for Text<'_> {
             let title = format!("dropped at port {}@{}", port.id, port.name);
             self.list(f, &title, &port.statistics.drops())?;
             let title = format!("link of port {}@{}", port.id, port.name);
-            let events = [("link_down_events", port.link_down_events)];
+            let events = [
+                ("link_down_events", port.link_down_events),
+                ("lost_events", port.lost_events),
+            ];
             self.list(f, &title, &events)?;
         }
         if self.detail == Detail::Full && !totals.tables.is_empty() {
