@@ -121,9 +121,12 @@ impl Interfaces {
             handle,
             exits_on_loss,
             stop: Arc::clone(&stop),
+            is_to_look: true,
         };
-        // What is wrong with those that are there is told before the switch is up. What became of others
-        // has to wait for the event loops.
+        // What has happened until now shows in how things are. What is wrong with interfaces that are there
+        // is told before the switch is up; what became of others has to wait for the event loops.
+        let past = watch.monitor.receive();
+        past.map_err(system("ask for the interfaces"))?;
         let now = packet_io::links().map_err(system("ask for the interfaces"))?;
         now.iter().for_each(|event| watch.take(event));
         let thread = thread::Builder::new().name("interfaces".to_owned());
@@ -176,18 +179,20 @@ struct Watch {
     handle: LoopHandle,
     exits_on_loss: bool,
     stop: Arc<Stop>,
+    /// Something is not known from events alone.
+    is_to_look: bool,
 }
 
 impl Watch {
     fn run(mut self) {
-        if let Err(error) = self.look_at_all() {
-            return self.give_up(&error);
-        }
         let mut waiter = Waiter::default();
         let mut retry_at = Instant::now() + RETRY_INTERVAL;
         while !self.stop.is_stopped.load(Ordering::Acquire) {
             let has_lost = self.ports.iter().any(Place::is_lost);
-            let timeout = has_lost.then(|| retry_at.saturating_duration_since(Instant::now()));
+            let timeout = match self.is_to_look {
+                true => Some(Duration::ZERO),
+                false => has_lost.then(|| retry_at.saturating_duration_since(Instant::now())),
+            };
             let descriptors = [self.stop.waker.as_fd(), self.monitor.as_fd()];
             if let Err(error) = waiter.wait(descriptors, timeout) {
                 return self.give_up(&error);
@@ -214,11 +219,13 @@ impl Watch {
 
     fn take_events(&mut self) -> std::io::Result<()> {
         match self.monitor.receive()? {
-            Some(events) => {
-                events.iter().for_each(|event| self.take(event));
-                Ok(())
-            }
-            None => self.look_at_all(),
+            Some(events) => events.iter().for_each(|event| self.take(event)),
+            None => self.is_to_look = true,
+        }
+        // Behind what has happened: an event that is older than what was seen would be taken for news.
+        match std::mem::take(&mut self.is_to_look) {
+            true => self.look_at_all(),
+            false => Ok(()),
         }
     }
 
@@ -361,8 +368,8 @@ impl Watch {
             "port {port}: interface \"{interface}\" is there again: {described}"
         );
         self.ports[place].refusal = None;
-        // Whether it has a carrier and addresses; an error comes again with the next event.
-        let _ = self.look_at_all();
+        // Whether it has a carrier and addresses.
+        self.is_to_look = true;
         Ok(())
     }
 
