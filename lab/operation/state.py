@@ -84,7 +84,7 @@ def host_of(ip: str) -> int:
 def parse_show(shown: Mapping[str, Any]) -> Conference:
     """What `reprise show --json` says; groups and viewers in their order."""
     return Conference(
-        host_of(shown["address"]["ip"]),
+        host_of(shown["addresses"][0]["ip"]),
         {
             group["group"]: Group(
                 host_of(group["ip"]),

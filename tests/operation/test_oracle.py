@@ -138,7 +138,7 @@ def test_a_shown_state_must_be_one_of_those_that_may_be() -> None:
 def test_what_show_says_is_read_back_as_the_state_that_was_applied() -> None:
     conference = conference_with(Viewer(2), Viewer(3, 6000))
     document = conference.document(port=1)
-    shown = {"address": document["sfu"], "groups": document["groups"]}
+    shown = {"addresses": [document["sfu"]], "groups": document["groups"]}
     assert parse_show(shown) == conference
 
 

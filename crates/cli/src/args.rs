@@ -85,6 +85,14 @@ Examples:
 
 Exit code 0: no error in any of them; 1: errors; 2: not a command.";
 
+const REFRESH_EXAMPLES: &str = "\
+Examples:
+  reprise viewer refresh
+  reprise viewer refresh --every 60          # in the background, or as a service
+
+Viewers that were added with --mac stay as they are. One that does not answer, or for whom several
+hosts answer, keeps its MAC address, with a word on standard error.";
+
 const DOCTOR_EXAMPLES: &str = "\
 Examples:
   reprise doctor
@@ -241,7 +249,7 @@ pub enum Command {
     /// Load a program into the switch, or show which one it has.
     #[command(subcommand)]
     Pipeline(Pipeline),
-    /// The SFU's own address: presenters send to it, copies come from it.
+    /// The SFU's own addresses, one a port: presenters send to them, copies come from them.
     #[command(subcommand)]
     Address(Address),
     /// Groups: one presenter and those who view it.
@@ -376,7 +384,8 @@ pub enum Pipeline {
 
 #[derive(Subcommand, Debug)]
 pub enum Address {
-    /// Set the own address, in place of the one before.
+    /// Set the own address on a port, in place of the one before; in the recirculation program, which
+    /// serves one port, in place of any.
     #[command(
         after_help = "Example:\n  reprise address set --port 1 --ip 10.0.1.100 --mac 02:00:00:00:01:64"
     )]
@@ -391,7 +400,14 @@ pub enum Address {
         #[arg(long)]
         mac: Mac,
     },
-    /// Show the own address.
+    /// Delete the own address on a port that no viewer is on.
+    #[command(after_help = "Example:\n  reprise address delete --port 2")]
+    Delete {
+        /// The switch's port.
+        #[arg(long)]
+        port: u16,
+    },
+    /// Show the own addresses.
     Show,
 }
 
@@ -442,6 +458,10 @@ pub enum Viewer {
         /// UDP port that copies go to; left out: the stream's own. Replication program only.
         #[arg(long)]
         udp_port: Option<u16>,
+        /// The switch's port that the viewer is on; left out: the one with an own address, or the one
+        /// that it answers to ARP on.
+        #[arg(long)]
+        port: Option<u16>,
     },
     /// Remove a viewer; the others keep their order.
     #[command(after_help = "Example:\n  reprise viewer remove --group 4 --ip 10.0.1.5")]
@@ -455,6 +475,16 @@ pub enum Viewer {
         /// Its UDP port, where the group has the address on several.
         #[arg(long)]
         udp_port: Option<u16>,
+    },
+    /// Ask viewers whose MAC address was looked up whether they still have it, and follow them.
+    #[command(after_help = REFRESH_EXAMPLES)]
+    Refresh {
+        /// Only those of this group.
+        #[arg(long)]
+        group: Option<u16>,
+        /// Do not end: ask every so many seconds, and at once when ARP says that a viewer has another.
+        #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+        every: Option<u32>,
     },
 }
 

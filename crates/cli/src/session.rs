@@ -1,17 +1,15 @@
 //! A connection to a switch that runs an SFU program, and changes of what it is told.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
-use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use conference::address::Mac;
 use conference::backend::{SfuProgram, Snapshot};
 use conference::client::Client;
 use conference::difference::{Line, Sign, difference};
 use conference::limits::WRITE_BATCH_UPDATES;
 use conference::model::{Conference, OwnAddress};
-use conference::neighbour;
+use conference::neighbour::{self, Place, Question};
 use conference::plan::{self, Plan};
 use indicatif::{ProgressBar, ProgressStyle};
 use p4runtime_proto::p4::config::v1::P4Info;
@@ -135,12 +133,16 @@ impl Session {
     }
 
     /// Refuses an own address on a port that the switch does not have: nothing would ever come in.
-    pub async fn expect_port(&mut self, port: u16) -> Result<(), Failure> {
+    pub async fn expect_ports(
+        &mut self,
+        expected: impl IntoIterator<Item = &u16>,
+    ) -> Result<(), Failure> {
         let counters = self.client.counters().await?;
         let ports: Vec<u32> = counters.ports.iter().map(|port| port.port).collect();
-        if ports.contains(&u32::from(port)) {
+        let mut expected = expected.into_iter();
+        let Some(port) = expected.find(|port| !ports.contains(&u32::from(**port))) else {
             return Ok(());
-        }
+        };
         let ports: Vec<String> = ports.iter().map(u32::to_string).collect();
         Err(Failure::new(format!(
             "the switch has no port {port}, it has {}: start it with `-i {port}@INTERFACE`, or name another port",
@@ -152,19 +154,13 @@ impl Session {
         )))
     }
 
-    /// MAC addresses by ARP, from the own address that is in force.
+    /// Where hosts are, by ARP from own addresses that are on.
     pub async fn look_up(
         &mut self,
-        own: Option<&OwnAddress>,
-        ips: &BTreeSet<Ipv4Addr>,
-    ) -> Result<std::collections::BTreeMap<Ipv4Addr, Mac>, Failure> {
-        let no_address = || {
-            Failure::new(
-                "no MAC address given and the SFU has no own address to ask from: give --mac, or set one with `reprise address set --port 1 --ip IP --mac MAC`",
-            )
-        };
-        let own = own.ok_or_else(no_address)?;
-        let found = neighbour::look_up(&mut self.client, &self.p4info, own, ips);
+        own: &[OwnAddress],
+        questions: &BTreeSet<Question>,
+    ) -> Result<BTreeMap<Question, Place>, Failure> {
+        let found = neighbour::look_up(&mut self.client, &self.p4info, own, questions);
         let found = unless_interrupted(found).await;
         Ok(found.ok_or_else(|| Failure::new("interrupted before anything was changed"))??)
     }

@@ -151,7 +151,16 @@ impl Churn {
         if joins {
             let mac = self.settings.guest_mac;
             let udp_port = None;
-            desired.add_viewer(group, Viewer { ip, mac, udp_port })?;
+            desired.add_viewer(
+                group,
+                Viewer {
+                    ip,
+                    mac,
+                    udp_port,
+                    looked_up: false,
+                    port: None,
+                },
+            )?;
         } else {
             desired.remove_viewer(group, ip, None)?;
         }

@@ -1,11 +1,10 @@
 //! What changes between two conferences, as an operator reads it: `+`, `-` and `~` lines.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
 
 use serde::Serialize;
 
-use crate::address::Mac;
 use crate::model::{Conference, Group, GroupId, OwnAddress, Presenter, Viewer, ViewerKey};
 
 /// Added, removed or changed.
@@ -47,7 +46,18 @@ impl fmt::Display for Line {
 
 /// Everything that differs, least number of lines: what is equal is not named.
 pub fn difference(current: &Conference, desired: &Conference) -> Vec<Line> {
-    let mut lines = address_lines(current.address(), desired.address());
+    let own = [current, desired].map(Conference::addresses);
+    let mut lines = if desired.capabilities().several_ports {
+        let ports: BTreeSet<u16> = own.iter().flat_map(|own| own.keys().copied()).collect();
+        let of_port = |port| address_lines(own[0].get(port), own[1].get(port));
+        ports.iter().flat_map(of_port).collect()
+    } else {
+        address_lines(current.address(), desired.address())
+    };
+    // A port goes without saying where there is but one.
+    let show = Shown {
+        ports: own.iter().any(|own| own.len() > 1),
+    };
     for (id, group) in current.groups() {
         if !desired.groups().contains_key(id) {
             lines.push(removed_group(*id, group));
@@ -55,8 +65,8 @@ pub fn difference(current: &Conference, desired: &Conference) -> Vec<Line> {
     }
     for (id, group) in desired.groups() {
         match current.groups().get(id) {
-            None => lines.extend(added_group(*id, group)),
-            Some(before) => lines.extend(changed_group(*id, before, group)),
+            None => lines.extend(show.added_group(*id, group)),
+            Some(before) => lines.extend(show.changed_group(*id, before, group)),
         }
     }
     lines
@@ -101,67 +111,105 @@ fn removed_group(id: GroupId, group: &Group) -> Line {
     }
 }
 
-fn added_group(id: GroupId, group: &Group) -> Vec<Line> {
-    let line = |text| Line {
-        sign: Sign::Added,
-        group: Some(id),
-        text,
-    };
-    let presenter = line(show_presenter(&group.presenter));
-    let viewers = group.viewers.iter().map(|v| line(show_viewer(v)));
-    std::iter::once(presenter).chain(viewers).collect()
+/// What the lines say of a viewer.
+struct Shown {
+    ports: bool,
 }
 
-fn changed_group(id: GroupId, before: &Group, after: &Group) -> Vec<Line> {
-    if before == after {
-        return Vec::new();
+impl Shown {
+    fn added_group(&self, id: GroupId, group: &Group) -> Vec<Line> {
+        let line = |text| Line {
+            sign: Sign::Added,
+            group: Some(id),
+            text,
+        };
+        let presenter = line(show_presenter(&group.presenter));
+        let viewers = group.viewers.iter().map(|v| line(self.viewer(v)));
+        std::iter::once(presenter).chain(viewers).collect()
     }
-    let line = |sign, text| Line {
-        sign,
-        group: Some(id),
-        text,
-    };
-    let mut lines = Vec::new();
-    if before.presenter != after.presenter {
-        let text = format!(
-            "{} -> {}",
-            show_presenter(&before.presenter),
-            show_presenter(&after.presenter)
-        );
-        lines.push(line(Sign::Changed, text));
-    }
-    let old: HashMap<ViewerKey, Mac> = before.viewers.iter().map(|v| (v.key(), v.mac)).collect();
-    let new: HashSet<ViewerKey> = after.viewers.iter().map(Viewer::key).collect();
-    for viewer in before.viewers.iter().filter(|v| !new.contains(&v.key())) {
-        lines.push(line(Sign::Removed, show_viewer(viewer)));
-    }
-    for viewer in &after.viewers {
-        match old.get(&viewer.key()) {
-            None => lines.push(line(Sign::Added, show_viewer(viewer))),
-            Some(mac) if *mac != viewer.mac => {
-                lines.push(line(
-                    Sign::Changed,
-                    format!("{}, mac was {mac}", show_viewer(viewer)),
-                ));
-            }
-            Some(_) => {}
+
+    fn changed_group(&self, id: GroupId, before: &Group, after: &Group) -> Vec<Line> {
+        if before == after {
+            return Vec::new();
         }
+        let line = |sign, text| Line {
+            sign,
+            group: Some(id),
+            text,
+        };
+        let mut lines = Vec::new();
+        if before.presenter != after.presenter {
+            let text = format!(
+                "{} -> {}",
+                show_presenter(&before.presenter),
+                show_presenter(&after.presenter)
+            );
+            lines.push(line(Sign::Changed, text));
+        }
+        let old: HashMap<ViewerKey, Viewer> =
+            before.viewers.iter().map(|v| (v.key(), *v)).collect();
+        let new: HashSet<ViewerKey> = after.viewers.iter().map(Viewer::key).collect();
+        for viewer in before.viewers.iter().filter(|v| !new.contains(&v.key())) {
+            lines.push(line(Sign::Removed, self.viewer(viewer)));
+        }
+        for viewer in &after.viewers {
+            match old.get(&viewer.key()) {
+                None => lines.push(line(Sign::Added, self.viewer(viewer))),
+                Some(was) => {
+                    let changes = self.changes(was, viewer);
+                    if !changes.is_empty() {
+                        let text = format!("{}, {}", self.viewer(viewer), changes.join(", "));
+                        lines.push(line(Sign::Changed, text));
+                    }
+                }
+            }
+        }
+        if is_reordered(before, after, &old, &new) {
+            let order: Vec<String> = after.viewers.iter().map(|v| v.ip.to_string()).collect();
+            lines.push(line(
+                Sign::Changed,
+                format!("order of viewers: {}", order.join(", ")),
+            ));
+        }
+        lines
     }
-    if is_reordered(before, after, &old, &new) {
-        let order: Vec<String> = after.viewers.iter().map(|v| v.ip.to_string()).collect();
-        lines.push(line(
-            Sign::Changed,
-            format!("order of viewers: {}", order.join(", ")),
-        ));
+
+    fn viewer(&self, viewer: &Viewer) -> String {
+        let udp_port = viewer.udp_port.map(|p| format!(":{p}")).unwrap_or_default();
+        let port = viewer.port.filter(|_| self.ports);
+        let port = port.map(|p| format!(" on port {p}")).unwrap_or_default();
+        format!("viewer {}{udp_port} {}{port}", viewer.ip, viewer.mac)
     }
-    lines
+
+    /// What has changed, as it was.
+    fn changes(&self, was: &Viewer, is: &Viewer) -> Vec<String> {
+        let mut changes = Vec::new();
+        if was.mac != is.mac {
+            changes.push(format!("mac was {}", was.mac));
+        }
+        if was.looked_up != is.looked_up {
+            let how = if was.looked_up {
+                "looked up"
+            } else {
+                "given by hand"
+            };
+            changes.push(format!("mac was {how}"));
+        }
+        match was.port {
+            Some(port) if self.ports && was.port != is.port => {
+                changes.push(format!("was on port {port}"));
+            }
+            _ => {}
+        }
+        changes
+    }
 }
 
 /// Adding at the end and removing anywhere keep the order; everything else changes it.
 fn is_reordered(
     before: &Group,
     after: &Group,
-    old: &HashMap<ViewerKey, Mac>,
+    old: &HashMap<ViewerKey, Viewer>,
     new: &HashSet<ViewerKey>,
 ) -> bool {
     let kept = before
@@ -190,11 +238,6 @@ fn show_presenter(presenter: &Presenter) -> String {
         Some(mac) => format!("presenter {}{udp_port} {mac}", presenter.ip),
         None => format!("presenter {}{udp_port} with any mac", presenter.ip),
     }
-}
-
-fn show_viewer(viewer: &Viewer) -> String {
-    let udp_port = viewer.udp_port.map(|p| format!(":{p}")).unwrap_or_default();
-    format!("viewer {}{udp_port} {}", viewer.ip, viewer.mac)
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
 use super::*;
+use crate::address::Mac;
 use crate::model::Capabilities;
 use std::net::Ipv4Addr;
 
@@ -28,6 +29,8 @@ fn conference(viewers: &[(u8, u8)]) -> Conference {
             ip: ip(*last),
             mac: mac(*mac_last),
             udp_port: None,
+            looked_up: false,
+            port: None,
         };
         conference.add_viewer(GroupId(4), viewer).unwrap();
     }

@@ -369,11 +369,11 @@ impl Array {
     }
 }
 
-/// A multicast group that makes one copy a replica, all to one port.
-pub fn multicast_group(id: u16, port: u16, instances: impl IntoIterator<Item = u16>) -> Entity {
-    let replicas = instances
+/// A multicast group that makes one copy a replica: its port and its instance.
+pub fn multicast_group(id: u16, replicas: impl IntoIterator<Item = (u16, u16)>) -> Entity {
+    let replicas = replicas
         .into_iter()
-        .map(|instance| replica(port, instance))
+        .map(|(port, instance)| replica(port, instance))
         .collect();
     of_engine(PreType::MulticastGroupEntry(MulticastGroupEntry {
         multicast_group_id: id.into(),

@@ -1,7 +1,7 @@
-//! A conference as `conference.yaml`: every MAC and UDP port is said, so that the file needs no
+//! A conference as `conference.yaml`: every MAC, port and UDP port is said, so that the file needs no
 //! switch and no look-up to mean the same again.
 
-use crate::model::{Conference, Group, GroupId};
+use crate::model::{Conference, Group, GroupId, OwnAddress};
 
 /// A conference that has no file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -15,11 +15,18 @@ pub struct NoAddress;
 /// # Errors
 /// The conference has no own address.
 pub fn yaml(conference: &Conference) -> Result<String, NoAddress> {
-    let own = conference.address().ok_or(NoAddress)?;
-    let mut text = format!(
-        "sfu: {{port: {}, ip: {}, mac: '{}'}}\n",
-        own.port, own.ip, own.mac
-    );
+    let addresses: Vec<&OwnAddress> = conference.addresses().values().collect();
+    let show = |OwnAddress { port, ip, mac }: &OwnAddress| {
+        format!("{{port: {port}, ip: {ip}, mac: '{mac}'}}\n")
+    };
+    let mut text = match addresses.as_slice() {
+        [] => return Err(NoAddress),
+        [own] => format!("sfu: {}", show(own)),
+        several => {
+            let lines = several.iter().map(|own| format!("  - {}", show(own)));
+            format!("sfu:\n{}", lines.collect::<String>())
+        }
+    };
     if !conference.groups().is_empty() {
         text.push_str("groups:\n");
     }
@@ -43,14 +50,68 @@ fn add_group(text: &mut String, id: GroupId, group: &Group) {
         add("    viewers:\n".to_owned());
     }
     for viewer in &group.viewers {
-        let udp_port = udp_port(viewer.udp_port);
+        let looked_up = if viewer.looked_up {
+            ", looked_up: true"
+        } else {
+            ""
+        };
+        let udp_port = number("udp_port", viewer.udp_port);
+        let port = number("port", viewer.port);
         add(format!(
-            "      - {{ip: {}, mac: '{}'{udp_port}}}\n",
+            "      - {{ip: {}, mac: '{}'{looked_up}{udp_port}{port}}}\n",
             viewer.ip, viewer.mac
         ));
     }
 }
 
-fn udp_port(udp_port: Option<u16>) -> String {
-    udp_port.map_or_else(String::new, |port| format!(", udp_port: {port}"))
+fn number(key: &str, value: Option<u16>) -> String {
+    value.map_or_else(String::new, |value| format!(", {key}: {value}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::net::Ipv4Addr;
+
+    use super::*;
+    use crate::address::Mac;
+    use crate::file::File;
+    use crate::model::{Capabilities, Presenter, Viewer};
+
+    #[test]
+    fn ports_and_what_was_looked_up_come_back_from_the_file() {
+        for ports in [&[1_u16, 2][..], &[2]] {
+            let mut conference = Conference::new(Capabilities::of_model(true));
+            for port in ports {
+                let own = OwnAddress {
+                    port: *port,
+                    ip: Ipv4Addr::new(10, 0, 0, *port as u8),
+                    mac: Mac([2, 0, 0, 0, 1, *port as u8]),
+                };
+                conference.set_address(own).unwrap();
+            }
+            let presenter = Presenter {
+                ip: Ipv4Addr::new(10, 0, 1, 4),
+                mac: None,
+                udp_port: None,
+            };
+            conference.add_group(GroupId(4), presenter).unwrap();
+            for n in 5..9 {
+                let viewer = Viewer {
+                    ip: Ipv4Addr::new(10, 0, 1, n),
+                    mac: Mac([2, 0, 0, 0, 0, n]),
+                    looked_up: n % 2 == 0,
+                    udp_port: None,
+                    port: Some(ports[usize::from(n) % ports.len()]),
+                };
+                conference.add_viewer(GroupId(4), viewer).unwrap();
+            }
+            let file = File::parse(&yaml(&conference).unwrap()).unwrap();
+            let capabilities = Capabilities::of_model(true);
+            let empty = Conference::new(capabilities.clone());
+            assert!(file.unknown_macs(&empty).is_empty(), "nobody is asked");
+            let again = file.conference(capabilities, &empty, &BTreeMap::new());
+            assert_eq!(again.unwrap(), conference);
+        }
+    }
 }

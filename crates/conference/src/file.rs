@@ -2,19 +2,24 @@
 //! schema. Unknown keys, wrong types and doubles are errors with their line.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::net::Ipv4Addr;
 
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::address::Mac;
 use crate::limits::FILE_EVENTS_MAX;
 use crate::model::{Capabilities, Conference, GroupId, ModelError, OwnAddress, Presenter, Viewer};
+use crate::neighbour::{Place, Question};
 
 /// The file as it stands.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct File {
-    sfu: Sfu,
+    #[serde(deserialize_with = "one_or_several")]
+    sfu: Vec<Sfu>,
     #[serde(default)]
     groups: Vec<FileGroup>,
 }
@@ -46,8 +51,12 @@ struct FileGroup {
 struct FileViewer {
     ip: Ipv4Addr,
     mac: Option<Mac>,
+    #[serde(default)]
+    looked_up: bool,
     #[serde(default, deserialize_with = "number_if_any")]
     udp_port: Option<u16>,
+    #[serde(default, deserialize_with = "number_if_any")]
+    port: Option<u16>,
 }
 
 /// Why a file is no conference.
@@ -90,21 +99,35 @@ impl File {
         })
     }
 
-    /// The SFU's own address.
-    pub fn address(&self) -> OwnAddress {
-        OwnAddress {
-            port: self.sfu.port,
-            ip: self.sfu.ip,
-            mac: self.sfu.mac,
+    /// The SFU's own addresses, by port.
+    ///
+    /// # Errors
+    /// A port has two.
+    pub fn addresses(&self) -> Result<BTreeMap<u16, OwnAddress>, FileError> {
+        let mut addresses = BTreeMap::new();
+        for Sfu { port, ip, mac } in &self.sfu {
+            let own = OwnAddress {
+                port: *port,
+                ip: *ip,
+                mac: *mac,
+            };
+            if let Some(first) = addresses.insert(*port, own) {
+                return Err(FileError::Model(ModelError::DuplicateAddress {
+                    port: *port,
+                    first: first.ip,
+                    second: *ip,
+                }));
+            }
         }
+        Ok(addresses)
     }
 
     /// Viewers whose MAC neither the file nor the switch knows.
-    pub fn unknown_macs(&self, current: &Conference) -> BTreeSet<Ipv4Addr> {
-        let known = macs(current);
+    pub fn unknown_macs(&self, current: &Conference) -> BTreeSet<Question> {
         let viewers = self.groups.iter().flat_map(|group| &group.viewers);
-        let unknown = viewers.filter(|v| v.mac.is_none() && !known.contains_key(&v.ip));
-        unknown.map(|viewer| viewer.ip).collect()
+        let known = Known::of(current);
+        let unknown = viewers.filter(|v| v.mac.is_none() && known.viewer(v).is_none());
+        unknown.map(FileViewer::question).collect()
     }
 
     /// The conference that the file describes. A MAC left out is the one that the switch has for
@@ -116,11 +139,18 @@ impl File {
         &self,
         capabilities: Capabilities,
         current: &Conference,
-        looked_up: &BTreeMap<Ipv4Addr, Mac>,
+        looked_up: &BTreeMap<Question, Place>,
     ) -> Result<Conference, FileError> {
-        let known = macs(current);
+        let known = Known::of(current);
+        let several_ports = capabilities.several_ports;
         let mut conference = Conference::new(capabilities);
-        conference.set_address(self.address())?;
+        let addresses = self.addresses()?;
+        if addresses.len() > 1 && !several_ports {
+            return Err(FileError::Model(ModelError::OneAddress));
+        }
+        for own in addresses.values() {
+            conference.set_address(*own)?;
+        }
         for group in &self.groups {
             let id = GroupId(group.group);
             let presenter = Presenter {
@@ -130,27 +160,101 @@ impl File {
             };
             conference.add_group(id, presenter)?;
             for viewer in &group.viewers {
-                let known = || {
-                    known
-                        .get(&viewer.ip)
-                        .or_else(|| looked_up.get(&viewer.ip))
-                        .copied()
-                };
-                let mac = viewer.mac.or_else(known);
-                let mac = mac.ok_or(FileError::NoMac {
+                let place = known.place(viewer, &addresses, looked_up);
+                let (mac, port) = place.ok_or(FileError::NoMac {
                     ip: viewer.ip,
                     group: id,
                 })?;
                 let viewer = Viewer {
                     ip: viewer.ip,
                     mac,
+                    looked_up: viewer.mac.is_none() || viewer.looked_up,
                     udp_port: viewer.udp_port,
+                    port: port.filter(|_| several_ports || viewer.port.is_some()),
                 };
                 conference.add_viewer(id, viewer)?;
             }
         }
         Ok(conference)
     }
+}
+
+impl FileViewer {
+    fn question(&self) -> Question {
+        Question {
+            ip: self.ip,
+            port: self.port,
+        }
+    }
+}
+
+/// Viewers that the switch has, by address.
+struct Known(BTreeMap<Ipv4Addr, Vec<Viewer>>);
+
+impl Known {
+    fn of(conference: &Conference) -> Known {
+        let mut known: BTreeMap<Ipv4Addr, Vec<Viewer>> = BTreeMap::new();
+        let groups = conference.groups().values();
+        for viewer in groups.flat_map(|group| &group.viewers) {
+            known.entry(viewer.ip).or_default().push(*viewer);
+        }
+        Known(known)
+    }
+
+    /// The viewer on the port that the file says; where it says none, on any.
+    fn viewer(&self, viewer: &FileViewer) -> Option<&Viewer> {
+        let known = self.0.get(&viewer.ip)?;
+        let on_port = |known: &&Viewer| viewer.port.is_none() || known.port == viewer.port;
+        known.iter().find(on_port)
+    }
+
+    /// MAC and port. A port that the file leaves out is where the viewer is or was found.
+    fn place(
+        &self,
+        viewer: &FileViewer,
+        own: &BTreeMap<u16, OwnAddress>,
+        looked_up: &BTreeMap<Question, Place>,
+    ) -> Option<(Mac, Option<u16>)> {
+        let known = self.viewer(viewer);
+        let found = looked_up.get(&viewer.question());
+        let port = || {
+            let known = known.and_then(|known| known.port);
+            let port = known.or_else(|| found.map(|found| found.port));
+            port.filter(|port| own.contains_key(port))
+        };
+        let mac = viewer.mac.or_else(|| known.map(|known| known.mac));
+        let mac = mac.or_else(|| found.map(|found| found.mac))?;
+        Some((mac, viewer.port.or_else(port)))
+    }
+}
+
+/// One address as a map, or several as a list of them.
+fn one_or_several<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Sfu>, D::Error> {
+    struct OneOrSeveral;
+
+    impl<'de> Visitor<'de> for OneOrSeveral {
+        type Value = Vec<Sfu>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an own address (port, ip, mac), or a list of them, one a port")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Vec<Sfu>, A::Error> {
+            Ok(vec![Sfu::deserialize(MapAccessDeserializer::new(map))?])
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Vec<Sfu>, A::Error> {
+            let addresses = Vec::deserialize(SeqAccessDeserializer::new(seq))?;
+            if addresses.is_empty() {
+                return Err(serde::de::Error::custom(
+                    "expected an own address at least, got an empty list",
+                ));
+            }
+            Ok(addresses)
+        }
+    }
+
+    deserializer.deserialize_any(OneOrSeveral)
 }
 
 /// serde's own message names a Rust type and not the value.
@@ -162,14 +266,6 @@ fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u16, D::Error> {
 
 fn number_if_any<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u16>, D::Error> {
     number(deserializer).map(Some)
-}
-
-fn macs(conference: &Conference) -> BTreeMap<Ipv4Addr, Mac> {
-    let viewers = conference
-        .groups()
-        .values()
-        .flat_map(|group| &group.viewers);
-    viewers.map(|viewer| (viewer.ip, viewer.mac)).collect()
 }
 
 #[cfg(test)]

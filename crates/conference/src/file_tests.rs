@@ -11,6 +11,16 @@ groups:
       - {ip: 10.0.1.6, mac: '02:00:00:00:00:06', udp_port: 7000}
 ";
 
+fn question(last: u8, port: Option<u16>) -> Question {
+    let ip = Ipv4Addr::new(10, 0, 1, last);
+    Question { ip, port }
+}
+
+fn place(port: u16, last: u8) -> Place {
+    let mac = Mac([2, 0, 0, 0, 0, last]);
+    Place { port, mac }
+}
+
 fn error(text: &str) -> String {
     File::parse(text).unwrap_err().to_string()
 }
@@ -19,14 +29,14 @@ fn error(text: &str) -> String {
 fn a_file_becomes_a_conference_with_macs_from_switch_and_lookup() {
     let file = File::parse(FILE).unwrap();
     let empty = Conference::new(Capabilities::of_model(true));
-    let five = Ipv4Addr::new(10, 0, 1, 5);
+    let five = question(5, None);
     assert_eq!(file.unknown_macs(&empty), BTreeSet::from([five]));
     let without = file.conference(Capabilities::of_model(true), &empty, &BTreeMap::new());
     let message =
         "viewer 10.0.1.5 of group 4 has no `mac:`, and without a switch it cannot be looked up";
     assert_eq!(without.unwrap_err().to_string(), message);
 
-    let looked_up = BTreeMap::from([(five, Mac([2, 0, 0, 0, 0, 5]))]);
+    let looked_up = BTreeMap::from([(five, place(1, 5))]);
     let conference = file
         .conference(Capabilities::of_model(true), &empty, &looked_up)
         .unwrap();
@@ -34,6 +44,9 @@ fn a_file_becomes_a_conference_with_macs_from_switch_and_lookup() {
     assert_eq!(group.presenter.udp_port, Some(6000));
     assert_eq!(group.viewers[0].mac, Mac([2, 0, 0, 0, 0, 5]));
     assert_eq!(group.viewers[0].udp_port, Some(6000));
+    assert_eq!(group.viewers[0].port, Some(1));
+    let looked_up = group.viewers.iter().map(|viewer| viewer.looked_up);
+    assert_eq!(looked_up.collect::<Vec<_>>(), [true, false]);
     assert_eq!(group.viewers[1].udp_port, Some(7000));
 
     assert!(
@@ -95,9 +108,89 @@ fn wrong_values_and_missing_or_double_keys_are_errors_with_their_line() {
 fn rules_of_the_model_hold_for_files_too() {
     let file = File::parse(&FILE.replace("10.0.1.6", "10.0.1.100")).unwrap();
     let empty = Conference::new(Capabilities::of_model(true));
-    let macs = BTreeMap::from([(Ipv4Addr::new(10, 0, 1, 5), Mac([2, 0, 0, 0, 0, 5]))]);
+    let macs = BTreeMap::from([(question(5, None), place(1, 5))]);
     let error = file
         .conference(Capabilities::of_model(true), &empty, &macs)
         .unwrap_err();
     assert_eq!(error.to_string(), "10.0.1.100 is the SFU's own address");
+}
+
+const PORTS: &str = "\
+sfu:
+  - {port: 1, ip: 10.0.1.100, mac: 02:00:00:00:01:64}
+  - {port: 2, ip: 10.0.2.100, mac: 02:00:00:00:02:64}
+groups:
+  - group: 4
+    ip: 10.0.1.4
+    viewers:
+      - {ip: 10.0.1.5}
+      - {ip: 10.0.2.6, port: 2, mac: '02:00:00:00:00:06', looked_up: true}
+      - {ip: 10.0.2.7, port: 2}
+";
+
+#[test]
+fn several_own_addresses_are_a_list_and_viewers_are_on_their_ports() {
+    let file = File::parse(PORTS).unwrap();
+    let empty = Conference::new(Capabilities::of_model(true));
+    let (five, seven) = (question(5, None), {
+        let ip = Ipv4Addr::new(10, 0, 2, 7);
+        Question { ip, port: Some(2) }
+    });
+    assert_eq!(file.unknown_macs(&empty), BTreeSet::from([five, seven]));
+    let found = BTreeMap::from([(five, place(2, 5)), (seven, place(2, 7))]);
+    let read =
+        |current: &Conference, found| file.conference(Capabilities::of_model(true), current, found);
+    let conference = read(&empty, &found).unwrap();
+    assert_eq!(conference.addresses().len(), 2);
+    let viewers = &conference.group(GroupId(4)).unwrap().viewers;
+    let ports: Vec<Option<u16>> = viewers.iter().map(|viewer| viewer.port).collect();
+    assert_eq!(
+        ports,
+        [Some(2); 3],
+        "where it answered, and where the file says"
+    );
+    assert!(viewers.iter().all(|viewer| viewer.looked_up));
+    // The second time the switch knows everything.
+    assert!(file.unknown_macs(&conference).is_empty());
+    assert_eq!(read(&conference, &BTreeMap::new()).unwrap(), conference);
+}
+
+#[test]
+fn lists_of_own_addresses_that_cannot_be_are_refused() {
+    let twice = PORTS.replace("port: 2, ip: 10.0.2.100", "port: 1, ip: 10.0.2.100");
+    let error = File::parse(&twice).unwrap().addresses().unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .starts_with("port 1 has two own addresses"),
+        "{error}"
+    );
+
+    let file = File::parse(PORTS).unwrap();
+    let one_port = Capabilities::of_model(false);
+    let empty = Conference::new(one_port.clone());
+    let error = file
+        .conference(one_port, &empty, &BTreeMap::new())
+        .unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .starts_with("this program serves one port"),
+        "{error}"
+    );
+
+    for (text, what) in [
+        ("sfu: []\n", "expected an own address at least"),
+        (
+            "sfu: 5\n",
+            "an own address (port, ip, mac), or a list of them",
+        ),
+        (
+            &PORTS.replace("{port: 2, ip", "{prt: 2, ip"),
+            "unknown field `prt`",
+        ),
+    ] {
+        let message = super::tests::error(text);
+        assert!(message.contains(what), "{message}");
+    }
 }

@@ -5,7 +5,7 @@
 //! what changes between two of them; [`slots`] where viewers are in the register pool;
 //! [`entities`] P4Runtime's messages by name; [`plan`] a change as steps, and how it is carried
 //! out; [`backend`] the two programs, and the order of steps that keeps one version per packet;
-//! [`client`], [`neighbour`] and [`reading`] talk to a switch. Only these last three and
+//! [`client`], [`neighbour`], [`heard`] and [`reading`] talk to a switch. Only these last four and
 //! [`plan::run`] do I/O, and none of it knows the switch but through P4Runtime.
 
 pub mod address;
@@ -15,6 +15,7 @@ pub mod difference;
 pub mod entities;
 pub mod export;
 pub mod file;
+pub mod heard;
 pub mod limits;
 pub mod model;
 pub mod neighbour;

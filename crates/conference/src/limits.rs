@@ -60,7 +60,16 @@ pub const FILE_EVENTS_MAX: usize = 4_000_000;
 /// Tries to become primary when other controllers bid at the same time.
 pub const ARBITRATION_TRIES: usize = 5;
 
-/// Milliseconds to wait for one ARP reply, and how often to ask.
+/// Milliseconds to wait for the ARP reply of a host that is looked for, and how often to ask.
 pub const NEIGHBOUR_TIMEOUT_MS: u64 = 2_000;
 /// ARP requests before giving up.
 pub const NEIGHBOUR_TRIES: usize = 3;
+/// Milliseconds in which others who claim a host's address have to say so, after it has answered.
+pub const NEIGHBOUR_SETTLE_MS: u64 = 500;
+/// Milliseconds to wait for the ARP reply of a host that is known. It is asked twice before anybody
+/// else is.
+pub const NEIGHBOUR_POLL_MS: u64 = 1_000;
+/// Hosts asked for at a time: the answers fit the switch's queue to the controller (4,096).
+pub const NEIGHBOUR_BATCH: usize = 1_000;
+/// Milliseconds between two looks at what ARP says of viewers.
+pub const HEARD_INTERVAL_MS: u64 = 1_000;

@@ -1,4 +1,4 @@
-//! What an SFU is told to do: its own address, and groups of one presenter and its viewers.
+//! What an SFU is told to do: its own addresses, and groups of one presenter and its viewers.
 //!
 //! Pure data with the rules that hold in every program. An operation either leaves a conference
 //! that keeps every rule, or an error and the conference as it was. What goes where in a switch is
@@ -29,6 +29,8 @@ impl fmt::Display for GroupId {
 pub struct Capabilities {
     /// Does the program tell streams apart by UDP port and address copies to one?
     pub udp_ports: bool,
+    /// Can it have an own address on several ports, and viewers on each of them?
+    pub several_ports: bool,
     /// Group numbers it can use.
     pub group_ids: RangeInclusive<u16>,
     /// Groups at a time.
@@ -44,6 +46,7 @@ impl Capabilities {
     pub fn of_model(udp_ports: bool) -> Capabilities {
         Capabilities {
             udp_ports,
+            several_ports: udp_ports,
             group_ids: 0..=u16::MAX,
             groups_max: 65_536,
             group_viewers_max: GROUP_VIEWERS_MAX,
@@ -52,14 +55,14 @@ impl Capabilities {
     }
 }
 
-/// The SFU's own address: where presenters send to and copies come from.
+/// The SFU's own address on a port: where presenters send to and copies come from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct OwnAddress {
-    /// The switch's port that presenters and viewers are reached by.
+    /// The switch's port.
     pub port: u16,
     /// Answers ARP and ICMP echo.
     pub ip: Ipv4Addr,
-    /// Ethernet source of every copy.
+    /// Ethernet source of every copy that leaves by the port.
     pub mac: Mac,
 }
 
@@ -81,8 +84,12 @@ pub struct Viewer {
     pub ip: Ipv4Addr,
     /// Ethernet destination of its copies.
     pub mac: Mac,
+    /// Was the Ethernet address looked up? Then it follows the host; one given by hand stays.
+    pub looked_up: bool,
     /// Destination UDP port of its copies; `None` where the program has no place for it.
     pub udp_port: Option<u16>,
+    /// The switch's port that it is on; `None` where the program has but one.
+    pub port: Option<u16>,
 }
 
 impl Viewer {
@@ -108,7 +115,7 @@ pub struct Group {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Conference {
     capabilities: Capabilities,
-    address: Option<OwnAddress>,
+    addresses: BTreeMap<u16, OwnAddress>,
     groups: BTreeMap<GroupId, Group>,
     presenters: BTreeMap<(Ipv4Addr, Option<u16>), GroupId>,
     n_viewers: usize,
@@ -170,6 +177,32 @@ pub enum ModelError {
     OwnAddressUsed { ip: Ipv4Addr },
     #[error("{ip} cannot be the SFU's own address: it is in group {group}")]
     AddressInGroup { ip: Ipv4Addr, group: GroupId },
+    #[error("the SFU has no own address on port {port}")]
+    UnknownAddress { port: u16 },
+    #[error("port {port} has two own addresses, {first} and {second}: a port has one")]
+    DuplicateAddress {
+        port: u16,
+        first: Ipv4Addr,
+        second: Ipv4Addr,
+    },
+    #[error(
+        "this program serves one port{}, so viewer {ip} cannot be on port {port}: load the replication program (p4/sfu.p4) for viewers on several ports",
+        own.map_or_else(String::new, |own| format!(", {own}"))
+    )]
+    OnePort {
+        ip: Ipv4Addr,
+        port: u16,
+        own: Option<u16>,
+    },
+    #[error(
+        "this program serves one port: leave all own addresses but one out, or load the replication program (p4/sfu.p4)"
+    )]
+    OneAddress,
+    #[error(
+        "the SFU has own addresses on several ports ({}): say which one viewer {ip} is on, with --port or `port:` in the file",
+        show_ports(ports)
+    )]
+    WhichPort { ip: Ipv4Addr, ports: Vec<u16> },
 }
 
 impl Conference {
@@ -177,7 +210,7 @@ impl Conference {
     pub fn new(capabilities: Capabilities) -> Conference {
         Conference {
             capabilities,
-            address: None,
+            addresses: BTreeMap::new(),
             groups: BTreeMap::new(),
             presenters: BTreeMap::new(),
             n_viewers: 0,
@@ -189,9 +222,14 @@ impl Conference {
         &self.capabilities
     }
 
-    /// The SFU's own address, if set.
+    /// The SFU's own addresses, by port.
+    pub fn addresses(&self) -> &BTreeMap<u16, OwnAddress> {
+        &self.addresses
+    }
+
+    /// The one own address of a program that serves one port.
     pub fn address(&self) -> Option<&OwnAddress> {
-        self.address.as_ref()
+        self.addresses.values().next()
     }
 
     /// All groups, by number.
@@ -204,7 +242,8 @@ impl Conference {
         self.n_viewers
     }
 
-    /// Sets the SFU's own address in place of the one before.
+    /// Sets the SFU's own address on a port in place of the one before; where the program serves one
+    /// port, in place of any.
     ///
     /// # Errors
     /// Port, IP or MAC is none that an SFU can have, or the IP is a presenter's or viewer's.
@@ -223,8 +262,21 @@ impl Conference {
                 group: *id,
             });
         }
-        self.address = Some(address);
+        if !self.capabilities.several_ports {
+            self.addresses.clear();
+        }
+        self.addresses.insert(address.port, address);
         Ok(())
+    }
+
+    /// Deletes the SFU's own address on a port. Viewers stay as they are; a switch is not brought
+    /// to a state in which they have no address to be served from ([`crate::backend`]).
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn delete_address(&mut self, port: u16) -> Result<OwnAddress, ModelError> {
+        let unknown = ModelError::UnknownAddress { port };
+        self.addresses.remove(&port).ok_or(unknown)
     }
 
     /// Adds a group without viewers. A UDP port left out becomes RTP's where the program has ports.
@@ -273,7 +325,7 @@ impl Conference {
     }
 
     /// Adds a viewer after those the group has. A UDP port left out becomes the stream's own where
-    /// the program has ports.
+    /// the program has ports; a port left out the one that the SFU has an address on.
     ///
     /// # Errors
     /// The group is unknown or full, the pool is full, the viewer is in it, or an address is none
@@ -283,7 +335,12 @@ impl Conference {
         self.check_host(viewer.ip, Some(viewer.mac))?;
         let stream_port = group.presenter.udp_port.unwrap_or(DEFAULT_UDP_PORT);
         let udp_port = self.udp_port(viewer.ip, viewer.udp_port, stream_port)?;
-        let viewer = Viewer { udp_port, ..viewer };
+        let port = self.viewer_port(viewer.ip, viewer.port)?;
+        let viewer = Viewer {
+            udp_port,
+            port,
+            ..viewer
+        };
         if group.viewers.iter().any(|v| v.key() == viewer.key()) {
             return Err(ModelError::DuplicateViewer {
                 group: id,
@@ -349,6 +406,28 @@ impl Conference {
         Ok(group.viewers.remove(idx))
     }
 
+    /// Gives the viewers on a port (`None`: the program's only one) that have this address, and
+    /// whose MAC was looked up, another MAC.
+    ///
+    /// # Errors
+    /// No host can have the MAC.
+    pub fn move_viewers(
+        &mut self,
+        ip: Ipv4Addr,
+        port: Option<u16>,
+        mac: Mac,
+    ) -> Result<(), ModelError> {
+        check_mac(mac)?;
+        let viewers = self
+            .groups
+            .values_mut()
+            .flat_map(|group| &mut group.viewers);
+        for viewer in viewers.filter(|v| v.looked_up && (v.ip, v.port) == (ip, port)) {
+            viewer.mac = mac;
+        }
+        Ok(())
+    }
+
     /// Deletes a group with its viewers.
     ///
     /// # Errors
@@ -377,9 +456,28 @@ impl Conference {
     fn check_host(&self, ip: Ipv4Addr, mac: Option<Mac>) -> Result<(), ModelError> {
         check_ip(ip)?;
         mac.map_or(Ok(()), check_mac)?;
-        match &self.address {
-            Some(own) if own.ip == ip => Err(ModelError::OwnAddressUsed { ip }),
-            _ => Ok(()),
+        if self.addresses.values().any(|own| own.ip == ip) {
+            return Err(ModelError::OwnAddressUsed { ip });
+        }
+        Ok(())
+    }
+
+    /// The port that a viewer is on. Whether the SFU has an address there is asked when a switch
+    /// is to be brought to the state, not here.
+    fn viewer_port(&self, ip: Ipv4Addr, given: Option<u16>) -> Result<Option<u16>, ModelError> {
+        if let Some(port) = given.filter(|port| !(1..=PORT_MAX).contains(port)) {
+            return Err(ModelError::BadPort { port });
+        }
+        let own = self.address().map(|own| own.port);
+        match (given, self.capabilities.several_ports) {
+            (Some(port), false) if own != Some(port) => Err(ModelError::OnePort { ip, port, own }),
+            (_, false) => Ok(None),
+            (Some(port), true) => Ok(Some(port)),
+            (None, true) if self.addresses.len() > 1 => Err(ModelError::WhichPort {
+                ip,
+                ports: self.addresses.keys().copied().collect(),
+            }),
+            (None, true) => Ok(own),
         }
     }
 

@@ -21,12 +21,15 @@ fn viewer(last: u8) -> Viewer {
         ip: ip(last),
         mac: mac(last),
         udp_port: None,
+        looked_up: false,
+        port: None,
     }
 }
 
 fn small(udp_ports: bool) -> Conference {
     Conference::new(Capabilities {
         udp_ports,
+        several_ports: udp_ports,
         group_ids: 1..=9,
         groups_max: 3,
         group_viewers_max: 4,

@@ -1,20 +1,28 @@
-//! MAC addresses by ARP: a request goes out as packet-out from the SFU's own address, the reply
+//! Where hosts are, by ARP: a request goes out as packet-out from the SFU's own address, the reply
 //! comes back as packet-in. RFC 826, Ethernet and IPv4 only.
+//!
+//! ARP proves nothing: whoever answers first is not believed because he is first. Every host is
+//! asked twice, and two different answers are an error, not a choice. A host that is known is
+//! asked at the address it had (RFC 1122, section 2.3.2.1, "unicast poll") before anybody else is.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use p4runtime_proto::p4::config::v1::{ControllerPacketMetadata, P4Info};
-use p4runtime_proto::p4::v1::{PacketMetadata, PacketOut};
+use p4runtime_proto::p4::v1::{PacketIn, PacketMetadata, PacketOut};
 use tokio::time::Instant;
 
 use crate::address::Mac;
 use crate::client::{Client, ClientError};
 use crate::entities::{self, ProgramError};
-use crate::limits::{NEIGHBOUR_TIMEOUT_MS, NEIGHBOUR_TRIES};
+use crate::limits::{
+    NEIGHBOUR_BATCH, NEIGHBOUR_POLL_MS, NEIGHBOUR_SETTLE_MS, NEIGHBOUR_TIMEOUT_MS, NEIGHBOUR_TRIES,
+};
 use crate::model::OwnAddress;
 
+const BROADCAST: Mac = Mac([0xff; 6]);
 const ETHER_TYPE_ARP: [u8; 2] = [0x08, 0x06];
 /// Hardware type Ethernet, protocol type IPv4, lengths 6 and 4.
 const ARP_ETHERNET_IPV4: [u8; 6] = [0x00, 0x01, 0x08, 0x00, 6, 4];
@@ -23,19 +31,100 @@ const ARP_REPLY: [u8; 2] = [0, 2];
 /// The shortest Ethernet frame, without its check sequence.
 const FRAME_BYTES_MIN: usize = 60;
 
-/// Why a MAC was not found.
+/// Where a host is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Place {
+    /// The switch's port.
+    pub port: u16,
+    /// Its Ethernet address.
+    pub mac: Mac,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} on port {}", self.mac, self.port)
+    }
+}
+
+/// A host to be found.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Question {
+    /// Its address.
+    pub ip: Ipv4Addr,
+    /// The port that it is on; `None`: any with an own address.
+    pub port: Option<u16>,
+}
+
+/// A host that was found before.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Neighbour {
+    /// Its address.
+    pub ip: Ipv4Addr,
+    /// The port that it is on.
+    pub port: u16,
+}
+
+/// What asking a known host again has shown.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Finding {
+    /// It has the MAC that it had.
+    Unchanged,
+    /// It has another one, and nobody answers with the old one.
+    Moved(Mac),
+    /// Several answer.
+    Disputed(BTreeSet<Mac>),
+    /// Nobody answers.
+    Silent,
+}
+
+/// Why a host was not found.
 #[derive(Debug, thiserror::Error)]
 pub enum NeighbourError {
     /// Nobody answers.
     #[error(
-        "nobody answers to ARP for {} on port {port} ({NEIGHBOUR_TRIES} requests, {NEIGHBOUR_TIMEOUT_MS} ms each): give the MAC address with --mac, or `mac:` in the file",
-        show(ips)
+        "nobody answers to ARP for {} on {} ({NEIGHBOUR_TRIES} requests, {NEIGHBOUR_TIMEOUT_MS} ms each): give the MAC address with --mac, or `mac:` in the file",
+        few(ips),
+        show_ports(ports)
     )]
     NoAnswer {
         /// Who was asked for.
         ips: Vec<Ipv4Addr>,
         /// Where.
-        port: u16,
+        ports: BTreeSet<u16>,
+    },
+    /// Several hosts claim the address.
+    #[error(
+        "several hosts answer to ARP for {ip} ({}): one of them is wrong there; give the right MAC address with --mac, or `mac:` in the file",
+        all(places)
+    )]
+    Disputed {
+        /// Who was asked for.
+        ip: Ipv4Addr,
+        /// Who answered.
+        places: BTreeSet<Place>,
+    },
+    /// One host, but several ways to it.
+    #[error(
+        "{ip} answers to ARP on several ports ({}): say which with --port, or `port:` in the file",
+        all(places)
+    )]
+    SeveralPorts {
+        /// Who was asked for.
+        ip: Ipv4Addr,
+        /// Where it answered.
+        places: BTreeSet<Place>,
+    },
+    /// Nowhere to ask from.
+    #[error(
+        "no MAC address given for {ip}, and the SFU has no own address {} to ask from: give --mac, or set one with `reprise address set --port {} --ip IP --mac MAC`",
+        port.map_or_else(|| "yet".to_owned(), |port| format!("on port {port}")),
+        port.unwrap_or(1)
+    )]
+    NoAddress {
+        /// Who was to be asked for.
+        ip: Ipv4Addr,
+        /// Where.
+        port: Option<u16>,
     },
     /// The program takes no packet-out.
     #[error(transparent)]
@@ -45,70 +134,249 @@ pub enum NeighbourError {
     Client(#[from] ClientError),
 }
 
-/// Finds the MAC addresses of hosts on the SFU's port. The client must be primary.
+/// Finds hosts on the ports that the SFU has an address on. The client must be primary.
 ///
 /// # Errors
-/// Somebody did not answer, or the switch could not be asked.
+/// Somebody did not answer, several answered, or the switch could not be asked.
 pub async fn look_up(
     client: &mut Client,
     p4info: &P4Info,
-    own: &OwnAddress,
-    ips: &BTreeSet<Ipv4Addr>,
-) -> Result<BTreeMap<Ipv4Addr, Mac>, NeighbourError> {
-    let header = PacketOutHeader::find(p4info)?;
+    own: &[OwnAddress],
+    questions: &BTreeSet<Question>,
+) -> Result<BTreeMap<Question, Place>, NeighbourError> {
+    let has_address = |question: &&Question| !addresses_of(question, own).is_empty();
+    if let Some(Question { ip, port }) = questions.iter().find(|q| !has_address(q)).copied() {
+        return Err(NeighbourError::NoAddress { ip, port });
+    }
     let mut found = BTreeMap::new();
-    for _ in 0..NEIGHBOUR_TRIES {
-        let missing: Vec<Ipv4Addr> = ips
-            .iter()
-            .filter(|ip| !found.contains_key(*ip))
-            .copied()
-            .collect();
-        if missing.is_empty() {
-            return Ok(found);
+    let questions: Vec<Question> = questions.iter().copied().collect();
+    for batch in questions.chunks(NEIGHBOUR_BATCH) {
+        let mut asker = Asker::new(client, p4info)?;
+        let answers = asker.first_and_second_answers(own, batch).await?;
+        let silent = batch.iter().filter(|q| places(q, &answers).is_empty());
+        let ips: Vec<Ipv4Addr> = silent.clone().map(|question| question.ip).collect();
+        if !ips.is_empty() {
+            let asked = silent.flat_map(|question| addresses_of(question, own));
+            let ports = asked.map(|own| own.port).collect();
+            return Err(NeighbourError::NoAnswer { ips, ports });
         }
-        for ip in missing {
-            client
-                .packet_out(header.packet(own.port, request(own, ip)))
-                .await?;
-        }
-        let until = Instant::now() + Duration::from_millis(NEIGHBOUR_TIMEOUT_MS);
-        while found.len() < ips.len() {
-            let Some(packet) = client.packet_in(until).await? else {
-                break;
-            };
-            if let Some((ip, mac)) = reply(&packet.payload).filter(|(ip, _)| ips.contains(ip)) {
-                found.insert(ip, mac);
-            }
+        for question in batch {
+            found.insert(*question, the_place(question, places(question, &answers))?);
         }
     }
-    let silent: Vec<Ipv4Addr> = ips
-        .iter()
-        .filter(|ip| !found.contains_key(*ip))
-        .copied()
-        .collect();
-    if silent.is_empty() {
-        return Ok(found);
-    }
-    Err(NeighbourError::NoAnswer {
-        ips: silent,
-        port: own.port,
-    })
+    Ok(found)
 }
 
-/// The header in front of a packet-out.
-struct PacketOutHeader<'a>(&'a ControllerPacketMetadata);
+/// Asks hosts that are known whether they are still there. One of whom ARP said otherwise in
+/// between (`heard`), or who does not answer at its old address, is asked for anew. The client must
+/// be primary.
+///
+/// # Errors
+/// The switch could not be asked.
+pub async fn confirm(
+    client: &mut Client,
+    p4info: &P4Info,
+    own: &[OwnAddress],
+    known: &BTreeMap<Neighbour, Mac>,
+    heard: &BTreeSet<Neighbour>,
+) -> Result<BTreeMap<Neighbour, Finding>, NeighbourError> {
+    let mut findings = BTreeMap::new();
+    let known: Vec<(Neighbour, Mac)> = known.iter().map(|(host, mac)| (*host, *mac)).collect();
+    for batch in known.chunks(NEIGHBOUR_BATCH) {
+        let mut asker = Asker::new(client, p4info)?;
+        let is_there = |answers: &Answers, (host, mac): &(Neighbour, Mac)| {
+            let answered = answers.get(&host.ip);
+            answered.is_some_and(|at| {
+                at.contains(&Place {
+                    port: host.port,
+                    mac: *mac,
+                })
+            })
+        };
+        for _ in 0..2 {
+            for one in batch {
+                if !is_there(&asker.answers, one) {
+                    asker.ask(own, &one.0, one.1).await?;
+                }
+            }
+            let all_are_there = |answers: &Answers| batch.iter().all(|one| is_there(answers, one));
+            asker.listen(NEIGHBOUR_POLL_MS, all_are_there).await?;
+        }
+        let doubtful: Vec<Neighbour> = batch
+            .iter()
+            .filter(|one| heard.contains(&one.0) || !is_there(&asker.answers, one))
+            .map(|(host, _)| *host)
+            .collect();
+        for _ in 0..if doubtful.is_empty() { 0 } else { 2 } {
+            for host in &doubtful {
+                asker.ask(own, host, BROADCAST).await?;
+            }
+            asker.listen(NEIGHBOUR_POLL_MS, |_| false).await?;
+        }
+        let judged = batch
+            .iter()
+            .map(|(host, mac)| (*host, judge(host, *mac, &asker.answers)));
+        findings.extend(judged);
+    }
+    Ok(findings)
+}
 
-impl<'a> PacketOutHeader<'a> {
-    fn find(p4info: &'a P4Info) -> Result<PacketOutHeader<'a>, ProgramError> {
+/// Who answered for an address, and where.
+type Answers = BTreeMap<Ipv4Addr, BTreeSet<Place>>;
+
+/// Sends requests and gathers every answer.
+struct Asker<'a> {
+    client: &'a mut Client,
+    packet_out: ControllerHeader<'a>,
+    packet_in: ControllerHeader<'a>,
+    answers: Answers,
+}
+
+impl<'a> Asker<'a> {
+    fn new(client: &'a mut Client, p4info: &'a P4Info) -> Result<Asker<'a>, ProgramError> {
+        Ok(Asker {
+            client,
+            packet_out: ControllerHeader::find(p4info, "packet_out")?,
+            packet_in: ControllerHeader::find(p4info, "packet_in")?,
+            answers: Answers::new(),
+        })
+    }
+
+    /// Asks until everybody has answered once, then once more, and waits for others that answer.
+    async fn first_and_second_answers(
+        &mut self,
+        own: &[OwnAddress],
+        questions: &[Question],
+    ) -> Result<Answers, ClientError> {
+        let has_answered = |answers: &Answers, q: &Question| !places(q, answers).is_empty();
+        let all = |answers: &Answers| questions.iter().all(|q| has_answered(answers, q));
+        for _ in 0..NEIGHBOUR_TRIES {
+            for question in questions {
+                if !has_answered(&self.answers, question) {
+                    self.broadcast(own, question).await?;
+                }
+            }
+            self.listen(NEIGHBOUR_TIMEOUT_MS, all).await?;
+            if all(&self.answers) {
+                break;
+            }
+        }
+        if all(&self.answers) {
+            for question in questions {
+                self.broadcast(own, question).await?;
+            }
+            self.listen(NEIGHBOUR_SETTLE_MS, |_| false).await?;
+        }
+        Ok(std::mem::take(&mut self.answers))
+    }
+
+    async fn broadcast(
+        &mut self,
+        own: &[OwnAddress],
+        question: &Question,
+    ) -> Result<(), ClientError> {
+        for own in addresses_of(question, own) {
+            self.send(own, question.ip, BROADCAST).await?;
+        }
+        Ok(())
+    }
+
+    /// Asks a neighbour on its port; where the SFU has no address there any more, nobody is asked.
+    async fn ask(
+        &mut self,
+        own: &[OwnAddress],
+        host: &Neighbour,
+        to: Mac,
+    ) -> Result<(), ClientError> {
+        match own.iter().find(|own| own.port == host.port) {
+            Some(own) => self.send(own, host.ip, to).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn send(&mut self, own: &OwnAddress, ip: Ipv4Addr, to: Mac) -> Result<(), ClientError> {
+        let packet = self.packet_out.packet(own.port, request(own, ip, to));
+        self.client.packet_out(packet).await
+    }
+
+    /// Takes answers in until the time is over, or there are enough.
+    async fn listen(
+        &mut self,
+        for_ms: u64,
+        enough: impl Fn(&Answers) -> bool,
+    ) -> Result<(), ClientError> {
+        let until = Instant::now() + Duration::from_millis(for_ms);
+        while !enough(&self.answers) {
+            let Some(packet) = self.client.packet_in(until).await? else {
+                break;
+            };
+            if let (Some((ip, mac)), Some(port)) =
+                (reply(&packet.payload), self.packet_in.port(&packet))
+            {
+                let places = self.answers.entry(ip).or_default();
+                places.insert(Place { port, mac });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn addresses_of<'a>(question: &Question, own: &'a [OwnAddress]) -> Vec<&'a OwnAddress> {
+    let is_asked = |own: &&OwnAddress| question.port.is_none_or(|port| port == own.port);
+    own.iter().filter(is_asked).collect()
+}
+
+/// The one place where a host is.
+fn the_place(question: &Question, places: BTreeSet<Place>) -> Result<Place, NeighbourError> {
+    let ip = question.ip;
+    let macs: BTreeSet<Mac> = places.iter().map(|place| place.mac).collect();
+    match (places.first(), places.len(), macs.len()) {
+        (Some(place), 1, _) => Ok(*place),
+        (_, _, 1) => Err(NeighbourError::SeveralPorts { ip, places }),
+        _ => Err(NeighbourError::Disputed { ip, places }),
+    }
+}
+
+/// Who answered where it was asked for.
+fn places(question: &Question, answers: &Answers) -> BTreeSet<Place> {
+    let asked = |place: &&Place| question.port.is_none_or(|port| port == place.port);
+    let places = answers.get(&question.ip).into_iter().flatten();
+    places.filter(asked).copied().collect()
+}
+
+/// One new answer is believed only if the old address is silent: a host that says that it is
+/// another must not take its copies away while it is there.
+fn judge(host: &Neighbour, known: Mac, answers: &Answers) -> Finding {
+    let question = Question {
+        ip: host.ip,
+        port: Some(host.port),
+    };
+    let macs: BTreeSet<Mac> = places(&question, answers)
+        .iter()
+        .map(|place| place.mac)
+        .collect();
+    match (macs.first(), macs.len()) {
+        (None, _) => Finding::Silent,
+        (Some(mac), 1) if *mac == known => Finding::Unchanged,
+        (Some(mac), 1) => Finding::Moved(*mac),
+        _ => Finding::Disputed(macs),
+    }
+}
+
+/// The header in front of a packet to or from the controller.
+struct ControllerHeader<'a>(&'a ControllerPacketMetadata);
+
+impl<'a> ControllerHeader<'a> {
+    fn find(p4info: &'a P4Info, name: &str) -> Result<ControllerHeader<'a>, ProgramError> {
         let headers = &p4info.controller_packet_metadata;
         let header = headers
             .iter()
-            .find(|h| entities::is_named(h.preamble.as_ref(), "packet_out"));
+            .find(|h| entities::is_named(h.preamble.as_ref(), name));
         let missing = || ProgramError::Missing {
             kind: "controller header",
-            name: "packet_out".to_owned(),
+            name: name.to_owned(),
         };
-        header.map(PacketOutHeader).ok_or_else(missing)
+        header.map(ControllerHeader).ok_or_else(missing)
     }
 
     /// All fields must be there; those that are no port are padding.
@@ -126,11 +394,18 @@ impl<'a> PacketOutHeader<'a> {
             metadata: metadata.collect(),
         }
     }
+
+    /// The port that a packet came in by.
+    fn port(&self, packet: &PacketIn) -> Option<u16> {
+        let field = self.0.metadata.iter().find(|f| f.name == "ingress_port")?;
+        let value = packet.metadata.iter().find(|m| m.metadata_id == field.id)?;
+        entities::number(&value.value)?.try_into().ok()
+    }
 }
 
-fn request(own: &OwnAddress, ip: Ipv4Addr) -> Vec<u8> {
+fn request(own: &OwnAddress, ip: Ipv4Addr, to: Mac) -> Vec<u8> {
     let mut frame = Vec::with_capacity(FRAME_BYTES_MIN);
-    frame.extend([0xff; 6]);
+    frame.extend(to.0);
     frame.extend(own.mac.0);
     frame.extend(ETHER_TYPE_ARP);
     frame.extend(ARP_ETHERNET_IPV4);
@@ -156,7 +431,7 @@ fn reply(frame: &[u8]) -> Option<(Ipv4Addr, Mac)> {
         .then_some((Ipv4Addr::from(ip), mac))
 }
 
-fn show(ips: &[Ipv4Addr]) -> String {
+fn few(ips: &[Ipv4Addr]) -> String {
     const SHOWN_MAX: usize = 5;
     let mut text = ips
         .iter()
@@ -170,6 +445,17 @@ fn show(ips: &[Ipv4Addr]) -> String {
     text
 }
 
+fn all(places: &BTreeSet<Place>) -> String {
+    let places: Vec<String> = places.iter().map(Place::to_string).collect();
+    places.join(", ")
+}
+
+fn show_ports(ports: &BTreeSet<u16>) -> String {
+    let word = if ports.len() == 1 { "port" } else { "ports" };
+    let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
+    format!("{word} {}", ports.join(", "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,21 +465,35 @@ mod tests {
         ip: Ipv4Addr::new(10, 0, 1, 100),
         mac: Mac([2, 0, 0, 0, 0, 100]),
     };
+    const HOST: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 5);
+
+    fn mac(n: u8) -> Mac {
+        Mac([2, 0, 0, 0, 0, n])
+    }
+
+    fn answers(places: &[(u16, u8)]) -> Answers {
+        let place = |(port, n): &(u16, u8)| Place {
+            port: *port,
+            mac: mac(*n),
+        };
+        Answers::from([(HOST, places.iter().map(place).collect())])
+    }
 
     #[test]
     fn a_request_is_a_broadcast_of_the_shortest_frame_length() {
-        let frame = request(&OWN, Ipv4Addr::new(10, 0, 1, 5));
+        let frame = request(&OWN, HOST, BROADCAST);
         assert_eq!(frame.len(), 60);
         assert_eq!(frame[..6], [0xff; 6]);
         assert_eq!(frame[6..14], [2, 0, 0, 0, 0, 100, 8, 6]);
         assert_eq!(frame[14..22], [0, 1, 8, 0, 6, 4, 0, 1]);
         assert_eq!(frame[22..32], [2, 0, 0, 0, 0, 100, 10, 0, 1, 100]);
         assert_eq!(frame[32..42], [0, 0, 0, 0, 0, 0, 10, 0, 1, 5]);
+        assert_eq!(request(&OWN, HOST, mac(5))[..6], mac(5).0);
     }
 
     #[test]
     fn a_reply_names_its_sender_and_a_request_does_not() {
-        let mut frame = request(&OWN, Ipv4Addr::new(10, 0, 1, 5));
+        let mut frame = request(&OWN, HOST, BROADCAST);
         assert_eq!(reply(&frame), None);
         frame[21] = 2;
         assert_eq!(reply(&frame), Some((OWN.ip, OWN.mac)));
@@ -203,12 +503,52 @@ mod tests {
 
     #[test]
     fn short_and_foreign_frames_are_no_reply() {
-        let mut frame = request(&OWN, OWN.ip);
+        let mut frame = request(&OWN, OWN.ip, BROADCAST);
         frame[21] = 2;
         for len in 0..42 {
             assert_eq!(reply(&frame[..len]), None, "{len} bytes");
         }
         frame[17] = 1;
         assert_eq!(reply(&frame), None);
+    }
+
+    #[test]
+    fn a_host_is_where_all_answers_say_and_two_answers_are_no_answer() {
+        let find = |port, given: &[(u16, u8)]| {
+            let question = Question { ip: HOST, port };
+            the_place(&question, places(&question, &answers(given)))
+        };
+        let place = Place {
+            port: 2,
+            mac: mac(5),
+        };
+        assert_eq!(find(None, &[(2, 5)]).unwrap(), place);
+        assert_eq!(find(Some(2), &[(2, 5), (1, 5)]).unwrap(), place);
+        let error = find(None, &[(1, 5), (2, 5)]).unwrap_err().to_string();
+        assert!(
+            error.contains("several ports") && error.contains("--port"),
+            "{error}"
+        );
+        let error = find(None, &[(2, 5), (2, 6)]).unwrap_err().to_string();
+        assert!(
+            error.contains("several hosts") && error.contains("--mac"),
+            "{error}"
+        );
+        let error = find(None, &[(1, 5), (2, 6)]).unwrap_err();
+        assert!(matches!(error, NeighbourError::Disputed { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_known_host_has_moved_only_if_its_old_address_is_silent() {
+        let host = Neighbour { ip: HOST, port: 1 };
+        let judged = |given: &[(u16, u8)]| judge(&host, mac(5), &answers(given));
+        assert_eq!(judged(&[(1, 5)]), Finding::Unchanged);
+        assert_eq!(judged(&[(1, 6)]), Finding::Moved(mac(6)));
+        assert_eq!(judged(&[]), Finding::Silent);
+        assert_eq!(judged(&[(2, 6)]), Finding::Silent, "not on its port");
+        let both = BTreeSet::from([mac(5), mac(6)]);
+        assert_eq!(judged(&[(1, 6), (1, 5)]), Finding::Disputed(both));
+        let others = BTreeSet::from([mac(6), mac(7)]);
+        assert_eq!(judged(&[(1, 6), (1, 7)]), Finding::Disputed(others));
     }
 }

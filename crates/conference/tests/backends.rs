@@ -10,7 +10,7 @@ use conference::address::Mac;
 use conference::backend::{PlanError, SfuProgram, Snapshot};
 use conference::limits::WRITE_BATCH_UPDATES;
 use conference::model::{Conference, GroupId, OwnAddress, Presenter, Viewer};
-use conference::plan;
+use conference::plan::{self, Target};
 use p4runtime_proto::p4::config::v1::P4Info;
 use support::fake::{FakeSwitch, Fault};
 use support::{Random, programs};
@@ -28,6 +28,8 @@ fn viewer(host: u16) -> Viewer {
         ip: ip(200, host),
         mac: mac(host),
         udp_port: None,
+        looked_up: false,
+        port: None,
     }
 }
 
@@ -437,7 +439,11 @@ async fn another_port_moves_the_copies_there() {
         desired.add_group(GroupId(1), presenter(1)).unwrap();
         desired.add_viewer(GroupId(1), viewer(1)).unwrap();
         bench.bring(&desired).await;
+        // What a file says that names another port.
+        let mut desired = Conference::new(bench.program.capabilities());
         desired.set_address(OwnAddress { port: 3, ..OWN }).unwrap();
+        desired.add_group(GroupId(1), presenter(1)).unwrap();
+        desired.add_viewer(GroupId(1), viewer(1)).unwrap();
         bench.bring(&desired).await;
         let replica = match bench.program.name() {
             "recirculation" => &bench.switch.sessions[&100].replicas[0],
@@ -445,6 +451,71 @@ async fn another_port_moves_the_copies_there() {
         };
         assert_eq!(conference::entities::replica_port(replica), Some(3));
         assert_eq!(bench.switch.n_entries("own_addresses"), 1);
+    }
+}
+
+#[tokio::test]
+async fn viewers_are_served_on_every_port_with_an_own_address_and_on_no_other() {
+    let mut bench = Bench::new(programs::replication(256), 16);
+    let on = |port, n| Viewer {
+        port: Some(port),
+        ..viewer(n)
+    };
+    let own = |port: u16| OwnAddress {
+        port,
+        ip: Ipv4Addr::new(10, 0, port as u8, 100),
+        mac: Mac([2, 0, 0, 0, port as u8, 100]),
+    };
+    let mut desired = Conference::new(bench.program.capabilities());
+    desired.set_address(own(1)).unwrap();
+    desired.set_address(own(2)).unwrap();
+    desired.add_group(GroupId(1), presenter(1)).unwrap();
+    for (port, n) in [(1, 1), (2, 2), (1, 3), (2, 4)] {
+        desired.add_viewer(GroupId(1), on(port, n)).unwrap();
+    }
+    let without_port = desired.clone().add_viewer(GroupId(1), viewer(5));
+    let error = without_port.unwrap_err().to_string();
+    assert!(error.contains("several ports (1, 2): say which"), "{error}");
+    bench.bring(&desired).await;
+    let replicas = bench.switch.groups[&1].replicas.iter();
+    let ports: Vec<Option<u16>> = replicas.map(conference::entities::replica_port).collect();
+    assert_eq!(ports, [Some(1), Some(2), Some(1), Some(2)]);
+    assert_eq!(bench.switch.n_entries("port_addresses"), 2);
+
+    // Neither a viewer where no address is, nor no address where a viewer is.
+    let now = bench.read().await;
+    let mut elsewhere = desired.clone();
+    elsewhere.add_viewer(GroupId(1), on(3, 6)).unwrap();
+    let refused = PlanError::NoAddressOnPort {
+        port: 3,
+        n_viewers: 1,
+    };
+    assert_eq!(bench.program.plan(&now, &elsewhere).unwrap_err(), refused);
+    let mut without = desired.clone();
+    without.delete_address(2).unwrap();
+    let refused = PlanError::NoAddressOnPort {
+        port: 2,
+        n_viewers: 2,
+    };
+    assert_eq!(bench.program.plan(&now, &without).unwrap_err(), refused);
+
+    // Where an address was lost all the same, commands that make it better go through.
+    bench.switch.traffic = None;
+    bench.switch.drain();
+    let p4info = programs::replication(256);
+    for table in ["own_addresses", "port_addresses"] {
+        let info = conference::entities::table_info(&p4info, table).unwrap();
+        let id = info.preamble.as_ref().unwrap().id;
+        let wildcard = vec![conference::entities::wildcard_table(id)];
+        let mut entries = bench.switch.read(wildcard).await.unwrap();
+        let lost = conference::entities::delete(entries.remove(1));
+        bench.switch.write(vec![lost]).await.unwrap();
+    }
+    for ip in [2, 4] {
+        let mut fewer = bench.read().await.conference;
+        let gone = viewer(ip).ip;
+        fewer.remove_viewer(GroupId(1), gone, None).unwrap();
+        bench.bring(&fewer).await;
     }
 }
 

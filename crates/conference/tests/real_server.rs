@@ -165,6 +165,8 @@ fn mutate(conference: &mut Conference, random: &mut Random) {
                 ip,
                 mac,
                 udp_port: None,
+                looked_up: false,
+                port: None,
             },
         )),
         7..9 => drop(conference.remove_viewer(id, ip, None)),
@@ -269,6 +271,8 @@ async fn a_full_group_fits_and_the_wrong_device_is_told() {
                         ip,
                         mac,
                         udp_port: None,
+                        looked_up: false,
+                        port: None,
                     },
                 )
                 .unwrap();
@@ -345,6 +349,8 @@ async fn fifty_controllers_at_once_take_turns_and_none_loses_what_another_wrote(
                 ip: Ipv4Addr::new(10, 0, 2, host),
                 mac: Mac([2, 0, 0, 0, 2, host]),
                 udp_port: None,
+                looked_up: false,
+                port: None,
             };
             desired.add_viewer(GroupId(4), viewer).unwrap();
             let plan = program.plan(&snapshot, &desired).unwrap();

@@ -136,6 +136,8 @@ fn viewer(n: usize, program: SfuProgram) -> Viewer {
         ip: Ipv4Addr::from(0x0a10_0000 + n),
         mac: Mac([2, 0, 1, a, b, c]),
         udp_port: (program == SfuProgram::Replication).then_some(6000),
+        looked_up: false,
+        port: None,
     }
 }
 

@@ -1,4 +1,4 @@
-//! `reprise address`: the SFU's own address.
+//! `reprise address`: the SFU's own addresses.
 
 use conference::model::{Conference, OwnAddress};
 use serde_json::json;
@@ -15,9 +15,15 @@ pub async fn run(global: &Global, command: Address) -> Result<(), Failure> {
             let own = OwnAddress { port, ip, mac };
             // What is no address at all is refused as such, before the switch's ports are looked at.
             Conference::new(session.program.capabilities()).set_address(own)?;
-            session.expect_port(port).await?;
+            session.expect_ports([&port]).await?;
             session
                 .change(|conference| conference.set_address(own))
+                .await
+        }
+        Address::Delete { port } => {
+            let mut session = Session::open_primary(global).await?;
+            session
+                .change(|conference| conference.delete_address(port).map(drop))
                 .await
         }
         Address::Show => show(global).await,
@@ -26,19 +32,16 @@ pub async fn run(global: &Global, command: Address) -> Result<(), Failure> {
 
 async fn show(global: &Global) -> Result<(), Failure> {
     let snapshot = Session::open(global).await?.read().await?;
-    let address = snapshot.conference.address();
+    let addresses: Vec<&OwnAddress> = snapshot.conference.addresses().values().collect();
     if global.json {
-        output::json(&json!({ "address": address }));
+        output::json(&json!({ "addresses": addresses }));
         return Ok(());
     }
-    match address {
-        Some(address) => {
-            output::text(format!(
-                "{} {} on port {}",
-                address.ip, address.mac, address.port
-            ));
-        }
-        None => output::text("none yet: `reprise address set --port 1 --ip IP --mac MAC`"),
+    if addresses.is_empty() {
+        output::text("none yet: `reprise address set --port 1 --ip IP --mac MAC`");
+    }
+    for OwnAddress { port, ip, mac } in addresses {
+        output::text(format!("{ip} {mac} on port {port}"));
     }
     Ok(())
 }

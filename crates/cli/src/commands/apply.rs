@@ -1,13 +1,13 @@
 //! `reprise apply`: the state of a file, no more and no less.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
 use std::path::Path;
 
 use conference::address::Mac;
 use conference::backend::{SfuProgram, Snapshot};
 use conference::file::File;
 use conference::model::OwnAddress;
+use conference::neighbour::{Place, Question};
 use conference::plan;
 
 use crate::args::Global;
@@ -27,18 +27,28 @@ pub async fn run(global: &Global, path: &Path, dry_run: bool) -> Result<(), Fail
     let snapshot = session.settle().await?;
     let unknown = file.unknown_macs(&snapshot.conference);
     // Everything that can be refused is refused before anything is written.
-    let stand_ins = unknown.iter().map(|ip| (*ip, STAND_IN_MAC)).collect();
-    let desired = |session: &Session, macs: &BTreeMap<Ipv4Addr, Mac>| {
+    let own = file
+        .addresses()
+        .map_err(|error| Failure::in_file(path, &error))?;
+    let stand_in = |question: &Question| Place {
+        port: question
+            .port
+            .or_else(|| own.keys().next().copied())
+            .unwrap_or(0),
+        mac: STAND_IN_MAC,
+    };
+    let stand_ins = unknown.iter().map(|q| (*q, stand_in(q))).collect();
+    let desired = |session: &Session, macs: &BTreeMap<Question, Place>| {
         file.conference(session.program.capabilities(), &snapshot.conference, macs)
             .map_err(|error| Failure::in_file(path, &error))
     };
     let checked = desired(&session, &stand_ins)?;
-    session.expect_port(file.address().port).await?;
+    session.expect_ports(own.keys()).await?;
     let change = session.plan(&snapshot, &checked)?;
     if unknown.is_empty() {
         return session.carry_out(change).await;
     }
-    let looked_up = look_up(&mut session, &snapshot, file.address(), &unknown).await;
+    let looked_up = look_up(&mut session, &snapshot, &own, &unknown).await;
     let looked_up = looked_up.map_err(|error| Failure::in_file(path, &error))?;
     let desired = desired(&session, &looked_up)?;
     // The address that the question was asked from may be there now, and is nothing left over.
@@ -48,22 +58,25 @@ pub async fn run(global: &Global, path: &Path, dry_run: bool) -> Result<(), Fail
     session.carry_out(change).await
 }
 
-/// Asks from the own address in force on the file's port. Where there is none, the file's is put
+/// Asks from the own addresses in force on the file's ports. Where there is none, the file's is put
 /// on beside those in force for the question, since replies come to it, and taken off if nobody
 /// answers; the change that follows makes it the own address.
 async fn look_up(
     session: &mut Session,
     snapshot: &Snapshot,
-    own: OwnAddress,
-    ips: &BTreeSet<Ipv4Addr>,
-) -> Result<BTreeMap<Ipv4Addr, Mac>, Failure> {
-    let in_force = snapshot.conference.address().copied();
-    if let Some(in_force) = in_force.filter(|in_force| in_force.port == own.port) {
-        return session.look_up(Some(&in_force), ips).await;
+    own: &BTreeMap<u16, OwnAddress>,
+    questions: &BTreeSet<Question>,
+) -> Result<BTreeMap<Question, Place>, Failure> {
+    let in_force = snapshot.conference.addresses();
+    let asks_from = |own: &OwnAddress| *in_force.get(&own.port).unwrap_or(own);
+    let from: Vec<OwnAddress> = own.values().map(asks_from).collect();
+    for own in &from {
+        if !in_force.contains_key(&own.port) {
+            let ask = session.program.ask_from(snapshot, own);
+            plan::run(ask, &mut session.client, |_| {}).await?;
+        }
     }
-    let ask = session.program.ask_from(snapshot, &own);
-    plan::run(ask, &mut session.client, |_| {}).await?;
-    let looked_up = session.look_up(Some(&own), ips).await;
+    let looked_up = session.look_up(&from, questions).await;
     if looked_up.is_err() {
         session.settle().await?;
     }
@@ -72,10 +85,13 @@ async fn look_up(
 
 async fn show_difference(global: &Global, path: &Path, file: &File) -> Result<(), Failure> {
     let mut session = Session::open(global).await?;
-    session.expect_port(file.address().port).await?;
+    let own = file
+        .addresses()
+        .map_err(|error| Failure::in_file(path, &error))?;
+    session.expect_ports(own.keys()).await?;
     let snapshot = session.read().await?;
     let unknown = file.unknown_macs(&snapshot.conference);
-    if let Some(ip) = unknown.first() {
+    if let Some(Question { ip, .. }) = unknown.first() {
         return Err(Failure::new(format!(
             "{}: the MAC address of {ip} ({} in all) is neither in the file nor in the switch, and a dry run sends no ARP request: add `mac:`, or leave --dry-run out",
             path.display(),

@@ -9,6 +9,7 @@ pub mod fmt;
 pub mod group;
 pub mod pipeline;
 pub mod program;
+pub mod refresh;
 pub mod show;
 pub mod stf;
 pub mod viewer;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use conference::backend::Snapshot;
 use conference::entities::Count;
-use conference::model::{Group, GroupId};
+use conference::model::{Group, GroupId, OwnAddress};
 use conference::reading::{self, Rate, Reading};
 use serde_json::{Value, json};
 
@@ -44,18 +44,16 @@ async fn read(session: &mut Session) -> Result<Reading, Failure> {
 
 fn print(session: &Session, before: &Reading, now: &Reading) {
     let conference = &now.snapshot.conference;
-    match conference.address() {
-        Some(own) => output::text(format!(
-            "{} program, own address {} {} on port {}",
-            session.program.name(),
-            own.ip,
-            own.mac,
-            own.port
-        )),
-        None => output::text(format!(
-            "{} program, no own address yet (`reprise address set`)",
-            session.program.name()
-        )),
+    let program = session.program.name();
+    if conference.addresses().is_empty() {
+        output::text(format!(
+            "{program} program, no own address yet (`reprise address set`)"
+        ));
+    }
+    for OwnAddress { port, ip, mac } in conference.addresses().values() {
+        output::text(format!(
+            "{program} program, own address {ip} {mac} on port {port}"
+        ));
     }
     output::text("");
     if conference.groups().is_empty() {
@@ -106,6 +104,7 @@ fn group_rows(id: GroupId, group: &Group, before: &Reading, now: &Reading) -> Ve
     let Some(totals) = now.totals.get(&id) else {
         return Vec::new();
     };
+    let several_ports = now.snapshot.conference.addresses().len() > 1;
     let presenter = &group.presenter;
     let mac = presenter
         .mac
@@ -115,7 +114,9 @@ fn group_rows(id: GroupId, group: &Group, before: &Reading, now: &Reading) -> Ve
     first.extend(count_cells(totals.received, now.presenter_rate(before, id)));
     let mut rows = vec![first];
     for (idx, (viewer, count)) in group.viewers.iter().zip(&totals.viewers).enumerate() {
-        let name = format!("  to {}", host(viewer.ip, viewer.udp_port));
+        let port = viewer.port.filter(|_| several_ports);
+        let port = port.map_or_else(String::new, |port| format!(" on {port}"));
+        let name = format!("  to {}{port}", host(viewer.ip, viewer.udp_port));
         let mut row = vec![name, viewer.mac.to_string()];
         row.extend(count_cells(*count, now.viewer_rate(before, id, idx)));
         rows.push(row);
@@ -251,7 +252,7 @@ fn as_json(session: &Session, before: &Reading, now: &Reading) -> Value {
         "program": session.program.name(),
         "timestamp_ns": now.switch.timestamp_ns,
         "interval_s": now.seconds_since(before),
-        "address": now.snapshot.conference.address(),
+        "addresses": now.snapshot.conference.addresses().values().collect::<Vec<_>>(),
         "groups": groups,
         "left_over": now.snapshot.left_over,
         "foreign": now.snapshot.foreign,
@@ -271,7 +272,8 @@ fn group_json(id: GroupId, group: &Group, before: &Reading, now: &Reading) -> Va
             .enumerate()
             .map(|(idx, (viewer, count))| {
                 json!({
-                    "ip": viewer.ip, "mac": viewer.mac, "udp_port": viewer.udp_port,
+                    "ip": viewer.ip, "mac": viewer.mac, "looked_up": viewer.looked_up,
+                    "udp_port": viewer.udp_port, "port": viewer.port,
                     "packets": count.packets, "bytes": count.bytes,
                     "rate": now.viewer_rate(before, id, idx),
                 })

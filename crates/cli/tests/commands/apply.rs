@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use conference::address::Mac;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::bench::{ADDRESS, CONFERENCE, recirculation, replication};
 
@@ -60,14 +60,17 @@ fn an_apply_that_fails_leaves_the_own_address_as_it_was() {
         error.starts_with("c.yaml: nobody answers to ARP for 10.0.1.6"),
         "{error}"
     );
-    assert_eq!(bench.json("address show")["address"], Value::Null);
+    assert_eq!(bench.json("address show")["addresses"], json!([]));
     // With one in force, the question comes from it, and a live conference is not disturbed.
     bench.ok(ADDRESS);
     bench.file("c.yaml", &unanswered.replace("10.0.1.100", "10.0.1.200"));
     let n = bench.server.switch().log.len();
     bench.fails("apply c.yaml");
     assert_eq!(bench.server.switch().log.len(), n, "nothing was written");
-    assert_eq!(bench.json("address show")["address"]["ip"], "10.0.1.100");
+    assert_eq!(
+        bench.json("address show")["addresses"][0]["ip"],
+        "10.0.1.100"
+    );
 }
 
 #[test]

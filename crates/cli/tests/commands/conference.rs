@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use conference::address::Mac;
 use serde_json::{Value, json};
 
-use crate::bench::{ADDRESS, recirculation, replication};
+use crate::bench::{ADDRESS, recirculation, replication, text};
 
 fn order(value: &Value) -> Vec<&str> {
     let viewers = value["groups"][0]["viewers"].as_array().expect("viewers");
@@ -71,7 +71,7 @@ fn refusals_name_what_and_leave_the_switch_as_it_was() {
     );
     let error = bench.fails("viewer add --group 4 --ip 10.0.1.5");
     assert!(
-        error.contains("no own address to ask from: give --mac"),
+        error.contains("no own address yet to ask from: give --mac"),
         "{error}"
     );
     bench.ok(ADDRESS);
@@ -142,4 +142,161 @@ fn a_mac_left_out_is_looked_up_by_arp() {
         "{error}"
     );
     assert!(error.contains("--mac"), "{error}");
+}
+
+/// A second port with its own address.
+const SECOND: &str = "address set --port 2 --ip 10.0.2.100 --mac 02:00:00:00:02:64";
+
+#[test]
+fn an_address_is_set_shown_and_deleted_port_by_port() {
+    let bench = replication();
+    bench.server.switch().ports = vec![1, 2];
+    bench.ok(ADDRESS);
+    bench.ok(SECOND);
+    let shown = "10.0.1.100 02:00:00:00:01:64 on port 1\n10.0.2.100 02:00:00:00:02:64 on port 2\n";
+    assert_eq!(bench.ok("address show"), shown);
+    let line = bench.ok("address set --port 2 --ip 10.0.2.200 --mac 02:00:00:00:02:64");
+    assert_eq!(
+        line,
+        "~ own address 10.0.2.100 02:00:00:00:02:64 on port 2 -> 10.0.2.200 02:00:00:00:02:64 on port 2\n"
+    );
+    bench.ok("group add --group 4 --ip 10.0.1.4");
+    let added = bench.ok("viewer add --group 4 --ip 10.0.2.5 --mac 02:00:00:00:00:05 --port 2");
+    assert_eq!(
+        added,
+        "+ group 4: viewer 10.0.2.5:5004 02:00:00:00:00:05 on port 2\n"
+    );
+    let refused = bench.fails("viewer add --group 4 --ip 10.0.2.6 --mac 02:00:00:00:00:06");
+    assert!(
+        refused.contains("several ports (1, 2): say which"),
+        "{refused}"
+    );
+    let refused =
+        bench.fails("viewer add --group 4 --ip 10.0.3.6 --mac 02:00:00:00:00:06 --port 3");
+    assert!(refused.starts_with("1 viewers are on port 3"), "{refused}");
+    let refused = bench.fails("address delete --port 2");
+    assert!(refused.starts_with("1 viewers are on port 2"), "{refused}");
+    bench.ok("viewer remove --group 4 --ip 10.0.2.5");
+    let gone = bench.ok("address delete --port 2");
+    assert_eq!(
+        gone,
+        "- own address 10.0.2.200 02:00:00:00:02:64 on port 2\n"
+    );
+    let refused = bench.fails("address delete --port 2");
+    assert_eq!(refused, "the SFU has no own address on port 2");
+}
+
+#[test]
+fn the_recirculation_program_serves_one_port_and_says_so() {
+    let bench = recirculation();
+    bench.server.switch().ports = vec![1, 2];
+    bench.ok(ADDRESS);
+    bench.ok("group add --group 4 --ip 10.0.1.4");
+    let refused =
+        bench.fails("viewer add --group 4 --ip 10.0.2.5 --mac 02:00:00:00:00:05 --port 2");
+    assert!(
+        refused.starts_with("this program serves one port, 1,"),
+        "{refused}"
+    );
+    assert!(refused.contains("p4/sfu.p4"), "{refused}");
+    bench.ok("viewer add --group 4 --ip 10.0.1.5 --mac 02:00:00:00:00:05 --port 1");
+    bench.ok(SECOND);
+    assert_eq!(
+        bench.ok("address show"),
+        "10.0.2.100 02:00:00:00:02:64 on port 2\n"
+    );
+}
+
+#[test]
+fn a_viewer_is_looked_for_on_every_port_and_served_where_it_answers() {
+    let bench = replication();
+    bench.server.switch().ports = vec![1, 2];
+    bench.server.switch().other_hosts = vec![
+        (2, Ipv4Addr::new(10, 0, 2, 5), Mac([2, 0, 0, 0, 0, 5])),
+        (1, Ipv4Addr::new(10, 0, 1, 6), Mac([2, 0, 0, 0, 0, 6])),
+        (1, Ipv4Addr::new(10, 0, 1, 6), Mac([2, 0, 0, 0, 0, 66])),
+    ];
+    bench.ok(ADDRESS);
+    bench.ok(SECOND);
+    bench.ok("group add --group 4 --ip 10.0.1.4");
+    bench.ok("viewer add --group 4 --ip 10.0.2.5");
+    let viewer = &bench.json("show")["groups"][0]["viewers"][0];
+    assert_eq!(
+        (&viewer["port"], &viewer["looked_up"]),
+        (&json!(2), &json!(true))
+    );
+    let refused = bench.fails("viewer add --group 4 --ip 10.0.1.6");
+    assert!(
+        refused.starts_with("several hosts answer to ARP for 10.0.1.6"),
+        "{refused}"
+    );
+    assert_eq!(
+        bench.json("show")["groups"][0]["viewers"]
+            .as_array()
+            .map(Vec::len),
+        Some(1)
+    );
+}
+
+#[test]
+fn a_viewer_whose_mac_was_looked_up_is_followed_and_one_given_by_hand_is_not() {
+    for bench in [replication(), recirculation()] {
+        let host = |n| Ipv4Addr::new(10, 0, 1, n);
+        let mac = |n| Mac([2, 0, 0, 0, 0, n]);
+        let answer = |hosts: &[(u8, u8)]| {
+            let hosts = hosts.iter().map(|(ip, n)| (1, host(*ip), mac(*n)));
+            bench.server.switch().other_hosts = hosts.collect();
+        };
+        answer(&[(5, 5), (6, 6), (7, 7)]);
+        bench.ok(ADDRESS);
+        bench.ok("group add --group 4 --ip 10.0.1.4");
+        bench.ok("viewer add --group 4 --ip 10.0.1.5");
+        bench.ok("viewer add --group 4 --ip 10.0.1.6 --mac 02:00:00:00:00:06");
+        bench.ok("viewer add --group 4 --ip 10.0.1.7");
+        assert_eq!(bench.ok("viewer refresh"), "no change\n");
+
+        answer(&[(5, 55), (6, 66), (7, 7)]);
+        let line = bench.ok("viewer refresh");
+        assert!(line.starts_with("~ group 4: viewer 10.0.1.5"), "{line}");
+        assert!(
+            line.ends_with("02:00:00:00:00:37, mac was 02:00:00:00:00:05\n"),
+            "{line}"
+        );
+        assert_eq!(line.lines().count(), 1, "{line}");
+
+        // A second host that answers too takes nothing away, and silence is no reason either.
+        answer(&[(5, 55), (5, 56)]);
+        let output = bench.run("viewer refresh");
+        assert!(output.status.success());
+        assert_eq!(text(&output.stdout), "no change\n");
+        let said = text(&output.stderr);
+        assert!(
+            said.contains("10.0.1.7 on port 1 does not answer to ARP"),
+            "{said}"
+        );
+        assert_eq!(
+            said.lines().count(),
+            1,
+            "the one that is there answers alone: {said}"
+        );
+        answer(&[(5, 56), (5, 57), (7, 7)]);
+        let output = bench.run("viewer refresh");
+        assert_eq!(text(&output.stdout), "no change\n");
+        let said = text(&output.stderr);
+        assert!(
+            said.contains("several hosts answer to ARP for viewer 10.0.1.5"),
+            "{said}"
+        );
+        let viewers = &bench.json("show")["groups"][0]["viewers"];
+        let macs = [0, 1, 2].map(|n| viewers[n]["mac"].clone());
+        assert_eq!(
+            macs,
+            [
+                "02:00:00:00:00:37",
+                "02:00:00:00:00:06",
+                "02:00:00:00:00:07"
+            ]
+        );
+        assert_eq!(bench.server.switch().violations, [""; 0]);
+    }
 }

@@ -60,7 +60,7 @@ fn what_is_not_understood_is_named_by_show_and_export_and_the_rest_is_there() {
     bench.file("c.yaml", CONFERENCE);
     bench.ok("apply c.yaml");
     let whole = bench.ok("export");
-    let foreign = entities::modify(entities::multicast_group(4, 1, [1, 2, 9]));
+    let foreign = entities::modify(entities::multicast_group(4, [(1, 1), (1, 2), (1, 9)]));
     bench.server.switch().update(&foreign).expect("there");
     let said = "group 4: no entry of its own in \"viewers\" for replica 9";
     let shown = bench.ok("show");

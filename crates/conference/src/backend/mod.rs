@@ -29,7 +29,7 @@ use crate::entities::{self, Count, ProgramError};
 use crate::limits::STEADY_TRIES;
 use crate::model::{Capabilities, Conference, GroupId, OwnAddress, Viewer, ViewerKey};
 use crate::plan::{self, Plan, RunError, Stage, Target};
-use own_addresses::{AddressUpdates, OwnAddresses, OwnEntry};
+use own_addresses::{AddressUpdates, OwnAddresses};
 use presenters::{Entries, Presenters, Steps, Transition};
 
 /// An SFU program, found by its P4Info.
@@ -55,7 +55,7 @@ pub struct Snapshot {
     pub left_over: Vec<String>,
     /// What this controller did not write, in words. The conference is without it.
     pub foreign: Vec<String>,
-    addresses: Vec<OwnEntry>,
+    addresses: own_addresses::Entries,
     presenters: Entries,
     received: BTreeMap<GroupId, Count>,
     layout: Layout,
@@ -104,6 +104,16 @@ pub enum PlanError {
         "the SFU has no own address yet, so copies have no port to leave by: `reprise address set --port 1 --ip IP --mac MAC`"
     )]
     NoAddress,
+    /// Viewers on a port, but no own address there.
+    #[error(
+        "{n_viewers} viewers are on port {port}, where the SFU has no own address to serve them from: set one with `reprise address set --port {port} --ip IP --mac MAC`, or remove them first"
+    )]
+    NoAddressOnPort {
+        /// Where.
+        port: u16,
+        /// How many.
+        n_viewers: usize,
+    },
     /// No room for a block, though enough slots are free.
     #[error(
         "no {len} consecutive slots can be freed in the viewer pool: delete some groups and add them again"
@@ -143,7 +153,7 @@ impl SfuProgram {
             return Err(ProgramError::NotAnSfu);
         };
         Ok(SfuProgram {
-            own_addresses: OwnAddresses::find(p4info)?,
+            own_addresses: OwnAddresses::find(p4info, matches!(kind, Kind::Replication(_)))?,
             presenters,
             kind,
         })
@@ -175,7 +185,7 @@ impl SfuProgram {
             conference: Conference::new(self.capabilities()),
             left_over: Vec::new(),
             foreign: Vec::new(),
-            addresses: Vec::new(),
+            addresses: own_addresses::Entries::default(),
             presenters: Entries::default(),
             received: BTreeMap::new(),
             layout,
@@ -187,7 +197,8 @@ impl SfuProgram {
     /// # Errors
     /// A read failed.
     pub async fn read<T: Target>(&self, target: &mut T) -> Result<Snapshot, T::Error> {
-        let mut wanted = vec![self.own_addresses.wildcard(), self.presenters.wildcard()];
+        let mut wanted = self.own_addresses.wildcards();
+        wanted.push(self.presenters.wildcard());
         wanted.extend(match &self.kind {
             Kind::Recirculation(_) => vec![entities::any_clone_session()],
             Kind::Replication(objects) => objects.wildcards(),
@@ -294,9 +305,7 @@ impl SfuProgram {
     /// # Errors
     /// There are viewers and no own address, or no room for a block.
     pub fn plan(&self, snapshot: &Snapshot, desired: &Conference) -> Result<Plan, PlanError> {
-        if desired.address().is_none() && desired.n_viewers() > 0 {
-            return Err(PlanError::NoAddress);
-        }
+        check_addresses(&snapshot.conference, desired)?;
         if snapshot.presenters.is_journal() && *desired != snapshot.conference {
             return Err(PlanError::Unsettled);
         }
@@ -342,7 +351,7 @@ impl SfuProgram {
         Changes {
             address: self
                 .own_addresses
-                .updates(&snapshot.addresses, desired.address()),
+                .updates(&snapshot.addresses, desired.addresses()),
             presenters: self.presenters.steps(&snapshot.presenters, &transition),
         }
     }
@@ -358,12 +367,11 @@ impl Snapshot {
     /// Makes the conference of what was read.
     fn understand(&mut self) {
         let conference = &mut self.conference;
-        if let Some(address) = own_addresses::in_force(&self.addresses) {
+        for address in self.addresses.in_force().into_values() {
             // Its parts were checked when it was read, and no group is there yet.
             conference.set_address(address).unwrap_or_default();
         }
-        self.left_over
-            .extend(own_addresses::left_over(&self.addresses));
+        self.left_over.extend(self.addresses.left_over());
         let viewers = match &self.layout {
             Layout::Recirculation(layout) => layout.viewers(),
             Layout::Replication(layout) => layout.viewers(),
@@ -389,6 +397,40 @@ impl Snapshot {
             Layout::Replication(layout) => self.left_over.extend(layout.left_over(conference)),
         }
     }
+}
+
+/// Refuses viewers that could not be served. A state that is so already is no reason: commands that
+/// make it better must go through one at a time.
+fn check_addresses(current: &Conference, desired: &Conference) -> Result<(), PlanError> {
+    let now = unserved(current);
+    for (port, n_viewers) in unserved(desired) {
+        if now.get(&port).is_some_and(|n_now| n_viewers <= *n_now) {
+            continue;
+        }
+        return Err(match port {
+            Some(port) => PlanError::NoAddressOnPort { port, n_viewers },
+            None => PlanError::NoAddress,
+        });
+    }
+    Ok(())
+}
+
+/// Viewers on ports without an own address; `None`: without any own address.
+fn unserved(conference: &Conference) -> BTreeMap<Option<u16>, usize> {
+    let own = conference.addresses();
+    let mut unserved = BTreeMap::new();
+    let groups = conference.groups().values();
+    for viewer in groups.flat_map(|group| &group.viewers) {
+        let is_served = match viewer.port {
+            Some(port) => own.contains_key(&port),
+            None => !own.is_empty(),
+        };
+        if !is_served {
+            let port = viewer.port.filter(|_| !own.is_empty());
+            *unserved.entry(port).or_insert(0) += 1;
+        }
+    }
+    unserved
 }
 
 /// Counts of each group's viewers.
@@ -418,6 +460,7 @@ impl Changes {
         plan.write(Stage::End, self.presenters.end);
         plan.write(Stage::Cleanup, self.presenters.cleanup);
         plan.drain();
+        plan.write(Stage::Cleanup, self.address.cleanup);
     }
 }
 

@@ -2,9 +2,10 @@
 //!
 //! An address changes in steps: the new one is put beside the old, both answer, the old one is
 //! deleted. A later one carries a higher generation in its entry's metadata, so of two on one port
-//! the later is in force and the other left over. An address that was put on only to ask for MAC
+//! the later is in force and the other left over; where the program serves one port, of all. An address that was put on only to ask for MAC
 //! addresses says so, and is left over as soon as nobody asks any more.
 
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use p4runtime_proto::p4::config::v1::P4Info;
@@ -17,16 +18,27 @@ use crate::entities::{self, ProgramError, Row, Table};
 use crate::limits::PORT_MAX;
 use crate::model::OwnAddress;
 
-/// The table of own addresses.
+/// The tables of own addresses.
 #[derive(Clone, Debug)]
 pub(super) struct OwnAddresses {
+    /// By ingress: who answers.
     table: Table,
+    /// By egress port: where copies come from. `None`: the program serves one port.
+    ports: Option<Table>,
 }
 
-/// One entry.
+/// What the tables hold.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Entries {
+    own: Vec<OwnEntry>,
+    ports: BTreeMap<u16, OwnAddress>,
+    several_ports: bool,
+}
+
+/// One entry by ingress.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct OwnEntry {
-    pub(super) address: OwnAddress,
+struct OwnEntry {
+    address: OwnAddress,
     mark: Mark,
 }
 
@@ -39,34 +51,43 @@ struct Mark {
     asking: bool,
 }
 
-/// Writes: first of all, and last of all.
+/// Writes: first of all, when the groups are changed, and when no packet sees what was before.
 #[derive(Default)]
 pub(super) struct AddressUpdates {
     pub(super) before: Vec<Update>,
     pub(super) after: Vec<Update>,
+    pub(super) cleanup: Vec<Update>,
 }
 
 impl OwnAddresses {
-    pub(super) fn find(p4info: &P4Info) -> Result<OwnAddresses, ProgramError> {
+    pub(super) fn find(p4info: &P4Info, several_ports: bool) -> Result<OwnAddresses, ProgramError> {
         let table = Table::find(
             p4info,
             "own_addresses",
             &["ingress_port", "address"],
             ("set_own_mac", 1),
         )?;
-        Ok(OwnAddresses { table })
+        let ports = || Table::find(p4info, "port_addresses", &["egress_port"], ("send_from", 2));
+        Ok(OwnAddresses {
+            table,
+            ports: several_ports.then(ports).transpose()?,
+        })
     }
 
-    pub(super) fn wildcard(&self) -> Entity {
-        self.table.wildcard()
+    pub(super) fn wildcards(&self) -> Vec<Entity> {
+        let tables = std::iter::once(&self.table).chain(&self.ports);
+        tables.map(Table::wildcard).collect()
     }
 
     /// Every entry; what is none of this controller's is described in `foreign`.
-    pub(super) fn entries(&self, entities: &[Entity], foreign: &mut Vec<String>) -> Vec<OwnEntry> {
-        let mut entries = Vec::new();
+    pub(super) fn entries(&self, entities: &[Entity], foreign: &mut Vec<String>) -> Entries {
+        let mut entries = Entries {
+            several_ports: self.ports.is_some(),
+            ..Entries::default()
+        };
         for row in entities.iter().filter_map(|e| self.table.row(e)) {
             match entry_of(&row) {
-                Some(entry) => entries.push(entry),
+                Some(entry) => entries.own.push(entry),
                 None => foreign.push(format!(
                     "an own address with key {:?} and MAC {}",
                     row.key,
@@ -74,47 +95,70 @@ impl OwnAddresses {
                 )),
             }
         }
+        let of_port = |e| self.ports.as_ref().and_then(|table| table.row(e));
+        for row in entities.iter().filter_map(of_port) {
+            match port_address_of(&row) {
+                Some(address) => {
+                    entries.ports.insert(address.port, address);
+                }
+                None => foreign.push(format!(
+                    "an entry of \"port_addresses\" with key {:?} and arguments {:?}",
+                    row.key, row.args
+                )),
+            }
+        }
         entries
     }
 
-    /// The writes that leave the desired address and no other.
+    /// The writes that leave the desired addresses and no other.
     pub(super) fn updates(
         &self,
-        entries: &[OwnEntry],
-        desired: Option<&OwnAddress>,
+        entries: &Entries,
+        desired: &BTreeMap<u16, OwnAddress>,
     ) -> AddressUpdates {
-        let is_desired = |entry: &&OwnEntry| desired.is_some_and(|d| key(d) == key(&entry.address));
-        let others = entries.iter().filter(|entry| !is_desired(entry));
+        let is_desired = |entry: &&OwnEntry| {
+            let desired = desired.get(&entry.address.port);
+            desired.is_some_and(|desired| key(desired) == key(&entry.address))
+        };
+        let others = entries.own.iter().filter(|entry| !is_desired(entry));
         let after = others.map(|entry| {
             let key = self.table.key(&key(&entry.address));
             entities::delete(entities::of_table(key))
         });
-        let before = desired.and_then(|desired| {
-            let there = entries.iter().find(is_desired);
-            if there.is_some_and(|there| Some(*desired) == in_force(entries) && !there.mark.asking)
+        let in_force = entries.in_force();
+        let generations = entries.own.iter().map(|entry| entry.mark.generation + 1);
+        let mark = Mark {
+            generation: generations.max().unwrap_or(0),
+            asking: false,
+        };
+        let before = desired.values().filter_map(|desired| {
+            let there = entries.own.iter().find(|e| key(&e.address) == key(desired));
+            if there.is_some_and(|there| !there.mark.asking)
+                && in_force.get(&desired.port) == Some(desired)
             {
                 return None;
             }
-            let generation = entries.iter().map(|entry| entry.mark.generation + 1).max();
-            let mark = Mark {
-                generation: generation.unwrap_or(0),
-                asking: false,
-            };
             let entity = self.entity(desired, mark);
             Some(match there {
                 Some(_) => entities::modify(entity),
                 None => entities::insert(entity),
             })
         });
-        AddressUpdates {
-            before: before.into_iter().collect(),
+        let mut updates = AddressUpdates {
+            before: before.collect(),
             after: after.collect(),
+            cleanup: Vec::new(),
+        };
+        if let Some(table) = &self.ports {
+            port_updates(table, &entries.ports, desired, &mut updates);
         }
+        updates
     }
 
     /// Puts an address on to ask from, beside those in force; `None`: it is there already.
-    pub(super) fn ask_from(&self, entries: &[OwnEntry], own: &OwnAddress) -> Option<Update> {
-        let there = entries.iter().any(|entry| key(&entry.address) == key(own));
+    pub(super) fn ask_from(&self, entries: &Entries, own: &OwnAddress) -> Option<Update> {
+        let mut entries = entries.own.iter();
+        let there = entries.any(|entry| key(&entry.address) == key(own));
         let mark = Mark {
             generation: 0,
             asking: true,
@@ -135,23 +179,70 @@ impl OwnAddresses {
     }
 }
 
-/// The address that holds: the latest that was not put on for a question only.
-pub(super) fn in_force(entries: &[OwnEntry]) -> Option<OwnAddress> {
-    let candidates = entries.iter().filter(|entry| !entry.mark.asking);
-    let latest = candidates.max_by_key(|entry| (entry.mark.generation, key(&entry.address)));
-    latest.map(|entry| entry.address)
+/// Copies under way may leave by a port until all packets that saw it in a group have left.
+fn port_updates(
+    table: &Table,
+    ports: &BTreeMap<u16, OwnAddress>,
+    desired: &BTreeMap<u16, OwnAddress>,
+    updates: &mut AddressUpdates,
+) {
+    for (port, address) in desired {
+        let args = [address.mac.to_u64(), u32::from(address.ip).into()];
+        let entity = || entities::of_table(table.entry(&[u64::from(*port)], &args));
+        match ports.get(port) {
+            Some(there) if there == address => {}
+            Some(_) => updates.before.push(entities::modify(entity())),
+            None => updates.before.push(entities::insert(entity())),
+        }
+    }
+    let gone = ports.keys().filter(|port| !desired.contains_key(port));
+    let key = |port: &u16| entities::of_table(table.key(&[u64::from(*port)]));
+    updates
+        .cleanup
+        .extend(gone.map(|port| entities::delete(key(port))));
 }
 
-/// Those that the next change takes away, in words.
-pub(super) fn left_over(entries: &[OwnEntry]) -> impl Iterator<Item = String> + '_ {
-    let in_force = in_force(entries);
-    let others = entries
-        .iter()
-        .filter(move |entry| Some(entry.address) != in_force);
-    others.map(|entry| {
-        let OwnAddress { port, ip, mac } = entry.address;
-        format!("own address {ip} {mac} on port {port}")
-    })
+impl Entries {
+    /// The addresses that hold: of each port, or of all where the program serves one, the latest
+    /// that was not put on for a question only.
+    pub(super) fn in_force(&self) -> BTreeMap<u16, OwnAddress> {
+        let mut latest: BTreeMap<u16, OwnEntry> = BTreeMap::new();
+        for entry in self.own.iter().filter(|entry| !entry.mark.asking) {
+            let place = if self.several_ports {
+                entry.address.port
+            } else {
+                0
+            };
+            let age = |entry: &OwnEntry| (entry.mark.generation, key(&entry.address));
+            let held = latest.entry(place).or_insert(*entry);
+            if age(held) < age(entry) {
+                *held = *entry;
+            }
+        }
+        let addresses = latest.into_values().map(|entry| entry.address);
+        addresses.map(|own| (own.port, own)).collect()
+    }
+
+    /// What the next change takes away or finishes, in words.
+    pub(super) fn left_over(&self) -> Vec<String> {
+        let in_force = self.in_force();
+        let holds = |address: &OwnAddress| in_force.get(&address.port) == Some(address);
+        let others = self.own.iter().map(|entry| entry.address);
+        let mut texts: Vec<String> = others.filter(|own| !holds(own)).map(text).collect();
+        if self.several_ports {
+            let copies = self.ports.values().filter(|own| !holds(own)).copied();
+            texts.extend(copies.map(|own| format!("copies from {}", text(own))));
+            let missing = in_force
+                .keys()
+                .filter(|port| !self.ports.contains_key(port));
+            texts.extend(missing.map(|port| format!("no copies yet by port {port}")));
+        }
+        texts
+    }
+}
+
+fn text(OwnAddress { port, ip, mac }: OwnAddress) -> String {
+    format!("own address {ip} {mac} on port {port}")
 }
 
 fn key(address: &OwnAddress) -> [u64; 2] {
@@ -159,18 +250,26 @@ fn key(address: &OwnAddress) -> [u64; 2] {
 }
 
 fn entry_of(row: &Row) -> Option<OwnEntry> {
-    let port = u16::try_from(row.key[0]).ok()?;
-    let ip: Ipv4Addr = ip(row.key[1])?;
-    let mac = Mac::from_u64(row.args[0]);
-    let fits = (1..=PORT_MAX).contains(&port)
-        && address::unfit_for_host(ip).is_none()
-        && mac.unfit_for_host().is_none();
     let mark = match row.metadata.as_slice() {
         [] => Some(Mark::default()),
         metadata => serde_json::from_slice(metadata).ok(),
     };
-    fits.then_some(OwnEntry {
-        address: OwnAddress { port, ip, mac },
+    Some(OwnEntry {
+        address: address_of(row.key[0], row.key[1], row.args[0])?,
         mark: mark?,
     })
+}
+
+fn port_address_of(row: &Row) -> Option<OwnAddress> {
+    address_of(row.key[0], row.args[1], row.args[0])
+}
+
+fn address_of(port: u64, address: u64, mac: u64) -> Option<OwnAddress> {
+    let port = u16::try_from(port).ok()?;
+    let ip: Ipv4Addr = ip(address)?;
+    let mac = Mac::from_u64(mac);
+    let fits = (1..=PORT_MAX).contains(&port)
+        && address::unfit_for_host(ip).is_none()
+        && mac.unfit_for_host().is_none();
+    fits.then_some(OwnAddress { port, ip, mac })
 }

@@ -74,8 +74,11 @@ struct Record {
     /// Fingerprint of the viewers after the change.
     viewers: u64,
     /// The viewers before it; `None`: they do not change.
-    before: Option<Vec<(Ipv4Addr, Mac, Option<u16>)>>,
+    before: Option<Vec<RecordedViewer>>,
 }
+
+/// Address, MAC, whether that was looked up, UDP port, port: short, since there may be thousands.
+type RecordedViewer = (Ipv4Addr, Mac, bool, Option<u16>, Option<u16>);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 enum Head {
@@ -450,10 +453,12 @@ impl Entries {
                 .presenters
                 .insert(record.group, (holds, count.unwrap_or_default()));
             if let Some(before) = record.before.as_ref().filter(|_| !finish) {
-                let viewer = |(ip, mac, udp_port): &(Ipv4Addr, Mac, Option<u16>)| Viewer {
+                let viewer = |(ip, mac, looked_up, udp_port, port): &RecordedViewer| Viewer {
                     ip: *ip,
                     mac: *mac,
+                    looked_up: *looked_up,
                     udp_port: *udp_port,
+                    port: *port,
                 };
                 let before = before.iter().map(viewer).collect();
                 meaning.viewers.insert(record.group, before);
@@ -487,7 +492,8 @@ fn record(entry: &Entry, before: Option<&Group>, after: &Group) -> Record {
         viewers: fingerprint(&after.viewers),
         before: before.map(|group| {
             let viewers = group.viewers.iter();
-            viewers.map(|v| (v.ip, v.mac, v.udp_port)).collect()
+            let recorded = viewers.map(|v| (v.ip, v.mac, v.looked_up, v.udp_port, v.port));
+            recorded.collect()
         }),
     }
 }
@@ -503,13 +509,16 @@ fn key_of(presenter: &Presenter) -> Key {
 /// FNV-1a, 64 bits: the same in every version of the controller.
 fn fingerprint(viewers: &[Viewer]) -> u64 {
     let bytes = viewers.iter().flat_map(|viewer| {
-        let udp_port = viewer.udp_port.unwrap_or(0).to_be_bytes();
+        let [udp_port, port] =
+            [viewer.udp_port, viewer.port].map(|it| it.unwrap_or(0).to_be_bytes());
         viewer
             .ip
             .octets()
             .into_iter()
             .chain(viewer.mac.0)
             .chain(udp_port)
+            .chain(port)
+            .chain([u8::from(viewer.looked_up)])
     });
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

@@ -25,6 +25,9 @@ pub(super) struct Objects {
     viewer_copies: Array,
 }
 
+/// In a cell of `viewer_ids`: the MAC address was looked up. The program ignores this bit.
+const LOOKED_UP: u32 = 1 << 31;
+
 /// Where everything is.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Layout {
@@ -44,6 +47,7 @@ struct Placed {
 struct Slot {
     ip: Ipv4Addr,
     mac: Mac,
+    looked_up: bool,
     /// Index of its counter, the same as long as it is a viewer.
     id: u32,
 }
@@ -73,6 +77,7 @@ impl Objects {
         let last_group = u16::try_from(self.groups.size.saturating_sub(1)).unwrap_or(u16::MAX);
         Capabilities {
             udp_ports: false,
+            several_ports: false,
             group_ids: 0..=last_group,
             groups_max: groups_max.min(usize::from(last_group) + 1),
             group_viewers_max: GROUP_VIEWERS_MAX.min(pool / 4),
@@ -141,10 +146,12 @@ impl Objects {
         let slot = |index: u32| {
             let cell = |cells: &HashMap<u32, u64>| cells.get(&index).copied();
             let ip = ip(cell(&ips)?).filter(|ip| address::unfit_for_host(*ip).is_none())?;
+            let id = u32::try_from(cell(&ids)?).ok()?;
             Some(Slot {
                 ip,
                 mac: Mac::from_u64(cell(&macs)?),
-                id: u32::try_from(cell(&ids)?).ok()?,
+                looked_up: id & LOOKED_UP != 0,
+                id: id & !LOOKED_UP,
             })
         };
         let mut groups = BTreeMap::new();
@@ -250,11 +257,18 @@ impl Layout {
 }
 
 impl Slot {
+    /// Its cell of `viewer_ids`.
+    fn cell(&self) -> u32 {
+        self.id | if self.looked_up { LOOKED_UP } else { 0 }
+    }
+
     fn viewer(&self) -> Viewer {
         Viewer {
             ip: self.ip,
             mac: self.mac,
+            looked_up: self.looked_up,
             udp_port: None,
+            port: None,
         }
     }
 }
@@ -385,8 +399,7 @@ impl<'a> Planner<'a> {
     fn place_changed(&mut self, desired: &Conference) -> Result<(), PlanError> {
         for (id, group) in desired.groups() {
             let placed = self.placed.get(id);
-            let same =
-                |(slot, viewer): (&Slot, &Viewer)| slot.ip == viewer.ip && slot.mac == viewer.mac;
+            let same = |(slot, viewer): (&Slot, &Viewer)| slot.viewer() == *viewer;
             let unchanged = placed.is_some_and(|placed| {
                 placed.slots.len() == group.viewers.len()
                     && placed.slots.iter().zip(&group.viewers).all(same)
@@ -416,6 +429,7 @@ impl<'a> Planner<'a> {
             slots.push(Slot {
                 ip: viewer.ip,
                 mac: viewer.mac,
+                looked_up: viewer.looked_up,
                 id,
             });
         }
@@ -480,7 +494,7 @@ impl<'a> Planner<'a> {
             self.prepare
                 .push(self.objects.viewer_macs.write(index, slot.mac.to_u64()));
             self.prepare
-                .push(self.objects.viewer_ids.write(index, slot.id.into()));
+                .push(self.objects.viewer_ids.write(index, slot.cell().into()));
         }
         let len = block.map_or(0, |block| block.len);
         let value = u64::from(base) << 32 | u64::from(len);

@@ -34,12 +34,13 @@ pub(super) struct Layout {
 struct Copies {
     /// Is there a multicast group? A stream can wait for it after an interrupted change.
     exists: bool,
-    /// The one port of all replicas; `None` where they have several, or there are none.
-    port: Option<u16>,
     viewers: Vec<Viewer>,
     rids: Vec<u16>,
     counts: Vec<Count>,
 }
+
+/// Metadata of a viewer's entry whose MAC address was looked up.
+const LOOKED_UP: &[u8] = b"looked up";
 
 type Entries = HashMap<(u16, u16), (Viewer, Count)>;
 
@@ -55,6 +56,7 @@ impl Objects {
         let viewers_max = self.viewers.size / 2;
         Capabilities {
             udp_ports: true,
+            several_ports: true,
             group_ids: 1..=u16::MAX,
             groups_max: groups_max.min(usize::from(u16::MAX)),
             group_viewers_max: GROUP_VIEWERS_MAX.min(viewers_max),
@@ -118,9 +120,8 @@ impl Objects {
         let (late, early): (Vec<_>, Vec<_>) = gone().partition(|(id, _)| in_use(id));
         plan.write(Stage::Cleanup, self.leftovers(layout, &early));
         let mut change = Change::default();
-        let port = desired.address().map_or(0, |address| address.port);
         for (id, group) in desired.groups() {
-            self.change_group(&mut change, *id, layout.groups.get(id), group, port);
+            self.change_group(&mut change, *id, layout.groups.get(id), group);
         }
         plan.write(Stage::Prepare, change.inserts);
         plan.write(Stage::Flip, change.flips);
@@ -155,13 +156,11 @@ impl Objects {
         id: GroupId,
         before: Option<&Copies>,
         group: &Group,
-        port: u16,
     ) {
         let none = Copies::default();
         let copies = before.unwrap_or(&none);
         let old_viewers = &copies.viewers;
-        let has_port = copies.port == Some(port) || copies.rids.is_empty();
-        if copies.exists && *old_viewers == group.viewers && has_port {
+        if copies.exists && *old_viewers == group.viewers {
             return;
         }
         let old: HashMap<ViewerKey, usize> = old_viewers
@@ -175,7 +174,9 @@ impl Objects {
         for viewer in &group.viewers {
             let known = old.get(&viewer.key()).copied();
             match known {
-                Some(idx) if old_viewers[idx] == *viewer => rids.push(copies.rids[idx]),
+                Some(idx) if is_one_entry(&old_viewers[idx], viewer) => {
+                    rids.push(copies.rids[idx]);
+                }
                 _ => {
                     // At most 4,096 viewers, twice: 65,535 instances are always enough.
                     let rid = free.next().unwrap_or(0);
@@ -192,7 +193,9 @@ impl Objects {
         change
             .deletes
             .extend(unlisted.map(|rid| self.delete_entry((id.0, *rid))));
-        let entry = entities::multicast_group(id.0, port, rids);
+        // A plan is refused where a viewer has no port.
+        let ports = group.viewers.iter().map(|viewer| viewer.port.unwrap_or(0));
+        let entry = entities::multicast_group(id.0, ports.zip(rids));
         change.flips.push(if copies.exists {
             entities::modify(entry)
         } else {
@@ -200,7 +203,7 @@ impl Objects {
         });
     }
 
-    /// A viewer whose MAC changes gets a new entry, which goes on counting where the old one was
+    /// A viewer whose entry changes gets a new one, which goes on counting where the old one was
     /// when it was read.
     fn insert_entry(
         &self,
@@ -220,8 +223,10 @@ impl Objects {
                 packet_count: i64::try_from(count.packets).unwrap_or(i64::MAX),
             });
         let entry = self.viewers.entry(&[group.into(), rid.into()], &args);
+        let metadata = if viewer.looked_up { LOOKED_UP } else { &[] };
         entities::insert(entities::of_table(TableEntry {
             counter_data,
+            metadata: metadata.to_vec(),
             ..entry
         }))
     }
@@ -281,7 +286,13 @@ struct Change {
 }
 
 fn delete_group(id: u16) -> Update {
-    entities::delete(entities::multicast_group(id, 0, []))
+    entities::delete(entities::multicast_group(id, []))
+}
+
+/// Do both have the same entry of `viewers`? Which port a copy leaves by, the group says.
+fn is_one_entry(one: &Viewer, other: &Viewer) -> bool {
+    let port = other.port;
+    Viewer { port, ..*one } == *other
 }
 
 fn viewer_of(row: &Row) -> Option<((u16, u16), Viewer)> {
@@ -290,6 +301,13 @@ fn viewer_of(row: &Row) -> Option<((u16, u16), Viewer)> {
         mac: Mac::from_u64(row.args[0]),
         ip: ip(row.args[1])?,
         udp_port: Some(narrow(row.args[2])?),
+        looked_up: match row.metadata.as_slice() {
+            [] => false,
+            LOOKED_UP => true,
+            _ => return None,
+        },
+        // The replica says it.
+        port: None,
     };
     Some(((narrow(row.key[0])?, narrow(row.key[1])?), viewer))
 }
@@ -305,10 +323,6 @@ fn copies_of(
         exists: true,
         ..Copies::default()
     };
-    let ports: BTreeSet<Option<u16>> = group.replicas.iter().map(entities::replica_port).collect();
-    if let [Some(port)] = ports.into_iter().collect::<Vec<_>>()[..] {
-        copies.port = Some(port);
-    }
     for replica in &group.replicas {
         let rid = u16::try_from(replica.instance).ok();
         let entry = rid.and_then(|rid| Some((rid, entries.remove(&(id.0, rid))?)));
@@ -319,7 +333,10 @@ fn copies_of(
             ));
             continue;
         };
-        copies.viewers.push(viewer);
+        copies.viewers.push(Viewer {
+            port: entities::replica_port(replica),
+            ..viewer
+        });
         copies.rids.push(rid);
         copies.counts.push(count);
     }

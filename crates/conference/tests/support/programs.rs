@@ -53,6 +53,14 @@ pub fn recirculation(slots: i32, copies: i64) -> P4Info {
 /// Like `p4/sfu.p4`, with room for `viewers` entries.
 pub fn replication(viewers: i64) -> P4Info {
     let mut p4info = common("sfu");
+    add_table(
+        &mut p4info,
+        "port_addresses",
+        &[("egress_port", 9)],
+        "send_from",
+        &[48, 32],
+        512,
+    );
     let stream = [("src_addr", 32), ("udp_dst_port", 16)];
     add_table(
         &mut p4info,

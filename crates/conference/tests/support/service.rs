@@ -5,6 +5,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use conference::address::Mac;
+use conference::entities;
 use p4runtime_proto::google::rpc;
 use p4runtime_proto::p4::v1::p4_runtime_server::{P4Runtime, P4RuntimeServer};
 use p4runtime_proto::p4::v1::{
@@ -130,27 +132,36 @@ impl Service {
         Err(Status::permission_denied("not the primary"))
     }
 
-    /// Answers an ARP request as the host would.
+    /// Answers an ARP request as every host would that hears it and has the address.
     fn packet_out(&self, reply: &Reply, packet: &p4::PacketOut) {
         assert_eq!(packet.metadata.len(), 2, "every field of the header");
         let mut switch = self.switch();
         let frame = &packet.payload;
         let ip: [u8; 4] = frame[38..42].try_into().expect("an ARP request");
-        let Some(mac) = switch.hosts.get(&Ipv4Addr::from(ip)).copied() else {
-            return;
-        };
-        if switch.requests_to_miss > 0 {
+        let port = entities::number(&packet.metadata[0].value).expect("a port");
+        let on_port = switch.hosts.iter().filter(|_| port == 1);
+        let others = switch.other_hosts.iter();
+        let others = others.filter(|(at, ..)| u64::from(*at) == port);
+        let hosts = on_port.chain(others.map(|(_, ip, mac)| (ip, mac)));
+        let hears = |mac: &Mac| frame[..6] == [0xff; 6] || frame[..6] == mac.0;
+        let asked: Vec<Mac> = hosts
+            .filter(|(host, mac)| host.octets() == ip && hears(mac))
+            .map(|(_, mac)| *mac)
+            .collect();
+        if !asked.is_empty() && switch.requests_to_miss > 0 {
             switch.requests_to_miss -= 1;
             return;
         }
-        let mut answer = [&frame[6..12], &mac.0, &frame[12..20], &[0, 2], &mac.0, &ip].concat();
-        answer.extend([&frame[22..28], &frame[28..32]].concat());
-        let packet = PacketIn {
-            payload: answer,
-            metadata: packet.metadata.clone(),
-        };
-        let update = Some(stream_message_response::Update::Packet(packet));
-        let _ = reply.send(Ok(StreamMessageResponse { update }));
+        for mac in asked {
+            let mut answer = [&frame[6..12], &mac.0, &frame[12..20], &[0, 2], &mac.0, &ip].concat();
+            answer.extend([&frame[22..28], &frame[28..32]].concat());
+            let packet = PacketIn {
+                payload: answer,
+                metadata: packet.metadata.clone(),
+            };
+            let update = Some(stream_message_response::Update::Packet(packet));
+            let _ = reply.send(Ok(StreamMessageResponse { update }));
+        }
     }
 }
 
@@ -362,19 +373,19 @@ impl Switch for Service {
         switch.n_readings += 1;
         let n = switch.n_readings;
         let rx_packets = 10 * n;
-        let port = PortCounters {
-            port: 1,
-            name: "veth1".to_owned(),
+        let ports = switch.ports.iter().map(|port| PortCounters {
+            port: *port,
+            name: format!("veth{port}"),
             rx_packets,
             ..Default::default()
-        };
+        });
         let drop = DropCounter {
             reason: "egress_queue_full".to_owned(),
             packets: 3,
         };
         Ok(Response::new(GetCountersResponse {
             timestamp_ns: n * 1_000_000_000,
-            ports: vec![port],
+            ports: ports.collect(),
             tables: Vec::new(),
             drops: vec![drop],
             ..Default::default()

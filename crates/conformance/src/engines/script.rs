@@ -184,7 +184,9 @@ fn join(
     let viewer = Viewer {
         ip: Ipv4Addr::new(10, 1, high, low),
         mac: Mac([2, 0, 0, 1, high, low]),
+        looked_up: rng.bool(),
         udp_port: has_udp_ports.then(|| rng.u16(1..)),
+        port: None,
     };
     if wanted
         .group(group)?

@@ -54,6 +54,8 @@ fn fill(
                 ip: Ipv4Addr::from(VIEWERS + number as u32),
                 mac: Mac(mac(3, number)),
                 udp_port: has_udp_ports.then_some(6000),
+                looked_up: false,
+                port: None,
             };
             conference.add_viewer(id, viewer)?;
         }

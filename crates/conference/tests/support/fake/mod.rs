@@ -53,6 +53,10 @@ pub struct FakeSwitch {
     pub sessions: BTreeMap<u32, CloneSessionEntry>,
     /// Hosts that answer to ARP, and how many requests they miss first.
     pub hosts: HashMap<Ipv4Addr, Mac>,
+    /// Others that answer to ARP, on any port: port, address.
+    pub other_hosts: Vec<(u16, Ipv4Addr, Mac)>,
+    /// The switch's ports.
+    pub ports: Vec<u32>,
     pub requests_to_miss: usize,
     /// Packets are sent and moved on between any two updates.
     pub traffic: Option<Random>,
@@ -80,6 +84,8 @@ impl FakeSwitch {
             groups: BTreeMap::new(),
             sessions: BTreeMap::new(),
             hosts: HashMap::new(),
+            other_hosts: Vec::new(),
+            ports: vec![1],
             requests_to_miss: 0,
             traffic: None,
             packets: Vec::new(),

@@ -139,7 +139,10 @@ impl FakeSwitch {
         replicas
             .unwrap_or_default()
             .iter()
-            .map(|replica| replica.instance.into())
+            .map(|replica| {
+                let port = entities::replica_port(replica).unwrap_or(0);
+                u64::from(port) << 32 | u64::from(replica.instance)
+            })
             .collect()
     }
 
@@ -148,8 +151,13 @@ impl FakeSwitch {
             let mac = Mac::from_u64(self.register("viewer_macs", copy as u32));
             return Some((ip(self.register("viewer_ips", copy as u32)), mac));
         }
+        // A copy is its port and its instance. It has to have an address to leave from.
+        let ports = self.table_id("port_addresses")?;
+        let port = vec![(1, entities::bytes(copy >> 32))];
+        self.tables.get(&(ports, port))?;
         let table = self.table_id("viewers")?;
-        let key = vec![(1, entities::bytes(group)), (2, entities::bytes(copy))];
+        let instance = copy & 0xffff_ffff;
+        let key = vec![(1, entities::bytes(group)), (2, entities::bytes(instance))];
         let entry = self.tables.get(&(table, key))?;
         Some((ip(arg(entry, 1)), Mac::from_u64(arg(entry, 0))))
     }

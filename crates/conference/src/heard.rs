@@ -1,0 +1,76 @@
+//! What the program notes of ARP (`p4/lib/neighbour.p4`): who was heard last, where and with which
+//! MAC. Reading it needs no more than a connection. It is a hint to ask, and no more: any host can
+//! say anything.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+use p4runtime_proto::p4::config::v1::P4Info;
+
+use crate::address::Mac;
+use crate::entities::Array;
+use crate::limits::READ_BATCH_ENTITIES;
+use crate::neighbour::Neighbour;
+use crate::plan::Target;
+
+/// The hosts that were heard last with another MAC than the known one, and that MAC. None at all
+/// where the program takes no notes.
+///
+/// # Errors
+/// A read failed.
+pub async fn elsewhere<T: Target>(
+    target: &mut T,
+    p4info: &P4Info,
+    known: &BTreeMap<Neighbour, Mac>,
+) -> Result<BTreeSet<(Neighbour, Mac)>, T::Error> {
+    let registers = ["heard_addresses", "heard_macs"].map(|name| Array::register(p4info, name));
+    let [Ok(addresses), Ok(macs)] = registers else {
+        return Ok(BTreeSet::new());
+    };
+    let mut found = BTreeSet::new();
+    let known: Vec<(&Neighbour, &Mac)> = known.iter().collect();
+    for batch in known.chunks(READ_BATCH_ENTITIES / 2) {
+        let wanted = batch.iter().flat_map(|(host, _)| {
+            let cell = cell(host.ip, addresses.size);
+            [addresses.cell(cell), macs.cell(cell)]
+        });
+        let entities = target.read(wanted.collect()).await?;
+        let values = |register: &Array| -> BTreeMap<u32, u64> {
+            let values = entities.iter().filter_map(|e| register.cell_value(e));
+            values.collect()
+        };
+        let (heard_addresses, heard_macs) = (values(&addresses), values(&macs));
+        for (host, mac) in batch {
+            let cell = cell(host.ip, addresses.size);
+            let place = u64::from(host.port) << 32 | u64::from(u32::from(host.ip));
+            let heard = heard_macs.get(&cell).copied().map(Mac::from_u64);
+            let heard = heard.filter(|heard| heard != *mac && heard.unfit_for_host().is_none());
+            if let (Some(heard), true) = (heard, heard_addresses.get(&cell) == Some(&place)) {
+                found.insert((**host, heard));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The cell that the program notes an address in: CRC-16/ARC, simple_switch's `crc16`.
+fn cell(ip: Ipv4Addr, n_cells: u32) -> u32 {
+    let crc = ip.octets().into_iter().fold(0_u16, |crc, byte| {
+        (0..8).fold(crc ^ u16::from(byte), |crc, _| {
+            let carry = crc & 1 == 1;
+            crc >> 1 ^ if carry { 0xa001 } else { 0 }
+        })
+    });
+    u32::from(crc) % n_cells.max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The same cell as in `testdata/stf/sfu.stf`.
+    #[test]
+    fn the_cell_is_the_programs() {
+        assert_eq!(cell(Ipv4Addr::new(10, 0, 1, 7), 4096), 2627);
+    }
+}

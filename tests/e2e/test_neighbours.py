@@ -1,0 +1,92 @@
+"""Viewers whose MAC address changes while they view."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from lab.frames import mac_bytes
+from lab.netns import HOST_INTERFACE, Namespace
+from lab.traffic import inject
+from tests.e2e.two_ports import TwoPorts, ip_of, mac_of, two_ports
+
+NEW_MAC = "02:00:00:00:aa:02"
+TIMEOUT_S = 30.0
+
+
+def change_mac(host: Namespace, mac: str) -> None:
+    """Another card in the same host."""
+    host.run(["ip", "link", "set", HOST_INTERFACE, "address", mac])
+
+
+def announcement(ip: str, mac: str) -> bytes:
+    """RFC 5227, "ARP Announcement"."""
+    address = bytes(map(int, ip.split(".")))
+    arp = bytes.fromhex("0001080006040001") + mac_bytes(mac) + address + bytes(6) + address
+    return (b"\xff" * 6 + mac_bytes(mac) + b"\x08\x06" + arp).ljust(60, b"\0")
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while not condition():
+        assert time.monotonic() < deadline_s, what
+        time.sleep(0.2)
+
+
+def mac_in_switch(running: TwoPorts, host: int) -> str:
+    mac: str = running.viewers(1)[ip_of(host)]["mac"]
+    return mac
+
+
+def start_conference(running: TwoPorts) -> None:
+    running.reprise("group", "add", "--group", "1", "--ip", ip_of(1))
+    running.reprise("viewer", "add", "--group", "1", "--ip", ip_of(2))
+    running.reprise("viewer", "add", "--group", "1", "--ip", ip_of(3))
+    by_hand = ["--mac", mac_of(4), "--port", "2"]
+    running.reprise("viewer", "add", "--group", "1", "--ip", ip_of(4), *by_hand)
+
+
+def assert_is_served(running: TwoPorts, host: int) -> None:
+    with running.receiver(host) as receiver:
+        running.present(1, [b"still there?"])
+        assert receiver.recv(64) == b"still there?"
+
+
+def test_refresh_follows_a_viewer_that_was_looked_up_and_no_other(
+    namespaces: None, logs: Path
+) -> None:
+    with two_ports(logs) as running:
+        start_conference(running)
+        assert running.reprise("viewer", "refresh") == "no change\n"
+        change_mac(running.network.hosts[2], NEW_MAC)
+        change_mac(running.network.hosts[4], "02:00:00:00:aa:04")
+        line = running.reprise("viewer", "refresh")
+        assert line == (
+            f"~ group 1: viewer {ip_of(2)}:5004 {NEW_MAC} on port 1, mac was {mac_of(2)}\n"
+        )
+        assert mac_in_switch(running, 4) == mac_of(4)
+        assert_is_served(running, 2)
+        assert_is_served(running, 3)
+
+
+def test_an_announcement_is_heard_at_once_and_believed_only_of_who_is_there(
+    namespaces: None, logs: Path
+) -> None:
+    with two_ports(logs) as running:
+        start_conference(running)
+        # Its first round is over when the next second's look begins; no other comes in an hour.
+        command = running.command("viewer", "refresh", "--every", "3600")
+        follower = running.network.sfu.start(command, logs / "refresh.log")
+        try:
+            # Host 4 says that it is host 3, which is there and answers.
+            liar = running.network.hosts[4]
+            inject(liar, announcement(ip_of(3), mac_of(4)))
+            change_mac(running.network.hosts[2], NEW_MAC)
+            inject(running.network.hosts[2], announcement(ip_of(2), NEW_MAC))
+            wait_until(lambda: mac_in_switch(running, 2) == NEW_MAC, "the viewer is not followed")
+            assert mac_in_switch(running, 3) == mac_of(3)
+            # Other commands come through beside it.
+            running.reprise("viewer", "remove", "--group", "1", "--ip", ip_of(4))
+            assert_is_served(running, 2)
+            assert_is_served(running, 3)
+        finally:
+            follower.stop()
