@@ -162,7 +162,8 @@ impl Arbitration {
         }
         if !is_live && self.clients.len() >= STREAMS_MAX {
             return Err(Status::resource_exhausted(format!(
-                "there are {STREAMS_MAX} live controllers already"
+                "there are {STREAMS_MAX} live controllers already, as many as there may be: end one of them, and \
+                 its place is free at once"
             )));
         }
         Ok(())
@@ -214,12 +215,15 @@ impl Arbitration {
         let election_id = election_id.map(number);
         match self.primary_client() {
             Some(primary) if election_id.is_some() && primary.election_id == election_id => Ok(()),
-            Some(_) => Err(Status::permission_denied(format!(
-                "only the primary may write, election id {} is not the primary's",
-                election_id.map_or("(unset)".into(), |id| id.to_string())
+            Some(primary) => Err(Status::permission_denied(format!(
+                "only the primary may write, election id {} is not the primary's, which has {}: a controller with \
+                 a higher one takes its place",
+                written(election_id),
+                written(primary.election_id)
             ))),
             None => Err(Status::permission_denied(
-                "only the primary may write, there is no primary",
+                "only the primary may write, there is no primary: a controller whose election id is at least the \
+                 highest ever seen becomes it",
             )),
         }
     }
@@ -241,6 +245,10 @@ impl Arbitration {
 /// What a request for another device is told.
 pub(crate) fn device_mismatch(device_id: u64, found: u64) -> String {
     format!("expected the device id {device_id}, found {found}")
+}
+
+fn written(election_id: Option<u128>) -> String {
+    election_id.map_or("(unset)".into(), |id| id.to_string())
 }
 
 fn number(id: Uint128) -> u128 {

@@ -10,6 +10,7 @@
 
 mod arbitration;
 mod bytestring;
+mod connections;
 mod controller_data;
 mod counted;
 mod device;
@@ -27,6 +28,7 @@ mod switch_handle;
 mod switch_service;
 mod workers;
 
+pub use connections::{Caller, Connection, ConnectionLimits, Connections};
 pub use counted::{Counted, TableCounted};
 pub use device::ServerConfig;
 pub use error::{EntityError, WriteError};

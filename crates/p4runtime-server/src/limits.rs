@@ -34,6 +34,26 @@ pub const PACKET_OUTS_WAITING_MAX: usize = 1_024;
 /// and viewer of a full SFU, several times.
 pub const SAVED_UPDATES_MAX: usize = 1 << 20;
 
+/// Open gRPC connections: every live controller one, as many strangers, and half of a thousand
+/// descriptors, the usual limit of a process, left for the switch.
+pub const CONNECTIONS_MAX: usize = 2 * STREAMS_MAX;
+
+/// Connections of a kind that are always let in, however few descriptors the process may have.
+pub const CONNECTIONS_MIN: usize = 8;
+
+/// How long a connection may be silent before it has called anything. Seconds.
+pub const FIRST_CALL_S: u64 = 30;
+
+/// Calls and streams of one connection at once.
+pub const CALLS_PER_CONNECTION_MAX: u32 = 1_024;
+
+/// How long until the next try to accept a connection after one that failed: without a descriptor
+/// left the kernel would refuse at once, again and again. Milliseconds.
+pub const ACCEPT_RETRY_MS: u64 = 100;
+
+/// Seconds between two lines of the log on connections that were closed.
+pub const CONNECTIONS_TOLD_S: u64 = 60;
+
 /// How much earlier than the client's deadline a drain gives up, so that the answer still
 /// arrives: milliseconds.
 pub const DRAIN_ANSWER_MARGIN_MS: u64 = 20;

@@ -1,6 +1,7 @@
 //! The server: both services on one listener.
 
 use std::future::Future;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,12 +10,17 @@ use p4runtime_proto::p4::v1::p4_runtime_server::P4RuntimeServer;
 use p4runtime_proto::p4::v1::{ForwardingPipelineConfig, WriteRequest};
 use p4runtime_proto::reprise::v1::switch_server::SwitchServer;
 use tokio::net::TcpListener;
-use tonic::transport::server::TcpIncoming;
+use tokio::sync::mpsc::{Sender, channel};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::service::InterceptorLayer;
+use tonic::{Request, Status};
 
+use crate::connections::{Caller, Connection, ConnectionLimits, Connections};
 use crate::device::{Device, ServerConfig, carried_out};
 use crate::error::{WriteError, stopped};
 use crate::limits::{
-    KEEPALIVE_INTERVAL_S, KEEPALIVE_TIMEOUT_S, PACKET_IN_QUEUE_MAX, REQUEST_BYTES_MAX,
+    CALLS_PER_CONNECTION_MAX, CONNECTIONS_MAX, FIRST_CALL_S, KEEPALIVE_INTERVAL_S,
+    KEEPALIVE_TIMEOUT_S, PACKET_IN_QUEUE_MAX, REQUEST_BYTES_MAX,
 };
 use crate::malformed::RefusesMalformed;
 use crate::p4runtime_service::P4RuntimeService;
@@ -107,21 +113,42 @@ impl Server {
             .max_decoding_message_size(REQUEST_BYTES_MAX)
             .max_encoding_message_size(usize::MAX);
         let switch = SwitchServer::new(SwitchService(Arc::clone(&self.device)));
+        let limits = ConnectionLimits {
+            service: "P4Runtime",
+            open_max: CONNECTIONS_MAX,
+            silent_max: Duration::from_secs(FIRST_CALL_S),
+        };
+        let (accepted, incoming) = channel(1);
+        let accepting = tokio::spawn(accept(Connections::new(listener, limits), accepted));
         let device = Arc::clone(&self.device);
         let served = tonic::transport::Server::builder()
             .http2_keepalive_interval(Some(Duration::from_secs(KEEPALIVE_INTERVAL_S)))
             .http2_keepalive_timeout(Some(Duration::from_secs(KEEPALIVE_TIMEOUT_S)))
+            .max_concurrent_streams(Some(CALLS_PER_CONNECTION_MAX))
+            .layer(InterceptorLayer::new(note_caller))
             .add_service(RefusesMalformed(p4runtime))
             .add_service(RefusesMalformed(switch))
-            .serve_with_incoming_shutdown(
-                TcpIncoming::from(listener).with_nodelay(Some(true)),
-                async move {
-                    shutdown.await;
-                    device.begin_shutdown();
-                },
-            )
+            .serve_with_incoming_shutdown(ReceiverStream::new(incoming), async move {
+                shutdown.await;
+                device.begin_shutdown();
+            })
             .await;
+        accepting.abort();
         packet_in.abort();
         served
     }
+}
+
+async fn accept(connections: Connections, accepted: Sender<io::Result<Connection>>) {
+    // The server ends when nobody takes them any more.
+    while accepted.send(Ok(connections.accept().await)).await.is_ok() {}
+}
+
+/// A connection over which something was called is not a stranger's.
+#[expect(clippy::unnecessary_wraps, reason = "what an interceptor looks like")]
+fn note_caller(request: Request<()>) -> Result<Request<()>, Status> {
+    if let Some(caller) = request.extensions().get::<Caller>() {
+        caller.has_called();
+    }
+    Ok(request)
 }

@@ -206,7 +206,8 @@ impl Control {
         let router = metrics::router(served);
         // Ends with the runtime: an answer that is cut off is asked for again.
         self.runtime.spawn(async move {
-            if let Err(error) = axum::serve(listener, router).await {
+            let connections = metrics::BoundedListener::new(listener);
+            if let Err(error) = axum::serve(connections, router).await {
                 say(&format!(
                     "error: cannot serve metrics on {address} any more: {error}"
                 ));

@@ -6,8 +6,10 @@ mod recent;
 mod selected;
 
 use std::fmt::{Display, Write};
+use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::{
     Router,
@@ -15,15 +17,27 @@ use axum::{
     http::{StatusCode, header::CONTENT_TYPE},
     response::{IntoResponse, Response},
     routing::get,
+    serve::Listener,
 };
 use dataplane::{LatencySummary, PortCounters, RecentMaxima, Stream};
-use p4runtime_server::{Counted, LinkState, PortStatus, SwitchContext, SwitchHandle};
+use p4runtime_server::{
+    Connection, ConnectionLimits, Connections, Counted, LinkState, PortStatus, SwitchContext,
+    SwitchHandle,
+};
+use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
 use crate::handle::LoopHandle;
 use health::Turns;
 pub(crate) use recent::Recent;
 pub(crate) use selected::Selection;
+
+/// A few who ask every some seconds, and open another connection where one was cut.
+const CONNECTION_LIMITS: ConnectionLimits = ConnectionLimits {
+    service: "metrics",
+    open_max: 32,
+    silent_max: Duration::from_secs(10),
+};
 
 /// What answers need.
 pub(crate) struct Served {
@@ -395,6 +409,30 @@ fn recent_maxima(metrics: &mut Metrics, maxima: &RecentMaxima) {
         let (kind, id) = stream_labels(*stream);
         let labels: Labels<'_> = &[("stream", &kind), ("id", &id)];
         metrics.sample(name, labels, seconds(*max_ns));
+    }
+}
+
+/// Connections that ask for metrics, of anybody.
+pub(crate) struct BoundedListener(Connections);
+
+impl BoundedListener {
+    pub(crate) fn new(listener: TcpListener) -> Self {
+        Self(Connections::new(listener, CONNECTION_LIMITS))
+    }
+}
+
+impl Listener for BoundedListener {
+    type Io = Connection;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Connection, SocketAddr) {
+        // Nobody asks for the address.
+        let address = SocketAddr::from(([0, 0, 0, 0], 0));
+        (self.0.accept().await, address)
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.0.local_addr()
     }
 }
 
