@@ -35,7 +35,7 @@ impl Loader<'_> {
             let mut params = Vec::new();
             for param in &action.runtime_data {
                 let what = format!("parameter \"{}\"", param.name);
-                super::declarations::check_width(&context, &what, param.bitwidth)?;
+                super::declarations::check_field_width(&context, &what, param.bitwidth)?;
                 params.push(ParamInfo {
                     name: param.name.clone(),
                     width_bits: param.bitwidth,

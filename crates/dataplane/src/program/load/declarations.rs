@@ -310,8 +310,12 @@ fn check_header_type(context: &Context, header_type: &json::HeaderType) -> Load 
             return context.fail(format!("field \"{}\" is declared twice", field.name));
         }
         match field.width {
+            json::FieldWidth::Fixed(0) if field.signed => {
+                let name = &field.name;
+                return context.fail(format!("field \"{name}\" is signed and has 0 bits"));
+            }
             json::FieldWidth::Fixed(bits) => {
-                check_width(context, &format!("field \"{}\"", field.name), bits)?;
+                check_field_width(context, &format!("field \"{}\"", field.name), bits)?;
             }
             json::FieldWidth::Variable => variable += 1,
         }
@@ -328,9 +332,18 @@ fn check_header_type(context: &Context, header_type: &json::HeaderType) -> Load 
 }
 
 pub(super) fn check_width(context: &Context, what: &str, bits: u32) -> Load {
-    if bits == 0 || bits > limits::FIELD_BITS_MAX {
+    if bits == 0 {
+        let max = limits::FIELD_BITS_MAX;
+        return context.fail(format!("{what} has 0 bits, expected 1 to {max}"));
+    }
+    check_field_width(context, what, bits)
+}
+
+/// `bit<0>` is a type too, of fields and of parameters.
+pub(super) fn check_field_width(context: &Context, what: &str, bits: u32) -> Load {
+    if bits > limits::FIELD_BITS_MAX {
         return context.fail(format!(
-            "{what} has {bits} bits, expected 1 to {}",
+            "{what} has {bits} bits, expected {} at most",
             limits::FIELD_BITS_MAX
         ));
     }
