@@ -150,6 +150,12 @@ pub fn compile(path: &str, text: &str, provider: &dyn SourceProvider, options: &
     let mut sink = diagnostic::Sink::default();
     let tokens = preprocess::preprocess((path, text), options, provider, &mut sources, &mut sink);
     let tree = syntax::parse(&tokens, &sources, &mut sink);
+    if sink.is_cut_off() {
+        return Output {
+            diagnostics: sink.finish(&sources),
+            ..Output::default()
+        };
+    }
     let program = types::declare::check(&tree, &sources, &mut sink);
     let mut output = Output::default();
     if !sink.has_errors()

@@ -95,6 +95,8 @@ pub struct Preprocessor<'a> {
     /// Arguments within arguments.
     depth: usize,
     calling: Calling,
+    /// The parenthesis that closed the arguments which were read last.
+    call_end: Span,
     /// Macros are not expanded.
     verbatim: bool,
     in_condition: bool,
@@ -174,6 +176,7 @@ impl<'a> Preprocessor<'a> {
             entered: HashSet::new(),
             depth: 0,
             calling: Calling::No,
+            call_end: Span::default(),
             verbatim: false,
             in_condition: false,
             budget: limits::TOKENS,

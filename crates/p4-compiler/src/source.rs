@@ -74,6 +74,8 @@ pub struct SourceMap {
     files: Vec<SourceFile>,
     /// By the file and the first byte of the macro's name.
     macro_uses: HashMap<(u32, u32), MacroUse>,
+    /// From a macro's name to the parenthesis that closes its arguments.
+    macro_calls: Vec<(Span, MacroUse)>,
 }
 
 /// A macro where it is used.
@@ -82,6 +84,8 @@ pub struct MacroUse {
     pub name: Rc<str>,
     /// Its name in the `#define`.
     pub defined: Span,
+    /// It is not the name that is asked about, but what stands in the parentheses behind it.
+    pub is_argument: bool,
 }
 
 /// A place for people: line from 1, column from 1 in characters.
@@ -177,21 +181,35 @@ impl SourceMap {
         rest.lines().next().unwrap_or("")
     }
 
-    /// Remembers what macro a name at this place is, and where that is defined.
-    pub fn add_macro_use(&mut self, used: Span, name: &Rc<str>, defined: Span) {
-        let found = MacroUse {
+    /// Remembers what macro a name at this place is, and where that is defined; `call` goes to the
+    /// end of its arguments.
+    pub fn add_macro_use(&mut self, used: Span, call: Span, name: &Rc<str>, defined: Span) {
+        let found = |is_argument| MacroUse {
             name: name.clone(),
             defined,
+            is_argument,
         };
+        if call != used {
+            self.macro_calls.push((call, found(true)));
+        }
         // The body's tokens have the same place, and so have the macros among them.
         self.macro_uses
             .entry((used.file, used.start))
-            .or_insert(found);
+            .or_insert(found(false));
     }
 
-    /// The macro with whose name this place begins.
+    /// The macro with whose name this place begins, or the outermost among whose arguments it is.
     pub fn macro_use(&self, place: Span) -> Option<&MacroUse> {
-        self.macro_uses.get(&(place.file, place.start))
+        let by_name = self.macro_uses.get(&(place.file, place.start));
+        let holds = |call: &Span| {
+            call.file == place.file && call.start <= place.start && place.end <= call.end
+        };
+        let calls = self.macro_calls.iter().filter(|(call, _)| holds(call));
+        by_name.or_else(|| {
+            calls
+                .min_by_key(|(call, _)| call.start)
+                .map(|(_, used)| used)
+        })
     }
 
     /// Line (from 1) and byte column (from 0) in the text itself.

@@ -60,7 +60,7 @@ fn macros_and_conditions_become_what_c_makes_of_them() {
 #[test]
 fn a_line_with_a_hash_that_is_no_directive_is_a_comment() {
     check(
-        "# any comment\n#\n# it's \"one\n#!/bin/p4\n # let it\n#  12 bits\na\n",
+        "########\n## (another one\n# any comment\n#\n# it's \"one\n#!/bin/p4\n # let it\n#  12 bits\na\n",
         "a",
     );
 }

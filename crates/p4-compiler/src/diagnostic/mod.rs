@@ -177,7 +177,12 @@ impl Raw {
         };
         let mut notes: Vec<Note> = self.notes.into_iter().map(note).collect();
         if let Some(used) = sources.macro_use(self.span) {
-            let message = format!("this comes from the macro `{}`, defined here", used.name);
+            let what = if used.is_argument {
+                "is an argument of"
+            } else {
+                "comes from"
+            };
+            let message = format!("this {what} the macro `{}`, defined here", used.name);
             let place = Some(place(sources, used.defined));
             let said = notes.iter().any(|note| note.place == place);
             if !said {
@@ -317,6 +322,14 @@ impl Sink {
     /// Whether an error with this code was pushed.
     pub fn has_code(&self, code: &str) -> bool {
         self.raw.iter().any(|raw| raw.code == code)
+    }
+
+    /// Whether a comment, a string or a macro's call is wrong in a way that makes all that is read
+    /// behind it another text.
+    pub fn is_cut_off(&self) -> bool {
+        ["E0101", "E0103", "E0120"]
+            .iter()
+            .any(|code| self.has_code(code))
     }
 
     /// Remembers a name whose declaration may be among what could not be read.

@@ -119,7 +119,7 @@ pub fn pieces<'a>(
             (Item::LineComment, None) => builder.push(Kind::LineComment, range),
             (Item::BlockComment(_), None) => builder.push(Kind::BlockComment, range),
             (Item::Token(_), None) => {
-                let hash = &joined.text[at..at + len] == "#";
+                let hash = joined.text[at..].starts_with('#');
                 if line_begins && hash {
                     directive = Some(range);
                 } else if let Some(done) = pragma(text, rest) {

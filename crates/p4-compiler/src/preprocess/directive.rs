@@ -29,6 +29,9 @@ impl Preprocessor<'_> {
         let span = rest
             .last()
             .map_or(hash.span, |last| hash.span.to(last.span));
+        if hash.is("##") {
+            return;
+        }
         let active = self.is_active();
         let Some(name) = rest.first().and_then(PpToken::name).cloned() else {
             // `# 12 "file"`; any other line is a comment, as in an assembler's file.

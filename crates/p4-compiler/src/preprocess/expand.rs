@@ -177,6 +177,7 @@ impl Preprocessor<'_> {
 
     /// Puts what a macro becomes in front; false: its name stands without arguments, so it is none.
     fn enter(&mut self, name: &PpToken, found: &Rc<Macro>) -> bool {
+        let mut call = name.span;
         let (tokens, entered) = match &found.meaning {
             Meaning::Builtin(builtin) => (self.builtin(*builtin, name), None),
             Meaning::Object(body) => {
@@ -187,13 +188,16 @@ impl Preprocessor<'_> {
                 let Some(arguments) = self.arguments(name, found, function) else {
                     return false;
                 };
+                if !name.made {
+                    call = name.span.to(self.call_end);
+                }
                 let tokens = self.replace(&function.body, name, Some((function, arguments)));
                 (tokens, Some(&name.text))
             }
         };
         if found.span != Span::default() {
             self.sources
-                .add_macro_use(name.span, &name.text, found.span);
+                .add_macro_use(name.span, call, &name.text, found.span);
         }
         self.put_in_front(tokens, entered, false);
         true
@@ -259,7 +263,10 @@ impl Preprocessor<'_> {
                 }
                 Kind::Punct => match &*token.text {
                     "(" => depth += 1,
-                    ")" if depth == 0 => break,
+                    ")" if depth == 0 => {
+                        self.call_end = token.span;
+                        break;
+                    }
                     ")" => depth -= 1,
                     "," if depth == 0 && !(function.variadic && count == wanted) => {
                         arguments.push(Vec::new());

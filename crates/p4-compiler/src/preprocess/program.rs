@@ -1,7 +1,7 @@
 //! P4's tokens of the preprocessing tokens: what stands without a space between is one text, which
 //! is read as P4 (`&&&` of `&&` and `&`, `1`, `..` and `2` of `1..2`).
 
-use super::token::PpToken;
+use super::token::{Kind, PpToken};
 use crate::diagnostic::Sink;
 use crate::lex::{Tok, Token, lex_text};
 use crate::source::Span;
@@ -23,7 +23,19 @@ pub fn tokens(preprocessed: &[PpToken], sink: &mut Sink) -> Vec<Token> {
         tokens: preprocessed,
         starts,
     };
+    let n_before = sink.len();
     let mut out = lex_text(&text, &|start, end| origins.span(start, end), sink);
+    if sink.len() > n_before && sink.has_code("E0103") {
+        let over_lines = |token: &&PpToken| token.kind == Kind::Str && token.text.contains('\n');
+        if let Some(first) = preprocessed.iter().find(over_lines)
+            && let Some(raw) = sink.last()
+        {
+            raw.note_at(
+                first.span,
+                "this string goes over lines: its `\"` may be the one that is missing",
+            );
+        }
+    }
     let end = out.last().map_or(Span::default(), |last| Span {
         start: last.span.end,
         ..last.span

@@ -96,9 +96,9 @@ impl PpToken {
         (self.kind == Kind::Name).then_some(&self.text)
     }
 
-    /// A `#` that begins a line.
+    /// A `#` that begins a line; `##` begins a comment, as every line that C leaves to an assembler.
     pub fn begins_directive(&self) -> bool {
-        self.first && self.is("#")
+        self.first && (self.is("#") || self.is("##"))
     }
 }
 

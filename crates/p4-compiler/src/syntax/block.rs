@@ -49,8 +49,7 @@ impl Parser<'_> {
                 .error("E0201", self.span(), "expected `apply`, found `{`")
                 .suggest(here, "apply ", "what the control does stands in `apply`");
         } else {
-            self.expect_word("apply")?;
-            self.annotations()?;
+            self.apply_of_control()?;
         }
         let apply = self.block()?;
         self.expect("}")?;
@@ -62,6 +61,33 @@ impl Parser<'_> {
             constructor,
             body: Some((locals, apply)),
         })
+    }
+
+    /// `apply` in front of a control's statements; it has no parameters.
+    fn apply_of_control(&mut self) -> Parsed<()> {
+        if self.at("}") {
+            let raw = self.unexpected("`apply`");
+            if let Some(found) = self.sink.last() {
+                found.help("a control ends with what it does: `apply { ... }`");
+            }
+            return raw;
+        }
+        self.expect_word("apply")?;
+        self.annotations()?;
+        if self.at("(") && self.nth(1).is(")") {
+            let start = self.span();
+            self.advance();
+            self.advance();
+            let span = start.to(self.last_span());
+            self.sink
+                .error("E0201", span, "expected `{`, found `(`")
+                .suggest(
+                    span,
+                    "",
+                    "a control's `apply` has no parameters: remove the parentheses",
+                );
+        }
+        Ok(())
     }
 
     fn local(&mut self) -> Parsed<Local> {

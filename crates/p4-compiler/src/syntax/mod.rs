@@ -70,6 +70,9 @@ type Parsed<T> = Result<T, Failed>;
 
 /// Reads the whole program.
 pub fn parse(tokens: &[Token], sources: &SourceMap, sink: &mut Sink) -> Vec<Declaration> {
+    if sink.is_cut_off() {
+        return Vec::new();
+    }
     let tokens = repair::repair(tokens, sources, sink);
     let mut parser = Parser {
         tokens: &tokens,
@@ -353,12 +356,54 @@ impl Parser<'_> {
         let mut items = Vec::new();
         while !self.at(close) {
             items.push(item(self)?);
-            if !self.eat(",") {
+            if !self.eat(",") && !self.misses_comma(close) {
                 break;
             }
         }
         self.expect(close)?;
         Ok(items)
+    }
+
+    /// Says that a comma is missing, where another item stands here and the list is closed behind
+    /// it. With the comma the list can be read on.
+    fn misses_comma(&mut self, close: &str) -> bool {
+        let begins_item = match self.peek().tok {
+            Tok::Word(_) | Tok::Int(..) | Tok::Str(_) => true,
+            _ => self.at("{"),
+        };
+        if close == ">" || !begins_item || !self.is_closed(close) {
+            return false;
+        }
+        let before = self.last_span();
+        let gap = Span {
+            start: before.end,
+            ..before
+        };
+        let found = self.found();
+        self.sink
+            .error(
+                "E0201",
+                self.span(),
+                format!("expected `,` or `{close}`, found {found}"),
+            )
+            .suggest(gap, ",", "add `,` here");
+        true
+    }
+
+    /// Whether this bracket closes before the statement ends.
+    fn is_closed(&self, close: &str) -> bool {
+        let mut depth = 0_usize;
+        for token in &self.tokens[self.at..] {
+            match token.tok {
+                Tok::Punct(punct) if depth == 0 && punct == close => return true,
+                Tok::Punct("(" | "[" | "{") => depth += 1,
+                Tok::Punct(")" | "]" | "}") if depth == 0 => return false,
+                Tok::Punct(")" | "]" | "}") => depth -= 1,
+                Tok::Punct(";") | Tok::Eof => return false,
+                _ => {}
+            }
+        }
+        false
     }
 
     /// `optAnnotations`.

@@ -66,6 +66,7 @@ impl Parser<'_> {
         }
         match &*self.peek().word().unwrap_or("").to_owned() {
             "if" => self.if_statement(),
+            "else" => self.stray_else(),
             "switch" => self.switch_statement(),
             "for" => self.for_statement(),
             "const" => Ok(StatementKind::Const(self.constant(Vec::new())?)),
@@ -93,6 +94,25 @@ impl Parser<'_> {
             _ if self.begins_declaration() => self.variable_or_instance(start),
             _ => self.assignment_or_call(),
         }
+    }
+
+    /// An `else` whose `if` has ended; what it has is read on.
+    fn stray_else(&mut self) -> Parsed<StatementKind> {
+        let span = self.span();
+        let before = self.at.checked_sub(1).map(|at| &self.tokens[at]);
+        let semicolon = before
+            .filter(|before| before.is(";"))
+            .map(|before| before.span);
+        let raw = self
+            .sink
+            .error("E0201", span, "this `else` belongs to no `if`");
+        match semicolon {
+            Some(semicolon) => raw.suggest(semicolon, "", "the `if` ends with this `;`: remove it"),
+            None => raw
+                .help("between an `if` and its `else` stands one statement, or several in braces"),
+        };
+        self.advance();
+        self.statement().map(|_| StatementKind::Empty)
     }
 
     /// Whether an action or table is declared here: `action name(`, `table name {`.

@@ -64,6 +64,7 @@ impl Checker<'_> {
             ..Control::default()
         };
         self.scopes.push();
+        self.unknowns.enter_control(locals);
         for local in locals {
             self.local(local, &mut control);
         }

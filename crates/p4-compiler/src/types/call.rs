@@ -47,12 +47,13 @@ impl Checker<'_> {
                         });
                         self.construct_expr(&ty, arguments, callee.span, span)
                     }
-                    Some(_) => {
-                        self.sink.error(
-                            "E0310",
-                            callee.span,
-                            format!("`{}` cannot be called", name.name),
-                        );
+                    Some(found) => {
+                        let message = format!("`{}` cannot be called", name.name);
+                        let is_table = matches!(found, Symbol::Table(_));
+                        let raw = self.sink.error("E0310", callee.span, message);
+                        if is_table {
+                            raw.help(format!("a table is applied: `{}.apply()`", name.name));
+                        }
                         self.poison(span)
                     }
                     None => {

@@ -137,6 +137,11 @@ impl Checker<'_> {
                     .error("E0308", span, format!("`{}` is not a value", name.name));
                 if matches!(other, Symbol::Control(_) | Symbol::Parser(_)) {
                     raw.help(format!("`{}()` makes an instance of it", name.name));
+                } else if matches!(other, Symbol::Action(_)) {
+                    raw.help(format!(
+                        "an action is called by its name: `{}()`",
+                        name.name
+                    ));
                 }
                 self.poison(span)
             }

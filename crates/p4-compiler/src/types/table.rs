@@ -105,7 +105,14 @@ impl Checker<'_> {
             if self.match_kinds.is_empty() {
                 raw.help("core.p4 declares exact, lpm and ternary: add `#include <core.p4>`");
             } else {
-                raw.did_you_mean(kind.span, similar);
+                let mut known: Vec<_> = self
+                    .match_kinds
+                    .iter()
+                    .map(|kind| format!("`{kind}`"))
+                    .collect();
+                known.sort();
+                raw.did_you_mean(kind.span, similar)
+                    .help(format!("there are {}", known.join(", ")));
             }
         }
         let name = crate::ir::name_annotation(&element.annotations)

@@ -14,6 +14,8 @@ use crate::syntax::hint::foreign_type;
 pub struct Unknowns {
     /// Every name that is declared outside of blocks, with its place.
     declared: HashMap<Rc<str>, Span>,
+    /// Names that the control declares which is checked, with their places; whether each is a table.
+    local: HashMap<Rc<str>, (Span, bool)>,
     /// Names that were reported, each once a declaration.
     reported: HashSet<(Rc<str>, usize)>,
     declaration: usize,
@@ -37,10 +39,37 @@ impl Unknowns {
     pub fn next_declaration(&mut self, name: Option<Span>) {
         self.declaration += 1;
         self.current = name;
+        self.local.clear();
+    }
+
+    /// What a control declares, below where it is used perhaps.
+    pub fn enter_control(&mut self, locals: &[ast::Local]) {
+        let declared = locals.iter().map(|local| {
+            let (name, is_table) = match local {
+                ast::Local::Const(constant) => (&constant.name, false),
+                ast::Local::Var(variable, _) => (&variable.name, false),
+                ast::Local::Instance(instance) => (&instance.name, false),
+                ast::Local::Action(action) => (&action.name, false),
+                ast::Local::Table(table) => (&table.name, true),
+                ast::Local::ValueSet(set) => (&set.name, false),
+            };
+            (name.name.clone(), (name.span, is_table))
+        });
+        self.local = declared.collect();
     }
 }
 
 impl Checker<'_> {
+    /// A table above its declaration: only an action stands there.
+    fn early_table(&mut self, name: &ast::Ident, declared: Span) {
+        let message = "a table can be applied only in a control's apply block";
+        let declares = format!("the table `{}` is declared here", name.name);
+        self.sink
+            .error("E0309", name.span, message)
+            .note_at(declared, declares)
+            .help("an action or function cannot apply tables");
+    }
+
     /// Says that a name is not known, with the name that may have been meant.
     pub fn unknown(&mut self, what: &str, name: &ast::Ident) {
         let text = &*name.name;
@@ -71,7 +100,13 @@ impl Checker<'_> {
             };
             self.scopes.lookup(sign, true).is_none()
         });
-        let below = self.unknowns.declared.get(text).copied();
+        let local = self.unknowns.local.get(text).copied();
+        if let Some((declared, true)) = local {
+            self.early_table(name, declared);
+            return;
+        }
+        let local = local.map(|(declared, _)| declared);
+        let below = local.or(self.unknowns.declared.get(text).copied());
         if let Some(itself) = below.filter(|below| self.unknowns.current == Some(*below)) {
             self.sink
                 .error("E0204", name.span, format!("`{text}` is inside of itself"))
