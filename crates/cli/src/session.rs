@@ -66,7 +66,12 @@ impl Session {
 
     /// The same, with no half of a change that another controller made meanwhile.
     pub async fn read_steady(&mut self) -> Result<Snapshot, Failure> {
-        Ok(self.program.read_steady(&mut self.client).await?)
+        let steady = self.program.read_steady(&mut self.client).await?;
+        steady.ok_or_else(|| {
+            Failure::new(
+                "the switch is being changed without a pause, no two readings of it agreed: run the command again",
+            )
+        })
     }
 
     /// What there is, after what an interrupted change left over is finished or taken back.

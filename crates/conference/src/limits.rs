@@ -48,7 +48,7 @@ pub const TURN_WAIT_S: u64 = 60;
 /// Milliseconds of waiting for one's turn without a word: most commands take less.
 pub const QUIET_WAIT_MS: u64 = 1_000;
 
-/// Readings to compare before the last one is taken, while somebody writes without a pause.
+/// Readings to compare before giving up, while somebody writes without a pause.
 pub const STEADY_TRIES: usize = 10;
 
 /// Longest pause, in milliseconds, before bidding again after another was first.

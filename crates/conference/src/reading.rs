@@ -57,7 +57,7 @@ pub async fn read(
     let mut snapshot = program.read(client).await?;
     if !snapshot.foreign.is_empty() {
         // Somebody may have written while it was read.
-        snapshot = program.read_steady(client).await?;
+        snapshot = program.read_steady(client).await?.unwrap_or(snapshot);
     }
     let totals = program.totals(client, &snapshot).await?;
     let verdicts = verdicts(client, p4info).await?;

@@ -223,20 +223,23 @@ impl SfuProgram {
     }
 
     /// Reads until two readings in a row say the same: a reading takes several requests, and another
-    /// controller may write between them.
+    /// controller may write between them. `None`: somebody writes without a pause.
     ///
     /// # Errors
     /// A read failed.
-    pub async fn read_steady<T: Target>(&self, target: &mut T) -> Result<Snapshot, T::Error> {
+    pub async fn read_steady<T: Target>(
+        &self,
+        target: &mut T,
+    ) -> Result<Option<Snapshot>, T::Error> {
         let mut before = self.read(target).await?;
         for _ in 0..STEADY_TRIES {
             let now = self.read(target).await?;
             if now.says_the_same_as(&before) {
-                return Ok(now);
+                return Ok(Some(now));
             }
             before = now;
         }
-        Ok(before)
+        Ok(None)
     }
 
     /// Finishes an interrupted change or takes it back, and deletes what it left over. Every
