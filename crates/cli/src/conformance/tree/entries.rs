@@ -8,7 +8,7 @@ use p4runtime_proto::p4::config::v1::action_ref::Scope;
 use p4runtime_proto::p4::config::v1::match_field::{Match, MatchType};
 use p4runtime_proto::p4::config::v1::p4_new_type_spec::Representation;
 use p4runtime_proto::p4::config::v1::p4_new_type_translation::SdnType;
-use p4runtime_proto::p4::config::v1::{MatchField, P4NamedType, Table};
+use p4runtime_proto::p4::config::v1::{MatchField, P4NamedType, P4NewTypeTranslation, Table};
 use p4runtime_proto::p4::v1::field_match::{Exact, FieldMatchType, Lpm, Optional, Range, Ternary};
 use p4runtime_proto::p4::v1::{
     Action, Entity, FieldMatch, TableAction, TableEntry, Update, action, entity, table_action,
@@ -128,10 +128,15 @@ fn keys(p4info: &P4Info, table: &Table, number: usize) -> Vec<Option<FieldMatch>
         let form = Form::of(p4info, field.type_name.as_ref(), field.bitwidth);
         (field, form)
     });
-    // A field without bits can only be left out, where it can.
-    let is_left_out = |(field, form): &(&MatchField, Form)| {
-        let may_be = kind(field) != Some(MatchType::Exact);
-        may_be && (number == 1 || *form == Form::Bits(0))
+    // A field without bits can only be left out, where it can; so can what is translated but for a
+    // single value.
+    let is_left_out = |(field, form): &(&MatchField, Form)| match kind(field) {
+        Some(MatchType::Exact) => false,
+        Some(MatchType::Optional) => number == 1 || *form == Form::Bits(0),
+        _ => {
+            let is_translated = translation(p4info, field.type_name.as_ref()).is_some();
+            number == 1 || *form == Form::Bits(0) || is_translated
+        }
     };
     let fields = fields.filter(|field| !is_left_out(field));
     fields
@@ -195,14 +200,8 @@ enum Form {
 
 impl Form {
     fn of(p4info: &P4Info, name: Option<&P4NamedType>, bitwidth: i32) -> Self {
-        let types = p4info.type_info.as_ref();
-        let spec = name.and_then(|name| types?.new_types.get(&name.name));
-        match spec.and_then(|spec| spec.representation.as_ref()) {
-            Some(Representation::TranslatedType(translation))
-                if matches!(translation.sdn_type, Some(SdnType::SdnString(_))) =>
-            {
-                Self::String
-            }
+        match translation(p4info, name).and_then(|it| it.sdn_type.as_ref()) {
+            Some(SdnType::SdnString(_)) => Self::String,
             _ => Self::Bits(u32::try_from(bitwidth).unwrap_or(0)),
         }
     }
@@ -214,6 +213,18 @@ impl Form {
         };
         let mask = 1_u64.checked_shl(bits).map_or(u64::MAX, |bit| bit - 1);
         canonical((number as u64 & mask).to_be_bytes().to_vec())
+    }
+}
+
+/// What a type is for controllers, where that is another than in the program.
+fn translation<'a>(
+    p4info: &'a P4Info,
+    name: Option<&P4NamedType>,
+) -> Option<&'a P4NewTypeTranslation> {
+    let spec = p4info.type_info.as_ref()?.new_types.get(&name?.name)?;
+    match spec.representation.as_ref()? {
+        Representation::TranslatedType(translation) => Some(translation),
+        Representation::OriginalType(_) => None,
     }
 }
 
