@@ -77,7 +77,8 @@ impl Printer {
             Kind::Word | Kind::Punct => self.write(piece.text, piece.space),
             Kind::Directive => {
                 self.end_line();
-                self.out.push_str(&piece.text.replace("\r\n", "\n"));
+                let lines: Vec<_> = piece.text.split('\n').map(str::trim_end).collect();
+                self.out.push_str(&lines.join("\n"));
                 self.column = 1;
                 self.ended = Some(level);
             }
