@@ -26,8 +26,8 @@ use conformance::packet::{presenter_frame, udp_copy};
 use conformance::sfu::{GROUP, PRESENTER_IP, SFU_IP, SFU_MAC, SFU_PORT, STREAM_PORT, SfuProgram};
 use dataplane::{DropReason, Nanos, Switch, SwitchConfig, SwitchCounters};
 use p4runtime_server::{
-    DrainWaiters, PacketInSender, Registers, Server, ServerConfig, SwitchContext, SwitchHandle,
-    Work,
+    DrainWaiters, IdleTimeoutSender, PacketInSender, Registers, Server, ServerConfig,
+    SwitchContext, SwitchHandle, Work,
 };
 
 const DEVICE_ID: u64 = 1;
@@ -64,6 +64,8 @@ impl SwitchHandle for Handle {
     }
 
     fn subscribe_packet_in(&self, _sender: PacketInSender) {}
+
+    fn subscribe_idle_timeouts(&self, _sender: IdleTimeoutSender) {}
 }
 
 /// A full recirculation queue, or a full egress queue where the program does not recirculate.

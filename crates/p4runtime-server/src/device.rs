@@ -23,7 +23,7 @@ use crate::entity::{self, Operation, Site};
 use crate::error::{EntityError, EntityResult, WriteError, stopped};
 use crate::limits::{PACKET_OUTS_WAITING_MAX, SAVED_UPDATES_MAX, UPDATES_PER_PIECE};
 use crate::pipeline::{Pipeline, PipelineError};
-use crate::switch_handle::{PacketInSender, SwitchContext, SwitchHandle};
+use crate::switch_handle::{IdleTimeoutSender, PacketInSender, SwitchContext, SwitchHandle};
 use crate::workers::{Countdown, Registers, expect_one_for_all};
 
 /// What is chosen when a server is made.
@@ -43,6 +43,7 @@ pub(crate) struct Device {
     pub(crate) handle: Arc<dyn SwitchHandle>,
     pub(crate) arbitration: Mutex<Arbitration>,
     pub(crate) packet_in_drops: PacketInDrops,
+    pub(crate) idle_timeout_drops: IdleTimeoutDrops,
     /// Places for packet-outs that wait for the switch.
     pub(crate) packet_outs: Arc<Semaphore>,
     /// Writes exclude reads, so that a read of many visits to the switch's thread sees no half
@@ -53,6 +54,25 @@ pub(crate) struct Device {
     committed: Mutex<Option<Arc<Target>>>,
     saved: Mutex<Option<Arc<Target>>>,
     shutdown: watch::Sender<bool>,
+}
+
+/// Idle timeouts that reached no controller.
+#[derive(Default)]
+pub(crate) struct IdleTimeoutDrops {
+    pub(crate) no_primary: Count,
+    pub(crate) queue_full: Count,
+    /// The way from the switch, of which some are lost too.
+    pub(crate) from_switch: OnceLock<IdleTimeoutSender>,
+    /// The pipeline that has the entry was replaced before it was told.
+    pub(crate) pipeline_changed: Count,
+}
+
+impl IdleTimeoutDrops {
+    /// Lost, since whoever was to take them did not keep up.
+    pub(crate) fn queue_full(&self) -> u64 {
+        let from_switch = self.from_switch.get().map_or(0, IdleTimeoutSender::n_lost);
+        self.queue_full.get() + from_switch
+    }
 }
 
 /// Packet-ins that reached no controller.
@@ -176,6 +196,7 @@ impl Device {
             config,
             handle,
             packet_in_drops: PacketInDrops::default(),
+            idle_timeout_drops: IdleTimeoutDrops::default(),
             packet_outs: Arc::new(Semaphore::new(PACKET_OUTS_WAITING_MAX)),
             order: Arc::default(),
             generation: AtomicU64::new(0),
@@ -366,7 +387,10 @@ impl Device {
         let translate = || -> Vec<_> {
             let updates = updates.iter();
             updates
-                .map(|update| entity::operation(pipeline, update))
+                .map(|update| {
+                    entity::expect_workers(pipeline, update, self.handle.n_workers())?;
+                    entity::operation(pipeline, update)
+                })
                 .collect()
         };
         let operations = translate();

@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dataplane::{Switch, SwitchConfig};
 
-use crate::switch_handle::{DrainWaiters, PacketInSender, SwitchContext, SwitchHandle, Work};
+use crate::switch_handle::{
+    DrainWaiters, IdleTimeoutSender, PacketInSender, SwitchContext, SwitchHandle, Work,
+};
 
 /// The switch, lent to a server. Work runs at once, in the thread that hands it over; no packet comes
 /// meanwhile, packet-ins go nowhere.
@@ -43,4 +45,6 @@ impl SwitchHandle for Lent {
     }
 
     fn subscribe_packet_in(&self, _sender: PacketInSender) {}
+
+    fn subscribe_idle_timeouts(&self, _sender: IdleTimeoutSender) {}
 }

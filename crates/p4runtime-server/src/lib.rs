@@ -4,7 +4,7 @@
 //! in pieces, in order, with frames between them. Engines never see a P4Runtime
 //! type: ids, byte strings and errors are translated here. Source: P4Runtime 1.5.0.
 //!
-//! Not here: named roles, action profiles, meters, value sets, digests, idle timeouts, externs;
+//! Not here: named roles, action profiles, meters, value sets, digests, externs;
 //! each is refused by name. Reading order: `server`, `device`, `p4runtime_service`, `pipeline`,
 //! `entity`, `read`, `arbitration`, `stream`.
 
@@ -36,7 +36,7 @@ pub use lent::Lent;
 pub use pipeline::{PipelineError, check_pipeline};
 pub use server::{Server, SetPipelineError};
 pub use switch_handle::{
-    DrainWaiters, LinkState, PacketInFrame, PacketInSender, PortStatus, SwitchContext,
-    SwitchHandle, Work,
+    DrainWaiters, IdleTimeoutNotice, IdleTimeoutSender, LinkState, NoticeSender, PacketInFrame,
+    PacketInSender, PortStatus, SwitchContext, SwitchHandle, Work,
 };
 pub use workers::{Registers, expect_one_for_all};

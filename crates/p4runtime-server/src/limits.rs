@@ -64,3 +64,7 @@ pub const KEEPALIVE_INTERVAL_S: u64 = 10;
 
 /// How long the answer may take. Seconds.
 pub const KEEPALIVE_TIMEOUT_S: u64 = 10;
+
+/// Idle timeouts that wait for a controller that reads slowly, and on the way from the switch's thread:
+/// the entries of a large table that become idle together.
+pub(crate) const IDLE_TIMEOUT_QUEUE_MAX: usize = 65_536;

@@ -110,9 +110,8 @@ impl Reader<'_> {
         let entries = self.entries(table, &filter).await?;
         let target = self.target;
         let data = lock(&target.data);
-        let with_counter = request.counter_data.is_some();
         for entry in &entries {
-            let entry = table_entry::to_proto(table, entry, &data, with_counter);
+            let entry = table_entry::to_proto(table, entry, &data, request);
             if filter.accepts_metadata(&entry) {
                 self.push(Kind::TableEntry(entry));
             }

@@ -19,14 +19,14 @@ use crate::connections::{Caller, Connection, ConnectionLimits, Connections};
 use crate::device::{Device, ServerConfig, carried_out};
 use crate::error::{WriteError, stopped};
 use crate::limits::{
-    CALLS_PER_CONNECTION_MAX, CONNECTIONS_MAX, FIRST_CALL_S, KEEPALIVE_INTERVAL_S,
-    KEEPALIVE_TIMEOUT_S, PACKET_IN_QUEUE_MAX, REQUEST_BYTES_MAX,
+    CALLS_PER_CONNECTION_MAX, CONNECTIONS_MAX, FIRST_CALL_S, IDLE_TIMEOUT_QUEUE_MAX,
+    KEEPALIVE_INTERVAL_S, KEEPALIVE_TIMEOUT_S, PACKET_IN_QUEUE_MAX, REQUEST_BYTES_MAX,
 };
 use crate::malformed::RefusesMalformed;
 use crate::p4runtime_service::P4RuntimeService;
 use crate::pipeline::PipelineError;
-use crate::stream::serve_packet_in;
-use crate::switch_handle::{PacketInSender, SwitchHandle};
+use crate::stream::{serve_idle_timeouts, serve_packet_in};
+use crate::switch_handle::{IdleTimeoutSender, PacketInSender, SwitchHandle};
 use crate::switch_service::SwitchService;
 
 /// A P4Runtime server for one switch. Clones share everything.
@@ -109,6 +109,14 @@ impl Server {
         let _ = self.device.packet_in_drops.from_switch.set(sender.clone());
         self.device.handle.subscribe_packet_in(sender);
         let packet_in = tokio::spawn(serve_packet_in(Arc::clone(&self.device), frames));
+        let (sender, notices) = IdleTimeoutSender::channel(IDLE_TIMEOUT_QUEUE_MAX);
+        let _ = self
+            .device
+            .idle_timeout_drops
+            .from_switch
+            .set(sender.clone());
+        self.device.handle.subscribe_idle_timeouts(sender);
+        let idle_timeouts = tokio::spawn(serve_idle_timeouts(Arc::clone(&self.device), notices));
         let p4runtime = P4RuntimeServer::new(P4RuntimeService(Arc::clone(&self.device)))
             .max_decoding_message_size(REQUEST_BYTES_MAX)
             .max_encoding_message_size(usize::MAX);
@@ -135,6 +143,7 @@ impl Server {
             .await;
         accepting.abort();
         packet_in.abort();
+        idle_timeouts.abort();
         served
     }
 }

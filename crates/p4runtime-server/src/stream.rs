@@ -6,13 +6,15 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use p4runtime_proto::p4::v1::stream_error::Details;
 use p4runtime_proto::p4::v1::stream_message_request::Update as RequestUpdate;
 use p4runtime_proto::p4::v1::stream_message_response::Update;
 use p4runtime_proto::p4::v1::{
-    DigestListAck, DigestListAckError, MasterArbitrationUpdate, PacketIn, PacketOut,
-    PacketOutError, StreamError, StreamMessageRequest, StreamMessageResponse, StreamOtherError,
+    DigestListAck, DigestListAckError, IdleTimeoutNotification, MasterArbitrationUpdate, PacketIn,
+    PacketOut, PacketOutError, StreamError, StreamMessageRequest, StreamMessageResponse,
+    StreamOtherError,
 };
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -21,37 +23,43 @@ use tonic::{Code, Status, Streaming};
 
 use crate::arbitration::{ClientId, Notify};
 use crate::device::{Device, expect_generation, lock};
+use crate::entity::table_entry;
 use crate::error::{EntityError, EntityResult};
-use crate::limits::PACKET_IN_QUEUE_MAX;
+use crate::limits::{IDLE_TIMEOUT_QUEUE_MAX, PACKET_IN_QUEUE_MAX};
 use crate::malformed::refused;
-use crate::switch_handle::{PacketInFrame, SwitchContext};
+use crate::switch_handle::{IdleTimeoutNotice, PacketInFrame, SwitchContext};
 
 type Message = Result<StreamMessageResponse, Status>;
 
-/// The way to one controller. Packet-ins are bounded, everything else always fits.
+/// The way to one controller. Packet-ins and idle timeouts are bounded, everything else always fits.
 #[derive(Clone)]
 pub(crate) struct StreamSender {
     messages: UnboundedSender<Message>,
     n_packets: Arc<AtomicUsize>,
+    n_idle_timeouts: Arc<AtomicUsize>,
 }
 
 /// What the controller reads.
 pub(crate) struct StreamReceiver {
     messages: UnboundedReceiver<Message>,
     n_packets: Arc<AtomicUsize>,
+    n_idle_timeouts: Arc<AtomicUsize>,
 }
 
 pub(crate) fn stream_pair() -> (StreamSender, StreamReceiver) {
     let (sender, receiver) = unbounded_channel();
     let n_packets = Arc::new(AtomicUsize::new(0));
+    let n_idle_timeouts = Arc::new(AtomicUsize::new(0));
     (
         StreamSender {
             messages: sender,
             n_packets: Arc::clone(&n_packets),
+            n_idle_timeouts: Arc::clone(&n_idle_timeouts),
         },
         StreamReceiver {
             messages: receiver,
             n_packets,
+            n_idle_timeouts,
         },
     )
 }
@@ -68,6 +76,16 @@ impl StreamSender {
         }
         self.n_packets.fetch_add(1, Ordering::Relaxed);
         self.send(Ok(Update::Packet(packet)));
+        true
+    }
+
+    /// Whether it was taken; a controller that reads too slowly loses it.
+    fn idle_timeout(&self, notification: IdleTimeoutNotification) -> bool {
+        if self.n_idle_timeouts.load(Ordering::Relaxed) >= IDLE_TIMEOUT_QUEUE_MAX {
+            return false;
+        }
+        self.n_idle_timeouts.fetch_add(1, Ordering::Relaxed);
+        self.send(Ok(Update::IdleTimeoutNotification(notification)));
         true
     }
 
@@ -98,10 +116,15 @@ impl Stream for StreamReceiver {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Message>> {
         let message = self.messages.poll_recv(cx);
-        if let Poll::Ready(Some(Ok(message))) = &message
-            && matches!(message.update, Some(Update::Packet(_)))
-        {
-            self.n_packets.fetch_sub(1, Ordering::Relaxed);
+        if let Poll::Ready(Some(Ok(message))) = &message {
+            let counted = match message.update {
+                Some(Update::Packet(_)) => Some(&self.n_packets),
+                Some(Update::IdleTimeoutNotification(_)) => Some(&self.n_idle_timeouts),
+                _ => None,
+            };
+            if let Some(counted) = counted {
+                counted.fetch_sub(1, Ordering::Relaxed);
+            }
         }
         message
     }
@@ -285,6 +308,47 @@ fn packet_in(device: &Device, packet: &PacketInFrame) {
         Some(primary) if primary.packet_in(packet) => {}
         Some(_) => drops.queue_full.add(),
     }
+}
+
+/// Tells the primary of idle entries; what cannot be told is counted.
+pub(crate) async fn serve_idle_timeouts(
+    device: Arc<Device>,
+    mut notices: Receiver<IdleTimeoutNotice>,
+) {
+    while let Some(notice) = notices.recv().await {
+        idle_timeout(&device, &notice);
+    }
+}
+
+fn idle_timeout(device: &Device, notice: &IdleTimeoutNotice) {
+    let drops = &device.idle_timeout_drops;
+    let target = device.committed();
+    let target = target.filter(|target| target.generation == notice.generation);
+    let table = target.as_ref().and_then(|target| {
+        let mut tables = target.pipeline.tables();
+        let table = tables.find(|table| table.table == notice.idle.table)?;
+        Some((table, target))
+    });
+    let Some((table, target)) = table else {
+        return drops.pipeline_changed.add();
+    };
+    let entry = table_entry::identified(table, &notice.idle.entry, &lock(&target.data));
+    let notification = IdleTimeoutNotification {
+        table_entry: vec![entry],
+        timestamp: unix_nanoseconds(),
+    };
+    match lock(&device.arbitration).primary_sender() {
+        None => drops.no_primary.add(),
+        Some(primary) if primary.idle_timeout(notification) => {}
+        Some(_) => drops.queue_full.add(),
+    }
+}
+
+/// The time of day, as notifications carry it; 1970 for a clock that is wrong by so much.
+fn unix_nanoseconds() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let since = since.unwrap_or_default().as_nanos();
+    i64::try_from(since).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! The event loop of the crate `switch` implements [`SwitchHandle`]; tests do it with a mutex.
 
-use dataplane::{DrainToken, Nanos, PortId, Switch};
+use dataplane::{DrainToken, IdleTimeout, Nanos, PortId, Switch};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -33,26 +33,43 @@ pub trait SwitchHandle: Send + Sync + 'static {
 
     /// Registers a channel that receives every packet-in of every worker from now on.
     fn subscribe_packet_in(&self, sender: PacketInSender);
+
+    /// Registers a channel that receives every idle timeout from now on.
+    fn subscribe_idle_timeouts(&self, sender: IdleTimeoutSender);
 }
 
 /// Where a loop's packet-ins go.
-#[derive(Clone)]
-pub struct PacketInSender {
-    frames: Sender<PacketInFrame>,
+pub type PacketInSender = NoticeSender<PacketInFrame>;
+
+/// Where a loop's idle timeouts go.
+pub type IdleTimeoutSender = NoticeSender<IdleTimeoutNotice>;
+
+/// Where a loop tells what has happened in the switch.
+pub struct NoticeSender<T> {
+    notices: Sender<T>,
     lost: Arc<AtomicU64>,
 }
 
-impl PacketInSender {
-    /// Both ends; so many frames wait at most.
-    pub fn channel(n_frames: usize) -> (PacketInSender, Receiver<PacketInFrame>) {
-        let (frames, receiver) = channel(n_frames);
+impl<T> Clone for NoticeSender<T> {
+    fn clone(&self) -> Self {
+        Self {
+            notices: self.notices.clone(),
+            lost: Arc::clone(&self.lost),
+        }
+    }
+}
+
+impl<T> NoticeSender<T> {
+    /// Both ends; so many wait at most.
+    pub fn channel(n_notices: usize) -> (Self, Receiver<T>) {
+        let (notices, receiver) = channel(n_notices);
         let lost = Arc::default();
-        (PacketInSender { frames, lost }, receiver)
+        (Self { notices, lost }, receiver)
     }
 
-    /// Whether anybody is there still. A packet-in for which there is no room is lost and counted.
-    pub fn send(&self, packet: PacketInFrame) -> bool {
-        match self.frames.try_send(packet) {
+    /// Whether anybody is there still. One for which there is no room is lost and counted.
+    pub fn send(&self, notice: T) -> bool {
+        match self.notices.try_send(notice) {
             Ok(()) => true,
             Err(TrySendError::Full(_)) => {
                 self.lost.fetch_add(1, Ordering::Relaxed);
@@ -75,6 +92,15 @@ pub struct PacketInFrame {
     pub generation: u64,
     /// Whole, the packet-in header in front.
     pub frame: Vec<u8>,
+}
+
+/// An entry that was not hit for as long as its idle timeout.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IdleTimeoutNotice {
+    /// [`Switch::generation`] of the program that has the entry.
+    pub generation: u64,
+    /// The entry.
+    pub idle: IdleTimeout,
 }
 
 /// What a piece of [`Work`] may use while it runs.

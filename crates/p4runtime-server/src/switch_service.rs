@@ -64,7 +64,11 @@ impl Switch for SwitchService {
         let all = answers.all().await.map_err(|_| unavailable())?;
         let mut counters = to_proto(Counted::sum(all).ok_or_else(unavailable)?);
         let drops = &self.0.packet_in_drops;
+        let idle = &self.0.idle_timeout_drops;
         let own = [
+            ("idle_timeout_no_primary", idle.no_primary.get()),
+            ("idle_timeout_queue_full", idle.queue_full()),
+            ("idle_timeout_pipeline_changed", idle.pipeline_changed.get()),
             ("packet_in_no_primary", drops.no_primary.get()),
             ("packet_in_queue_full", drops.queue_full()),
             ("packet_in_malformed", drops.malformed.get()),

@@ -15,7 +15,7 @@ use std::io;
 use std::sync::Arc;
 
 use dataplane::{Nanos, PortId, Switch, Transmitted, limits};
-use p4runtime_server::{DrainWaiters, PacketInFrame, PortStatus, SwitchContext};
+use p4runtime_server::{DrainWaiters, IdleTimeoutNotice, PacketInFrame, PortStatus, SwitchContext};
 use packet_io::{Frame, Port, PortError, PortStatistics, Waiter};
 
 use crate::clock::Clock;
@@ -505,6 +505,14 @@ impl EventLoop {
             if !self.mailbox.publish_packet_in(&packet) {
                 self.packet_ins_unclaimed += 1;
             }
+        }
+        // Those that nobody asks for stay in the switch, which counts what it has no room for.
+        while self.mailbox.tells_idle_timeouts()
+            && let Some(idle) = self.switch.poll_idle_timeout()
+        {
+            let generation = self.switch.generation();
+            let notice = IdleTimeoutNotice { generation, idle };
+            self.mailbox.publish_idle_timeout(&notice);
         }
         Ok(())
     }

@@ -6,10 +6,31 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dataplane::PortId;
-use p4runtime_server::{PacketInFrame, PacketInSender, SwitchHandle, Work};
+use p4runtime_server::{
+    IdleTimeoutNotice, IdleTimeoutSender, NoticeSender, PacketInFrame, PacketInSender,
+    SwitchHandle, Work,
+};
 use packet_io::{Port, Waker};
 
-type Subscribers = Arc<Mutex<Vec<PacketInSender>>>;
+/// Who is told of what happens in the switches.
+#[derive(Clone, Default)]
+struct Subscribers {
+    packet_ins: Arc<Mutex<Vec<PacketInSender>>>,
+    idle_timeouts: Arc<Mutex<Vec<IdleTimeoutSender>>>,
+}
+
+fn subscribe<T>(to: &Mutex<Vec<NoticeSender<T>>>, sender: NoticeSender<T>) {
+    to.lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push(sender);
+}
+
+/// Tells everybody who subscribed; false if nobody is there.
+fn publish<T: Clone>(to: &Mutex<Vec<NoticeSender<T>>>, notice: &T) -> bool {
+    let mut subscribers = to.lock().unwrap_or_else(PoisonError::into_inner);
+    subscribers.retain(|subscriber| subscriber.send(notice.clone()));
+    !subscribers.is_empty()
+}
 
 /// What other threads hold: submits work, subscribes, stops.
 #[derive(Clone)]
@@ -57,7 +78,7 @@ pub(crate) fn mailboxes(n_workers: usize) -> io::Result<(LoopHandle, Vec<Mailbox
         mailboxes.push(Mailbox {
             work: receiver,
             port_changes,
-            subscribers: Arc::clone(&subscribers),
+            subscribers: subscribers.clone(),
             is_stopped: Arc::clone(&is_stopped),
             waker,
         });
@@ -120,10 +141,11 @@ impl SwitchHandle for LoopHandle {
     }
 
     fn subscribe_packet_in(&self, sender: PacketInSender) {
-        self.subscribers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(sender);
+        subscribe(&self.subscribers.packet_ins, sender);
+    }
+
+    fn subscribe_idle_timeouts(&self, sender: IdleTimeoutSender) {
+        subscribe(&self.subscribers.idle_timeouts, sender);
     }
 }
 
@@ -146,12 +168,19 @@ impl Mailbox {
 
     /// Gives a packet-in to everybody who subscribed; false if nobody is there.
     pub(crate) fn publish_packet_in(&self, packet: &PacketInFrame) -> bool {
-        let mut subscribers = self
-            .subscribers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        subscribers.retain(|subscriber| subscriber.send(packet.clone()));
+        publish(&self.subscribers.packet_ins, packet)
+    }
+
+    /// Whether anybody subscribed to idle timeouts.
+    pub(crate) fn tells_idle_timeouts(&self) -> bool {
+        let subscribers = &self.subscribers.idle_timeouts;
+        let subscribers = subscribers.lock().unwrap_or_else(PoisonError::into_inner);
         !subscribers.is_empty()
+    }
+
+    /// Gives an idle timeout to everybody who subscribed.
+    pub(crate) fn publish_idle_timeout(&self, notice: &IdleTimeoutNotice) {
+        publish(&self.subscribers.idle_timeouts, notice);
     }
 }
 

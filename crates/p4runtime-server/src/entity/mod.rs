@@ -45,6 +45,23 @@ impl Site<'_> {
     }
 }
 
+/// What several workers cannot do: an entry that one of them has not hit may be hit by another.
+pub(crate) fn expect_workers(
+    pipeline: &Pipeline,
+    update: &Update,
+    n_workers: usize,
+) -> EntityResult {
+    match update.entity.as_ref().and_then(|e| e.entity.as_ref()) {
+        Some(Kind::TableEntry(entry)) if n_workers > 1 && entry.idle_timeout_ns != 0 => {
+            let table = &pipeline.table(entry.table_id)?.name;
+            Err(EntityError::unimplemented(format!(
+                "table \"{table}\": idle timeouts need a switch with one worker, this one has {n_workers}"
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Checks and translates an update.
 pub(crate) fn operation(pipeline: &Pipeline, update: &Update) -> EntityResult<Operation> {
     let kind = match Type::try_from(update.r#type) {

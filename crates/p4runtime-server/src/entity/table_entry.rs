@@ -9,6 +9,7 @@ use p4runtime_proto::p4::config::v1::action_ref::Scope;
 use p4runtime_proto::p4::v1;
 use p4runtime_proto::p4::v1::action::Param;
 use p4runtime_proto::p4::v1::table_action;
+use p4runtime_proto::p4::v1::table_entry::IdleTimeout;
 use p4runtime_proto::p4::v1::update::Type;
 
 use super::counter::{counter_data, counter_value};
@@ -68,6 +69,7 @@ fn insert(table: &Table, entry: &v1::TableEntry, key: EntryKey) -> EntityResult<
     let action = entry.action.as_ref().ok_or_else(|| unset("action"))?;
     let new = dataplane::TableEntry {
         counter: counter(table, entry)?.unwrap_or_default(),
+        idle_timeout_ns: entry.idle_timeout_ns.unsigned_abs(),
         ..dataplane::TableEntry::new(
             key.key.clone(),
             key.priority,
@@ -93,6 +95,7 @@ fn modify(table: &Table, entry: &v1::TableEntry, key: EntryKey) -> EntityResult<
         None => None,
     };
     let (counter, metadata) = (counter(table, entry)?, metadata(entry));
+    let idle_timeout_ns = entry.idle_timeout_ns.unsigned_abs();
     let name = table.name.clone();
     Ok(Arc::new(move |site| {
         let counter = counter.map(|value| site.share_of(value));
@@ -104,6 +107,7 @@ fn modify(table: &Table, entry: &v1::TableEntry, key: EntryKey) -> EntityResult<
         if let Some(action) = &action {
             new.action = action.clone().into();
             new.counter = counter.unwrap_or(new.counter);
+            new.idle_timeout_ns = idle_timeout_ns;
             switch.modify_entry(key.table, new)?;
             data.set_entry(key.clone(), metadata.clone());
         }
@@ -183,10 +187,15 @@ fn check_fields(table: &Table, entry: &v1::TableEntry) -> EntityResult {
             table.name
         )));
     }
-    if entry.idle_timeout_ns != 0 {
-        return Err(no_idle_timeout(table));
+    match entry.idle_timeout_ns {
+        0 => Ok(()),
+        _ if !table.has_idle_timeout => Err(no_idle_timeout(table)),
+        ..0 => Err(EntityError::invalid(format!(
+            "table \"{}\": expected an idle timeout from 0 nanoseconds on, found {}",
+            table.name, entry.idle_timeout_ns
+        ))),
+        1.. => Ok(()),
     }
-    Ok(())
 }
 
 fn no_action_profile(table: &Table) -> EntityError {
@@ -208,12 +217,7 @@ fn no_meter(table: &Table) -> EntityError {
 }
 
 fn no_idle_timeout(table: &Table) -> EntityError {
-    no(
-        "idle timeouts are",
-        "idle timeout",
-        table,
-        table.has_idle_timeout,
-    )
+    EntityError::invalid(format!("table \"{}\" has no idle timeout", table.name))
 }
 
 /// What a table cannot be asked for: the server does not have it, or the table neither.
@@ -339,20 +343,42 @@ pub(crate) fn to_proto(
     table: &Table,
     entry: &dataplane::TableEntry,
     data: &ControllerData,
-    with_counter: bool,
+    request: &v1::TableEntry,
+) -> v1::TableEntry {
+    let with_counter = request.counter_data.is_some() && table.has_direct_counter;
+    let with_time = request.time_since_last_hit.is_some();
+    let time_since_last_hit = with_time.then(|| IdleTimeout {
+        elapsed_ns: nanoseconds(entry.since_last_hit_ns),
+    });
+    v1::TableEntry {
+        time_since_last_hit,
+        action: action_to_proto(table, &entry.action),
+        counter_data: with_counter.then(|| counter_data(entry.counter)),
+        is_const: entry.is_const,
+        ..identified(table, entry, data)
+    }
+}
+
+/// An entry as its idle timeout is told: what the controller knows it by, not what it does.
+pub(crate) fn identified(
+    table: &Table,
+    entry: &dataplane::TableEntry,
+    data: &ControllerData,
 ) -> v1::TableEntry {
     let key = EntryKey {
         table: table.table,
         key: entry.key.clone(),
         priority: entry.priority,
     };
-    let with_counter = with_counter && table.has_direct_counter;
     v1::TableEntry {
-        action: action_to_proto(table, &entry.action),
-        counter_data: with_counter.then(|| counter_data(entry.counter)),
-        is_const: entry.is_const,
+        idle_timeout_ns: nanoseconds(entry.idle_timeout_ns),
         ..with_metadata(key_to_proto(table, entry), data.entry(&key))
     }
+}
+
+/// Nanoseconds as the protocol has them: 292 years at most.
+fn nanoseconds(time: u64) -> i64 {
+    i64::try_from(time).unwrap_or(i64::MAX)
 }
 
 /// Only what identifies an entry.
@@ -463,8 +489,15 @@ pub(crate) struct Filter {
 impl Filter {
     /// Reads the filter that a request's `TableEntry` is.
     pub(crate) fn new(table: &Table, request: &v1::TableEntry) -> EntityResult<Self> {
-        if request.time_since_last_hit.is_some() || request.idle_timeout_ns != 0 {
+        let asks_for_time = request.time_since_last_hit.is_some() || request.idle_timeout_ns != 0;
+        if asks_for_time && !table.has_idle_timeout {
             return Err(no_idle_timeout(table));
+        }
+        if request.idle_timeout_ns != 0 {
+            return Err(EntityError::unimplemented(format!(
+                "table \"{}\": entries are not chosen by their idle timeout; leave it out",
+                table.name
+            )));
         }
         if request.meter_config.is_some() || request.meter_counter_data.is_some() {
             return Err(no_meter(table));

@@ -15,6 +15,7 @@ mod counters;
 mod drain;
 mod errors;
 mod harness;
+mod idle_timeouts;
 mod malformed;
 #[path = "../support/memory_loop.rs"]
 mod memory_loop;

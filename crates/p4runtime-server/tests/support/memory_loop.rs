@@ -6,7 +6,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use dataplane::{Nanos, OwnedTransmit, PortId, Switch, SwitchConfig};
 use p4runtime_server::{
-    DrainWaiters, PacketInFrame, PacketInSender, PortStatus, SwitchContext, SwitchHandle, Work,
+    DrainWaiters, IdleTimeoutNotice, IdleTimeoutSender, PacketInFrame, PacketInSender, PortStatus,
+    SwitchContext, SwitchHandle, Work,
 };
 
 /// The loops; their threads end when this is dropped. Frames come to the first worker.
@@ -31,6 +32,7 @@ struct Inside {
     ports: Vec<PortStatus>,
     drain_waiters: DrainWaiters,
     subscribers: Vec<PacketInSender>,
+    idle_subscribers: Vec<IdleTimeoutSender>,
     transmitted: Vec<OwnedTransmit>,
 }
 
@@ -120,6 +122,12 @@ impl SwitchHandle for MemoryLoop {
             worker.inside().subscribers.push(sender.clone());
         }
     }
+
+    fn subscribe_idle_timeouts(&self, sender: IdleTimeoutSender) {
+        for worker in &self.0 {
+            worker.inside().idle_subscribers.push(sender.clone());
+        }
+    }
 }
 
 impl Shared {
@@ -147,6 +155,7 @@ impl Shared {
                 ports,
                 drain_waiters: DrainWaiters::default(),
                 subscribers: Vec::new(),
+                idle_subscribers: Vec::new(),
                 transmitted: Vec::new(),
             }),
         });
@@ -200,6 +209,12 @@ impl Inside {
             let packet = PacketInFrame { generation, frame };
             self.subscribers
                 .retain(|subscriber| subscriber.send(packet.clone()));
+        }
+        while let Some(idle) = self.switch.poll_idle_timeout() {
+            let generation = self.switch.generation();
+            let notice = IdleTimeoutNotice { generation, idle };
+            self.idle_subscribers
+                .retain(|subscriber| subscriber.send(notice.clone()));
         }
         self.drain_waiters.notify(&self.switch);
     }
