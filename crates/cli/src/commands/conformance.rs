@@ -75,6 +75,8 @@ fn samples(global: &Global, args: &Conformance, checkout: &Path) -> Result<(), F
     }
     match report.unexpected() {
         0 => Ok(()),
+        // The report is one document, and says it.
+        _ if global.json => Err(Failure::reported()),
         n => Err(Failure::new(format!(
             "{n} of {} samples failed that are not known to",
             samples.len()
@@ -123,6 +125,8 @@ fn programs(global: &Global, args: &Conformance, root: &Path) -> Result<(), Fail
     }
     match report.n_faults() {
         0 => Ok(()),
+        // The report is one document, and says it.
+        _ if global.json => Err(Failure::reported()),
         n => Err(Failure::in_file(
             root,
             &format!("{n} faults of ours, which the totals name"),

@@ -46,7 +46,11 @@ pub fn run(
         show_failures(test, &text, &outcome.failures);
     }
     if let Some(failure) = verdict(&outcome) {
-        return Err(Failure::in_file(test, &failure));
+        // In JSON the one document has said it.
+        return Err(match global.json {
+            true => Failure::reported(),
+            false => Failure::in_file(test, &failure),
+        });
     }
     if !global.json {
         output::text(format!(
