@@ -99,20 +99,16 @@ impl NativeProgram {
         self.runtime.layout()
     }
 
-    /// Runs the ingress control over a packet's block. The block must be one of the layout's size,
-    /// aligned to words; the frame that the context points to must live.
-    pub fn ingress(&mut self, context: &mut PassContext, state: &mut State, block: &mut [u64]) {
-        self.run(self.ingress, context, state, block);
-    }
-
-    /// Runs the egress control over a packet's block, as [`NativeProgram::ingress`].
-    pub fn egress(&mut self, context: &mut PassContext, state: &mut State, block: &mut [u64]) {
-        self.run(self.egress, context, state, block);
-    }
-
-    pub(crate) fn run(
+    /// Runs the ingress control over a packet's block, alone, without parser and deparser.
+    ///
+    /// # Panics
+    /// The block is shorter than the layout, or the state is not the one that was compiled for.
+    ///
+    /// # Safety
+    /// The context's `head` and `payload` lead to as many bytes as it says, which live and are not
+    /// written until this returns, and its `packets` is null or an engine's.
+    pub unsafe fn ingress(
         &mut self,
-        function: Function,
         context: &mut PassContext,
         state: &mut State,
         block: &mut [u64],
@@ -124,8 +120,9 @@ impl NativeProgram {
         );
         self.runtime.attach(context, state);
         // SAFETY: the code was generated for this layout, the block is long enough, the context
-        // leads to the runtime and to the state, which nobody else uses until it returns.
-        unsafe { function(context, block.as_mut_ptr().cast()) }
+        // leads to the runtime and to the state, which nobody else uses until it returns, and, as the
+        // caller promises, to a frame.
+        unsafe { (self.ingress)(context, block.as_mut_ptr().cast()) }
     }
 }
 

@@ -95,6 +95,8 @@ pub struct Runtime {
     pub(crate) tables: NativeTables,
     /// What a calculation is over.
     pub(crate) bits: BitString,
+    /// The state that the pointers lead to.
+    state: u64,
     arrays: Vec<*mut u64>,
     table_counters: *mut u64,
     meters: Vec<MeterId>,
@@ -142,6 +144,7 @@ impl Runtime {
             phv: Phv::new(ir),
             bits: BitString::default(),
             tables: NativeTables::new(state),
+            state: state.identity(),
             arrays,
             table_counters,
             meters: program.meters().map(|(id, _)| id).collect(),
@@ -185,8 +188,13 @@ impl Runtime {
         &self.layout
     }
 
-    /// Makes a context point to what is here and in the state.
+    /// Makes a context point to what is here and in the state, which is the one that this was made for:
+    /// the arrays of another may be gone.
     pub fn attach(&mut self, context: &mut PassContext, state: &mut State) {
+        assert!(
+            self.state == state.identity(),
+            "an engine was given another state than the one it was loaded for"
+        );
         context.now = state.now();
         context.arrays = self.arrays.as_ptr();
         context.table_counters = self.table_counters;

@@ -411,7 +411,28 @@ impl<'p> Usage<'p> {
                 self.copy_within(*stack);
                 self.within(*stack)
             }
-            _ => Vec::new(),
+            // They move no header whole: what they read and write is followed one by one.
+            Primitive::NoOp
+            | Primitive::Assign { .. }
+            | Primitive::AssignVariable { .. }
+            | Primitive::Jump(_)
+            | Primitive::JumpIfZero(..)
+            | Primitive::Exit
+            | Primitive::MarkToDrop
+            | Primitive::RegisterRead { .. }
+            | Primitive::RegisterWrite { .. }
+            | Primitive::Count { .. }
+            | Primitive::ExecuteMeter { .. }
+            | Primitive::Hash { .. }
+            | Primitive::Random { .. }
+            | Primitive::Digest(_)
+            | Primitive::Truncate(_)
+            | Primitive::Assert(_)
+            | Primitive::Assume(_)
+            | Primitive::Log { .. }
+            | Primitive::Clone { .. }
+            | Primitive::Resubmit(_)
+            | Primitive::Recirculate(_) => Vec::new(),
         };
         for header in headers {
             self.move_to(header);

@@ -16,7 +16,7 @@ use dataplane::{
     Program, Switch, SwitchConfig,
     engine::{Engine, EngineFactory, Interpreted, State, interpret::InterpreterFactory},
 };
-use dataplane_jit::{NativeOptions, program::NativeProgram};
+use dataplane_jit::{NativeFactory, NativeOptions, program::NativeProgram};
 use support::{load, programs};
 
 /// Compiles for the state that a switch makes, and tells what is interpreted.
@@ -66,4 +66,39 @@ fn every_program_has_native_code_and_few_constructs_are_interpreted() {
     }
     println!("{n_programs} programs, interpreted: {reasons:#?}");
     assert!(n_programs > 100, "found {n_programs} programs only");
+}
+
+/// Makes native engines, and lends each the state that the one before it was loaded for.
+struct Swapped(Arc<Mutex<Option<Box<dyn Engine>>>>);
+
+impl EngineFactory for Swapped {
+    fn name(&self) -> &'static str {
+        "swapped"
+    }
+
+    fn load(&self, state: &mut State) -> Box<dyn Engine> {
+        let own = NativeFactory {
+            options: NativeOptions::ALL,
+        };
+        let own = own.load(state);
+        let other = self.0.lock().unwrap().replace(own);
+        other.unwrap_or_else(|| InterpreterFactory.load(state))
+    }
+}
+
+#[test]
+#[should_panic(expected = "another state than the one it was loaded for")]
+fn an_engine_refuses_a_state_that_is_not_its_own() {
+    let path = programs("p4").into_iter().find_map(|path| load(&path));
+    let program = path.expect("a program");
+    let factory = || Box::new(Swapped(Arc::default()));
+    let shared = factory();
+    let again = Box::new(Swapped(Arc::clone(&shared.0)));
+    let mut first = Switch::with_engine(SwitchConfig::default(), shared);
+    first.set_program(program.clone());
+    let mut second = Switch::with_engine(SwitchConfig::default(), again);
+    second.set_program(program);
+    second.add_port(dataplane::PortId(1));
+    second.handle_frame(0, dataplane::PortId(1), &[0; 60]);
+    second.poll_transmit(0);
 }

@@ -260,7 +260,7 @@ pub trait EngineFactory: Send {
 }
 
 /// Runs passes. See the module for what it must keep to. `state` is always the one that the engine
-/// was loaded for.
+/// was loaded for; one that keeps addresses panics with another ([`State::identity`]).
 pub trait Engine: Send {
     /// Whether copies of one packet are to wait as one, and a packet that finds nothing waiting is
     /// to go from ingress to egress without a queue. What can be seen is the same either way; the

@@ -27,16 +27,17 @@ impl Emit<'_, '_, '_> {
                 let (left, right) = (self.low(left, n)?, self.low(right, n)?);
                 Ok(self.multiply(&left, &right))
             }
-            Arithmetic::And | Arithmetic::Or | Arithmetic::Xor => {
-                let (left, right) = (self.low(left, n)?, self.low(right, n)?);
-                let pairs = left.into_iter().zip(right);
-                Ok(pairs
-                    .map(|(left, right)| match op {
-                        Arithmetic::And => self.b.ins().band(left, right),
-                        Arithmetic::Or => self.b.ins().bor(left, right),
-                        _ => self.b.ins().bxor(left, right),
-                    })
-                    .collect())
+            Arithmetic::And => {
+                let pairs = self.pairs(left, right, n)?;
+                Ok(pairs.map(|(a, b)| self.b.ins().band(a, b)).collect())
+            }
+            Arithmetic::Or => {
+                let pairs = self.pairs(left, right, n)?;
+                Ok(pairs.map(|(a, b)| self.b.ins().bor(a, b)).collect())
+            }
+            Arithmetic::Xor => {
+                let pairs = self.pairs(left, right, n)?;
+                Ok(pairs.map(|(a, b)| self.b.ins().bxor(a, b)).collect())
             }
             Arithmetic::ShiftLeft => self.shift_left(left, right, n),
             Arithmetic::ShiftRight => self.shift_right(left, right, n),
@@ -46,6 +47,17 @@ impl Emit<'_, '_, '_> {
                 self.saturate(op, left, right, n)
             }
         }
+    }
+
+    /// The low words of both, side by side.
+    fn pairs(
+        &mut self,
+        left: &Expr,
+        right: &Expr,
+        n: usize,
+    ) -> Result<impl Iterator<Item = (Value, Value)> + use<>, String> {
+        let left = self.low(left, n)?;
+        Ok(left.into_iter().zip(self.low(right, n)?))
     }
 
     fn add(&mut self, left: &[Value], right: &[Value], subtract: bool) -> Words {

@@ -281,6 +281,7 @@ fn combine(op: Arithmetic, left: Range, right: Range) -> Option<Range> {
             };
             Range::of(low.min(nearest), high.max(Int::ZERO))
         }
-        _ => bitwise(&left, &right),
+        Arithmetic::And | Arithmetic::Or | Arithmetic::Xor => bitwise(&left, &right),
+        Arithmetic::TwoCompMod | Arithmetic::SaturateUnsigned | Arithmetic::SaturateSigned => None,
     }
 }

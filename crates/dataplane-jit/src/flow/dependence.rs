@@ -157,7 +157,7 @@ impl<'p> Values<'p> {
                     let field = self.ir.headers[id.index()].field_at(*offset);
                     self.variable(Variable::Field(field))
                 }
-                _ => Inputs::anything(),
+                HeaderExpr::Element { .. } | HeaderExpr::Member { .. } => Inputs::anything(),
             },
             Expr::Arithmetic(_, left, right) => {
                 self.number(left, args).and(&self.number(right, args))
@@ -342,34 +342,46 @@ impl<'p> Values<'p> {
             | Primitive::ExecuteMeter { to, .. }
             | Primitive::Hash { to, .. }
             | Primitive::Random { to, .. } => self.store(to, &Inputs::anything(), true),
-            other => self.whole(other),
+            Primitive::AssignUnion { to, .. } => {
+                for members in self.unions(to) {
+                    self.lose_headers(members);
+                }
+            }
+            Primitive::AssignStack { to, .. } => self.lose_stack(AnyStack::Headers(*to)),
+            Primitive::AssignUnionStack { to, .. } => self.lose_stack(AnyStack::Unions(*to)),
+            Primitive::Push(stack, _) | Primitive::Pop(stack, _) => self.lose_stack(*stack),
+            // They write nothing of the packet. A new primitive is to be thought about here: what it
+            // writes and is not followed would be kept for packets for which it is not true.
+            Primitive::NoOp
+            | Primitive::Jump(_)
+            | Primitive::JumpIfZero(..)
+            | Primitive::Exit
+            | Primitive::RegisterWrite { .. }
+            | Primitive::Count { .. }
+            | Primitive::Digest(_)
+            | Primitive::Truncate(_)
+            | Primitive::Assert(_)
+            | Primitive::Assume(_)
+            | Primitive::Log { .. }
+            | Primitive::Clone { .. }
+            | Primitive::Resubmit(_)
+            | Primitive::Recirculate(_) => {}
         }
     }
 
-    /// Unions and stacks that are moved whole; the rest writes nothing of the packet.
-    fn whole(&mut self, primitive: &Primitive) {
+    fn lose_headers(&mut self, headers: &[HeaderId]) {
+        headers.iter().for_each(|header| self.lose_header(*header));
+    }
+
+    fn lose_stack(&mut self, stack: AnyStack) {
         let ir = self.ir;
-        let of_union = |id: &UnionId| ir.unions[id.index()].members.iter();
-        let lost: Vec<HeaderId> = match primitive {
-            Primitive::AssignUnion { to, .. } => {
-                let members = self.unions(to).into_iter().flatten();
-                members.copied().collect()
+        match stack {
+            AnyStack::Headers(stack) => self.lose_headers(&ir.stacks[stack.index()].elements),
+            AnyStack::Unions(stack) => {
+                for union in &ir.union_stacks[stack.index()].elements {
+                    self.lose_headers(&ir.unions[union.index()].members);
+                }
             }
-            Primitive::AssignStack { to: stack, .. }
-            | Primitive::Push(AnyStack::Headers(stack), _)
-            | Primitive::Pop(AnyStack::Headers(stack), _) => {
-                ir.stacks[stack.index()].elements.clone()
-            }
-            Primitive::AssignUnionStack { to: stack, .. }
-            | Primitive::Push(AnyStack::Unions(stack), _)
-            | Primitive::Pop(AnyStack::Unions(stack), _) => {
-                let unions = ir.union_stacks[stack.index()].elements.iter();
-                unions.flat_map(of_union).copied().collect()
-            }
-            _ => Vec::new(),
-        };
-        for header in lost {
-            self.lose_header(header);
         }
     }
 

@@ -328,7 +328,7 @@ fn add(
     for variable in key.other.variables().unwrap_or_default() {
         match variable {
             Variable::Found(other) => add(inputs, keys, *other, added),
-            _ => {
+            Variable::Field(_) | Variable::Valid(_) => {
                 inputs.insert(*variable, Looked::Whole);
             }
         }

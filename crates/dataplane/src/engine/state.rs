@@ -1,6 +1,8 @@
 //! The state of a program: tables, externs, counters. The switch owns it, control calls write it,
 //! passes read and write it through the engine. So it reads the same whatever the engine is.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 pub use crate::match_action::{EntryAccount, EntryAction, EntryIndex};
 
 use super::ir::{CalculationId, Int, Matcher};
@@ -21,6 +23,13 @@ pub struct State {
     pub(crate) tracer: Tracer,
     /// The latest time that anyone has given.
     pub(crate) now: Nanos,
+    identity: u64,
+}
+
+/// No two are the same.
+fn next_identity() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 /// An entry as a lookup needs it.
@@ -47,6 +56,7 @@ impl State {
             counters: SwitchCounters::default(),
             tracer: Tracer::default(),
             now: 0,
+            identity: next_identity(),
         }
     }
 
@@ -56,6 +66,15 @@ impl State {
         self.externs = Externs::new(&program.ir, config.random_seed, self.now);
         self.counters.tables = vec![TableCounters::default(); program.tables.len()];
         self.program = program;
+        self.identity = next_identity();
+    }
+
+    /// The number of this state and its program: another state has another one, and so has this when
+    /// its program is replaced. An engine that keeps addresses of what is here looks whether it is the
+    /// state that it was loaded for.
+    #[inline]
+    pub fn identity(&self) -> u64 {
+        self.identity
     }
 
     /// The program.
