@@ -67,7 +67,7 @@ impl Requests {
     /// The length to cut to, if there is one.
     pub fn truncation(&self) -> Option<usize> {
         (self.truncate_bytes != Self::WHOLE)
-            .then(|| usize::try_from(self.truncate_bytes).unwrap_or(usize::MAX))
+            .then(|| usize::try_from(self.truncate_bytes).expect("a usize has 64 bits"))
     }
 }
 

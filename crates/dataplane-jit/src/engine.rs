@@ -172,7 +172,7 @@ impl Native {
         // What gives up a packet in the parser has no effect, as in the interpreter.
         context.failed = 0;
         let packet = self.packets.pool.packet_mut(handle);
-        packet.consumed = usize::try_from(context.consumed).unwrap_or(usize::MAX);
+        packet.consumed = usize::try_from(context.consumed).expect("a usize has 64 bits");
         self.packets.point_to_rest(context, handle);
         block
     }
@@ -377,7 +377,7 @@ fn truncation(bytes: Option<usize>) -> u64 {
 #[inline]
 fn start_ingress(slots: &MetadataSlots, packet: &mut Packet, len: usize, input: &IngressInput) {
     packet.requests = Requests::NONE;
-    packet.packet_length = i64::try_from(len).unwrap_or(i64::MAX);
+    packet.packet_length = i64::try_from(len).expect("a frame is shorter than 2^63 bytes");
     packet.ingress_bytes = input.ingress_bytes;
     let vector = &mut packet.vector;
     if let Some(arrived) = input.arrived {
@@ -485,7 +485,10 @@ impl Engine for Native {
     fn digest(&mut self, state: &mut State, handle: PacketHandle) -> Digest {
         self.begin(state, handle, true);
         let packet = self.packets.pool.packet_mut(handle);
-        let requested = packet.requests.digest_request().unwrap_or_default();
+        let requested = packet
+            .requests
+            .digest_request()
+            .expect("the pass asked for a digest");
         // SAFETY: the block is the packet's, and of the layout.
         let vector = unsafe { Vector::new(packet.vector.as_mut_ptr().cast()) };
         frames::digest(state, &self.packets.layout, vector, requested)
@@ -505,7 +508,8 @@ impl Engine for Native {
         let packet = self.packets.pool.packet_mut(clone);
         packet.vector.copy_from_slice(&self.blank);
         packet.truncate_frame(truncated.unwrap_or(usize::MAX));
-        packet.packet_length = i64::try_from(frame_len).unwrap_or(i64::MAX);
+        packet.packet_length =
+            i64::try_from(frame_len).expect("a frame is shorter than 2^63 bytes");
         packet.ingress_bytes = input.ingress_bytes;
         // Parsers may branch on the port, so the clone's has to see the same one.
         let port = input.ingress_port.0.into();

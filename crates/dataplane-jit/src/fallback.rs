@@ -119,7 +119,7 @@ fn interpreted<T>(
         payload,
         requests: &mut asked,
         packet_length: &mut context.packet_length,
-        ingress_bytes: usize::try_from(context.ingress_bytes).unwrap_or(usize::MAX),
+        ingress_bytes: usize::try_from(context.ingress_bytes).expect("a usize has 64 bits"),
         args,
     };
     let result = run(state, carried);

@@ -89,7 +89,7 @@ fn words(bytes: &Range<u32>) -> Range<usize> {
 }
 
 fn count(len: usize) -> u32 {
-    u32::try_from(len).unwrap_or(u32::MAX)
+    u32::try_from(len).expect("a packet has fewer than 2^32 bytes of variables")
 }
 
 impl Layout {

@@ -242,7 +242,7 @@ impl FieldLists {
             to[range.clone()].copy_from_slice(&from[range.clone()]);
             let offset = *variable_bits as usize;
             let bits = to[offset / 8] >> (offset % 8 * 8) & u64::from(u32::MAX);
-            let bits = u32::try_from(bits).unwrap_or(u32::MAX);
+            let bits = u32::try_from(bits).expect("masked to 32 bits");
             wire::wrap(&mut to[range], bits, slot.signed);
         }
     }

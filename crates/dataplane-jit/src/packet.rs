@@ -356,7 +356,7 @@ impl Pool {
             Some(spare) => spare,
             None => {
                 self.packets.push(Packet::default());
-                u32::try_from(self.packets.len() - 1).unwrap_or(u32::MAX)
+                u32::try_from(self.packets.len() - 1).expect("queues hold fewer than 2^32 packets")
             }
         };
         let packet = &mut self.packets[handle as usize];
@@ -378,7 +378,7 @@ impl Pool {
             }
             None => {
                 self.buffers.push(Buffer::new(wanted.max(BUFFER_BYTES)));
-                u32::try_from(self.buffers.len() - 1).unwrap_or(u32::MAX)
+                u32::try_from(self.buffers.len() - 1).expect("packets have fewer than 2^32 buffers")
             }
         };
         let buffer = &mut self.buffers[id as usize];

@@ -74,7 +74,7 @@ pub(crate) unsafe fn pieces<'a>(context: &PassContext) -> [&'a [u8]; 2] {
     let piece = |start: *const u8, len: u64| match len {
         0 => &[][..],
         len => {
-            let len = usize::try_from(len).unwrap_or(usize::MAX);
+            let len = usize::try_from(len).expect("a usize has 64 bits");
             // SAFETY: the engine lets the context point to the current packet's bytes.
             unsafe { std::slice::from_raw_parts(start, len) }
         }

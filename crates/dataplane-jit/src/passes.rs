@@ -56,7 +56,7 @@ impl Plain {
     pub(crate) fn port(self) -> u16 {
         (self.0 & u64::from(u16::MAX))
             .try_into()
-            .unwrap_or(u16::MAX)
+            .expect("masked to 16 bits")
     }
 
     pub(crate) fn priority(self) -> u64 {
@@ -413,7 +413,7 @@ fn emit_depart(
 fn start_egress(e: &mut Emit<'_, '_, '_>, input: Value, instance_type: Value) {
     let metadata = &e.ir().metadata;
     let told = |e: &mut Emit<'_, '_, '_>, ty: Type, offset: usize| {
-        let offset = u32::try_from(offset).unwrap_or(u32::MAX);
+        let offset = u32::try_from(offset).expect("an offset in a block of memory");
         let value = e.load(ty, Region::Entry, input, offset);
         match ty == types::I64 {
             true => value,

@@ -247,7 +247,7 @@ fn table_id(runtime: &Runtime, table: u32) -> Option<TableId> {
 }
 
 fn ingress_bytes(context: &PassContext) -> usize {
-    usize::try_from(context.ingress_bytes).unwrap_or(usize::MAX)
+    usize::try_from(context.ingress_bytes).expect("a usize has 64 bits")
 }
 
 /// The number of the entry that a packet hits, by the interpreter's reading of the key.
@@ -412,7 +412,7 @@ unsafe extern "C" fn execute_meter(context: *mut PassContext, meter: u32, index:
     } = unsafe { World::new(context) };
     let bytes = ingress_bytes(context);
     let meter = runtime.meters.get(meter as usize).copied();
-    let index = usize::try_from(index).unwrap_or(usize::MAX);
+    let index = usize::try_from(index).expect("a usize has 64 bits");
     let color = meter.and_then(|meter| state.execute_meter(meter, index, bytes));
     color.map_or(u64::MAX, u64::from)
 }

@@ -65,7 +65,7 @@ fn pattern(value: &Int, bits: u32) -> UBig {
 pub(crate) fn low_u64(value: &Int) -> u64 {
     u64::try_from(value)
         .or_else(|_| u64::try_from(&(value & ones(64))))
-        .unwrap_or_default()
+        .expect("masked to 64 bits")
 }
 
 /// The value as an index or a count, where it is one.
@@ -90,7 +90,7 @@ pub(crate) fn push_be_bytes(out: &mut Vec<u8>, value: &Int, bits: u32) {
     let len = bits.div_ceil(8) as usize;
     let pattern = pattern(value, bits);
     if len <= 16 {
-        let number = u128::try_from(&pattern).unwrap_or_default();
+        let number = u128::try_from(&pattern).expect("a pattern of at most 16 bytes");
         out.extend_from_slice(&number.to_be_bytes()[16 - len..]);
         return;
     }

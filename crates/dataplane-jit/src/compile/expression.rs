@@ -30,7 +30,7 @@ pub(crate) enum Found {
 
 fn low_word(value: &Int, word: usize) -> u64 {
     let shifted = value.clone() >> (64 * word);
-    u64::try_from(&(shifted & Int::from(u64::MAX))).unwrap_or_default()
+    u64::try_from(&(shifted & Int::from(u64::MAX))).expect("masked to 64 bits")
 }
 
 impl Emit<'_, '_, '_> {
@@ -235,7 +235,7 @@ impl Emit<'_, '_, '_> {
     /// Where an array's cells are.
     pub(crate) fn array(&mut self, number: usize) -> Value {
         let arrays = self.load_context(types::I64, std::mem::offset_of!(PassContext, arrays));
-        let offset = u32::try_from(8 * number).unwrap_or(u32::MAX);
+        let offset = u32::try_from(8 * number).expect("an offset in a block of memory");
         self.load(types::I64, Region::Entry, arrays, offset)
     }
 
@@ -249,7 +249,7 @@ impl Emit<'_, '_, '_> {
         if array.cells == 0 {
             return Ok(self.extend(Vec::new(), false, n));
         }
-        let cells = i64::try_from(array.cells).unwrap_or(i64::MAX);
+        let cells = i64::try_from(array.cells).expect("an array has a limit");
         let inside = self
             .b
             .ins()

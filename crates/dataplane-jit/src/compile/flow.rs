@@ -35,7 +35,7 @@ impl Emit<'_, '_, '_> {
     pub(super) fn while_asleep(&mut self, cache: &mut FlowCache) -> Block {
         let (asleep, awake) = (self.b.create_block(), self.b.create_block());
         let address = self.address_of(cache);
-        let at = u32::try_from(FlowCache::ASLEEP).unwrap_or(u32::MAX);
+        let at = u32::try_from(FlowCache::ASLEEP).expect("an offset in a block of memory");
         let left = self.load(types::I32, Region::State, address, at);
         self.branch(left, asleep, awake);
         self.begin_inner(asleep);

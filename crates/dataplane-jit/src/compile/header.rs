@@ -333,7 +333,7 @@ impl Emit<'_, '_, '_> {
             self.check_same_shape(pair[0], pair[1])?;
         }
         let count = usize::try_from(count).unwrap_or(usize::MAX).min(size);
-        let moved = i64::try_from(count).unwrap_or(i64::MAX);
+        let moved = i64::try_from(count).expect("at most the size of a stack");
         let next = self.next_index(stack);
         let next = if up {
             let sum = self.b.ins().iadd_imm_u(next, moved);

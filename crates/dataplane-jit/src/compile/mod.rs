@@ -198,7 +198,7 @@ impl<'p> Unit<'p> {
         let (pass, vector) = (parameters[0], parameters[1]);
         let regions = std::array::from_fn(|number| {
             builder.func.dfg.alias_regions.insert(AliasRegionData {
-                user_id: u32::try_from(number).unwrap_or_default(),
+                user_id: u32::try_from(number).expect("a program has fewer than 2^32 functions"),
                 description: "".into(),
             })
         });
@@ -342,13 +342,13 @@ impl<'p> Emit<'_, '_, 'p> {
             ty,
             Region::Context,
             pass,
-            u32::try_from(offset).unwrap_or_default(),
+            u32::try_from(offset).expect("an offset in a block of memory"),
         )
     }
 
     pub(crate) fn store_context(&mut self, value: Value, offset: usize) {
         let pass = self.pass;
-        let offset = u32::try_from(offset).unwrap_or_default();
+        let offset = u32::try_from(offset).expect("an offset in a block of memory");
         self.store(Region::Context, value, pass, offset);
     }
 
@@ -446,7 +446,8 @@ impl<'p> Emit<'_, '_, 'p> {
             Some(_) => self.packed_word(slot, word),
             None => {
                 let vector = self.vector;
-                let offset = slot.offset + 8 * u32::try_from(word).unwrap_or_default();
+                let offset =
+                    slot.offset + 8 * u32::try_from(word).expect("a field has a few words");
                 self.load(types::I64, Region::Vector, vector, offset)
             }
         };
@@ -461,7 +462,7 @@ impl<'p> Emit<'_, '_, 'p> {
             self.put_packed_word(slot, word, value);
         } else {
             let vector = self.vector;
-            let offset = slot.offset + 8 * u32::try_from(word).unwrap_or_default();
+            let offset = slot.offset + 8 * u32::try_from(word).expect("a field has a few words");
             self.store(Region::Vector, value, vector, offset);
         }
         self.know(field, word, value);
@@ -522,7 +523,8 @@ impl<'p> Emit<'_, '_, 'p> {
 
     /// Keeps a construct for the interpreter and gives its number.
     pub(crate) fn leave(&mut self, what: Interpretable, reason: Reason) -> Value {
-        let number = u32::try_from(self.unit.constructs.len()).unwrap_or(u32::MAX);
+        let number = u32::try_from(self.unit.constructs.len())
+            .expect("a program has fewer than 2^32 constructs");
         self.unit.touches_state = true;
         self.unit.constructs.push(Construct {
             what,

@@ -10,7 +10,7 @@ use crate::{
 
 /// Where a word of a packed field is in the block, in bits, and how many bits it has.
 fn place(slot: Slot, word: usize) -> (u32, u32) {
-    let below = 64 * u32::try_from(word).unwrap_or_default();
+    let below = 64 * u32::try_from(word).expect("a field has a few words");
     let bits = slot.bits.saturating_sub(below).min(64);
     let start = slot.offset * 8 + slot.packed.unwrap_or_default();
     (start + slot.bits - below - bits, bits)

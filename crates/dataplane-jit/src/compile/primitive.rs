@@ -157,7 +157,9 @@ impl Emit<'_, '_, '_> {
             Primitive::ExecuteMeter { to, meter, index } => {
                 self.check_place(to)?;
                 let index = self.index(index)?;
-                let meter = self.constant32(u32::try_from(meter.index()).unwrap_or(u32::MAX));
+                let meter = self.constant32(
+                    u32::try_from(meter.index()).expect("a program has fewer than 2^32 meters"),
+                );
                 let color = self.called("execute_meter", &[pass, meter, index])?;
                 // Beyond the end of the array there is no colour.
                 let inside = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, color, 256);
@@ -256,7 +258,7 @@ impl Emit<'_, '_, '_> {
         cells: usize,
         body: impl FnOnce(&mut Self) -> Native,
     ) -> Native {
-        let cells = i64::try_from(cells).unwrap_or(i64::MAX);
+        let cells = i64::try_from(cells).expect("an array has a limit");
         let inside = self
             .b
             .ins()

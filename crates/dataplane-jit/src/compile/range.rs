@@ -237,7 +237,7 @@ fn bitwise(left: &Range, right: &Range) -> Option<Range> {
     } else {
         left.high.bit_len().max(right.high.bit_len())
     };
-    (bits <= BITS_MAX).then(|| Range::field(u32::try_from(bits).unwrap_or(u32::MAX), signed))
+    (bits <= BITS_MAX).then(|| Range::field(u32::try_from(bits).expect("at most BITS_MAX"), signed))
 }
 
 fn combine(op: Arithmetic, left: Range, right: Range) -> Option<Range> {

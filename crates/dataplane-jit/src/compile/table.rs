@@ -43,7 +43,7 @@ enum Hit {
 }
 
 fn size32(bytes: usize) -> u32 {
-    u32::try_from(bytes).unwrap_or(u32::MAX)
+    u32::try_from(bytes).expect("an entry has fewer than 2^32 bytes")
 }
 
 impl Applied<'_> {

@@ -38,7 +38,7 @@ impl Native {
         unsafe { (halves.begin_early)(&raw mut *self.context, block, port, arrived) };
         let context = &*self.context;
         let packet = self.packets.pool.packet_mut(handle);
-        packet.consumed = usize::try_from(context.consumed).unwrap_or(usize::MAX);
+        packet.consumed = usize::try_from(context.consumed).expect("a usize has 64 bits");
         packet.packet_length = context.packet_length;
         packet.begun = self.epoch;
     }

@@ -96,7 +96,7 @@ impl Native {
         if written == NOT_WRITTEN {
             return None;
         }
-        let written = usize::try_from(written).unwrap_or(usize::MAX);
+        let written = usize::try_from(written).expect("a usize has 64 bits");
         // SAFETY: the context points to the packet's rest, which stays where it is.
         let [_, payload] = unsafe { packets::pieces(&self.context) };
         Some(Frame {

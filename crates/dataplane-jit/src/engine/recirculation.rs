@@ -42,7 +42,7 @@ impl Native {
         let context = &raw mut *self.context;
         // SAFETY: context and block are the packet's, the code is the program's.
         let headers = unsafe { (again.measure)(context, packet.vector.as_mut_ptr()) };
-        let len = usize::try_from(headers).unwrap_or(usize::MAX) + packet.rest_len();
+        let len = usize::try_from(headers).expect("a usize has 64 bits") + packet.rest_len();
         packet.unwritten = Some(len);
         len
     }

@@ -94,7 +94,7 @@ impl Native {
             kept.list = self.context.requests.recirculate;
             // SAFETY: context and block are the packet's, the code is the program's.
             let headers = unsafe { (code.again.measure)(&raw mut *self.context, block) };
-            kept.frame_len = usize::try_from(headers).unwrap_or(usize::MAX) + rest_len;
+            kept.frame_len = usize::try_from(headers).expect("a usize has 64 bits") + rest_len;
             ingress.ingress_bytes = kept.frame_len;
             rounds.ingress_bytes = kept.frame_len;
             self.context.requests = Requests::NONE;

@@ -45,7 +45,7 @@ impl Native {
         let came_to = unsafe { arrive(&raw mut *self.context, block, port, arrived) };
         let context = &*self.context;
         let packet = self.packets.pool.packet_mut(handle);
-        packet.consumed = usize::try_from(context.consumed).unwrap_or(usize::MAX);
+        packet.consumed = usize::try_from(context.consumed).expect("a usize has 64 bits");
         if came_to != NOT_PLAIN {
             packet.packet_length = context.packet_length;
             return plain_outcome(Plain(came_to));

@@ -209,7 +209,7 @@ impl FlowCache {
             *word = key & mask;
         }
         let hash = hash_words(WORDS, |word| masked[word]);
-        let set = usize::try_from(hash >> 20).unwrap_or(0) & (self.sets - 1);
+        let set = usize::try_from(hash >> 20).expect("a usize has 64 bits") & (self.sets - 1);
         (masked, self.start + set * WAYS * self.stride)
     }
 
@@ -255,7 +255,7 @@ impl FlowCache {
 
 /// The low half of a record's first word.
 fn generation_of(record: &[u64]) -> u32 {
-    u32::try_from(record[0] & u64::from(u32::MAX)).unwrap_or(0)
+    u32::try_from(record[0] & u64::from(u32::MAX)).expect("masked to 32 bits")
 }
 
 /// What is behind the generation.

@@ -281,7 +281,8 @@ impl<'p> Follower<'p> {
             }
         }
         let gain: u32 = cached.iter().map(cost).sum();
-        let n_inputs = u32::try_from(inputs.len()).unwrap_or(u32::MAX);
+        let n_inputs =
+            u32::try_from(inputs.len()).expect("a control reads fewer than 2^32 variables");
         let cost = CACHE_COST + n_inputs.saturating_mul(INPUT_COST);
         // Tests are to meet caches wherever there can be one.
         let is_worth = gain > cost || cfg!(debug_assertions);

@@ -225,7 +225,7 @@ fn part(e: &mut Emit<'_, '_, '_>, piece: &Piece<'_>) -> Part {
 fn packed(e: &mut Emit<'_, '_, '_>, id: CalculationId, input: &Input<'_>) -> Value {
     let parts: Vec<Part> = input.pieces.iter().map(|piece| part(e, piece)).collect();
     let words = bits::join(&mut e.b, &parts);
-    let size = u32::try_from(words.len().max(1) * 8).unwrap_or(u32::MAX);
+    let size = u32::try_from(words.len().max(1) * 8).expect("a calculation has a few words");
     let data = StackSlotData::new(StackSlotKind::ExplicitSlot, size, 3);
     let slot = e.b.create_sized_stack_slot(data);
     let address = e.b.ins().stack_addr(types::I64, slot, 0);

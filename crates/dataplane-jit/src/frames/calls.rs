@@ -104,7 +104,7 @@ pub(crate) const FUNCTIONS: &[(&str, Address, &[Type], Option<Type>)] = &[
 ];
 
 fn to_usize(number: u64) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
+    usize::try_from(number).expect("a usize has 64 bits")
 }
 
 fn to_u32(number: u64) -> u32 {
@@ -203,7 +203,7 @@ unsafe extern "C" fn extract(
     if let Some(stack) = stack {
         block.set_next_index(stack, next + 1);
     }
-    i64::try_from(end).unwrap_or(i64::MAX)
+    i64::try_from(end).expect("a frame is shorter than 2^63 bytes")
 }
 
 /// Writes a valid header to `out`; gives its length.
@@ -399,7 +399,7 @@ unsafe extern "C" fn interpret_operation(
         };
         let done = pass.parser_operation(&mut cursor, operation);
         let position = match done {
-            Ok(()) => i64::try_from(cursor.consumed).unwrap_or(i64::MAX),
+            Ok(()) => i64::try_from(cursor.consumed).expect("a frame is shorter than 2^63 bytes"),
             Err(code) => failed(code),
         };
         position.cast_unsigned()

@@ -11,7 +11,7 @@ fn in_memory(bytes: &[u8]) -> u16 {
     rest[..tail.len()].copy_from_slice(tail);
     for chunk in chunks.chain([rest.as_slice()]) {
         for (sum, part) in sums.iter_mut().zip(chunk.chunks_exact(4)) {
-            let part = <[u8; 4]>::try_from(part).unwrap_or_default();
+            let part = <[u8; 4]>::try_from(part).expect("a chunk of four bytes");
             *sum += u64::from(u32::from_ne_bytes(part));
         }
     }
@@ -23,7 +23,7 @@ pub(crate) fn fold(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
-    u16::try_from(sum).unwrap_or(u16::MAX)
+    u16::try_from(sum).expect("folded to 16 bits")
 }
 
 /// The sum of bytes in network order, folded; the first byte is the high one of its 16-bit word, or

@@ -206,7 +206,7 @@ fn value_of(cell: u64) -> u32 {
 #[inline(always)]
 fn start(hash: u64, mask: usize) -> usize {
     // The upper half: the product's middle bits depend on every bit of the factors.
-    usize::try_from(hash >> 20).unwrap_or(0) & mask
+    usize::try_from(hash >> 20).expect("a usize has 64 bits") & mask
 }
 
 #[cfg(test)]

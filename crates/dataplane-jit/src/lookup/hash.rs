@@ -14,8 +14,8 @@ const K: [u64; 4] = [
 #[inline(always)]
 fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
-    let low = u64::try_from(product & u128::from(u64::MAX)).unwrap_or(0);
-    let high = u64::try_from(product >> 64).unwrap_or(0);
+    let low = u64::try_from(product & u128::from(u64::MAX)).expect("masked to 64 bits");
+    let high = u64::try_from(product >> 64).expect("shifted to 64 bits");
     low ^ high
 }
 

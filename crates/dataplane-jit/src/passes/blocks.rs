@@ -26,7 +26,7 @@ fn n_words(ranges: &[Range<usize>]) -> usize {
 }
 
 fn offset(word: usize) -> u32 {
-    u32::try_from(word).unwrap_or(u32::MAX) * WORD_BYTES
+    u32::try_from(word).expect("a packet has fewer than 2^32 words of variables") * WORD_BYTES
 }
 
 /// Makes blank what has to be before the parser.
@@ -40,7 +40,8 @@ pub(super) fn blank(e: &mut Emit<'_, '_, '_>) {
         let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
         let mut place = 0;
         while place < words.len() {
-            let offset = u32::try_from((range.start + place) * 8).unwrap_or(u32::MAX);
+            let offset = u32::try_from((range.start + place) * 8)
+                .expect("a packet has fewer than 2^32 bytes of variables");
             let (value, n_words) = match words[place..] {
                 [0, 0, ..] => (two_zeros, 2),
                 [0, ..] => (zero, 1),

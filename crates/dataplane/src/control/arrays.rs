@@ -148,7 +148,9 @@ impl Switch {
                 format!("calculation \"{calculation}\": a parameter does not fit {bits} bits");
             return error(ControlErrorKind::InvalidArgument, message);
         }
-        let id = CalculationId(u32::try_from(position).unwrap_or(u32::MAX));
+        let id = CalculationId(
+            u32::try_from(position).expect("a program has fewer than 2^32 calculations"),
+        );
         loaded.externs.crcs.set(id, bits, parameters);
         if let Some(engine) = &mut self.engine {
             engine.calculation_changed(&mut self.state, id);

@@ -421,7 +421,8 @@ impl Switch {
             })
             .collect();
         for (index, entry) in idle {
-            let table = TableId(u32::try_from(index).unwrap_or(u32::MAX));
+            let table =
+                TableId(u32::try_from(index).expect("a program has fewer than 2^32 tables"));
             let found = self.table_view(table);
             let found = found.and_then(|(info, state, view)| state.entry(&view, info, entry));
             let Some(entry) = found else { continue };

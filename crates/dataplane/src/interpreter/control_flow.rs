@@ -136,7 +136,8 @@ impl Pass<'_> {
     }
 
     fn header_bytes(&self, header: HeaderId) -> i64 {
-        i64::try_from(self.phv.header_bytes(self.ir, header)).unwrap_or(i64::MAX)
+        i64::try_from(self.phv.header_bytes(self.ir, header))
+            .expect("a header is shorter than 2^63 bytes")
     }
 
     /// Runs one primitive; a jump goes nowhere.
@@ -338,7 +339,7 @@ impl Pass<'_> {
             Primitive::Clone { session, list } => {
                 let session = value::low_u64(&self.number(session));
                 let session = session & u64::from(crate::limits::CLONE_SESSION_ID_MAX);
-                let session = u32::try_from(session).unwrap_or_default();
+                let session = u32::try_from(session).expect("masked to 15 bits");
                 self.requests.clone = Some((session, *list));
             }
             Primitive::Resubmit(list) => self.requests.resubmit = *list,

@@ -85,7 +85,7 @@ fn micros(now: Nanos) -> u64 {
 
 /// The length of a frame as the metadata hold it; no frame is near the end of the type.
 fn length(bytes: usize) -> i64 {
-    i64::try_from(bytes).unwrap_or(i64::MAX)
+    i64::try_from(bytes).expect("a frame is shorter than 2^63 bytes")
 }
 
 /// The values that a field list keeps.
@@ -232,7 +232,7 @@ impl Interpreter {
             self.packets[place as usize] = packet;
             return PacketHandle(place);
         }
-        let place = u32::try_from(self.packets.len()).unwrap_or(u32::MAX);
+        let place = u32::try_from(self.packets.len()).expect("queues hold fewer than 2^32 packets");
         self.packets.push(packet);
         PacketHandle(place)
     }
@@ -403,7 +403,11 @@ impl Engine for Interpreter {
             registers: &state.externs.registers,
             args: &[],
         };
-        digest::take(ir, &scope, packet.asked.digest.unwrap_or_default())
+        digest::take(
+            ir,
+            &scope,
+            packet.asked.digest.expect("the pass asked for a digest"),
+        )
     }
 
     /// An ingress clone has the headers as they arrived: the frame is parsed once more.

@@ -40,7 +40,7 @@ impl Names {
             return spare;
         }
         self.names.push(name);
-        NameId(u32::try_from(self.names.len()).unwrap_or_default())
+        NameId(u32::try_from(self.names.len()).expect("fewer frames are traced than 2^32"))
     }
 
     fn place(&mut self, id: NameId) -> Option<&mut Option<Name>> {

@@ -280,7 +280,7 @@ impl Switch {
 }
 
 fn count(copies: &Copies) -> u32 {
-    u32::try_from(copies.replicas.len()).unwrap_or(u32::MAX)
+    u32::try_from(copies.replicas.len()).expect("a list of replicas has a limit")
 }
 
 fn copies_of(session: &Session) -> CloneCopies {

@@ -83,7 +83,7 @@ impl SharedPayloads {
         };
         file.set_len((n_pages * PAGE_BYTES) as u64)?;
         let mut next_page = (0..n_pages).map(|page| page * PAGE_BYTES);
-        let mut next_page = || next_page.next().unwrap_or_default();
+        let mut next_page = || next_page.next().expect("as many pages as are asked for");
         let mut payloads = Vec::with_capacity(XDP_SHARED_PAYLOADS);
         for number in 0..XDP_SHARED_PAYLOADS {
             let first = at + number * XDP_SHARERS * PLACE_BYTES;

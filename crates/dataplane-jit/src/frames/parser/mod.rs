@@ -226,7 +226,7 @@ impl Writer<'_, '_, '_, '_> {
         let front = self.e.b.use_var(self.front);
         match self.position {
             Position::Known(at) if at < 4096 => {
-                let skipped = u32::try_from(at * 8).unwrap_or(0);
+                let skipped = u32::try_from(at * 8).expect("below 4,096 bytes");
                 (Bytes::foreign(front), skipped)
             }
             _ => {

@@ -152,7 +152,7 @@ impl Writer<'_, '_, '_, '_> {
             .iter()
             .flat_map(|(words, bits)| words.iter().take(bits.div_ceil(64) as usize).copied())
             .collect();
-        let size = u32::try_from(words.len().max(1) * 8).unwrap_or(u32::MAX);
+        let size = u32::try_from(words.len().max(1) * 8).expect("a key has a few words");
         let slot =
             b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, size, 3));
         for (word, offset) in words.iter().zip((0..).step_by(8)) {

@@ -49,7 +49,7 @@ impl<T: Copy + Default> Arena<T> {
         self.data
             .resize(self.data.len() + (self.stride << class), T::default());
         // 2^32 items would be beyond 64 GiB.
-        u32::try_from(base).unwrap_or(u32::MAX)
+        u32::try_from(base).expect("an arena has fewer than 2^32 places")
     }
 
     fn copy(&mut self, from: u32, to: u32, items: usize) {

@@ -274,7 +274,7 @@ fn pieces(field: FieldPlace) -> Vec<Chunk> {
         shift: field.shift,
         bits: match field.bits {
             0..=64 => field.bits,
-            bits => (bits - 64 * u32::try_from(limb).unwrap_or(0)).min(64),
+            bits => (bits - 64 * u32::try_from(limb).expect("a key has a few limbs")).min(64),
         },
     };
     let limbs = (0..field.words()).rev().map(piece);
@@ -297,7 +297,7 @@ fn masks(pieces: &[Chunk], words: usize) -> Vec<u64> {
 #[inline(always)]
 fn index(value: u64) -> usize {
     // Lossless where a `usize` has 64 bits; a chunk has 24 bits at most anyway.
-    usize::try_from(value).unwrap_or(usize::MAX)
+    usize::try_from(value).expect("a usize has 64 bits")
 }
 
 /// How many bits are set below one.

@@ -439,7 +439,7 @@ enum LeftOver {
 
 /// A length within the root, which has 24 bits at most.
 fn small(len: u32) -> u8 {
-    u8::try_from(len).unwrap_or(u8::MAX)
+    u8::try_from(len).expect("a length within the root")
 }
 
 /// The root's slots below a prefix.

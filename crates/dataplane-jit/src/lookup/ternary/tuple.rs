@@ -76,7 +76,8 @@ impl Tuple {
 
     #[inline(always)]
     fn filter_bit(&self, hash: u64) -> (usize, u64) {
-        let word = usize::try_from(hash >> 6).unwrap_or(0) & (self.filter.len() - 1);
+        let word =
+            usize::try_from(hash >> 6).expect("a usize has 64 bits") & (self.filter.len() - 1);
         (word, 1 << (hash & 63))
     }
 

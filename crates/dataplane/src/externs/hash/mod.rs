@@ -147,7 +147,7 @@ fn internet_checksum(bytes: &[u8]) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
-    !u16::try_from(sum).unwrap_or(u16::MAX)
+    !u16::try_from(sum).expect("folded to 16 bits")
 }
 
 /// The words of so many bytes, the last padded with zeros behind, under exclusive or.

@@ -97,7 +97,7 @@ pub(super) struct Loader<'a> {
 
 /// The position as an id; a file with more than 2^32 objects of a kind cannot be.
 fn index_u32(index: usize) -> u32 {
-    u32::try_from(index).unwrap_or(u32::MAX)
+    u32::try_from(index).expect("a program in memory has fewer than 2^32 of anything")
 }
 
 /// Where an object is in the source, if the JSON says so.
