@@ -475,7 +475,7 @@ fn a_packet_is_cut_where_it_leaves_and_its_copies_where_they_are_made() {
 }
 
 #[test]
-fn a_program_keeps_between_packets_what_it_writes_and_meters() {
+fn a_program_keeps_between_packets_what_they_write_and_read_and_meters() {
     let mut b = Builder::new();
     for (id, name) in [(0, "seen"), (1, "given")] {
         let array = json!({"name": name, "id": id, "bitwidth": 8, "size": 4});
@@ -490,11 +490,18 @@ fn a_program_keeps_between_packets_what_it_writes_and_meters() {
         "register_write",
         &[array("seen"), hex(0), field("pkt.left")],
     );
-    b.call(INGRESS, "run", &[read, write, output_to(1)], None);
-    b.start(INGRESS, "run");
+    let read_back = prim("register_read", &[field("pkt.left"), array("seen"), hex(0)]);
     let kept = |switch: &Switch| switch.program().unwrap().kept_between_packets();
+    let kept_by = |primitives: &[_]| {
+        let mut b = b.clone();
+        b.call(INGRESS, "run", primitives, None);
+        b.start(INGRESS, "run");
+        kept(&b.switch(SwitchConfig::default()))
+    };
+    let notes = [read.clone(), write.clone(), output_to(1)];
+    assert_eq!(kept_by(&notes), [""; 0], "no packet reads them");
     assert_eq!(
-        kept(&b.switch(SwitchConfig::default())),
+        kept_by(&[read, write, read_back, output_to(1)]),
         ["register \"seen\""]
     );
     assert_eq!(kept(&metered()), ["meter \"meter\""]);

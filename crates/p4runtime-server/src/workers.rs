@@ -35,7 +35,7 @@ pub fn expect_one_for_all(
         return Ok(());
     }
     Err(PipelineError(format!(
-        "expected a program whose packets write no register and no meter, since each of the {n_workers} workers would have its own, found {}: run one worker, or accept it with --registers per-worker",
+        "expected a program whose packets read no register that packets write, and no meter, since each of the {n_workers} workers would have its own, found {}: run one worker, or accept it with --registers per-worker",
         kept.join(", ")
     )))
 }

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use conference::address::Mac;
+use conference::client::ClientError;
 use conference::heard;
 use conference::limits::HEARD_INTERVAL_MS;
 use conference::model::{Conference, GroupId, OwnAddress};
@@ -58,7 +59,7 @@ async fn watch(global: &Global, group: Option<GroupId>, interval: Duration) -> R
             judged.clear();
             next_round = Instant::now() + interval;
         } else {
-            let heard = heard::elsewhere(&mut session.client, &session.p4info, &known).await?;
+            let heard = heard(&mut session, &known).await?;
             let new: Vec<(Neighbour, Mac)> = heard.difference(&judged).copied().collect();
             let is_new = |host: &Neighbour| new.iter().any(|(heard, _)| heard == host);
             let doubted: Macs = known.into_iter().filter(|(host, _)| is_new(host)).collect();
@@ -103,13 +104,25 @@ fn looked_up(conference: &Conference, group: Option<GroupId>) -> Result<Macs, Fa
     Ok(macs.collect())
 }
 
+/// Who was heard elsewhere by ARP. A switch with several workers has notes of each; where they differ it
+/// refuses to say one, and the rounds are what is left.
+async fn heard(
+    session: &mut Session,
+    known: &Macs,
+) -> Result<BTreeSet<(Neighbour, Mac)>, ClientError> {
+    match heard::elsewhere(&mut session.client, &session.p4info, known).await {
+        Err(ClientError::NoPipeline) => Ok(BTreeSet::new()),
+        heard => heard,
+    }
+}
+
 /// Who has moved; whoever is in doubt stays where he is, with a word.
 async fn ask(session: &mut Session, known: &Macs) -> Result<Macs, Failure> {
     let own: Vec<OwnAddress> = {
         let conference = session.read().await?.conference;
         conference.addresses().values().copied().collect()
     };
-    let heard = heard::elsewhere(&mut session.client, &session.p4info, known).await?;
+    let heard = heard(session, known).await?;
     let heard = heard.into_iter().map(|(host, _)| host).collect();
     let client = &mut session.client;
     let findings = neighbour::confirm(client, &session.p4info, &own, known, &heard).await?;

@@ -11,12 +11,15 @@ use super::{
 use crate::RegisterId;
 
 impl Program {
-    /// The registers that packets write, and the meters, by kind and name: `register "seen"`.
+    /// The registers that packets both write and read, and the meters, by kind and name: `register
+    /// "seen"`. What packets write and no packet reads is for the controller.
     pub fn kept_between_packets(&self) -> Vec<String> {
         let ir = self.ir();
         let registers = ir.registers.iter().zip((0..).map(RegisterId));
-        let written = registers.filter(|(_, id)| self.is_written_by_packets(*id));
-        let mut kept: Vec<String> = written
+        let kept = registers
+            .filter(|(register, id)| register.is_operand || self.is_read_by_packets(*id))
+            .filter(|(_, id)| self.is_written_by_packets(*id));
+        let mut kept: Vec<String> = kept
             .map(|(register, _)| format!("register \"{}\"", register.name))
             .collect();
         let direct = ir.table_nodes.iter().filter_map(|node| node.meter.as_ref());
@@ -26,6 +29,12 @@ impl Program {
         kept
     }
 
+    fn is_read_by_packets(&self, register: RegisterId) -> bool {
+        self.any_primitive(
+            |primitive| matches!(primitive, Primitive::RegisterRead { register: of, .. } if *of == register),
+        )
+    }
+
     fn is_written_by_packets(&self, register: RegisterId) -> bool {
         let ir = self.ir();
         let is_cell = |place: &Place| matches!(place, Place::RegisterCell { register: of, .. } if *of == register);
@@ -33,14 +42,20 @@ impl Program {
             Primitive::RegisterWrite { register: to, .. } => *to == register,
             primitive => primitive.written_place().is_some_and(is_cell),
         };
-        let actions = ir.actions.iter().flat_map(|action| &action.primitives);
-        let mut controls = actions.chain(&ir.deparser.primitives);
         let mut parser = ir.parser.states.iter().flat_map(|state| &state.ops);
-        controls.any(writes)
+        self.any_primitive(writes)
             || parser.any(|op| match op {
                 ParserOp::Set { to, .. } | ParserOp::SetLookahead { to, .. } => is_cell(to),
-                ParserOp::Primitive(primitive) => writes(primitive),
                 _ => false,
             })
+    }
+
+    /// Whether an action, the deparser or the parser has a primitive of a kind.
+    fn any_primitive(&self, is_wanted: impl Fn(&Primitive) -> bool) -> bool {
+        let ir = self.ir();
+        let actions = ir.actions.iter().flat_map(|action| &action.primitives);
+        let mut parser = ir.parser.states.iter().flat_map(|state| &state.ops);
+        actions.chain(&ir.deparser.primitives).any(&is_wanted)
+            || parser.any(|op| matches!(op, ParserOp::Primitive(primitive) if is_wanted(primitive)))
     }
 }

@@ -44,6 +44,7 @@ pub fn mark_to_drop() -> Value {
 
 /// A program with a header `pkt` of kind (8 bits), left (8), value (16), metadata `m` of kept
 /// (16) and lost (16), and v1model's standard metadata; ingress and egress are empty.
+#[derive(Clone)]
 pub struct Builder {
     pub json: Value,
     next_id: u32,

@@ -72,6 +72,8 @@ pub struct RegisterArray {
     pub cells: usize,
     /// Width of each, unsigned.
     pub bits: u32,
+    /// A cell stands somewhere as an operand, not only in `register_read` and `register_write`.
+    pub is_operand: bool,
 }
 
 /// A counter array.

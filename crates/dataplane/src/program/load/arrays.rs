@@ -25,6 +25,7 @@ impl<'a> Loader<'a> {
                 name: register.name.clone(),
                 cells,
                 bits: register.bitwidth,
+                is_operand: false,
             });
             if self.names.registers.insert(&register.name, id).is_some() {
                 return context.fail("declared twice");

@@ -118,6 +118,7 @@ impl Loader<'_> {
             }
             Value::Register((array, index)) => {
                 let register = self.register(context, array)?;
+                self.operands.borrow_mut().insert(register);
                 let index = as_number(context, self.typed(context, index, depth + 1)?)?;
                 number(Expr::Register {
                     register,

@@ -10,7 +10,8 @@ mod parser;
 mod pipeline;
 mod table;
 
-use std::collections::HashMap;
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
 
 use bmv2_json as json;
 
@@ -93,6 +94,8 @@ pub(super) struct Loader<'a> {
     ir: Ir,
     tables: Vec<TableInfo>,
     actions: Vec<ActionInfo>,
+    /// Registers of which a cell stands as an operand.
+    operands: RefCell<BTreeSet<RegisterId>>,
 }
 
 /// The position as an id; a file with more than 2^32 objects of a kind cannot be.
@@ -127,6 +130,7 @@ pub(super) fn load(json: &json::Program) -> Load<(Ir, Vec<TableInfo>, Vec<Action
         ir: empty_ir(),
         tables: Vec::new(),
         actions: Vec::new(),
+        operands: RefCell::default(),
     };
     loader.header_types_and_instances()?;
     loader.stacks_and_unions()?;
@@ -145,6 +149,9 @@ pub(super) fn load(json: &json::Program) -> Load<(Ir, Vec<TableInfo>, Vec<Action
     loader.checksums()?;
     loader.action_profiles()?;
     loader.pipelines()?;
+    for register in loader.operands.take() {
+        loader.ir.registers[register.index()].is_operand = true;
+    }
     Ok((loader.ir, loader.tables, loader.actions))
 }
 
