@@ -44,6 +44,9 @@ ADDRESSES = (100, 101, 102)
 COMMANDS_AT_ONCE = 4
 FLOOD_FRAMES = 20_000
 LINK_DOWN_S = 0.3
+REBIND_TIMEOUT_S = 10.0
+PORT_LOST = "reprise_port_lost_events_total"
+PORT_LINK = "reprise_port_link"
 EXPORT_EVERY = 10
 KILLED_AFTER_S = 0.02
 """On average: a command takes 10 to 50 ms."""
@@ -349,6 +352,27 @@ class Operation:
         self.site.set_sfu_link(up=True)
         self.calm(disturbance)
 
+    def remove_sfu_interface(self) -> None:
+        """The switch's interface goes and another of its name comes, which the switch must take."""
+        n_lost = self.metrics().sum_of(PORT_LOST)
+        disturbance = self.disturb("the SFU's interface is removed")
+        self.site.remove_sfu_link()
+        time.sleep(self.choose.uniform(0, LINK_DOWN_S))
+        self.site.remake_sfu_link(self.model.sfu)
+        self.site.know_sfu(self.model.sfu)
+        self._await_port(n_lost + 1)
+        self.calm(disturbance)
+
+    def _await_port(self, n_lost: int) -> None:
+        """Until the switch has found so many interfaces gone, and has one that is up."""
+        deadline_s = time.monotonic() + REBIND_TIMEOUT_S
+        while time.monotonic() < deadline_s:
+            metrics = self.metrics()
+            if metrics.sum_of(PORT_LOST) >= n_lost and metrics.sum_of(PORT_LINK, 'state="up"'):
+                return
+            time.sleep(0.01)
+        self.fail("the switch has not taken its interface's successor in time")
+
     def break_host_link(self) -> None:
         """A host's cable is pulled and put back."""
         host = self.choose.randint(1, N_HOSTS)
@@ -485,6 +509,7 @@ class Operation:
             ),
             "host's link": (5, self.break_host_link),
             "SFU's link": (3, self.break_sfu_link),
+            "SFU's interface": (2, self.remove_sfu_interface),
             "flood": (3, self.flood),
             "switch killed": (2, self.crash),
             "switch stopped": (1, self.restart),
