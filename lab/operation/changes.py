@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from lab.addresses import SFU_PORT, SFU_UDP_PORT, ip_of, mac_of
+from lab.addresses import SFU_PORT, ip_of, mac_of
 from lab.operation.state import Conference, Group, Pair, Viewer
 
 VIEWERS_MAX = 6
@@ -53,11 +53,12 @@ class AddViewer(Change):
     group: int
     viewer: Viewer
     by_hand: bool
+    has_ports: bool
 
     def arguments(self, folder: Path) -> list[str]:
         """See `Change`."""
         mac = ["--mac", mac_of(self.viewer.host)] if self.by_hand else []
-        return ["viewer", "add", *_viewer(self.group, self.viewer), *mac]
+        return ["viewer", "add", *_viewer(self), *mac]
 
     def apply(self, conference: Conference) -> None:
         """See `Change`."""
@@ -70,19 +71,21 @@ class RemoveViewer(Change):
 
     group: int
     viewer: Viewer
+    has_ports: bool
 
     def arguments(self, folder: Path) -> list[str]:
         """See `Change`."""
-        return ["viewer", "remove", *_viewer(self.group, self.viewer)]
+        return ["viewer", "remove", *_viewer(self)]
 
     def apply(self, conference: Conference) -> None:
         """See `Change`."""
         conference.groups[self.group].viewers.remove(self.viewer)
 
 
-def _viewer(group: int, viewer: Viewer) -> list[str]:
-    port = [] if viewer.udp_port == SFU_UDP_PORT else ["--udp-port", str(viewer.udp_port)]
-    return ["--group", str(group), "--ip", ip_of(viewer.host), *port]
+def _viewer(change: AddViewer | RemoveViewer) -> list[str]:
+    viewer = change.viewer
+    port = ["--udp-port", str(viewer.udp_port)] if change.has_ports else []
+    return ["--group", str(change.group), "--ip", ip_of(viewer.host), *port]
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,11 +189,12 @@ class Choices:
     presenters: Sequence[int]
     viewers: Sequence[Viewer]
     addresses: Sequence[int]
-    presenters_view_themselves: bool = True
-    """Not where copies keep the presenter's address: a host drops what comes from itself."""
+    has_ports: bool = True
+    """Viewers say their UDP port. Where they do not, copies keep the presenter's addresses."""
 
     def _may_view(self, presenter: int, viewer: Viewer) -> bool:
-        return self.presenters_view_themselves or viewer.host != presenter
+        """A host drops what comes from its own address."""
+        return self.has_ports or viewer.host != presenter
 
     def change(self, conference: Conference, choose: random.Random, busy: Busy) -> Change | None:
         """A change that can be made in this state and leaves busy parts alone, if one is found."""
@@ -223,15 +227,15 @@ class Choices:
         ]
         if not absent or len(group.viewers) >= VIEWERS_MAX:
             return None
-        return AddViewer(number, choose.choice(absent), by_hand=choose.random() < 0.5)
+        return AddViewer(number, choose.choice(absent), choose.random() < 0.5, self.has_ports)
 
     def _remove_viewer(
         self, conference: Conference, choose: random.Random, busy: Busy
     ) -> Change | None:
         number = self._group(conference, choose, busy)
-        if number is None or not conference.groups[number].viewers:
+        if number is None or not (viewers := conference.groups[number].viewers):
             return None
-        return RemoveViewer(number, choose.choice(conference.groups[number].viewers))
+        return RemoveViewer(number, choose.choice(viewers), self.has_ports)
 
     def _add_group(
         self, conference: Conference, choose: random.Random, busy: Busy

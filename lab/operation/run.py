@@ -107,7 +107,7 @@ class Operation:
             presenters=range(1, N_PRESENTERS + 1),
             viewers=[Viewer(n, port) for n in range(1, N_HOSTS + 1) for port in udp_ports],
             addresses=ADDRESSES,
-            presenters_view_themselves=is_replication,
+            has_ports=is_replication,
         )
         self.udp_ports = udp_ports
         self.stack = ExitStack()
