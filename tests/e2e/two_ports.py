@@ -67,7 +67,14 @@ class TwoNetworks(Network):
             self._link(port, self.sfu, f"sfu{port}", own_mac(port))
         for number, host in self.hosts.items():
             self._link(PORT_OF[number], host, HOST_INTERFACE, mac_of(number))
-            self._ip(host, f"address add {ip_of(number)}/24 dev {HOST_INTERFACE}\n")
+            # The SFU's addresses are known: the kernel sends what waited for ARP after what came later.
+            port = PORT_OF[number]
+            self._ip(
+                host,
+                f"address add {ip_of(number)}/24 dev {HOST_INTERFACE}\n"
+                f"neigh replace {own_ip(port)} lladdr {own_mac(port)} dev {HOST_INTERFACE} "
+                "nud permanent\n",
+            )
 
     def _link(self, port: int, far: Namespace, interface: str, mac: str) -> None:
         near = f"to-{far.name.rpartition('-')[2]}-{port}"

@@ -80,7 +80,25 @@ impl Reader<'_> {
                 }
                 None => Err(unset("packet_replication_engine_entry.type")),
             },
+            // Of what the program has none, a wildcard finds none: clients that clear a switch ask.
+            other if self.has_none_of(other) => Ok(()),
             other => Err(unsupported(other)),
+        }
+    }
+
+    /// Whether a request is a wildcard over objects that the program does not have.
+    fn has_none_of(&self, request: &Kind) -> bool {
+        let Some(p4info) = self.target.pipeline.p4info() else {
+            return false;
+        };
+        match request {
+            Kind::ActionProfileMember(of) => {
+                of.action_profile_id == 0 && p4info.action_profiles.is_empty()
+            }
+            Kind::ActionProfileGroup(of) => {
+                of.action_profile_id == 0 && p4info.action_profiles.is_empty()
+            }
+            _ => false,
         }
     }
 

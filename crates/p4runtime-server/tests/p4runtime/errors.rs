@@ -176,8 +176,6 @@ async fn a_wildcard_over_what_is_not_supported_is_refused() {
     let mut primary = harness.primary().await;
     for kind in [
         Kind::ExternEntry(ExternEntry::default()),
-        Kind::ActionProfileMember(ActionProfileMember::default()),
-        Kind::ActionProfileGroup(ActionProfileGroup::default()),
         Kind::MeterEntry(MeterEntry::default()),
         Kind::DirectMeterEntry(DirectMeterEntry::default()),
         Kind::ValueSetEntry(ValueSetEntry::default()),
@@ -187,6 +185,33 @@ async fn a_wildcard_over_what_is_not_supported_is_refused() {
         assert_eq!(code, Code::Unimplemented, "read {kind:?}");
         let refused = primary.write_one(Type::Modify, kind.clone()).await;
         assert_eq!(refused.unwrap_err().0, Code::Unimplemented, "{kind:?}");
+    }
+}
+
+/// The fixture has no action profile, so that the empty answer is true of a wildcard.
+#[tokio::test]
+async fn a_wildcard_over_action_profiles_finds_none_where_the_program_has_none() {
+    let harness = Harness::start().await;
+    let mut primary = harness.primary().await;
+    for id in [0, 1] {
+        for kind in [
+            Kind::ActionProfileMember(ActionProfileMember {
+                action_profile_id: id,
+                ..ActionProfileMember::default()
+            }),
+            Kind::ActionProfileGroup(ActionProfileGroup {
+                action_profile_id: id,
+                ..ActionProfileGroup::default()
+            }),
+        ] {
+            if id == 0 {
+                assert_eq!(primary.read(kind.clone()).await.unwrap(), []);
+            } else {
+                assert_eq!(primary.read_error(kind.clone()).await, Code::Unimplemented);
+            }
+            let refused = primary.write_one(Type::Modify, kind.clone()).await;
+            assert_eq!(refused.unwrap_err().0, Code::Unimplemented, "{kind:?}");
+        }
     }
 }
 
