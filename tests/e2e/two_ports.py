@@ -67,7 +67,7 @@ class TwoNetworks(Network):
             self._link(port, self.sfu, f"sfu{port}", own_mac(port))
         for number, host in self.hosts.items():
             self._link(PORT_OF[number], host, HOST_INTERFACE, mac_of(number))
-            # The SFU's addresses are known: the kernel sends what waited for ARP after what came later.
+            # The SFU's addresses are known: what waited for ARP would be sent after later packets.
             port = PORT_OF[number]
             self._ip(
                 host,
