@@ -10,7 +10,7 @@ use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::address::Mac;
-use crate::limits::FILE_EVENTS_MAX;
+use crate::limits::{DEFAULT_UDP_PORT, FILE_EVENTS_MAX};
 use crate::model::{Capabilities, Conference, GroupId, ModelError, OwnAddress, Presenter, Viewer};
 use crate::neighbour::{Place, Question};
 
@@ -124,14 +124,17 @@ impl File {
 
     /// Viewers whose MAC neither the file nor the switch knows.
     pub fn unknown_macs(&self, current: &Conference) -> BTreeSet<Question> {
-        let viewers = self.groups.iter().flat_map(|group| &group.viewers);
         let known = Known::of(current);
-        let unknown = viewers.filter(|v| v.mac.is_none() && known.viewer(v).is_none());
-        unknown.map(FileViewer::question).collect()
+        let of_group = |group: &'_ FileGroup| {
+            let unknown = |v: &&FileViewer| v.mac.is_none() && known.viewer(group, v).is_none();
+            let unknown = group.viewers.iter().filter(unknown);
+            unknown.map(FileViewer::question).collect::<Vec<_>>()
+        };
+        self.groups.iter().flat_map(of_group).collect()
     }
 
     /// The conference that the file describes. A MAC left out is the one that the switch has for
-    /// that IP already, or the one that was looked up.
+    /// that viewer, or has looked up for that IP in another group, or the one that was looked up.
     ///
     /// # Errors
     /// A rule of the model is broken, or a MAC is unknown.
@@ -160,17 +163,24 @@ impl File {
             };
             conference.add_group(id, presenter)?;
             for viewer in &group.viewers {
-                let place = known.place(viewer, &addresses, looked_up);
-                let (mac, port) = place.ok_or(FileError::NoMac {
-                    ip: viewer.ip,
-                    group: id,
-                })?;
+                let known = known.viewer(group, viewer);
+                let found = looked_up.get(&viewer.question());
+                let mac = viewer.mac.or_else(|| known.map(|known| known.mac));
+                let mac = mac.or_else(|| found.map(|found| found.mac));
+                // A port that the file leaves out is where the viewer is or was found.
+                let port = known.and_then(|known| known.port);
+                let port = port.or_else(|| found.map(|found| found.port));
+                let port = port.filter(|port| several_ports && addresses.contains_key(port));
+                let by_hand = viewer.mac.is_some() || known.is_some_and(|known| !known.looked_up);
                 let viewer = Viewer {
                     ip: viewer.ip,
-                    mac,
-                    looked_up: viewer.mac.is_none() || viewer.looked_up,
+                    mac: mac.ok_or(FileError::NoMac {
+                        ip: viewer.ip,
+                        group: id,
+                    })?,
+                    looked_up: viewer.looked_up || !by_hand,
                     udp_port: viewer.udp_port,
-                    port: port.filter(|_| several_ports || viewer.port.is_some()),
+                    port: viewer.port.or(port),
                 };
                 conference.add_viewer(id, viewer)?;
             }
@@ -189,42 +199,34 @@ impl FileViewer {
 }
 
 /// Viewers that the switch has, by address.
-struct Known(BTreeMap<Ipv4Addr, Vec<Viewer>>);
+struct Known(BTreeMap<Ipv4Addr, Vec<(GroupId, Viewer)>>);
 
 impl Known {
     fn of(conference: &Conference) -> Known {
-        let mut known: BTreeMap<Ipv4Addr, Vec<Viewer>> = BTreeMap::new();
-        let groups = conference.groups().values();
-        for viewer in groups.flat_map(|group| &group.viewers) {
-            known.entry(viewer.ip).or_default().push(*viewer);
+        let mut known: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for (id, group) in conference.groups() {
+            for viewer in &group.viewers {
+                known.entry(viewer.ip).or_default().push((*id, *viewer));
+            }
         }
         Known(known)
     }
 
-    /// The viewer on the port that the file says; where it says none, on any.
-    fn viewer(&self, viewer: &FileViewer) -> Option<&Viewer> {
-        let known = self.0.get(&viewer.ip)?;
-        let on_port = |known: &&Viewer| viewer.port.is_none() || known.port == viewer.port;
-        known.iter().find(on_port)
-    }
-
-    /// MAC and port. A port that the file leaves out is where the viewer is or was found.
-    fn place(
-        &self,
-        viewer: &FileViewer,
-        own: &BTreeMap<u16, OwnAddress>,
-        looked_up: &BTreeMap<Question, Place>,
-    ) -> Option<(Mac, Option<u16>)> {
-        let known = self.viewer(viewer);
-        let found = looked_up.get(&viewer.question());
-        let port = || {
-            let known = known.and_then(|known| known.port);
-            let port = known.or_else(|| found.map(|found| found.port));
-            port.filter(|port| own.contains_key(port))
+    /// The same viewer on the port that the file says; where it says none, on any. Another group's stands
+    /// for the same host if its MAC was looked up; one given by hand is for that viewer alone.
+    fn viewer(&self, group: &FileGroup, viewer: &FileViewer) -> Option<&Viewer> {
+        let stream_port = group.udp_port.unwrap_or(DEFAULT_UDP_PORT);
+        let udp_port = viewer.udp_port.unwrap_or(stream_port);
+        let is_same = |(id, known): &&(GroupId, Viewer)| {
+            id.0 == group.group && known.udp_port.is_none_or(|port| port == udp_port)
         };
-        let mac = viewer.mac.or_else(|| known.map(|known| known.mac));
-        let mac = mac.or_else(|| found.map(|found| found.mac))?;
-        Some((mac, viewer.port.or_else(port)))
+        let on_port = |(_, known): &&(GroupId, Viewer)| {
+            viewer.port.is_none() || known.port.is_none() || known.port == viewer.port
+        };
+        let known = self.0.get(&viewer.ip)?.iter().filter(on_port);
+        let same = known.clone().find(is_same);
+        let same = same.or_else(|| known.clone().find(|(_, known)| known.looked_up));
+        same.map(|(_, known)| known)
     }
 }
 

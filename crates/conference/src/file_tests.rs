@@ -194,3 +194,40 @@ fn lists_of_own_addresses_that_cannot_be_are_refused() {
         assert!(message.contains(what), "{message}");
     }
 }
+
+#[test]
+fn a_mac_left_out_is_the_viewers_own_or_was_looked_up_for_its_host() {
+    let text = "\
+sfu: {port: 1, ip: 10.0.1.100, mac: 02:00:00:00:01:64}
+groups:
+  - group: 1
+    ip: 10.0.1.1
+    viewers: [{ip: 10.0.1.5, mac: '02:00:00:00:00:51'}, {ip: 10.0.1.6, mac: '02:00:00:00:00:61'}]
+  - group: 2
+    ip: 10.0.1.2
+    viewers: [{ip: 10.0.1.5, mac: '02:00:00:00:00:52', looked_up: true}]
+";
+    let capabilities = || Capabilities::of_model(true);
+    let empty = Conference::new(capabilities());
+    let file = File::parse(text).unwrap();
+    let current = file.conference(capabilities(), &empty, &BTreeMap::new());
+    let current = current.unwrap();
+    // The same viewers without a MAC, and each in a group where it was not.
+    let text = "\
+sfu: {port: 1, ip: 10.0.1.100, mac: 02:00:00:00:01:64}
+groups:
+  - {group: 1, ip: 10.0.1.1, viewers: [{ip: 10.0.1.5}]}
+  - {group: 2, ip: 10.0.1.2, viewers: [{ip: 10.0.1.5}, {ip: 10.0.1.5, udp_port: 7000}]}
+  - {group: 3, ip: 10.0.1.3, viewers: [{ip: 10.0.1.5}, {ip: 10.0.1.6}]}
+";
+    let file = File::parse(text).unwrap();
+    let six = question(6, None);
+    assert_eq!(file.unknown_macs(&current), BTreeSet::from([six]));
+    let found = BTreeMap::from([(six, place(1, 0x66))]);
+    let desired = file.conference(capabilities(), &current, &found).unwrap();
+    let viewers = desired.groups().values().flat_map(|group| &group.viewers);
+    let macs: Vec<(u8, bool)> = viewers.map(|v| (v.mac.0[5], v.looked_up)).collect();
+    let looked_up = [(0x52, true), (0x52, true), (0x52, true), (0x66, true)];
+    assert_eq!(macs[0], (0x51, false), "given by hand, and stays so");
+    assert_eq!(macs[1..], looked_up);
+}
