@@ -90,3 +90,34 @@ def test_an_announcement_is_heard_at_once_and_believed_only_of_who_is_there(
             assert_is_served(running, 3)
         finally:
             follower.stop()
+
+
+def test_a_viewer_on_another_port_is_told_of_at_once_and_moved_by_what_is_said(
+    namespaces: None, logs: Path
+) -> None:
+    with two_ports(logs) as running:
+        start_conference(running)
+        command = running.command("viewer", "refresh", "--every", "3600")
+        follower = running.network.sfu.start(command, logs / "refresh.log")
+        try:
+            # Another cable: host 2 is behind port 2 now.
+            running.network.bridges.run(["ip", "link", "set", "to-h2-1", "master", "br2"])
+            said = f"viewer {ip_of(2)} does not answer to ARP on port 1, but elsewhere"
+
+            def is_told() -> bool:
+                # The host goes on to announce itself meanwhile.
+                inject(running.network.hosts[2], announcement(ip_of(2), mac_of(2)))
+                return said in follower.log_text()
+
+            wait_until(is_told, "nobody says it")
+        finally:
+            follower.stop()
+        line = next(one for one in follower.log_text().splitlines() if said in one)
+        assert f"({mac_of(2)} on port 2)" in line
+        commands = [one.split("`")[0] for one in line.split("`reprise ")[1:]]
+        assert [one.split()[:2] for one in commands] == [["viewer", "remove"], ["viewer", "add"]]
+        for one in commands:
+            running.reprise(*one.split())
+        assert running.viewers(1)[ip_of(2)]["port"] == 2
+        assert_is_served(running, 2)
+

@@ -91,7 +91,7 @@ Examples:
   reprise viewer refresh --every 60          # in the background, or as a service
 
 Viewers that were added with --mac stay as they are. One that does not answer, or for whom several
-hosts answer, keeps its MAC address, with a word on standard error.";
+hosts answer, or who is on another port now, stays as it is, with a word on standard error.";
 
 const DOCTOR_EXAMPLES: &str = "\
 Examples:
@@ -163,7 +163,7 @@ pub struct Global {
     /// Take the primary role from another controller in place of waiting until it ends.
     #[arg(long, global = true, display_order = 902)]
     pub takeover: bool,
-    /// Print JSON in place of text.
+    /// Print JSON in place of text: one document, or one a line where a command goes on.
     #[arg(long, global = true, display_order = 900)]
     pub json: bool,
 }
@@ -310,7 +310,7 @@ pub enum ExportFormat {
 pub struct Conformance {
     #[command(flatten)]
     pub corpus: Corpus,
-    /// One of the three checks only.
+    /// One of these checks only.
     #[arg(long, requires = "p4c")]
     pub only: Option<Kind>,
     /// Only samples and programs whose path contains this.
@@ -482,7 +482,7 @@ pub enum Viewer {
         /// Only those of this group.
         #[arg(long)]
         group: Option<u16>,
-        /// Do not end: ask every so many seconds, and at once when ARP says that a viewer has another.
+        /// Do not end: ask every so many seconds, and at once when ARP says that a viewer is elsewhere.
         #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
         every: Option<u32>,
     },

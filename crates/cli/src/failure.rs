@@ -3,48 +3,68 @@
 use std::fmt;
 use std::path::Path;
 
+use serde_json::{Value, json};
+
 /// The line, and the text behind it where there is more (a compiler's diagnostics).
 #[derive(Debug)]
-pub struct Failure(String);
+pub struct Failure {
+    line: String,
+    /// Standard error has all of it already, in a form that a line more would break.
+    is_told: bool,
+    /// What the command found, for who reads JSON.
+    document: Value,
+}
 
 impl Failure {
     pub fn new(line: impl Into<String>) -> Failure {
-        Failure(line.into())
+        Failure {
+            line: line.into(),
+            is_told: false,
+            document: json!({}),
+        }
     }
 
-    /// All was said already, in a form that a line more would break.
-    pub fn reported() -> Failure {
-        Failure(String::new())
+    /// With what else the one JSON document of the command has, an object.
+    pub fn with(self, document: Value) -> Failure {
+        Failure { document, ..self }
+    }
+
+    /// Without a line on standard error, which has all of it already.
+    pub fn told(self) -> Failure {
+        Failure {
+            is_told: true,
+            ..self
+        }
     }
 
     /// Says it on standard error, after the program's name.
     pub fn report(&self, program: &str) {
-        if !self.0.is_empty() {
+        if !self.is_told {
             eprintln!("{program}: {self}");
         }
     }
 
-    /// Says it on standard output as well, for who reads JSON there.
-    pub fn report_json(&self) {
-        if !self.0.is_empty() {
-            crate::output::json(&serde_json::json!({ "error": self.0 }));
-        }
+    /// The document of a command that failed: what it found, and `error`.
+    pub fn to_json(&self) -> Value {
+        let mut document = self.document.clone();
+        document["error"] = self.line.as_str().into();
+        document
     }
 
     pub fn in_file(path: &Path, error: &dyn fmt::Display) -> Failure {
-        Failure(format!("{}: {error}", path.display()))
+        Failure::new(format!("{}: {error}", path.display()))
     }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.line)
     }
 }
 
 /// Every error of the libraries says in its own words what to do.
 impl<E: std::error::Error> From<E> for Failure {
     fn from(error: E) -> Failure {
-        Failure(error.to_string())
+        Failure::new(error.to_string())
     }
 }

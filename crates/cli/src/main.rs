@@ -26,10 +26,10 @@ fn main() -> ExitCode {
     match run(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            if json {
-                failure.report_json();
-            }
             failure.report("reprise");
+            if json {
+                output::last_json(&failure.to_json());
+            }
             ExitCode::FAILURE
         }
     }
@@ -46,7 +46,7 @@ fn run(args: Args) -> Result<(), Failure> {
             preprocess: true,
             compiler,
             ..
-        } => commands::program::preprocess(&program, &compiler),
+        } => commands::program::preprocess(global, &program, &compiler),
         Command::Compile {
             program,
             output,

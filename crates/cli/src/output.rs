@@ -10,6 +10,14 @@ pub fn text(line: impl Display) {
     written(writeln!(stdout(), "{line}"));
 }
 
+/// The document of a command that failed: that nobody reads it any more changes nothing.
+pub fn last_json(value: &serde_json::Value) {
+    match writeln!(stdout(), "{value}") {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+        result => written(result),
+    }
+}
+
 /// Ends the command if nobody reads any more, or what it says has no place.
 fn written(result: io::Result<()>) {
     match result {

@@ -74,6 +74,12 @@ fn an_interface_that_can_be_a_port_is_told_from_one_that_cannot() {
             let table = String::from_utf8_lossy(&output.stdout);
             assert!(table.contains("interface v1\n  ok        link "), "{table}");
             assert!(table.contains("  unusable  link "), "{table}");
+            let output = doctor(&["v1", "v0", "--json"]);
+            assert_eq!(output.status.code(), Some(1));
+            let one: Value = serde_json::from_slice(&output.stdout).expect("one document");
+            let link = finding(&one["interfaces"][1]["findings"], "link");
+            assert_eq!(link["level"], "unusable");
+            assert_eq!(one["error"], expected["reprise: ".len()..].trim_end());
 
             let output = doctor(&["v9"]);
             assert_eq!(output.status.code(), Some(1));

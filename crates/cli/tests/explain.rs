@@ -67,12 +67,13 @@ fn a_code_is_found_as_it_is_pasted_and_a_name_leads_to_its_codes() {
 #[test]
 fn the_list_is_json_where_json_is_asked_for() {
     let list = text(&explain(&["--json"]).stdout);
-    assert!(list.lines().count() > 90, "{list}");
-    for line in list.lines() {
-        let found: serde_json::Value = serde_json::from_str(line).expect("JSON");
+    let list: serde_json::Value = serde_json::from_str(&list).expect("one document");
+    let codes = list["codes"].as_array().expect("a list");
+    assert!(codes.len() > 90, "{list}");
+    for found in codes {
         assert!(
             found["code"].is_string() && found["title"].is_string(),
-            "{line}"
+            "{found}"
         );
     }
 }

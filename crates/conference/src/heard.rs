@@ -10,11 +10,11 @@ use p4runtime_proto::p4::config::v1::P4Info;
 use crate::address::Mac;
 use crate::entities::Array;
 use crate::limits::READ_BATCH_ENTITIES;
-use crate::neighbour::Neighbour;
+use crate::neighbour::{Neighbour, Place};
 use crate::plan::Target;
 
-/// The hosts that were heard last with another MAC than the known one, and that MAC. None at all
-/// where the program takes no notes.
+/// The hosts that were heard last elsewhere than where they are known to be: with another MAC, on
+/// another port; and where. None at all where the program takes no notes.
 ///
 /// # Errors
 /// A read failed.
@@ -22,7 +22,7 @@ pub async fn elsewhere<T: Target>(
     target: &mut T,
     p4info: &P4Info,
     known: &BTreeMap<Neighbour, Mac>,
-) -> Result<BTreeSet<(Neighbour, Mac)>, T::Error> {
+) -> Result<BTreeSet<(Neighbour, Place)>, T::Error> {
     let registers = ["heard_addresses", "heard_macs"].map(|name| Array::register(p4info, name));
     let [Ok(addresses), Ok(macs)] = registers else {
         return Ok(BTreeSet::new());
@@ -42,12 +42,22 @@ pub async fn elsewhere<T: Target>(
         let (heard_addresses, heard_macs) = (values(&addresses), values(&macs));
         for (host, mac) in batch {
             let cell = cell(host.ip, addresses.size);
-            let place = u64::from(host.port) << 32 | u64::from(u32::from(host.ip));
-            let heard = heard_macs.get(&cell).copied().map(Mac::from_u64);
-            let heard = heard.filter(|heard| heard != *mac && heard.unfit_for_host().is_none());
-            if let (Some(heard), true) = (heard, heard_addresses.get(&cell) == Some(&place)) {
-                found.insert((**host, heard));
-            }
+            let mac_heard = heard_macs.get(&cell).copied().map(Mac::from_u64);
+            let (Some(mac_heard), Some(address)) = (mac_heard, heard_addresses.get(&cell)) else {
+                continue;
+            };
+            let is_of_host = *address & u64::from(u32::MAX) == u64::from(u32::from(host.ip));
+            let known = Place {
+                port: host.port,
+                mac: **mac,
+            };
+            let heard = u16::try_from(*address >> 32).map(|port| Place {
+                port,
+                mac: mac_heard,
+            });
+            let heard = heard.ok().filter(|heard| *heard != known);
+            let heard = heard.filter(|heard| is_of_host && heard.mac.unfit_for_host().is_none());
+            found.extend(heard.map(|heard| (**host, heard)));
         }
     }
     Ok(found)

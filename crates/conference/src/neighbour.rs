@@ -64,6 +64,15 @@ pub struct Neighbour {
     pub port: u16,
 }
 
+impl Neighbour {
+    fn question(&self) -> Question {
+        Question {
+            ip: self.ip,
+            port: Some(self.port),
+        }
+    }
+}
+
 /// What asking a known host again has shown.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Finding {
@@ -73,6 +82,8 @@ pub enum Finding {
     Moved(Mac),
     /// Several answer.
     Disputed(BTreeSet<Mac>),
+    /// Nobody answers on its port, and somebody does on others.
+    Elsewhere(BTreeSet<Place>),
     /// Nobody answers.
     Silent,
 }
@@ -168,8 +179,8 @@ pub async fn look_up(
 }
 
 /// Asks hosts that are known whether they are still there. One of whom ARP said otherwise in
-/// between (`heard`), or who does not answer at its old address, is asked for anew. The client must
-/// be primary.
+/// between (`heard`), or who does not answer at its old address, is asked for anew; one who is silent
+/// on its port then, on all others. The client must be primary.
 ///
 /// # Errors
 /// The switch could not be asked.
@@ -213,6 +224,7 @@ pub async fn confirm(
             }
             asker.listen(NEIGHBOUR_POLL_MS, |_| false).await?;
         }
+        asker.look_elsewhere(own, &doubtful).await?;
         let judged = batch
             .iter()
             .map(|(host, mac)| (*host, judge(host, *mac, &asker.answers)));
@@ -294,6 +306,33 @@ impl<'a> Asker<'a> {
         }
     }
 
+    /// Asks for those who are silent on their port on the others.
+    async fn look_elsewhere(
+        &mut self,
+        own: &[OwnAddress],
+        hosts: &[Neighbour],
+    ) -> Result<(), ClientError> {
+        let answers = &self.answers;
+        let silent: Vec<Neighbour> = hosts
+            .iter()
+            .filter(|host| places(&host.question(), answers).is_empty())
+            .copied()
+            .collect();
+        let mut n_asked = 0;
+        for _ in 0..2 {
+            for host in &silent {
+                for own in own.iter().filter(|own| own.port != host.port) {
+                    self.send(own, host.ip, BROADCAST).await?;
+                    n_asked += 1;
+                }
+            }
+            if n_asked > 0 {
+                self.listen(NEIGHBOUR_POLL_MS, |_| false).await?;
+            }
+        }
+        Ok(())
+    }
+
     async fn send(&mut self, own: &OwnAddress, ip: Ipv4Addr, to: Mac) -> Result<(), ClientError> {
         let packet = self.packet_out.packet(own.port, request(own, ip, to));
         self.client.packet_out(packet).await
@@ -347,16 +386,13 @@ fn places(question: &Question, answers: &Answers) -> BTreeSet<Place> {
 /// One new answer is believed only if the old address is silent: a host that says that it is
 /// another must not take its copies away while it is there.
 fn judge(host: &Neighbour, known: Mac, answers: &Answers) -> Finding {
-    let question = Question {
-        ip: host.ip,
-        port: Some(host.port),
-    };
-    let macs: BTreeSet<Mac> = places(&question, answers)
-        .iter()
-        .map(|place| place.mac)
-        .collect();
+    let places = places(&host.question(), answers);
+    let macs: BTreeSet<Mac> = places.iter().map(|place| place.mac).collect();
     match (macs.first(), macs.len()) {
-        (None, _) => Finding::Silent,
+        (None, _) => match answers.get(&host.ip) {
+            Some(elsewhere) => Finding::Elsewhere(elsewhere.clone()),
+            None => Finding::Silent,
+        },
         (Some(mac), 1) if *mac == known => Finding::Unchanged,
         (Some(mac), 1) => Finding::Moved(*mac),
         _ => Finding::Disputed(macs),
@@ -545,7 +581,13 @@ mod tests {
         assert_eq!(judged(&[(1, 5)]), Finding::Unchanged);
         assert_eq!(judged(&[(1, 6)]), Finding::Moved(mac(6)));
         assert_eq!(judged(&[]), Finding::Silent);
-        assert_eq!(judged(&[(2, 6)]), Finding::Silent, "not on its port");
+        let elsewhere = Place {
+            port: 2,
+            mac: mac(6),
+        };
+        let elsewhere = Finding::Elsewhere(BTreeSet::from([elsewhere]));
+        assert_eq!(judged(&[(2, 6)]), elsewhere, "it has not moved on its port");
+        assert_eq!(judged(&[(2, 6), (1, 5)]), Finding::Unchanged);
         let both = BTreeSet::from([mac(5), mac(6)]);
         assert_eq!(judged(&[(1, 6), (1, 5)]), Finding::Disputed(both));
         let others = BTreeSet::from([mac(6), mac(7)]);

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::Value;
 
 use crate::args::{Conformance, Global};
 use crate::compiler;
@@ -68,20 +69,24 @@ fn samples(global: &Global, args: &Conformance, checkout: &Path) -> Result<(), F
         Some(report.add(&samples[position], &verdict, took))
     })?;
     let stale = report.stale(&samples, args.filter.is_none());
-    if global.json {
-        output::json(&report.json(&stale));
-    } else {
+    if !global.json {
         summarize(&report, &stale, &checkout.skipped);
     }
-    match report.unexpected() {
-        0 => Ok(()),
-        // The report is one document, and says it.
-        _ if global.json => Err(Failure::reported()),
-        n => Err(Failure::new(format!(
-            "{n} of {} samples failed that are not known to",
-            samples.len()
-        ))),
+    let failure = (report.unexpected() > 0).then(|| {
+        let (n, of) = (report.unexpected(), samples.len());
+        Failure::new(format!("{n} of {of} samples failed that are not known to"))
+    });
+    conclude(global, report.json(&stale), failure)
+}
+
+/// The one document of a run that came to its end, well or not.
+fn conclude(global: &Global, document: Value, failure: Option<Failure>) -> Result<(), Failure> {
+    match failure {
+        Some(failure) => return Err(failure.with(document)),
+        None if global.json => output::json(&document),
+        None => {}
     }
+    Ok(())
 }
 
 /// Every program below a folder.
@@ -116,22 +121,19 @@ fn programs(global: &Global, args: &Conformance, root: &Path) -> Result<(), Fail
     judge(global, pool(args), &jobs, |position, verdict, took| {
         report.add(&subjects[position], &verdict, took)
     })?;
-    if global.json {
-        output::json(&report.json());
-    } else {
+    if !global.json {
         output::text("");
         report.totals().iter().for_each(output::text);
         output::text(format!("seed {}", plan.seed));
     }
-    match report.n_faults() {
-        0 => Ok(()),
-        // The report is one document, and says it.
-        _ if global.json => Err(Failure::reported()),
-        n => Err(Failure::in_file(
-            root,
-            &format!("{n} faults of ours, which the totals name"),
-        )),
-    }
+    let failure = (report.n_faults() > 0).then(|| {
+        let faults = format!(
+            "{} faults of ours, which the totals name",
+            report.n_faults()
+        );
+        Failure::in_file(root, &faults)
+    });
+    conclude(global, report.json(), failure)
 }
 
 /// Does the jobs; lines come in their order.
@@ -155,6 +157,7 @@ fn judge<A: Answer>(
     bar.finish_and_clear();
     run
 }
+
 fn summarize(report: &Report<'_>, stale: &[String], skipped: &BTreeMap<&'static str, usize>) {
     output::text("");
     for (reason, n) in skipped {

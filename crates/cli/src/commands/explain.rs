@@ -2,6 +2,7 @@
 
 use p4_compiler::explain::{explain, explanations};
 use p4_compiler::warning_name;
+use serde_json::json;
 
 use crate::args::Global;
 use crate::failure::Failure;
@@ -25,7 +26,7 @@ pub fn run(global: &Global, code: Option<&str>) -> Result<(), Failure> {
         return Err(unknown(code));
     };
     if global.json {
-        output::json(&serde_json::json!({
+        output::json(&json!({
             "code": found.code,
             "title": found.title,
             "name": warning_name(found.code),
@@ -39,18 +40,19 @@ pub fn run(global: &Global, code: Option<&str>) -> Result<(), Failure> {
 
 /// All codes; warnings with the name by which `--Wdisable` knows them too.
 fn list(global: &Global) {
-    for found in explanations() {
+    let named = explanations().map(|found| {
         let name = warning_name(found.code);
-        if global.json {
-            output::json(&serde_json::json!({
-                "code": found.code,
-                "title": found.title,
-                "name": name,
-            }));
-        } else {
-            let name = name.map_or_else(String::new, |name| format!(" ({name})"));
-            output::text(format!("{}  {}{name}", found.code, found.title));
-        }
+        (found, name)
+    });
+    if global.json {
+        let codes = named
+            .map(|(found, name)| json!({ "code": found.code, "title": found.title, "name": name }));
+        output::json(&json!({ "codes": codes.collect::<Vec<_>>() }));
+        return;
+    }
+    for (found, name) in named {
+        let name = name.map_or_else(String::new, |name| format!(" ({name})"));
+        output::text(format!("{}  {}{name}", found.code, found.title));
     }
 }
 

@@ -7,7 +7,7 @@ use conference::export;
 use conference::model::Conference;
 use p4runtime_proto::p4::v1::WriteRequest;
 use p4runtime_proto::text_format;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{apply, program};
 use crate::args::{ExportFormat, Global};
@@ -28,14 +28,16 @@ pub async fn of_switch(
         ..
     } = session.read_steady().await?;
     let text = text(global, &session.program, &conference, format)?;
-    write(global, &conference, &text, to)?;
-    match foreign.as_slice() {
-        [] => Ok(()),
-        foreign => Err(Failure::new(format!(
-            "written without what this controller did not write: {}",
-            foreign.join("; ")
-        ))),
+    let document = write(global, &conference, &text, to)?;
+    if foreign.is_empty() {
+        tell(global, &document);
+        return Ok(());
     }
+    Err(Failure::new(format!(
+        "written without what this controller did not write: {}",
+        foreign.join("; ")
+    ))
+    .with(document))
 }
 
 /// The state of a file, for a program; no switch is contacted.
@@ -50,7 +52,15 @@ pub fn of_file(
     let sfu = SfuProgram::detect(&loaded.p4info).map_err(|e| Failure::in_file(program, &e))?;
     let conference = apply::desired(path, &file, &sfu, &sfu.empty())?;
     let text = text(global, &sfu, &conference, format)?;
-    write(global, &conference, &text, to)
+    let document = write(global, &conference, &text, to)?;
+    tell(global, &document);
+    Ok(())
+}
+
+fn tell(global: &Global, document: &Value) {
+    if global.json {
+        output::json(document);
+    }
 }
 
 fn text(
@@ -71,30 +81,26 @@ fn text(
     Ok(text_format::print_write_request(&request))
 }
 
+/// Writes it, and tells a person; what there is to tell in JSON.
 fn write(
     global: &Global,
     conference: &Conference,
     text: &str,
     to: Option<&Path>,
-) -> Result<(), Failure> {
+) -> Result<Value, Failure> {
     let (n_groups, n_viewers) = (conference.groups().len(), conference.n_viewers());
     let Some(to) = to else {
-        if global.json {
-            output::json(&json!({ "groups": n_groups, "viewers": n_viewers, "text": text }));
-        } else {
+        if !global.json {
             output::text(text.trim_end());
         }
-        return Ok(());
+        return Ok(json!({ "groups": n_groups, "viewers": n_viewers, "text": text }));
     };
     files::write(to, text.as_bytes())?;
-    if global.json {
-        let file = to.display().to_string();
-        output::json(&json!({ "groups": n_groups, "viewers": n_viewers, "file": file }));
-    } else {
+    let file = to.display().to_string();
+    if !global.json {
         output::text(format!(
-            "{n_groups} groups with {n_viewers} viewers written to {}",
-            to.display()
+            "{n_groups} groups with {n_viewers} viewers written to {file}"
         ));
     }
-    Ok(())
+    Ok(json!({ "groups": n_groups, "viewers": n_viewers, "file": file }))
 }

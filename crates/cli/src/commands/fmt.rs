@@ -23,41 +23,55 @@ pub fn run(
         include_dirs: include.iter().map(|dir| lossy(dir)).collect(),
         ..Options::default()
     };
-    let mut n_failed = 0;
-    let mut changed = Vec::new();
+    let (mut found, mut changed, mut n_failed) = (Vec::new(), Vec::new(), 0);
     for path in paths {
+        let name = compiler::source_name(path);
         match format(path, &options, check) {
-            Ok(None) => {}
-            Ok(Some(line)) => changed.push((path, line)),
+            Ok(Formatted { line, text }) => {
+                if let Some(text) = text.as_ref().filter(|_| !global.json) {
+                    output::text(text.trim_end());
+                }
+                changed.extend(line.map(|line| (name.clone(), line)));
+                let written = line.is_some() && !check && text.is_none();
+                found.push(json!({ "file": name, "line": line, "written": written, "text": text }));
+            }
             Err(failure) => {
                 failure.report("reprise");
                 n_failed += 1;
+                found.push(json!({ "file": name, "error": failure.to_string() }));
             }
         }
     }
-    for (path, line) in &changed {
-        let name = compiler::source_name(path);
-        if global.json {
-            output::json(&json!({ "file": name, "line": line, "written": !check }));
-        } else if check {
+    if check && !global.json {
+        for (name, line) in &changed {
             output::text(format!("{name}:{line}: not formatted"));
         }
     }
-    match (n_failed, changed.len()) {
-        (0, n) if check && n > 0 => Err(Failure::new(format!(
-            "{n} of {} files not formatted: `reprise fmt` formats them",
-            paths.len()
-        ))),
-        (0, _) => Ok(()),
-        (n, _) => Err(Failure::new(format!(
-            "{n} of {} files left as they are",
-            paths.len()
-        ))),
-    }
+    let document = json!({ "files": found });
+    let n_files = paths.len();
+    let failure = match (n_failed, changed.len()) {
+        (0, n) if check && n > 0 => {
+            format!("{n} of {n_files} files not formatted: `reprise fmt` formats them")
+        }
+        (0, _) if global.json => {
+            output::json(&document);
+            return Ok(());
+        }
+        (0, _) => return Ok(()),
+        (n, _) => format!("{n} of {n_files} files left as they are"),
+    };
+    Err(Failure::new(failure).with(document))
 }
 
-/// The first line that changes, where one does.
-fn format(path: &Path, options: &Options, check: bool) -> Result<Option<usize>, Failure> {
+/// What formatting a file came to.
+struct Formatted {
+    /// The first line that changes, where one does.
+    line: Option<usize>,
+    /// Standard input, formatted.
+    text: Option<String>,
+}
+
+fn format(path: &Path, options: &Options, check: bool) -> Result<Formatted, Failure> {
     let text = compiler::read_source(path)?;
     let name = compiler::source_name(path);
     let formatted =
@@ -66,19 +80,15 @@ fn format(path: &Path, options: &Options, check: bool) -> Result<Option<usize>, 
             Failure::new(format!("{name}: not formatted, it is not P4 as it stands"))
         })?;
     let is_input = path == Path::new("-");
-    if is_input && !check {
-        output::text(formatted.trim_end());
-        return Ok(None);
-    }
-    if formatted == text {
-        return Ok(None);
-    }
-    if !check {
+    let line = (formatted != text).then(|| {
+        let lines = text.lines().zip(formatted.lines());
+        lines.take_while(|(a, b)| a == b).count() + 1
+    });
+    if line.is_some() && !check && !is_input {
         files::write(path, formatted.as_bytes())?;
     }
-    let same = text
-        .lines()
-        .zip(formatted.lines())
-        .take_while(|(a, b)| a == b);
-    Ok(Some(same.count() + 1))
+    Ok(Formatted {
+        line,
+        text: (is_input && !check).then_some(formatted),
+    })
 }

@@ -6,6 +6,7 @@ use p4_compiler::{Diagnostic, Options, Severity};
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::text_format;
 use prost::Message;
+use serde_json::json;
 
 use crate::args::Global;
 use crate::compiler::{self, CompilerArgs, MessageFormat};
@@ -70,7 +71,7 @@ pub fn compile(
         .map(|(to, _)| to.display().to_string())
         .collect();
     if global.json {
-        output::json(&serde_json::json!({ "files": names }));
+        output::json(&json!({ "files": names, "diagnostics": compiled.diagnostics }));
     } else {
         names.iter().for_each(output::text);
     }
@@ -95,7 +96,7 @@ fn expect_folder(output: &Path) -> Result<(), Failure> {
 }
 
 /// The program after includes and macros, on standard output.
-pub fn preprocess(path: &Path, args: &CompilerArgs) -> Result<(), Failure> {
+pub fn preprocess(global: &Global, path: &Path, args: &CompilerArgs) -> Result<(), Failure> {
     let text = compiler::read_source(path)?;
     let name = compiler::source_name(path);
     let done = p4_compiler::preprocess(&name, &text, &compiler::Files, &args.options()?);
@@ -107,56 +108,68 @@ pub fn preprocess(path: &Path, args: &CompilerArgs) -> Result<(), Failure> {
     {
         return Err(last_line(path, &done.diagnostics, args));
     }
-    output::text(done.text.trim_end());
+    if global.json {
+        output::json(&json!({ "diagnostics": done.diagnostics, "text": done.text }));
+    } else {
+        output::text(done.text.trim_end());
+    }
     Ok(())
 }
 
 pub fn check(global: &Global, paths: &[PathBuf], args: &CompilerArgs) -> Result<(), Failure> {
     let options = args.options()?;
-    let mut failures = Vec::new();
+    let (mut programs, mut failures) = (Vec::new(), Vec::new());
     for path in paths {
-        if let Err(failure) = check_one(global, path, args, &options) {
-            failures.push(failure);
-        }
+        let checked = check_one(global, path, args, &options);
+        let mut program = match &checked {
+            Ok(diagnostics) => json!({ "diagnostics": diagnostics }),
+            Err(failure) => failure.to_json(),
+        };
+        program["program"] = compiler::source_name(path).into();
+        program["ok"] = checked.is_ok().into();
+        programs.push(program);
+        failures.extend(checked.err());
     }
-    let last = failures.pop();
-    failures
-        .iter()
-        .for_each(|failure| failure.report("reprise"));
-    last.map_or(Ok(()), Err)
+    let document = json!({ "programs": programs });
+    match failures.pop() {
+        Some(last) => {
+            let others = failures.iter();
+            others.for_each(|failure| failure.report("reprise"));
+            return Err(last.with(document));
+        }
+        None if global.json => output::json(&document),
+        None => {}
+    }
+    Ok(())
 }
 
+/// The warnings of a program that is right.
 fn check_one(
     global: &Global,
     path: &Path,
     args: &CompilerArgs,
     options: &Options,
-) -> Result<(), Failure> {
+) -> Result<Vec<Diagnostic>, Failure> {
     let compiled = compiler::compile(path, options)?;
-    let name = compiler::source_name(path);
-    if global.json {
-        output::json(&serde_json::json!({
-            "program": name,
-            "ok": compiled.program.is_some(),
-            "diagnostics": compiled.diagnostics,
-        }));
-    } else {
+    if !global.json {
         compiler::show(&compiled.diagnostics, args.message_format());
     }
     if compiled.program.is_none() {
         return Err(last_line(path, &compiled.diagnostics, args));
     }
     if !global.json {
-        output::text(format!("{name}: ok"));
+        output::text(format!("{}: ok", compiler::source_name(path)));
     }
-    Ok(())
+    Ok(compiled.diagnostics)
 }
 
-/// What is said at the end about a program with errors; nothing among lines of JSON.
+/// What is said at the end about a program with errors, which have been shown.
 fn last_line(path: &Path, diagnostics: &[Diagnostic], args: &CompilerArgs) -> Failure {
+    let found = json!({ "diagnostics": diagnostics });
+    let refused = compiler::refused(path, diagnostics).with(found);
     match args.message_format() {
-        MessageFormat::Human => compiler::refused(path, diagnostics),
-        MessageFormat::Json => Failure::reported(),
+        MessageFormat::Human => refused,
+        MessageFormat::Json => refused.told(),
     }
 }
 

@@ -12,7 +12,7 @@ use conference::client::ClientError;
 use conference::heard;
 use conference::limits::HEARD_INTERVAL_MS;
 use conference::model::{Conference, GroupId, OwnAddress};
-use conference::neighbour::{self, Finding, Neighbour};
+use conference::neighbour::{self, Finding, Neighbour, Place};
 use tokio::time::Instant;
 
 use crate::args::Global;
@@ -24,13 +24,12 @@ type Macs = BTreeMap<Neighbour, Mac>;
 
 pub async fn once(global: &Global, group: Option<GroupId>) -> Result<(), Failure> {
     let mut session = Session::open_primary(global).await?;
-    let known = looked_up(&session.settle().await?.conference, group)?;
-    let moved = ask(&mut session, &known).await?;
+    let moved = ask(&mut session, group, None).await?;
     write(&mut session, &moved).await
 }
 
 /// Asks all viewers every so many seconds, and one of whom ARP says something else at once. A switch
-/// that does not answer is tried again.
+/// that does not answer, or that has another program or state now, is tried again.
 pub async fn every(
     global: &Global,
     group: Option<GroupId>,
@@ -38,47 +37,75 @@ pub async fn every(
 ) -> Result<(), Failure> {
     // A wrong word on the command line, or no switch at all, is told at once.
     Session::open(global).await?;
+    let mut watch = Watch {
+        group,
+        interval: Duration::from_secs(interval_s.into()),
+        next_round: Instant::now(),
+        judged: BTreeSet::new(),
+    };
+    let mut trouble = None;
     loop {
-        if let Err(error) = watch(global, group, Duration::from_secs(interval_s.into())).await {
-            error.report("reprise");
-        }
-        tokio::time::sleep(Duration::from_millis(HEARD_INTERVAL_MS)).await;
-    }
-}
-
-/// Never returns but with an error.
-async fn watch(global: &Global, group: Option<GroupId>, interval: Duration) -> Result<(), Failure> {
-    let mut session = Session::open(global).await?;
-    let mut next_round = Instant::now();
-    // Asked about since the last round: a host that goes on saying it is not asked every second.
-    let mut judged = BTreeSet::new();
-    loop {
-        let known = looked_up(&session.read().await?.conference, group)?;
-        if Instant::now() >= next_round {
-            round(global, &known).await?;
-            judged.clear();
-            next_round = Instant::now() + interval;
-        } else {
-            let heard = heard(&mut session, &known).await?;
-            let new: Vec<(Neighbour, Mac)> = heard.difference(&judged).copied().collect();
-            let is_new = |host: &Neighbour| new.iter().any(|(heard, _)| heard == host);
-            let doubted: Macs = known.into_iter().filter(|(host, _)| is_new(host)).collect();
-            round(global, &doubted).await?;
-            judged.extend(new);
-        }
         let until = Instant::now() + Duration::from_millis(HEARD_INTERVAL_MS);
-        tokio::time::sleep_until(until.min(next_round)).await;
+        match watch.turn(global).await {
+            Ok(()) if trouble.take().is_some() => {
+                eprintln!("reprise: the viewers are looked for again");
+            }
+            Ok(()) => {}
+            Err(error) => {
+                watch.next_round = Instant::now();
+                let line = error.to_string();
+                // Once, not every second for as long as it lasts.
+                if trouble.as_ref() != Some(&line) {
+                    error.report("reprise");
+                }
+                trouble = Some(line);
+                tokio::time::sleep_until(until).await;
+            }
+        }
+        tokio::time::sleep_until(until.min(watch.next_round)).await;
     }
 }
 
-/// One round of questions, in a session of its own.
-async fn round(global: &Global, known: &Macs) -> Result<(), Failure> {
-    if known.is_empty() {
+struct Watch {
+    group: Option<GroupId>,
+    interval: Duration,
+    next_round: Instant,
+    /// Asked about since the last round: a host that goes on saying it is not asked every second.
+    judged: BTreeSet<(Neighbour, Place)>,
+}
+
+impl Watch {
+    /// Every turn looks at the switch anew: another program or state may be there than a second ago,
+    /// or another switch.
+    async fn turn(&mut self, global: &Global) -> Result<(), Failure> {
+        let mut session = Session::open(global).await?;
+        let known = looked_up(&session.read().await?.conference, self.group)?;
+        if Instant::now() >= self.next_round {
+            self.judged.clear();
+            self.next_round = Instant::now() + self.interval;
+            let all = known.into_keys().collect();
+            return round(global, self.group, &all).await;
+        }
+        let heard = heard(&mut session, &known).await?;
+        let new: Vec<(Neighbour, Place)> = heard.difference(&self.judged).copied().collect();
+        let doubted = new.iter().map(|(host, _)| *host).collect();
+        round(global, self.group, &doubted).await?;
+        self.judged.extend(new);
+        Ok(())
+    }
+}
+
+/// One round of questions, in a session of its own that is primary only so long.
+async fn round(
+    global: &Global,
+    group: Option<GroupId>,
+    hosts: &BTreeSet<Neighbour>,
+) -> Result<(), Failure> {
+    if hosts.is_empty() {
         return Ok(());
     }
     let mut session = Session::open_primary(global).await?;
-    session.settle().await?;
-    let moved = ask(&mut session, known).await?;
+    let moved = ask(&mut session, group, Some(hosts)).await?;
     if moved.is_empty() {
         return Ok(());
     }
@@ -109,53 +136,88 @@ fn looked_up(conference: &Conference, group: Option<GroupId>) -> Result<Macs, Fa
 async fn heard(
     session: &mut Session,
     known: &Macs,
-) -> Result<BTreeSet<(Neighbour, Mac)>, ClientError> {
+) -> Result<BTreeSet<(Neighbour, Place)>, ClientError> {
     match heard::elsewhere(&mut session.client, &session.p4info, known).await {
         Err(ClientError::NoPipeline) => Ok(BTreeSet::new()),
         heard => heard,
     }
 }
 
-/// Who has moved; whoever is in doubt stays where he is, with a word.
-async fn ask(session: &mut Session, known: &Macs) -> Result<Macs, Failure> {
-    let own: Vec<OwnAddress> = {
-        let conference = session.read().await?.conference;
-        conference.addresses().values().copied().collect()
-    };
-    let heard = heard(session, known).await?;
+/// Who has moved, of all or of these; whoever is in doubt stays where he is, with a word.
+async fn ask(
+    session: &mut Session,
+    group: Option<GroupId>,
+    hosts: Option<&BTreeSet<Neighbour>>,
+) -> Result<Macs, Failure> {
+    let conference = session.settle().await?.conference;
+    let mut known = looked_up(&conference, group)?;
+    known.retain(|host, _| hosts.is_none_or(|hosts| hosts.contains(host)));
+    let own: Vec<OwnAddress> = conference.addresses().values().copied().collect();
+    let heard = heard(session, &known).await?;
     let heard = heard.into_iter().map(|(host, _)| host).collect();
     let client = &mut session.client;
-    let findings = neighbour::confirm(client, &session.p4info, &own, known, &heard).await?;
+    let findings = neighbour::confirm(client, &session.p4info, &own, &known, &heard).await?;
     let mut moved = Macs::new();
-    for (host, finding) in findings {
-        let Neighbour { ip, port } = host;
-        let go_on = || {
-            known
-                .get(&host)
-                .map_or_else(String::new, |mac| format!("its copies go on to {mac}"))
-        };
-        match finding {
-            Finding::Unchanged => {}
-            Finding::Moved(mac) => {
-                moved.insert(host, mac);
+    for (host, mac) in known {
+        match findings.get(&host) {
+            Some(Finding::Moved(new)) => {
+                moved.insert(host, *new);
             }
-            Finding::Silent => Failure::new(format!(
-                "viewer {ip} on port {port} does not answer to ARP: {}",
-                go_on()
-            ))
-            .report("reprise"),
-            Finding::Disputed(macs) => {
-                let macs: Vec<String> = macs.iter().map(Mac::to_string).collect();
-                Failure::new(format!(
-                    "several hosts answer to ARP for viewer {ip} on port {port} ({}): {}, take the wrong one off the network or add the viewer with --mac",
-                    macs.join(", "),
-                    go_on()
-                ))
-                .report("reprise");
+            Some(finding) => {
+                if let Some(line) = told(&conference, host, mac, finding) {
+                    eprintln!("reprise: {line}");
+                }
             }
+            None => {}
         }
     }
     Ok(moved)
+}
+
+/// What is told of a viewer who cannot be followed, whose copies go on as they do.
+fn told(conference: &Conference, host: Neighbour, mac: Mac, finding: &Finding) -> Option<String> {
+    let Neighbour { ip, port } = host;
+    match finding {
+        Finding::Unchanged | Finding::Moved(_) => None,
+        Finding::Silent => Some(format!(
+            "viewer {ip} on port {port} does not answer to ARP: its copies go on to {mac}"
+        )),
+        Finding::Disputed(macs) => {
+            let macs: Vec<String> = macs.iter().map(Mac::to_string).collect();
+            Some(format!(
+                "several hosts answer to ARP for viewer {ip} on port {port} ({}): its copies go on to {mac}, take the wrong one off the network or add the viewer with --mac",
+                macs.join(", ")
+            ))
+        }
+        Finding::Elsewhere(places) => {
+            let there: Vec<String> = places.iter().map(Place::to_string).collect();
+            let new_port = places.first().map_or(port, |place| place.port);
+            Some(format!(
+                "viewer {ip} does not answer to ARP on port {port}, but elsewhere ({}): its copies go on to {mac} on port {port}; if it is there now: {}",
+                there.join(", "),
+                how_to_move(conference, host, new_port)
+            ))
+        }
+    }
+}
+
+/// The commands that put a viewer on another port. The port may have been given by hand, so nobody does
+/// it for the operator.
+fn how_to_move(conference: &Conference, host: Neighbour, port: u16) -> String {
+    let mut commands = Vec::new();
+    for (id, group) in conference.groups() {
+        let viewers = group.viewers.iter();
+        let viewers = viewers.filter(|it| it.ip == host.ip && it.port == Some(host.port));
+        for viewer in viewers {
+            let udp = viewer
+                .udp_port
+                .map(|udp_port| format!(" --udp-port {udp_port}"));
+            let words = format!("--group {id} --ip {}{}", host.ip, udp.unwrap_or_default());
+            commands.push(format!("`reprise viewer remove {words}`"));
+            commands.push(format!("`reprise viewer add {words} --port {port}`"));
+        }
+    }
+    commands.join(", ")
 }
 
 async fn write(session: &mut Session, moved: &Macs) -> Result<(), Failure> {

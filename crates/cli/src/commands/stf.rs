@@ -31,28 +31,25 @@ pub fn run(
     let story = Story::default();
     let sink = trace.then(|| Box::new(story.clone()) as Box<dyn TraceSink>);
     let outcome = stf::run(program, &commands, sink);
-    if global.json {
-        output::json(&serde_json::json!({
-            "program": program_path.display().to_string(),
-            "test": test.display().to_string(),
-            "ok": outcome.failures.is_empty(),
-            "packets": outcome.n_packets,
-            "expected": outcome.n_expected,
-            "failures": outcome.failures,
-            "trace": trace.then(|| story.text()),
-        }));
-    } else {
+    let document = serde_json::json!({
+        "program": program_path.display().to_string(),
+        "test": test.display().to_string(),
+        "ok": outcome.failures.is_empty(),
+        "packets": outcome.n_packets,
+        "expected": outcome.n_expected,
+        "failures": outcome.failures,
+        "trace": trace.then(|| story.text()),
+    });
+    if !global.json {
         eprint!("{}", story.text());
         show_failures(test, &text, &outcome.failures);
     }
     if let Some(failure) = verdict(&outcome) {
-        // In JSON the one document has said it.
-        return Err(match global.json {
-            true => Failure::reported(),
-            false => Failure::in_file(test, &failure),
-        });
+        return Err(Failure::in_file(test, &failure).with(document));
     }
-    if !global.json {
+    if global.json {
+        output::json(&document);
+    } else {
         output::text(format!(
             "{}: ok, packets {}, expected {}",
             test.display(),

@@ -97,25 +97,23 @@ pub fn run(global: &Global, names: &[String]) -> Result<(), Failure> {
         let findings = interface::findings(&report, &permissions);
         interfaces.push((report.name, findings));
     }
-    if global.json {
-        output::json(&to_json(&of_machine, &interfaces));
-    } else {
+    if !global.json {
         print("machine", &of_machine);
         for (name, findings) in &interfaces {
             output::text("");
             print(&format!("interface {name}"), findings);
         }
     }
-    if names.is_empty() {
-        return Ok(());
-    }
-    match interfaces
+    let unusable = interfaces
         .iter()
-        .find_map(|(name, findings)| unusable(name, findings))
-    {
-        Some(message) => Err(Failure::new(message)),
-        None => Ok(()),
+        .find_map(|(name, findings)| unusable(name, findings));
+    let document = to_json(&of_machine, &interfaces);
+    match unusable.filter(|_| !names.is_empty()) {
+        Some(message) => return Err(Failure::new(message).with(document)),
+        None if global.json => output::json(&document),
+        None => {}
     }
+    Ok(())
 }
 
 fn reports(names: &[String]) -> Result<Vec<InterfaceReport>, Failure> {

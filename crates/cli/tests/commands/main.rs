@@ -6,7 +6,9 @@ mod bench;
 mod concurrent;
 mod conference;
 mod export;
+mod json;
 mod pipeline;
+mod refresh;
 mod show;
 #[path = "../../../conference/tests/support/mod.rs"]
 mod support;

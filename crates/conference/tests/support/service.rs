@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
 
 use conference::address::Mac;
 use conference::entities;
@@ -23,6 +24,7 @@ use p4runtime_proto::reprise::v1::{
 };
 use prost::Message;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
 use tokio_stream::wrappers::{TcpListenerStream, UnboundedReceiverStream};
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Code, Request, Response, Status, Streaming};
@@ -31,10 +33,12 @@ use super::fake::FakeSwitch;
 
 pub const DEVICE_ID: u64 = 1;
 
-/// A running server; ends with the process.
+/// A running server; ends with the process, or when it is stopped.
 pub struct Server {
     pub address: SocketAddr,
     shared: Arc<Shared>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Default)]
@@ -62,16 +66,30 @@ struct Service(Arc<Shared>);
 impl Server {
     /// Serves on a free port of the loopback interface, on a thread of its own.
     pub fn start(switch: FakeSwitch) -> Server {
+        Server::start_at((Ipv4Addr::LOCALHOST, 0).into(), switch)
+    }
+
+    /// Ends every connection; nobody answers there until another one is started.
+    pub fn stop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            thread.join().expect("it ends");
+        }
+    }
+
+    /// The same on an address that another one had.
+    pub fn start_at(address: SocketAddr, switch: FakeSwitch) -> Server {
         let arbitration = Mutex::new(Arbitration::default());
         let shared = Arc::new(Shared {
             switch: Mutex::new(switch),
             arbitration,
         });
-        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let listener = std::net::TcpListener::bind(address).expect("a free port");
         listener.set_nonblocking(true).expect("non-blocking");
         let address = listener.local_addr().expect("an address");
         let service = Service(Arc::clone(&shared));
-        std::thread::spawn(move || {
+        let (stop, stopped) = oneshot::channel::<()>();
+        let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build();
@@ -81,10 +99,19 @@ impl Server {
                     .add_service(P4RuntimeServer::new(service.clone()))
                     .add_service(SwitchServer::new(service))
                     .serve_with_incoming(TcpListenerStream::new(listener));
-                served.await.expect("served");
+                tokio::select! {
+                    served = served => served.expect("served"),
+                    // Nobody sends there: it ends when the sender is gone.
+                    _ = stopped => {}
+                }
             });
         });
-        Server { address, shared }
+        Server {
+            address,
+            shared,
+            stop: Some(stop),
+            thread: Some(thread),
+        }
     }
 
     pub fn switch(&self) -> MutexGuard<'_, FakeSwitch> {
