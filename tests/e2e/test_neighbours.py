@@ -120,4 +120,3 @@ def test_a_viewer_on_another_port_is_told_of_at_once_and_moved_by_what_is_said(
             running.reprise(*one.split())
         assert running.viewers(1)[ip_of(2)]["port"] == 2
         assert_is_served(running, 2)
-
