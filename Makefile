@@ -79,7 +79,7 @@ test-generated: toolchain ## the code generated from the P4Runtime protocol is c
 test-rust: packages toolchain ## unit and golden tests
 	cargo test --workspace --locked --quiet --no-fail-fast --config '$(CARGO_TEST_RUNNER)'
 
-test-e2e: packages .venv/stamp build ## the whole in network namespaces: bursts, video, membership
+test-e2e: packages .venv/stamp .venv-finsy/stamp build ## the whole in network namespaces: bursts, video, membership
 	@# Packages of the lab's options: elsewhere their tests say what they lack.
 	@[ "$${CI:-}" != true ] || scripts/install-packages openvswitch mininet
 	cargo build --release --locked --quiet -p conference --example membership_churn

@@ -30,6 +30,13 @@ def mac_bytes(mac: str) -> bytes:
     return bytes.fromhex(mac.replace(":", ""))
 
 
+def arp_announcement(ip: str, mac: str) -> bytes:
+    """RFC 5227, "ARP Announcement"."""
+    address = IPv4Address(ip).packed
+    arp = bytes.fromhex("0001080006040001") + mac_bytes(mac) + address + bytes(6) + address
+    return (b"\xff" * 6 + mac_bytes(mac) + b"\x08\x06" + arp).ljust(60, b"\0")
+
+
 def internet_checksum(data: bytes) -> int:
     """The ones' complement sum of RFC 1071, complemented; 0 over data that holds a right one."""
     # The largest sum of 64 KiB fits 32 bits, so the carries are folded once at the end.

@@ -3,13 +3,13 @@
 import json
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from lab.addresses import SFU_PORT, ip_of, mac_of
-from lab.operation.state import Conference, Group, Pair, Viewer
+from lab.addresses import ip_of, mac_of
+from lab.operation.state import Card, Conference, Group, Pair, Viewer
 
 VIEWERS_MAX = 6
 OTHER_UDP_PORT = 6000
@@ -41,9 +41,16 @@ class Change(ABC):
         self.apply(after)
         return after
 
-    def affected(self, before: Conference) -> set[Pair]:
-        """The pairs whose service it may begin, end or interrupt."""
-        return before.pairs() ^ self.after(before).pairs()
+    def affected(self, before: Conference, ports: Mapping[int, int]) -> set[Pair]:
+        """The pairs whose service it may begin, end, interrupt or send elsewhere."""
+        after = self.after(before)
+        was, is_now = before.services(ports), after.services(ports)
+        moved = {port for port in ports.values() if before.own.get(port) != after.own.get(port)}
+        return {
+            pair
+            for pair in was.keys() | is_now.keys()
+            if was.get(pair) != is_now.get(pair) or ports[pair.presenter] in moved
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +59,20 @@ class AddViewer(Change):
 
     group: int
     viewer: Viewer
-    by_hand: bool
+    card: Card
+    """As it must be found, if it is looked up."""
     has_ports: bool
 
     def arguments(self, folder: Path) -> list[str]:
         """See `Change`."""
-        mac = ["--mac", mac_of(self.viewer.host)] if self.by_hand else []
-        return ["viewer", "add", *_viewer(self), *mac]
+        by_hand = [] if self.card.looked_up else ["--mac", self.card.mac]
+        # Where it is looked up it is found by where it answers.
+        port = ["--port", str(self.card.port)] if by_hand and self.has_ports else []
+        return ["viewer", "add", *_viewer(self), *by_hand, *port]
 
     def apply(self, conference: Conference) -> None:
         """See `Change`."""
-        conference.groups[self.group].viewers.append(self.viewer)
+        conference.groups[self.group].viewers[self.viewer] = self.card
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +89,13 @@ class RemoveViewer(Change):
 
     def apply(self, conference: Conference) -> None:
         """See `Change`."""
-        conference.groups[self.group].viewers.remove(self.viewer)
+        del conference.groups[self.group].viewers[self.viewer]
 
 
 def _viewer(change: AddViewer | RemoveViewer) -> list[str]:
     viewer = change.viewer
-    port = ["--udp-port", str(viewer.udp_port)] if change.has_ports else []
-    return ["--group", str(change.group), "--ip", ip_of(viewer.host), *port]
+    udp_port = ["--udp-port", str(viewer.udp_port)] if change.has_ports else []
+    return ["--group", str(change.group), "--ip", ip_of(viewer.host), *udp_port]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,48 +130,79 @@ class DeleteGroup(Change):
 
 
 @dataclass(frozen=True, slots=True)
+class Refresh(Change):
+    """`viewer refresh`: who was looked up is found again. `macs` has each host's now."""
+
+    macs: Mapping[int, str]
+
+    def arguments(self, folder: Path) -> list[str]:
+        """See `Change`."""
+        return ["viewer", "refresh"]
+
+    def apply(self, conference: Conference) -> None:
+        """See `Change`."""
+        for group in conference.groups.values():
+            for viewer, card in group.viewers.items():
+                if card.looked_up:
+                    group.viewers[viewer] = card._replace(mac=self.macs[viewer.host])
+
+
+@dataclass(frozen=True, slots=True)
 class Apply(Change):
     """`apply` with a whole new state: presenters change places, viewers move."""
 
     runs_alone: ClassVar[bool] = True
     target: Conference
+    has_ports: bool
+    unsaid: frozenset[tuple[int, Viewer]] = frozenset()
+    """Whose MAC is not in the file; `target` has what must be found."""
 
     def arguments(self, folder: Path) -> list[str]:
         """See `Change`."""
         file = folder / "apply.yaml"
-        file.write_text(json.dumps(self.target.document(port=SFU_PORT)))
+        document = self.target.document(has_ports=self.has_ports, unsaid=self.unsaid)
+        file.write_text(json.dumps(document))
         return ["apply", str(file)]
 
     def apply(self, conference: Conference) -> None:
         """See `Change`."""
-        conference.sfu = self.target.sfu
-        conference.groups = self.target.copy().groups
-
-    def affected(self, before: Conference) -> set[Pair]:
-        """With another address every pair is."""
-        after = self.target.pairs()
-        return before.pairs() | after if before.sfu != self.target.sfu else before.pairs() ^ after
+        target = self.target.copy()
+        conference.own = target.own
+        conference.groups = target.groups
 
 
 @dataclass(frozen=True, slots=True)
 class MoveAddress(Change):
-    """`address set`: the SFU has another address from now on, and presenters must follow."""
+    """`address set`: the SFU has another address on a port, and that port's presenters follow."""
 
     runs_alone: ClassVar[bool] = True
-    sfu: int
+    port: int
+    number: int
 
     def arguments(self, folder: Path) -> list[str]:
         """See `Change`."""
-        address = ["--ip", ip_of(self.sfu), "--mac", mac_of(self.sfu)]
-        return ["address", "set", "--port", str(SFU_PORT), *address]
+        address = ["--ip", ip_of(self.number), "--mac", mac_of(self.number)]
+        return ["address", "set", "--port", str(self.port), *address]
 
     def apply(self, conference: Conference) -> None:
         """See `Change`."""
-        conference.sfu = self.sfu
+        conference.own[self.port] = self.number
 
-    def affected(self, before: Conference) -> set[Pair]:
+
+@dataclass(frozen=True, slots=True)
+class DeleteAddress(Change):
+    """`address delete` on a port without viewers: nobody is heard there from now on."""
+
+    runs_alone: ClassVar[bool] = True
+    port: int
+
+    def arguments(self, folder: Path) -> list[str]:
         """See `Change`."""
-        return before.pairs()
+        return ["address", "delete", "--port", str(self.port)]
+
+    def apply(self, conference: Conference) -> None:
+        """See `Change`."""
+        del conference.own[self.port]
 
 
 @dataclass(slots=True)
@@ -176,9 +217,8 @@ class Busy:
         self.groups |= change.groups(before)
         self.presenters |= change.after(before).presenters() - before.presenters()
 
-    def is_nothing(self) -> bool:
-        """Whether the next command runs alone, as far as is known."""
-        return not self.groups
+
+Maker = Callable[[Conference, random.Random, Busy], Change | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,23 +228,31 @@ class Choices:
     groups: Sequence[int]
     presenters: Sequence[int]
     viewers: Sequence[Viewer]
-    addresses: Sequence[int]
+    ports: Mapping[int, int]
+    """By host, the switch's port that it is on."""
+    macs: Mapping[int, str]
+    """By host, as it is now: somebody else may change it between two changes."""
+    addresses: Mapping[int, Sequence[int]]
+    """By port, the numbers that the SFU's address there can be made of."""
     has_ports: bool = True
-    """Viewers say their UDP port. Where they do not, copies keep the presenter's addresses."""
+    """Viewers say their ports. Where they do not, copies keep the presenter's addresses."""
 
     def _may_view(self, presenter: int, viewer: Viewer) -> bool:
         """A host drops what comes from its own address."""
         return self.has_ports or viewer.host != presenter
 
-    def change(self, conference: Conference, choose: random.Random, busy: Busy) -> Change | None:
+    def change(
+        self, conference: Conference, choose: random.Random, busy: Busy, *, alone: bool
+    ) -> Change | None:
         """A change that can be made in this state and leaves busy parts alone, if one is found."""
-        makers = (
-            [self._add_viewer] * 5
-            + [self._remove_viewer] * 3
-            + [self._add_group] * 2
-            + [self._delete_group]
-            + ([self._apply, self._apply, self._move_address] if busy.is_nothing() else [])
-        )
+        makers: list[Maker] = [
+            *[self._add_viewer] * 5,
+            *[self._remove_viewer] * 3,
+            *[self._add_group] * 2,
+            self._delete_group,
+        ]
+        if alone:
+            makers += [self._apply, self._apply, self._move_address, self._delete_address]
         for _ in range(8):
             if (change := choose.choice(makers)(conference, choose, busy)) is not None:
                 return change
@@ -213,6 +261,9 @@ class Choices:
     def _group(self, conference: Conference, choose: random.Random, busy: Busy) -> int | None:
         free = sorted(set(conference.groups) - busy.groups)
         return choose.choice(free) if free else None
+
+    def _card(self, host: int, *, looked_up: bool) -> Card:
+        return Card(self.macs[host], looked_up, self.ports[host])
 
     def _add_viewer(
         self, conference: Conference, choose: random.Random, busy: Busy
@@ -223,11 +274,15 @@ class Choices:
         absent = [
             viewer
             for viewer in self.viewers
-            if viewer not in group.viewers and self._may_view(group.presenter, viewer)
+            if viewer not in group.viewers
+            and self._may_view(group.presenter, viewer)
+            and self.ports[viewer.host] in conference.own
         ]
         if not absent or len(group.viewers) >= VIEWERS_MAX:
             return None
-        return AddViewer(number, choose.choice(absent), choose.random() < 0.5, self.has_ports)
+        viewer = choose.choice(absent)
+        card = self._card(viewer.host, looked_up=choose.random() < 0.5)
+        return AddViewer(number, viewer, card, self.has_ports)
 
     def _remove_viewer(
         self, conference: Conference, choose: random.Random, busy: Busy
@@ -235,7 +290,7 @@ class Choices:
         number = self._group(conference, choose, busy)
         if number is None or not (viewers := conference.groups[number].viewers):
             return None
-        return RemoveViewer(number, choose.choice(viewers), self.has_ports)
+        return RemoveViewer(number, choose.choice(list(viewers)), self.has_ports)
 
     def _add_group(
         self, conference: Conference, choose: random.Random, busy: Busy
@@ -254,30 +309,65 @@ class Choices:
     def _move_address(
         self, conference: Conference, choose: random.Random, busy: Busy
     ) -> Change | None:
-        others = [n for n in self.addresses if n != conference.sfu]
-        return MoveAddress(choose.choice(others)) if others else None
+        port = choose.choice(sorted(self.addresses))
+        others = [n for n in self.addresses[port] if n != conference.own.get(port)]
+        return MoveAddress(port, choose.choice(others)) if others else None
+
+    def _delete_address(
+        self, conference: Conference, choose: random.Random, busy: Busy
+    ) -> Change | None:
+        cards = [card for group in conference.groups.values() for card in group.viewers.values()]
+        idle = sorted(set(conference.own) - {card.port for card in cards})
+        # One stays, so that there always is something to operate.
+        return DeleteAddress(choose.choice(idle)) if idle and len(conference.own) > 1 else None
 
     def _apply(self, conference: Conference, choose: random.Random, busy: Busy) -> Change | None:
         target = self.conference(choose)
         if choose.random() < 0.8:
-            target.sfu = conference.sfu
+            target.own = dict(conference.own)
         # Some groups stay as they are, some get another presenter or other viewers only.
         for number, group in conference.groups.items():
             kept = choose.random()
             if kept < 0.4 and group.presenter not in target.presenters():
                 target.groups[number] = group
             elif kept < 0.7 and number in target.groups:
-                target.groups[number].viewers = list(group.viewers)
-        for group in target.groups.values():
-            group.viewers = [one for one in group.viewers if self._may_view(group.presenter, one)]
-        return Apply(target.copy())
+                target.groups[number].viewers = group.viewers
+        target = target.copy()
+        unsaid = []
+        for number, group in target.groups.items():
+            group.viewers = {
+                viewer: card
+                for viewer, card in group.viewers.items()
+                if self._may_view(group.presenter, viewer) and card.port in target.own
+            }
+            for viewer in group.viewers:
+                # A port without an address in force cannot be asked on before.
+                if self.ports[viewer.host] in conference.own and choose.random() < 0.3:
+                    unsaid.append((number, viewer))
+                    group.viewers[viewer] = self._known(conference, number, viewer)
+        return Apply(target, self.has_ports, frozenset(unsaid))
+
+    def _known(self, conference: Conference, number: int, viewer: Viewer) -> Card:
+        """What the switch has for a viewer whose MAC is left out; or it is looked up."""
+        group = conference.groups.get(number)
+        if group is not None and viewer in group.viewers:
+            return group.viewers[viewer]
+        found = [card for card in conference.cards_of(viewer.host) if card.looked_up]
+        return found[0] if found else self._card(viewer.host, looked_up=True)
 
     def conference(self, choose: random.Random) -> Conference:
         """A random state."""
+        own = {port: choose.choice(numbers) for port, numbers in self.addresses.items()}
         numbers = choose.sample(self.groups, choose.randint(1, len(self.groups)))
         presenters = choose.sample(self.presenters, min(len(numbers), len(self.presenters)))
         groups = {
-            number: Group(presenter, choose.sample(self.viewers, choose.randint(0, VIEWERS_MAX)))
+            number: Group(presenter, self._viewers(choose))
             for number, presenter in zip(numbers, presenters, strict=False)
         }
-        return Conference(choose.choice(self.addresses), groups)
+        return Conference(own, groups)
+
+    def _viewers(self, choose: random.Random) -> dict[Viewer, Card]:
+        chosen = choose.sample(self.viewers, choose.randint(0, VIEWERS_MAX))
+        return {
+            viewer: self._card(viewer.host, looked_up=choose.random() < 0.5) for viewer in chosen
+        }

@@ -33,6 +33,8 @@ FLOOD_SEQUENCE = 0xFFFF_FFFF
 """In place of a sequence number: a frame of a flood; nobody must get it, some may."""
 READ_BYTES = 2048
 FLUSH_S = 0.05
+ORDER = "order"
+ORDER_TIMEOUT_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,8 @@ class Config:
     udp_ports: list[int]
     rate_pps: float
     payload_bytes: int
-    sfu_ip: str
+    sfu_ips: Mapping[str, str]
+    """Presenter (text) to the SFU's address that it sends to."""
     sent: str
     received: str
 
@@ -63,15 +66,18 @@ class Endpoints:
         argv = [sys.executable, "-m", __spec__.name, str(config_file)]
         self.child = Child(argv, folder / "endpoints.log")
         self._read = [0, 0]
+        self._n_orders = 0
         try:
             self.child.wait_for_line(READY, 20.0)
         except BaseException:
             self.child.stop()
             raise
 
-    def send_to(self, sfu_ip: str) -> None:
-        """Presenters send there from now on."""
-        self.child.tell(json.dumps({"sfu_ip": sfu_ip}))
+    def send_to(self, sfu_ips: Mapping[str, str]) -> None:
+        """Presenters send there from now on; those that are left out, where they did."""
+        self._n_orders += 1
+        self.child.tell(json.dumps(sfu_ips))
+        self.child.wait_for_line(f"{ORDER} {self._n_orders}:", ORDER_TIMEOUT_S)
 
     def new_sent(self) -> Iterator[tuple[int, int, int]]:
         """Records of `SENT` since the last call."""
@@ -106,7 +112,8 @@ class _Process:
         self.config = config
         self.sent = sent
         self.received = received
-        self.sfu_ip = config.sfu_ip
+        self.sfu_ips = dict(config.sfu_ips)
+        self.n_orders = 0
         self.selector = selectors.DefaultSelector()
         self.selector.register(sys.stdin, selectors.EVENT_READ, None)
         self.senders: dict[int, socket.socket] = {}
@@ -145,7 +152,9 @@ class _Process:
                     line = sys.stdin.readline()
                     if not line:
                         return
-                    self.sfu_ip = json.loads(line)["sfu_ip"]
+                    self.sfu_ips |= json.loads(line)
+                    self.n_orders += 1
+                    print(f"{ORDER} {self.n_orders}: {self.sfu_ips}", flush=True)
                 else:
                     self._receive(key.fileobj, *key.data)
 
@@ -155,7 +164,8 @@ class _Process:
         data = PAYLOAD.pack(MAGIC, presenter, sequence).ljust(self.config.payload_bytes, b"x")
         at_ns = time.monotonic_ns()
         try:
-            self.senders[presenter].sendto(data, (self.sfu_ip, SFU_UDP_PORT))
+            to = (self.sfu_ips[str(presenter)], SFU_UDP_PORT)
+            self.senders[presenter].sendto(data, to)
         except OSError:
             # Its link is down: nothing was sent.
             return

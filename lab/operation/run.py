@@ -7,44 +7,74 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
+from threading import Timer
 from types import TracebackType
 from typing import Self
 
-from lab.addresses import SFU_PORT, SFU_UDP_PORT, ip_of
+from lab.addresses import SFU_UDP_PORT, ip_of, mac_of
 from lab.bench.counters import METRICS_ADDRESS, Counters, read_metrics
-from lab.netns import SFU_INTERFACE
-from lab.operation.changes import OTHER_UDP_PORT, Apply, Busy, Change, Choices
+from lab.frames import arp_announcement
+from lab.operation.changes import (
+    OTHER_UDP_PORT,
+    Apply,
+    Busy,
+    Change,
+    Choices,
+    MoveAddress,
+    Refresh,
+)
 from lab.operation.endpoints import FLOOD_SEQUENCE, Config, Endpoints
 from lab.operation.flood import KINDS
 from lab.operation.oracle import IN_FLIGHT_NS, SETTLED_NS, Disturbance, Due, Oracle
 from lab.operation.site import Site
-from lab.operation.state import Conference, Pair, Viewer, differences, parse_show
-from lab.process import Child, ChildError, dying_with_parent
+from lab.operation.state import (
+    FIRST_HOST_OF_PORT_2,
+    Conference,
+    Pair,
+    Viewer,
+    differences,
+    parse_show,
+)
+from lab.process import REPOSITORY, Child, ChildError, dying_with_parent
 from lab.switch import (
     GRPC_ADDRESS,
     READY_TIMEOUT_S,
     RELEASE,
     REPLICATION_PROGRAM,
     SWITCH,
+    MissingBuildError,
     require_build,
 )
+from lab.traffic import inject
 
 REPRISE = RELEASE / "reprise"
 COMMAND_TIMEOUT_S = 60.0
 N_HOSTS = 10
-N_PRESENTERS = 5
+PRESENTERS = (1, 2, 3, 7, 8)
 N_GROUPS = 4
 RATE_PPS = 40.0
 PAYLOAD_BYTES = 200
-ADDRESSES = (100, 101, 102)
+ADDRESSES = {1: (100, 101, 102), 2: (110, 111, 112)}
 COMMANDS_AT_ONCE = 4
 FLOOD_FRAMES = 20_000
 LINK_DOWN_S = 0.3
 REBIND_TIMEOUT_S = 10.0
+FOLLOW_TIMEOUT_S = 30.0
+FOREIGN_S = 4.0
+FOREIGN_REPLICA = 64_000
+PRIMARY = "primary"
+TOOK_OVER = "another controller took over as primary"
+EXIT_OUTBID = 3
+"""As in `lab.operation.foreign`, which runs in another environment."""
+FINSY_PYTHON = REPOSITORY / ".venv-finsy/bin/python"
+REFRESH_EVERY_S = 20
+EXPORTED = "exported.yaml"
+EXPORTED_ENTRIES = "exported.txtpb"
 PORT_LOST = "reprise_port_lost_events_total"
 PORT_LINK = "reprise_port_link"
 EXPORT_EVERY = 10
@@ -86,6 +116,8 @@ class Operation:
         self, folder: Path, program: Path, seed: int, *, switch_options: Sequence[str] = ()
     ) -> None:
         require_build(SWITCH, REPRISE)
+        if not FINSY_PYTHON.exists():
+            raise MissingBuildError(f"{FINSY_PYTHON} does not exist: `make setup` makes it")
         self.folder = folder
         self.program = program
         self.switch_options = list(switch_options)
@@ -93,23 +125,27 @@ class Operation:
         self.oracle = Oracle()
         self.tally = Tally()
         self.log = (folder / "actions.txt").open("w")
-        self.site = Site(N_HOSTS)
-        self.model = Conference(ADDRESSES[0])
+        has_ports = program == REPLICATION_PROGRAM
+        hosts = range(1, N_HOSTS + 1)
+        self.ports = {n: 2 if has_ports and n >= FIRST_HOST_OF_PORT_2 else 1 for n in hosts}
+        self.macs = {n: mac_of(n) for n in hosts}
+        self.site = Site(self.ports)
+        self.model = Conference({})
         self.possible: list[Conference] = []
         """States that may be in force, beside the model, since commands were killed."""
         self.unresolved: set[Pair] = set()
         self.exported = self.model
         self.n_switches = 0
-        is_replication = program == REPLICATION_PROGRAM
-        udp_ports = [SFU_UDP_PORT, OTHER_UDP_PORT] if is_replication else [SFU_UDP_PORT]
+        self.udp_ports = [SFU_UDP_PORT, OTHER_UDP_PORT] if has_ports else [SFU_UDP_PORT]
         self.choices = Choices(
             groups=range(1, N_GROUPS + 1),
-            presenters=range(1, N_PRESENTERS + 1),
-            viewers=[Viewer(n, port) for n in range(1, N_HOSTS + 1) for port in udp_ports],
-            addresses=ADDRESSES,
-            has_ports=is_replication,
+            presenters=PRESENTERS,
+            viewers=[Viewer(n, port) for n in hosts for port in self.udp_ports],
+            ports=self.ports,
+            macs=self.macs,
+            addresses={port: ADDRESSES[port] for port in self.site.ports},
+            has_ports=has_ports,
         )
-        self.udp_ports = udp_ports
         self.stack = ExitStack()
         self.switch: Child
 
@@ -123,11 +159,11 @@ class Operation:
             Config(
                 namespaces={str(n): str(self.site.host(n).path) for n in hosts},
                 ips={str(n): ip_of(n) for n in hosts},
-                presenters=list(self.choices.presenters),
+                presenters=list(PRESENTERS),
                 udp_ports=self.udp_ports,
                 rate_pps=RATE_PPS,
                 payload_bytes=PAYLOAD_BYTES,
-                sfu_ip=ip_of(self.model.sfu),
+                sfu_ips=self._sfu_ips({port: numbers[0] for port, numbers in ADDRESSES.items()}),
                 sent=str(self.folder / "sent.bin"),
                 received=str(self.folder / "received.bin"),
             ),
@@ -137,8 +173,15 @@ class Operation:
         self.start_switch()
         # Not its method: by then it is another switch.
         self.stack.callback(self._stop_switch)
+        for port in self.site.ports:
+            move = MoveAddress(port, ADDRESSES[port][0])
+            self.command(*move.arguments(self.folder))
+            move.apply(self.model)
         self.follow_address()
-        self.command("address", "set", "--port", "1", *self._address_options())
+        self.export()
+        follow = self.argv("viewer", "refresh", "--every", str(REFRESH_EVERY_S))
+        self.follower = Child(follow, self.folder / "refresh.log")
+        self.stack.callback(self.follower.stop)
         return self
 
     def __exit__(
@@ -152,24 +195,26 @@ class Operation:
     def _stop_switch(self) -> None:
         self.switch.stop()
 
-    def _address_options(self) -> list[str]:
-        document = self.model.document(port=SFU_PORT)["sfu"]
-        return ["--ip", document["ip"], "--mac", document["mac"]]
-
-    def start_switch(self) -> None:
-        """A new switch, empty but for its program."""
+    def start_switch(self, *options: str) -> None:
+        """A new switch, empty but for its program and what the options bring."""
         self.n_switches += 1
+        interfaces = [("-i", f"{port}@{self.site.interface(port)}") for port in self.site.ports]
         argv = [
-            *(str(SWITCH), "-i", f"{SFU_PORT}@{SFU_INTERFACE}", "--grpc", GRPC_ADDRESS),
-            *("--metrics", METRICS_ADDRESS, *self.switch_options, str(self.program)),
+            *(str(SWITCH), *chain.from_iterable(interfaces), "--grpc", GRPC_ADDRESS),
+            *("--metrics", METRICS_ADDRESS, *self.switch_options, *options, str(self.program)),
         ]
         self.switch = self.site.sfu.start(argv, self.folder / f"switch-{self.n_switches}.log")
         self.switch.wait_for_line("ready:", READY_TIMEOUT_S)
 
+    def _sfu_ips(self, own: Mapping[int, int]) -> dict[str, str]:
+        """Where each presenter sends, if there is an address on its port."""
+        heard = [presenter for presenter in PRESENTERS if self.ports[presenter] in own]
+        return {str(presenter): ip_of(own[self.ports[presenter]]) for presenter in heard}
+
     def follow_address(self) -> None:
-        """Hosts know the SFU's address and send there."""
-        self.site.know_sfu(self.model.sfu)
-        self.endpoints.send_to(ip_of(self.model.sfu))
+        """Hosts know the SFU's addresses and send there."""
+        self.site.know_sfu(self.model.own)
+        self.endpoints.send_to(self._sfu_ips(self.model.own))
 
     # Commands.
 
@@ -179,17 +224,20 @@ class Operation:
 
     def command(self, *arguments: str) -> str:
         """A command that changes nothing the oracle knows of; its output. It must succeed."""
-        done = subprocess.run(
+        done = self._run(*arguments)
+        if done.returncode != 0:
+            self.fail(f"`reprise {' '.join(arguments)}` failed: {done.stderr.strip()}")
+        return done.stdout
+
+    def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        self.tally.commands += 1
+        return subprocess.run(
             dying_with_parent(self.argv(*arguments)),
             capture_output=True,
             text=True,
             timeout=COMMAND_TIMEOUT_S,
             check=False,
         )
-        self.tally.commands += 1
-        if done.returncode != 0:
-            self.fail(f"`reprise {' '.join(arguments)}` failed: {done.stderr.strip()}")
-        return done.stdout
 
     def fail(self, what: str) -> None:
         """A violation that no packet shows."""
@@ -201,12 +249,19 @@ class Operation:
         self.log.write(f"{time.monotonic_ns() / 1e9:.3f} {what}\n")
         self.log.flush()
 
-    def change_at_random(self, n_at_once: int, *, may_kill: bool) -> None:
+    def change_at_random(
+        self,
+        n_at_once: int,
+        *,
+        may_kill: bool,
+        options: Sequence[str] = (),
+        may_be_outbid: bool = False,
+    ) -> None:
         """Runs so many commands at once, some of which may be killed on their way."""
         changes: list[Change] = []
         busy = Busy()
         while len(changes) < n_at_once:
-            change = self.choices.change(self.model, self.choose, busy)
+            change = self.choices.change(self.model, self.choose, busy, alone=not changes)
             if change is None or (changes and change.runs_alone):
                 break
             changes.append(change)
@@ -214,15 +269,24 @@ class Operation:
                 break
             busy.add(change, self.model)
         if changes:
-            self.run_changes(changes, may_kill=may_kill)
+            self.run_changes(
+                changes, may_kill=may_kill, options=options, may_be_outbid=may_be_outbid
+            )
 
-    def run_changes(self, changes: Sequence[Change], *, may_kill: bool) -> None:
+    def run_changes(
+        self,
+        changes: Sequence[Change],
+        *,
+        may_kill: bool,
+        options: Sequence[str] = (),
+        may_be_outbid: bool = False,
+    ) -> None:
         """Starts all, waits for all, and draws the conclusions."""
         before = self.model
-        moved = any(change.after(before).sfu != before.sfu for change in changes)
+        moved = any(change.after(before).own != before.own for change in changes)
         disturbance = self.disturb("the SFU's address changes") if moved else None
-        running = [self._start(change, may_kill=may_kill) for change in changes]
-        killed = self._wait(running)
+        running = [self._start(change, options, may_kill=may_kill) for change in changes]
+        killed = self._wait(running, may_be_outbid=may_be_outbid)
         for one in running:
             if one not in killed:
                 one.change.apply(self.model)
@@ -240,10 +304,10 @@ class Operation:
             self.calm(disturbance)
         self._settle(set().union(*(one.affected for one in running)))
 
-    def _start(self, change: Change, *, may_kill: bool) -> Running:
-        affected = change.affected(self.model)
+    def _start(self, change: Change, options: Sequence[str], *, may_kill: bool) -> Running:
+        affected = change.affected(self.model, self.ports)
         self.oracle.mark(time.monotonic_ns(), affected, Due.MAY)
-        argv = change.arguments(self.folder)
+        argv = [*change.arguments(self.folder), *options]
         kill_at_s = None
         if may_kill and self.choose.random() < 0.6:
             kill_at_s = time.monotonic() + self.choose.expovariate(1 / KILLED_AFTER_S)
@@ -257,8 +321,8 @@ class Operation:
         )
         return Running(change, argv, process, affected, kill_at_s)
 
-    def _wait(self, running: Sequence[Running]) -> list[Running]:
-        """The commands that were killed before their end."""
+    def _wait(self, running: Sequence[Running], *, may_be_outbid: bool) -> list[Running]:
+        """The commands that were killed before their end, or that somebody took the role from."""
         killed: list[Running] = []
         waiting = list(running)
         deadline_s = time.monotonic() + COMMAND_TIMEOUT_S
@@ -280,9 +344,10 @@ class Operation:
         for one in running:
             output, errors = one.process.communicate()
             if one not in killed and one.process.returncode != 0:
-                self.fail(
-                    f"`reprise {' '.join(one.argv)}` failed: {errors.strip()} {output.strip()}"
-                )
+                if not (may_be_outbid and TOOK_OVER in errors):
+                    self.fail(
+                        f"`reprise {' '.join(one.argv)}` failed: {errors.strip()} {output.strip()}"
+                    )
                 killed.append(one)
         return killed
 
@@ -291,10 +356,10 @@ class Operation:
         if self.choose.random() < 0.5:
             # Any command has to go on from the state that was left, also one that changes it.
             target = self.choose.choice(self.possible)
-            change = Apply(target.copy())
+            change = Apply(target.copy(), self.choices.has_ports)
             self.note("go on: apply one of the possible states")
             for state in self.possible:
-                affected = change.affected(state)
+                affected = change.affected(state, self.ports)
                 self.unresolved |= affected
                 self.oracle.mark(time.monotonic_ns(), affected, Due.MAY)
             self.command(*change.arguments(self.folder))
@@ -302,6 +367,8 @@ class Operation:
         shown = self.show()
         if shown is None:
             return
+        # Who follows viewers does so at any time.
+        self.possible += [self.refresh().after(state) for state in self.possible]
         for difference in differences(shown, self.possible):
             self.fail(f"after a command was killed {difference}")
         self.model = shown
@@ -322,9 +389,21 @@ class Operation:
     def _settle(self, pairs: set[Pair]) -> None:
         """What holds for these pairs is what the model says."""
         now_ns = time.monotonic_ns()
-        served = self.model.pairs()
+        services = self.model.services(self.ports)
+        served = {pair for pair, mac in services.items() if mac == self.macs[pair.viewer]}
         self.oracle.mark(now_ns, pairs & served, Due.MUST)
         self.oracle.mark(now_ns, pairs - served, Due.MUST_NOT)
+
+    def refresh(self) -> Refresh:
+        """`viewer refresh` as it would find the hosts now."""
+        return Refresh(dict(self.macs))
+
+    def export(self) -> None:
+        """Keeps the state as an operator would, for a switch that comes after this one."""
+        self.command("export", "-o", str(self.folder / EXPORTED))
+        entries = str(self.folder / EXPORTED_ENTRIES)
+        self.command("export", "--format", "p4runtime", "-o", entries)
+        self.exported = self.model.copy()
 
     def check_state(self) -> None:
         """The switch's state is the model's."""
@@ -345,33 +424,146 @@ class Operation:
         self.note(f"calm: {disturbance.what}")
 
     def break_sfu_link(self) -> None:
-        """The SFU's interface goes down and comes back."""
-        disturbance = self.disturb("the SFU's link is down")
-        self.site.set_sfu_link(up=False)
+        """An interface of the SFU goes down and comes back."""
+        port = self.choose.choice(self.site.ports)
+        disturbance = self.disturb(f"the SFU's link {port} is down", self._hosts_on(port))
+        self.site.set_sfu_link(port, up=False)
         time.sleep(self.choose.uniform(0, LINK_DOWN_S))
-        self.site.set_sfu_link(up=True)
+        self.site.set_sfu_link(port, up=True)
         self.calm(disturbance)
+
+    def _hosts_on(self, port: int) -> list[int]:
+        return [host for host, at in self.ports.items() if at == port]
 
     def remove_sfu_interface(self) -> None:
-        """The switch's interface goes and another of its name comes, which the switch must take."""
-        n_lost = self.metrics().sum_of(PORT_LOST)
-        disturbance = self.disturb("the SFU's interface is removed")
-        self.site.remove_sfu_link()
+        """An interface of the switch goes and another of its name comes, which it must take."""
+        port = self.choose.choice(self.site.ports)
+        n_lost = self.metrics().sum_of(PORT_LOST, f'port="{port}"')
+        what = f"the SFU's interface {port} is removed"
+        disturbance = self.disturb(what, self._hosts_on(port))
+        self.site.remove_sfu_link(port)
         time.sleep(self.choose.uniform(0, LINK_DOWN_S))
-        self.site.remake_sfu_link(self.model.sfu)
-        self.site.know_sfu(self.model.sfu)
-        self._await_port(n_lost + 1)
+        self.site.make_sfu_link(port)
+        self.site.know_sfu(self.model.own)
+        self._await_port(port, n_lost + 1)
         self.calm(disturbance)
 
-    def _await_port(self, n_lost: int) -> None:
+    def _await_port(self, port: int, n_lost: int) -> None:
         """Until the switch has found so many interfaces gone, and has one that is up."""
         deadline_s = time.monotonic() + REBIND_TIMEOUT_S
+        up = f'port="{port}",name="{self.site.interface(port)}",state="up"'
         while time.monotonic() < deadline_s:
             metrics = self.metrics()
-            if metrics.sum_of(PORT_LOST) >= n_lost and metrics.sum_of(PORT_LINK, 'state="up"'):
+            is_lost = metrics.sum_of(PORT_LOST, f'port="{port}"') >= n_lost
+            if is_lost and metrics.sum_of(PORT_LINK, up):
                 return
             time.sleep(0.01)
-        self.fail("the switch has not taken its interface's successor in time")
+        self.fail(f"the switch has not taken the successor of interface {port} in time")
+
+    def change_card(self) -> None:
+        """A host gets another MAC address, and is found again if it was looked up."""
+        host = self.choose.randint(1, N_HOSTS)
+        mac = f"02:00:00:{self.choose.randrange(4):02x}:01:{host:02x}"
+        disturbance = self.disturb(f"h{host} gets {mac}", [host])
+        its_own = {pair for pair in self.model.services(self.ports) if pair.viewer == host}
+        self.oracle.mark(time.monotonic_ns(), its_own, Due.MAY)
+        self.site.set_host_mac(host, mac)
+        self.macs[host] = mac
+        self.site.know_sfu(self.model.own, host)
+        self.calm(disturbance)
+        if self.choose.random() < 0.5:
+            # The process that follows viewers must hear it.
+            self.note(f"h{host} announces itself")
+            inject(self.site.host(host), arp_announcement(ip_of(host), mac))
+            self._await_follower(host)
+        else:
+            self._refresh_at_once(may_kill=self.choose.random() < 0.5)
+        self._settle(its_own)
+
+    def foreign_controller(self) -> None:
+        """Somebody else's controller is primary for a while: commands wait for it or outbid it."""
+        how = self.choose.choice(("leaves", "killed", "outbid", "takes over", "leaves something"))
+        self.note(f"foreign controller: {how}")
+        if how == "leaves something":
+            # The other program has no multicast groups.
+            groups = [n for n, group in self.model.groups.items() if group.viewers]
+            if self.choices.has_ports and groups:
+                self._suffer_foreign_state(self.choose.choice(groups))
+            return
+        seconds = COMMAND_TIMEOUT_S if how == "outbid" else self.choose.uniform(0, FOREIGN_S)
+        with self._start_foreign(seconds) as foreign:
+            if how == "takes over":
+                while foreign.exit_code is None:
+                    n_at_once = self.choose.randint(1, COMMANDS_AT_ONCE)
+                    self.change_at_random(n_at_once, may_kill=False, may_be_outbid=True)
+                foreign.expect_success(0)
+                return
+            foreign.wait_for_line(PRIMARY, READY_TIMEOUT_S)
+            if how == "outbid":
+                self.change_at_random(1, may_kill=False, options=["--takeover"])
+                if (code := foreign.stop()) not in (EXIT_OUTBID, -signal.SIGTERM):
+                    raise foreign.fail(f"exit code {code}")
+                return
+            if how == "killed":
+                Timer(seconds / 2, foreign.kill).start()
+            self.change_at_random(self.choose.randint(1, COMMANDS_AT_ONCE), may_kill=False)
+            code = foreign.wait(COMMAND_TIMEOUT_S)
+            if code not in ((0, -signal.SIGKILL) if how == "killed" else (0,)):
+                raise foreign.fail(f"exit code {code}")
+
+    def _start_foreign(self, seconds: float, *options: str) -> Child:
+        argv = [str(FINSY_PYTHON), "-m", "lab.operation.foreign", GRPC_ADDRESS, str(seconds)]
+        return self.site.sfu.start([*argv, *options], self.folder / "foreign.log")
+
+    def _suffer_foreign_state(self, group: int) -> None:
+        """What somebody else wrote is named, keeps changes off, and takes nothing from viewers."""
+        with self._start_foreign(0, "--spoil", str(group)) as foreign:
+            foreign.expect_success(COMMAND_TIMEOUT_S)
+        shown = json.loads(self.command("show", "--json"))
+        if not shown["foreign"]:
+            self.fail("`reprise show` does not name a replica that somebody else wrote")
+        for difference in differences(parse_show({**shown, "foreign": []}), [self.model]):
+            self.fail(f"beside a foreign replica {difference}")
+        change = self.choices.change(self.model, self.choose, Busy(), alone=True)
+        if change is not None:
+            self._expect_refusal(change)
+        with self._start_foreign(0, "--mend", str(group)) as foreign:
+            foreign.expect_success(COMMAND_TIMEOUT_S)
+
+    def _expect_refusal(self, change: Change) -> None:
+        argv = change.arguments(self.folder)
+        done = self._run(*argv)
+        if done.returncode != 1 or f"replica {FOREIGN_REPLICA}" not in done.stderr:
+            self.fail(
+                f"beside a foreign replica `reprise {' '.join(argv)}` ended with "
+                f"{done.returncode}: {done.stderr.strip()}"
+            )
+
+    def _await_follower(self, host: int) -> None:
+        """Until everybody of this host who was looked up has its new MAC address."""
+        self.refresh().apply(self.model)
+        deadline_s = time.monotonic() + FOLLOW_TIMEOUT_S
+        while (shown := self.show()) is not None:
+            if not (found := differences(shown, [self.model])):
+                return
+            if time.monotonic() > deadline_s:
+                self.fail(f"h{host} was not followed: {found}")
+                return
+            self.judge_until(time.monotonic_ns() + 10**8)
+
+    def _refresh_at_once(self, *, may_kill: bool) -> None:
+        """Beside other commands; once more where it may have been killed."""
+        changes: list[Change] = [self.refresh()]
+        busy = Busy()
+        busy.add(changes[0], self.model)
+        for _ in range(self.choose.randrange(COMMANDS_AT_ONCE)):
+            other = self.choices.change(self.model, self.choose, busy, alone=False)
+            if other is not None:
+                busy.add(other, self.model)
+                changes.append(other)
+        self.run_changes(changes, may_kill=may_kill)
+        if may_kill:
+            self.run_changes([self.refresh()], may_kill=False)
 
     def break_host_link(self) -> None:
         """A host's cable is pulled and put back."""
@@ -380,7 +572,7 @@ class Operation:
         self.site.set_host_link(host, up=False)
         time.sleep(self.choose.uniform(0, LINK_DOWN_S))
         self.site.set_host_link(host, up=True)
-        self.site.know_sfu(self.model.sfu, host)
+        self.site.know_sfu(self.model.own, host)
         self.calm(disturbance)
 
     def flood(self) -> None:
@@ -390,7 +582,9 @@ class Operation:
         before = self.losses()
         disturbance = self.disturb(f"h{host} floods: {kind}")
         frames = self.choose.randint(1, FLOOD_FRAMES)
-        arguments = [kind, host, self.model.sfu, frames, self.choose.randrange(1 << 30)]
+        port = self.ports[host]
+        sfu = self.model.own.get(port, ADDRESSES[port][0])
+        arguments = [kind, host, sfu, frames, self.choose.randrange(1 << 30)]
         argv = [sys.executable, "-m", "lab.operation.flood", *map(str, arguments)]
         with self.site.host(host).start(argv, self.folder / "flood.log") as child:
             child.expect_success(COMMAND_TIMEOUT_S)
@@ -416,27 +610,37 @@ class Operation:
         """The switch is killed and brought back with the state that was exported last."""
         self.check_accounts()
         disturbance = self.disturb("the switch was killed")
-        stale = self.model
-        self.oracle.mark(time.monotonic_ns(), stale.pairs() | self.exported.pairs(), Due.MAY)
+        stale = self._mark_all()
         self.switch.kill()
         self._restart(disturbance, stale)
 
     def restart(self) -> None:
         """The switch is told to end, which it must do in time, and is started again."""
         disturbance = self.disturb("the switch was stopped")
-        stale = self.model
-        self.oracle.mark(time.monotonic_ns(), stale.pairs() | self.exported.pairs(), Due.MAY)
+        stale = self._mark_all()
         if (code := self.switch.stop()) != 0:
             self.fail(f"the switch ended with {code} when told to stop")
         self._restart(disturbance, stale)
 
-    def _restart(self, disturbance: Disturbance, stale: Conference) -> None:
-        self.start_switch()
+    def _mark_all(self) -> set[Pair]:
+        """Who is served now, and who was when the state was exported, may be."""
+        pairs = {*self.model.services(self.ports), *self.exported.services(self.ports)}
+        self.oracle.mark(time.monotonic_ns(), pairs, Due.MAY)
+        return pairs
+
+    def _restart(self, disturbance: Disturbance, stale: set[Pair]) -> None:
+        if self.choose.random() < 0.5:
+            self.start_switch("--entries", str(self.folder / EXPORTED_ENTRIES))
+        else:
+            self.start_switch()
+            self.command("apply", str(self.folder / EXPORTED))
         self.model = self.exported.copy()
-        self.command(*Apply(self.model).arguments(self.folder))
         self.follow_address()
+        # Hosts may have got another card since the export.
+        self.run_changes([self.refresh()], may_kill=False)
         self.calm(disturbance)
-        self._settle(stale.pairs() | self.model.pairs())
+        self._settle(stale)
+        self.check_state()
 
     def check_accounts(self) -> None:
         """Nothing has vanished inside of the switch."""
@@ -459,8 +663,9 @@ class Operation:
                 self.fail(f"a flood of h{presenter} came to h{viewer}:{udp_port}")
         if self.endpoints.child.exit_code is not None:
             raise self.endpoints.child.fail("ended")
-        if self.switch.exit_code is not None:
-            raise self.switch.fail(f"exit code {self.switch.exit_code} unasked")
+        for child in (self.switch, self.follower):
+            if child.exit_code is not None:
+                raise child.fail(f"exit code {child.exit_code} unasked")
 
     def judge_until(self, until_ns: int) -> None:
         """Looks on while nothing is done, until a moment."""
@@ -485,7 +690,7 @@ class Operation:
             n_actions += 1
             if n_actions % EXPORT_EVERY == 0:
                 self.check_state()
-                self.exported = self.model.copy()
+                self.export()
             self.judge_until(time.monotonic_ns() + round(self.choose.uniform(0, 3e8)))
             report(passed_s)
         self.judge_until(time.monotonic_ns() + SETTLED_NS + IN_FLIGHT_NS)
@@ -510,6 +715,8 @@ class Operation:
             "host's link": (5, self.break_host_link),
             "SFU's link": (3, self.break_sfu_link),
             "SFU's interface": (2, self.remove_sfu_interface),
+            "host's card": (6, self.change_card),
+            "foreign controller": (3, self.foreign_controller),
             "flood": (3, self.flood),
             "switch killed": (2, self.crash),
             "switch stopped": (1, self.restart),

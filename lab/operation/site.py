@@ -1,49 +1,120 @@
-"""The star in which it happens, and what can be broken of it."""
+"""The star, or two of them, in which it happens, and what can be broken of it."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from lab.addresses import ip_of, mac_of
 from lab.bench.counters import device_drops
-from lab.netns import HOST_INTERFACE, SFU_INTERFACE, SFU_LINK_AT_BRIDGE, Star
+from lab.netns import HOST_INTERFACE, SFU_INTERFACE, SFU_LINK_AT_BRIDGE, Namespace, Star
 from lab.process import run
 
 SOFTNET = Path("/proc/net/softnet_stat")
 
 
 class Site(Star):
-    """A star whose links fail on purpose."""
+    """Hosts around one bridge for each port of the switch, with links that fail on purpose.
 
-    def know_sfu(self, sfu: int, host: int | None = None) -> None:
-        """Hosts (or one) know the SFU's Ethernet address: no packet waits there for ARP."""
+    All hosts are of one subnet, but a bridge reaches only those of its port.
+    """
+
+    def __init__(self, ports: Mapping[int, int]) -> None:
+        super().__init__(len(ports))
+        self._ports = ports
+        self._macs = {number: mac_of(number) for number in ports}
+
+    # Star makes port 1; the names of another port's parts end in its number.
+
+    def interface(self, port: int) -> str:
+        """The switch's interface under a port."""
+        return SFU_INTERFACE if port == 1 else f"{SFU_INTERFACE}p{port}"
+
+    def _at_bridge(self, port: int) -> str:
+        return SFU_LINK_AT_BRIDGE if port == 1 else f"{SFU_LINK_AT_BRIDGE}{port}"
+
+    @property
+    def ports(self) -> list[int]:
+        """The switch's."""
+        return sorted(set(self._ports.values()))
+
+    def _make(self) -> None:
+        super()._make()
+        for port in self.ports[1:]:
+            self.make_sfu_link(port)
+
+    def _make_centre(self) -> None:
+        super()._make_centre()
+        for port in self.ports[1:]:
+            name = self._bridge_of(port)
+            run(
+                ["ip", "-n", self.bridge.name, "-batch", "-"],
+                stdin=f"link add {name} type bridge stp_state 0 forward_delay 0 mcast_snooping 0\n"
+                f"link set {name} mtu {self.mtu_bytes} up\n",
+            )
+
+    def _bridge_of(self, port: int) -> str:
+        return f"br{port - 1}"
+
+    def _attach(self, port: str, mac: str) -> None:
+        here = {f"to-h{host}": at for host, at in self._ports.items()}
+        here |= {self._at_bridge(at): at for at in self.ports}
+        bridge = self._bridge_of(here[port])
+        run(["ip", "-n", self.bridge.name, "link", "set", port, "master", bridge])
+        self._know(port, mac)
+
+    def _know(self, port: str, mac: str) -> None:
+        """A bridge knows behind which of its ports an address is, so no copy is flooded."""
+        entry = [mac, "dev", port, "master", "static"]
+        run(["bridge", "-n", self.bridge.name, "fdb", "replace", *entry])
+
+    # What hosts know.
+
+    def know_sfu(self, own: Mapping[int, int], host: int | None = None) -> None:
+        """Hosts (or one) know the SFU's address on their port: no packet waits there for ARP."""
         for number, namespace in self._hosts.items():
-            if host in (None, number):
+            sfu = own.get(self._ports[number])
+            if sfu is not None and host in (None, number):
                 entry = [ip_of(sfu), "lladdr", mac_of(sfu), "dev", HOST_INTERFACE]
                 run(["ip", "-n", namespace.name, "neigh", "replace", *entry, "nud", "permanent"])
-        where = ["dev", SFU_LINK_AT_BRIDGE, "master", "static"]
-        run(["bridge", "-n", self.bridge.name, "fdb", "replace", mac_of(sfu), *where])
+        for port, sfu in own.items():
+            self._know(self._at_bridge(port), mac_of(sfu))
+
+    def set_host_mac(self, host: int, mac: str) -> None:
+        """Another card in the same host."""
+        port = f"to-h{host}"
+        self._know(port, mac)
+        self._hosts[host].run(["ip", "link", "set", HOST_INTERFACE, "address", mac])
+        old, self._macs[host] = self._macs[host], mac
+        if old != mac:
+            run(["bridge", "-n", self.bridge.name, "fdb", "del", old, "dev", port, "master"])
+
+    # What breaks.
 
     def set_host_link(self, host: int, *, up: bool) -> None:
         """Pulls or puts back the cable of a host."""
-        self._set_link(self.bridge.name, f"to-h{host}", up=up)
+        self._set_link(self.bridge, f"to-h{host}", up=up)
 
-    def set_sfu_link(self, *, up: bool) -> None:
-        """Pulls or puts back the SFU's cable, at the switch's own end."""
-        self._set_link(self.sfu.name, SFU_INTERFACE, up=up)
+    def set_sfu_link(self, port: int, *, up: bool) -> None:
+        """Pulls or puts back a cable of the SFU, at the switch's own end."""
+        self._set_link(self.sfu, self.interface(port), up=up)
 
-    def _set_link(self, namespace: str, interface: str, *, up: bool) -> None:
-        run(["ip", "-n", namespace, "link", "set", interface, "up" if up else "down"])
+    def _set_link(self, namespace: Namespace, interface: str, *, up: bool) -> None:
+        run(["ip", "-n", namespace.name, "link", "set", interface, "up" if up else "down"])
 
-    def remove_sfu_link(self) -> None:
-        """Takes the switch's interface away."""
-        run(["ip", "-n", self.sfu.name, "link", "delete", SFU_INTERFACE])
+    def remove_sfu_link(self, port: int) -> None:
+        """Takes the interface under a port of the switch away."""
+        run(["ip", "-n", self.sfu.name, "link", "delete", self.interface(port)])
 
-    def remake_sfu_link(self, sfu: int) -> None:
-        """Makes an interface of that name again."""
-        self._link(SFU_LINK_AT_BRIDGE, self.sfu, SFU_INTERFACE, mac_of(sfu))
+    def make_sfu_link(self, port: int) -> None:
+        """Makes an interface of that name, the first time or again."""
+        # Nothing is sent to the interface's own address; it must only be no host's.
+        self._link(self._at_bridge(port), self.sfu, self.interface(port), mac_of(200 + port))
 
     def drops(self) -> int:
         """Frames that the kernel lost between hosts and switch, over all devices and processors."""
-        lost = device_drops(self.sfu, SFU_INTERFACE) + device_drops(self.bridge, SFU_LINK_AT_BRIDGE)
+        lost = 0
+        for port in self.ports:
+            lost += device_drops(self.sfu, self.interface(port))
+            lost += device_drops(self.bridge, self._at_bridge(port))
         for number, namespace in self._hosts.items():
             lost += device_drops(namespace, HOST_INTERFACE)
             lost += device_drops(self.bridge, f"to-h{number}")

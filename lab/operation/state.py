@@ -7,6 +7,9 @@ from typing import Any, NamedTuple
 
 from lab.addresses import SFU_UDP_PORT, ip_of, mac_of
 
+FIRST_HOST_OF_PORT_2 = 7
+"""Hosts below it are on the switch's port 1. Where the switch has one port only, all are."""
+
 
 class Pair(NamedTuple):
     """A presenter's packets at one viewer's socket."""
@@ -23,28 +26,46 @@ class Viewer(NamedTuple):
     udp_port: int = SFU_UDP_PORT
 
 
+class Card(NamedTuple):
+    """Where a viewer's copies go: to which MAC, whether that was looked up, by which port."""
+
+    mac: str
+    looked_up: bool
+    port: int
+
+
 @dataclass(slots=True)
 class Group:
-    """A presenter and its viewers, in the order of their copies."""
+    """A presenter and its viewers, whose order is not compared: concurrent commands have none."""
 
     presenter: int
-    viewers: list[Viewer] = field(default_factory=list)
-
-    def pairs(self) -> set[Pair]:
-        """Who gets this presenter's packets."""
-        return {Pair(self.presenter, *viewer) for viewer in self.viewers}
+    viewers: dict[Viewer, Card] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Conference:
-    """The whole state. `sfu` is the number from which the SFU's address is derived."""
+    """The whole state. `own` has, by port, the number that the SFU's address is made of."""
 
-    sfu: int
+    own: dict[int, int]
     groups: dict[int, Group] = field(default_factory=dict)
 
-    def pairs(self) -> set[Pair]:
-        """Who gets whose packets."""
-        return set().union(*(group.pairs() for group in self.groups.values()))
+    def services(self, ports: Mapping[int, int]) -> dict[Pair, str]:
+        """Whose packets go where: pairs, and the copies' MAC. `ports` has each host's port."""
+        return {
+            Pair(group.presenter, *viewer): card.mac
+            for group in self.groups.values()
+            if ports[group.presenter] in self.own
+            for viewer, card in group.viewers.items()
+        }
+
+    def cards_of(self, host: int) -> list[Card]:
+        """What is known of a host, by group."""
+        return [
+            card
+            for _, group in sorted(self.groups.items())
+            for viewer, card in group.viewers.items()
+            if viewer.host == host
+        ]
 
     def copy(self) -> "Conference":
         """An independent one."""
@@ -54,25 +75,40 @@ class Conference:
         """The hosts that present."""
         return {group.presenter for group in self.groups.values()}
 
-    def document(self, *, port: int) -> dict[str, Any]:
-        """As a conference.yaml, which JSON is a part of."""
+    def document(
+        self, *, has_ports: bool, unsaid: Iterable[tuple[int, Viewer]] = ()
+    ) -> dict[str, Any]:
+        """As a conference.yaml, which JSON is a part of; without the MAC of those in `unsaid`."""
+        silent = set(unsaid)
         return {
-            "sfu": {"port": port, "ip": ip_of(self.sfu), "mac": mac_of(self.sfu)},
+            "sfu": [
+                {"port": port, "ip": ip_of(number), "mac": mac_of(number)}
+                for port, number in sorted(self.own.items())
+            ],
             "groups": [
                 {
                     "group": number,
                     "ip": ip_of(group.presenter),
-                    "viewers": [_viewer_document(viewer) for viewer in group.viewers],
+                    "viewers": [
+                        _viewer_document(viewer, card, (number, viewer) in silent, has_ports)
+                        for viewer, card in group.viewers.items()
+                    ],
                 }
                 for number, group in sorted(self.groups.items())
             ],
         }
 
 
-def _viewer_document(viewer: Viewer) -> dict[str, Any]:
-    document: dict[str, Any] = {"ip": ip_of(viewer.host), "mac": mac_of(viewer.host)}
-    if viewer.udp_port != SFU_UDP_PORT:
+def _viewer_document(viewer: Viewer, card: Card, silent: bool, has_ports: bool) -> dict[str, Any]:
+    document: dict[str, Any] = {"ip": ip_of(viewer.host)}
+    if not silent:
+        document["mac"] = card.mac
+        if card.looked_up:
+            document["looked_up"] = True
+    if has_ports:
         document["udp_port"] = viewer.udp_port
+        if not silent:
+            document["port"] = card.port
     return document
 
 
@@ -83,15 +119,19 @@ def host_of(ip: str) -> int:
 
 def parse_show(shown: Mapping[str, Any]) -> Conference:
     """What `reprise show --json` says; groups and viewers in their order."""
+    if foreign := shown["foreign"]:
+        raise ValueError(f"foreign: {foreign}")
     return Conference(
-        host_of(shown["addresses"][0]["ip"]),
+        {one["port"]: host_of(one["ip"]) for one in shown["addresses"]},
         {
             group["group"]: Group(
                 host_of(group["ip"]),
-                [
-                    Viewer(host_of(viewer["ip"]), viewer.get("udp_port") or SFU_UDP_PORT)
+                {
+                    Viewer(host_of(viewer["ip"]), viewer["udp_port"] or SFU_UDP_PORT): Card(
+                        viewer["mac"], viewer["looked_up"], viewer["port"] or 1
+                    )
                     for viewer in group["viewers"]
-                ],
+                },
             )
             for group in shown["groups"]
         },
@@ -102,19 +142,12 @@ def differences(shown: Conference, possible: Iterable[Conference]) -> list[str]:
     """What of `shown` is in none of the states that each part may be in."""
     states = list(possible)
     found = []
-    if shown.sfu not in {state.sfu for state in states}:
-        found.append(f"the SFU's address is that of {shown.sfu}")
-    numbers = set(shown.groups).union(*(state.groups for state in states))
-    for number in sorted(numbers):
+    for port in sorted(set(shown.own).union(*(state.own for state in states))):
+        if shown.own.get(port) not in {state.own.get(port) for state in states}:
+            found.append(f"the SFU's address on port {port} is that of {shown.own.get(port)}")
+    for number in sorted(set(shown.groups).union(*(state.groups for state in states))):
         is_group = shown.groups.get(number)
         may_be = [state.groups.get(number) for state in states]
-        if not any(_same(is_group, group) for group in may_be):
+        if is_group not in may_be:
             found.append(f"group {number} is {is_group}, may be one of {may_be}")
     return found
-
-
-def _same(one: Group | None, other: Group | None) -> bool:
-    """Concurrent commands add viewers in any order, so the order is not compared."""
-    if one is None or other is None:
-        return one is other
-    return one.presenter == other.presenter and sorted(one.viewers) == sorted(other.viewers)

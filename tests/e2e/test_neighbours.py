@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from lab.frames import mac_bytes
+from lab.frames import arp_announcement
 from lab.netns import HOST_INTERFACE, Namespace
 from lab.traffic import inject
 from tests.e2e.two_ports import TwoPorts, ip_of, mac_of, two_ports
@@ -16,13 +16,6 @@ TIMEOUT_S = 30.0
 def change_mac(host: Namespace, mac: str) -> None:
     """Another card in the same host."""
     host.run(["ip", "link", "set", HOST_INTERFACE, "address", mac])
-
-
-def announcement(ip: str, mac: str) -> bytes:
-    """RFC 5227, "ARP Announcement"."""
-    address = bytes(map(int, ip.split(".")))
-    arp = bytes.fromhex("0001080006040001") + mac_bytes(mac) + address + bytes(6) + address
-    return (b"\xff" * 6 + mac_bytes(mac) + b"\x08\x06" + arp).ljust(60, b"\0")
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:
@@ -79,9 +72,9 @@ def test_an_announcement_is_heard_at_once_and_believed_only_of_who_is_there(
         try:
             # Host 4 says that it is host 3, which is there and answers.
             liar = running.network.hosts[4]
-            inject(liar, announcement(ip_of(3), mac_of(4)))
+            inject(liar, arp_announcement(ip_of(3), mac_of(4)))
             change_mac(running.network.hosts[2], NEW_MAC)
-            inject(running.network.hosts[2], announcement(ip_of(2), NEW_MAC))
+            inject(running.network.hosts[2], arp_announcement(ip_of(2), NEW_MAC))
             wait_until(lambda: mac_in_switch(running, 2) == NEW_MAC, "the viewer is not followed")
             assert mac_in_switch(running, 3) == mac_of(3)
             # Other commands come through beside it.

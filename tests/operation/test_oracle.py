@@ -1,12 +1,15 @@
 """What the oracle of random operation holds to be wrong, and what not."""
 
 import random
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
-from lab.operation.changes import Busy, Choices
+from lab.addresses import mac_of
+from lab.operation.changes import Busy, Choices, DeleteAddress, MoveAddress, Refresh
 from lab.operation.oracle import IN_FLIGHT_NS, SETTLED_NS, Due, Oracle
-from lab.operation.state import Conference, Group, Pair, Viewer, differences, parse_show
+from lab.operation.state import Card, Conference, Group, Pair, Viewer, differences, parse_show
 
 S = 10**9
 PAIR = Pair(presenter=1, viewer=2, udp_port=5004)
@@ -121,63 +124,112 @@ def test_a_packet_is_judged_only_when_all_its_copies_have_had_their_time() -> No
     assert wrong(oracle) == []
 
 
+PORTS = {n: 1 if n < 7 else 2 for n in range(1, 10)}
+
+
+def card(host: int, *, looked_up: bool = True) -> Card:
+    """As the host is."""
+    return Card(mac_of(host), looked_up, PORTS[host])
+
+
 def conference_with(*viewers: Viewer) -> Conference:
     """One group."""
-    return Conference(100, {1: Group(4, list(viewers))})
+    return Conference({1: 100}, {1: Group(4, {one: card(one.host) for one in viewers})})
 
 
 def test_a_shown_state_must_be_one_of_those_that_may_be() -> None:
     before = conference_with(Viewer(2))
     after = conference_with(Viewer(2), Viewer(3))
     assert differences(after, [before, after]) == []
+    assert differences(conference_with(Viewer(3), Viewer(2)), [after]) == []
     assert differences(conference_with(Viewer(3)), [before, after]) != []
-    assert differences(Conference(100), [before, after]) != []
-    assert differences(Conference(101, after.groups), [before, after]) != []
+    assert differences(Conference({1: 100}), [before, after]) != []
+    assert differences(Conference({1: 101}, after.groups), [before, after]) != []
+    assert differences(Conference({1: 100, 2: 110}, after.groups), [before, after]) != []
+    elsewhere = after.copy()
+    elsewhere.groups[1].viewers[Viewer(3)] = card(3, looked_up=False)
+    assert differences(elsewhere, [before, after]) != []
+
+
+def shown(document: dict[str, Any]) -> dict[str, Any]:
+    """What `reprise show --json` says of what a file has."""
+    viewers = [viewer for group in document["groups"] for viewer in group["viewers"]]
+    for viewer in viewers:
+        viewer.setdefault("looked_up", False)
+    return {"addresses": document["sfu"], "groups": document["groups"], "foreign": []}
 
 
 def test_what_show_says_is_read_back_as_the_state_that_was_applied() -> None:
-    conference = conference_with(Viewer(2), Viewer(3, 6000))
-    document = conference.document(port=1)
-    shown = {"addresses": [document["sfu"]], "groups": document["groups"]}
-    assert parse_show(shown) == conference
+    conference = conference_with(Viewer(2), Viewer(3, 6000), Viewer(8))
+    conference.groups[1].viewers[Viewer(3, 6000)] = card(3, looked_up=False)
+    document = shown(conference.document(has_ports=True))
+    assert parse_show(document) == conference
+    with pytest.raises(ValueError, match=r"foreign: .'a group'"):
+        parse_show({**document, "foreign": ["a group"]})
+
+
+def test_copies_to_a_mac_address_that_was_are_another_service() -> None:
+    conference = conference_with(Viewer(2), Viewer(3))
+    conference.groups[1].viewers[Viewer(3)] = card(3, looked_up=False)
+    macs = {n: mac_of(n) for n in PORTS} | {2: "02:00:00:01:01:02", 3: "02:00:00:01:01:03"}
+    refresh = Refresh(macs)
+    assert refresh.affected(conference, PORTS) == {Pair(4, 2, 5004)}
+    after = refresh.after(conference)
+    assert after.services(PORTS) == {Pair(4, 2, 5004): macs[2], Pair(4, 3, 5004): mac_of(3)}
+
+
+def test_nobody_is_served_by_a_port_without_an_address() -> None:
+    conference = Conference({2: 110}, conference_with(Viewer(8)).groups)
+    assert conference.services(PORTS) == {}
+    move = MoveAddress(1, 101)
+    assert move.affected(conference, PORTS) == {Pair(4, 8, 5004)}
+    assert DeleteAddress(1).affected(move.after(conference), PORTS) == {Pair(4, 8, 5004)}
+
+
+def choices_of(presenters: Sequence[int], *udp_ports: int) -> Choices:
+    """For nine hosts on two ports."""
+    return Choices(
+        groups=range(1, 5),
+        presenters=presenters,
+        viewers=[Viewer(n, port) for n in PORTS for port in udp_ports],
+        ports=PORTS,
+        macs={n: mac_of(n) for n in PORTS},
+        addresses={1: (100, 101), 2: (110, 111)},
+    )
 
 
 def test_random_changes_always_lead_to_a_state_that_can_be() -> None:
     choose = random.Random(5)
-    choices = Choices(
-        groups=range(1, 5),
-        presenters=range(1, 6),
-        viewers=[Viewer(n, port) for n in range(1, 9) for port in (5004, 6000)],
-        addresses=(100, 101),
-    )
-    conference = Conference(100)
+    choices = choices_of((1, 2, 3, 7, 8), 5004, 6000)
+    conference = Conference({1: 100})
     kinds = set()
     for _ in range(2000):
-        change = choices.change(conference, choose, Busy())
+        change = choices.change(conference, choose, Busy(), alone=True)
         assert change is not None
         kinds.add(type(change).__name__)
         after = change.after(conference)
         assert len(after.presenters()) == len(after.groups), "a presenter has one group"
-        for group in after.groups.values():
-            assert len(set(group.viewers)) == len(group.viewers), "a viewer is there once"
-        unaffected = conference.pairs() - change.affected(conference)
-        assert unaffected <= after.pairs()
+        cards = [card for group in after.groups.values() for card in group.viewers.values()]
+        assert {card.port for card in cards} <= set(after.own), "a viewer's port has an address"
+        was, is_now = conference.services(PORTS), after.services(PORTS)
+        unaffected = was.keys() - change.affected(conference, PORTS)
+        assert {pair: was[pair] for pair in unaffected}.items() <= is_now.items()
         change.apply(conference)
         assert conference == after
-    assert len(kinds) == 6
+    assert len(kinds) == 7
 
 
 def test_changes_that_run_at_once_touch_neither_the_same_group_nor_the_same_presenter() -> None:
     choose = random.Random(6)
-    choices = Choices(range(1, 5), range(1, 6), [Viewer(n) for n in range(1, 9)], (100, 101))
+    choices = choices_of(range(1, 6), 5004)
     conference = choices.conference(choose)
     n_pairs = 0
     for _ in range(500):
         busy = Busy()
-        first = choices.change(conference, choose, busy)
+        first = choices.change(conference, choose, busy, alone=True)
         assert first is not None
         busy.add(first, conference)
-        second = choices.change(conference, choose, busy)
+        second = choices.change(conference, choose, busy, alone=False)
         if second is not None and not (first.runs_alone or second.runs_alone):
             n_pairs += 1
             assert not first.groups(conference) & second.groups(conference)
