@@ -58,10 +58,9 @@ pub(super) fn packet_headers(
             .iter()
             .map(|field| u64::from(field.values.data_bits()))
             .sum();
-        if !bits.is_multiple_of(8) {
-            return Err(error(format!("expected whole bytes, found {bits} bits")));
-        }
-        let len_bytes = usize::try_from(bits / 8).map_err(|e| error(e.to_string()))?;
+        // p4c has no word against a header that is not whole bytes where the program does not use it.
+        // PI, the server in simple_switch_grpc, fills it up with zeros at its end.
+        let len_bytes = usize::try_from(bits.div_ceil(8)).map_err(|e| error(e.to_string()))?;
         *place = Some(PacketHeader {
             fields,
             len_bytes,
@@ -71,35 +70,48 @@ pub(super) fn packet_headers(
     Ok((packet_in, packet_out))
 }
 
-/// The fields as they lie in a packet. Their widths are the P4Info's where it has the data plane's:
-/// a translated one's are found in the program, or there are none.
+/// The fields as they lie in a packet. Their widths are the program's; those of a header that it does
+/// not use are the P4Info's, and there are none if one of them is translated.
 fn fields(
     header: &ControllerPacketMetadata,
     json: &bmv2_json::Program,
     types: &mut Types<'_>,
 ) -> Result<Option<Vec<HeaderField>>, String> {
-    let names: Vec<&str> = header.metadata.iter().map(|m| &*m.name).collect();
-    let in_program = header_bits(json, &names);
-    let mut fields = Vec::new();
-    for (position, metadata) in header.metadata.iter().enumerate() {
-        let named = metadata.type_name.as_ref();
-        let of_field = |error| format!("metadata field \"{}\" {error}", metadata.name);
-        let data_bits = if types.is_translated(named) {
-            let found = in_program.as_ref().and_then(|bits| bits.get(position));
-            let Some(bits) = found else { return Ok(None) };
-            *bits
-        } else {
-            u32::try_from(metadata.bitwidth)
-                .map_err(|_| of_field(format!("has {} bits", metadata.bitwidth)))?
-        };
-        let values = types.values(named, metadata.bitwidth, data_bits);
-        fields.push(HeaderField {
-            id: metadata.id,
-            name: metadata.name.clone(),
-            values: values.map_err(of_field)?,
+    let named: Vec<(&str, Option<u32>)> = header
+        .metadata
+        .iter()
+        .map(|metadata| {
+            let is_translated = types.is_translated(metadata.type_name.as_ref());
+            let bits = u32::try_from(metadata.bitwidth).map_err(|_| {
+                format!(
+                    "metadata field \"{}\" has {} bits",
+                    metadata.name, metadata.bitwidth
+                )
+            })?;
+            Ok((&*metadata.name, (!is_translated).then_some(bits)))
+        })
+        .collect::<Result<_, String>>()?;
+    let data_bits = match header_bits(json, &named)? {
+        Some(bits) => bits,
+        None => match named.iter().map(|(_, bits)| *bits).collect() {
+            Some(bits) => bits,
+            None => return Ok(None),
+        },
+    };
+    let fields = header
+        .metadata
+        .iter()
+        .zip(data_bits)
+        .map(|(metadata, data_bits)| {
+            let values = types.values(metadata.type_name.as_ref(), metadata.bitwidth, data_bits);
+            Ok(HeaderField {
+                id: metadata.id,
+                name: metadata.name.clone(),
+                values: values
+                    .map_err(|error| format!("metadata field \"{}\" {error}", metadata.name))?,
+            })
         });
-    }
-    Ok(Some(fields))
+    fields.collect::<Result<_, String>>().map(Some)
 }
 
 impl PacketHeader {
@@ -210,7 +222,7 @@ mod tests {
         });
         PacketHeader {
             fields: fields.collect(),
-            len_bytes: widths.iter().sum::<u32>() as usize / 8,
+            len_bytes: (widths.iter().sum::<u32>() as usize).div_ceil(8),
             is_there: true,
         }
     }
@@ -234,6 +246,18 @@ mod tests {
         let frame = [&bytes[..], b"payload"].concat();
         assert_eq!(header.decode(&frame).unwrap(), (values, &b"payload"[..]));
         assert_eq!(header.decode(&[0xff]), None);
+    }
+
+    /// As simple_switch_grpc's server lays it: fields from the first bit on, zeros behind the last.
+    #[test]
+    fn a_header_that_is_not_whole_bytes_is_filled_up_at_its_end() {
+        let header = header(&[32, 1, 6]);
+        let values = metadata(&[&[1, 2], &[1], &[0x2a]]);
+        let bytes = header.encode(&values).unwrap();
+        assert_eq!(bytes, [0, 0, 1, 2, 0b1101_0100]);
+        let frame = [&bytes[..], b"payload"].concat();
+        assert_eq!(header.decode(&frame).unwrap(), (values, &b"payload"[..]));
+        assert_eq!(header.decode(&frame[..4]), None);
     }
 
     #[test]

@@ -471,21 +471,51 @@ pub(super) fn adopt(names: &[Arc<Names>], from: &[Arc<Names>]) {
 }
 
 /// The widths that a controller header's fields have in the data plane: those of the header type with
-/// the same fields in the same order.
-pub(super) fn header_bits(json: &bmv2_json::Program, names: &[&str]) -> Option<Vec<u32>> {
-    let bits = |field: &bmv2_json::Field| match field.width {
+/// the same fields in the same order, none if the program has no such header. Of a field that is not
+/// translated the P4Info says how wide it is.
+///
+/// # Errors
+///
+/// Only header types of other widths have these fields: packets would be read wrong.
+pub(super) fn header_bits(
+    json: &bmv2_json::Program,
+    fields: &[(&str, Option<u32>)],
+) -> Result<Option<Vec<u32>>, String> {
+    let width = |field: &bmv2_json::Field| match field.width {
         FieldWidth::Fixed(bits) => Some(bits),
         FieldWidth::Variable => None,
     };
-    json.header_types
-        .iter()
-        .filter(|of| {
-            of.fields
-                .iter()
-                .map(|field| &*field.name)
-                .eq(names.iter().copied())
-        })
-        .find_map(|of| of.fields.iter().map(bits).collect())
+    let mut of_other_widths = None;
+    for of in &json.header_types {
+        let names = of.fields.iter().map(|field| &*field.name);
+        if !names.eq(fields.iter().map(|(name, _)| *name)) {
+            continue;
+        }
+        let Some(found) = of.fields.iter().map(width).collect::<Option<Vec<u32>>>() else {
+            continue;
+        };
+        let mut pairs = fields.iter().zip(&found);
+        if pairs.all(|((_, told), found)| told.is_none_or(|told| told == *found)) {
+            return Ok(Some(found));
+        }
+        of_other_widths = of_other_widths.or(Some((&of.name, found)));
+    }
+    match of_other_widths {
+        None => Ok(None),
+        Some((name, found)) => Err(format!(
+            "its fields have {} bits, those of header type \"{name}\" in the device config {}",
+            list(
+                fields
+                    .iter()
+                    .map(|(_, bits)| bits.map_or("any".to_owned(), |bits| bits.to_string()))
+            ),
+            list(found.iter().map(u32::to_string)),
+        )),
+    }
+}
+
+fn list(parts: impl Iterator<Item = String>) -> String {
+    parts.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -229,7 +229,7 @@ async fn p4info_and_device_config_must_fit_each_other() {
         ),
         (
             |p4info, _| p4info.controller_packet_metadata[0].metadata[1].bitwidth = 8,
-            "expected whole bytes, found 17 bits",
+            "its fields have 9, 8 bits, those of header type \"packet_out_t\" in the device config 9, 7",
         ),
         (
             |p4info, _| p4info.tables[1].direct_resource_ids.push(318_767_105),
