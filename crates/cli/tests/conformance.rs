@@ -159,8 +159,33 @@ fn programs_that_p4c_lists_are_compiled_and_expected_failures_are_left_out() {
         "{text}"
     );
     assert!(
-        text.contains("accepted 3 of 4 (75.0 %) programs compile"),
+        text.contains("accepted 3 of 4 (75.0 %) programs compile and load"),
         "{text}"
+    );
+}
+
+#[test]
+fn programs_that_p4c_lists_are_loaded_with_their_p4info() {
+    let checkout = Checkout::new();
+    checkout.sample("p4_16_samples/right-bmv2.p4", &program("1"));
+    let large = program("1").replace(
+        "    apply {\n        hdr",
+        "    register<bit<8>>(0xffffffff) large;\n    apply {\n        large.write(0, 1);\n        hdr",
+    );
+    checkout.sample("p4_16_samples/large-bmv2.p4", &large);
+    let (report, results) = checkout.results(&["--only", "accepted"], "");
+    assert_eq!(
+        results,
+        pairs(&[
+            ("p4_16_samples/large-bmv2.p4", "fail"),
+            ("p4_16_samples/right-bmv2.p4", "pass"),
+        ])
+    );
+    let message = report["samples"][0]["message"].as_str().expect("a message");
+    assert!(
+        message.starts_with("the switch refuses it: the device config: register array")
+            && message.contains("has 4294967295 cells, expected"),
+        "{message}"
     );
 }
 

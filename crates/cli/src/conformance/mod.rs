@@ -74,7 +74,7 @@ impl Sample {
 /// What is expected.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Check {
-    /// The program compiles.
+    /// The program compiles, and the switch takes its JSON with its P4Info.
     Accepted,
     /// The program is refused, where p4c has an error; `None`: p4c's message is not kept.
     Refused { errors: Option<Vec<Places>> },

@@ -141,7 +141,7 @@ impl<'k> Report<'k> {
         let mut lines = Vec::new();
         for (kind, total) in &self.totals {
             let what = match kind {
-                Kind::Accepted => "programs compile",
+                Kind::Accepted => "programs compile and load",
                 Kind::Errors => "wrong programs are refused",
                 Kind::Stf => "packet tests pass",
                 Kind::P4Info => "P4Info messages are p4c's",
