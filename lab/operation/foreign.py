@@ -21,6 +21,8 @@ EXIT_OUTBID = 3
 REPLICA = 64_000
 """An instance (rid) that no viewer has."""
 DEVICE_ID = 1
+MARGIN = 100
+"""Two that bid the same id at once would be an error of the later (section 5.3)."""
 PATIENCE_S = 60.0
 
 
@@ -41,7 +43,7 @@ class Controller:
                 self._updates.put(answer.arbitration)
 
     def become_primary(self) -> None:
-        """Bids one above the highest id that there was, until nobody has bid more."""
+        """Bids above the highest id that there was, until nobody has bid more."""
         deadline_s = time.monotonic() + PATIENCE_S
         self._bid(1)
         while True:
@@ -50,7 +52,7 @@ class Controller:
             if update.status.code == rpc_code.OK and highest == self.election_id:
                 return
             if highest >= self.election_id:
-                self._bid(highest + 1)
+                self._bid(highest + MARGIN)
 
     def _bid(self, election_id: int) -> None:
         self.election_id = election_id

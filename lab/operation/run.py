@@ -671,7 +671,10 @@ class Operation:
         """Looks on while nothing is done, until a moment."""
         while (now_ns := time.monotonic_ns()) < until_ns:
             self.look()
+            known = len(self.oracle.violations)
             self.oracle.judge(now_ns)
+            for one in self.oracle.violations[known:]:
+                self.note(f"VIOLATION of {one.time_ns / 1e9:.3f}: {one.what}")
             time.sleep(0.02)
 
     def run(self, duration_s: float, report: Callable[[float], None]) -> None:
