@@ -8,8 +8,9 @@ from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 
+from lab.operation.operation import Operation
 from lab.operation.oracle import Violation
-from lab.operation.run import Operation
+from lab.operation.run import operate
 from lab.process import ChildError, interrupt_on_termination
 from lab.study.progress import bar
 from lab.switch import RECIRCULATION_PROGRAM, REPLICATION_PROGRAM, MissingBuildError
@@ -83,7 +84,9 @@ def main() -> int:
             arguments.seed,
             switch_options=arguments.switch_options,
         ) as operation:
-            operation.run(duration_s, lambda passed_s: _progress(passed_s, duration_s, operation))
+            operate(
+                operation, duration_s, lambda passed_s: _progress(passed_s, duration_s, operation)
+            )
     except (ChildError, MissingBuildError) as error:
         print(f"operation: {error}", file=sys.stderr)
         return 1

@@ -99,7 +99,7 @@ def test_a_viewer_on_another_port_is_told_of_at_once_and_moved_by_what_is_said(
 
             def is_told() -> bool:
                 # The host goes on to announce itself meanwhile.
-                inject(running.network.hosts[2], announcement(ip_of(2), mac_of(2)))
+                inject(running.network.hosts[2], arp_announcement(ip_of(2), mac_of(2)))
                 return said in follower.log_text()
 
             wait_until(is_told, "nobody says it")

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from lab.operation.run import Operation
+from lab.operation.operation import Operation
+from lab.operation.run import operate
 
 SECONDS = 25
 SEED = 20261123
@@ -14,7 +15,7 @@ def test_whatever_goes_wrong_everybody_gets_what_he_must_and_nobody_else(
 ) -> None:
     print(f"seed {SEED}")
     with Operation(logs, program, SEED) as operation:
-        operation.run(SECONDS, lambda _: None)
+        operate(operation, SECONDS, lambda _: None)
     oracle, tally = operation.oracle, operation.tally
     print(f"{tally.commands} commands, {tally.killed} killed; {dict(tally.actions)}")
     print(f"{oracle.n_required} copies had to come, {oracle.n_excused} lost in disturbances")

@@ -1,0 +1,441 @@
+"""A switch under operation: commands at random, and an oracle that knows who must get what."""
+
+import json
+import random
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from lab.addresses import SFU_UDP_PORT, ip_of, mac_of
+from lab.bench.counters import METRICS_ADDRESS, Counters, read_metrics
+from lab.operation.changes import (
+    OTHER_UDP_PORT,
+    Apply,
+    Busy,
+    Change,
+    Choices,
+    MoveAddress,
+    Refresh,
+)
+from lab.operation.endpoints import FLOOD_SEQUENCE, Config, Endpoints
+from lab.operation.oracle import IN_FLIGHT_NS, Disturbance, Due, Oracle
+from lab.operation.site import Site
+from lab.operation.state import (
+    FIRST_HOST_OF_PORT_2,
+    Conference,
+    Pair,
+    Viewer,
+    differences,
+    parse_show,
+)
+from lab.process import REPOSITORY, Child, dying_with_parent
+from lab.switch import (
+    GRPC_ADDRESS,
+    READY_TIMEOUT_S,
+    RELEASE,
+    REPLICATION_PROGRAM,
+    SWITCH,
+    MissingBuildError,
+    require_build,
+)
+
+REPRISE = RELEASE / "reprise"
+FINSY_PYTHON = REPOSITORY / ".venv-finsy/bin/python"
+COMMAND_TIMEOUT_S = 60.0
+N_HOSTS = 10
+PRESENTERS = (1, 2, 3, 7, 8)
+N_GROUPS = 4
+RATE_PPS = 40.0
+PAYLOAD_BYTES = 200
+ADDRESSES = {1: (100, 101, 102), 2: (110, 111, 112)}
+"""By port, the numbers that the SFU's address there is made of."""
+COMMANDS_AT_ONCE = 4
+TOOK_OVER = "another controller took over as primary"
+REFRESH_EVERY_S = 20
+EXPORTED = "exported.yaml"
+EXPORTED_ENTRIES = "exported.txtpb"
+KILLED_AFTER_S = 0.02
+"""On average: a command takes 10 to 50 ms."""
+
+
+@dataclass(slots=True)
+class Running:
+    """A command that was started."""
+
+    change: Change
+    argv: list[str]
+    process: subprocess.Popen[str]
+    affected: set[Pair]
+    kill_at_s: float | None
+
+    def is_killed_by(self, now_s: float) -> bool:
+        """Whether its time has come."""
+        return self.kill_at_s is not None and now_s >= self.kill_at_s
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was done."""
+
+    actions: Counter[str] = field(default_factory=Counter)
+    commands: int = 0
+    killed: int = 0
+
+
+class Operation:
+    """One run: a site, a switch, everybody's sockets, an oracle, and what is believed to hold."""
+
+    def __init__(
+        self, folder: Path, program: Path, seed: int, *, switch_options: Sequence[str] = ()
+    ) -> None:
+        require_build(SWITCH, REPRISE)
+        if not FINSY_PYTHON.exists():
+            raise MissingBuildError(f"{FINSY_PYTHON} does not exist: `make setup` makes it")
+        self.folder = folder
+        self.program = program
+        self.switch_options = list(switch_options)
+        self.choose = random.Random(seed)
+        self.oracle = Oracle()
+        self.tally = Tally()
+        self.log = (folder / "actions.txt").open("w")
+        has_ports = program == REPLICATION_PROGRAM
+        hosts = range(1, N_HOSTS + 1)
+        self.ports = {n: 2 if has_ports and n >= FIRST_HOST_OF_PORT_2 else 1 for n in hosts}
+        self.macs = {n: mac_of(n) for n in hosts}
+        self.site = Site(self.ports)
+        self.model = Conference({})
+        self.possible: list[Conference] = []
+        """States that may be in force, beside the model, since commands were killed."""
+        self.unresolved: set[Pair] = set()
+        self.exported = self.model
+        self.n_switches = 0
+        self.udp_ports = [SFU_UDP_PORT, OTHER_UDP_PORT] if has_ports else [SFU_UDP_PORT]
+        self.choices = Choices(
+            groups=range(1, N_GROUPS + 1),
+            presenters=PRESENTERS,
+            viewers=[Viewer(n, port) for n in hosts for port in self.udp_ports],
+            ports=self.ports,
+            macs=self.macs,
+            addresses={port: ADDRESSES[port] for port in self.site.ports},
+            has_ports=has_ports,
+        )
+        self.stack = ExitStack()
+        self.switch: Child
+
+    def __enter__(self) -> Self:
+        self.stack.enter_context(self.site)
+        self.stack.callback(self.log.close)
+        hosts = range(1, N_HOSTS + 1)
+        self.endpoints = Endpoints(
+            Config(
+                namespaces={str(n): str(self.site.host(n).path) for n in hosts},
+                ips={str(n): ip_of(n) for n in hosts},
+                presenters=list(PRESENTERS),
+                udp_ports=self.udp_ports,
+                rate_pps=RATE_PPS,
+                payload_bytes=PAYLOAD_BYTES,
+                sfu_ips=self._sfu_ips({port: numbers[0] for port, numbers in ADDRESSES.items()}),
+                sent=str(self.folder / "sent.bin"),
+                received=str(self.folder / "received.bin"),
+            ),
+            self.folder,
+        )
+        self.stack.callback(self.endpoints.child.stop)
+        self.start_switch()
+        # Not its method: by then it is another switch.
+        self.stack.callback(self._stop_switch)
+        for port in self.site.ports:
+            move = MoveAddress(port, ADDRESSES[port][0])
+            self.command(*move.arguments(self.folder))
+            move.apply(self.model)
+        self.follow_address()
+        self.export()
+        follow = self.argv("viewer", "refresh", "--every", str(REFRESH_EVERY_S))
+        self.follower = Child(follow, self.folder / "refresh.log")
+        self.stack.callback(self.follower.stop)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stack.close()
+
+    def _stop_switch(self) -> None:
+        self.switch.stop()
+
+    def start_switch(self, *options: str) -> None:
+        """A new switch, empty but for its program and what the options bring."""
+        self.n_switches += 1
+        interfaces = [("-i", f"{port}@{self.site.interface(port)}") for port in self.site.ports]
+        argv = [
+            *(str(SWITCH), *chain.from_iterable(interfaces), "--grpc", GRPC_ADDRESS),
+            *("--metrics", METRICS_ADDRESS, *self.switch_options, *options, str(self.program)),
+        ]
+        self.switch = self.site.sfu.start(argv, self.folder / f"switch-{self.n_switches}.log")
+        self.switch.wait_for_line("ready:", READY_TIMEOUT_S)
+
+    def _sfu_ips(self, own: Mapping[int, int]) -> dict[str, str]:
+        """Where each presenter sends, if there is an address on its port."""
+        heard = [presenter for presenter in PRESENTERS if self.ports[presenter] in own]
+        return {str(presenter): ip_of(own[self.ports[presenter]]) for presenter in heard}
+
+    def follow_address(self) -> None:
+        """Hosts know the SFU's addresses and send there."""
+        self.site.know_sfu(self.model.own)
+        self.endpoints.send_to(self._sfu_ips(self.model.own))
+
+    def argv(self, *arguments: str) -> list[str]:
+        """`reprise` beside the switch."""
+        return self.site.sfu.command([str(REPRISE), "--switch", GRPC_ADDRESS, *arguments])
+
+    def command(self, *arguments: str) -> str:
+        """A command that changes nothing the oracle knows of; its output. It must succeed."""
+        done = self.run_command(*arguments)
+        if done.returncode != 0:
+            self.fail(f"`reprise {' '.join(arguments)}` failed: {done.stderr.strip()}")
+        return done.stdout
+
+    def run_command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """A command whatever becomes of it."""
+        self.tally.commands += 1
+        return subprocess.run(
+            dying_with_parent(self.argv(*arguments)),
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_TIMEOUT_S,
+            check=False,
+        )
+
+    def fail(self, what: str) -> None:
+        """A violation that no packet shows."""
+        self.note(f"VIOLATION {what}")
+        self.oracle.fail(time.monotonic_ns(), what)
+
+    def note(self, what: str) -> None:
+        """A line of the log of actions."""
+        self.log.write(f"{time.monotonic_ns() / 1e9:.3f} {what}\n")
+        self.log.flush()
+
+    def change_at_random(
+        self,
+        n_at_once: int,
+        *,
+        may_kill: bool,
+        options: Sequence[str] = (),
+        may_be_outbid: bool = False,
+    ) -> None:
+        """Runs so many commands at once, some of which may be killed on their way."""
+        changes: list[Change] = []
+        busy = Busy()
+        while len(changes) < n_at_once:
+            change = self.choices.change(self.model, self.choose, busy, alone=not changes)
+            if change is None or (changes and change.runs_alone):
+                break
+            changes.append(change)
+            if change.runs_alone:
+                break
+            busy.add(change, self.model)
+        if changes:
+            self.run_changes(
+                changes, may_kill=may_kill, options=options, may_be_outbid=may_be_outbid
+            )
+
+    def run_changes(
+        self,
+        changes: Sequence[Change],
+        *,
+        may_kill: bool,
+        options: Sequence[str] = (),
+        may_be_outbid: bool = False,
+    ) -> None:
+        """Starts all, waits for all, and draws the conclusions."""
+        before = self.model
+        moved = any(change.after(before).own != before.own for change in changes)
+        disturbance = self.disturb("the SFU's address changes") if moved else None
+        running = [self._start(change, options, may_kill=may_kill) for change in changes]
+        killed = self._wait(running, may_be_outbid=may_be_outbid)
+        for one in running:
+            if one not in killed:
+                one.change.apply(self.model)
+        if killed:
+            self.unresolved |= set().union(*(one.affected for one in killed))
+            after = self.model
+            self.possible.append(after)
+            # Any of those that were killed may have been done.
+            for one in killed:
+                self.possible += [one.change.after(state) for state in list(self.possible)]
+            self.resolve()
+        elif moved:
+            self.follow_address()
+        if disturbance is not None:
+            self.calm(disturbance)
+        self.settle(set().union(*(one.affected for one in running)))
+
+    def _start(self, change: Change, options: Sequence[str], *, may_kill: bool) -> Running:
+        affected = change.affected(self.model, self.ports)
+        self.oracle.mark(time.monotonic_ns(), affected, Due.MAY)
+        argv = [*change.arguments(self.folder), *options]
+        kill_at_s = None
+        if may_kill and self.choose.random() < 0.6:
+            kill_at_s = time.monotonic() + self.choose.expovariate(1 / KILLED_AFTER_S)
+        self.note(f"run {argv} kill {kill_at_s}")
+        self.tally.commands += 1
+        process = subprocess.Popen(
+            dying_with_parent(self.argv(*argv)),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        return Running(change, argv, process, affected, kill_at_s)
+
+    def _wait(self, running: Sequence[Running], *, may_be_outbid: bool) -> list[Running]:
+        """The commands that were killed before their end, or that somebody took the role from."""
+        killed: list[Running] = []
+        waiting = list(running)
+        deadline_s = time.monotonic() + COMMAND_TIMEOUT_S
+        while waiting:
+            now_s = time.monotonic()
+            for one in list(waiting):
+                if one.process.poll() is not None:
+                    waiting.remove(one)
+                elif one.is_killed_by(now_s):
+                    one.process.send_signal(signal.SIGKILL)
+                    one.process.wait()
+                    waiting.remove(one)
+                    killed.append(one)
+                    self.tally.killed += 1
+                elif now_s > deadline_s:
+                    self.fail(f"`reprise {' '.join(one.argv)}` has not ended in time")
+                    one.process.kill()
+            time.sleep(0.002)
+        for one in running:
+            output, errors = one.process.communicate()
+            if one not in killed and one.process.returncode != 0:
+                if not (may_be_outbid and TOOK_OVER in errors):
+                    self.fail(
+                        f"`reprise {' '.join(one.argv)}` failed: {errors.strip()} {output.strip()}"
+                    )
+                killed.append(one)
+        return killed
+
+    def resolve(self) -> None:
+        """After a kill: the next command must succeed; then what holds must be one of what may."""
+        if self.choose.random() < 0.5:
+            # Any command has to go on from the state that was left, also one that changes it.
+            target = self.choose.choice(self.possible)
+            change = Apply(target.copy(), self.choices.has_ports)
+            self.note("go on: apply one of the possible states")
+            for state in self.possible:
+                affected = change.affected(state, self.ports)
+                self.unresolved |= affected
+                self.oracle.mark(time.monotonic_ns(), affected, Due.MAY)
+            self.command(*change.arguments(self.folder))
+            self.possible = [target]
+        shown = self.show()
+        if shown is None:
+            return
+        # Who follows viewers does so at any time.
+        self.possible += [self.refresh().after(state) for state in self.possible]
+        for difference in differences(shown, self.possible):
+            self.fail(f"after a command was killed {difference}")
+        self.model = shown
+        self.possible = []
+        self.follow_address()
+        self.settle(self.unresolved)
+        self.unresolved = set()
+
+    def show(self) -> Conference | None:
+        """What `reprise show` says, or None (and a violation) if it says nothing."""
+        said = self.command("show", "--json")
+        try:
+            return parse_show(json.loads(said))
+        except (ValueError, KeyError, TypeError) as error:
+            self.fail(f"`reprise show --json` cannot be read: {error!r}: {said[:300]}")
+            return None
+
+    def settle(self, pairs: set[Pair]) -> None:
+        """What holds for these pairs is what the model says."""
+        now_ns = time.monotonic_ns()
+        services = self.model.services(self.ports)
+        served = {pair for pair, mac in services.items() if mac == self.macs[pair.viewer]}
+        self.oracle.mark(now_ns, pairs & served, Due.MUST)
+        self.oracle.mark(now_ns, pairs - served, Due.MUST_NOT)
+
+    def refresh(self) -> Refresh:
+        """`viewer refresh` as it would find the hosts now."""
+        return Refresh(dict(self.macs))
+
+    def export(self) -> None:
+        """Keeps the state as an operator would, for a switch that comes after this one."""
+        self.command("export", "-o", str(self.folder / EXPORTED))
+        entries = str(self.folder / EXPORTED_ENTRIES)
+        self.command("export", "--format", "p4runtime", "-o", entries)
+        self.exported = self.model.copy()
+
+    def check_state(self) -> None:
+        """The switch's state is the model's."""
+        if (shown := self.show()) is not None:
+            for difference in differences(shown, [self.model]):
+                self.fail(f"in calm {difference}")
+
+    def disturb(self, what: str, hosts: Sequence[int] | None = None) -> Disturbance:
+        """From now on copies may be missing."""
+        self.note(f"disturb: {what} {hosts or ''}")
+        return self.oracle.disturb(time.monotonic_ns(), what, hosts)
+
+    def calm(self, disturbance: Disturbance) -> None:
+        """From now on no longer."""
+        disturbance.over_ns = time.monotonic_ns()
+        self.note(f"calm: {disturbance.what}")
+
+    def hosts_on(self, port: int) -> list[int]:
+        """The hosts on a port of the switch."""
+        return [host for host, at in self.ports.items() if at == port]
+
+    def metrics(self) -> Counters:
+        """The switch's counters."""
+        return read_metrics(self.site.sfu)
+
+    def check_accounts(self) -> None:
+        """Nothing has vanished inside of the switch."""
+        if vanished := self.metrics().vanished_inside:
+            self.fail(f"{vanished} packets have vanished inside of the switch")
+
+    def look(self) -> None:
+        """Gives the oracle what was sent and received."""
+        # Received first: what was received has been sent before, so its record is there too.
+        received = list(self.endpoints.new_received())
+        for presenter, sequence, at_ns in self.endpoints.new_sent():
+            self.oracle.sent(presenter, sequence, at_ns)
+        for viewer, udp_port, presenter, sequence, at_ns in received:
+            pair = Pair(presenter, viewer, udp_port)
+            if sequence != FLOOD_SEQUENCE:
+                self.oracle.received(pair, sequence, at_ns)
+            elif self.oracle.due(pair, at_ns - IN_FLIGHT_NS, at_ns) == {Due.MUST_NOT}:
+                self.fail(f"a flood of h{presenter} came to h{viewer}:{udp_port}")
+        if self.endpoints.child.exit_code is not None:
+            raise self.endpoints.child.fail("ended")
+        for child in (self.switch, self.follower):
+            if child.exit_code is not None:
+                raise child.fail(f"exit code {child.exit_code} unasked")
+
+    def judge_until(self, until_ns: int) -> None:
+        """Looks on while nothing is done, until a moment."""
+        while (now_ns := time.monotonic_ns()) < until_ns:
+            self.look()
+            known = len(self.oracle.violations)
+            self.oracle.judge(now_ns)
+            for one in self.oracle.violations[known:]:
+                self.note(f"VIOLATION of {one.time_ns / 1e9:.3f}: {one.what}")
+            time.sleep(0.02)
