@@ -164,6 +164,10 @@ pub struct PortStatus {
     pub link_up_events: u64,
     /// How often it was removed.
     pub lost_events: u64,
+    /// Its receive queues that the port does not serve.
+    pub unserved_queues: u32,
+    /// What it is called now.
+    pub interface: String,
 }
 
 impl PortStatus {

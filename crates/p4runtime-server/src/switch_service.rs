@@ -136,6 +136,8 @@ fn to_proto(mut counted: Counted) -> GetCountersResponse {
             link: link_state(status.link).into(),
             link_up_events: status.link_up_events,
             lost_events: status.lost_events,
+            unserved_queues: status.unserved_queues,
+            interface: status.interface,
         }
     });
     let ports = ports.collect();

@@ -272,13 +272,31 @@ impl EthtoolRequest for Channels {}
 impl EthtoolRequest for RingParameters {}
 impl EthtoolRequest for Setting {}
 
+/// Queues that frames arrive on, of the interface of that number; `None` if it is not there.
+pub fn receive_queues(index: i32) -> Option<u32> {
+    let socket = UnixDatagram::unbound().ok()?;
+    let mut ifreq = numbered_request(index);
+    // SAFETY: the request reads the number and writes the name; the `ifreq` lives through the call.
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFNAME as _, &raw mut ifreq) })
+        .ok()?;
+    let name = ifreq.ifr_name.iter().map(|c| c.to_ne_bytes()[0]);
+    let name: Vec<u8> = name.take_while(|byte| *byte != 0).collect();
+    let interface = Interface::find(std::str::from_utf8(&name).ok()?).ok()?;
+    (interface.index == index).then(|| interface.n_rx_queues())
+}
+
+/// About the interface of that number: names change, numbers do not.
+fn numbered_request(index: i32) -> libc::ifreq {
+    // SAFETY: `ifreq` is plain data, of which all bytes zero is a value.
+    let mut ifreq: libc::ifreq = unsafe { mem::zeroed() };
+    ifreq.ifr_ifru.ifru_ifindex = index;
+    ifreq
+}
+
 /// Whether the interface of that number is there, up, and has a carrier.
 pub(crate) fn is_running(index: i32) -> bool {
     let flags = UnixDatagram::unbound().and_then(|socket| {
-        // SAFETY: `ifreq` is plain data, of which all bytes zero is a value.
-        let mut ifreq: libc::ifreq = unsafe { mem::zeroed() };
-        ifreq.ifr_ifru.ifru_ifindex = index;
-        // Names change, numbers do not.
+        let mut ifreq = numbered_request(index);
         for request in [libc::SIOCGIFNAME, libc::SIOCGIFFLAGS] {
             // SAFETY: the first request reads the number and writes the name, the second reads the
             // name and writes the flags; the `ifreq` lives through the calls.

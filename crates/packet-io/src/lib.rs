@@ -38,6 +38,7 @@ mod wait;
 pub use af_packet::{AfPacketConfig, AfPacketPort};
 pub use af_xdp::{AfXdpConfig, AfXdpMode, AfXdpPort, Destination};
 pub use error::PortError;
+pub use interface::receive_queues;
 pub use link::{Link, LinkEvent, LinkMonitor, links};
 pub use lost::LostPort;
 pub use memory::{MemoryPort, memory_pair};

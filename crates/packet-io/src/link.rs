@@ -23,6 +23,9 @@ const IFA_LOCAL: u16 = 2;
 const LINK_HEADER_BYTES: usize = 16;
 const ADDRESS_HEADER_BYTES: usize = 8;
 
+/// How often the kernel is asked again for what changed while it answered; an answer takes microseconds.
+const DUMP_TRIES: usize = 16;
+
 /// An interface that is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
@@ -76,20 +79,24 @@ impl LinkMonitor {
     }
 
     /// Everything that has happened since the last call; never waits. None: some of it was lost, as the
-    /// kernel keeps a few hundred kilobytes; [`links`] says how things are.
+    /// kernel keeps a few hundred kilobytes; [`links`] says how things are. What was kept is older than
+    /// that, and is thrown away too.
     ///
     /// # Errors
     /// If the kernel refuses.
     pub fn receive(&self) -> io::Result<Option<Vec<LinkEvent>>> {
-        let mut events = Vec::new();
+        let mut events = Some(Vec::new());
         loop {
             match netlink::receive(self.socket.as_fd()) {
                 Ok(Some(datagram)) => {
                     let messages = netlink::messages(&datagram);
-                    events.extend(messages.filter_map(|(kind, body)| parse(kind, body)));
+                    let parsed = messages.filter_map(|message| parse(message.kind, message.body));
+                    if let Some(events) = &mut events {
+                        events.extend(parsed);
+                    }
                 }
-                Ok(None) => return Ok(Some(events)),
-                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => return Ok(None),
+                Ok(None) => return Ok(events),
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => events = None,
                 Err(error) => return Err(error),
             }
         }
@@ -99,8 +106,19 @@ impl LinkMonitor {
 /// Every interface and every address there is now.
 ///
 /// # Errors
-/// As [`LinkMonitor::new`].
+/// As [`LinkMonitor::new`]; [`io::ErrorKind::Interrupted`] if interfaces came and went all the time.
 pub fn links() -> io::Result<Vec<LinkEvent>> {
+    let mut events = ask();
+    for _ in 1..DUMP_TRIES {
+        match &events {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => events = ask(),
+            _ => break,
+        }
+    }
+    events
+}
+
+fn ask() -> io::Result<Vec<LinkEvent>> {
     let mut events = Vec::new();
     for (question, header_bytes) in [
         (RTM_GETLINK, LINK_HEADER_BYTES),

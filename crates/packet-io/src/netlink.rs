@@ -17,6 +17,7 @@ use crate::socket::{self, check};
 const NETLINK_GENERIC: libc::c_int = 16;
 const NLM_F_REQUEST: u16 = 1;
 const NLM_F_DUMP: u16 = 0x300;
+const NLM_F_DUMP_INTR: u16 = 0x10;
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
 /// Bytes of `struct nlmsghdr`.
@@ -144,20 +145,46 @@ pub(crate) fn receive(fd: BorrowedFd<'_>) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(answer))
 }
 
-/// Kind and body of each message of a datagram.
-pub(crate) fn messages(mut datagram: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+/// A message of a datagram.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Message<'a> {
+    pub(crate) kind: u16,
+    flags: u16,
+    pub(crate) body: &'a [u8],
+}
+
+/// Each message of a datagram.
+pub(crate) fn messages(mut datagram: &[u8]) -> impl Iterator<Item = Message<'_>> {
     std::iter::from_fn(move || {
-        let [len_0, len_1, len_2, len_3, kind_0, kind_1, ..] = *datagram else {
+        let [
+            len_0,
+            len_1,
+            len_2,
+            len_3,
+            kind_0,
+            kind_1,
+            flags_0,
+            flags_1,
+            ..,
+        ] = *datagram
+        else {
             return None;
         };
         let n_bytes = u32::from_ne_bytes([len_0, len_1, len_2, len_3]) as usize;
         let body = datagram.get(MESSAGE_HEADER_BYTES..n_bytes)?;
         datagram = datagram.get(n_bytes.next_multiple_of(4)..).unwrap_or(&[]);
-        Some((u16::from_ne_bytes([kind_0, kind_1]), body))
+        Some(Message {
+            kind: u16::from_ne_bytes([kind_0, kind_1]),
+            flags: u16::from_ne_bytes([flags_0, flags_1]),
+            body,
+        })
     })
 }
 
 /// Asks rtnetlink for all there is of a kind; `header_bytes` is what a question of it begins with.
+///
+/// # Errors
+/// [`io::ErrorKind::Interrupted`] if something changed meanwhile, so that some may be missing.
 pub(crate) fn dump(
     kind: u16,
     header_bytes: usize,
@@ -184,15 +211,26 @@ pub(crate) fn dump(
     }
     // The kernel puts the next part of an answer into the socket while one is taken.
     while let Some(datagram) = receive(socket.as_fd())? {
-        for (kind, body) in messages(&datagram) {
-            match kind {
-                NLMSG_DONE => return Ok(()),
-                NLMSG_ERROR => return Err(error_of(body)),
-                _ => take(kind, body),
-            }
+        if take_part(&datagram, take)? {
+            return Ok(());
         }
     }
     Err(io::ErrorKind::UnexpectedEof.into())
+}
+
+/// Whether a part of an answer was the last.
+fn take_part(datagram: &[u8], take: &mut dyn FnMut(u16, &[u8])) -> io::Result<bool> {
+    for Message { kind, flags, body } in messages(datagram) {
+        if flags & NLM_F_DUMP_INTR != 0 {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        match kind {
+            NLMSG_DONE => return Ok(true),
+            NLMSG_ERROR => return Err(error_of(body)),
+            _ => take(kind, body),
+        }
+    }
+    Ok(false)
 }
 
 /// What an error message says.
@@ -240,16 +278,38 @@ mod tests {
 
     #[test]
     fn messages_are_found_one_after_another_and_bounded_by_the_datagram() {
-        let message = |len: u32, kind: u16, body: &[u8]| {
-            let header = [&len.to_ne_bytes()[..], &kind.to_ne_bytes(), &[0; 10]].concat();
-            [&header[..], body].concat()
-        };
-        let datagram = [message(17, 1, &[7, 0, 0, 0]), message(20, 2, &[1, 2, 3, 4])].concat();
-        let found: Vec<_> = messages(&datagram).collect();
+        let datagram = [
+            message(17, [1, 0], &[7, 0, 0, 0]),
+            message(20, [2, 0], &[1, 2, 3, 4]),
+        ];
+        let datagram = datagram.concat();
+        let found: Vec<_> = messages(&datagram).map(|it| (it.kind, it.body)).collect();
         assert_eq!(found, [(1, &[7][..]), (2, &[1, 2, 3, 4])]);
-        assert_eq!(messages(&message(99, 1, &[])).next(), None);
-        assert_eq!(messages(&message(3, 1, &[])).next(), None);
+        assert_eq!(messages(&message(99, [1, 0], &[])).next(), None);
+        assert_eq!(messages(&message(3, [1, 0], &[])).next(), None);
         assert_eq!(messages(&[1, 2]).next(), None);
+    }
+
+    /// A message that says how long it is, with kind and flags.
+    fn message(len: u32, words: [u16; 2], body: &[u8]) -> Vec<u8> {
+        let [kind, flags] = words.map(u16::to_ne_bytes);
+        [&len.to_ne_bytes()[..], &kind, &flags, &[0; 8], body].concat()
+    }
+
+    #[test]
+    fn an_answer_that_was_overtaken_by_a_change_is_none() {
+        let mut taken = Vec::new();
+        let mut take = |flags: u16, kind: u16| {
+            let part = [message(16, [16, 0], &[]), message(16, [kind, flags], &[])].concat();
+            taken.clear();
+            let result = take_part(&part, &mut |kind, _| taken.push(kind));
+            result.map_err(|error| error.kind())
+        };
+        assert_eq!(take(0, 16), Ok(false));
+        assert_eq!(take(0, NLMSG_DONE), Ok(true));
+        for kind in [16, NLMSG_DONE] {
+            assert_eq!(take(NLM_F_DUMP_INTR, kind), Err(io::ErrorKind::Interrupted));
+        }
     }
 
     #[test]

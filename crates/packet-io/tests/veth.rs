@@ -14,8 +14,10 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use frames::{assert_the_first_frame_waits_for_no_other, local_sender, numbered, receive, send};
-use namespace::{in_namespace, ip, veth_pair};
-use packet_io::{AfPacketConfig, AfPacketPort, Port, PortError, Waiter};
+use namespace::{change_often, in_namespace, ip, veth_pair};
+use packet_io::{
+    AfPacketConfig, AfPacketPort, Link, LinkEvent, LinkMonitor, Port, PortError, Waiter,
+};
 
 fn open(name: &str) -> AfPacketPort {
     AfPacketPort::open(name, AfPacketConfig::default()).expect("an interface that is up and free")
@@ -449,4 +451,26 @@ fn missing_privileges_are_said() {
             "{said}"
         );
     });
+}
+
+#[test]
+fn of_more_news_than_the_kernel_keeps_none_is_told_but_that_some_is_lost() {
+    in_namespace(
+        "of_more_news_than_the_kernel_keeps_none_is_told_but_that_some_is_lost",
+        || {
+            veth_pair("v0", "v1");
+            let monitor = LinkMonitor::new().expect("rtnetlink");
+            ip("link set v1 down");
+            change_often("v0", 2_000);
+            ip("link set v1 up");
+            let receive = || monitor.receive().expect("rtnetlink");
+            assert_eq!(receive(), None);
+            assert_eq!(receive(), Some(Vec::new()), "nothing older comes behind");
+            ip("link set v1 down");
+            // The kernel has told before `ip` ends.
+            let events = receive().expect("no overrun");
+            let is_it = |event: &LinkEvent| matches!(event, LinkEvent::Present(Link { name, is_up: false, .. }) if name == "v1");
+            assert!(events.iter().any(is_it), "{events:?}");
+        },
+    );
 }

@@ -616,6 +616,8 @@ impl EventLoop {
                 status.link_down_events = link.down_events();
                 status.link_up_events = link.up_events();
                 status.lost_events = link.lost_events();
+                status.unserved_queues = link.unserved_queues();
+                status.interface = link.interface();
             }
             status.drops.clear();
             status.drops.extend(statistics.drops());

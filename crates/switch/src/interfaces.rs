@@ -7,11 +7,14 @@
 //! cannot send; the loops have lost ports, and the old sockets are closed; an interface of that name is
 //! there, and the port is opened; the loops have it. An interface that goes while its port is opened
 //! makes that fail, and one that goes later is told of by the kernel, since this listened before.
+//!
+//! A port follows its interface's number, whatever that is called meanwhile; a lost one waits for the name
+//! that it was given.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -25,6 +28,9 @@ use crate::ports::Opening;
 
 /// How often a lost port is tried to be opened although nobody told of its interface, which may be
 /// there and lack something of which no event tells: queues, memory, another switch that ends.
+///
+/// As often an interface's queues are counted, and the kernel is asked again that refused to say how
+/// interfaces are.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How the interface of a port is and was; the event loops look at it.
@@ -35,6 +41,9 @@ pub(crate) struct LinkStatus {
     down_events: AtomicU64,
     up_events: AtomicU64,
     lost_events: AtomicU64,
+    unserved_queues: AtomicU32,
+    /// The interface's name now; empty while there is none.
+    interface: Mutex<String>,
 }
 
 impl LinkStatus {
@@ -68,6 +77,20 @@ impl LinkStatus {
     pub(crate) fn lost_events(&self) -> u64 {
         self.lost_events.load(Ordering::Relaxed)
     }
+
+    pub(crate) fn unserved_queues(&self) -> u32 {
+        self.unserved_queues.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn interface(&self) -> String {
+        self.name().clone()
+    }
+
+    fn name(&self) -> MutexGuard<'_, String> {
+        self.interface
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// One more; how many there are now.
@@ -82,6 +105,8 @@ pub(crate) struct Watched {
     pub(crate) interface: String,
     /// The interface's number; none while the port is lost.
     pub(crate) bound: Option<i32>,
+    /// As [`OpenPort::served_queues`](crate::ports::OpenPort).
+    pub(crate) served_queues: Option<usize>,
     pub(crate) opening: Opening,
     pub(crate) status: Arc<LinkStatus>,
 }
@@ -122,6 +147,7 @@ impl Interfaces {
             exits_on_loss,
             stop: Arc::clone(&stop),
             is_to_look: true,
+            is_deaf: false,
         };
         // What has happened until now shows in how things are. What is wrong with interfaces that are there
         // is told before the switch is up; what became of others has to wait for the event loops.
@@ -157,14 +183,26 @@ struct Place {
     /// Why it could not be opened again.
     refusal: Option<String>,
     addresses: BTreeSet<IpAddr>,
+    /// Receive queues of the interface.
+    n_queues: Option<usize>,
 }
 
 impl Place {
     fn new(port: Watched) -> Place {
         Place {
+            n_queues: port.served_queues,
             port,
             refusal: None,
             addresses: BTreeSet::new(),
+        }
+    }
+
+    /// What its interface is called now, or was when it was given.
+    fn interface(&self) -> String {
+        let now = self.port.status.interface();
+        match now.is_empty() {
+            true => self.port.interface.clone(),
+            false => now,
         }
     }
 
@@ -181,6 +219,8 @@ struct Watch {
     stop: Arc<Stop>,
     /// Something is not known from events alone.
     is_to_look: bool,
+    /// The kernel refused to say how interfaces are.
+    is_deaf: bool,
 }
 
 impl Watch {
@@ -188,33 +228,56 @@ impl Watch {
         let mut waiter = Waiter::default();
         let mut retry_at = Instant::now() + RETRY_INTERVAL;
         while !self.stop.is_stopped.load(Ordering::Acquire) {
-            let has_lost = self.ports.iter().any(Place::is_lost);
-            let timeout = match self.is_to_look {
+            let needs_looks = |it: &Place| it.is_lost() || it.port.served_queues.is_some();
+            let has_timer = self.is_deaf || self.ports.iter().any(needs_looks);
+            let timeout = match self.is_to_look && !self.is_deaf {
                 true => Some(Duration::ZERO),
-                false => has_lost.then(|| retry_at.saturating_duration_since(Instant::now())),
+                false => has_timer.then(|| retry_at.saturating_duration_since(Instant::now())),
             };
             let descriptors = [self.stop.waker.as_fd(), self.monitor.as_fd()];
+            // What the kernel keeps for a socket that it does not let be read must not wake this at once.
+            let n_descriptors = if self.is_deaf { 1 } else { 2 };
+            let descriptors = descriptors.into_iter().take(n_descriptors);
             if let Err(error) = waiter.wait(descriptors, timeout) {
-                return self.give_up(&error);
+                return self.note_deaf(&error);
             }
             self.stop.waker.clear();
-            if let Err(error) = self.take_events() {
-                return self.give_up(&error);
+            let is_due = Instant::now() >= retry_at;
+            if is_due || !self.is_deaf {
+                self.hear();
             }
-            if Instant::now() >= retry_at {
+            if is_due {
                 retry_at = Instant::now() + RETRY_INTERVAL;
                 self.retry();
+                self.count_queues();
             }
         }
     }
 
-    /// The switch forwards all the same.
-    fn give_up(&self, error: &std::io::Error) {
-        tracing::error!(
-            event = "interfaces_unwatched",
-            %error,
-            "the interfaces are watched no more, and lost ports stay lost: {error}"
-        );
+    /// Takes what has happened; the switch forwards also where that cannot be known.
+    fn hear(&mut self) {
+        match self.take_events() {
+            Ok(()) if std::mem::take(&mut self.is_deaf) => tracing::warn!(
+                event = "interfaces_watched",
+                "the interfaces are watched again"
+            ),
+            Ok(()) => {}
+            Err(error) => {
+                self.is_to_look = true;
+                self.note_deaf(&error);
+            }
+        }
+    }
+
+    /// Once for as long as it lasts.
+    fn note_deaf(&mut self, error: &std::io::Error) {
+        if !std::mem::replace(&mut self.is_deaf, true) {
+            tracing::error!(
+                event = "interfaces_unwatched",
+                %error,
+                "the kernel does not say how the interfaces are, lost ports stay lost: {error}"
+            );
+        }
     }
 
     fn take_events(&mut self) -> std::io::Result<()> {
@@ -269,12 +332,9 @@ impl Watch {
     }
 
     fn set_up(&mut self, place: usize, link: &Link) {
-        let Watched {
-            id,
-            interface,
-            status,
-            ..
-        } = &self.ports[place].port;
+        self.set_name(place, &link.name);
+        let interface = &link.name;
+        let Watched { id, status, .. } = &self.ports[place].port;
         let before = status.state();
         let now = match link.is_up {
             true => LinkState::Up,
@@ -314,6 +374,67 @@ impl Watch {
         }
     }
 
+    /// What the interface of a port is called now. Its first name may be another than it was opened by,
+    /// which names it too (`ip link property add`).
+    fn set_name(&self, place: usize, name: &str) {
+        let Watched { id, status, .. } = &self.ports[place].port;
+        let before = std::mem::replace(&mut *status.name(), name.to_owned());
+        if before.is_empty() || before == name {
+            return;
+        }
+        let (port, given) = (id.0, &self.ports[place].port.interface);
+        tracing::warn!(
+            event = "port_renamed",
+            port,
+            interface = name,
+            before,
+            "port {port}: interface \"{before}\" is called \"{name}\" now; the port stays on it, and should it be removed waits for one that is called \"{given}\""
+        );
+    }
+
+    /// Looks for queues that came after a port was opened: what arrives by them goes past the switch.
+    fn count_queues(&mut self) {
+        for place in &mut self.ports {
+            let Watched {
+                id,
+                bound,
+                served_queues,
+                status,
+                ..
+            } = &place.port;
+            let (Some(index), Some(served)) = (*bound, *served_queues) else {
+                continue;
+            };
+            let Some(n_queues) = packet_io::receive_queues(index) else {
+                continue;
+            };
+            let queues = n_queues as usize;
+            if place.n_queues.replace(queues) == Some(queues) {
+                continue;
+            }
+            let unserved = queues.saturating_sub(served);
+            status.unserved_queues.store(
+                u32::try_from(unserved).unwrap_or(u32::MAX),
+                Ordering::Relaxed,
+            );
+            let (port, interface) = (id.0, place.interface());
+            let meaning = match unserved {
+                0 => "all are served".to_owned(),
+                n => format!(
+                    "what comes by {n} of them goes past the switch: set as many as before (\"ethtool -L {interface}\"), or start the switch anew"
+                ),
+            };
+            tracing::warn!(
+                event = "port_queues",
+                port,
+                interface,
+                queues,
+                served,
+                "port {port}: interface \"{interface}\" has {queues} receive queues now, the port was opened with {served}: {meaning}"
+            );
+        }
+    }
+
     fn lose(&mut self, place: usize) {
         let Place {
             port: watched,
@@ -323,6 +444,8 @@ impl Watch {
         watched.bound = None;
         addresses.clear();
         watched.status.set(LinkState::Lost);
+        watched.status.name().clear();
+        watched.status.unserved_queues.store(0, Ordering::Relaxed);
         let lost_events = count(&watched.status.lost_events);
         let (port, interface) = (watched.id.0, &watched.interface);
         tracing::warn!(
@@ -356,6 +479,7 @@ impl Watch {
         let bound = opened.first().and_then(|port| port.port.interface_index());
         let described = opened.first().map(|port| port.described.clone());
         let described = described.unwrap_or_default();
+        port.served_queues = opened.first().and_then(|port| port.served_queues);
         let ports = opened.into_iter().map(|port| port.port).collect();
         drop(self.handle.replace_port(port.id, ports));
         port.bound = bound;
@@ -368,6 +492,7 @@ impl Watch {
             "port {port}: interface \"{interface}\" is there again: {described}"
         );
         self.ports[place].refusal = None;
+        self.ports[place].n_queues = self.ports[place].port.served_queues;
         // Whether it has a carrier and addresses.
         self.is_to_look = true;
         Ok(())
@@ -400,6 +525,7 @@ impl Watch {
     }
 
     fn warn_of_address(&mut self, place: usize, address: IpAddr) {
+        let interface = self.ports[place].interface();
         let Place {
             port, addresses, ..
         } = &mut self.ports[place];
@@ -408,7 +534,7 @@ impl Watch {
         if is_link_local || port.opening.leaves_addresses() || !addresses.insert(address) {
             return;
         }
-        let (port, interface) = (port.id.0, &port.interface);
+        let port = port.id.0;
         tracing::warn!(
             event = "interface_has_address",
             port,

@@ -205,6 +205,7 @@ fn render(metrics: &mut Metrics, mut counted: Counted) {
     totals(metrics, &counted);
     port_counters(metrics, &counted);
     port_states(metrics, &counted);
+    port_queues(metrics, &counted);
     port_drops(metrics, &counted);
     table_counters(metrics, &counted);
     latencies(metrics, &mut counted);
@@ -313,6 +314,18 @@ fn port_states(metrics: &mut Metrics, counted: &Counted) {
             ];
             metrics.sample(name, labels, u8::from(port.link == state));
         }
+    }
+}
+
+/// Of ports on interfaces.
+fn port_queues(metrics: &mut Metrics, counted: &Counted) {
+    let name = "reprise_port_unserved_queues";
+    let help = "Receive queues of the interface that the port does not serve.";
+    metrics.family(name, "gauge", help);
+    let on_interfaces = |port: &&PortStatus| port.link != LinkState::None;
+    for port in counted.ports.iter().filter(on_interfaces) {
+        let labels: Labels<'_> = &[("port", &port.id), ("name", &port.name)];
+        metrics.sample(name, labels, port.unserved_queues);
     }
 }
 

@@ -19,6 +19,9 @@ pub(crate) struct OpenPort {
     pub(crate) port: Box<dyn Port>,
     /// How its interface is, if it has one that is watched.
     pub(crate) link: Option<Arc<LinkStatus>>,
+    /// Receive queues of its interface that it serves, with the ports of all workers; none where the
+    /// kernel deals out what comes by any.
+    pub(crate) served_queues: Option<usize>,
 }
 
 /// What is needed to open a port other than a capture, at the start or again.
@@ -60,6 +63,7 @@ impl Opening {
                 let mut ports = self.all(shared);
                 for port in &mut ports {
                     port.described = format!("{option} ({mode})");
+                    port.served_queues = Some(mode.n_queues);
                 }
                 Ok(ports)
             }
@@ -92,6 +96,7 @@ impl Opening {
             id: first.id,
             interface,
             bound: first.port.interface_index(),
+            served_queues: first.served_queues,
             opening: self.clone(),
             status: Arc::default(),
         })
@@ -154,6 +159,7 @@ pub(crate) fn given(id: PortId, port: Box<dyn Port>) -> OpenPort {
         name,
         port,
         link: None,
+        served_queues: None,
     }
 }
 
@@ -174,5 +180,6 @@ fn open_port(option: &PortOption, port: Box<dyn Port>) -> OpenPort {
         described,
         port,
         link: None,
+        served_queues: None,
     }
 }

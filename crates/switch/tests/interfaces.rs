@@ -14,7 +14,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use frames::{numbered, receive, send};
-use namespace::{in_namespace, in_root_namespace, ip, veth_pair};
+use namespace::{change_often, in_namespace, in_root_namespace, ip, veth_pair};
 use packet_io::{AfPacketConfig, AfPacketPort, Port};
 use serde_json::Value;
 use support::{PATIENCE, Running, http_get, program};
@@ -419,6 +419,180 @@ fn an_interface_with_an_address_is_warned_of_at_the_start_and_later() {
             ip("address add 10.0.2.7/24 dev b1");
             let told = event(&switch.wait_for_line(&["interface_has_address"]));
             assert_eq!(told, is(2, "b1", "10.0.2.7"));
+            totals(switch);
+        },
+    );
+}
+
+/// Has more happen than the kernel keeps for the switch, which stands still meanwhile.
+fn overrun(switch: &Running, and: impl FnOnce()) {
+    switch.signal("-STOP");
+    and();
+    switch.signal("-CONT");
+}
+
+#[test]
+fn news_that_the_kernel_could_not_keep_are_made_good_by_a_look_at_all() {
+    in_namespace(
+        "news_that_the_kernel_could_not_keep_are_made_good_by_a_look_at_all",
+        || {
+            let switch = start("", &[]);
+            veth_pair("c0", "c1");
+            overrun(&switch, || {
+                // The kernel keeps the first of these, and not the last.
+                ip("link set b1 down");
+                change_often("c0", 2_000);
+                ip("link set b1 up");
+            });
+            ip("link set a1 down");
+            let told = event(&switch.wait_for_line(&["port_"]));
+            assert_eq!(
+                (&told["event"], &told["port"]),
+                (&"port_down".into(), &1.into())
+            );
+            assert_eq!(
+                metric(
+                    &switch,
+                    "reprise_port_link{port=\"2\",name=\"b1\",state=\"up\"}"
+                ),
+                1
+            );
+            overrun(&switch, || {
+                change_often("c0", 2_000);
+                ip("link del b1");
+            });
+            switch.wait_for_line(&["port_lost"]);
+            totals(switch);
+        },
+    );
+}
+
+/// Says how many files a running switch may have open.
+fn limit_descriptors(switch: &Running, limit: &str) {
+    let process = switch.id().to_string();
+    let status = Command::new("prlimit")
+        .args(["--pid", &process, &format!("--nofile={limit}")])
+        .status();
+    assert!(status.expect("util-linux").success());
+}
+
+#[test]
+fn a_kernel_that_does_not_say_how_interfaces_are_is_asked_again() {
+    in_namespace(
+        "a_kernel_that_does_not_say_how_interfaces_are_is_asked_again",
+        || {
+            let switch = start("", &[]);
+            veth_pair("c0", "c1");
+            limit_descriptors(&switch, "3:4096");
+            overrun(&switch, || change_often("c0", 2_000));
+            let told = event(&switch.wait_for_line(&["interfaces_unwatched"]));
+            let expected = serde_json::json!({
+                "level": "ERROR", "event": "interfaces_unwatched",
+                "error": "Too many open files (os error 24)",
+            });
+            assert_eq!(told, expected);
+            ip("link set b1 down");
+            limit_descriptors(&switch, "4096:4096");
+            let told = event(&switch.wait_for_line(&["port_down"]));
+            assert_eq!(told["port"], 2);
+            let told = event(&switch.wait_for_line(&["interfaces_watched"]));
+            assert_eq!(told["level"], "WARN");
+            ip("link set b1 up");
+            switch.wait_for_line(&["port_up"]);
+            totals(switch);
+        },
+    );
+}
+
+#[test]
+fn a_port_stays_on_an_interface_that_is_renamed() {
+    in_namespace("a_port_stays_on_an_interface_that_is_renamed", || {
+        let switch = start("", &[]);
+        // Kernels before 6.2 rename no interface that is up.
+        ip("link set b1 down");
+        switch.wait_for_line(&["port_down"]);
+        ip("link set b1 name c1");
+        let told = event(&switch.wait_for_line(&["port_renamed"]));
+        let expected = serde_json::json!({
+            "level": "WARN", "event": "port_renamed", "port": 2, "interface": "c1", "before": "b1",
+        });
+        assert_eq!(told, expected);
+        ip("link set c1 up");
+        let told = event(&switch.wait_for_line(&["port_up"]));
+        assert_eq!(
+            (&told["port"], &told["interface"]),
+            (&2.into(), &"c1".into())
+        );
+        // Another one of the name that the port was given is not its.
+        veth_pair("d0", "b1");
+        ip("address add 10.0.2.7/24 dev c1");
+        let told = event(&switch.wait_for_line(&["interface_has_address"]));
+        assert_eq!(
+            (&told["port"], &told["interface"]),
+            (&2.into(), &"c1".into())
+        );
+        let mut receiver = outside("b0");
+        send(&mut outside("a0"), [numbered(1, 100)]);
+        assert_eq!(receive(&mut receiver, 1), [numbered(1, 100)]);
+        // It is, once the port has lost its own.
+        ip("link del c1");
+        switch.wait_for_line(&["port_lost"]);
+        switch.wait_for_line(&["port_rebound"]);
+        let mut receiver = outside("d0");
+        send(&mut outside("a0"), [numbered(2, 100)]);
+        assert_eq!(receive(&mut receiver, 1), [numbered(2, 100)]);
+        totals(switch);
+    });
+}
+
+fn set_queues(interface: &str, n_queues: u32) {
+    let n_queues = n_queues.to_string();
+    let output = Command::new("ethtool")
+        .args(["-L", interface, "rx", &n_queues, "tx", &n_queues])
+        .output();
+    let output = output.expect("ethtool is installed");
+    assert!(output.status.success(), "{interface}: {output:?}");
+}
+
+#[test]
+fn queues_that_an_afxdp_port_does_not_serve_are_told_of() {
+    in_root_namespace(
+        "queues_that_an_afxdp_port_does_not_serve_are_told_of",
+        || {
+            veth_pair("b0", "b1");
+            let queues = "numrxqueues 2 numtxqueues 2";
+            ip(&format!(
+                "link add a0 {queues} type veth peer name a1 {queues}"
+            ));
+            for interface in ["a0", "a1"] {
+                ip(&format!("link set {interface} up"));
+                set_queues(interface, 1);
+            }
+            let switch = start_on(["afxdp:a1", "b1"].map(str::to_owned), &[]);
+            let unserved = "reprise_port_unserved_queues{port=\"1\",name=\"afxdp:a1\"}";
+            let told_of = |queues: u32| {
+                let told = event(&switch.wait_for_line(&["port_queues"]));
+                let expected = serde_json::json!({
+                    "level": "WARN", "event": "port_queues", "port": 1, "interface": "a1",
+                    "queues": queues, "served": 1,
+                });
+                assert_eq!(told, expected);
+            };
+            assert_eq!(
+                (metric(&switch, unserved), http_get(&switch, "/readyz").0),
+                (0, 200)
+            );
+            set_queues("a1", 2);
+            told_of(2);
+            assert_eq!(metric(&switch, unserved), 1);
+            let lacks = "port 1@afxdp:a1 does not serve 1 of its interface's receive queues\n";
+            assert_eq!(http_get(&switch, "/readyz"), (503, lacks.to_owned()));
+            set_queues("a1", 1);
+            told_of(1);
+            assert_eq!(
+                (metric(&switch, unserved), http_get(&switch, "/readyz").0),
+                (0, 200)
+            );
             totals(switch);
         },
     );

@@ -9,7 +9,7 @@ use conference::reading::{self, Rate, Reading};
 use serde_json::{Value, json};
 
 use crate::args::Global;
-use crate::commands::watch::link;
+use crate::commands::watch::{interface, link, link_cell, name};
 use crate::failure::Failure;
 use crate::output::{self, bytes, grouped};
 use crate::session::Session;
@@ -200,8 +200,8 @@ fn print_ports(before: &Reading, now: &Reading) {
         let (rx, tx) = earlier.map_or((0, 0), |p| (p.rx_packets, p.tx_packets));
         rows.push(vec![
             port.port.to_string(),
-            port.name.clone(),
-            link(port).unwrap_or("-").to_owned(),
+            name(port),
+            link_cell(port),
             grouped(port.rx_packets),
             per_second(rx, port.rx_packets, seconds),
             grouped(port.tx_packets),
@@ -238,7 +238,8 @@ fn as_json(session: &Session, before: &Reading, now: &Reading) -> Value {
         json!({
             "port": port.port, "name": port.name, "link": link(port),
             "link_down_events": port.link_down_events, "link_up_events": port.link_up_events,
-            "lost_events": port.lost_events,
+            "lost_events": port.lost_events, "unserved_queues": port.unserved_queues,
+            "interface": interface(port),
             "rx_packets": port.rx_packets, "rx_bytes": port.rx_bytes,
             "tx_packets": port.tx_packets, "tx_bytes": port.tx_bytes,
             "rx_dropped": port.rx_dropped, "tx_dropped": port.tx_dropped,

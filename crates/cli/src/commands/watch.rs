@@ -36,6 +36,31 @@ pub fn link(port: &PortCounters) -> Option<&'static str> {
     }
 }
 
+/// The same with what is wrong though it is up.
+pub fn link_cell(port: &PortCounters) -> String {
+    let link = link(port).unwrap_or("-");
+    match port.unserved_queues {
+        0 => link.to_owned(),
+        1 => format!("{link}, 1 queue not served"),
+        n => format!("{link}, {n} queues not served"),
+    }
+}
+
+/// What that interface is called now; none where there is none.
+pub fn interface(port: &PortCounters) -> Option<&str> {
+    Some(port.interface.as_str()).filter(|name| !name.is_empty())
+}
+
+/// How the port was named when the switch was started, and what its interface is called now if that
+/// is something else.
+pub fn name(port: &PortCounters) -> String {
+    let given = port.name.rsplit(':').next().unwrap_or(&port.name);
+    match interface(port) {
+        Some(now) if now != given => format!("{} (now {now})", port.name),
+        _ => port.name.clone(),
+    }
+}
+
 pub async fn run(global: &Global, times: Option<u32>) -> Result<(), Failure> {
     let mut client = Client::connect(&global.switch, global.device_id).await?;
     let mut before = client.counters().await?;
@@ -174,8 +199,8 @@ impl Pair<'_> {
             };
             rows.push(vec![
                 port.port.to_string(),
-                shortened(&port.name),
-                link(port).unwrap_or("-").to_owned(),
+                shortened(&name(port)),
+                link_cell(port),
                 per_second(self.rate(earlier.rx_packets, port.rx_packets)),
                 megabits(earlier.rx_bytes, port.rx_bytes),
                 per_second(self.rate(earlier.tx_packets, port.tx_packets)),
@@ -271,6 +296,8 @@ impl Pair<'_> {
                 "link_down_events": port.link_down_events,
                 "link_up_events": port.link_up_events,
                 "lost_events": port.lost_events,
+                "unserved_queues": port.unserved_queues,
+                "interface": interface(port),
             })
         });
         let latencies = self.now.latencies.iter().map(|latency| {
@@ -365,6 +392,32 @@ mod tests {
                 "0 ns", "999 ns", "1.2 us", "99.9 us", "250 us", "1.5 ms", "2.0 s"
             ]
         );
+    }
+
+    #[test]
+    fn an_interface_that_is_not_what_it_was_shows() {
+        let mut port = PortCounters {
+            name: "afxdp:eth1".to_owned(),
+            interface: "eth1".to_owned(),
+            link: Link::Up.into(),
+            ..PortCounters::default()
+        };
+        assert_eq!(
+            (name(&port), link_cell(&port)),
+            ("afxdp:eth1".into(), "up".into())
+        );
+        port.interface = "wan0".to_owned();
+        port.unserved_queues = 3;
+        let shown = (name(&port), link_cell(&port));
+        assert_eq!(
+            shown,
+            (
+                "afxdp:eth1 (now wan0)".into(),
+                "up, 3 queues not served".into()
+            )
+        );
+        port.interface.clear();
+        assert_eq!(name(&port), "afxdp:eth1", "it is lost");
     }
 
     #[test]

@@ -121,6 +121,10 @@ pub struct PortCounters {
     pub link_up_events: u64,
     #[prost(uint64, tag = "13")]
     pub lost_events: u64,
+    #[prost(uint32, tag = "14")]
+    pub unserved_queues: u32,
+    #[prost(string, tag = "15")]
+    pub interface: ::prost::alloc::string::String,
 }
 /// Nested message and enum types in `PortCounters`.
 pub mod port_counters {

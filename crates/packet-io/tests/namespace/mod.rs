@@ -3,8 +3,9 @@
 // Each test binary uses a part of it.
 #![allow(dead_code, reason = "shared by several test binaries")]
 
+use std::io::Write;
 use std::os::unix::fs::MetadataExt;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 const INSIDE: &str = "PACKET_IO_TEST_NAMESPACE";
 
@@ -36,7 +37,7 @@ pub fn in_root_namespace(test: &str, body: impl FnOnce()) {
 
 /// Past the test harness, which would swallow it.
 fn tell(message: &str) {
-    let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("{message}\n").as_bytes());
+    let _ = std::io::stderr().write_all(format!("{message}\n").as_bytes());
 }
 
 fn in_namespaces(kinds: &[&str], test: &str, body: impl FnOnce()) {
@@ -81,6 +82,21 @@ pub fn ip(arguments: &str) {
     let output = output.expect("iproute2 is installed");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "ip {arguments}: {said}");
+}
+
+/// Has the kernel tell of so many changes of an interface's MTU.
+pub fn change_often(interface: &str, times: usize) {
+    let changes = (0..times).map(|n| format!("link set {interface} mtu {}\n", 1400 + n % 2));
+    let mut child = Command::new("ip")
+        .args(["-batch", "-"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("iproute2 is installed");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    let written = stdin.write_all(changes.collect::<String>().as_bytes());
+    written.expect("it reads");
+    drop(stdin);
+    assert!(child.wait().expect("it ends").success());
 }
 
 /// Makes a veth pair, both ends up, on which the kernel itself sends nothing.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use p4runtime_server::{LinkState, SwitchContext, SwitchHandle};
+use p4runtime_server::{LinkState, PortStatus, SwitchContext, SwitchHandle};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -118,6 +118,14 @@ fn lacking(context: &SwitchContext<'_>) -> Vec<String> {
         .iter()
         .filter(|port| port.link == LinkState::Lost);
     lacks.extend(lost.map(|port| format!("port {}@{} has no interface", port.id, port.name)));
+    let unserved = context.ports.iter().filter(|port| port.unserved_queues > 0);
+    lacks.extend(unserved.map(|port| {
+        let PortStatus { id, name, .. } = port;
+        format!(
+            "port {id}@{name} does not serve {} of its interface's receive queues",
+            port.unserved_queues
+        )
+    }));
     lacks
 }
 
