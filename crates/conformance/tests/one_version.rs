@@ -96,17 +96,27 @@ fn turn(mut switch: Switch, inbox: &Receiver<Message>, sent: &Mutex<u64>) -> (Co
     switch.add_port(SFU_PORT);
     let (mut copies, mut waiters) = (Copies::new(), DrainWaiters::default());
     let (mut now, mut presenting, mut running) = (0, false, true);
+    let mut rest = None;
     // What is inside when the presenter stops still has to come out.
     while running || switch.packets_inside() > 0 {
-        while let Ok(message) = inbox.try_recv() {
+        while let Some(message) = rest.take().or_else(|| inbox.try_recv().ok()) {
             match message {
-                Message::Work(work) => work(&mut SwitchContext {
-                    switch: &mut switch,
-                    now,
-                    ports: &[],
-                    drain_waiters: &mut waiters,
-                    n_updates: 0,
-                }),
+                Message::Work(work) => {
+                    let mut context = SwitchContext {
+                        switch: &mut switch,
+                        now,
+                        ports: &[],
+                        drain_waiters: &mut waiters,
+                        n_updates: 0,
+                        rest: None,
+                    };
+                    work(&mut context);
+                    rest = context.rest.map(Message::Work);
+                    // Packets come in between.
+                    if rest.is_some() {
+                        break;
+                    }
+                }
                 Message::Present(on) => presenting = on,
                 Message::Stop => (running, presenting) = (false, false),
             }

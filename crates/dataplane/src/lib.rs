@@ -15,6 +15,7 @@ mod latency;
 pub mod limits;
 mod match_action;
 pub mod program;
+mod sharded;
 mod switch;
 pub mod trace;
 mod traffic_manager;
@@ -33,6 +34,7 @@ pub use program::{
     ActionId, ActionInfo, ActionProfileId, ActionProfileInfo, CounterId, KeyField, LoadError,
     MatchKind, MeterId, MeterUnit, ParamInfo, Program, RegisterId, TableId, TableInfo, ValueSetId,
 };
+pub use sharded::ShardedMap;
 pub use switch::{
     DrainToken, OwnedTransmit, PortCounters, Switch, SwitchConfig, SwitchCounters, TableCounters,
     Transmit, Transmitted,

@@ -82,6 +82,10 @@ pub const PACKET_IN_QUEUE_MAX: usize = 4_096;
 /// 64-bit cells, and protects from a wrong size in a file.
 pub const ARRAY_CELLS_MAX: u64 = 1 << 24;
 
+/// Small maps that make a map of entries: of 65,536 entries 256 are moved when one grows, which takes some
+/// tens of microseconds, where all of them would hold packets up for milliseconds.
+pub const MAP_SHARDS: usize = 256;
+
 /// Bits of a field: the widest that p4c accepts by default.
 pub const FIELD_BITS_MAX: u32 = 65_536;
 

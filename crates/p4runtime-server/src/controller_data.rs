@@ -4,12 +4,12 @@
 
 use std::collections::HashMap;
 
-use dataplane::{MatchField, TableId};
+use dataplane::{MatchField, ShardedMap, TableId};
 
 /// Opaque values of table entries, groups and sessions.
 #[derive(Default)]
 pub(crate) struct ControllerData {
-    entries: HashMap<EntryKey, EntryMetadata>,
+    entries: ShardedMap<EntryKey, EntryMetadata>,
     default_entries: HashMap<TableId, EntryMetadata>,
     groups: HashMap<u32, GroupData>,
     sessions: HashMap<u32, PortForm>,
@@ -53,7 +53,11 @@ impl ControllerData {
     }
 
     pub(crate) fn set_entry(&mut self, key: EntryKey, metadata: EntryMetadata) {
-        set(&mut self.entries, key, metadata);
+        if metadata == EntryMetadata::default() {
+            self.entries.remove(&key);
+        } else {
+            self.entries.insert(key, metadata);
+        }
     }
 
     pub(crate) fn remove_entry(&mut self, key: &EntryKey) {

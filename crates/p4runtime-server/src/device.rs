@@ -7,7 +7,6 @@
 //! nobody reads, writes or sets a pipeline in its middle. Work names the pipeline that it was made for,
 //! and is refused where another forwards.
 
-use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -18,12 +17,13 @@ use tokio::sync::{RwLock, Semaphore, oneshot, watch};
 use tonic::{Code, Status};
 
 use crate::arbitration::Arbitration;
+use crate::batch::Batch;
 use crate::controller_data::ControllerData;
 use crate::entity::{self, Operation, Site};
 use crate::error::{EntityError, EntityResult, WriteError, stopped};
-use crate::limits::{PACKET_OUTS_WAITING_MAX, SAVED_UPDATES_MAX, UPDATES_PER_PIECE};
+use crate::limits::{PACKET_OUTS_WAITING_MAX, SAVED_UPDATES_MAX};
 use crate::pipeline::{Pipeline, PipelineError};
-use crate::switch_handle::{IdleTimeoutSender, PacketInSender, SwitchContext, SwitchHandle};
+use crate::switch_handle::{IdleTimeoutSender, PacketInSender, SwitchContext, SwitchHandle, Work};
 use crate::workers::{Countdown, Registers, expect_one_for_all};
 
 /// What is chosen when a server is made.
@@ -123,6 +123,13 @@ pub(crate) struct Target {
 pub(crate) struct Answers<R>(Vec<oneshot::Receiver<R>>);
 
 impl<R> Answers<R> {
+    /// What nobody had to be asked for.
+    fn ready(answer: R) -> Self {
+        let (sender, receiver) = oneshot::channel();
+        let _ = sender.send(answer);
+        Self(vec![receiver])
+    }
+
     /// All of them, in the workers' order.
     pub(crate) async fn all(self) -> EntityResult<Vec<R>> {
         let mut answers = Vec::with_capacity(self.0.len());
@@ -171,6 +178,33 @@ impl Target {
             data: Mutex::default(),
             shadow: None,
         }
+    }
+
+    /// Carries out updates in the switch of the saved pipeline, this one, and keeps them for its COMMIT.
+    fn write_saved(
+        &self,
+        shadow: &mut Shadow,
+        operations: &[EntityResult<Operation>],
+    ) -> Vec<EntityResult> {
+        let Shadow { switch, written } = shadow;
+        let mut one = |site: &mut Site<'_>, operation: &EntityResult<Operation>| {
+            let operation = operation.as_ref().map_err(Clone::clone)?;
+            if written.len() >= SAVED_UPDATES_MAX {
+                return Err(EntityError::new(
+                    Code::ResourceExhausted,
+                    format!(
+                        "{SAVED_UPDATES_MAX} updates wait for the saved pipeline's COMMIT already"
+                    ),
+                ));
+            }
+            operation.run(site)?;
+            written.push(operation.clone());
+            Ok(())
+        };
+        self.with_site(0, switch, |site| {
+            let results = operations.iter().map(|operation| one(site, operation));
+            results.collect()
+        })
     }
 
     fn saved(pipeline: Pipeline, generation: u64) -> Self {
@@ -245,22 +279,26 @@ impl Device {
         work: impl Fn(usize, &mut SwitchContext<'_>) -> R + Send + Sync + 'static,
     ) -> Answers<R> {
         let work = Arc::new(work);
+        self.submit_steps(|worker| {
+            let work = Arc::clone(&work);
+            move |context: &mut SwitchContext<'_>| Some(work(worker, context))
+        })
+    }
+
+    /// Runs work that takes long on every worker's thread: the steps that `begin` gives for a worker,
+    /// until one has an answer. Frames may pass between two steps, and no other work.
+    fn submit_steps<R, S>(&self, begin: impl Fn(usize) -> S) -> Answers<R>
+    where
+        R: Send + 'static,
+        S: FnMut(&mut SwitchContext<'_>) -> Option<R> + Send + 'static,
+    {
         let workers = 0..self.handle.n_workers();
-        Answers(
-            workers
-                .map(|worker| {
-                    let (sender, receiver) = oneshot::channel();
-                    let work = Arc::clone(&work);
-                    let run = move |context: &mut SwitchContext<'_>| {
-                        // Nobody waits any more: the call was cancelled, the work is done all the
-                        // same.
-                        let _ = sender.send(work(worker, context));
-                    };
-                    self.handle.submit(worker, Box::new(run));
-                    receiver
-                })
-                .collect(),
-        )
+        let answers = workers.map(|worker| {
+            let (sender, receiver) = oneshot::channel();
+            self.handle.submit(worker, steps(begin(worker), sender));
+            receiver
+        });
+        Answers(answers.collect())
     }
 
     /// Does something when all work that was submitted before has run.
@@ -274,42 +312,29 @@ impl Device {
         }
     }
 
-    /// Runs work on the target's switches: every worker's, or the one of a saved pipeline.
-    /// `n_updates` is what it counts for in a worker's turn.
-    fn submit_to<R: Send + 'static>(
-        &self,
-        target: &Target,
-        n_updates: usize,
-        work: impl Fn(usize, &mut Switch, &mut Vec<Operation>) -> R + Send + Sync + 'static,
-    ) -> Answers<EntityResult<R>> {
-        let Some(shadow) = &target.shadow else {
-            let generation = target.generation;
-            return self.submit(move |worker, context| {
-                expect_generation(context.switch, generation)?;
-                context.n_updates += n_updates;
-                Ok(work(worker, context.switch, &mut Vec::new()))
-            });
-        };
-        let (sender, receiver) = oneshot::channel();
-        let mut shadow = lock(shadow);
-        let Shadow { switch, written } = &mut *shadow;
-        let _ = sender.send(Ok(work(0, switch, written)));
-        Answers(vec![receiver])
-    }
-
-    /// Reads something from each of the target's switches.
+    /// Reads something from each of the target's switches: every worker's, or the one of a saved
+    /// pipeline. `n_updates` is what it counts for in a worker's turn.
     pub(crate) async fn read<R: Send + 'static>(
         &self,
         target: &Target,
+        n_updates: usize,
         work: impl Fn(&Switch) -> R + Send + Sync + 'static,
     ) -> EntityResult<Vec<R>> {
-        let answers = self.submit_to(target, 0, move |_, switch, _| work(switch));
-        answers.all().await?.into_iter().collect()
+        let Some(shadow) = &target.shadow else {
+            let generation = target.generation;
+            let answers = self.submit(move |_, context| {
+                expect_generation(context.switch, generation)?;
+                context.n_updates += n_updates;
+                Ok(work(context.switch))
+            });
+            return answers.all().await?.into_iter().collect();
+        };
+        Ok(vec![work(&lock(shadow).switch)])
     }
 
     /// Applies a batch; `election_id` is checked when the batch is handed over, if there is one to
-    /// check. Every update is attempted, in order; a worker's frames may pass between two pieces of
-    /// [`UPDATES_PER_PIECE`] updates, and one worker may be earlier than another.
+    /// check. Every update is attempted, in order; a worker's frames may pass between two pieces
+    /// ([`Batch`]), and one worker may be earlier than another.
     pub(crate) async fn write(
         self: &Arc<Self>,
         request: WriteRequest,
@@ -342,34 +367,48 @@ impl Device {
         }
         let operations = self.operations(&target, &request.updates).await;
         let operations: Arc<[_]> = operations.map_err(WriteError::Refused)?.into();
-        let pieces = {
+        let answers = {
             // Held while submitting: a new primary's writes come after this batch.
             let arbitration = lock(&self.arbitration);
             if let Some(election_id) = election_id {
                 let denied = |status: Status| refused(status.code(), status.message());
                 arbitration.expect_primary(election_id).map_err(denied)?;
             }
-            let submit = |(piece, n_updates): (Range<usize>, usize)| {
-                let (target_there, operations) = (Arc::clone(&target), Arc::clone(&operations));
-                let work = move |worker, switch: &mut Switch, written: &mut Vec<Operation>| {
-                    let operations = &operations[piece.clone()];
-                    apply(&target_there, operations, (worker, switch), written)
-                };
-                self.submit_to(&target, n_updates, work)
-            };
-            pieces(&request.updates).map(submit).collect::<Vec<_>>()
+            match &target.shadow {
+                None => self.submit_batch(&target, operations),
+                Some(shadow) => {
+                    let results = target.write_saved(&mut lock(shadow), &operations);
+                    Answers::ready(Ok(results))
+                }
+            }
         };
-        let mut results = Vec::with_capacity(operations.len());
-        for piece in pieces {
-            let of_workers = piece.all().await.map_err(WriteError::Refused)?;
-            let of_workers = of_workers.into_iter().collect::<EntityResult<_>>();
-            let of_workers = of_workers.map_err(WriteError::Refused)?;
-            results.extend(agreed(of_workers).map_err(WriteError::Refused)?);
-        }
+        let of_workers = answers.all().await.map_err(WriteError::Refused)?;
+        let of_workers: EntityResult<_> = of_workers.into_iter().collect();
+        let results = of_workers.and_then(agreed).map_err(WriteError::Refused)?;
         if results.iter().any(Result::is_err) {
             return Err(WriteError::Updates(results));
         }
         Ok(())
+    }
+
+    /// Carries out updates on every worker's thread.
+    fn submit_batch(
+        &self,
+        target: &Arc<Target>,
+        operations: Arc<[EntityResult<Operation>]>,
+    ) -> Answers<EntityResult<Vec<EntityResult>>> {
+        self.submit_steps(|worker| {
+            let target = Arc::clone(target);
+            let mut batch = Batch::new(Arc::clone(&operations));
+            move |context: &mut SwitchContext<'_>| {
+                if let Err(error) = expect_generation(context.switch, target.generation) {
+                    return Some(Err(error));
+                }
+                context.n_updates +=
+                    target.with_site(worker, context.switch, |site| batch.go_on(site));
+                batch.results().map(Ok)
+            }
+        })
     }
 
     fn next_generation(&self) -> u64 {
@@ -402,7 +441,7 @@ impl Device {
             return Ok(operations);
         }
         let target_there = Arc::clone(target);
-        let used = self.read(target, move |switch| {
+        let used = self.read(target, 0, move |switch| {
             entity::names_in_use(&target_there.pipeline, switch)
         });
         // Names are of entries, which are the same in every worker.
@@ -461,12 +500,20 @@ impl Device {
         };
         pipeline.adopt_names(&saved.pipeline);
         let target = Arc::new(Target::new(pipeline, self.next_generation()));
-        let device = Arc::clone(self);
-        Ok(self.submit(move |worker, context| {
-            device.realize(worker, context, &target);
-            target.with_site(worker, context.switch, |site| {
-                written.iter().try_for_each(|operation| operation(site))
-            })
+        let written: Arc<[_]> = written.into_iter().map(Ok).collect();
+        Ok(self.submit_steps(|worker| {
+            let (device, target) = (Arc::clone(self), Arc::clone(&target));
+            let mut batch = Batch::new(Arc::clone(&written));
+            let mut is_realized = false;
+            move |context: &mut SwitchContext<'_>| {
+                if !std::mem::replace(&mut is_realized, true) {
+                    device.realize(worker, context, &target);
+                }
+                context.n_updates +=
+                    target.with_site(worker, context.switch, |site| batch.go_on(site));
+                let results = batch.results()?;
+                Some(results.into_iter().collect())
+            }
         }))
     }
 
@@ -480,6 +527,18 @@ impl Device {
             target.pipeline.tell_set();
         }
     }
+}
+
+/// Work that runs step by step until one has the answer.
+fn steps<R: Send + 'static>(
+    mut step: impl FnMut(&mut SwitchContext<'_>) -> Option<R> + Send + 'static,
+    sender: oneshot::Sender<R>,
+) -> Work {
+    Box::new(move |context| match step(context) {
+        // Nobody waits any more: the call was cancelled, the work is done all the same.
+        Some(answer) => drop(sender.send(answer)),
+        None => context.rest = Some(steps(step, sender)),
+    })
 }
 
 /// Carries a call out to its end, whatever becomes of the caller meanwhile.
@@ -506,49 +565,6 @@ pub(crate) fn expect_generation(switch: &Switch, generation: u64) -> EntityResul
         "nothing was done, since the forwarding pipeline was replaced meanwhile: look at the pipeline \
          config, and call again with what is meant for it",
     ))
-}
-
-/// The pieces of a batch: its updates in order, and what each piece counts for. There is one at least,
-/// so that the answer to an empty batch comes in its turn too.
-fn pieces(updates: &[Update]) -> impl Iterator<Item = (Range<usize>, usize)> {
-    let mut begin = Some(0);
-    std::iter::from_fn(move || {
-        let first = begin?;
-        let (mut end, mut n_updates) = (first, 0);
-        while end < updates.len() && n_updates < UPDATES_PER_PIECE {
-            n_updates += entity::weight(&updates[end]);
-            end += 1;
-        }
-        begin = (end < updates.len()).then_some(end);
-        Some((first..end, n_updates))
-    })
-}
-
-/// On a worker's thread. `written` is kept of a saved pipeline only.
-fn apply(
-    target: &Target,
-    operations: &[EntityResult<Operation>],
-    (worker, switch): (usize, &mut Switch),
-    written: &mut Vec<Operation>,
-) -> Vec<EntityResult> {
-    let mut one = |site: &mut Site<'_>, operation: &EntityResult<Operation>| {
-        let operation = operation.as_ref().map_err(Clone::clone)?;
-        if target.shadow.is_some() && written.len() >= SAVED_UPDATES_MAX {
-            return Err(EntityError::new(
-                Code::ResourceExhausted,
-                format!("{SAVED_UPDATES_MAX} updates wait for the saved pipeline's COMMIT already"),
-            ));
-        }
-        operation(site)?;
-        if target.shadow.is_some() {
-            written.push(Arc::clone(operation));
-        }
-        Ok(())
-    };
-    target.with_site(worker, switch, |site| {
-        let results = operations.iter().map(|operation| one(site, operation));
-        results.collect()
-    })
 }
 
 /// What all workers say of a batch. What a write comes to depends on what was written before, which

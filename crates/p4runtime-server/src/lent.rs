@@ -34,13 +34,19 @@ impl SwitchHandle for Lent {
     fn submit(&self, _worker: usize, work: Work) {
         let mut switch = self.switch();
         let mut waiters = DrainWaiters::default();
-        work(&mut SwitchContext {
-            switch: &mut switch,
-            now: 0,
-            ports: &[],
-            drain_waiters: &mut waiters,
-            n_updates: 0,
-        });
+        let mut next = Some(work);
+        while let Some(work) = next {
+            let mut context = SwitchContext {
+                switch: &mut switch,
+                now: 0,
+                ports: &[],
+                drain_waiters: &mut waiters,
+                n_updates: 0,
+                rest: None,
+            };
+            work(&mut context);
+            next = context.rest;
+        }
         waiters.notify(&switch);
     }
 

@@ -9,6 +9,7 @@
 //! `entity`, `read`, `arbitration`, `stream`.
 
 mod arbitration;
+mod batch;
 mod bytestring;
 mod connections;
 mod controller_data;

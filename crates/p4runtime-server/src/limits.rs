@@ -8,9 +8,13 @@ pub const REQUEST_BYTES_MAX: usize = 128 * 1024 * 1024;
 /// single entity (a multicast group of 8,192 replicas) has about 100 KiB.
 pub const READ_RESPONSE_BYTES: usize = 1024 * 1024;
 
-/// Array cells read in one visit to the switch's thread: some hundred microseconds, so that
-/// frames wait no longer than that.
-pub const CELLS_PER_VISIT: u64 = 4_096;
+/// Array cells read in one visit to the switch's thread, which counts as [`UPDATES_PER_PIECE`] updates:
+/// a tenth of a millisecond, so that frames wait no longer than that.
+pub const CELLS_PER_VISIT: u64 = 1_024;
+
+/// Places of a table, or replicas of groups and sessions, read in one visit, which counts as many updates:
+/// a tenth of a millisecond.
+pub const ENTRIES_PER_VISIT: usize = 256;
 
 /// Bytes of a string that stands for a number of the data plane (`@p4runtime_translation`): PINS' are
 /// some tens.
@@ -26,6 +30,10 @@ pub const PACKET_IN_QUEUE_MAX: usize = 4_096;
 /// Updates of a batch between which no frame passes; a replica counts as one. A worker runs some such
 /// pieces in a turn, a tenth of a millisecond or so, before its frames have theirs.
 pub const UPDATES_PER_PIECE: usize = 64;
+
+/// Array cells that are written in the time of an update, at most: an update of all cells of a large array
+/// is many pieces.
+pub const CELLS_PER_UPDATE: u64 = 64;
 
 /// Packet-outs that wait for the switch; the stream that sends them is not read on meanwhile.
 pub const PACKET_OUTS_WAITING_MAX: usize = 1_024;

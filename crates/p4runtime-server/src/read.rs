@@ -1,12 +1,12 @@
 //! The `Read` RPC: requests are filters, wildcards included; what they find is streamed.
 //!
-//! Source: P4Runtime 1.5.0, "Read RPC" and the sections of the entities. Large arrays are read in
+//! Source: P4Runtime 1.5.0, "Read RPC" and the sections of the entities. What is large is read in
 //! several visits to the switch's thread, with frames in between and writes shut out.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use dataplane::{ControlError, CounterValue, Switch};
+use dataplane::{ControlError, CounterValue, MatchField, Switch};
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as Replication;
 use p4runtime_proto::p4::v1::{
@@ -22,7 +22,7 @@ use crate::entity::{
     cells, counter, entity, register, replication, table_entry, unset, unsupported,
 };
 use crate::error::{EntityError, EntityResult, batch_status, stopped};
-use crate::limits::{CELLS_PER_VISIT, READ_RESPONSE_BYTES};
+use crate::limits::{CELLS_PER_VISIT, ENTRIES_PER_VISIT, READ_RESPONSE_BYTES, UPDATES_PER_PIECE};
 use crate::pipeline::Table;
 
 /// Serves one `Read`: sends what is found, and the errors at the end.
@@ -125,13 +125,15 @@ impl Reader<'_> {
             Err(error) if error.code == Code::NotFound => return Ok(()),
             filter => filter?,
         };
-        let entries = self.entries(table, &filter).await?;
         let target = self.target;
-        let data = lock(&target.data);
-        for entry in &entries {
-            let entry = table_entry::to_proto(table, entry, &data, request);
-            if filter.accepts_metadata(&entry) {
-                self.push(Kind::TableEntry(entry));
+        let mut places = Places::of(table, &filter);
+        while let Some(entries) = self.entries(table, &filter, &mut places).await? {
+            let data = lock(&target.data);
+            for entry in &entries {
+                let entry = table_entry::to_proto(table, entry, &data, request);
+                if filter.accepts_metadata(&entry) {
+                    self.push(Kind::TableEntry(entry));
+                }
             }
         }
         Ok(())
@@ -156,24 +158,40 @@ impl Reader<'_> {
         Ok(())
     }
 
+    /// Some more of a table's entries; none when all its places were looked at.
     async fn entries(
         &self,
         table: &Table,
         filter: &table_entry::Filter,
-    ) -> EntityResult<Vec<dataplane::TableEntry>> {
+        places: &mut Places,
+    ) -> EntityResult<Option<Vec<dataplane::TableEntry>>> {
         let id = table.table;
-        let all = match &filter.key {
-            // One entry at most, found without walking the table.
-            Some(key) if !table.has_priority => {
-                let key = key.clone();
-                self.visit(move |switch| Vec::from_iter(switch.entry(id, &key, 0)))
+        let all = match places {
+            Places::Done => return Ok(None),
+            Places::Key(key) => {
+                let key = std::mem::take(key);
+                *places = Places::Done;
+                self.visit(1, move |switch| Vec::from_iter(switch.entry(id, &key, 0)))
                     .await?
             }
-            _ => self.visit(move |switch| switch.entries(id)).await?,
+            Places::From(first) => {
+                // What is in a place is the same in all workers.
+                let range = *first..*first + ENTRIES_PER_VISIT;
+                *first = range.end;
+                let part = move |switch: &Switch| {
+                    let is_end = range.end >= switch.entry_places(id);
+                    (switch.entries_in(id, range.clone()), is_end)
+                };
+                let parts = self.visit(ENTRIES_PER_VISIT, part).await?;
+                if parts.iter().all(|(_, is_end)| *is_end) {
+                    *places = Places::Done;
+                }
+                parts.into_iter().map(|(entries, _)| entries).collect()
+            }
         };
         let mut entries = counted_together(all);
         entries.retain(|entry| filter.accepts(entry));
-        Ok(entries)
+        Ok(Some(entries))
     }
 
     async fn direct_counters(&mut self, of: &TableEntry) -> EntityResult {
@@ -192,16 +210,20 @@ impl Reader<'_> {
 
     async fn direct_counter(&mut self, table: &Table, of: &TableEntry) -> EntityResult {
         let filter = table_entry::Filter::new(table, of)?;
-        let entries = self.entries(table, &filter).await?;
-        if entries.is_empty() && filter.key.is_some() {
+        let mut places = Places::of(table, &filter);
+        let mut has_some = false;
+        while let Some(entries) = self.entries(table, &filter, &mut places).await? {
+            has_some |= !entries.is_empty();
+            for entry in &entries {
+                let counter = counter::direct_to_proto(table, entry);
+                self.push(Kind::DirectCounterEntry(counter));
+            }
+        }
+        if !has_some && filter.key.is_some() {
             return Err(EntityError::not_found(format!(
                 "table \"{}\" has no such entry",
                 table.name
             )));
-        }
-        for entry in &entries {
-            let counter = counter::direct_to_proto(table, entry);
-            self.push(Kind::DirectCounterEntry(counter));
         }
         Ok(())
     }
@@ -219,7 +241,7 @@ impl Reader<'_> {
                     let values = cells.clone().map(|cell| switch.counter_cell(id, cell));
                     values.collect::<Result<Vec<_>, ControlError>>()
                 };
-                let values = self.visit(read).await?.into_iter();
+                let values = self.visit(UPDATES_PER_PIECE, read).await?.into_iter();
                 let sums = values.reduce(|sums, values| {
                     let pairs = sums?.into_iter().zip(values?);
                     Ok(pairs.map(|(sum, value)| plus(sum, value)).collect())
@@ -246,16 +268,20 @@ impl Reader<'_> {
                     let values = cells.clone().map(|cell| switch.register_cell(id, cell));
                     values.collect::<Result<Vec<_>, ControlError>>()
                 };
-                let all: Result<Vec<_>, ControlError> =
-                    self.visit(read).await?.into_iter().collect();
-                let all = all?;
-                let values = all.first().cloned().unwrap_or_default();
-                for (cell, value) in (first..).zip(values) {
-                    let place = usize::try_from(cell - first).unwrap_or(usize::MAX);
-                    let mut others = all.iter().filter_map(|values| values.get(place));
-                    if others.any(|other| *other != value) {
+                let all: Result<Vec<_>, ControlError> = self
+                    .visit(UPDATES_PER_PIECE, read)
+                    .await?
+                    .into_iter()
+                    .collect();
+                let mut all = all?.into_iter();
+                let values = all.next().ok_or_else(stopped)?;
+                for others in all {
+                    let mut pairs = (first..).zip(values.iter().zip(&others));
+                    if let Some((cell, _)) = pairs.find(|(_, (ours, theirs))| ours != theirs) {
                         return Err(differs(&what, cell));
                     }
+                }
+                for (cell, value) in (first..).zip(values) {
                     self.push(Kind::RegisterEntry(register::to_proto(
                         register, cell, value,
                     )));
@@ -266,23 +292,34 @@ impl Reader<'_> {
     }
 
     async fn groups(&mut self, id: u32) -> EntityResult {
-        let groups = self.visit_one(|switch| switch.multicast_groups()).await?;
-        let target = self.target;
-        let data = lock(&target.data);
-        for group in groups.iter().filter(|group| id == 0 || group.id == id) {
-            let entry = replication::group_to_proto(group, &data);
-            self.push(Kind::PacketReplicationEngineEntry(entry));
+        let (target, mut next) = (self.target, Some(id));
+        while let Some(first) = next {
+            let some =
+                move |switch: &Switch| switch.multicast_groups_from(first, ENTRIES_PER_VISIT);
+            let groups = self.visit_one(some).await?;
+            next = groups.last().map(|group| group.id + 1);
+            let data = lock(&target.data);
+            for group in groups.iter().filter(|group| id == 0 || group.id == id) {
+                let entry = replication::group_to_proto(group, &data);
+                self.push(Kind::PacketReplicationEngineEntry(entry));
+            }
+            next = next.filter(|_| id == 0);
         }
         Ok(())
     }
 
     async fn sessions(&mut self, id: u32) -> EntityResult {
-        let sessions = self.visit_one(|switch| switch.clone_sessions()).await?;
-        let target = self.target;
-        let data = lock(&target.data);
-        for session in sessions.iter().filter(|s| id == 0 || s.id == id) {
-            let entry = replication::session_to_proto(session, &data);
-            self.push(Kind::PacketReplicationEngineEntry(entry));
+        let (target, mut next) = (self.target, Some(id));
+        while let Some(first) = next {
+            let some = move |switch: &Switch| switch.clone_sessions_from(first, ENTRIES_PER_VISIT);
+            let sessions = self.visit_one(some).await?;
+            next = sessions.last().map(|session| session.id + 1);
+            let data = lock(&target.data);
+            for session in sessions.iter().filter(|s| id == 0 || s.id == id) {
+                let entry = replication::session_to_proto(session, &data);
+                self.push(Kind::PacketReplicationEngineEntry(entry));
+            }
+            next = next.filter(|_| id == 0);
         }
         Ok(())
     }
@@ -292,19 +329,20 @@ impl Reader<'_> {
         &self,
         work: impl Fn(&Switch) -> R + Send + Sync + 'static,
     ) -> EntityResult<R> {
-        let answers = self.visit(work).await?;
+        let answers = self.visit(ENTRIES_PER_VISIT, work).await?;
         answers.into_iter().next().ok_or_else(stopped)
     }
 
-    /// Every worker's answer.
+    /// Every worker's answer; `n_updates` is what a visit counts for.
     async fn visit<R: Send + 'static>(
         &self,
+        n_updates: usize,
         work: impl Fn(&Switch) -> R + Send + Sync + 'static,
     ) -> EntityResult<Vec<R>> {
         if self.responses.is_closed() {
             return Err(EntityError::new(Code::Cancelled, "the client has gone"));
         }
-        self.device.read(self.target, work).await
+        self.device.read(self.target, n_updates, work).await
     }
 
     fn push(&mut self, kind: Kind) {
@@ -324,6 +362,24 @@ impl Reader<'_> {
         let entities = std::mem::take(&mut self.entities);
         // A client that has gone is noticed at the next visit.
         let _ = self.responses.send(Ok(ReadResponse { entities }));
+    }
+}
+
+/// Where in a table is still to be read.
+enum Places {
+    /// From there on.
+    From(usize),
+    /// One entry at most, found without walking the table.
+    Key(Vec<MatchField>),
+    Done,
+}
+
+impl Places {
+    fn of(table: &Table, filter: &table_entry::Filter) -> Self {
+        match &filter.key {
+            Some(key) if !table.has_priority => Self::Key(key.clone()),
+            _ => Self::From(0),
+        }
     }
 }
 
@@ -379,7 +435,7 @@ fn select<'a, T>(
 /// Cells in portions that do not hold up frames.
 fn visits(cells: std::ops::Range<u64>) -> impl Iterator<Item = std::ops::Range<u64>> {
     let end = cells.end;
-    let step = usize::try_from(CELLS_PER_VISIT).unwrap_or(usize::MAX);
+    let step = usize::try_from(CELLS_PER_VISIT).expect("a small number");
     cells
         .step_by(step)
         .map(move |first| first..end.min(first + CELLS_PER_VISIT))

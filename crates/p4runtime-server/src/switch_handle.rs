@@ -25,8 +25,9 @@ pub trait SwitchHandle: Send + Sync + 'static {
     /// wakes the loop.
     ///
     /// A worker's work runs in the order of submission (first in, first out): the server relies on
-    /// it, so that a former primary's writes end before its successor's begin. Frames have their turn
-    /// when some hundred updates ([`SwitchContext::n_updates`]) were carried out. After the work, the
+    /// it, so that a former primary's writes end before its successor's begin; work that is not done
+    /// ([`SwitchContext::rest`]) goes on before any other. Frames have their turn when some hundred
+    /// updates ([`SwitchContext::n_updates`]) were carried out. After the work, the
     /// loop transmits what the switch has, and calls [`DrainWaiters::notify`]. When the switch has
     /// stopped, `work` is dropped without being run. `submit` itself never blocks.
     fn submit(&self, worker: usize, work: Work);
@@ -113,8 +114,10 @@ pub struct SwitchContext<'a> {
     pub ports: &'a [PortStatus],
     /// Who waits for a drain; the loop owns it.
     pub drain_waiters: &'a mut DrainWaiters,
-    /// Updates that were carried out: work adds what it did.
+    /// Updates that were carried out, or what took as long: work adds what it did.
     pub n_updates: usize,
+    /// What is left to do of this work, if it is too much for one go.
+    pub rest: Option<Work>,
 }
 
 /// How the interface beneath a port is.

@@ -9,6 +9,7 @@
 use std::{
     fs,
     sync::{Arc, Mutex, PoisonError},
+    thread,
     time::Duration,
 };
 
@@ -160,7 +161,8 @@ fn measure(n_workers: usize) -> Result<Rates, String> {
         "testdata/trace/sfu.txtpb",
         "p4/sfu.p4",
     ];
-    let forwarded = reprise_switch::forward(&arguments, ports.collect(), DURATION)?;
+    let forwarded =
+        reprise_switch::forward(&arguments, ports.collect(), || thread::sleep(DURATION))?;
     let totals: serde_json::Value =
         serde_json::from_str(&forwarded.totals).map_err(|error| error.to_string())?;
     let copies = totals["packets"]["transmitted"].as_f64().unwrap_or(0.0);

@@ -130,6 +130,7 @@ mod tests {
             ports: &[port],
             drain_waiters: &mut DrainWaiters::default(),
             n_updates: 0,
+            rest: None,
         })
     }
 

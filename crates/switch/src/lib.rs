@@ -66,15 +66,16 @@ pub struct Forwarded {
     pub elapsed: Duration,
 }
 
-/// Runs the switch of a command line for a while on ports of the caller's: a list of them for each
-/// of `--workers`, with the same numbers in the same order. For measurements of the switch alone.
+/// Runs the switch of a command line on ports of the caller's, a list of them for each of `--workers`,
+/// with the same numbers in the same order, until `during`, which runs in a thread of its own, returns.
+/// For measurements of the switch alone.
 ///
 /// # Errors
 /// What the command would say.
 pub fn forward(
     arguments: &[&str],
     ports: Vec<Vec<(u16, Box<dyn Port>)>>,
-    duration: Duration,
+    during: impl FnOnce() + Send + 'static,
 ) -> Result<Forwarded, String> {
     let words = ["reprise-switch"].iter().chain(arguments);
     let options = Options::try_parse_from(words).map_err(|error| error.to_string())?;
@@ -95,15 +96,16 @@ pub fn forward(
         watched: Vec::new(),
     };
     let stopped = prepare(&options, |_| Ok(open)).and_then(|mut prepared| {
+        prepared.control.serve(&options)?;
         let handle = prepared.handle.clone();
         let stopper = thread::spawn(move || {
-            thread::sleep(duration);
+            during();
             handle.stop();
         });
         let began = Instant::now();
         let result = prepared.workers.run(AfterReplay::Serve);
         let elapsed = began.elapsed();
-        // It only sleeps.
+        // Whatever has become of it, the loop has ended.
         let _ = stopper.join();
         let (totals, result) = prepared.finish(result);
         result?;

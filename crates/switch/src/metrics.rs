@@ -495,6 +495,7 @@ mod tests {
             ports: &[port],
             drain_waiters: &mut DrainWaiters::default(),
             n_updates: 0,
+            rest: None,
         });
         let mut metrics = Metrics::default();
         render(&mut metrics, counted);

@@ -1,5 +1,7 @@
 //! Counter and register arrays, and the parameters of hashes.
 
+use std::ops::Range;
+
 use super::{ControlErrorKind, Controlled, CounterValue, beyond, error};
 use crate::{
     CounterId, CrcParameters, RegisterId, match_action, program::ir::CalculationId, switch::Switch,
@@ -39,13 +41,23 @@ impl Switch {
         index: u64,
         value: CounterValue,
     ) -> Controlled {
-        self.counter_cell(counter, index)?;
-        let counters = &mut self.loaded_mut()?.externs.counters;
-        let cell = usize::try_from(index)
-            .ok()
-            .and_then(|i| counters.cell_mut(counter, i));
-        if let Some(cell) = cell {
-            *cell = value;
+        self.set_counter_cells(counter, index..index.saturating_add(1), value)
+    }
+
+    /// Writes one value to cells of a counter array.
+    ///
+    /// # Errors
+    /// As [`Switch::counter_cell`], and nothing is written.
+    pub fn set_counter_cells(
+        &mut self,
+        counter: CounterId,
+        cells: Range<u64>,
+        value: CounterValue,
+    ) -> Controlled {
+        if let Some(last) = last(&cells) {
+            self.counter_cell(counter, last)?;
+            let array = self.loaded_mut()?.externs.counters.cells_mut(counter);
+            array[places(cells)].fill(value);
         }
         Ok(())
     }
@@ -87,15 +99,26 @@ impl Switch {
         index: u64,
         value: &[u8],
     ) -> Controlled {
-        self.register_cell(register, index)?;
-        let bits = self.register_width_bits(register);
-        let name = format!("register {}", register.index());
-        let number = match_action::number(&name, value, bits)?;
-        if let Ok(index) = usize::try_from(index) {
-            self.loaded_mut()?
-                .externs
-                .registers
-                .set(register, index, number);
+        self.set_register_cells(register, index..index.saturating_add(1), value)
+    }
+
+    /// Writes one value to cells of a register array.
+    ///
+    /// # Errors
+    /// As [`Switch::set_register_cell`], and nothing is written.
+    pub fn set_register_cells(
+        &mut self,
+        register: RegisterId,
+        cells: Range<u64>,
+        value: &[u8],
+    ) -> Controlled {
+        if let Some(last) = last(&cells) {
+            self.register_cell(register, last)?;
+            let bits = self.register_width_bits(register);
+            let name = format!("register {}", register.index());
+            let number = match_action::number(&name, value, bits)?;
+            let registers = &mut self.loaded_mut()?.externs.registers;
+            registers.fill(register, places(cells), &number);
         }
         Ok(())
     }
@@ -157,4 +180,14 @@ impl Switch {
         }
         Ok(())
     }
+}
+
+fn last(cells: &Range<u64>) -> Option<u64> {
+    cells.clone().next_back()
+}
+
+/// Where cells that are there are in memory.
+fn places(cells: Range<u64>) -> Range<usize> {
+    let place = |cell| usize::try_from(cell).expect("an array is in memory");
+    place(cells.start)..place(cells.end)
 }

@@ -32,9 +32,16 @@ impl Switch {
         self.traffic.sessions.delete(id)
     }
 
+    /// Clone sessions by id, from an id on: as many as have so many replicas, or one that has more; none
+    /// where there are no more. For whoever reads many piece by piece.
+    pub fn clone_sessions_from(&self, first: u32, n_replicas: usize) -> Vec<CloneSession> {
+        let sessions = self.traffic.sessions.from(first);
+        some(sessions, n_replicas, |session| session.replicas.len())
+    }
+
     /// Every clone session, by id.
     pub fn clone_sessions(&self) -> Vec<CloneSession> {
-        self.traffic.sessions.all()
+        self.traffic.sessions.from(0).collect()
     }
 
     /// Adds a multicast group.
@@ -64,8 +71,27 @@ impl Switch {
         self.traffic.groups.delete(id)
     }
 
+    /// Multicast groups, as [`Switch::clone_sessions_from`].
+    pub fn multicast_groups_from(&self, first: u32, n_replicas: usize) -> Vec<MulticastGroup> {
+        let groups = self.traffic.groups.from(first);
+        some(groups, n_replicas, |group| group.replicas.len())
+    }
+
     /// Every multicast group, by id.
     pub fn multicast_groups(&self) -> Vec<MulticastGroup> {
-        self.traffic.groups.all()
+        self.traffic.groups.from(0).collect()
     }
+}
+
+/// The first ones, until they have so many replicas; one counts for itself too.
+fn some<T>(all: impl Iterator<Item = T>, mut n_left: usize, size: impl Fn(&T) -> usize) -> Vec<T> {
+    let mut found = Vec::new();
+    for one in all {
+        n_left = n_left.saturating_sub(1 + size(&one));
+        found.push(one);
+        if n_left == 0 {
+            break;
+        }
+    }
+    found
 }

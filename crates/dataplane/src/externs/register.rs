@@ -1,5 +1,7 @@
 //! Register arrays. v1model `register<T>`; an index beyond the end reads and writes nothing.
 
+use std::ops::Range;
+
 use crate::{
     program::{RegisterId, ir::RegisterArray},
     value::{self, Int},
@@ -53,6 +55,14 @@ impl Registers {
                 .map(|word| *word = value::low_u64(&value))
                 .is_some(),
             Cells::Wide(cells) => cells.get_mut(index).map(|cell| *cell = value).is_some(),
+        }
+    }
+
+    /// Writes a value that fits to cells that are there.
+    pub(crate) fn fill(&mut self, register: RegisterId, places: Range<usize>, value: &Int) {
+        match &mut self.arrays[register.index()].0 {
+            Cells::Words(words) => words[places].fill(value::low_u64(value)),
+            Cells::Wide(cells) => cells[places].fill(value.clone()),
         }
     }
 

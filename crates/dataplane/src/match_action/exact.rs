@@ -1,9 +1,8 @@
 //! Exact lookup: one hash of all key fields, each padded to whole bytes.
 
-use std::collections::HashMap;
-
 use super::EntryIndex;
 use crate::{
+    ShardedMap,
     program::{TableInfo, ir::Matcher},
     value::{self, Int},
 };
@@ -11,7 +10,7 @@ use crate::{
 /// Entries by their key's bytes.
 #[derive(Debug, Default)]
 pub(super) struct ExactIndex {
-    entries: HashMap<Box<[u8]>, EntryIndex>,
+    entries: ShardedMap<Box<[u8]>, EntryIndex>,
 }
 
 impl ExactIndex {

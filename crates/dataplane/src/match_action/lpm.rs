@@ -1,13 +1,11 @@
 //! Longest prefix match: one hash a prefix length, the longest tried first. The other fields of
 //! the key are exact.
 
-use std::{
-    cmp::Reverse,
-    collections::{BTreeMap, HashMap},
-};
+use std::{cmp::Reverse, collections::BTreeMap};
 
 use super::{EntryIndex, prefix_mask};
 use crate::{
+    ShardedMap,
     program::{MatchKind, TableInfo, ir::Matcher},
     value::{self, Int},
 };
@@ -15,7 +13,7 @@ use crate::{
 /// Entries by prefix length, then by key bytes with what follows the prefix cut off.
 #[derive(Debug, Default)]
 pub(super) struct LpmIndex {
-    by_length: BTreeMap<Reverse<u32>, HashMap<Box<[u8]>, EntryIndex>>,
+    by_length: BTreeMap<Reverse<u32>, ShardedMap<Box<[u8]>, EntryIndex>>,
 }
 
 impl LpmIndex {

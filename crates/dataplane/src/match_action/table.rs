@@ -1,13 +1,12 @@
 //! One table: its entries, the index that finds them, its default action, its counters.
 
-use std::collections::HashMap;
 use std::ops::Range;
 
 use super::{
     Call, EntryAction, Profile, entry, exact::ExactIndex, lpm::LpmIndex, ternary::OrderedIndex,
 };
 use crate::{
-    Nanos,
+    Nanos, ShardedMap,
     control::{
         ControlError, ControlErrorKind, CounterValue, MatchField, MeterConfig, TableAction,
         TableEntry, WeightedCall,
@@ -82,7 +81,7 @@ pub(crate) struct Table {
     /// One a slot.
     accounts: Vec<EntryAccount>,
     free: Vec<usize>,
-    by_key: HashMap<(Vec<Matcher>, i32), EntryIndex>,
+    by_key: ShardedMap<(Vec<Matcher>, i32), EntryIndex>,
     index: Index,
     default: Option<EntryAction>,
     initial_default: Option<EntryAction>,
@@ -107,7 +106,7 @@ impl Table {
             slots: Vec::new(),
             accounts: Vec::new(),
             free: Vec::new(),
-            by_key: HashMap::new(),
+            by_key: ShardedMap::default(),
             index,
             initial_default: default.clone(),
             default,

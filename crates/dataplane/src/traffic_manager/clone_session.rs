@@ -38,16 +38,15 @@ impl CloneSessions {
         self.sessions.put(id, session);
     }
 
-    pub(crate) fn all(&self) -> Vec<CloneSession> {
-        let sessions = self.sessions.iter();
-        sessions
-            .map(|(id, session)| CloneSession {
-                id,
-                replicas: session.copies.replicas.to_vec(),
-                truncate_bytes: session.truncate_bytes,
-                class_of_service: session.queue,
-            })
-            .collect()
+    /// By id, from an id on.
+    pub(crate) fn from(&self, first: u32) -> impl Iterator<Item = CloneSession> {
+        let sessions = self.sessions.iter_from(first);
+        sessions.map(|(id, session)| CloneSession {
+            id,
+            replicas: session.copies.replicas.to_vec(),
+            truncate_bytes: session.truncate_bytes,
+            class_of_service: session.queue,
+        })
     }
 
     fn checked(session: CloneSession) -> Result<Session, ControlError> {

@@ -89,9 +89,9 @@ impl<T> ById<T> {
         self.places[place] = Some(thing);
     }
 
-    /// Every one, by id.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
-        let all = (0..).zip(&self.places);
+    /// By id, from an id on.
+    pub(super) fn iter_from(&self, first: u32) -> impl Iterator<Item = (u32, &T)> {
+        let all = (first..).zip(self.places.iter().skip(first as usize));
         all.filter_map(|(id, thing)| Some((id, thing.as_ref()?)))
     }
 }
@@ -139,14 +139,13 @@ impl MulticastGroups {
         self.groups.get(id).cloned()
     }
 
-    pub(crate) fn all(&self) -> Vec<MulticastGroup> {
-        let groups = self.groups.iter();
-        groups
-            .map(|(id, copies)| MulticastGroup {
-                id,
-                replicas: copies.replicas.to_vec(),
-            })
-            .collect()
+    /// By id, from an id on.
+    pub(crate) fn from(&self, first: u32) -> impl Iterator<Item = MulticastGroup> {
+        let groups = self.groups.iter_from(first);
+        groups.map(|(id, copies)| MulticastGroup {
+            id,
+            replicas: copies.replicas.to_vec(),
+        })
     }
 
     fn check(group: &MulticastGroup) -> Result<(), ControlError> {

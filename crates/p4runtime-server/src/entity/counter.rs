@@ -2,8 +2,6 @@
 //!
 //! Source: P4Runtime 1.5.0, "CounterEntry & DirectCounterEntry".
 
-use std::sync::Arc;
-
 use dataplane::CounterValue;
 use p4runtime_proto::p4::v1;
 use p4runtime_proto::p4::v1::update::Type;
@@ -23,19 +21,13 @@ pub(super) fn operation(
     let what = format!("counter \"{}\"", counter.name);
     expect_modify(kind, &what)?;
     let cells = cells(entry.index, counter.size, &what)?;
-    let value = match &entry.data {
-        Some(data) => Some(counter_value(data, &what)?),
-        None => None,
+    let Some(data) = &entry.data else {
+        return Ok(Operation::whole(|_| Ok(())));
     };
-    let id = counter.counter;
-    Ok(Arc::new(move |site| {
-        if let Some(value) = value {
-            let value = site.share_of(value);
-            for cell in cells.clone() {
-                site.switch.set_counter_cell(id, cell, value)?;
-            }
-        }
-        Ok(())
+    let (id, value) = (counter.counter, counter_value(data, &what)?);
+    Ok(Operation::cells(cells, move |site, cells| {
+        let value = site.share_of(value);
+        Ok(site.switch.set_counter_cells(id, cells, value)?)
     }))
 }
 
@@ -58,7 +50,7 @@ pub(super) fn direct_operation(
         None => None,
     };
     let name = table.name.clone();
-    Ok(Arc::new(move |site| {
+    Ok(Operation::whole(move |site| {
         find(site.switch, &key, &name)?;
         if let Some(value) = value {
             let value = site.share_of(value);

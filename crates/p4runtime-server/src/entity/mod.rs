@@ -9,6 +9,7 @@ pub(crate) mod replication;
 pub(crate) mod table_entry;
 mod table_key;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use dataplane::{CounterValue, Switch};
@@ -22,8 +23,54 @@ use crate::controller_data::ControllerData;
 use crate::error::{EntityError, EntityResult};
 use crate::pipeline::{NamesInUse, Pipeline};
 
+type Run = dyn Fn(&mut Site<'_>) -> EntityResult + Send + Sync;
+type RunCells = dyn Fn(&mut Site<'_>, Range<u64>) -> EntityResult + Send + Sync;
+
 /// One update, ready to run on each worker's thread; it changes everything or nothing.
-pub(crate) type Operation = Arc<dyn Fn(&mut Site<'_>) -> EntityResult + Send + Sync>;
+#[derive(Clone)]
+pub(crate) enum Operation {
+    /// In one go: a packet sees all of it or nothing.
+    Whole {
+        run: Arc<Run>,
+        /// How long it takes, in table entries.
+        n_updates: usize,
+    },
+    /// The same to each of an array's cells, any number of them at a time: packets may come in between.
+    Cells {
+        run: Arc<RunCells>,
+        cells: Range<u64>,
+    },
+}
+
+impl Operation {
+    /// All of it at once.
+    pub(crate) fn run(&self, site: &mut Site<'_>) -> EntityResult {
+        match self {
+            Self::Whole { run, .. } => run(site),
+            Self::Cells { run, cells } => run(site, cells.clone()),
+        }
+    }
+
+    fn whole(run: impl Fn(&mut Site<'_>) -> EntityResult + Send + Sync + 'static) -> Self {
+        Self::sized(1, run)
+    }
+
+    fn sized(
+        n_updates: usize,
+        run: impl Fn(&mut Site<'_>) -> EntityResult + Send + Sync + 'static,
+    ) -> Self {
+        let run = Arc::new(run);
+        Self::Whole { run, n_updates }
+    }
+
+    fn cells(
+        cells: Range<u64>,
+        run: impl Fn(&mut Site<'_>, Range<u64>) -> EntityResult + Send + Sync + 'static,
+    ) -> Self {
+        let run = Arc::new(run);
+        Self::Cells { run, cells }
+    }
+}
 
 /// Where an update is carried out.
 pub(crate) struct Site<'a> {
@@ -92,19 +139,6 @@ pub(crate) fn operation(pipeline: &Pipeline, update: &Update) -> EntityResult<Op
     }
 }
 
-/// What an update counts for: how long it takes, in table entries.
-pub(crate) fn weight(update: &Update) -> usize {
-    let entity = update.entity.as_ref().and_then(|e| e.entity.as_ref());
-    let Some(Kind::PacketReplicationEngineEntry(entry)) = entity else {
-        return 1;
-    };
-    match &entry.r#type {
-        Some(Replication::MulticastGroupEntry(entry)) => 1 + entry.replicas.len(),
-        Some(Replication::CloneSessionEntry(entry)) => 1 + entry.replicas.len(),
-        None => 1,
-    }
-}
-
 /// The names that entries have, of types that controllers write as strings.
 pub(crate) fn names_in_use(pipeline: &Pipeline, switch: &Switch) -> NamesInUse {
     let mut used = NamesInUse::default();
@@ -154,11 +188,7 @@ fn expect_modify(kind: Type, what: &str) -> EntityResult {
 }
 
 /// An index into an array of `size` cells; none is every cell.
-pub(crate) fn cells(
-    index: Option<Index>,
-    size: u64,
-    what: &str,
-) -> EntityResult<std::ops::Range<u64>> {
+pub(crate) fn cells(index: Option<Index>, size: u64, what: &str) -> EntityResult<Range<u64>> {
     let Some(Index { index }) = index else {
         return Ok(0..size);
     };

@@ -2,13 +2,11 @@
 //!
 //! Source: P4Runtime 1.5.0, "RegisterEntry".
 
-use std::sync::Arc;
-
 use p4runtime_proto::p4::v1;
 use p4runtime_proto::p4::v1::p4_data::Data;
 use p4runtime_proto::p4::v1::update::Type;
 
-use super::{Operation, Site, cells, expect_modify, index, unset};
+use super::{Operation, cells, expect_modify, index, unset};
 use crate::bytestring;
 use crate::error::{EntityError, EntityResult};
 use crate::pipeline::{CellType, Pipeline, Register};
@@ -38,11 +36,8 @@ pub(super) fn operation(
         }
     };
     let id = register.register;
-    Ok(Arc::new(move |Site { switch, .. }| {
-        for cell in cells.clone() {
-            switch.set_register_cell(id, cell, &value)?;
-        }
-        Ok(())
+    Ok(Operation::cells(cells, move |site, cells| {
+        Ok(site.switch.set_register_cells(id, cells, &value)?)
     }))
 }
 

@@ -4,7 +4,6 @@
 //! own numbers; nothing is translated.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use dataplane::limits::{CLONE_SESSION_ID_MAX, MULTICAST_GROUP_ID_MAX, PORT_ID_MAX};
 use dataplane::{CloneSession, MulticastGroup, PortId, Replica};
@@ -27,27 +26,30 @@ pub(super) fn group_operation(
     let what = format!("multicast group {id}");
     check_id(id, MULTICAST_GROUP_ID_MAX, "multicast group")?;
     if kind == Type::Delete {
-        return Ok(Arc::new(move |Site { switch, data, .. }| {
+        return Ok(Operation::whole(move |Site { switch, data, .. }| {
             switch.delete_multicast_group(id)?;
             data.set_group(id, GroupData::default());
             Ok(())
         }));
     }
     let (replicas, ports) = replicas(&entry.replicas, &what)?;
-    let group = MulticastGroup { id, replicas };
+    let (n_updates, group) = (1 + replicas.len(), MulticastGroup { id, replicas });
     let group_data = GroupData {
         metadata: entry.metadata.clone(),
         ports,
     };
-    Ok(Arc::new(move |Site { switch, data, .. }| {
-        if kind == Type::Insert {
-            switch.insert_multicast_group(group.clone())?;
-        } else {
-            switch.modify_multicast_group(group.clone())?;
-        }
-        data.set_group(id, group_data.clone());
-        Ok(())
-    }))
+    Ok(Operation::sized(
+        n_updates,
+        move |Site { switch, data, .. }| {
+            if kind == Type::Insert {
+                switch.insert_multicast_group(group.clone())?;
+            } else {
+                switch.modify_multicast_group(group.clone())?;
+            }
+            data.set_group(id, group_data.clone());
+            Ok(())
+        },
+    ))
 }
 
 /// Checks and translates an update of a clone session.
@@ -59,7 +61,7 @@ pub(super) fn session_operation(
     let what = format!("clone session {id}");
     check_id(id, CLONE_SESSION_ID_MAX, "clone session")?;
     if kind == Type::Delete {
-        return Ok(Arc::new(move |Site { switch, data, .. }| {
+        return Ok(Operation::whole(move |Site { switch, data, .. }| {
             switch.delete_clone_session(id)?;
             data.set_session(id, PortForm::default());
             Ok(())
@@ -78,15 +80,19 @@ pub(super) fn session_operation(
         truncate_bytes: (length != 0).then_some(length),
         class_of_service: entry.class_of_service,
     };
-    Ok(Arc::new(move |Site { switch, data, .. }| {
-        if kind == Type::Insert {
-            switch.insert_clone_session(session.clone())?;
-        } else {
-            switch.modify_clone_session(session.clone())?;
-        }
-        data.set_session(id, ports);
-        Ok(())
-    }))
+    let n_updates = 1 + session.replicas.len();
+    Ok(Operation::sized(
+        n_updates,
+        move |Site { switch, data, .. }| {
+            if kind == Type::Insert {
+                switch.insert_clone_session(session.clone())?;
+            } else {
+                switch.modify_clone_session(session.clone())?;
+            }
+            data.set_session(id, ports);
+            Ok(())
+        },
+    ))
 }
 
 fn check_id(id: u32, max: u32, what: &str) -> EntityResult {

@@ -2,8 +2,6 @@
 //!
 //! Source: P4Runtime 1.5.0, "TableEntry".
 
-use std::sync::Arc;
-
 use dataplane::{ActionCall, CounterValue, MatchField, Switch, TableAction};
 use p4runtime_proto::p4::config::v1::action_ref::Scope;
 use p4runtime_proto::p4::v1;
@@ -57,11 +55,13 @@ pub(super) fn operation(
     match kind {
         Type::Insert => insert(table, entry, key),
         Type::Modify => modify(table, entry, key),
-        Type::Delete | Type::Unspecified => Ok(Arc::new(move |Site { switch, data, .. }| {
-            switch.delete_entry(key.table, &key.key, key.priority)?;
-            data.remove_entry(&key);
-            Ok(())
-        })),
+        Type::Delete | Type::Unspecified => {
+            Ok(Operation::whole(move |Site { switch, data, .. }| {
+                switch.delete_entry(key.table, &key.key, key.priority)?;
+                data.remove_entry(&key);
+                Ok(())
+            }))
+        }
     }
 }
 
@@ -77,7 +77,7 @@ fn insert(table: &Table, entry: &v1::TableEntry, key: EntryKey) -> EntityResult<
         )
     };
     let metadata = metadata(entry);
-    Ok(Arc::new(move |site| {
+    Ok(Operation::whole(move |site| {
         let mut new = new.clone();
         new.counter = site.share_of(new.counter);
         site.switch.insert_entry(key.table, new)?;
@@ -97,7 +97,7 @@ fn modify(table: &Table, entry: &v1::TableEntry, key: EntryKey) -> EntityResult<
     let (counter, metadata) = (counter(table, entry)?, metadata(entry));
     let idle_timeout_ns = entry.idle_timeout_ns.unsigned_abs();
     let name = table.name.clone();
-    Ok(Arc::new(move |site| {
+    Ok(Operation::whole(move |site| {
         let counter = counter.map(|value| site.share_of(value));
         let Site { switch, data, .. } = site;
         let mut new = find(switch, &key, &name)?;
@@ -158,7 +158,7 @@ fn default_operation(table: &Table, kind: Type, entry: &v1::TableEntry) -> Entit
         Some(action) => Some(action_call(table, action, Scope::DefaultOnly)?),
         None => None,
     };
-    Ok(Arc::new(move |Site { switch, data, .. }| {
+    Ok(Operation::whole(move |Site { switch, data, .. }| {
         switch.set_default_action(id, action.clone().map(Into::into))?;
         let reset = action.is_none();
         data.set_default_entry(

@@ -17,6 +17,7 @@ use crate::harness::{
     Controller, DEVICE_ID, Harness, JSON, config, details, frame, ids, patiently, update,
 };
 use crate::packet_io::{packet_out, stream_error};
+use crate::registers::{cell, every_cell, read_cell};
 use crate::replication::{group, replica};
 use crate::table_entries::{all, forward_entry};
 
@@ -212,11 +213,9 @@ async fn a_large_write_comes_in_pieces_and_its_answer_in_order() {
         .take(N_UPDATES)
         .collect();
     updates.insert(WRONG, update(Type::Unspecified, forward_entry(0xa, 2)));
-    harness.switch.hold();
-    let write = tokio::spawn(async move { writer.write(updates).await });
-    held(&harness, 4).await;
-    harness.switch.release();
-    let errors = details(&patiently(write).await.unwrap().unwrap_err());
+    let before = harness.switch.n_pieces();
+    let errors = details(&writer.write(updates).await.unwrap_err());
+    assert_eq!(harness.switch.n_pieces() - before, 4);
     assert_eq!(errors.len(), N_UPDATES + 1);
     let failed = (0..).zip(&errors).filter(|(_, e)| e.canonical_code != 0);
     assert_eq!(failed.map(|(place, _)| place).collect::<Vec<_>>(), [WRONG]);
@@ -227,10 +226,31 @@ async fn a_large_write_comes_in_pieces_and_its_answer_in_order() {
         update(Type::Insert, group(1, replicas.collect())),
         update(Type::Insert, forward_entry(0xa, 2)),
     ];
-    let mut writer = again(&harness, &primary).await;
+    let before = harness.switch.n_pieces();
+    writer.write(updates).await.unwrap();
+    assert_eq!(harness.switch.n_pieces() - before, 2);
+}
+
+#[tokio::test]
+async fn a_write_whose_caller_gave_up_is_carried_out_to_its_last_piece_before_the_next_begins() {
+    let harness = Harness::start().await;
+    let mut primary = harness.primary().await;
+    let mut given_up = again(&harness, &primary).await;
     harness.switch.hold();
-    let write = tokio::spawn(async move { writer.write(updates).await });
-    held(&harness, 2).await;
+    let all = tokio::spawn(async move { given_up.write_one(Type::Modify, every_cell(7)).await });
+    held(&harness, 1).await;
+    all.abort();
+    let _ = all.await;
+    let last = tokio::spawn(async move {
+        let written = primary.write_one(Type::Modify, cell(131_071, &[8])).await;
+        (written, primary)
+    });
+    stays_held(&harness, 1).await;
     harness.switch.release();
-    patiently(write).await.unwrap().unwrap();
+    let (written, mut primary) = patiently(last).await.unwrap();
+    written.unwrap();
+    let values = [131_070, 131_071].map(|index| (index, [7 + u8::from(index == 131_071)]));
+    for (index, value) in values {
+        assert_eq!(read_cell(&mut primary, index).await, value);
+    }
 }

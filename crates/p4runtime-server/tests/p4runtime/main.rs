@@ -20,6 +20,7 @@ mod malformed;
 #[path = "../support/memory_loop.rs"]
 mod memory_loop;
 mod packet_io;
+mod pieces;
 mod pipeline_config;
 mod registers;
 mod replication;

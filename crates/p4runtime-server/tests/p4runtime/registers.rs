@@ -21,6 +21,11 @@ pub fn cell(index: i64, value: &[u8]) -> Kind {
     register(ids::SLOTS, Some(index), Some(Data::Bitstring(value.into())))
 }
 
+/// All cells of the register `slots` with a value.
+pub fn every_cell(value: u8) -> Kind {
+    register(ids::SLOTS, None, Some(Data::Bitstring(vec![value])))
+}
+
 /// The value of a cell of the register `slots`.
 pub async fn read_cell(controller: &mut Controller, index: i64) -> Vec<u8> {
     let found = controller
@@ -71,8 +76,11 @@ async fn a_cell_is_read_as_it_was_written() {
 async fn without_an_index_all_cells_are_written_and_read_quickly() {
     let harness = Harness::start().await;
     let mut primary = harness.primary().await;
-    let all = register(ids::SLOTS, None, Some(Data::Bitstring(vec![0xab])));
-    primary.write_one(Type::Modify, all).await.unwrap();
+    let before = harness.switch.n_pieces();
+    let write = primary.write_one(Type::Modify, every_cell(0xab));
+    write.await.unwrap();
+    // 4,096 cells each, with packets in between.
+    assert_eq!(harness.switch.n_pieces() - before, 32);
     primary
         .write_one(Type::Modify, cell(70_000, &[1]))
         .await

@@ -24,6 +24,7 @@ struct Queue {
     work: VecDeque<Work>,
     is_held: bool,
     is_stopped: bool,
+    n_pieces: usize,
 }
 
 struct Inside {
@@ -84,6 +85,12 @@ impl MemoryLoop {
     pub fn n_held(&self) -> usize {
         let n_held = self.0.iter().map(|worker| worker.queue().work.len());
         n_held.max().unwrap_or(0)
+    }
+
+    /// Pieces of work that have run, at the worker that has run most.
+    pub fn n_pieces(&self) -> usize {
+        let n_pieces = self.0.iter().map(|worker| worker.queue().n_pieces);
+        n_pieces.max().unwrap_or(0)
     }
 
     /// Work runs again.
@@ -162,7 +169,12 @@ impl Shared {
         let there = Arc::clone(&shared);
         std::thread::spawn(move || {
             while let Some(work) = there.next() {
-                there.inside().run(work);
+                // Counted before whoever waits for it goes on.
+                there.queue().n_pieces += 1;
+                let rest = there.inside().run(work);
+                if let Some(rest) = rest {
+                    there.queue().work.push_front(rest);
+                }
             }
         });
         shared
@@ -189,15 +201,20 @@ impl Shared {
 }
 
 impl Inside {
-    fn run(&mut self, work: Work) {
-        work(&mut SwitchContext {
+    /// What is left of the work.
+    fn run(&mut self, work: Work) -> Option<Work> {
+        let mut context = SwitchContext {
             switch: &mut self.switch,
             now: self.now,
             ports: &self.ports,
             drain_waiters: &mut self.drain_waiters,
             n_updates: 0,
-        });
+            rest: None,
+        };
+        work(&mut context);
+        let rest = context.rest;
         self.pump();
+        rest
     }
 
     fn pump(&mut self) {

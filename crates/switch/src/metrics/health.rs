@@ -172,6 +172,7 @@ mod tests {
                 ports: std::slice::from_ref(&port),
                 drain_waiters: &mut DrainWaiters::default(),
                 n_updates: 0,
+                rest: None,
             });
         });
         works.count()

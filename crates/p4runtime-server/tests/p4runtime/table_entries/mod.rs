@@ -69,6 +69,14 @@ fn forward(dst: u8, port: u8) -> TableEntry {
     }
 }
 
+/// The same for an address of any length.
+pub fn forward_to(dst: &[u8], port: u8) -> Kind {
+    Kind::TableEntry(TableEntry {
+        r#match: vec![exact(1, dst)],
+        ..forward(0, port)
+    })
+}
+
 /// An entry of `forward` for a destination address and an output port.
 pub fn forward_entry(dst: u8, port: u8) -> Kind {
     Kind::TableEntry(forward(dst, port))

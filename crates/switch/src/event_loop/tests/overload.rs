@@ -353,6 +353,18 @@ fn a_busy_switch_leaves_frames_in_the_receive_rings() {
 fn a_large_write_lets_frames_pass_between_its_pieces() {
     const N_PIECES: usize = 100;
     const UPDATES: usize = 64;
+    const OTHER_WORK: u64 = u64::MAX;
+
+    /// A write with so many pieces left, each of which tells how many frames have come.
+    fn write(told: mpsc::Sender<u64>, n_left: usize) -> Work {
+        Box::new(move |context| {
+            context.n_updates += UPDATES;
+            let received = context.switch.counters().received;
+            told.send(received).expect("somebody waits");
+            context.rest = n_left.checked_sub(1).map(|n_left| write(told, n_left));
+        })
+    }
+
     let case = Case {
         kind: NOWHERE,
         gives_priorities: false,
@@ -361,18 +373,14 @@ fn a_large_write_lets_frames_pass_between_its_pieces() {
     };
     let flooded = case.start();
     let (told, seen) = mpsc::channel();
-    let submit = |_| {
-        let told = told.clone();
-        let work = move |context: &mut SwitchContext<'_>| {
-            context.n_updates += UPDATES;
-            let received = context.switch.counters().received;
-            told.send(received).expect("somebody waits");
-        };
-        flooded.handle.submit(0, Box::new(work));
-    };
-    (0..N_PIECES).for_each(submit);
+    flooded.handle.submit(0, write(told.clone(), N_PIECES - 1));
+    let other = move |_: &mut SwitchContext<'_>| told.send(OTHER_WORK).expect("somebody waits");
+    flooded.handle.submit(0, Box::new(other));
     let next = |_| seen.recv_timeout(PATIENCE).expect("the piece runs");
-    let received: Vec<_> = (0..N_PIECES).map(next).collect();
+    let mut received: Vec<_> = (0..=N_PIECES).map(next).collect();
+    // What was submitted later comes later.
+    assert_eq!(received.pop(), Some(OTHER_WORK));
+    assert!(!received.contains(&OTHER_WORK));
     // As long as nothing comes in between, it is one turn.
     let turns: Vec<_> = received.chunk_by(|one, other| one == other).collect();
     let longest = turns.iter().map(|turn| turn.len()).max();

@@ -1,0 +1,99 @@
+//! What is large is written and read in pieces, so that the switch's thread has frames between them.
+
+use p4runtime_proto::p4::v1::ForwardingPipelineConfig;
+use p4runtime_proto::p4::v1::entity::Entity as Kind;
+use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
+use p4runtime_proto::p4::v1::update::Type;
+use p4runtime_proto::p4::v1::{TableEntry, Update};
+
+use crate::harness::{Controller, Harness, JSON, config, ids, update};
+use crate::registers::{cell, every_cell, read_cell};
+use crate::replication::{group, replica};
+use crate::table_entries::{all, forward_to};
+
+const N_ENTRIES: u16 = 1_000;
+
+/// The fixture with room for that many entries in `forward`.
+fn large_config() -> ForwardingPipelineConfig {
+    let mut config = config();
+    let json = JSON.replacen("\"max_size\": 64", &format!("\"max_size\": {N_ENTRIES}"), 1);
+    assert_ne!(json, JSON);
+    config.p4_device_config = json.into();
+    let tables = &mut config.p4info.as_mut().unwrap().tables;
+    tables[0].size = i64::from(N_ENTRIES);
+    config
+}
+
+async fn read_all(controller: &mut Controller, request: Kind) -> Vec<Kind> {
+    controller.read(request).await.unwrap()
+}
+
+fn groups(n_groups: u32) -> impl Iterator<Item = Update> {
+    (1..=n_groups).map(|id| {
+        let replicas = (0..3).map(|instance| replica(&[1], instance));
+        update(Type::Insert, group(id, replicas.collect()))
+    })
+}
+
+#[tokio::test]
+async fn a_commit_writes_what_was_saved_in_pieces() {
+    let harness = Harness::start().await;
+    let mut primary = harness.primary().await;
+    let save = primary.set_pipeline(Action::VerifyAndSave, Some(config()));
+    save.await.unwrap();
+    let mut updates = vec![
+        update(Type::Modify, every_cell(7)),
+        update(Type::Modify, cell(3, &[8])),
+    ];
+    updates.extend(groups(100));
+    let before = harness.switch.n_pieces();
+    primary.write(updates).await.unwrap();
+    assert_eq!(harness.switch.n_pieces(), before);
+    let commit = primary.set_pipeline(Action::Commit, None);
+    commit.await.unwrap();
+    // 32 pieces of 4,096 cells, and 1 + 100 * 4 of 64.
+    assert_eq!(harness.switch.n_pieces() - before, 32 + 7);
+    for (index, value) in [(2, [7]), (3, [8]), (131_071, [7])] {
+        assert_eq!(read_cell(&mut primary, index).await, value);
+    }
+    let read = read_all(&mut primary, group(0, Vec::new())).await;
+    assert_eq!(read.len(), 100);
+}
+
+#[tokio::test]
+async fn large_tables_and_many_groups_are_read_in_pieces_and_whole() {
+    let harness = Harness::start().await;
+    let mut primary = harness.primary().await;
+    let set = primary.set_pipeline(Action::VerifyAndCommit, Some(large_config()));
+    set.await.unwrap();
+    let entries = (0..N_ENTRIES).map(|dst| forward_to(&dst.to_be_bytes(), 2));
+    let inserts = entries.map(|entry| update(Type::Insert, entry));
+    primary.write(inserts.collect()).await.unwrap();
+    primary.write(groups(600).collect()).await.unwrap();
+
+    let before = harness.switch.n_pieces();
+    let seen = read_all(&mut primary, all(ids::FORWARD)).await;
+    assert_eq!(harness.switch.n_pieces() - before, 4);
+    assert_eq!(seen.len(), usize::from(N_ENTRIES));
+    for dst in [0, 255, 256, N_ENTRIES - 1] {
+        let found = |entry: &&Kind| matches!(entry, Kind::TableEntry(TableEntry { r#match, .. }) if *r#match == key(dst));
+        assert_eq!(seen.iter().filter(found).count(), 1, "{dst}");
+    }
+
+    let before = harness.switch.n_pieces();
+    let read = read_all(&mut primary, group(0, Vec::new())).await;
+    // 64 groups and their replicas each, and a look behind the last.
+    assert_eq!(harness.switch.n_pieces() - before, 11);
+    let written = groups(600).map(|update| update.entity.unwrap().entity.unwrap());
+    assert!(read.into_iter().eq(written));
+}
+
+/// As it is read back.
+fn key(dst: u16) -> Vec<p4runtime_proto::p4::v1::FieldMatch> {
+    let dst = dst.to_be_bytes();
+    let canonical = if dst[0] == 0 { &dst[1..] } else { &dst[..] };
+    match forward_to(canonical, 2) {
+        Kind::TableEntry(entry) => entry.r#match,
+        other => panic!("expected an entry, got {other:?}"),
+    }
+}
