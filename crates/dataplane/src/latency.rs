@@ -52,28 +52,32 @@ pub struct LatencyReport {
     pub streams: Vec<(Stream, LatencySummary)>,
 }
 
-/// The longest time of each since somebody last took them; those that packets have left by since.
+/// The longest times and the deepest queues since somebody last took them; of those that packets have
+/// left or waited by since.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecentMaxima {
     /// By output port, in nanoseconds.
     pub ports: Vec<(PortId, Nanos)>,
     /// By stream.
     pub streams: Vec<(Stream, Nanos)>,
+    /// By output port, the most packets that waited in one of its queues.
+    pub queues: Vec<(PortId, usize)>,
 }
 
 impl RecentMaxima {
-    /// Takes the longer of both.
+    /// Takes the larger of both.
     pub fn add(&mut self, other: &RecentMaxima) {
-        longest(&mut self.ports, &other.ports);
-        longest(&mut self.streams, &other.streams);
+        largest(&mut self.ports, &other.ports);
+        largest(&mut self.streams, &other.streams);
+        largest(&mut self.queues, &other.queues);
     }
 }
 
-fn longest<T: Copy + PartialEq>(ours: &mut Vec<(T, Nanos)>, theirs: &[(T, Nanos)]) {
-    for (of, max_ns) in theirs {
+fn largest<T: Copy + PartialEq, V: Copy + Ord>(ours: &mut Vec<(T, V)>, theirs: &[(T, V)]) {
+    for (of, theirs) in theirs {
         match ours.iter_mut().find(|(other, _)| other == of) {
-            Some((_, ours)) => *ours = (*ours).max(*max_ns),
-            None => ours.push((*of, *max_ns)),
+            Some((_, ours)) => *ours = (*ours).max(*theirs),
+            None => ours.push((*of, *theirs)),
         }
     }
 }
@@ -258,6 +262,7 @@ impl Latencies {
         RecentMaxima {
             ports: ports.collect(),
             streams: streams.collect(),
+            ..RecentMaxima::default()
         }
     }
 

@@ -636,9 +636,12 @@ impl Switch {
         self.latencies.report()
     }
 
-    /// The longest times in the switch of what left since the last call.
+    /// The longest times in the switch of what left since the last call, and the deepest queues.
     pub fn take_recent_maxima(&mut self) -> RecentMaxima {
-        self.latencies.take_recent()
+        RecentMaxima {
+            queues: self.traffic.egress.take_deepest().collect(),
+            ..self.latencies.take_recent()
+        }
     }
 
     /// The same whole, to be added to another switch's.

@@ -98,7 +98,9 @@ async fn text(served: &Served) -> Option<String> {
     let mut metrics = Metrics::default();
     process(&mut metrics, served);
     render(&mut metrics, counted);
-    recent_maxima(&mut metrics, &served.recent.maxima());
+    let maxima = served.recent.maxima();
+    recent_maxima(&mut metrics, &maxima);
+    deepest_queues(&mut metrics, &maxima);
     selected::render(&mut metrics, &selected);
     Some(metrics.text)
 }
@@ -192,6 +194,7 @@ fn process(metrics: &mut Metrics, served: &Served) {
     };
     let labels: Labels<'_> = &[
         ("version", &env!("CARGO_PKG_VERSION")),
+        ("commit", &env!("REPRISE_COMMIT")),
         ("profile", &profile),
         ("engine", &served.engine),
     ];
@@ -422,6 +425,15 @@ fn recent_maxima(metrics: &mut Metrics, maxima: &RecentMaxima) {
         let (kind, id) = stream_labels(*stream);
         let labels: Labels<'_> = &[("stream", &kind), ("id", &id)];
         metrics.sample(name, labels, seconds(*max_ns));
+    }
+}
+
+fn deepest_queues(metrics: &mut Metrics, maxima: &RecentMaxima) {
+    let name = "reprise_port_queue_recent_max_packets";
+    let help = "The most packets that waited in one queue of an output port in the last minute.";
+    metrics.family(name, "gauge", help);
+    for (port, packets) in &maxima.queues {
+        metrics.sample(name, &[("port", port)], packets);
     }
 }
 

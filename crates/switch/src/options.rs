@@ -59,9 +59,12 @@ It ends on Ctrl-C and SIGTERM and prints its totals on standard output; exit cod
 Exit code 1: it could not start or go on; 2: the command line is wrong; 3: the interface of a
 port was removed (--exit-on-port-loss).";
 
+/// Which build this is.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("REPRISE_COMMIT"), ")");
+
 /// A software switch for P4_16 programs (v1model), controlled over P4Runtime.
 #[derive(Debug, Parser)]
-#[command(name = "reprise-switch", version, after_long_help = EXAMPLES, max_term_width = 100)]
+#[command(name = "reprise-switch", version = VERSION, after_long_help = EXAMPLES, max_term_width = 100)]
 pub(crate) struct Options {
     /// The P4 program: source (.p4) or compiled for BMv2 (.json). Left out: a controller sets it
     #[arg(value_name = "PROGRAM")]

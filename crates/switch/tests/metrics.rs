@@ -6,6 +6,8 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::net::UdpSocket;
+use std::path::Path;
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -180,32 +182,53 @@ fn what_is_beyond_the_bound_or_not_there_is_said() {
     }
 }
 
+/// Forwards what comes to a UDP port into a capture that nobody keeps.
+fn start_forwarding(options: &[&str]) -> Running {
+    let forward = program("forward.json").display().to_string();
+    let p4info = program("forward.p4info.txtpb").display().to_string();
+    let entries = program("forward.entries.txtpb").display().to_string();
+    let ports = ["-i", "1@udp:127.0.0.1:0", "-i", "2@pcap:,/dev/null"];
+    let served = ["--grpc", "off", "--metrics", "127.0.0.1:0"];
+    let program = ["--p4info", &p4info, "--entries", &entries, &forward];
+    Running::start(&[&ports[..], &served, options, &program].concat())
+}
+
+fn forwarding_address(switch: &Running) -> &str {
+    let address = switch.ready.split_once("1@udp:").expect("a port").1;
+    address.split([',', ' ']).next().expect("an address")
+}
+
+#[test]
+fn the_most_that_waited_for_a_port_is_there() {
+    // One packet a second leaves.
+    let switch = start_forwarding(&["--egress-queue", "5", "--egress-rate", "1"]);
+    let address = forwarding_address(&switch);
+    let name = "reprise_port_queue_recent_max_packets{port=\"2\"}";
+    assert!(!metrics(&switch).contains(name), "nothing has waited");
+    send(address, 30, 20);
+    let full = "reprise_drops_total{reason=\"egress_queue_full\"} ";
+    let began = Instant::now();
+    let has_dropped = |text: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(full));
+        line.expect("a reason").trim() != "0"
+    };
+    while !has_dropped(&metrics(&switch)) {
+        assert!(began.elapsed() < PATIENCE, "{}", metrics(&switch));
+        thread::sleep(Duration::from_millis(5));
+    }
+    let text = metrics(&switch);
+    assert!(text.contains(&format!("{name} 5\n")), "{text}");
+    switch.stop("-TERM");
+}
+
 #[test]
 fn the_build_the_start_and_the_longest_times_are_there() {
     let before = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .expect("a clock")
         .as_secs_f64();
-    let forward = program("forward.json").display().to_string();
-    let p4info = program("forward.p4info.txtpb").display().to_string();
-    let entries = program("forward.entries.txtpb").display().to_string();
-    let switch = Running::start(&[
-        "-i",
-        "1@udp:127.0.0.1:0",
-        "-i",
-        "2@pcap:,/dev/null",
-        "--grpc",
-        "off",
-        "--metrics",
-        "127.0.0.1:0",
-        "--p4info",
-        &p4info,
-        "--entries",
-        &entries,
-        &forward,
-    ]);
-    let address = switch.ready.split_once("1@udp:").expect("a port").1;
-    send(address.split([',', ' ']).next().expect("an address"), 30, 1);
+    let switch = start_forwarding(&[]);
+    send(forwarding_address(&switch), 30, 1);
     let text = wait_for_line(
         &switch,
         "reprise_port_latency_seconds_count{port=\"2\",name=\"pcap:,/dev/null\"} 1",
@@ -220,8 +243,9 @@ fn the_build_the_start_and_the_longest_times_are_there() {
         "{started}"
     );
     let build = format!(
-        "reprise_build_info{{version=\"{}\",profile=\"debug\",engine=\"native\"}}",
-        env!("CARGO_PKG_VERSION")
+        "reprise_build_info{{version=\"{}\",commit=\"{}\",profile=\"debug\",engine=\"native\"}}",
+        env!("CARGO_PKG_VERSION"),
+        commit()
     );
     assert!((value(&build) - 1.0).abs() < f64::EPSILON);
     let longest =
@@ -239,6 +263,22 @@ fn the_build_the_start_and_the_longest_times_are_there() {
     }
     expect_exposition(&text);
     switch.stop("-TERM");
+}
+
+/// That is checked out, as the build found it; "unknown" where the sources are in no repository.
+fn commit() -> String {
+    let git = |words: &[&str]| {
+        let output = Command::new("git").args(words).output().ok();
+        let output = output.filter(|output| output.status.success());
+        output.map(|output| String::from_utf8(output.stdout).expect("text"))
+    };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = root.canonicalize().expect("a folder").display().to_string();
+    let top = git(&["rev-parse", "--show-toplevel"]);
+    let commit = git(&["rev-parse", "--short=12", "HEAD"]);
+    let is_ours = top.is_some_and(|top| top.trim_end() == root);
+    let commit = commit.filter(|_| is_ours);
+    commit.map_or("unknown".to_owned(), |commit| commit.trim_end().to_owned())
 }
 
 #[test]

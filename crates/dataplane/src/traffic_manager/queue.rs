@@ -125,6 +125,8 @@ pub(crate) struct EgressQueues {
     waiting: Waiting,
     /// By port number.
     depths: Vec<Depths>,
+    /// The most that waited in a queue of each port since somebody last asked.
+    deepest: Vec<usize>,
 }
 
 /// A packet whose turn it is.
@@ -177,7 +179,31 @@ impl EgressQueues {
             capacity,
             waiting: Waiting::new(rate_pps),
             depths: Vec::new(),
+            deepest: Vec::new(),
         }
+    }
+
+    /// So many packets more in a queue.
+    #[inline]
+    fn deepen(&mut self, port: PortId, queue: usize, n_packets: usize) {
+        let place = usize::from(port.0);
+        if place >= self.depths.len() {
+            self.depths.resize(place + 1, Depths::default());
+            self.deepest.resize(place + 1, 0);
+        }
+        self.depths[place][queue] += n_packets;
+        self.deepest[place] = self.deepest[place].max(self.depths[place][queue]);
+    }
+
+    /// The most that waited in a queue of each port since the last call; what waits now is of the next.
+    pub(crate) fn take_deepest(&mut self) -> impl Iterator<Item = (PortId, usize)> {
+        let ports = (0..).map(PortId);
+        let ports = ports.zip(self.deepest.iter_mut().zip(&self.depths));
+        ports.filter_map(|(port, (deepest, depths))| {
+            let now = depths.iter().copied().max().unwrap_or(0);
+            let taken = std::mem::replace(deepest, now);
+            (taken > 0).then_some((port, taken))
+        })
     }
 
     /// Packets in a queue of a port.
@@ -231,17 +257,12 @@ impl EgressQueues {
         packet: EgressPacket,
         copies: &Arc<Copies>,
     ) -> bool {
-        let depth = self.common_depth(queue, copies);
-        let (Waiting::Rings { rings, filled }, Some(depth)) = (&mut self.waiting, depth) else {
+        let Some(depth) = self.common_depth(queue, copies) else {
             return false;
         };
-        for (port, n_copies) in &copies.ports {
-            let place = usize::from(port.0);
-            if place >= self.depths.len() {
-                self.depths.resize(place + 1, Depths::default());
-            }
-            self.depths[place][queue] += n_copies;
-        }
+        let Waiting::Rings { rings, filled } = &mut self.waiting else {
+            return false;
+        };
         let many = Many {
             packet,
             depth,
@@ -250,17 +271,16 @@ impl EgressQueues {
         };
         rings[queue].push_back((now, Entry::Many(many)));
         *filled |= 1 << queue;
+        for (port, n_copies) in &copies.ports {
+            self.deepen(*port, queue, *n_copies);
+        }
         true
     }
 
     /// Appends a packet; whoever calls has looked whether the queue exists and is full,
     /// and gives no time before the last one.
     pub(crate) fn push(&mut self, now: Nanos, place: Place, queue: usize, packet: EgressPacket) {
-        let port = usize::from(place.port.0);
-        if port >= self.depths.len() {
-            self.depths.resize(port + 1, Depths::default());
-        }
-        self.depths[port][queue] += 1;
+        self.deepen(place.port, queue, 1);
         match &mut self.waiting {
             Waiting::Rings { rings, filled } => {
                 rings[queue].push_back((now, Entry::One(place, packet)));
@@ -481,6 +501,29 @@ mod tests {
     }
 
     #[test]
+    fn the_most_that_waited_is_told_of_each_port_once() {
+        let mut queues = EgressQueues::new(8, None);
+        let taken = |queues: &mut EgressQueues| queues.take_deepest().collect::<Vec<_>>();
+        assert_eq!(taken(&mut queues), []);
+        let place = |port| Place {
+            port: PortId(port),
+            instance: None,
+            enq_depth: 0,
+        };
+        for (port, queue) in [(1, 0), (1, 0), (1, 3), (4, 7)] {
+            queues.push(0, place(port), queue, packet(1, 0));
+        }
+        pop(&mut queues, 0);
+        // The deepest of its queues, though a packet of another has left.
+        assert_eq!(taken(&mut queues), [(PortId(1), 2), (PortId(4), 1)]);
+        pop(&mut queues, 0);
+        assert_eq!(taken(&mut queues), [(PortId(1), 2)], "they still wait");
+        while pop(&mut queues, 0).is_some() {}
+        assert_eq!(taken(&mut queues), [(PortId(1), 2)], "they did since");
+        assert_eq!(taken(&mut queues), []);
+    }
+
+    #[test]
     fn copies_without_room_for_all_are_not_pushed() {
         let replica = |instance| Replica {
             port: PortId(1),
@@ -492,6 +535,8 @@ mod tests {
         assert_eq!(queues.depth(PortId(1), 2), 5);
         assert!(!queues.push_all(0, 2, packet(2, 0), &copies));
         assert_eq!(queues.depth(PortId(1), 2), 5);
+        let deepest: Vec<_> = queues.take_deepest().collect();
+        assert_eq!(deepest, [(PortId(1), 5)]);
         let mut timed = EgressQueues::new(8, Some(1_000));
         assert!(!timed.push_all(0, 2, packet(3, 0), &copies));
         assert!(timed.is_empty());

@@ -1,4 +1,4 @@
-//! The longest times in the switch of the last minute: a counter of everything since the start does not
+//! The longest times in the switch and the deepest queues of the last minute: a counter of everything since the start does not
 //! show that something is slow now.
 
 use std::collections::VecDeque;
@@ -91,7 +91,7 @@ mod tests {
     fn of_port(max_ns: u64) -> RecentMaxima {
         RecentMaxima {
             ports: vec![(PortId(1), max_ns)],
-            streams: Vec::new(),
+            ..RecentMaxima::default()
         }
     }
 
