@@ -4,7 +4,7 @@
 //! that keeps every rule, or an error and the conference as it was. What goes where in a switch is
 //! [`crate::backend`]'s subject.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
@@ -118,7 +118,8 @@ pub struct Conference {
     addresses: BTreeMap<u16, OwnAddress>,
     groups: BTreeMap<GroupId, Group>,
     presenters: BTreeMap<(Ipv4Addr, Option<u16>), GroupId>,
-    n_viewers: usize,
+    /// Of every group.
+    viewer_keys: BTreeSet<(GroupId, ViewerKey)>,
 }
 
 /// Why an operation was refused. The conference is as it was.
@@ -213,7 +214,7 @@ impl Conference {
             addresses: BTreeMap::new(),
             groups: BTreeMap::new(),
             presenters: BTreeMap::new(),
-            n_viewers: 0,
+            viewer_keys: BTreeSet::new(),
         }
     }
 
@@ -239,7 +240,7 @@ impl Conference {
 
     /// Viewers of all groups together.
     pub fn n_viewers(&self) -> usize {
-        self.n_viewers
+        self.viewer_keys.len()
     }
 
     /// Sets the SFU's own address on a port in place of the one before; where the program serves one
@@ -341,7 +342,8 @@ impl Conference {
             port,
             ..viewer
         };
-        if group.viewers.iter().any(|v| v.key() == viewer.key()) {
+        // Not by looking through the group: it may have thousands, and a file all of them.
+        if self.viewer_keys.contains(&(id, viewer.key())) {
             return Err(ModelError::DuplicateViewer {
                 group: id,
                 viewer: viewer.key(),
@@ -353,14 +355,14 @@ impl Conference {
                 max: self.capabilities.group_viewers_max,
             });
         }
-        if self.n_viewers >= self.capabilities.viewers_max {
+        if self.n_viewers() >= self.capabilities.viewers_max {
             return Err(ModelError::PoolFull {
                 max: self.capabilities.viewers_max,
             });
         }
         if let Some(group) = self.groups.get_mut(&id) {
             group.viewers.push(viewer);
-            self.n_viewers += 1;
+            self.viewer_keys.insert((id, viewer.key()));
         }
         Ok(())
     }
@@ -402,8 +404,9 @@ impl Conference {
             return Err(unknown);
         };
         let group = self.groups.get_mut(&id).ok_or(unknown)?;
-        self.n_viewers -= 1;
-        Ok(group.viewers.remove(idx))
+        let removed = group.viewers.remove(idx);
+        self.viewer_keys.remove(&(id, removed.key()));
+        Ok(removed)
     }
 
     /// Gives the viewers on a port (`None`: the program's only one) that have this address, and
@@ -439,7 +442,9 @@ impl Conference {
             .ok_or(ModelError::UnknownGroup { group: id })?;
         self.presenters
             .remove(&(group.presenter.ip, group.presenter.udp_port));
-        self.n_viewers -= group.viewers.len();
+        for viewer in &group.viewers {
+            self.viewer_keys.remove(&(id, viewer.key()));
+        }
         Ok(group)
     }
 

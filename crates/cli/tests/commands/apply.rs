@@ -162,13 +162,7 @@ fn the_largest_file_is_planned_whole() {
             }
         }
         bench.file("largest.yaml", &file);
-        let planned = bench.json("apply largest.yaml --dry-run");
-        let lines = planned["changes"].as_array().expect("lines");
-        assert_eq!(lines.len(), 1 + 65_535 + 65_536);
-        // A program has room for this many and no more.
-        let one_more = format!("{file}  - {{group: 65535, ip: 10.9.9.9}}\n");
-        bench.file("more.yaml", &one_more);
-        let error = bench.fails("apply more.yaml --dry-run");
-        assert!(error.contains("group 65535 exists already"), "{error}");
+        let planned = bench.ok("apply largest.yaml --dry-run");
+        assert_eq!(planned.lines().count(), 1 + 65_535 + 65_536);
     }
 }
