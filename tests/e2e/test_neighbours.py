@@ -2,12 +2,11 @@
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from lab.frames import arp_announcement
 from lab.netns import HOST_INTERFACE, Namespace
 from lab.traffic import inject
-from tests.e2e.two_ports import TwoPorts, ip_of, mac_of, two_ports
+from tests.e2e.two_ports import TwoPorts, ip_of, mac_of
 
 NEW_MAC = "02:00:00:00:aa:02"
 TIMEOUT_S = 30.0
@@ -44,72 +43,65 @@ def assert_is_served(running: TwoPorts, host: int) -> None:
         assert receiver.recv(64) == b"still there?"
 
 
-def test_refresh_follows_a_viewer_that_was_looked_up_and_no_other(
-    namespaces: None, logs: Path
-) -> None:
-    with two_ports(logs) as running:
-        start_conference(running)
-        assert running.reprise("viewer", "refresh") == "no change\n"
-        change_mac(running.network.hosts[2], NEW_MAC)
-        change_mac(running.network.hosts[4], "02:00:00:00:aa:04")
-        line = running.reprise("viewer", "refresh")
-        assert line == (
-            f"~ group 1: viewer {ip_of(2)}:5004 {NEW_MAC} on port 1, mac was {mac_of(2)}\n"
-        )
-        assert mac_in_switch(running, 4) == mac_of(4)
-        assert_is_served(running, 2)
-        assert_is_served(running, 3)
+def test_refresh_follows_a_viewer_that_was_looked_up_and_no_other(running: TwoPorts) -> None:
+    start_conference(running)
+    assert running.reprise("viewer", "refresh") == "no change\n"
+    change_mac(running.network.hosts[2], NEW_MAC)
+    change_mac(running.network.hosts[4], "02:00:00:00:aa:04")
+    line = running.reprise("viewer", "refresh")
+    assert line == (f"~ group 1: viewer {ip_of(2)}:5004 {NEW_MAC} on port 1, mac was {mac_of(2)}\n")
+    assert mac_in_switch(running, 4) == mac_of(4)
+    assert_is_served(running, 2)
+    assert_is_served(running, 3)
 
 
 def test_an_announcement_is_heard_at_once_and_believed_only_of_who_is_there(
-    namespaces: None, logs: Path
+    running: TwoPorts,
 ) -> None:
-    with two_ports(logs) as running:
-        start_conference(running)
-        # Its first round is over when the next second's look begins; no other comes in an hour.
-        command = running.command("viewer", "refresh", "--every", "3600")
-        follower = running.network.sfu.start(command, logs / "refresh.log")
-        try:
-            # Host 4 says that it is host 3, which is there and answers.
-            liar = running.network.hosts[4]
-            inject(liar, arp_announcement(ip_of(3), mac_of(4)))
-            change_mac(running.network.hosts[2], NEW_MAC)
-            inject(running.network.hosts[2], arp_announcement(ip_of(2), NEW_MAC))
-            wait_until(lambda: mac_in_switch(running, 2) == NEW_MAC, "the viewer is not followed")
-            assert mac_in_switch(running, 3) == mac_of(3)
-            # Other commands come through beside it.
-            running.reprise("viewer", "remove", "--group", "1", "--ip", ip_of(4))
-            assert_is_served(running, 2)
-            assert_is_served(running, 3)
-        finally:
-            follower.stop()
+    start_conference(running)
+    # Its first round is over when the next second's look begins; no other comes in an hour.
+    command = running.command("viewer", "refresh", "--every", "3600")
+    follower = running.network.sfu.start(command, running.folder / "refresh.log")
+    try:
+        # Host 4 says that it is host 3, which is there and answers.
+        liar = running.network.hosts[4]
+        inject(liar, arp_announcement(ip_of(3), mac_of(4)))
+        change_mac(running.network.hosts[2], NEW_MAC)
+        inject(running.network.hosts[2], arp_announcement(ip_of(2), NEW_MAC))
+        wait_until(lambda: mac_in_switch(running, 2) == NEW_MAC, "the viewer is not followed")
+        assert mac_in_switch(running, 3) == mac_of(3)
+        # Other commands come through beside it.
+        running.reprise("viewer", "remove", "--group", "1", "--ip", ip_of(4))
+        assert_is_served(running, 2)
+        assert_is_served(running, 3)
+    finally:
+        follower.stop()
 
 
 def test_a_viewer_on_another_port_is_told_of_at_once_and_moved_by_what_is_said(
-    namespaces: None, logs: Path
+    running: TwoPorts,
 ) -> None:
-    with two_ports(logs) as running:
-        start_conference(running)
-        command = running.command("viewer", "refresh", "--every", "3600")
-        follower = running.network.sfu.start(command, logs / "refresh.log")
-        try:
-            # Another cable: host 2 is behind port 2 now.
-            running.network.bridges.run(["ip", "link", "set", "to-h2-1", "master", "br2"])
-            said = f"viewer {ip_of(2)} does not answer to ARP on port 1, but elsewhere"
+    start_conference(running)
+    command = running.command("viewer", "refresh", "--every", "3600")
+    follower = running.network.sfu.start(command, running.folder / "refresh.log")
+    try:
+        # Another cable: host 2 is behind port 2 now.
+        running.network.bridges.run(["ip", "link", "set", "to-h2-1", "master", "br2"])
+        said = f"viewer {ip_of(2)} does not answer to ARP on port 1, but elsewhere"
 
-            def is_told() -> bool:
-                # The host goes on to announce itself meanwhile.
-                inject(running.network.hosts[2], arp_announcement(ip_of(2), mac_of(2)))
-                return said in follower.log_text()
+        def is_told() -> bool:
+            # The host goes on to announce itself meanwhile.
+            inject(running.network.hosts[2], arp_announcement(ip_of(2), mac_of(2)))
+            return said in follower.log_text()
 
-            wait_until(is_told, "nobody says it")
-        finally:
-            follower.stop()
-        line = next(one for one in follower.log_text().splitlines() if said in one)
-        assert f"({mac_of(2)} on port 2)" in line
-        commands = [one.split("`")[0] for one in line.split("`reprise ")[1:]]
-        assert [one.split()[:2] for one in commands] == [["viewer", "remove"], ["viewer", "add"]]
-        for one in commands:
-            running.reprise(*one.split())
-        assert running.viewers(1)[ip_of(2)]["port"] == 2
-        assert_is_served(running, 2)
+        wait_until(is_told, "nobody says it")
+    finally:
+        follower.stop()
+    line = next(one for one in follower.log_text().splitlines() if said in one)
+    assert f"({mac_of(2)} on port 2)" in line
+    commands = [one.split("`")[0] for one in line.split("`reprise ")[1:]]
+    assert [one.split()[:2] for one in commands] == [["viewer", "remove"], ["viewer", "add"]]
+    for one in commands:
+        running.reprise(*one.split())
+    assert running.viewers(1)[ip_of(2)]["port"] == 2
+    assert_is_served(running, 2)
