@@ -216,7 +216,7 @@ pub enum Command {
     },
     /// Run a packet test (STF, p4c's format) on a switch in this process.
     #[command(
-        after_help = "Example:\n  reprise stf testdata/stf/header_stack.p4 testdata/stf/header_stack.stf --trace"
+        after_help = "Example:\n  reprise stf testdata/stf/stack_push_pop.p4 testdata/stf/stack_push_pop.stf --trace"
     )]
     Stf {
         /// The P4_16 program, for v1model, or BMv2 JSON (.json).
@@ -490,7 +490,33 @@ pub enum Viewer {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::Args;
+
+    /// A command and those below it.
+    fn with_all_below(command: &mut clap::Command) -> Vec<String> {
+        let mut helps = vec![command.render_long_help().to_string()];
+        for below in command.get_subcommands_mut() {
+            helps.extend(with_all_below(below));
+        }
+        helps
+    }
+
+    #[test]
+    fn the_files_of_the_examples_are_there() {
+        let mut command = Args::offline_without_switch();
+        command.build();
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let helps = with_all_below(&mut command).join("\n");
+        let words = helps.split(|c: char| c.is_whitespace() || c == '`');
+        let named = words.filter(|word| word.starts_with("p4/") || word.starts_with("testdata/"));
+        let files: Vec<&str> = named.filter(|word| !word.contains('*')).collect();
+        assert!(files.len() > 5, "{files:?}");
+        for file in files {
+            assert!(root.join(file).is_file(), "{file}");
+        }
+    }
 
     #[test]
     fn an_offline_commands_help_names_no_switch() {

@@ -40,4 +40,5 @@ pub use switch_handle::{
     DrainWaiters, IdleTimeoutNotice, IdleTimeoutSender, LinkState, NoticeSender, PacketInFrame,
     PacketInSender, PortStatus, SwitchContext, SwitchHandle, Work,
 };
+pub use switch_service::CONTROLLER_DROPS;
 pub use workers::{Registers, expect_one_for_all};

@@ -55,7 +55,7 @@ Ports:
   its totals and ends, unless --grpc is given. Beside an interface they replay in real time.
 
 When it is up the switch prints one line that begins with \"ready: \" on standard error.
-It ends on Ctrl-C and SIGTERM and prints its totals on standard output; exit code 0.
+It ends on Ctrl-C, SIGTERM and SIGHUP and prints its totals on standard output; exit code 0.
 Exit code 1: it could not start or go on; 2: the command line is wrong; 3: the interface of a
 port was removed (--exit-on-port-loss).";
 

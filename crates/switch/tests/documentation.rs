@@ -9,6 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use etherparse::PacketBuilder;
+use p4runtime_server::CONTROLLER_DROPS;
 use packet_io::PortStatistics;
 use support::{run, switch};
 
@@ -117,7 +118,13 @@ fn every_drop_reason_is_in_the_documentation_and_no_other() {
         .iter()
         .map(|reason| reason.name());
     let of_ports = PortStatistics::default().drops().map(|(name, _)| name);
-    let expected: BTreeSet<String> = of_switch.chain(of_ports).map(str::to_owned).collect();
+    let all: Vec<&str> = of_switch.chain(of_ports).chain(CONTROLLER_DROPS).collect();
+    let expected: BTreeSet<String> = all.iter().map(|name| (*name).to_owned()).collect();
+    assert_eq!(
+        expected.len(),
+        all.len(),
+        "one name has two meanings: {all:?}"
+    );
     assert_eq!(rows(&read("docs/switch.md"), "## Drop reasons"), expected);
 }
 
