@@ -295,9 +295,11 @@ impl Emit<'_, '_, '_> {
         pairs.try_for_each(|(to, from)| self.check_same_shape(*to, *from))
     }
 
-    /// No member is valid, then one may become so: as the interpreter has it, also for a union that
-    /// is assigned to itself.
+    /// No member is valid, then one may become so.
     fn copy_union(&mut self, to: UnionId, from: UnionId) -> Native {
+        if to == from {
+            return Ok(());
+        }
         let unions = &self.ir().unions;
         let (targets, sources) = (&unions[to.index()].members, &unions[from.index()].members);
         for member in targets {
@@ -307,9 +309,7 @@ impl Emit<'_, '_, '_> {
             let valid = self.valid(*from);
             self.if_true(valid, |emit| {
                 emit.set_valid(*to);
-                if to != from {
-                    emit.copy_header(*to, *from);
-                }
+                emit.copy_header(*to, *from);
                 Ok(())
             })?;
         }

@@ -162,6 +162,9 @@ impl Phv {
     }
 
     pub(crate) fn assign_union(&mut self, ir: &Ir, to: UnionId, from: UnionId) {
+        if to == from {
+            return;
+        }
         let members = &ir.unions[to.index()].members;
         for member in members {
             self.set_invalid(ir, *member);
@@ -248,8 +251,7 @@ impl Phv {
             AnyStack::Unions(stack) => {
                 let elements = &ir.union_stacks[stack.index()].elements;
                 match from {
-                    Some(from) if from != to => self.assign_union(ir, elements[to], elements[from]),
-                    Some(_) => {}
+                    Some(from) => self.assign_union(ir, elements[to], elements[from]),
                     None => {
                         for member in &ir.unions[elements[to].index()].members {
                             self.set_invalid(ir, *member);

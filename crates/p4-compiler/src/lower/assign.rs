@@ -39,10 +39,12 @@ impl Lower<'_> {
             Place::Header { .. } | Place::Element { .. } | Place::Last { .. } => {
                 self.assign_header(place, expr)
             }
-            Place::Union { .. } | Place::Stack { .. } => match self.place(expr) {
-                Some(source) => self.copy(place, &source, span),
-                None => self.assign_elements(place, expr),
-            },
+            Place::Union { .. } | Place::UnionElement { .. } | Place::Stack { .. } => {
+                match self.place(expr) {
+                    Some(source) => self.copy(place, &source, span),
+                    None => self.assign_elements(place, expr),
+                }
+            }
             _ if matches!(expr.ty, Type::Varbit(_)) => match self.place(expr) {
                 Some(source) => self.copy(place, &source, span),
                 None => self.unsupported(span, "this varbit value"),
@@ -55,24 +57,11 @@ impl Lower<'_> {
     }
 
     fn assign_elements(&mut self, place: &Place, expr: &Expr) {
-        let (
-            Place::Stack {
-                name,
-                element: Type::Struct(id),
-                ..
-            },
-            ExprKind::List(items),
-        ) = (place, &expr.kind)
-        else {
+        let (Place::Stack { .. }, ExprKind::List(items)) = (place, &expr.kind) else {
             return self.unsupported(expr.span, "this assignment");
         };
-        for (at, item) in items.iter().enumerate() {
-            let element = Place::Header {
-                name: format!("{name}[{at}]"),
-                id: *id,
-            };
-            self.assign(&element, item);
-        }
+        let elements = self.elements(place);
+        self.assign_each(&elements, place, items, expr.span);
     }
 
     fn assign_members(&mut self, members: &Rc<[Place]>, expr: &Expr) {
@@ -87,14 +76,18 @@ impl Lower<'_> {
             }
             return;
         };
-        // `s = {s.b, s.a}`: everything is read before anything is written.
         let whole = Place::Members(members.clone());
-        let reads_itself = items.len() > 1 && items.iter().any(|item| self.reads(item, &whole));
+        self.assign_each(members, &whole, items, expr.span);
+    }
+
+    /// The parts of a place from a list: `s = {s.b, s.a}` reads everything before it writes anything.
+    fn assign_each(&mut self, parts: &[Place], whole: &Place, items: &[Expr], span: Span) {
+        let reads_itself = items.len() > 1 && items.iter().any(|item| self.reads(item, whole));
         if !reads_itself {
-            members
+            parts
                 .iter()
                 .zip(items)
-                .for_each(|(member, item)| self.assign(member, item));
+                .for_each(|(part, item)| self.assign(part, item));
             return;
         }
         let temps: Vec<Place> = items
@@ -105,10 +98,10 @@ impl Lower<'_> {
                 temp
             })
             .collect();
-        members
+        parts
             .iter()
             .zip(&temps)
-            .for_each(|(member, temp)| self.copy(member, temp, expr.span));
+            .for_each(|(part, temp)| self.copy(part, temp, span));
     }
 
     fn assign_either(&mut self, place: &Place, condition: &Expr, yes: &Expr, no: &Expr) {
@@ -199,7 +192,9 @@ impl Lower<'_> {
                     .zip(sources.iter())
                     .for_each(|(target, source)| self.copy(target, source, span));
             }
-            (Place::Union { .. }, _) => self.copy_whole("assign_union", target, source, span),
+            (Place::Union { .. } | Place::UnionElement { .. }, _) => {
+                self.copy_whole("assign_union", target, source, span)
+            }
             (Place::Stack { element, .. }, _) if self.program.is_union(element) => {
                 self.copy_whole("assign_union_stack", target, source, span)
             }

@@ -36,8 +36,9 @@ impl Lower<'_> {
                 None,
                 Some(Value::Field((name, "$valid$".to_owned()))),
             ),
-            Some(Place::Union { name, .. }) => {
-                operation("valid_union", None, Some(Value::HeaderUnion(name)))
+            Some(place @ (Place::Union { .. } | Place::UnionElement { .. })) => {
+                let (union, _) = self.read_raw(&place);
+                operation("valid_union", None, Some(union))
             }
             Some(place @ (Place::Element { .. } | Place::Last { .. })) => {
                 let (header, _) = self.read_raw(&place);

@@ -40,7 +40,9 @@ impl Lower<'_> {
 
     /// A place whose index no later write changes.
     pub fn freeze(&mut self, mut place: Place, span: Span) -> Place {
-        if let Place::Element { index, .. } | Place::ElementField { index, .. } = &mut place
+        if let Place::Element { index, .. }
+        | Place::ElementField { index, .. }
+        | Place::UnionElement { index, .. } = &mut place
             && !matches!(index, bmv2_json::Value::Hexstr(_))
         {
             let temp = self.temp("index", &Type::bits(32), span);

@@ -53,18 +53,26 @@ pub enum Place {
         stack: String,
         member: String,
     },
-    /// An element whose index is known at run time only.
+    /// An element whose index is known at run time only, or that member of it where the elements are
+    /// unions.
     Element {
         stack: String,
         index: Value,
+        member: Option<u32>,
         id: StructId,
     },
-    /// A field of such an element.
+    /// A field of such a header.
     ElementField {
         stack: String,
         index: Value,
+        member: Option<u32>,
         position: u32,
         ty: Type,
+    },
+    /// Such an element that is a union.
+    UnionElement {
+        stack: String,
+        index: Value,
     },
     /// A field of `stack.last`.
     LastField {
@@ -83,6 +91,34 @@ pub fn operation(op: &str, left: Option<Value>, right: Option<Value>) -> Value {
         cond: None,
     };
     Value::Expression(Box::new(Expression::Op(op)))
+}
+
+/// A numbered part of an operand: a header's field, a union's member.
+fn part(op: &str, whole: Value, position: u32) -> Value {
+    let op = Operation {
+        op: op.to_owned(),
+        left: Some(Operand::Value(whole)),
+        right: Some(Operand::Index(position)),
+        cond: None,
+    };
+    Value::Expression(Box::new(Expression::Op(op)))
+}
+
+/// An element of a stack of unions.
+fn union_at(stack: &str, index: &Value) -> Value {
+    let stack = Value::HeaderUnionStack(stack.to_owned());
+    operation("dereference_union_stack", Some(stack), Some(index.clone()))
+}
+
+/// An element of a stack of headers, or a member of an element of a stack of unions.
+fn header_at(stack: &str, index: &Value, member: Option<u32>) -> Value {
+    match member {
+        Some(member) => part("access_union_header", union_at(stack, index), member),
+        None => {
+            let stack = Value::HeaderStack(stack.to_owned());
+            operation("dereference_header_stack", Some(stack), Some(index.clone()))
+        }
+    }
 }
 
 /// A number, padded to whole bytes.
@@ -162,24 +198,12 @@ impl Lower<'_> {
             Place::ElementField {
                 stack,
                 index,
+                member,
                 position,
                 ty,
             } => {
-                let element = operation(
-                    "dereference_header_stack",
-                    Some(Value::HeaderStack(stack.clone())),
-                    Some(index.clone()),
-                );
-                let access = Operation {
-                    op: "access_field".to_owned(),
-                    left: Some(Operand::Value(element)),
-                    right: Some(Operand::Index(*position)),
-                    cond: None,
-                };
-                (
-                    Value::Expression(Box::new(Expression::Op(access))),
-                    Some(ty.clone()),
-                )
+                let header = header_at(stack, index, *member);
+                (part("access_field", header, *position), Some(ty.clone()))
             }
             Place::Header { name, .. } => (Value::Header(name.clone()), None),
             Place::Union { name, .. } => (Value::HeaderUnion(name.clone()), None),
@@ -187,14 +211,13 @@ impl Lower<'_> {
                 (Value::HeaderUnionStack(name.clone()), None)
             }
             Place::Stack { name, .. } => (Value::HeaderStack(name.clone()), None),
-            Place::Element { stack, index, .. } => (
-                operation(
-                    "dereference_header_stack",
-                    Some(Value::HeaderStack(stack.clone())),
-                    Some(index.clone()),
-                ),
-                None,
-            ),
+            Place::Element {
+                stack,
+                index,
+                member,
+                ..
+            } => (header_at(stack, index, *member), None),
+            Place::UnionElement { stack, index } => (union_at(stack, index), None),
             Place::Last { stack, .. } => {
                 let whole = || Some(Value::HeaderStack(stack.clone()));
                 let last = operation("last_stack_index", None, whole());
@@ -321,13 +344,26 @@ impl Lower<'_> {
                 _ => None,
             },
             Place::Element {
-                stack, index: at, ..
+                stack,
+                index: at,
+                member,
+                ..
             } => Some(Place::ElementField {
                 stack,
                 index: at,
+                member,
                 position: index as u32,
                 ty: field.ty.clone(),
             }),
+            Place::UnionElement { stack, index: at } => match field.ty {
+                Type::Struct(header) => Some(Place::Element {
+                    stack,
+                    index: at,
+                    member: Some(index as u32),
+                    id: header,
+                }),
+                _ => None,
+            },
             _ => None,
         }
     }
@@ -347,10 +383,16 @@ impl Lower<'_> {
                 ExprKind::Int(at) => Some(self.element_of(&name, id, at)),
                 _ => {
                     let index = self.value(&index);
-                    Some(Place::Element {
-                        stack: name,
-                        index,
-                        id,
+                    let is_union = self.program.structs[id].kind == ir::StructKind::Union;
+                    Some(if is_union {
+                        Place::UnionElement { stack: name, index }
+                    } else {
+                        Place::Element {
+                            stack: name,
+                            index,
+                            member: None,
+                            id,
+                        }
                     })
                 }
             },
@@ -454,6 +496,7 @@ impl<'a> Roots<'a> {
             | Place::NextMember { stack, .. }
             | Place::Element { stack, .. }
             | Place::ElementField { stack, .. }
+            | Place::UnionElement { stack, .. }
             | Place::LastField { stack, .. } => (stack.as_str(), Part::Whole),
             Place::Data(index, _) => ("$data", Part::Parameter(*index)),
         };
