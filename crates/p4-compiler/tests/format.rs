@@ -7,7 +7,10 @@
 )]
 
 use std::fs;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use p4_compiler::{Diagnostic, Options, format, preprocess};
 
@@ -67,36 +70,56 @@ fn without_whitespace(text: &str) -> String {
     text.chars().filter(|c| !c.is_whitespace()).collect()
 }
 
-#[test]
-fn every_program_keeps_its_tokens_and_comments_and_is_formatted_once_for_all() {
+/// Does the same with every program there is, on all processors; how many were formatted, how many
+/// refused. What fails on another thread fails the test.
+fn every_program(of_program: impl Fn(&str, &str) -> (usize, usize) + Sync) -> (usize, usize) {
     let mut paths = Vec::new();
     for folder in ["p4", "testdata"] {
         programs(&root().join(folder), &mut paths);
     }
-    let (mut n_formatted, mut n_refused) = (0, 0);
-    for path in paths {
-        let text = fs::read_to_string(&path).unwrap();
-        let name = path.strip_prefix(root()).unwrap().display().to_string();
-        let Ok(once) = formatted(&name, &text) else {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let (mut n_formatted, mut n_refused) = (0, 0);
+        while let Some(path) = paths.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let text = fs::read_to_string(path).unwrap();
+            let name = path.strip_prefix(root()).unwrap().display().to_string();
+            let (formatted, refused) = of_program(&name, &text);
+            n_formatted += formatted;
+            n_refused += refused;
+        }
+        (n_formatted, n_refused)
+    };
+    let n_threads = thread::available_parallelism().map_or(1, NonZero::get);
+    let counts = thread::scope(|scope| {
+        let threads: Vec<_> = (0..n_threads).map(|_| scope.spawn(work)).collect();
+        let done = threads.into_iter().map(|thread| thread.join().unwrap());
+        done.reduce(|one, other| (one.0 + other.0, one.1 + other.1))
+    });
+    counts.unwrap()
+}
+
+#[test]
+fn every_program_keeps_its_tokens_and_comments_and_is_formatted_once_for_all() {
+    let (n_formatted, n_refused) = every_program(|name, text| {
+        let Ok(once) = formatted(name, text) else {
             assert!(
                 name.contains("/err/") || name.contains("/warn/"),
                 "{name} is refused"
             );
-            n_refused += 1;
-            continue;
+            return (0, 1);
         };
-        n_formatted += 1;
         assert_eq!(
             without_whitespace(&once),
-            without_whitespace(&text),
+            without_whitespace(text),
             "{name}"
         );
-        let twice = formatted(&name, &once).unwrap_or_else(|found| panic!("{name}: {found:?}"));
+        let twice = formatted(name, &once).unwrap_or_else(|found| panic!("{name}: {found:?}"));
         assert_eq!(twice, once, "{name}");
         let ends_well = once.ends_with('\n') && !once.ends_with("\n\n");
         assert!(once.is_empty() || ends_well, "{name}");
         assert!(once.lines().all(|line| line == line.trim_end()), "{name}");
-    }
+        (1, 0)
+    });
     println!("{n_formatted} formatted, {n_refused} refused");
     assert!(
         n_formatted > 100 && n_refused > 2,
@@ -170,48 +193,49 @@ const MUTATIONS: &[&str] = &[
 
 #[test]
 fn mutated_programs_keep_their_tokens_and_are_formatted_once_for_all() {
-    let mut paths = Vec::new();
-    for folder in ["p4", "testdata"] {
-        programs(&root().join(folder), &mut paths);
-    }
     let n_mutants = std::env::var("MUTANTS").map_or(N_MUTANTS, |n| n.parse().unwrap());
-    let (mut n_formatted, mut n_refused) = (0, 0);
-    for path in paths {
-        let text = fs::read_to_string(&path).unwrap();
-        let name = path.strip_prefix(root()).unwrap().display().to_string();
+    let (n_formatted, n_refused) = every_program(|name, text| {
         // A program's mutants do not depend on what other programs there are.
         let of_name = |seed: u64, byte: u8| seed.rotate_left(7) ^ u64::from(byte);
         let mut random = Random(name.bytes().fold(0x5eed_f0a7, of_name));
+        let mut counts = (0, 0);
         for _ in 0..n_mutants {
-            let mut mutant = text.clone();
-            for _ in 0..=random.below(2) {
-                let mut at = random.below(mutant.len() + 1);
-                while !mutant.is_char_boundary(at) {
-                    at -= 1;
-                }
-                if random.below(2) == 0 {
-                    at = mutant[at..].find([' ', '\n']).map_or(at, |n| at + n);
-                }
-                mutant.insert_str(at, MUTATIONS[random.below(MUTATIONS.len())]);
-            }
-            if random.below(16) == 0 {
-                mutant = mutant.replace('\n', "\r\n");
-            }
-            match formatted(&name, &mutant) {
+            let mutant = mutant(text, &mut random);
+            match formatted(name, &mutant) {
                 Ok(once) => {
-                    n_formatted += 1;
-                    check_sameness(&name, &mutant, &once);
+                    counts.0 += 1;
+                    check_sameness(name, &mutant, &once);
                 }
                 Err(found) => {
-                    n_refused += 1;
+                    counts.1 += 1;
                     let faults = found.iter().filter(|found| found.code == "E0121");
                     assert_eq!(faults.count(), 0, "{name}: {mutant}");
                 }
             }
         }
-    }
+        counts
+    });
     println!("{n_formatted} mutants formatted, {n_refused} refused");
     assert!(n_formatted > 200 && n_refused > 100);
+}
+
+/// The program with one or two pieces put in.
+fn mutant(text: &str, random: &mut Random) -> String {
+    let mut mutant = text.to_owned();
+    for _ in 0..=random.below(2) {
+        let mut at = random.below(mutant.len() + 1);
+        while !mutant.is_char_boundary(at) {
+            at -= 1;
+        }
+        if random.below(2) == 0 {
+            at = mutant[at..].find([' ', '\n']).map_or(at, |n| at + n);
+        }
+        mutant.insert_str(at, MUTATIONS[random.below(MUTATIONS.len())]);
+    }
+    if random.below(16) == 0 {
+        mutant = mutant.replace('\n', "\r\n");
+    }
+    mutant
 }
 
 fn check_sameness(name: &str, before: &str, once: &str) {

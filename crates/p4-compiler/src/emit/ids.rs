@@ -7,10 +7,11 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use num_bigint::BigInt;
 use num_traits::ToPrimitive as _;
 
 use crate::diagnostic::Sink;
-use crate::ir::{Annotation, int_annotation};
+use crate::ir::{Annotation, annotation_ints};
 use crate::source::Span;
 
 /// Kinds of objects, by the prefix of their ids.
@@ -48,8 +49,7 @@ impl Symbols {
         span: Span,
         sink: &mut Sink,
     ) {
-        let own = int_annotation(annotations, "id").and_then(|ids| ids.first().cloned());
-        let id = own.and_then(|own| {
+        let id = own_id(annotations).and_then(|(own, _)| {
             let prefix = kind as u32;
             let id = own
                 .to_u32()
@@ -145,9 +145,7 @@ fn one_at_a_time(key: &[u8]) -> u32 {
 
 /// Ids of fields and parameters: those that `@id` gives, the rest counted from 1.
 pub fn member_ids(annotations: &[&[Annotation]]) -> Vec<u32> {
-    let own = |list: &&[Annotation]| {
-        int_annotation(list, "id").and_then(|ids| ids.first().and_then(|id| id.to_u32()))
-    };
+    let own = |list: &&[Annotation]| own_id(list).and_then(|(id, _)| id.to_u32());
     let given: Vec<Option<u32>> = annotations.iter().map(own).collect();
     let mut taken: HashSet<u32> = given.iter().flatten().copied().collect();
     let mut index = 1;
@@ -168,4 +166,27 @@ pub fn member_ids(annotations: &[&[Annotation]]) -> Vec<u32> {
         }
     }
     out
+}
+
+/// What is wrong with the `@id`s of fields or parameters, and where.
+pub fn member_faults(annotations: &[&[Annotation]]) -> Vec<(Span, String)> {
+    let mut taken = HashSet::new();
+    let mut faults = Vec::new();
+    for (id, span) in annotations.iter().filter_map(|list| own_id(list)) {
+        if id.to_u32().is_none_or(|id| id == 0) {
+            let message =
+                format!("@id({id}): the id of a field or parameter is from 1 to 4294967295");
+            faults.push((span, message));
+        } else if !taken.insert(id.clone()) {
+            let message = format!("@id({id}) is given to more than one of these");
+            faults.push((span, message));
+        }
+    }
+    faults
+}
+
+/// The number of an `@id`, and where that is.
+fn own_id(annotations: &[Annotation]) -> Option<(BigInt, Span)> {
+    let found = annotations.iter().find(|found| &*found.name == "id")?;
+    Some((annotation_ints(found).next()?, found.span))
 }

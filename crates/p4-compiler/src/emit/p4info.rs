@@ -4,11 +4,12 @@ use num_bigint::BigInt;
 use p4runtime_proto::p4::config::v1 as p4;
 
 use super::annotation::{self, Constant};
-use super::ids::{Kind, Symbols, member_ids};
+use super::ids::{Kind, Symbols, member_faults, member_ids};
 use super::p4info_externs::extern_kind;
 use crate::diagnostic::Sink;
 use crate::ir::{self, Annotation, ExprKind, Key, Program, has_annotation, string_annotation};
 use crate::lower::{Resources, TableInfo};
+use crate::source::Span;
 use crate::types::Type;
 use crate::types::const_eval::wrap;
 
@@ -26,6 +27,8 @@ pub struct Writer<'a> {
     pub program: &'a Program,
     pub symbols: Symbols,
     pub info: p4::P4Info,
+    /// `@id`s that cannot be given to fields and parameters.
+    faults: Vec<(Span, String)>,
 }
 
 /// Describes the lowered program.
@@ -34,6 +37,7 @@ pub fn write(program: &Program, resources: &Resources, sink: &mut Sink) -> p4::P
         program,
         symbols: Symbols::default(),
         info: p4::P4Info::default(),
+        faults: Vec::new(),
     };
     writer.collect(resources, sink);
     writer.symbols.assign(sink);
@@ -68,6 +72,9 @@ pub fn write(program: &Program, resources: &Resources, sink: &mut Sink) -> p4::P
             type_spec,
         });
     }
+    for (span, message) in writer.faults {
+        sink.error("E0701", span, message);
+    }
     writer.info
 }
 
@@ -78,6 +85,11 @@ pub fn named(name: &str) -> Option<p4::P4NamedType> {
 }
 
 impl Writer<'_> {
+    pub fn member_ids(&mut self, annotations: &[&[Annotation]]) -> Vec<u32> {
+        self.faults.extend(member_faults(annotations));
+        member_ids(annotations)
+    }
+
     fn collect(&mut self, resources: &Resources, sink: &mut Sink) {
         let program = self.program;
         for table in &resources.tables {
@@ -356,7 +368,7 @@ impl Writer<'_> {
 
     fn match_fields(&mut self, keys: &[Key]) -> Vec<p4::MatchField> {
         let lists: Vec<&[Annotation]> = keys.iter().map(|key| key.annotations.as_slice()).collect();
-        let ids = member_ids(&lists);
+        let ids = self.member_ids(&lists);
         let mut out = Vec::new();
         for (key, id) in keys.iter().zip(ids) {
             let match_type = match &*key.match_kind {
@@ -401,7 +413,7 @@ impl Writer<'_> {
             .iter()
             .map(|var| var.annotations.as_slice())
             .collect();
-        let ids = member_ids(&lists);
+        let ids = self.member_ids(&lists);
         let mut params = Vec::new();
         for (var, id) in parameters.iter().zip(ids) {
             let (bitwidth, type_name) = self.described(&var.ty);
@@ -439,7 +451,7 @@ impl Writer<'_> {
                 .iter()
                 .map(|(_, field)| field.annotations.as_slice())
                 .collect();
-            let ids = member_ids(&lists);
+            let ids = self.member_ids(&lists);
             let mut metadata = Vec::new();
             for ((name, field), id) in fields.into_iter().zip(ids) {
                 let (bitwidth, type_name) = self.described(&field.ty);

@@ -4,7 +4,7 @@ use num_traits::ToPrimitive as _;
 use p4runtime_proto::p4::config::v1 as p4;
 
 use super::annotation;
-use super::ids::{Kind, member_ids};
+use super::ids::Kind;
 use super::p4info::{Writer, named};
 use crate::ir::{self, Annotation, int_annotation};
 use crate::lower::ExternObject;
@@ -165,7 +165,7 @@ impl Writer<'_> {
                     .iter()
                     .map(|field| field.annotations.as_slice())
                     .collect();
-                let ids = member_ids(&lists);
+                let ids = self.member_ids(&lists);
                 let field = |(field, id): (&ir::Field, u32)| p4::MatchField {
                     id,
                     name: field.name.to_string(),

@@ -7,6 +7,7 @@ use num_traits::ToPrimitive as _;
 use super::entries::unsigned;
 use super::place::{Place, hex_text, parameter};
 use super::{Lower, Object, TableInfo, qualify};
+use crate::emit::ids::member_ids;
 use crate::ir::{self, ActionUse, BinaryOp, Builtin, Callee, Direction, Expr, ExprKind, Key};
 use crate::source::Span;
 use crate::types::Type;
@@ -364,20 +365,22 @@ impl Lower<'_> {
     }
 
     fn default_info(&mut self, used: &ActionUse) -> (String, Vec<(u32, Expr)>) {
-        let parameters = &self.program.actions[used.action].parameters;
-        let mut arguments = Vec::new();
-        let mut number = 0;
-        for (parameter, argument) in parameters.iter().zip(&used.arguments) {
-            if self.program.vars[*parameter].direction != Direction::None {
-                continue;
-            }
-            number += 1;
-            let id = ir::int_annotation(&self.program.vars[*parameter].annotations, "id")
-                .and_then(|ids| ids.first().and_then(|id| id.to_u32()));
-            if let Some(argument) = argument {
-                arguments.push((id.unwrap_or(number), self.resolve(argument)));
-            }
-        }
+        let parameters = self.program.actions[used.action].parameters.iter();
+        let with_data: Vec<_> = parameters
+            .zip(&used.arguments)
+            .map(|(parameter, argument)| (&self.program.vars[*parameter], argument))
+            .filter(|(parameter, _)| parameter.direction == Direction::None)
+            .collect();
+        let lists: Vec<_> = with_data
+            .iter()
+            .map(|(parameter, _)| parameter.annotations.as_slice())
+            .collect();
+        let ids = member_ids(&lists);
+        let arguments = ids
+            .into_iter()
+            .zip(with_data)
+            .filter_map(|(id, (_, argument))| Some((id, self.resolve(argument.as_ref()?))))
+            .collect();
         (self.action_name(used.action), arguments)
     }
 

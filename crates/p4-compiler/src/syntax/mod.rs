@@ -23,10 +23,13 @@ use crate::source::{SourceMap, Span};
 
 /// Words that cannot name anything (the others of the grammar may).
 const RESERVED: &[&str] = &[
+    "abstract",
     "action",
     "bit",
     "bool",
+    "break",
     "const",
+    "continue",
     "control",
     "default",
     "else",
@@ -51,6 +54,7 @@ const RESERVED: &[&str] = &[
     "string",
     "struct",
     "switch",
+    "table",
     "this",
     "transition",
     "true",

@@ -1,7 +1,7 @@
 //! What annotations hold (P4_16 1.2.5, section 20).
 
 use super::rules::Rules;
-use crate::lex::Tok;
+use crate::lex::{Tok, Token};
 use crate::syntax::ast::{Annotation, AnnotationBody, Expr, ExprKind};
 
 impl Rules<'_> {
@@ -28,14 +28,16 @@ impl Rules<'_> {
                     pairs.iter().for_each(|(_, value)| self.value(value));
                 }
                 AnnotationBody::List(values) => values.iter().for_each(|value| self.value(value)),
-                AnnotationBody::Tokens(tokens) => {
-                    if let Some(wanted) = unstructured_problem(&annotation.name, tokens) {
-                        let message = format!("@{} needs {wanted}", annotation.name);
-                        self.sink.error("E0427", annotation.span, message);
-                    }
-                }
-                AnnotationBody::None => {}
+                AnnotationBody::Tokens(tokens) => self.unstructured(annotation, tokens),
+                AnnotationBody::None => self.unstructured(annotation, &[]),
             }
+        }
+    }
+
+    fn unstructured(&mut self, annotation: &Annotation, tokens: &[Token]) {
+        if let Some(wanted) = unstructured_problem(&annotation.name, tokens) {
+            let message = format!("@{} needs {wanted}", annotation.name);
+            self.sink.error("E0427", annotation.span, message);
         }
     }
 
@@ -51,13 +53,16 @@ impl Rules<'_> {
 }
 
 /// What an annotation with a fixed form needs and does not have.
-fn unstructured_problem(name: &str, tokens: &[crate::lex::Token]) -> Option<&'static str> {
+fn unstructured_problem(name: &str, tokens: &[Token]) -> Option<&'static str> {
     let strings = !tokens.is_empty()
         && tokens
             .iter()
             .all(|token| matches!(token.tok, Tok::Str(_) | Tok::Punct("++" | "(" | ")")));
     match name {
         "name" | "deprecated" if !strings => Some("a string"),
+        "id" | "max_group_size" | "max_member_weight" if !matches!(tokens, [only] if matches!(only.tok, Tok::Int(..))) => {
+            Some("one number")
+        }
         "match" if tokens.len() != 1 || tokens[0].word().is_none() => Some("a match kind"),
         "p4runtime_translation" => {
             let comma = tokens.iter().position(|token| token.is(","))?;

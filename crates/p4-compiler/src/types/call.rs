@@ -1,7 +1,7 @@
 //! Calls: overloads, type arguments, arguments to parameters, constructors.
 
 use super::Type;
-use super::check::{Checker, Place, Signature};
+use super::check::{Checker, Place, Signature, SignatureParameter};
 use super::scope::{FunctionSymbol, Symbol};
 use super::unify::{Bindings, is_open};
 use crate::ir::{Call, Callee, Direction, Expr, ExprKind};
@@ -213,6 +213,9 @@ impl Checker<'_> {
             }
             values.push(value);
         }
+        if self.is_swapped(signature, arguments, &values) {
+            return None;
+        }
         let poisoned = values.iter().flatten().any(|value| value.ty.is_poison());
         let mut out = Vec::new();
         for ((parameter, slot), value) in signature.parameters.iter().zip(slots).zip(values) {
@@ -251,9 +254,47 @@ impl Checker<'_> {
         (!poisoned || !out.is_empty()).then_some(out)
     }
 
+    /// `register.read(index, value)`: where something is written stands what cannot be, and a place
+    /// that could be where something is read. One complaint in place of one for each.
+    fn is_swapped(
+        &mut self,
+        signature: &Signature,
+        arguments: &[ast::Argument],
+        values: &[Option<Expr>],
+    ) -> bool {
+        if arguments.iter().any(|argument| argument.name.is_some()) {
+            return false;
+        }
+        let is_written = |parameter: &SignatureParameter| {
+            matches!(parameter.direction, Direction::Out | Direction::InOut)
+        };
+        let pairs = || {
+            let all = signature.parameters.iter().zip(values);
+            all.filter_map(|(parameter, value)| Some((parameter, value.as_ref()?)))
+        };
+        let unwritable = pairs()
+            .find(|(parameter, value)| is_written(parameter) && !self.is_place(value))
+            .map(|(parameter, value)| (parameter.name.clone(), value.span));
+        let place_is_read =
+            pairs().any(|(parameter, value)| !is_written(parameter) && self.is_place(value));
+        let Some((name, span)) = unwritable.filter(|_| place_is_read) else {
+            return false;
+        };
+        let shape = self.shape(signature);
+        let message = format!("`{name}` is written, and this cannot be: is the order another?");
+        self.sink
+            .error("E0415", span, message)
+            .help(format!("it is `{shape}`"));
+        true
+    }
+
+    fn is_place(&self, value: &Expr) -> bool {
+        self.why_not_writable(value).is_none()
+    }
+
     fn check_argument(
         &mut self,
-        parameter: &super::check::SignatureParameter,
+        parameter: &SignatureParameter,
         wanted: &Type,
         value: Expr,
     ) -> Expr {

@@ -442,35 +442,41 @@ impl Checker<'_> {
 
     /// Whether the expression names a place that can be written; the complaint where not.
     pub fn check_writable(&mut self, expr: &Expr) -> bool {
-        let problem = match &expr.kind {
-            ExprKind::Poison => return true,
-            ExprKind::Var(id) => {
-                let var = &self.program.vars[*id];
-                match (var.is_parameter, var.direction) {
-                    (false, _) | (_, Direction::Out | Direction::InOut) => return true,
-                    (_, Direction::In) => {
-                        format!("`{}` is an `in` parameter and cannot be written", var.name)
-                    }
-                    (_, Direction::None) => format!(
-                        "`{}` is a parameter without direction and cannot be written",
-                        var.name
-                    ),
-                }
-            }
-            ExprKind::Field(inner, _) | ExprKind::Slice(inner, ..) => {
-                return self.check_writable(inner);
-            }
-            ExprKind::Index(inner, _) if matches!(inner.ty, Type::Stack(..) | Type::Tuple(_)) => {
-                return self.check_writable(inner);
-            }
-            ExprKind::Stack(inner, StackProperty::Next | StackProperty::Last) => {
-                return self.check_writable(inner);
-            }
-            _ => "this cannot be written".to_owned(),
+        let Some(problem) = self.why_not_writable(expr) else {
+            return true;
         };
         self.sink
             .error("E0415", expr.span, problem)
             .help("only variables, `out` and `inout` parameters, their fields and slices can");
         false
+    }
+
+    /// None: it names a place that can be written.
+    pub fn why_not_writable(&self, expr: &Expr) -> Option<String> {
+        match &expr.kind {
+            ExprKind::Poison => None,
+            ExprKind::Var(id) => {
+                let var = &self.program.vars[*id];
+                match (var.is_parameter, var.direction) {
+                    (false, _) | (_, Direction::Out | Direction::InOut) => None,
+                    (_, Direction::In) => Some(format!(
+                        "`{}` is an `in` parameter and cannot be written",
+                        var.name
+                    )),
+                    (_, Direction::None) => Some(format!(
+                        "`{}` is a parameter without direction and cannot be written",
+                        var.name
+                    )),
+                }
+            }
+            ExprKind::Field(inner, _) | ExprKind::Slice(inner, ..) => self.why_not_writable(inner),
+            ExprKind::Index(inner, _) if matches!(inner.ty, Type::Stack(..) | Type::Tuple(_)) => {
+                self.why_not_writable(inner)
+            }
+            ExprKind::Stack(inner, StackProperty::Next | StackProperty::Last) => {
+                self.why_not_writable(inner)
+            }
+            _ => Some("this cannot be written".to_owned()),
+        }
     }
 }
