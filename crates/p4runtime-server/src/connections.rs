@@ -1,26 +1,29 @@
 //! Connections that anybody may open: bounded in number, and cut where nothing comes of them, so that
 //! strangers cannot take every descriptor of the process.
 //!
-//! One that comes when there are as many as may be takes the place of the oldest that has called nothing
-//! yet; where all have, it is closed at once. A process that has no descriptor left learns from it how
-//! many may be: three quarters of what is open.
+//! One that comes when there are as many as may be takes the place of another: of the oldest that has
+//! called nothing yet; else of the one over which nothing has been called for longest, whose client opens
+//! another one; else, where all are busy, of the newest one of the address that has most, if that has more
+//! than its own will have. Otherwise it is closed at once. A process that has no descriptor left learns from
+//! it how many may be: three quarters of what is open.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::future::Future;
 use std::io;
+use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, Sleep};
 use tonic::transport::server::Connected;
 
+use crate::bytes::Kind;
 use crate::device::lock;
 use crate::limits::{ACCEPT_RETRY_MS, CONNECTIONS_MIN, CONNECTIONS_TOLD_S};
 
@@ -46,7 +49,7 @@ struct Open {
     n_accepted: u64,
     open_max: usize,
     /// By number, so the oldest first.
-    callers: BTreeMap<u64, (Caller, oneshot::Sender<()>)>,
+    callers: BTreeMap<u64, Caller>,
     told: Told,
 }
 
@@ -58,17 +61,93 @@ struct Told {
 }
 
 /// Who is at the other end of a connection.
-#[derive(Debug, Clone, Default)]
-pub struct Caller(Arc<AtomicBool>);
+#[derive(Debug, Clone)]
+pub struct Caller(Arc<CallerState>);
+
+#[derive(Debug)]
+struct CallerState {
+    peer: IpAddr,
+    calls: Mutex<Calls>,
+    /// Ends the connection.
+    cut: Mutex<Option<oneshot::Sender<()>>>,
+    free_for_answers: OnceLock<Arc<Semaphore>>,
+    free_for_requests: OnceLock<Arc<Semaphore>>,
+}
+
+#[derive(Debug, Default)]
+struct Calls {
+    /// Being served.
+    n_open: usize,
+    /// When there was none left; none before the first.
+    idle_since: Option<Instant>,
+}
+
+/// A call that is being served.
+pub(crate) struct Call(Caller);
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        let mut calls = lock(&self.0.0.calls);
+        calls.n_open -= 1;
+        calls.idle_since = Some(Instant::now());
+    }
+}
+
+/// One in this process, over no connection.
+impl Default for Caller {
+    fn default() -> Self {
+        Self::of(IpAddr::V4(Ipv4Addr::LOCALHOST), None)
+    }
+}
 
 impl Caller {
-    /// It has called something, so it is no silent stranger.
-    pub fn has_called(&self) {
-        self.0.store(true, Ordering::Relaxed);
+    fn of(peer: IpAddr, cut: Option<oneshot::Sender<()>>) -> Self {
+        Self(Arc::new(CallerState {
+            peer,
+            calls: Mutex::default(),
+            cut: Mutex::new(cut),
+            free_for_answers: OnceLock::new(),
+            free_for_requests: OnceLock::new(),
+        }))
+    }
+
+    /// Its address.
+    pub(crate) fn peer(&self) -> IpAddr {
+        self.0.peer
+    }
+
+    /// It calls something, so it is no silent stranger any more.
+    pub(crate) fn begin_call(&self) -> Call {
+        lock(&self.0.calls).n_open += 1;
+        Call(self.clone())
+    }
+
+    /// Ends its connection.
+    pub(crate) fn cut(&self) {
+        if let Some(cut) = lock(&self.0.cut).take() {
+            // It may have ended on its own just now.
+            let _ = cut.send(());
+        }
+    }
+
+    /// The room that it has for bytes; `max` is the same each time.
+    pub(crate) fn free(&self, kind: Kind, max: usize) -> Arc<Semaphore> {
+        let free = match kind {
+            Kind::Answers => &self.0.free_for_answers,
+            Kind::Requests => &self.0.free_for_requests,
+        };
+        Arc::clone(free.get_or_init(|| Arc::new(Semaphore::new(max))))
     }
 
     fn is_silent(&self) -> bool {
-        !self.0.load(Ordering::Relaxed)
+        let calls = lock(&self.0.calls);
+        calls.n_open == 0 && calls.idle_since.is_none()
+    }
+
+    /// Since when nothing is being served, if something was.
+    fn idle_since(&self) -> Option<Instant> {
+        let calls = lock(&self.0.calls);
+        calls.idle_since.filter(|_| calls.n_open == 0)
     }
 }
 
@@ -111,8 +190,8 @@ impl Connections {
     pub async fn accept(&self) -> Connection {
         loop {
             match self.listener.accept().await {
-                Ok((stream, _)) => {
-                    if let Some(connection) = self.admit(stream) {
+                Ok((stream, peer)) => {
+                    if let Some(connection) = self.admit(stream, peer.ip()) {
                         return connection;
                     }
                 }
@@ -124,10 +203,11 @@ impl Connections {
         }
     }
 
-    fn admit(&self, stream: TcpStream) -> Option<Connection> {
+    fn admit(&self, stream: TcpStream, peer: IpAddr) -> Option<Connection> {
         let mut open = lock(&self.open);
         if open.callers.len() >= open.open_max {
-            let is_room = open.cut_oldest();
+            let is_room = open.cut_one() || open.cut_of_many(peer);
+            open.told.n_cut += 1;
             open.tell(&self.limits, &"as many as there may be");
             if !is_room {
                 return None;
@@ -135,10 +215,11 @@ impl Connections {
         }
         // Answers are short; without it they only wait a little longer.
         let _ = stream.set_nodelay(true);
-        let (caller, (tell, cut)) = (Caller::default(), oneshot::channel());
+        let (tell, cut) = oneshot::channel();
+        let caller = Caller::of(peer, Some(tell));
         open.n_accepted += 1;
         let number = open.n_accepted;
-        open.callers.insert(number, (caller.clone(), tell));
+        open.callers.insert(number, caller.clone());
         Some(Connection {
             stream,
             caller,
@@ -155,22 +236,47 @@ impl Open {
     /// The process has no descriptor left, most likely: some are to be free for others from now on.
     fn be_fewer(&mut self, limits: &ConnectionLimits, error: &io::Error) {
         self.open_max = (self.callers.len() * 3 / 4).max(CONNECTIONS_MIN);
-        while self.callers.len() > self.open_max && self.cut_oldest() {}
+        while self.callers.len() > self.open_max && self.cut_one() {
+            self.told.n_cut += 1;
+        }
         self.tell(limits, error);
     }
 
-    /// Cuts the oldest that has called nothing; false if all have.
-    fn cut_oldest(&mut self) -> bool {
-        self.told.n_cut += 1;
+    /// Cuts the oldest that has called nothing, else the one that has called nothing for longest; false
+    /// if all are busy.
+    fn cut_one(&mut self) -> bool {
         let mut callers = self.callers.iter();
-        let oldest = callers.find(|(_, (caller, _))| caller.is_silent());
-        let oldest = oldest.map(|(number, _)| *number);
-        let Some((_, tell)) = oldest.and_then(|number| self.callers.remove(&number)) else {
-            return false;
+        let silent = callers.find(|(_, caller)| caller.is_silent());
+        let idle = || {
+            let callers = self.callers.iter();
+            let idle = callers.filter_map(|(number, caller)| Some((caller.idle_since()?, number)));
+            idle.min().map(|(_, number)| *number)
         };
-        // It may have ended on its own just now.
-        let _ = tell.send(());
-        true
+        let chosen = silent.map(|(number, _)| *number).or_else(idle);
+        chosen.is_some_and(|number| self.cut(number))
+    }
+
+    /// Cuts the newest one of the address that has most, if a newcomer's will not have as many then;
+    /// false if it will.
+    fn cut_of_many(&mut self, newcomer: IpAddr) -> bool {
+        let mut n_of: BTreeMap<IpAddr, usize> = BTreeMap::new();
+        for caller in self.callers.values() {
+            *n_of.entry(caller.peer()).or_default() += 1;
+        }
+        let n_newcomers = n_of.get(&newcomer).copied().unwrap_or(0);
+        let most = n_of.into_iter().max_by_key(|(_, n_open)| *n_open);
+        let most = most.filter(|(_, n_open)| *n_open > n_newcomers + 1);
+        let newest = most.and_then(|(peer, _)| {
+            let mut callers = self.callers.iter().rev();
+            callers.find(|(_, caller)| caller.peer() == peer)
+        });
+        let newest = newest.map(|(number, _)| *number);
+        newest.is_some_and(|number| self.cut(number))
+    }
+
+    fn cut(&mut self, number: u64) -> bool {
+        let caller = self.callers.remove(&number);
+        caller.inspect(Caller::cut).is_some()
     }
 
     fn tell(&mut self, limits: &ConnectionLimits, why: &dyn Display) {
@@ -188,7 +294,7 @@ impl Open {
             open,
             closed,
             reason = %why,
-            "{service}: {closed} connections that called nothing, or came too many, were closed: {why}"
+            "{service}: {closed} connections that called nothing just then, or came too many, were closed: {why}"
         );
     }
 }
@@ -292,13 +398,75 @@ mod tests {
         (connection, stream.unwrap())
     }
 
+    /// From an address of the loopback interface, 127.0.0.`host`.
+    async fn pair_from(connections: &Connections, host: u8) -> (Connection, TcpStream) {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind(([127, 0, 0, host], 0).into()).unwrap();
+        let stream = socket.connect(connections.local_addr().unwrap());
+        let (connection, stream) = tokio::join!(connections.accept(), stream);
+        (connection, stream.unwrap())
+    }
+
+    async fn is_cut(connection: &mut Connection) -> bool {
+        let read = tokio::time::timeout(Duration::from_millis(50), connection.read_u8());
+        matches!(read.await, Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionAborted)
+    }
+
+    #[tokio::test]
+    async fn one_over_which_nothing_was_called_for_longest_makes_room_before_a_busy_one() {
+        let connections = connections(3, LONG).await;
+        let (mut busy, _far_of_busy) = pair(&connections).await;
+        let _call = busy.connect_info().begin_call();
+        let (mut idle, _far_of_idle) = pair(&connections).await;
+        drop(idle.connect_info().begin_call());
+        let (mut lately, _far_of_lately) = pair(&connections).await;
+        drop(lately.connect_info().begin_call());
+        let (_new, _far_of_new) = pair(&connections).await;
+        assert!(is_cut(&mut idle).await);
+        assert!(!is_cut(&mut busy).await);
+        assert!(!is_cut(&mut lately).await);
+    }
+
+    #[tokio::test]
+    async fn where_all_are_busy_an_address_gives_way_to_those_that_have_fewer() {
+        const N_MAX: usize = 6;
+        let connections = connections(N_MAX, LONG).await;
+        let mut of_one = Vec::new();
+        for _ in 0..N_MAX {
+            let (connection, far) = pair_from(&connections, 2).await;
+            let call = connection.connect_info().begin_call();
+            of_one.push((connection, far, call));
+        }
+        // Until each has a half, the newest first.
+        let mut of_other = Vec::new();
+        for newest in (N_MAX / 2..N_MAX).rev() {
+            let (connection, far) = pair_from(&connections, 3).await;
+            let call = connection.connect_info().begin_call();
+            of_other.push((connection, far, call));
+            assert!(is_cut(&mut of_one[newest].0).await, "{newest}");
+        }
+        // Another one of the same is closed, and one of a third address let in.
+        let address = connections.local_addr().unwrap();
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind(([127, 0, 0, 3], 0).into()).unwrap();
+        let mut refused = socket.connect(address).await.unwrap();
+        let (third, _far_of_third) = pair_from(&connections, 4).await;
+        assert_eq!(third.connect_info().peer(), IpAddr::from([127, 0, 0, 4]));
+        assert_eq!(refused.read(&mut [0]).await.unwrap_or(0), 0);
+        let mut n_cut = 0;
+        for (connection, _, _) in of_one[..N_MAX / 2].iter_mut().chain(&mut of_other) {
+            n_cut += usize::from(is_cut(connection).await);
+        }
+        assert_eq!(n_cut, 1);
+    }
+
     const LONG: Duration = Duration::from_secs(600);
 
     #[tokio::test]
     async fn a_new_one_takes_the_place_of_the_oldest_that_called_nothing() {
         let connections = connections(3, LONG).await;
         let (mut caller, mut far) = pair(&connections).await;
-        caller.connect_info().has_called();
+        let _call = caller.connect_info().begin_call();
         let (mut stranger, _far_of_stranger) = pair(&connections).await;
         let (mut other, mut far_of_other) = pair(&connections).await;
         let (_new, _far_of_new) = pair(&connections).await;
@@ -313,10 +481,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn where_all_have_called_a_new_one_is_closed() {
+    async fn where_all_are_busy_and_of_one_address_a_new_one_is_closed() {
         let connections = Arc::new(connections(1, LONG).await);
         let (caller, _far) = pair(&connections).await;
-        caller.connect_info().has_called();
+        let _call = caller.connect_info().begin_call();
         let accepting = tokio::spawn({
             let connections = Arc::clone(&connections);
             async move { connections.accept().await }
@@ -337,7 +505,7 @@ mod tests {
         let ended = stranger.read_u8().await.unwrap_err();
         assert_eq!(ended.kind(), io::ErrorKind::TimedOut);
         let (mut caller, mut far) = pair(&connections).await;
-        caller.connect_info().has_called();
+        drop(caller.connect_info().begin_call());
         let quiet = tokio::time::timeout(Duration::from_millis(200), caller.read_u8());
         assert!(quiet.await.is_err(), "it was not cut");
         far.write_u8(9).await.unwrap();

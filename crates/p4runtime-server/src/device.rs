@@ -9,6 +9,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use dataplane::{PortId, Switch, SwitchConfig};
 use p4runtime_proto::p4::v1::write_request::Atomicity;
@@ -18,10 +19,14 @@ use tonic::{Code, Status};
 
 use crate::arbitration::Arbitration;
 use crate::batch::Batch;
+use crate::bytes::{Bytes, BytesMax, Kind};
 use crate::controller_data::ControllerData;
 use crate::entity::{self, Operation, Site};
 use crate::error::{EntityError, EntityResult, WriteError, stopped};
-use crate::limits::{PACKET_OUTS_WAITING_MAX, SAVED_UPDATES_MAX};
+use crate::limits::{
+    ANSWER_STALL_S, ANSWERS_BYTES_MAX, ANSWERS_BYTES_PER_CONNECTION_MAX, PACKET_OUTS_WAITING_MAX,
+    REQUEST_BYTES_MAX, REQUEST_STALL_S, REQUESTS_BYTES_MAX, SAVED_UPDATES_MAX,
+};
 use crate::pipeline::{Pipeline, PipelineError};
 use crate::switch_handle::{IdleTimeoutSender, PacketInSender, SwitchContext, SwitchHandle, Work};
 use crate::workers::{Countdown, Registers, expect_one_for_all};
@@ -37,9 +42,44 @@ pub struct ServerConfig {
     pub registers: Registers,
 }
 
+/// What clients may take of the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerLimits {
+    /// Requests that are being sent, or carried out.
+    pub requests: BytesMax,
+    /// How long nothing may come of a request that is not whole.
+    pub request_stall: Duration,
+    /// Answers to Reads that wait for whoever asked.
+    pub answers: BytesMax,
+    /// How long nothing may be taken of an answer.
+    pub answer_stall: Duration,
+}
+
+impl Default for ServerLimits {
+    fn default() -> Self {
+        Self {
+            requests: BytesMax {
+                of_all: REQUESTS_BYTES_MAX,
+                of_connection: REQUEST_BYTES_MAX,
+            },
+            request_stall: Duration::from_secs(REQUEST_STALL_S),
+            answers: BytesMax {
+                of_all: ANSWERS_BYTES_MAX,
+                of_connection: ANSWERS_BYTES_PER_CONNECTION_MAX,
+            },
+            answer_stall: Duration::from_secs(ANSWER_STALL_S),
+        }
+    }
+}
+
 /// What all services and streams share.
 pub(crate) struct Device {
     pub(crate) config: ServerConfig,
+    pub(crate) limits: ServerLimits,
+    /// Room for answers to Reads.
+    pub(crate) answers: Bytes,
+    /// Room for requests.
+    pub(crate) requests: Bytes,
     pub(crate) handle: Arc<dyn SwitchHandle>,
     pub(crate) arbitration: Mutex<Arbitration>,
     pub(crate) packet_in_drops: PacketInDrops,
@@ -224,8 +264,15 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Device {
-    pub(crate) fn new(config: ServerConfig, handle: Arc<dyn SwitchHandle>) -> Self {
+    pub(crate) fn new(
+        config: ServerConfig,
+        limits: ServerLimits,
+        handle: Arc<dyn SwitchHandle>,
+    ) -> Self {
         Self {
+            answers: Bytes::new(Kind::Answers, limits.answers),
+            requests: Bytes::new(Kind::Requests, limits.requests),
+            limits,
             arbitration: Mutex::new(Arbitration::new(config.device_id)),
             config,
             handle,

@@ -8,8 +8,10 @@
 //! each is refused by name. Reading order: `server`, `device`, `p4runtime_service`, `pipeline`,
 //! `entity`, `read`, `arbitration`, `stream`.
 
+mod answers;
 mod arbitration;
 mod batch;
+mod bytes;
 mod bytestring;
 mod connections;
 mod controller_data;
@@ -23,15 +25,17 @@ mod malformed;
 mod p4runtime_service;
 mod pipeline;
 mod read;
+mod requests;
 mod server;
 mod stream;
 mod switch_handle;
 mod switch_service;
 mod workers;
 
+pub use bytes::BytesMax;
 pub use connections::{Caller, Connection, ConnectionLimits, Connections};
 pub use counted::{Counted, TableCounted};
-pub use device::ServerConfig;
+pub use device::{ServerConfig, ServerLimits};
 pub use error::{EntityError, WriteError};
 pub use lent::Lent;
 pub use pipeline::{PipelineError, check_pipeline};

@@ -4,9 +4,34 @@
 /// large program is some megabytes.
 pub const REQUEST_BYTES_MAX: usize = 128 * 1024 * 1024;
 
+/// Bytes of requests that are being sent, or carried out, together: two of the largest.
+pub const REQUESTS_BYTES_MAX: usize = 2 * REQUEST_BYTES_MAX;
+
+/// How long nothing may come of a request that has begun and is not whole, or of a stream before its first
+/// message. Seconds.
+pub const REQUEST_STALL_S: u64 = 30;
+
+/// Bytes of a message of a `StreamChannel` at most: a packet-out of the longest frame, several times.
+pub const STREAM_MESSAGE_BYTES_MAX: usize = 1024 * 1024;
+
+/// Bytes of answers to Reads that wait for whoever asked, together: the whole state of a switch of
+/// 65,536 viewers takes some 10 MiB.
+pub const ANSWERS_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+/// The same for one connection.
+pub const ANSWERS_BYTES_PER_CONNECTION_MAX: usize = 64 * 1024 * 1024;
+
+/// How long nothing may be taken of the answer to a Read before it is thrown away; after three times as
+/// long the connection is cut. Seconds.
+pub const ANSWER_STALL_S: u64 = 10;
+
 /// Bytes of one `ReadResponse`, about. gRPC clients take 4 MiB unless told otherwise; the largest
 /// single entity (a multicast group of 8,192 replicas) has about 100 KiB.
-pub const READ_RESPONSE_BYTES: usize = 1024 * 1024;
+pub const READ_RESPONSE_BYTES: usize = 64 * 1024;
+
+/// Bytes that each Read holds from its beginning to its end: the transport takes three answers ahead, and
+/// one waits.
+pub const ANSWER_RESERVE_BYTES: usize = 512 * 1024;
 
 /// Array cells read in one visit to the switch's thread, which counts as [`UPDATES_PER_PIECE`] updates:
 /// a tenth of a millisecond, so that frames wait no longer than that.

@@ -9,14 +9,14 @@ use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use p4runtime_proto::p4::v1::{
     CapabilitiesRequest, CapabilitiesResponse, ForwardingPipelineConfig,
     GetForwardingPipelineConfigRequest, GetForwardingPipelineConfigResponse, ReadRequest,
-    ReadResponse, SetForwardingPipelineConfigRequest, SetForwardingPipelineConfigResponse,
-    StreamMessageRequest, WriteRequest, WriteResponse,
+    SetForwardingPipelineConfigRequest, SetForwardingPipelineConfigResponse, StreamMessageRequest,
+    WriteRequest, WriteResponse,
 };
-use tokio::sync::mpsc::unbounded_channel;
-use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
+use crate::answers::{AnswerReceiver, answers};
 use crate::arbitration::device_mismatch;
+use crate::connections::Caller;
 use crate::device::{Device, carried_out, lock};
 use crate::error::stopped;
 use crate::pipeline::Pipeline;
@@ -42,24 +42,27 @@ impl P4Runtime for P4RuntimeService {
         Ok(Response::new(WriteResponse {}))
     }
 
-    type ReadStream = UnboundedReceiverStream<Result<ReadResponse, Status>>;
+    type ReadStream = AnswerReceiver;
 
     async fn read(
         &self,
         request: Request<ReadRequest>,
     ) -> Result<Response<Self::ReadStream>, Status> {
+        let caller = request.extensions().get::<Caller>();
+        let caller = caller.cloned().unwrap_or_default();
         let request = request.into_inner();
         self.expect_device(request.device_id)?;
         expect_default_role(&request.role, 0)?;
+        let device = Arc::clone(&self.0);
+        let made = answers(caller, device.answers.clone(), device.limits.answer_stall).await;
+        let (sender, receiver) = made.map_err(|error| Status::new(error.code, error.message))?;
         let no_writes = Arc::clone(&self.0.order).read_owned().await;
         let target = self
             .0
             .target()
             .ok_or_else(|| Status::failed_precondition("no forwarding pipeline is set"))?;
-        let (sender, receiver) = unbounded_channel();
-        let device = Arc::clone(&self.0);
         tokio::spawn(read(device, target, request.entities, sender, no_writes));
-        Ok(Response::new(UnboundedReceiverStream::new(receiver)))
+        Ok(Response::new(receiver))
     }
 
     async fn set_forwarding_pipeline_config(

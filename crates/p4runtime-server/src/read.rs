@@ -14,9 +14,9 @@ use p4runtime_proto::p4::v1::{
 };
 use prost::Message;
 use tokio::sync::OwnedRwLockReadGuard;
-use tokio::sync::mpsc::UnboundedSender;
 use tonic::{Code, Status};
 
+use crate::answers::AnswerSender;
 use crate::device::{Device, Target, lock};
 use crate::entity::{
     cells, counter, entity, register, replication, table_entry, unset, unsupported,
@@ -25,43 +25,62 @@ use crate::error::{EntityError, EntityResult, batch_status, stopped};
 use crate::limits::{CELLS_PER_VISIT, ENTRIES_PER_VISIT, READ_RESPONSE_BYTES, UPDATES_PER_PIECE};
 use crate::pipeline::Table;
 
-/// Serves one `Read`: sends what is found, and the errors at the end.
+/// Serves one `Read`: sends what is found, and the errors at the end. Where whoever asked is slow, writes
+/// are let in.
 pub(crate) async fn read(
     device: Arc<Device>,
     target: Arc<Target>,
     requests: Vec<Entity>,
-    responses: UnboundedSender<Result<ReadResponse, Status>>,
+    answers: AnswerSender,
     no_writes: OwnedRwLockReadGuard<()>,
 ) {
     let mut reader = Reader {
         device: &device,
         target: &target,
-        responses,
+        answers,
+        no_writes: Some(no_writes),
         entities: Vec::new(),
         len_bytes: 0,
     };
-    let mut results = Vec::with_capacity(requests.len());
-    for request in &requests {
-        results.push(reader.read(request).await);
-    }
+    let end = reader.read_all(&requests).await;
+    let Reader {
+        answers, no_writes, ..
+    } = reader;
     drop(no_writes);
-    reader.flush();
-    if results.iter().any(Result::is_err) {
-        let status = batch_status("request", &results);
-        // The client is gone: nobody to tell.
-        let _ = reader.responses.send(Err(status));
-    }
+    answers.finish(end).await;
 }
 
 struct Reader<'a> {
     device: &'a Device,
     target: &'a Target,
-    responses: UnboundedSender<Result<ReadResponse, Status>>,
+    answers: AnswerSender,
+    /// While it is there.
+    no_writes: Option<OwnedRwLockReadGuard<()>>,
     entities: Vec<Entity>,
     len_bytes: usize,
 }
 
 impl Reader<'_> {
+    async fn read_all(&mut self, requests: &[Entity]) -> Result<(), Status> {
+        let mut results = Vec::with_capacity(requests.len());
+        for request in requests {
+            let result = self.read(request).await;
+            // The answer as a whole cannot go on.
+            if let Err(error) = &result
+                && error.code == Code::ResourceExhausted
+            {
+                return Err(Status::new(error.code, &error.message));
+            }
+            results.push(result);
+        }
+        let flushed = self.flush().await;
+        flushed.map_err(|error| Status::new(error.code, error.message))?;
+        match results.iter().any(Result::is_err) {
+            true => Err(batch_status("request", &results)),
+            false => Ok(()),
+        }
+    }
+
     async fn read(&mut self, request: &Entity) -> EntityResult {
         match request.entity.as_ref().ok_or_else(|| unset("entity"))? {
             Kind::TableEntry(request) => self.tables(request).await,
@@ -128,13 +147,14 @@ impl Reader<'_> {
         let target = self.target;
         let mut places = Places::of(table, &filter);
         while let Some(entries) = self.entries(table, &filter, &mut places).await? {
-            let data = lock(&target.data);
-            for entry in &entries {
-                let entry = table_entry::to_proto(table, entry, &data, request);
-                if filter.accepts_metadata(&entry) {
-                    self.push(Kind::TableEntry(entry));
-                }
-            }
+            let found: Vec<_> = {
+                let data = lock(&target.data);
+                let entries = entries.iter();
+                let entries = entries.map(|it| table_entry::to_proto(table, it, &data, request));
+                let accepted = entries.filter(|entry| filter.accepts_metadata(entry));
+                accepted.map(Kind::TableEntry).collect()
+            };
+            self.push_all(found).await?;
         }
         Ok(())
     }
@@ -151,11 +171,9 @@ impl Reader<'_> {
             .visit_one(move |switch| switch.default_action(id))
             .await?;
         let target = self.target;
-        if let Some(action) = action {
-            let entry = table_entry::default_to_proto(table, &action, &lock(&target.data));
-            self.push(Kind::TableEntry(entry));
-        }
-        Ok(())
+        let entry =
+            action.map(|action| table_entry::default_to_proto(table, &action, &lock(&target.data)));
+        self.push_all(entry.map(Kind::TableEntry)).await
     }
 
     /// Some more of a table's entries; none when all its places were looked at.
@@ -214,10 +232,10 @@ impl Reader<'_> {
         let mut has_some = false;
         while let Some(entries) = self.entries(table, &filter, &mut places).await? {
             has_some |= !entries.is_empty();
-            for entry in &entries {
-                let counter = counter::direct_to_proto(table, entry);
-                self.push(Kind::DirectCounterEntry(counter));
-            }
+            let entries = entries.iter();
+            let counters = entries.map(|entry| counter::direct_to_proto(table, entry));
+            let found: Vec<_> = counters.map(Kind::DirectCounterEntry).collect();
+            self.push_all(found).await?;
         }
         if !has_some && filter.key.is_some() {
             return Err(EntityError::not_found(format!(
@@ -246,9 +264,9 @@ impl Reader<'_> {
                     let pairs = sums?.into_iter().zip(values?);
                     Ok(pairs.map(|(sum, value)| plus(sum, value)).collect())
                 });
-                for (cell, value) in (first..).zip(sums.ok_or_else(stopped)??) {
-                    self.push(Kind::CounterEntry(counter::to_proto(counter, cell, value)));
-                }
+                let cells = (first..).zip(sums.ok_or_else(stopped)??);
+                let cells = cells.map(|(cell, value)| counter::to_proto(counter, cell, value));
+                self.push_all(cells.map(Kind::CounterEntry)).await?;
             }
         }
         Ok(())
@@ -281,11 +299,9 @@ impl Reader<'_> {
                         return Err(differs(&what, cell));
                     }
                 }
-                for (cell, value) in (first..).zip(values) {
-                    self.push(Kind::RegisterEntry(register::to_proto(
-                        register, cell, value,
-                    )));
-                }
+                let cells = (first..).zip(values);
+                let cells = cells.map(|(cell, value)| register::to_proto(register, cell, value));
+                self.push_all(cells.map(Kind::RegisterEntry)).await?;
             }
         }
         Ok(())
@@ -298,11 +314,13 @@ impl Reader<'_> {
                 move |switch: &Switch| switch.multicast_groups_from(first, ENTRIES_PER_VISIT);
             let groups = self.visit_one(some).await?;
             next = groups.last().map(|group| group.id + 1);
-            let data = lock(&target.data);
-            for group in groups.iter().filter(|group| id == 0 || group.id == id) {
-                let entry = replication::group_to_proto(group, &data);
-                self.push(Kind::PacketReplicationEngineEntry(entry));
-            }
+            let found: Vec<_> = {
+                let data = lock(&target.data);
+                let groups = groups.iter().filter(|group| id == 0 || group.id == id);
+                let entries = groups.map(|group| replication::group_to_proto(group, &data));
+                entries.map(Kind::PacketReplicationEngineEntry).collect()
+            };
+            self.push_all(found).await?;
             next = next.filter(|_| id == 0);
         }
         Ok(())
@@ -314,11 +332,15 @@ impl Reader<'_> {
             let some = move |switch: &Switch| switch.clone_sessions_from(first, ENTRIES_PER_VISIT);
             let sessions = self.visit_one(some).await?;
             next = sessions.last().map(|session| session.id + 1);
-            let data = lock(&target.data);
-            for session in sessions.iter().filter(|s| id == 0 || s.id == id) {
-                let entry = replication::session_to_proto(session, &data);
-                self.push(Kind::PacketReplicationEngineEntry(entry));
-            }
+            let found: Vec<_> = {
+                let data = lock(&target.data);
+                let sessions = sessions
+                    .iter()
+                    .filter(|session| id == 0 || session.id == id);
+                let entries = sessions.map(|session| replication::session_to_proto(session, &data));
+                entries.map(Kind::PacketReplicationEngineEntry).collect()
+            };
+            self.push_all(found).await?;
             next = next.filter(|_| id == 0);
         }
         Ok(())
@@ -339,29 +361,39 @@ impl Reader<'_> {
         n_updates: usize,
         work: impl Fn(&Switch) -> R + Send + Sync + 'static,
     ) -> EntityResult<Vec<R>> {
-        if self.responses.is_closed() {
+        if self.answers.is_closed() {
             return Err(EntityError::new(Code::Cancelled, "the client has gone"));
         }
         self.device.read(self.target, n_updates, work).await
     }
 
-    fn push(&mut self, kind: Kind) {
-        let entity = entity(kind);
-        self.len_bytes += entity.encoded_len();
-        self.entities.push(entity);
-        if self.len_bytes >= READ_RESPONSE_BYTES {
-            self.flush();
+    async fn push_all(&mut self, kinds: impl IntoIterator<Item = Kind>) -> EntityResult {
+        for kind in kinds {
+            let entity = entity(kind);
+            self.len_bytes += entity.encoded_len();
+            self.entities.push(entity);
+            if self.len_bytes >= READ_RESPONSE_BYTES {
+                self.flush().await?;
+            }
         }
+        Ok(())
     }
 
-    fn flush(&mut self) {
+    async fn flush(&mut self) -> EntityResult {
         if self.entities.is_empty() {
-            return;
+            return Ok(());
         }
-        self.len_bytes = 0;
+        let n_bytes = std::mem::take(&mut self.len_bytes);
         let entities = std::mem::take(&mut self.entities);
-        // A client that has gone is noticed at the next visit.
-        let _ = self.responses.send(Ok(ReadResponse { entities }));
+        let response = ReadResponse { entities };
+        if let Err(response) = self.answers.try_send(response, n_bytes) {
+            // Who writes does not wait for who is slow to read.
+            self.no_writes = None;
+            self.answers.send(response, n_bytes).await?;
+            let order = Arc::clone(&self.device.order);
+            self.no_writes = Some(order.read_owned().await);
+        }
+        Ok(())
     }
 }
 

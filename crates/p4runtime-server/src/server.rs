@@ -12,11 +12,9 @@ use p4runtime_proto::reprise::v1::switch_server::SwitchServer;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::{Sender, channel};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::service::InterceptorLayer;
-use tonic::{Request, Status};
 
-use crate::connections::{Caller, Connection, ConnectionLimits, Connections};
-use crate::device::{Device, ServerConfig, carried_out};
+use crate::connections::{Connection, ConnectionLimits, Connections};
+use crate::device::{Device, ServerConfig, ServerLimits, carried_out};
 use crate::error::{WriteError, stopped};
 use crate::limits::{
     CALLS_PER_CONNECTION_MAX, CONNECTIONS_MAX, FIRST_CALL_S, IDLE_TIMEOUT_QUEUE_MAX,
@@ -25,6 +23,7 @@ use crate::limits::{
 use crate::malformed::RefusesMalformed;
 use crate::p4runtime_service::P4RuntimeService;
 use crate::pipeline::PipelineError;
+use crate::requests::Bounding;
 use crate::stream::{serve_idle_timeouts, serve_packet_in};
 use crate::switch_handle::{IdleTimeoutSender, PacketInSender, SwitchHandle};
 use crate::switch_service::SwitchService;
@@ -49,9 +48,23 @@ pub enum SetPipelineError {
 impl Server {
     /// A server without a pipeline.
     pub fn new(config: ServerConfig, handle: Arc<dyn SwitchHandle>) -> Self {
+        Self::with_limits(config, ServerLimits::default(), handle)
+    }
+
+    /// The same with other limits.
+    pub fn with_limits(
+        config: ServerConfig,
+        limits: ServerLimits,
+        handle: Arc<dyn SwitchHandle>,
+    ) -> Self {
         Self {
-            device: Arc::new(Device::new(config, handle)),
+            device: Arc::new(Device::new(config, limits, handle)),
         }
+    }
+
+    /// Bytes of requests, and of answers to Reads, that are held for clients now.
+    pub fn bytes_held(&self) -> (usize, usize) {
+        (self.device.requests.n_held(), self.device.answers.n_held())
     }
 
     /// Sets the pipeline as a switch does that is started with a program: as `VERIFY_AND_COMMIT`,
@@ -129,13 +142,16 @@ impl Server {
         let (accepted, incoming) = channel(1);
         let accepting = tokio::spawn(accept(Connections::new(listener, limits), accepted));
         let device = Arc::clone(&self.device);
+        let bounded = Bounding {
+            bytes: device.requests.clone(),
+            stall: device.limits.request_stall,
+        };
         let served = tonic::transport::Server::builder()
             .http2_keepalive_interval(Some(Duration::from_secs(KEEPALIVE_INTERVAL_S)))
             .http2_keepalive_timeout(Some(Duration::from_secs(KEEPALIVE_TIMEOUT_S)))
             .max_concurrent_streams(Some(CALLS_PER_CONNECTION_MAX))
-            .layer(InterceptorLayer::new(note_caller))
-            .add_service(RefusesMalformed(p4runtime))
-            .add_service(RefusesMalformed(switch))
+            .add_service(bounded.service(RefusesMalformed(p4runtime)))
+            .add_service(bounded.service(RefusesMalformed(switch)))
             .serve_with_incoming_shutdown(ReceiverStream::new(incoming), async move {
                 shutdown.await;
                 device.begin_shutdown();
@@ -151,13 +167,4 @@ impl Server {
 async fn accept(connections: Connections, accepted: Sender<io::Result<Connection>>) {
     // The server ends when nobody takes them any more.
     while accepted.send(Ok(connections.accept().await)).await.is_ok() {}
-}
-
-/// A connection over which something was called is not a stranger's.
-#[expect(clippy::unnecessary_wraps, reason = "what an interceptor looks like")]
-fn note_caller(request: Request<()>) -> Result<Request<()>, Status> {
-    if let Some(caller) = request.extensions().get::<Caller>() {
-        caller.has_called();
-    }
-    Ok(request)
 }

@@ -20,7 +20,7 @@ use p4runtime_proto::p4::v1::{
 };
 use p4runtime_proto::reprise::v1::switch_client::SwitchClient;
 use p4runtime_proto::text_format;
-use p4runtime_server::{Registers, Server, ServerConfig, SwitchHandle};
+use p4runtime_server::{Registers, Server, ServerConfig, ServerLimits, SwitchHandle};
 use prost::Message;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
@@ -98,7 +98,20 @@ impl Harness {
         harness
     }
 
+    /// With the fixture's pipeline.
+    pub async fn with_limits(limits: ServerLimits) -> Self {
+        let switch = MemoryLoop::start(SwitchConfig::default(), 4);
+        let harness = Self::with_loop_and_limits(switch, limits).await;
+        let set = harness.server.set_pipeline(p4info(), JSON.into()).await;
+        set.unwrap();
+        harness
+    }
+
     async fn with_loop(switch: MemoryLoop) -> Self {
+        Self::with_loop_and_limits(switch, ServerLimits::default()).await
+    }
+
+    async fn with_loop_and_limits(switch: MemoryLoop, limits: ServerLimits) -> Self {
         let switch = Arc::new(switch);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -107,7 +120,8 @@ impl Harness {
             cpu_port: Some(CPU_PORT),
             registers: Registers::PerWorker,
         };
-        let server = Server::new(config, Arc::clone(&switch) as Arc<dyn SwitchHandle>);
+        let handle = Arc::clone(&switch) as Arc<dyn SwitchHandle>;
+        let server = Server::with_limits(config, limits, handle);
         let (shutdown, stop) = oneshot::channel();
         let serve = server.clone().serve(listener, async {
             let _ = stop.await;

@@ -16,6 +16,7 @@ mod drain;
 mod errors;
 mod harness;
 mod idle_timeouts;
+mod limits;
 mod malformed;
 #[path = "../support/memory_loop.rs"]
 mod memory_loop;

@@ -26,6 +26,11 @@ pub fn every_cell(value: u8) -> Kind {
     register(ids::SLOTS, None, Some(Data::Bitstring(vec![value])))
 }
 
+/// A request for all cells of the register `slots`.
+pub fn every_register_cell() -> Kind {
+    register(ids::SLOTS, None, None)
+}
+
 /// The value of a cell of the register `slots`.
 pub async fn read_cell(controller: &mut Controller, index: i64) -> Vec<u8> {
     let found = controller

@@ -1,0 +1,290 @@
+//! Requests as they come in: bounded in bytes, cut off where they are not sent to their end, and known to
+//! their connection as calls that are being served.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use http_body::{Frame, SizeHint};
+use tokio::time::{Instant, Sleep};
+use tonic::Status;
+use tonic::body::Body;
+use tonic::codegen::{BoxFuture, Bytes as Data, Service, http};
+use tonic::server::NamedService;
+
+use crate::bytes::{Bytes, Held};
+use crate::connections::{Call, Caller};
+use crate::device::lock;
+use crate::limits::{REQUEST_BYTES_MAX, STREAM_MESSAGE_BYTES_MAX};
+
+/// What gRPC puts before a message: a flag and the length.
+const PREFIX_BYTES: usize = 5;
+
+/// How the method that streams requests ends.
+const STREAM_METHOD: &str = "/StreamChannel";
+
+/// How requests are bounded.
+#[derive(Clone)]
+pub(crate) struct Bounding {
+    pub(crate) bytes: Bytes,
+    /// How long nothing may come of a request that has begun.
+    pub(crate) stall: Duration,
+}
+
+impl Bounding {
+    pub(crate) fn service<S>(&self, service: S) -> Bounded<S> {
+        let bounding = self.clone();
+        Bounded { service, bounding }
+    }
+}
+
+/// A service whose requests are bounded.
+#[derive(Clone)]
+pub(crate) struct Bounded<S> {
+    service: S,
+    bounding: Bounding,
+}
+
+impl<S: NamedService> NamedService for Bounded<S> {
+    const NAME: &'static str = S::NAME;
+}
+
+impl<S> Service<http::Request<Body>> for Bounded<S>
+where
+    S: Service<http::Request<Body>, Response = http::Response<Body>, Error = Infallible>,
+    S::Future: Send + 'static,
+{
+    type Response = S::Response;
+    type Error = Infallible;
+    type Future = BoxFuture<S::Response, Infallible>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.service.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let caller = request.extensions().get::<Caller>();
+        let caller = caller.cloned().unwrap_or_default();
+        let call = caller.begin_call();
+        let is_stream = request.uri().path().ends_with(STREAM_METHOD);
+        let (held, bounding) = (HeldForMessage::default(), &self.bounding);
+        let request = request.map(|body| {
+            Body::new(RequestBody {
+                body,
+                is_stream,
+                bytes: bounding.bytes.clone(),
+                caller,
+                held: Arc::clone(&held),
+                message: Message::default(),
+                n_messages: 0,
+                stall: bounding.stall,
+                deadline: Box::pin(tokio::time::sleep(bounding.stall)),
+            })
+        });
+        let response = self.service.call(request);
+        Box::pin(async move {
+            let response = response.await?;
+            // What was held for the request is free when it has been carried out.
+            drop(held);
+            Ok(response.map(|body| Body::new(ResponseBody { body, _call: call })))
+        })
+    }
+}
+
+/// Bytes held for the message that is being sent, or is being worked at.
+type HeldForMessage = Arc<Mutex<Option<Held>>>;
+
+/// A request's body.
+struct RequestBody {
+    body: Body,
+    is_stream: bool,
+    bytes: Bytes,
+    caller: Caller,
+    held: HeldForMessage,
+    message: Message,
+    n_messages: u64,
+    stall: Duration,
+    deadline: Pin<Box<Sleep>>,
+}
+
+/// How far a message has come.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Message {
+    prefix: [u8; PREFIX_BYTES],
+    n_prefix: usize,
+    n_left: usize,
+}
+
+impl Message {
+    fn is_begun(&self) -> bool {
+        self.n_prefix > 0
+    }
+
+    /// Takes bytes of one message from the front; tells its length when that is known, and whether it
+    /// is whole.
+    fn take(&mut self, data: &mut &[u8]) -> (Option<usize>, bool) {
+        let mut begins = None;
+        if self.n_prefix < PREFIX_BYTES {
+            let n_bytes = data.len().min(PREFIX_BYTES - self.n_prefix);
+            let (prefix, rest) = data.split_at(n_bytes);
+            self.prefix[self.n_prefix..][..n_bytes].copy_from_slice(prefix);
+            self.n_prefix += n_bytes;
+            *data = rest;
+            if self.n_prefix < PREFIX_BYTES {
+                return (None, false);
+            }
+            let [_, length @ ..] = self.prefix;
+            self.n_left = u32::from_be_bytes(length) as usize;
+            begins = Some(self.n_left);
+        }
+        let n_bytes = data.len().min(self.n_left);
+        *data = &data[n_bytes..];
+        self.n_left -= n_bytes;
+        let is_whole = self.n_left == 0;
+        if is_whole {
+            *self = Self::default();
+        }
+        (begins, is_whole)
+    }
+}
+
+impl RequestBody {
+    /// Follows what has come.
+    fn follow(&mut self, mut data: &[u8]) -> Result<(), Status> {
+        self.deadline.as_mut().reset(Instant::now() + self.stall);
+        while !data.is_empty() {
+            let (begins, is_whole) = self.message.take(&mut data);
+            if let Some(n_bytes) = begins {
+                self.begin(n_bytes)?;
+            }
+            self.n_messages += u64::from(is_whole);
+        }
+        Ok(())
+    }
+
+    fn begin(&self, n_bytes: usize) -> Result<(), Status> {
+        if self.is_stream && n_bytes > STREAM_MESSAGE_BYTES_MAX {
+            return Err(Status::resource_exhausted(format!(
+                "expected a stream message of at most {STREAM_MESSAGE_BYTES_MAX} bytes, found {n_bytes}"
+            )));
+        }
+        // What is too large at all the codec refuses.
+        if n_bytes > REQUEST_BYTES_MAX {
+            return Ok(());
+        }
+        let mut held = lock(&self.held);
+        *held = None;
+        *held = self.bytes.try_hold(&self.caller, n_bytes);
+        if held.is_some() {
+            return Ok(());
+        }
+        let message = format!(
+            "no room for a request of {n_bytes} bytes: {} are being sent or carried out; try again a little later",
+            self.bytes.described()
+        );
+        tracing::warn!(event = "request_refused", peer = %self.caller.peer(), bytes = n_bytes, "{message}");
+        Err(Status::resource_exhausted(message))
+    }
+
+    /// Whether something has to come soon. A stream may be silent between two messages.
+    fn is_awaited(&self) -> bool {
+        !self.is_stream || self.n_messages == 0 || self.message.is_begun()
+    }
+}
+
+impl http_body::Body for RequestBody {
+    type Data = Data;
+    type Error = Status;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Data>, Status>>> {
+        let this = self.get_mut();
+        if this.is_stream && !this.message.is_begun() {
+            // The messages before have been worked at.
+            *lock(&this.held) = None;
+        }
+        if let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(cx) {
+            let frame = frame.map(|frame| {
+                let frame = frame?;
+                frame.data_ref().map_or(Ok(()), |data| this.follow(data))?;
+                Ok(frame)
+            });
+            return Poll::Ready(frame);
+        }
+        if this.is_awaited() {
+            ready!(this.deadline.as_mut().poll(cx));
+            return Poll::Ready(Some(Err(Status::deadline_exceeded(format!(
+                "the request was not sent to its end: nothing came for {} s",
+                this.stall.as_secs()
+            )))));
+        }
+        Poll::Pending
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// A response's body, whose call is served until it ends.
+struct ResponseBody {
+    body: Body,
+    _call: Call,
+}
+
+impl http_body::Body for ResponseBody {
+    type Data = Data;
+    type Error = Status;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Data>, Status>>> {
+        Pin::new(&mut self.get_mut().body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_followed_however_they_are_cut() {
+        let lengths = [0, 1, 300, 0, 70_000];
+        let mut sent = Vec::new();
+        for length in lengths {
+            sent.push(0);
+            sent.extend(u32::try_from(length).unwrap().to_be_bytes());
+            sent.extend(vec![7; length]);
+        }
+        for n_bytes in [1, 2, 4, 5, 6, 1_000, sent.len()] {
+            let (mut message, mut begun, mut n_whole) = (Message::default(), Vec::new(), 0);
+            for mut data in sent.chunks(n_bytes) {
+                while !data.is_empty() {
+                    let (begins, is_whole) = message.take(&mut data);
+                    begun.extend(begins);
+                    n_whole += usize::from(is_whole);
+                }
+            }
+            assert_eq!((&begun[..], n_whole), (&lengths[..], lengths.len()));
+            assert_eq!(message, Message::default());
+        }
+    }
+}

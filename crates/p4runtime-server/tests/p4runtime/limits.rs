@@ -1,0 +1,234 @@
+//! Clients that ask and do not read, or begin to send and do not end: what is held for them is bounded,
+//! and others are served.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http_body::Frame;
+use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
+use p4runtime_proto::p4::v1::stream_message_request::Update as RequestUpdate;
+use p4runtime_proto::p4::v1::update::Type;
+use p4runtime_proto::p4::v1::{Entity, PacketOut, ReadRequest, ReadResponse};
+use p4runtime_server::{BytesMax, ServerLimits, limits};
+use tonic::body::Body;
+use tonic::codegen::{Bytes, Service, http};
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Status, Streaming};
+
+use crate::harness::{DEVICE_ID, Harness, patiently};
+use crate::registers::{cell, every_register_cell, read_cell};
+
+const MIB: usize = 1 << 20;
+
+/// Longer than a test takes.
+const LONG: Duration = Duration::from_secs(600);
+
+fn bounds(of_connection: usize, of_all: usize, stall: Duration) -> ServerLimits {
+    let max = BytesMax {
+        of_all,
+        of_connection,
+    };
+    ServerLimits {
+        requests: max,
+        request_stall: stall,
+        answers: max,
+        answer_stall: stall,
+    }
+}
+
+/// A connection whose client takes little that nobody reads.
+async fn channel(harness: &Harness) -> Channel {
+    let endpoint = Endpoint::from_shared(format!("http://{}", harness.address)).unwrap();
+    let endpoint = endpoint
+        .initial_stream_window_size(65_535)
+        .initial_connection_window_size(1 << 20);
+    endpoint.connect().await.unwrap()
+}
+
+/// Asks for the 131,072 cells of the register `slots`, 2.4 MiB, and reads nothing yet.
+async fn ask(channel: &Channel) -> Result<Streaming<ReadResponse>, Status> {
+    let entity = Some(every_register_cell());
+    let request = ReadRequest {
+        device_id: DEVICE_ID,
+        entities: vec![Entity { entity }],
+        ..Default::default()
+    };
+    let mut client = P4RuntimeClient::new(channel.clone());
+    let answers = patiently(client.read(request)).await?;
+    Ok(answers.into_inner())
+}
+
+/// How many entities come, and how it ends.
+async fn take(mut answers: Streaming<ReadResponse>) -> (usize, Result<(), Status>) {
+    let mut n_entities = 0;
+    loop {
+        match patiently(answers.message()).await {
+            Ok(Some(response)) => n_entities += response.entities.len(),
+            Ok(None) => return (n_entities, Ok(())),
+            Err(status) => return (n_entities, Err(status)),
+        }
+    }
+}
+
+async fn until(condition: impl Fn() -> bool) {
+    patiently(async {
+        while !condition() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn those_who_ask_and_do_not_read_hold_so_much_and_nobody_else_up() {
+    const OF_ALL: usize = 4 * MIB;
+    let harness = Harness::with_limits(bounds(3 * MIB, OF_ALL, LONG)).await;
+    let mut primary = harness.primary().await;
+    let (one, other) = (channel(&harness).await, channel(&harness).await);
+    let mut unread = Vec::new();
+    for channel in [&one, &one, &one, &other] {
+        unread.push(ask(channel).await.unwrap());
+    }
+    // The answers' first parts wait; the rest is not made.
+    until(|| harness.server.bytes_held().1 > OF_ALL - MIB / 4).await;
+    assert!(harness.switch.n_pieces() < unread.len() * 128);
+    for value in 1..=20 {
+        let write = primary.write_one(Type::Modify, cell(3, &[value]));
+        write.await.unwrap();
+        let (_, n_bytes) = harness.server.bytes_held();
+        assert!(n_bytes <= OF_ALL, "{n_bytes}");
+    }
+    // Whoever reads after all gets all of it, however little fits at once.
+    for answers in unread {
+        let (n_cells, end) = take(answers).await;
+        assert_eq!(n_cells, 131_072, "{end:?}");
+        end.unwrap();
+    }
+    until(|| harness.server.bytes_held().1 == 0).await;
+    assert_eq!(read_cell(&mut primary, 3).await, [20]);
+}
+
+#[tokio::test]
+async fn what_nobody_takes_is_thrown_away_and_said_to_be() {
+    let stall = Duration::from_secs(2);
+    let harness = Harness::with_limits(bounds(8 * MIB, 8 * MIB, stall)).await;
+    let channel = channel(&harness).await;
+    let answers = ask(&channel).await.unwrap();
+    until(|| harness.server.bytes_held().1 > 2 * MIB).await;
+    until(|| harness.server.bytes_held().1 == limits::ANSWER_RESERVE_BYTES).await;
+    let (n_cells, end) = take(answers).await;
+    assert!(n_cells < 131_072, "{n_cells}");
+    let status = end.unwrap_err();
+    assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");
+    assert!(status.message().contains("thrown away"), "{status:?}");
+    until(|| harness.server.bytes_held().1 == 0).await;
+}
+
+#[tokio::test]
+async fn where_those_who_do_not_read_have_all_the_room_others_are_told_and_then_served() {
+    let stall = Duration::from_secs(1);
+    let harness = Harness::with_limits(bounds(2 * MIB, 2 * MIB, stall)).await;
+    let (one, other) = (channel(&harness).await, channel(&harness).await);
+    let unread = ask(&one).await.unwrap();
+    until(|| harness.server.bytes_held().1 > 2 * MIB - MIB / 4).await;
+    let status = ask(&other).await.unwrap_err();
+    assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");
+    // In the end it is cut, and what it held is free.
+    until(|| harness.server.bytes_held().1 == 0).await;
+    let (n_cells, end) = take(ask(&other).await.unwrap()).await;
+    end.unwrap();
+    assert_eq!(n_cells, 131_072);
+    drop(unread);
+}
+
+/// A message's beginning, and then nothing.
+struct HalfSent(Option<Bytes>);
+
+impl HalfSent {
+    fn of(n_bytes: usize) -> Self {
+        let mut message = vec![0];
+        message.extend(u32::try_from(n_bytes).unwrap().to_be_bytes());
+        message.extend(vec![0; n_bytes / 2]);
+        Self(Some(message.into()))
+    }
+}
+
+impl http_body::Body for HalfSent {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match self.0.take() {
+            Some(data) => Poll::Ready(Some(Ok(Frame::data(data)))),
+            None => Poll::Pending,
+        }
+    }
+}
+
+/// Calls with a request whose end never comes; how the call ends.
+fn begin(channel: &Channel, method: &str, n_bytes: usize) -> tokio::task::JoinHandle<Code> {
+    let mut channel = channel.clone();
+    let request = http::Request::post(format!("http://switch/p4.v1.P4Runtime/{method}"))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .body(Body::new(HalfSent::of(n_bytes)))
+        .unwrap();
+    tokio::spawn(async move {
+        std::future::poll_fn(|cx| channel.poll_ready(cx))
+            .await
+            .unwrap();
+        let response = channel.call(request).await.unwrap();
+        Status::from_header_map(response.headers()).unwrap().code()
+    })
+}
+
+#[tokio::test]
+async fn requests_that_do_not_end_hold_so_much_and_end() {
+    const REQUEST: usize = MIB + MIB / 3;
+    let stall = Duration::from_secs(3);
+    let harness = Harness::with_limits(bounds(2 * MIB, 3 * MIB, stall)).await;
+    let (one, other, third) = (
+        channel(&harness).await,
+        channel(&harness).await,
+        channel(&harness).await,
+    );
+    let first = begin(&one, "Write", REQUEST);
+    until(|| harness.server.bytes_held().0 == REQUEST).await;
+    // Of one connection, then of all.
+    let refused = patiently(begin(&one, "Write", REQUEST)).await.unwrap();
+    assert_eq!(refused, Code::ResourceExhausted);
+    let second = begin(&other, "SetForwardingPipelineConfig", REQUEST);
+    until(|| harness.server.bytes_held().0 == 2 * REQUEST).await;
+    let refused = patiently(begin(&third, "Write", REQUEST)).await.unwrap();
+    assert_eq!(refused, Code::ResourceExhausted);
+    // What is small goes on.
+    let mut primary = harness.primary().await;
+    let write = primary.write_one(Type::Modify, cell(3, &[7]));
+    write.await.unwrap();
+    for call in [first, second] {
+        assert_eq!(patiently(call).await.unwrap(), Code::DeadlineExceeded);
+    }
+    until(|| harness.server.bytes_held().0 == 0).await;
+}
+
+#[tokio::test]
+async fn a_stream_says_something_soon_and_nothing_too_large() {
+    let harness = Harness::with_limits(bounds(8 * MIB, 8 * MIB, Duration::from_millis(500))).await;
+    let mut primary = harness.primary().await;
+    let mut silent = harness.stranger().await;
+    assert_eq!(silent.ended().await.code(), Code::DeadlineExceeded);
+    // One that has said something may be silent.
+    let write = primary.write_one(Type::Modify, cell(3, &[7]));
+    write.await.unwrap();
+    primary.send(RequestUpdate::Packet(PacketOut {
+        payload: vec![0; MIB],
+        metadata: Vec::new(),
+    }));
+    assert_eq!(primary.ended().await.code(), Code::ResourceExhausted);
+    assert_eq!(harness.server.bytes_held().0, 0);
+}
