@@ -16,7 +16,7 @@ macro_rules! drop_reasons {
             pub const ALL: &'static [DropReason] = &[$(DropReason::$variant,)*];
 
             /// The name that counters, traces and the control protocol use.
-            pub fn name(self) -> &'static str {
+            pub const fn name(self) -> &'static str {
                 match self {
                     $(DropReason::$variant => $name,)*
                 }

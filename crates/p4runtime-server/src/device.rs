@@ -96,6 +96,17 @@ pub(crate) struct Device {
     shutdown: watch::Sender<bool>,
 }
 
+/// Why packet-ins and notices of idle entries reached no controller; in the order of [`Device::controller_drops`].
+pub const CONTROLLER_DROPS: [&str; 7] = [
+    "idle_timeout_no_primary",
+    "idle_timeout_queue_full",
+    "idle_timeout_pipeline_changed",
+    "packet_in_no_primary",
+    "packet_in_stream_full",
+    "packet_in_malformed",
+    "packet_in_pipeline_changed",
+];
+
 /// Idle timeouts that reached no controller.
 #[derive(Default)]
 pub(crate) struct IdleTimeoutDrops {
@@ -264,6 +275,21 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Device {
+    /// What reached no controller, by reason.
+    pub(crate) fn controller_drops(&self) -> [(&'static str, u64); CONTROLLER_DROPS.len()] {
+        let (idle, packet_in) = (&self.idle_timeout_drops, &self.packet_in_drops);
+        let counts = [
+            idle.no_primary.get(),
+            idle.queue_full(),
+            idle.pipeline_changed.get(),
+            packet_in.no_primary.get(),
+            packet_in.queue_full(),
+            packet_in.malformed.get(),
+            packet_in.pipeline_changed.get(),
+        ];
+        std::array::from_fn(|place| (CONTROLLER_DROPS[place], counts[place]))
+    }
+
     pub(crate) fn new(
         config: ServerConfig,
         limits: ServerLimits,

@@ -35,7 +35,7 @@ mod workers;
 pub use bytes::BytesMax;
 pub use connections::{Caller, Connection, ConnectionLimits, Connections};
 pub use counted::{Counted, TableCounted};
-pub use device::{ServerConfig, ServerLimits};
+pub use device::{CONTROLLER_DROPS, ServerConfig, ServerLimits};
 pub use error::{EntityError, WriteError};
 pub use lent::Lent;
 pub use pipeline::{PipelineError, check_pipeline};
@@ -44,5 +44,4 @@ pub use switch_handle::{
     DrainWaiters, IdleTimeoutNotice, IdleTimeoutSender, LinkState, NoticeSender, PacketInFrame,
     PacketInSender, PortStatus, SwitchContext, SwitchHandle, Work,
 };
-pub use switch_service::CONTROLLER_DROPS;
 pub use workers::{Registers, expect_one_for_all};

@@ -14,7 +14,7 @@ use tokio::sync::mpsc::{Sender, channel};
 use tokio_stream::wrappers::ReceiverStream;
 
 use crate::connections::{Connection, ConnectionLimits, Connections};
-use crate::device::{Device, ServerConfig, ServerLimits, carried_out};
+use crate::device::{CONTROLLER_DROPS, Device, ServerConfig, ServerLimits, carried_out};
 use crate::error::{WriteError, stopped};
 use crate::limits::{
     CALLS_PER_CONNECTION_MAX, CONNECTIONS_MAX, FIRST_CALL_S, IDLE_TIMEOUT_QUEUE_MAX,
@@ -65,6 +65,11 @@ impl Server {
     /// Bytes of requests, and of answers to Reads, that are held for clients now.
     pub fn bytes_held(&self) -> (usize, usize) {
         (self.device.requests.n_held(), self.device.answers.n_held())
+    }
+
+    /// Packet-ins and notices of idle entries that reached no controller, by every reason there is.
+    pub fn controller_drops(&self) -> [(&'static str, u64); CONTROLLER_DROPS.len()] {
+        self.device.controller_drops()
     }
 
     /// Sets the pipeline as a switch does that is started with a program: as `VERIFY_AND_COMMIT`,

@@ -19,17 +19,6 @@ use crate::limits::DRAIN_ANSWER_MARGIN_MS;
 use crate::p4runtime_service::expect_device;
 use crate::switch_handle::LinkState;
 
-/// Why packet-ins and notices of idle entries reached no controller; in the order of the counts below.
-pub const CONTROLLER_DROPS: [&str; 7] = [
-    "idle_timeout_no_primary",
-    "idle_timeout_queue_full",
-    "idle_timeout_pipeline_changed",
-    "packet_in_no_primary",
-    "packet_in_stream_full",
-    "packet_in_malformed",
-    "packet_in_pipeline_changed",
-];
-
 /// The service.
 pub(crate) struct SwitchService(pub(crate) Arc<Device>);
 
@@ -74,18 +63,7 @@ impl Switch for SwitchService {
         let answers = self.0.submit(|_, context| Counted::of(context));
         let all = answers.all().await.map_err(|_| unavailable())?;
         let mut counters = to_proto(Counted::sum(all).ok_or_else(unavailable)?);
-        let drops = &self.0.packet_in_drops;
-        let idle = &self.0.idle_timeout_drops;
-        let own = [
-            idle.no_primary.get(),
-            idle.queue_full(),
-            idle.pipeline_changed.get(),
-            drops.no_primary.get(),
-            drops.queue_full(),
-            drops.malformed.get(),
-            drops.pipeline_changed.get(),
-        ];
-        let own = CONTROLLER_DROPS.into_iter().zip(own);
+        let own = self.0.controller_drops();
         let own = own.map(|(reason, packets)| drop_counter(reason, packets));
         counters.drops.extend(own);
         Ok(Response::new(counters))

@@ -156,8 +156,11 @@ impl Control {
         let log_drops = options.log.log_drops;
         if log_drops > 0 {
             let interval = Duration::from_secs(log_drops.into());
-            self.runtime
-                .spawn(drops::tell(self.handle.clone(), interval));
+            self.runtime.spawn(drops::tell(
+                self.handle.clone(),
+                self.server.clone(),
+                interval,
+            ));
         }
         self.serve_metrics(options)?;
         let (Some(listener), Some(address)) = (self.listener.take(), self.grpc_address) else {
@@ -202,7 +205,8 @@ impl Control {
         self.runtime.spawn(kept);
         let selection = options.metrics_selection();
         let engine = options.engine.name();
-        let served = Served::new(self.handle.clone(), selection, recent, engine);
+        let (handle, server) = (self.handle.clone(), self.server.clone());
+        let served = Served::new(handle, server, selection, recent, engine);
         let router = metrics::router(served);
         // Ends with the runtime: an answer that is cut off is asked for again.
         self.runtime.spawn(async move {

@@ -4,31 +4,34 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use dataplane::DropReason;
-use p4runtime_server::Counted;
+use p4runtime_server::{Counted, Server};
 
 use crate::handle::LoopHandle;
 use crate::metrics;
 
-/// What a program decided of a packet: told, but nothing to be warned of.
-const DECIDED: [DropReason; 4] = [
-    DropReason::IngressDrop,
-    DropReason::EgressDrop,
-    DropReason::MulticastGroupEmpty,
-    DropReason::CloneSessionEmpty,
+/// What a program decided of a packet, and what was for a controller while there was none: told, but
+/// nothing to be warned of.
+const DECIDED: [&str; 6] = [
+    DropReason::IngressDrop.name(),
+    DropReason::EgressDrop.name(),
+    DropReason::MulticastGroupEmpty.name(),
+    DropReason::CloneSessionEmpty.name(),
+    "packet_in_no_primary",
+    "idle_timeout_no_primary",
 ];
 
 /// Which counter: of a port by number, or of the switch; and the reason.
 type Counter = (Option<u16>, &'static str);
 
 /// Looks at the counters every `interval`, until the switch stops.
-pub(crate) async fn tell(handle: LoopHandle, interval: Duration) {
+pub(crate) async fn tell(handle: LoopHandle, server: Server, interval: Duration) {
     let mut before = BTreeMap::new();
     loop {
         tokio::time::sleep(interval).await;
         let Some(counted) = metrics::count(&handle).await else {
             return;
         };
-        for growth in grown(&mut before, &counted) {
+        for growth in grown(&mut before, &counted, &server.controller_drops()) {
             growth.tell(interval);
         }
     }
@@ -64,13 +67,13 @@ impl Growth {
                 interface,
                 "port {port}@{interface} dropped {packets} packets in {seconds} s: {reason}"
             ),
-            None if DECIDED.iter().any(|decided| decided.name() == *reason) => tracing::info!(
+            None if DECIDED.contains(reason) => tracing::info!(
                 event = "drops",
                 reason,
                 packets,
                 total,
                 seconds,
-                "the program dropped {packets} packets in {seconds} s: {reason}"
+                "{packets} packets dropped in {seconds} s: {reason}"
             ),
             None => tracing::warn!(
                 event = "drops",
@@ -85,15 +88,21 @@ impl Growth {
 }
 
 /// What has grown since the last call with this `before`.
-fn grown(before: &mut BTreeMap<Counter, u64>, counted: &Counted) -> Vec<Growth> {
+fn grown(
+    before: &mut BTreeMap<Counter, u64>,
+    counted: &Counted,
+    for_controllers: &[(&'static str, u64)],
+) -> Vec<Growth> {
     let switch = counted.counters.drops();
     let switch = switch.map(|(reason, total)| (None, reason.name(), total));
+    let for_controllers = for_controllers.iter();
+    let for_controllers = for_controllers.map(|(reason, total)| (None, *reason, *total));
     let ports = counted.ports.iter().flat_map(|port| {
         let of_port = move |(reason, total): &(&'static str, u64)| (Some(port), *reason, *total);
         port.drops.iter().map(of_port)
     });
     let mut growths = Vec::new();
-    for (port, reason, total) in switch.chain(ports) {
+    for (port, reason, total) in switch.chain(for_controllers).chain(ports) {
         let counter = (port.map(|port| port.id.0), reason);
         let earlier = before.insert(counter, total).unwrap_or(0);
         // Counters begin anew with a new program.
@@ -140,14 +149,20 @@ mod tests {
         let mut before = BTreeMap::new();
         switch.handle_frame(0, PortId(1), &[0; 60]);
         switch.transmit(0, 1, &mut |_| {});
-        let first = grown(&mut before, &counted(&mut switch, 3));
+        let lost = [("packet_in_stream_full", 2), ("packet_in_malformed", 0)];
+        let first = grown(&mut before, &counted(&mut switch, 3), &lost);
         let told: Vec<_> = first.iter().map(|it| (it.reason, it.packets)).collect();
-        assert_eq!(told, [("port_unknown", 1), ("rx_ring_full", 3)]);
+        let expected = [
+            ("port_unknown", 1),
+            ("packet_in_stream_full", 2),
+            ("rx_ring_full", 3),
+        ];
+        assert_eq!(told, expected);
         let port = Some((1, "veth1".to_owned()));
-        assert_eq!((&first[0].port, &first[1].port), (&None, &port));
-        let nothing = grown(&mut before, &counted(&mut switch, 3));
+        assert_eq!((&first[0].port, &first[2].port), (&None, &port));
+        let nothing = grown(&mut before, &counted(&mut switch, 3), &lost);
         assert_eq!(nothing, []);
-        let second = grown(&mut before, &counted(&mut switch, 5));
+        let second = grown(&mut before, &counted(&mut switch, 5), &lost);
         let told: Vec<_> = second.iter().map(|it| (it.packets, it.total)).collect();
         assert_eq!(told, [(2, 5)]);
     }

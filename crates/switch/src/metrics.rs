@@ -21,8 +21,8 @@ use axum::{
 };
 use dataplane::{LatencySummary, PortCounters, RecentMaxima, Stream};
 use p4runtime_server::{
-    Connection, ConnectionLimits, Connections, Counted, LinkState, PortStatus, SwitchContext,
-    SwitchHandle,
+    Connection, ConnectionLimits, Connections, Counted, LinkState, PortStatus, Server,
+    SwitchContext, SwitchHandle,
 };
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -42,6 +42,7 @@ const CONNECTION_LIMITS: ConnectionLimits = ConnectionLimits {
 /// What answers need.
 pub(crate) struct Served {
     handle: LoopHandle,
+    server: Server,
     selection: Selection,
     recent: Recent,
     turns: Turns,
@@ -54,6 +55,7 @@ impl Served {
     /// `recent` is kept by the caller.
     pub(crate) fn new(
         handle: LoopHandle,
+        server: Server,
         selection: Selection,
         recent: Recent,
         engine: &'static str,
@@ -62,6 +64,7 @@ impl Served {
         Served {
             turns: Turns::of(handle.n_workers()),
             handle,
+            server,
             selection,
             recent,
             engine,
@@ -98,6 +101,7 @@ async fn text(served: &Served) -> Option<String> {
     let mut metrics = Metrics::default();
     process(&mut metrics, served);
     render(&mut metrics, counted);
+    controller_drops(&mut metrics, &served.server);
     let maxima = served.recent.maxima();
     recent_maxima(&mut metrics, &maxima);
     deepest_queues(&mut metrics, &maxima);
@@ -247,6 +251,15 @@ fn totals(metrics: &mut Metrics, counted: &Counted) {
     let name = "reprise_idle_timeouts_lost_total";
     let help = "Idle timeouts that nobody took.";
     metrics.counter(name, help, counters.idle_timeouts_lost);
+}
+
+fn controller_drops(metrics: &mut Metrics, server: &Server) {
+    let name = "reprise_controller_drops_total";
+    let help = "Packet-ins and notices of idle entries that reached no controller, by reason.";
+    metrics.family(name, "counter", help);
+    for (reason, packets) in server.controller_drops() {
+        metrics.sample(name, &[("reason", &reason)], packets);
+    }
 }
 
 fn port_counters(metrics: &mut Metrics, counted: &Counted) {

@@ -405,3 +405,35 @@ fn captures_beside_an_interface_replay_in_real_time() {
         assert_eq!(totals["packets"]["transmitted"], 2);
     });
 }
+
+#[test]
+fn json_is_one_document_and_whatever_ends_the_switch_the_last_line() {
+    let folder = TemporaryFolder::new("json");
+    let (whole, cut) = (folder.path("whole.pcap"), folder.path("cut.pcap"));
+    write_capture(&whole, &[(0, frame(1, 60)), (1, frame(2, 60))]);
+    let bytes = std::fs::read(&whole).expect("the capture");
+    std::fs::write(&cut, &bytes[..bytes.len() - 1]).expect("written");
+    let [whole, cut] = [whole, cut].map(|path| format!("1@pcap:{}", path.display()));
+    let missing = folder.path("missing.p4").display().to_string();
+    let runs: [(&[&str], i32, usize); 6] = [
+        (&["-i", &whole], 0, 1),
+        (&["-i", &whole, "--stats"], 0, 1),
+        (&["-i", &whole, "--explain-engine"], 0, 1),
+        // It began, and could not go on.
+        (&["-i", &cut], 1, 1),
+        // It did not begin.
+        (&["-i", &whole, &missing], 1, 0),
+        (&["-i", &whole, "--nonsense"], 2, 0),
+    ];
+    for (words, code, n_documents) in runs {
+        let output = run(&[words, &["--json"]].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {said}");
+        assert_eq!(code != 0, said.contains("error: "), "{words:?}: {said}");
+        let printed = String::from_utf8(output.stdout).expect("text");
+        assert_eq!(printed.lines().count(), n_documents, "{words:?}: {printed}");
+        if n_documents == 1 {
+            assert!(totals(&printed)["packets"].is_object(), "{words:?}");
+        }
+    }
+}

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use namespace::{in_namespace, ip, veth_pair};
-use support::{PATIENCE, Running, http_get, program};
+use support::{PATIENCE, Running, TemporaryFolder, http_get, program};
 
 /// A switch that counts what comes to its UDP port, and the port's address.
 fn start(options: &[&str]) -> (Running, String) {
@@ -263,6 +263,41 @@ fn the_build_the_start_and_the_longest_times_are_there() {
     }
     expect_exposition(&text);
     switch.stop("-TERM");
+}
+
+/// Sends every packet to the CPU port.
+const TO_CPU: &str = "\
+#include <v1model.p4>
+struct headers_t {}
+struct metadata_t {}
+parser P(packet_in p, out headers_t h, inout metadata_t m, inout standard_metadata_t s) {
+    state start { transition accept; }
+}
+control V(inout headers_t h, inout metadata_t m) { apply {} }
+control I(inout headers_t h, inout metadata_t m, inout standard_metadata_t s) {
+    apply { s.egress_spec = 510; }
+}
+control E(inout headers_t h, inout metadata_t m, inout standard_metadata_t s) { apply {} }
+control D(packet_out p, in headers_t h) { apply {} }
+V1Switch(P(), V(), I(), E(), V(), D()) main;
+";
+
+#[test]
+fn what_reached_no_controller_is_counted_and_told_of() {
+    let folder = TemporaryFolder::new("to-cpu");
+    let source = folder.file("to_cpu.p4", TO_CPU);
+    let ports = ["-i", "1@udp:127.0.0.1:0", "--grpc", "127.0.0.1:0"];
+    let told = ["--log-format", "json", "--log-level", "info", "--log-drops"];
+    let served = ["1", "--metrics", "127.0.0.1:0", &source];
+    let switch = Running::start_that_logs(&[&ports[..], &told, &served].concat());
+    send(forwarding_address(&switch), 30, 3);
+    let line = "reprise_controller_drops_total{reason=\"packet_in_no_primary\"} 3";
+    let text = wait_for_line(&switch, line);
+    expect_exposition(&text);
+    let dropped = "reprise_drops_total{reason=\"packet_in_queue_full\"} 0";
+    assert!(text.contains(dropped), "{text}");
+    let told = switch.wait_for_line(&["drops", "packet_in_no_primary"]);
+    assert!(told.contains("\"level\":\"INFO\""), "{told}");
 }
 
 /// That is checked out, as the build found it; "unknown" where the sources are in no repository.

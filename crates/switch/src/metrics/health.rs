@@ -142,7 +142,7 @@ mod tests {
     use std::thread;
 
     use dataplane::{PortId, Switch, SwitchConfig};
-    use p4runtime_server::{DrainWaiters, PortStatus};
+    use p4runtime_server::{DrainWaiters, Registers, Server, ServerConfig};
 
     use crate::handle::{self, Mailbox};
     use crate::metrics::{Recent, Selection};
@@ -151,7 +151,19 @@ mod tests {
 
     fn served(n_workers: usize) -> (Arc<Served>, Vec<Mailbox>) {
         let (handle, mailboxes) = handle::mailboxes(n_workers).expect("mailboxes");
-        let served = Served::new(handle, Selection::default(), Recent::new(), "native");
+        let config = ServerConfig {
+            device_id: 1,
+            cpu_port: None,
+            registers: Registers::OfTheSwitch,
+        };
+        let server = Server::new(config, Arc::new(handle.clone()));
+        let served = Served::new(
+            handle,
+            server,
+            Selection::default(),
+            Recent::new(),
+            "native",
+        );
         (Arc::new(served), mailboxes)
     }
 
