@@ -18,11 +18,15 @@ use crate::session::Session;
 const INTERVAL: Duration = Duration::from_secs(1);
 
 pub async fn run(global: &Global, watch: bool) -> Result<(), Failure> {
-    let mut session = Session::open(global).await?;
-    let mut before = read(&mut session).await?;
+    let (_, mut before) = read(global).await?;
     loop {
         tokio::time::sleep(INTERVAL).await;
-        let now = read(&mut session).await?;
+        let now = match read(global).await {
+            // What it was read of may have been replaced meanwhile.
+            Err(_) => read(global).await,
+            now => now,
+        };
+        let (session, now) = now?;
         if global.json {
             output::json(&as_json(&session, &before, &now));
         } else {
@@ -38,8 +42,11 @@ pub async fn run(global: &Global, watch: bool) -> Result<(), Failure> {
     }
 }
 
-async fn read(session: &mut Session) -> Result<Reading, Failure> {
-    Ok(reading::read(&mut session.client, &session.p4info, &session.program).await?)
+/// Each time anew: another program may be there than a second ago.
+async fn read(global: &Global) -> Result<(Session, Reading), Failure> {
+    let mut session = Session::open(global).await?;
+    let reading = reading::read(&mut session.client, &session.p4info, &session.program).await?;
+    Ok((session, reading))
 }
 
 fn print(session: &Session, before: &Reading, now: &Reading) {

@@ -9,6 +9,7 @@ use p4runtime_proto::text_format;
 use serde_json::Value;
 
 use crate::bench::{ADDRESS, Bench, CONFERENCE, replication, text};
+use crate::support::fake::FakeSwitch;
 use crate::support::programs;
 
 const RIGHT: &str = "\
@@ -225,6 +226,25 @@ fn what_goes_on_prints_a_document_a_line() {
         child.kill().expect("it goes on");
         child.wait().expect("it ended");
     }
+}
+
+#[test]
+fn show_goes_on_with_the_program_that_is_there() {
+    let bench = bench();
+    bench.ok("apply conference.yaml");
+    let mut child = reprise(&bench, "show --watch");
+    let mut child = child.stdout(Stdio::piped()).spawn().expect("it runs");
+    let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let mut programs = lines.map(|line| {
+        let document: Value = serde_json::from_str(&line.expect("text")).expect("JSON");
+        document["program"].clone()
+    });
+    assert_eq!(programs.next(), Some("replication".into()));
+    let other = programs::recirculation(131_072, 65_536);
+    *bench.server.switch() = FakeSwitch::new(Some(other));
+    assert!(programs.any(|program| program == "recirculation"));
+    child.kill().expect("it goes on");
+    child.wait().expect("it ended");
 }
 
 /// The words of a help text's list of commands.
