@@ -317,7 +317,8 @@ impl Native {
     /// Checksum update and deparser; gives the length of the frame.
     fn write_headers(&mut self, state: &State, handle: PacketHandle) -> usize {
         let block = self.packets.pool.packet_mut(handle).vector.as_mut_ptr();
-        self.write_block(state, handle, block, self.frames.deparse);
+        // SAFETY: the block is the packet's, the code the program's.
+        unsafe { self.write_block(state, handle, block, self.frames.deparse) };
         let packet = self.packets.pool.packet_mut(handle);
         if let Some(len) = packet.requests.truncation() {
             packet.truncate_frame(len);
@@ -365,8 +366,7 @@ fn taken_back(context: &PassContext, packet: &mut Packet) -> Option<DropReason> 
     packet.requests = context.requests;
     packet.packet_length = context.packet_length;
     let failed = context.failed.checked_sub(1)? as usize;
-    let reason = DropReason::ALL.get(failed).copied();
-    Some(reason.unwrap_or(DropReason::AssertionFailed))
+    Some(DropReason::ALL[failed])
 }
 
 fn truncation(bytes: Option<usize>) -> u64 {

@@ -46,9 +46,20 @@ pub(crate) struct Construct {
 
 /// The entry whose arguments a construct reads; null where there are none.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Arguments(pub *const u64);
+pub(crate) struct Arguments(*const u64);
 
 impl Arguments {
+    /// # Safety
+    /// It leads to the words of an entry that runs the construct's action, which stay where they are as
+    /// long as this lives, or is null.
+    pub(crate) unsafe fn new(entry: *const u64) -> Self {
+        Self(entry)
+    }
+
+    pub(crate) fn none() -> Self {
+        Self(std::ptr::null())
+    }
+
     fn values(self, runtime: &Runtime, action: Option<ActionId>) -> Arc<[Int]> {
         let info = action.and_then(|action| runtime.program.action_info(action));
         let Some(info) = info.filter(|_| !self.0.is_null()) else {
@@ -57,7 +68,7 @@ impl Arguments {
         let slots = (0..info.params.len()).filter_map(|index| param_slot(info, index));
         slots
             .map(|slot| {
-                // SAFETY: the entry is one of this action and has words for its parameters.
+                // SAFETY: the entry is one of this action and has words for its parameters, see `new`.
                 let words = unsafe {
                     std::slice::from_raw_parts(self.0.add(slot.start as usize), slot.len())
                 };

@@ -415,7 +415,9 @@ impl Pool {
         }
         self.spare_packets.push(handle.0);
         let buffer = &mut self.buffers[id as usize];
-        buffer.users -= 1;
+        // Packets that are there point to the bytes of a buffer that has users.
+        let left = buffer.users.checked_sub(1);
+        buffer.users = left.expect("a packet ends once");
         if buffer.users > 0 {
             return;
         }
@@ -510,6 +512,15 @@ mod tests {
         unsafe { ptr::copy_nonoverlapping(head.as_ptr(), out, head.len()) };
         packet.deparsed(scratch, head.len());
         pool.frame(handle).concat()
+    }
+
+    #[test]
+    #[should_panic(expected = "a packet ends once")]
+    fn a_packet_that_has_ended_does_not_end_again() {
+        let mut pool = Pool::new(4);
+        let of = packet(&mut pool, &[7, 8, 9, 10], 1);
+        pool.discard(of);
+        pool.discard(of);
     }
 
     #[test]

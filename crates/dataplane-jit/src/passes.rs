@@ -149,27 +149,25 @@ impl Passes {
             passes.copy_block = Some(unit.define("copy", blocks::emit_copy)?);
             if let Some(lists) = &lists {
                 let clone = |emit: &mut Emit<'_, '_, '_>, more: &[Value]| {
-                    if let [list] = *more {
-                        blocks::emit_clone(emit, lists, list);
-                    }
+                    let [list] = given(more);
+                    blocks::emit_clone(emit, lists, list);
                     None
                 };
                 passes.clone_block = Some(unit.define_with("clone", 1, None, clone)?);
             }
         }
         if blocks::are_few(&layout.blank_words()) {
-            let arrive = |emit: &mut Emit<'_, '_, '_>, more: &[Value]| match *more {
-                [port, arrived] => Some(emit_arrive(emit, parts, port, arrived)),
-                _ => None,
+            let arrive = |emit: &mut Emit<'_, '_, '_>, more: &[Value]| {
+                let [port, arrived] = given(more);
+                Some(emit_arrive(emit, parts, port, arrived))
             };
             let arrive = unit.define_with("arrive", 2, Some(types::I64), arrive)?;
             passes.arrive = Some(arrive);
             if let Some(flow) = parts.foreseen {
                 let begin = |emit: &mut Emit<'_, '_, '_>, more: &[Value]| {
-                    if let [port, arrived] = *more {
-                        begin_pass(emit, parts, port, arrived);
-                        emit.foresee_flow(flow);
-                    }
+                    let [port, arrived] = given(more);
+                    begin_pass(emit, parts, port, arrived);
+                    emit.foresee_flow(flow);
                     None
                 };
                 let begin = unit.define_with("begin_early", 2, None, begin)?;
@@ -181,23 +179,19 @@ impl Passes {
                 passes.halves = Some((begin, go_on));
             }
             if let (Some(lists), Some(parse)) = (&lists, parts.parse_again) {
-                let again = |emit: &mut Emit<'_, '_, '_>, more: &[Value]| match *more {
-                    [old, len, list] => {
-                        blocks::blank(emit);
-                        lists.keep(emit, list, (old, emit.vector));
-                        Some(emit_arrive_again(emit, parts, parse, (old, len)))
-                    }
-                    _ => None,
+                let again = |emit: &mut Emit<'_, '_, '_>, more: &[Value]| {
+                    let [old, len, list] = given(more);
+                    blocks::blank(emit);
+                    lists.keep(emit, list, (old, emit.vector));
+                    Some(emit_arrive_again(emit, parts, parse, (old, len)))
                 };
                 let again = unit.define_with("arrive_again", 3, Some(types::I64), again)?;
                 passes.arrive_again = Some(again);
             }
         }
-        let depart = |emit: &mut Emit<'_, '_, '_>, more: &[Value]| match *more {
-            [input, instance_type, out] => {
-                Some(emit_depart(emit, parts, input, instance_type, out))
-            }
-            _ => None,
+        let depart = |emit: &mut Emit<'_, '_, '_>, more: &[Value]| {
+            let [input, instance_type, out] = given(more);
+            Some(emit_depart(emit, parts, input, instance_type, out))
         };
         passes.depart = Some(unit.define_with("depart", 3, Some(types::I64), depart)?);
         Ok(passes)
@@ -226,6 +220,11 @@ impl Passes {
             }
         }
     }
+}
+
+/// The values that a function is given beyond context and block: as many as it was declared with.
+fn given<const N: usize>(more: &[Value]) -> [Value; N] {
+    more.try_into().expect("as many as were declared")
 }
 
 fn emit_arrive(e: &mut Emit<'_, '_, '_>, parts: &Parts, port: Value, arrived: Value) -> Value {
@@ -331,8 +330,7 @@ fn emit_arrive_again(
     no_requests(e);
     let (whole, end) = (e.b.create_block(), e.b.create_block());
     let outcome = e.b.append_block_param(end, types::I64);
-    let none = e.constant(0);
-    let is_parsed = e.call_inside(parse, &[old]).unwrap_or(none);
+    let is_parsed = e.call_inside(parse, &[old]).expect("it gives a value");
     let no_failure = e.constant32(0);
     e.store_context(no_failure, offset_of!(PassContext, failed));
     let otherwise = e.constant(NOT_PARSED);
@@ -403,7 +401,9 @@ fn emit_depart(
     e.b.ins()
         .brif(is_written, write, &[] as &[BlockArg], end, &none);
     e.begin_inner(write);
-    let bytes = e.call_inside(parts.deparse, &[out]).unwrap_or(not_written);
+    let bytes = e
+        .call_inside(parts.deparse, &[out])
+        .expect("it gives a value");
     e.b.ins().jump(end, &[BlockArg::Value(bytes)]);
     e.begin(end);
     written

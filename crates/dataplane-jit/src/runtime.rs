@@ -366,7 +366,8 @@ unsafe fn interpret(
         runtime,
         state,
     } = world;
-    let construct = (construct, fallback::Arguments(args));
+    // SAFETY: generated code gives the entry whose action it runs, or nothing.
+    let construct = (construct, unsafe { fallback::Arguments::new(args) });
     fallback::with(runtime, context, state, vector, construct, run)
 }
 

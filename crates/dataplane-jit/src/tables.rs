@@ -139,7 +139,7 @@ fn head(action: u32, hit: bool) -> u64 {
 /// An entry's number in the index. A table has far fewer than 2^32 entries: they would need
 /// hundreds of GiB.
 fn index_number(entry: EntryIndex) -> u32 {
-    u32::try_from(entry.index()).unwrap_or(lookup::MISS)
+    u32::try_from(entry.index()).expect("a table has fewer than 2^32 entries")
 }
 
 /// The entry of a number that a lookup gave.
@@ -176,16 +176,16 @@ impl NativeTable {
         hit: bool,
     ) {
         words.fill(0);
-        let position =
-            call.and_then(|(action, _)| actions.iter().position(|other| *other == action));
-        let position = position.and_then(|it| u32::try_from(it).ok());
-        words[0] = head(position.unwrap_or(NO_ACTION), hit);
-        let Some((action, args)) = call.filter(|_| position.is_some()) else {
+        let Some((action, args)) = call else {
+            words[0] = head(NO_ACTION, hit);
             return;
         };
-        let Some(info) = program.action_info(action) else {
-            return;
-        };
+        let position = actions.iter().position(|other| *other == action);
+        let position = position.expect("an entry runs one of its table's actions");
+        let position = u32::try_from(position).expect("a program has fewer than 2^32 actions");
+        words[0] = head(position, hit);
+        let info = program.action_info(action);
+        let info = info.expect("a table's action is the program's");
         for (index, arg) in args.iter().enumerate() {
             if let Some(slot) = param_slot(info, index) {
                 let slot = slot.start as usize..slot.end as usize;
@@ -199,9 +199,8 @@ impl NativeTable {
     }
 
     fn put(&mut self, program: &Program, state: &State, entry: EntryIndex, is_new: bool) {
-        let Some(view) = state.entry(self.id, entry) else {
-            return;
-        };
+        let view = state.entry(self.id, entry);
+        let view = view.expect("an entry that was written is there");
         let start = entry.index() * self.stride;
         if self.entries.len() < start + self.stride {
             self.entries.resize(start + self.stride, 0);
@@ -288,15 +287,13 @@ impl NativeTables {
     /// Follows a control call that has changed a table.
     pub(crate) fn changed(&mut self, state: &mut State, table: TableId, change: TableChange<'_>) {
         let program = state.program().clone();
-        let Some(native) = self.tables.get_mut(table.index()) else {
-            return;
-        };
+        let native = &mut self.tables[table.index()];
         match change {
             TableChange::Inserted(entry) => native.put(&program, state, entry, true),
             TableChange::Modified(entry) => native.put(&program, state, entry, false),
             TableChange::Removed { entry, key, .. } => {
                 native.index.remove(key, index_number(entry));
-                native.n_entries = native.n_entries.saturating_sub(1);
+                native.n_entries -= 1;
             }
             TableChange::Default => native.put_default(&program, state),
         }
@@ -329,9 +326,7 @@ impl NativeTables {
         call: Option<(ActionId, &[Int])>,
         for_all: bool,
     ) -> *const u64 {
-        let Some(native) = self.tables.get_mut(table.index()) else {
-            return self.nothing();
-        };
+        let native = &mut self.tables[table.index()];
         let words = match entry {
             Some(entry) if for_all => {
                 let start = entry.index() * native.stride;

@@ -378,64 +378,41 @@ impl<'p> Usage<'p> {
                 self.write(to);
             }
             Primitive::Assert(condition) | Primitive::Assume(condition) => self.truth(condition),
-            other => self.whole(other),
-        }
-    }
-
-    /// What moves whole headers.
-    fn whole(&mut self, primitive: &Primitive) {
-        let headers = match primitive {
             Primitive::AssignHeader { to, from } => {
-                let from = self.headers(from);
-                from.into_iter().for_each(|header| self.copy_from(header));
-                self.headers(to)
+                let (to, from) = (self.headers(to), self.headers(from));
+                self.move_whole(&to, &from);
             }
-            Primitive::AddHeader(header) | Primitive::RemoveHeader(header) => self.headers(header),
+            Primitive::AddHeader(header) | Primitive::RemoveHeader(header) => {
+                let headers = self.headers(header);
+                self.move_whole(&headers, &[]);
+            }
             Primitive::AssignUnion { to, from } => {
-                let from = self.unions(from);
-                let from = self.members(&from);
-                from.into_iter().for_each(|header| self.copy_from(header));
-                let unions = self.unions(to);
-                self.members(&unions)
+                let (to, from) = (self.unions(to), self.unions(from));
+                let (to, from) = (self.members(&to), self.members(&from));
+                self.move_whole(&to, &from);
             }
             Primitive::AssignStack { to, from } => {
                 self.copy_within(AnyStack::Headers(*from));
-                self.within(AnyStack::Headers(*to))
+                let headers = self.within(AnyStack::Headers(*to));
+                self.move_whole(&headers, &[]);
             }
             Primitive::AssignUnionStack { to, from } => {
                 self.copy_within(AnyStack::Unions(*from));
-                self.within(AnyStack::Unions(*to))
+                let headers = self.within(AnyStack::Unions(*to));
+                self.move_whole(&headers, &[]);
             }
             Primitive::Push(stack, count) | Primitive::Pop(stack, count) => {
                 self.number(count);
                 self.copy_within(*stack);
-                self.within(*stack)
+                let headers = self.within(*stack);
+                self.move_whole(&headers, &[]);
             }
-            // They move no header whole: what they read and write is followed one by one.
-            Primitive::NoOp
-            | Primitive::Assign { .. }
-            | Primitive::AssignVariable { .. }
-            | Primitive::Jump(_)
-            | Primitive::JumpIfZero(..)
-            | Primitive::Exit
-            | Primitive::MarkToDrop
-            | Primitive::RegisterRead { .. }
-            | Primitive::RegisterWrite { .. }
-            | Primitive::Count { .. }
-            | Primitive::ExecuteMeter { .. }
-            | Primitive::Hash { .. }
-            | Primitive::Random { .. }
-            | Primitive::Digest(_)
-            | Primitive::Truncate(_)
-            | Primitive::Assert(_)
-            | Primitive::Assume(_)
-            | Primitive::Log { .. }
-            | Primitive::Clone { .. }
-            | Primitive::Resubmit(_)
-            | Primitive::Recirculate(_) => Vec::new(),
-        };
-        for header in headers {
-            self.move_to(header);
         }
+    }
+
+    /// What moves whole headers.
+    fn move_whole(&mut self, to: &[HeaderId], from: &[HeaderId]) {
+        from.iter().for_each(|header| self.copy_from(*header));
+        to.iter().for_each(|header| self.move_to(*header));
     }
 }

@@ -37,7 +37,7 @@ pub(crate) fn words_of(value: &Int, n: usize) -> impl Iterator<Item = u64> {
     let mut rest = value.clone();
     (0..n).map(move |_| {
         let word = u64::try_from(&rest)
-            .unwrap_or_else(|_| u64::try_from(&(&rest & Int::from(u64::MAX))).unwrap_or_default());
+            .unwrap_or_else(|_| u64::try_from(&(&rest & Int::from(u64::MAX))).expect("64 bits"));
         rest >>= 64usize;
         word
     })
@@ -222,7 +222,7 @@ impl Vector {
             }
         }
         for stack in all_stacks(ir) {
-            let next = u32::try_from(phv.next_index(stack)).unwrap_or(u32::MAX);
+            let next = u32::try_from(phv.next_index(stack)).expect("at most the size of a stack");
             self.write(layout.next_index(stack), next);
         }
     }

@@ -180,9 +180,8 @@ pub(crate) fn write_bits(bytes: &mut [u8], offset: usize, words: &[u64], bits: u
                 [mask(part) << shift, (word & mask(part)) << shift].map(|it| it.to_le_bytes()[0]);
             let byte = &mut bytes[(end - 1) / 8];
             *byte = *byte & !ones | value;
-            word = word
-                .checked_shr(u32::try_from(part).unwrap_or(0))
-                .unwrap_or(0);
+            // At most the eight bits of a byte.
+            word >>= part;
             (end, n_bits) = (end - part, n_bits - part);
         }
     }

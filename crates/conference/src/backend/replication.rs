@@ -179,7 +179,7 @@ impl Objects {
                 }
                 _ => {
                     // At most 4,096 viewers, twice: 65,535 instances are always enough.
-                    let rid = free.next().unwrap_or(0);
+                    let rid = free.next().expect("as many as that are free");
                     let count = known.map(|idx| copies.counts[idx]);
                     change
                         .inserts

@@ -110,8 +110,11 @@ impl Emit<'_, '_, '_> {
     pub(super) fn run_action(&mut self, action: ActionId, args: Option<Value>, end: Block) {
         let program = self.unit.program;
         let body = &program.ir().actions[action.index()];
-        let name = program.action_info(action).map(|info| info.name.clone());
-        let name = name.unwrap_or_default();
+        let info = program.action_info(action);
+        let name = info
+            .expect("a table's action is the program's")
+            .name
+            .clone();
         self.action = Some(action);
         self.args = args;
         let specialised = self.unit.options.action_specialisation;

@@ -301,7 +301,7 @@ pub(crate) struct Emit<'f, 'u, 'p> {
 }
 
 fn offset32(offset: u32) -> i32 {
-    i32::try_from(offset).unwrap_or(i32::MAX)
+    i32::try_from(offset).expect("a packet's state has fewer than 2^31 bytes")
 }
 
 impl<'p> Emit<'_, '_, 'p> {

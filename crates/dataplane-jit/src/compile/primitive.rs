@@ -48,10 +48,8 @@ impl Emit<'_, '_, '_> {
                 let (pass, vector) = (self.pass, self.vector);
                 let args = self.args_pointer();
                 let truth = self.call("interpret_condition", &[pass, vector, number, args]);
-                match truth {
-                    Some(truth) => self.b.ins().ireduce(types::I8, truth),
-                    None => self.truth_constant(false),
-                }
+                let truth = truth.expect("it gives a value");
+                self.b.ins().ireduce(types::I8, truth)
             }
         }
     }

@@ -237,10 +237,7 @@ impl<'p> Emit<'_, '_, 'p> {
                 let (pass, vector) = (self.pass, self.vector);
                 let number = self.constant32(applied.number());
                 let found = self.call("look_up", &[pass, vector, number]);
-                return match found {
-                    Some(found) => found,
-                    None => self.constant32(MISS),
-                };
+                return found.expect("it gives a value");
             }
         };
         let function = TableIndex::new(applied.info).function();
@@ -293,9 +290,8 @@ impl<'p> Emit<'_, '_, 'p> {
         if let Some(meter) = &applied.node.meter {
             let (pass, table) = (self.pass, self.constant32(applied.number()));
             let color = self.call("execute_direct_meter", &[pass, table, number]);
-            if let Some(color) = color {
-                self.put_field(meter.result, vec![color], &Range::field(8, false));
-            }
+            let color = color.expect("it gives a value");
+            self.put_field(meter.result, vec![color], &Range::field(8, false));
         }
         let position = self.b.ins().uextend(types::I64, number);
         self.count_entry(applied, number, position);
@@ -383,7 +379,7 @@ impl<'p> Emit<'_, '_, 'p> {
             None => self.constant32(MISS),
         };
         let found = self.call("resolve", &[pass, vector, table, number]);
-        let found = found.unwrap_or(entry);
+        let found = found.expect("it gives a value");
         self.b.ins().jump(after, &[BlockArg::Value(found)]);
         self.begin(after);
         result

@@ -149,7 +149,8 @@ impl Native {
         let packet = self.packets.pool.packet_mut(handle);
         std::mem::swap(&mut packet.vector, &mut self.spare);
         let block = packet.vector.as_mut_ptr();
-        self.write_block(state, handle, block, again.write);
+        // SAFETY: the block is the packet's, the code the program's.
+        unsafe { self.write_block(state, handle, block, again.write) };
         self.keep_only(handle, list);
     }
 
@@ -164,13 +165,18 @@ impl Native {
         }
         if let Some(again) = self.frames.again {
             let block = self.spare.as_mut_ptr();
-            let len = self.write_block(state, handle, block, again.write);
+            // SAFETY: the spare block is one of the layout, which nobody else uses, the code the program's.
+            let len = unsafe { self.write_block(state, handle, block, again.write) };
             self.packets.pool.packet_mut(handle).consumed = len;
         }
     }
 
     /// Writes the headers of a block in front of what follows a packet's; gives their length.
-    pub(super) fn write_block(
+    ///
+    /// # Safety
+    /// The block is of the engine's layout, and nobody else uses it now; `write` is the code of the engine's
+    /// program, and the context was attached in this pass.
+    pub(super) unsafe fn write_block(
         &mut self,
         state: &State,
         handle: PacketHandle,
@@ -180,7 +186,7 @@ impl Native {
         let mut len = self.headers_len;
         if self.slots.has_variable {
             let layout = &self.packets.layout;
-            // SAFETY: the block is of the layout, and nobody else uses it now.
+            // SAFETY: as the caller has promised.
             let vector = unsafe { Vector::new(block.cast()) };
             let order = state.program().ir().deparser.order.iter();
             len += order
@@ -193,7 +199,11 @@ impl Native {
         // SAFETY: the context is the packet's, the block of the layout, the code is the program's, and
         // `out` has room for every header and the slack.
         let written = unsafe { write(context, block, out) };
-        let written = usize::try_from(written).unwrap_or(len).min(len);
+        let written = usize::try_from(written).expect("a length");
+        assert!(
+            written <= len,
+            "the deparser wrote {written} bytes where there is room for {len}"
+        );
         let (packet, scratch) = self.packets.pool.with_scratch(handle);
         packet.deparsed(scratch, written);
         written

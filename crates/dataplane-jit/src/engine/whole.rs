@@ -91,9 +91,13 @@ impl Native {
         if written == NOT_WRITTEN {
             return None;
         }
-        let written = usize::try_from(written).unwrap_or(self.headers_len);
+        let written = usize::try_from(written).expect("a length");
+        assert!(
+            written <= self.headers_len,
+            "the deparser wrote {written} bytes"
+        );
         let (packet, scratch) = self.packets.pool.with_scratch(handle);
-        packet.deparsed(scratch, written.min(self.headers_len));
+        packet.deparsed(scratch, written);
         Some(packet.frame_len())
     }
 }

@@ -108,7 +108,7 @@ fn to_usize(number: u64) -> usize {
 }
 
 fn to_u32(number: u64) -> u32 {
-    u32::try_from(number).unwrap_or(u32::MAX)
+    u32::try_from(number).expect("it was masked")
 }
 
 /// An error as the generated code takes it.
@@ -360,7 +360,8 @@ unsafe extern "C" fn interpret_number(
         runtime,
         state,
     } = world;
-    let construct = (construct, Arguments(arguments));
+    // SAFETY: generated code gives the entry whose action it runs, or nothing.
+    let construct = (construct, unsafe { Arguments::new(arguments) });
     fallback::with(runtime, context, state, vector, construct, |pass, what| {
         if let Interpretable::Number(expr) = what {
             let number = pass.number(expr);
@@ -388,7 +389,7 @@ unsafe extern "C" fn interpret_operation(
         runtime,
         state,
     } = world;
-    let construct = (construct, Arguments(std::ptr::null()));
+    let construct = (construct, Arguments::none());
     let result = fallback::with(runtime, context, state, vector, construct, |pass, what| {
         let Interpretable::Operation(operation) = what else {
             return 0;

@@ -199,8 +199,7 @@ const EMPTY: u64 = MISS as u64;
 
 #[inline(always)]
 fn value_of(cell: u64) -> u32 {
-    // Lossless: every cell was a `u32`.
-    u32::try_from(cell & EMPTY).unwrap_or(MISS)
+    u32::try_from(cell & EMPTY).expect("it was masked")
 }
 
 #[inline(always)]

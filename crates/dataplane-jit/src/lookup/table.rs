@@ -102,7 +102,9 @@ impl TableIndex {
             Index::Ternary(index) => {
                 let priority = match self.has_priority {
                     true => priority,
-                    false => i32::try_from(words.prefix_len).unwrap_or(i32::MAX),
+                    false => {
+                        i32::try_from(words.prefix_len).expect("a key has fewer than 2^31 bits")
+                    }
                 };
                 index.insert((&words.value, &words.mask), &words.ranges, priority, entry);
             }

@@ -26,7 +26,7 @@ impl Random {
         let number = self.next();
         // The bias of scaling 64 bits is below 2^-64 times the span.
         let scaled = (u128::from(number) * (u128::from(span) + 1)) >> 64;
-        Some(low + u64::try_from(scaled).unwrap_or(span))
+        Some(low + u64::try_from(scaled).expect("at most the span"))
     }
 }
 

@@ -31,7 +31,7 @@ impl Scope<'_> {
             Expr::Const(value) => value.clone(),
             Expr::Field(field) => self.phv.get(*field).clone(),
             Expr::ValidBit(header) => Int::from(u8::from(self.phv.is_valid(*header))),
-            Expr::Param(index) => self.args.get(*index).cloned().unwrap_or_default(),
+            Expr::Param(index) => self.args[*index].clone(),
             Expr::LastField { stack, offset } => {
                 self.field_at(self.last_header(AnyStack::Headers(*stack), None), *offset)
             }

@@ -67,10 +67,10 @@ impl<T> Choices<T> {
         let before = [0]
             .into_iter()
             .chain(self.items.iter().map(|(sum, _)| *sum));
-        self.items
-            .iter()
-            .zip(before)
-            .map(|((sum, item), before)| (u32::try_from(sum - before).unwrap_or(u32::MAX), item))
+        self.items.iter().zip(before).map(|((sum, item), before)| {
+            let weight = u32::try_from(sum - before).expect("a weight has 32 bits");
+            (weight, item)
+        })
     }
 }
 

@@ -206,10 +206,8 @@ pub(crate) fn cells(index: Option<Index>, size: u64, what: &str) -> EntityResult
 
 /// The number of an array cell as P4Runtime has it.
 pub(crate) fn index(cell: u64) -> Option<Index> {
-    // Arrays are far shorter than 2^63 cells.
-    Some(Index {
-        index: i64::try_from(cell).unwrap_or(i64::MAX),
-    })
+    let index = i64::try_from(cell).expect("arrays are far shorter than 2^63 cells");
+    Some(Index { index })
 }
 
 pub(crate) fn entity(kind: Kind) -> Entity {

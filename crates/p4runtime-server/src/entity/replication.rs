@@ -185,7 +185,7 @@ pub(crate) fn session_to_proto(
         session_id: session.id,
         replicas: replicas_to_proto(&session.replicas, data.session(session.id)),
         class_of_service: session.class_of_service,
-        packet_length_bytes: i32::try_from(length).unwrap_or(i32::MAX),
+        packet_length_bytes: i32::try_from(length).expect("it was written as one"),
     }))
 }
 

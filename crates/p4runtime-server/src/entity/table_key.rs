@@ -212,7 +212,7 @@ fn to_proto(field: &Field, given: &MatchField) -> Option<FieldMatchType> {
         MatchField::Lpm { prefix_len: 0, .. } | MatchField::Optional(None) => return None,
         MatchField::Lpm { value, prefix_len } => FieldMatchType::Lpm(Lpm {
             value,
-            prefix_len: i32::try_from(prefix_len).unwrap_or(i32::MAX),
+            prefix_len: i32::try_from(prefix_len).expect("a field has fewer than 2^31 bits"),
         }),
         MatchField::Ternary { mask, .. } if is_zero(&mask) => return None,
         MatchField::Ternary { value, .. } if field.kind == MatchKind::Optional => {

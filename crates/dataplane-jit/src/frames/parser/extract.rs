@@ -136,9 +136,8 @@ impl Writer<'_, '_, '_, '_> {
         let member = iconst(b, member.into());
         let bits = bits.unwrap_or_else(|| b.ins().iconst(types::I64, 0));
         let arguments = [pass, vector, at, target, member, bits];
-        if let Some(result) = self.e.call("extract", &arguments) {
-            self.continue_at(result);
-        }
+        let result = self.e.call("extract", &arguments);
+        self.continue_at(result.expect("it gives a value"));
     }
 }
 

@@ -360,8 +360,7 @@ impl Writer<'_, '_, '_, '_> {
         let number = self.e.leave(Interpretable::Operation(op.clone()), reason);
         let (pass, vector, at) = (self.e.pass, self.e.vector, self.taken());
         let arguments = [pass, vector, number, at];
-        if let Some(result) = self.e.call("interpret_operation", &arguments) {
-            self.continue_at(result);
-        }
+        let result = self.e.call("interpret_operation", &arguments);
+        self.continue_at(result.expect("it gives a value"));
     }
 }

@@ -51,7 +51,10 @@ pub(super) fn bytes_of(ir: &Ir, op: &ParserOp) -> Option<u64> {
             bits: Expr::Const(bits),
         } => u64::try_from(bits).ok().map(|bits| bits / 8),
         ParserOp::Extract(_) | ParserOp::ExtractVariable { .. } | ParserOp::Advance { .. } => None,
-        _ => Some(0),
+        ParserOp::Set { .. }
+        | ParserOp::SetLookahead { .. }
+        | ParserOp::Verify { .. }
+        | ParserOp::Primitive(_) => Some(0),
     }
 }
 

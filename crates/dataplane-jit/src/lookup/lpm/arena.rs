@@ -65,7 +65,7 @@ impl<T: Copy + Default> Arena<T> {
             base = self.allocate(class(len + 1));
             self.copy(old, base, if len == 0 { 0 } else { rank });
         }
-        let at = u32::try_from(rank).unwrap_or(0);
+        let at = u32::try_from(rank).expect("arrays are shorter than the arena");
         if len > 0 {
             self.copy(old + at, base + at + 1, len - rank);
         }
@@ -79,7 +79,7 @@ impl<T: Copy + Default> Arena<T> {
     /// Takes the item at position `rank` out of an array of `len` items; gives where the array is
     /// now.
     pub(super) fn remove(&mut self, base: u32, len: usize, rank: usize) -> u32 {
-        let at = u32::try_from(rank).unwrap_or(0);
+        let at = u32::try_from(rank).expect("arrays are shorter than the arena");
         if len == 1 {
             self.free[0].push(base);
             return 0;

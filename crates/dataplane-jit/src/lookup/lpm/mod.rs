@@ -312,7 +312,7 @@ fn pack(len: u32, entry: u32) -> u64 {
 
 #[inline(always)]
 fn unpack(cell: u64) -> (u32, u32) {
-    let low = |cell: u64| u32::try_from(cell & u64::from(u32::MAX)).unwrap_or(MISS);
+    let low = |cell: u64| u32::try_from(cell & u64::from(u32::MAX)).expect("it was masked");
     (low(cell >> 32), low(cell))
 }
 

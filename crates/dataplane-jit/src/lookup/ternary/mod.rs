@@ -213,7 +213,7 @@ impl TernaryIndex {
             }
             None => {
                 self.tuples.push(made);
-                u32::try_from(self.tuples.len() - 1).unwrap_or(MISS)
+                u32::try_from(self.tuples.len() - 1).expect("fewer masks than entries")
             }
         };
         group.tuple = Some(tuple);

@@ -237,7 +237,7 @@ impl<'a> Loader<'a> {
             let priority = match entry.control_priority {
                 _ if !info.has_priority() => 0,
                 Some(priority) => priority,
-                None => i32::try_from(rank).unwrap_or(i32::MAX),
+                None => i32::try_from(rank).expect("a file has fewer than 2^31 entries"),
             };
             let action = &entry.action_entry;
             let action =
