@@ -60,6 +60,10 @@ pub const UPDATES_PER_PIECE: usize = 64;
 /// is many pieces.
 pub const CELLS_PER_UPDATE: u64 = 64;
 
+/// Answers and errors that a controller may leave unread before no more requests are read of its stream:
+/// an error has the packet-out in it.
+pub const UNREAD_MESSAGES_MAX: usize = 64;
+
 /// Packet-outs that wait for the switch; the stream that sends them is not read on meanwhile.
 pub const PACKET_OUTS_WAITING_MAX: usize = 1_024;
 

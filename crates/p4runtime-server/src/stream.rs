@@ -25,18 +25,28 @@ use crate::arbitration::{ClientId, Notify};
 use crate::device::{Device, expect_generation, lock};
 use crate::entity::table_entry;
 use crate::error::{EntityError, EntityResult};
-use crate::limits::{IDLE_TIMEOUT_QUEUE_MAX, PACKET_IN_QUEUE_MAX};
+use crate::limits::{IDLE_TIMEOUT_QUEUE_MAX, PACKET_IN_QUEUE_MAX, UNREAD_MESSAGES_MAX};
 use crate::malformed::refused;
 use crate::switch_handle::{IdleTimeoutNotice, PacketInFrame, SwitchContext};
 
 type Message = Result<StreamMessageResponse, Status>;
 
-/// The way to one controller. Packet-ins and idle timeouts are bounded, everything else always fits.
+/// The way to one controller. Packet-ins and idle timeouts are bounded, everything else always fits, but
+/// of a controller that leaves too much of it unread no more requests are read.
 #[derive(Clone)]
 pub(crate) struct StreamSender {
     messages: UnboundedSender<Message>,
     n_packets: Arc<AtomicUsize>,
     n_idle_timeouts: Arc<AtomicUsize>,
+    others: Arc<Others>,
+}
+
+/// Answers and errors that wait for the controller.
+#[derive(Default)]
+struct Others {
+    n_waiting: AtomicUsize,
+    /// One was read, or nobody reads any more.
+    read: tokio::sync::Notify,
 }
 
 /// What the controller reads.
@@ -44,22 +54,26 @@ pub(crate) struct StreamReceiver {
     messages: UnboundedReceiver<Message>,
     n_packets: Arc<AtomicUsize>,
     n_idle_timeouts: Arc<AtomicUsize>,
+    others: Arc<Others>,
 }
 
 pub(crate) fn stream_pair() -> (StreamSender, StreamReceiver) {
     let (sender, receiver) = unbounded_channel();
     let n_packets = Arc::new(AtomicUsize::new(0));
     let n_idle_timeouts = Arc::new(AtomicUsize::new(0));
+    let others = Arc::<Others>::default();
     (
         StreamSender {
             messages: sender,
             n_packets: Arc::clone(&n_packets),
             n_idle_timeouts: Arc::clone(&n_idle_timeouts),
+            others: Arc::clone(&others),
         },
         StreamReceiver {
             messages: receiver,
             n_packets,
             n_idle_timeouts,
+            others,
         },
     )
 }
@@ -102,11 +116,23 @@ impl StreamSender {
         self.send(Err(status));
     }
 
+    /// Waits until not too much waits for the controller.
+    async fn room(&self) {
+        let Others { n_waiting, read } = &*self.others;
+        while n_waiting.load(Ordering::Relaxed) >= UNREAD_MESSAGES_MAX && !self.messages.is_closed()
+        {
+            read.notified().await;
+        }
+    }
+
     /// A receiver that is gone means a stream that is about to be removed.
     fn send(&self, update: Result<Update, Status>) {
         let message = update.map(|update| StreamMessageResponse {
             update: Some(update),
         });
+        if is_other(&message) {
+            self.others.n_waiting.fetch_add(1, Ordering::Relaxed);
+        }
         let _ = self.messages.send(message);
     }
 }
@@ -116,6 +142,12 @@ impl Stream for StreamReceiver {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Message>> {
         let message = self.messages.poll_recv(cx);
+        if let Poll::Ready(Some(message)) = &message
+            && is_other(message)
+        {
+            self.others.n_waiting.fetch_sub(1, Ordering::Relaxed);
+            self.others.read.notify_one();
+        }
         if let Poll::Ready(Some(Ok(message))) = &message {
             let counted = match message.update {
                 Some(Update::Packet(_)) => Some(&self.n_packets),
@@ -128,6 +160,22 @@ impl Stream for StreamReceiver {
         }
         message
     }
+}
+
+impl Drop for StreamReceiver {
+    fn drop(&mut self) {
+        self.messages.close();
+        self.others.read.notify_one();
+    }
+}
+
+/// Neither a packet-in nor an idle timeout.
+fn is_other(message: &Message) -> bool {
+    let update = message.as_ref().ok().and_then(|it| it.update.as_ref());
+    !matches!(
+        update,
+        Some(Update::Packet(_) | Update::IdleTimeoutNotification(_))
+    )
 }
 
 /// Serves one stream until it ends on either side; then its controller is no longer live.
@@ -153,7 +201,11 @@ async fn handle_requests(
     requests: &mut Streaming<StreamMessageRequest>,
     sender: &StreamSender,
 ) -> Result<(), Status> {
-    while let Some(request) = requests.message().await.map_err(refused)? {
+    loop {
+        sender.room().await;
+        let Some(request) = requests.message().await.map_err(refused)? else {
+            return Ok(());
+        };
         match request.update {
             Some(RequestUpdate::Arbitration(update)) => {
                 arbitrate(device, client, &update, sender)?;
@@ -187,7 +239,6 @@ async fn handle_requests(
             }
         }
     }
-    Ok(())
 }
 
 fn arbitrate(
@@ -356,6 +407,30 @@ mod tests {
     use tokio_stream::StreamExt;
 
     use super::*;
+
+    #[tokio::test]
+    async fn of_who_leaves_errors_unread_no_more_requests_are_read() {
+        let (sender, mut receiver) = stream_pair();
+        let error = || EntityError::invalid("no");
+        for _ in 0..UNREAD_MESSAGES_MAX {
+            sender.room().await;
+            sender.error(error(), Details::Other(StreamOtherError::default()));
+        }
+        let waiting = tokio::spawn({
+            let sender = sender.clone();
+            async move { sender.room().await }
+        });
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished());
+        assert!(matches!(receiver.next().await, Some(Ok(_))));
+        waiting.await.unwrap();
+        sender.error(error(), Details::Other(StreamOtherError::default()));
+        let waiting = tokio::spawn(async move { sender.room().await });
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished());
+        drop(receiver);
+        waiting.await.unwrap();
+    }
 
     #[tokio::test]
     async fn a_slow_controller_loses_packets_but_no_notification() {
