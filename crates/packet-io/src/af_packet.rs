@@ -29,7 +29,8 @@ use crate::limits::{
 };
 use crate::offload::{self, Segmentation, Transport, VLAN_TAG_BYTES};
 use crate::pace::TxPace;
-use crate::{Frame, Nanos, Port, PortError, PortStatistics, sending};
+use crate::sending::{self, Patience};
+use crate::{Frame, Nanos, Port, PortError, PortStatistics};
 use ring::{RxRing, Slot, VIRTIO_HEADER_BYTES};
 
 /// What can be chosen of an AF_PACKET port.
@@ -60,6 +61,7 @@ pub struct AfPacketPort {
     super_frame: Vec<u8>,
     /// Calls of `receive` in a row that found nothing.
     n_empty: u32,
+    patience: Patience,
     statistics: PortStatistics,
     lock: Arc<InterfaceLock>,
 }
@@ -147,6 +149,7 @@ impl AfPacketPort {
             pace: TxPace::new(TX_BATCH_FRAMES),
             super_frame: Vec::new(),
             n_empty: 0,
+            patience: Patience::default(),
             statistics: PortStatistics::default(),
             lock,
         })
@@ -174,6 +177,7 @@ impl AfPacketPort {
             self.tx.as_fd(),
             self.index,
             &mut self.tx_queue,
+            &mut self.patience,
             &mut self.statistics,
         );
     }

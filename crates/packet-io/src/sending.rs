@@ -10,6 +10,39 @@ use crate::batch::TxBatch;
 use crate::limits::{MIN_FRAME_BYTES, TX_RETRIES_PER_FLUSH, TX_RETRY_WAIT_US};
 use crate::{interface, socket};
 
+/// Whether it is worth waiting until the kernel takes a frame. A link whose far end refuses what comes, or
+/// only what is long (another MTU there), looks like one that has no room just now; to wait for it in every
+/// flush would hold up all other ports.
+#[derive(Debug)]
+pub(crate) struct Patience {
+    /// Frames of so many bytes and more were waited for in vain, and none has gone since.
+    in_vain_from_bytes: usize,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            in_vain_from_bytes: usize::MAX,
+        }
+    }
+}
+
+impl Patience {
+    fn is_there_for(&self, frame_bytes: usize) -> bool {
+        frame_bytes < self.in_vain_from_bytes
+    }
+
+    fn waited_in_vain(&mut self, frame_bytes: usize) {
+        self.in_vain_from_bytes = self.in_vain_from_bytes.min(frame_bytes);
+    }
+
+    fn has_gone(&mut self, frame_bytes: usize) {
+        if frame_bytes >= self.in_vain_from_bytes {
+            *self = Self::default();
+        }
+    }
+}
+
 /// Sends `n_frames` from the front on until all are sent or refused. `send` sends those from a
 /// place on and returns how many went, or an error about the first; `bytes_of` says how long a
 /// frame is, `is_link_down` whether a queue that is full will not be emptied.
@@ -19,6 +52,7 @@ pub(crate) fn send_all(
     mut send: impl FnMut(usize) -> io::Result<usize>,
     bytes_of: impl Fn(usize) -> usize,
     is_link_down: impl Fn() -> bool,
+    patience: &mut Patience,
     statistics: &mut PortStatistics,
 ) {
     let mut first = 0;
@@ -26,9 +60,11 @@ pub(crate) fn send_all(
     while first < n_frames {
         match send(first) {
             Ok(n_sent) => {
-                let sent = first..first + n_sent;
                 statistics.tx_frames += n_sent as u64;
-                statistics.tx_bytes += sent.map(|place| bytes_of(place) as u64).sum::<u64>();
+                for frame_bytes in (first..first + n_sent).map(&bytes_of) {
+                    statistics.tx_bytes += frame_bytes as u64;
+                    patience.has_gone(frame_bytes);
+                }
                 first += n_sent;
             }
             // A link without a carrier refuses so too, and to wait for it would hold up everybody.
@@ -36,9 +72,16 @@ pub(crate) fn send_all(
                 statistics.tx_link_down += 1;
                 first += 1;
             }
-            Err(error) if is_no_room(&error) && retries_left > 0 => {
-                retries_left -= 1;
-                wait_for_room(fd, &error);
+            Err(error) if is_no_room(&error) => {
+                let frame_bytes = bytes_of(first);
+                if retries_left > 0 && patience.is_there_for(frame_bytes) {
+                    retries_left -= 1;
+                    wait_for_room(fd, &error);
+                } else {
+                    patience.waited_in_vain(frame_bytes);
+                    count_refused(&error, frame_bytes, statistics);
+                    first += 1;
+                }
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => {
@@ -54,12 +97,22 @@ pub(crate) fn send_batch(
     fd: BorrowedFd<'_>,
     interface_index: i32,
     batch: &mut TxBatch,
+    patience: &mut Patience,
     statistics: &mut PortStatistics,
 ) {
     let send = |first| socket::send_batch(fd, batch.iter_from(first));
     let bytes_of = |place| batch.bytes_of(place);
     let is_link_down = || !interface::is_running(interface_index);
-    send_all(fd, batch.len(), send, bytes_of, is_link_down, statistics);
+    let n_frames = batch.len();
+    send_all(
+        fd,
+        n_frames,
+        send,
+        bytes_of,
+        is_link_down,
+        patience,
+        statistics,
+    );
     batch.clear();
 }
 

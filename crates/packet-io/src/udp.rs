@@ -18,7 +18,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use crate::batch::TxBatch;
 use crate::limits::{TX_BATCH_FRAMES, UDP_LOCAL_ADDRESSES};
 use crate::pace::TxPace;
-use crate::{Frame, Nanos, Port, PortError, PortStatistics, sending};
+use crate::sending::{self, Patience};
+use crate::{Frame, Nanos, Port, PortError, PortStatistics};
 pub use headers::mac_of;
 use headers::{Datagram, HEADROOM_BYTES, write_headers};
 use socket::{RxBatch, Sharing, Target};
@@ -37,6 +38,7 @@ pub struct UdpPort {
     spoken_to: Vec<IpAddr>,
     /// The kernel's 32-bit count of datagrams for which the socket had no room.
     n_overflows: u32,
+    patience: Patience,
     statistics: PortStatistics,
 }
 
@@ -89,6 +91,7 @@ impl UdpPort {
             targets: Vec::new(),
             spoken_to: Vec::new(),
             n_overflows: 0,
+            patience: Patience::default(),
             statistics: PortStatistics::default(),
         })
     }
@@ -117,6 +120,7 @@ impl UdpPort {
             send,
             bytes_of,
             is_link_down,
+            &mut self.patience,
             &mut self.statistics,
         );
         self.tx.clear();

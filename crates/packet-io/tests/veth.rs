@@ -344,6 +344,31 @@ fn what_cannot_leave_for_want_of_a_carrier_holds_nobody_up() {
 }
 
 #[test]
+fn what_the_far_end_refuses_holds_nobody_up() {
+    in_namespace("what_the_far_end_refuses_holds_nobody_up", || {
+        veth_pair("v0", "v1");
+        let (mut one, mut other) = (open("v0"), open("v1"));
+        // A veth refuses what its other end's MTU is too small for as if it had no room.
+        ip("link set v1 mtu 500");
+        let began = Instant::now();
+        for k in 0..1000 {
+            let frames = [numbered(k, 60), numbered(k, 1000), numbered(k, 1200)];
+            send(&mut one, frames);
+            assert_eq!(receive(&mut other, 1), [numbered(k, 60)]);
+        }
+        // Waiting for room, as for a full queue, would take 0.8 ms each time.
+        let elapsed = began.elapsed();
+        assert!(elapsed < Duration::from_millis(600), "{elapsed:?}");
+        let statistics = one.statistics();
+        assert_eq!((statistics.tx_frames, statistics.tx_no_room), (1000, 2000));
+        // Once it takes them again, they go.
+        ip("link set v1 mtu 1500");
+        send(&mut one, [numbered(1, 1200)]);
+        assert_eq!(receive(&mut other, 1), [numbered(1, 1200)]);
+    });
+}
+
+#[test]
 fn a_port_outlives_its_link_going_down() {
     in_namespace("a_port_outlives_its_link_going_down", || {
         veth_pair("v0", "v1");
