@@ -45,12 +45,12 @@ class Change(ABC):
         """The pairs whose service it may begin, end, interrupt or send elsewhere."""
         after = self.after(before)
         was, is_now = before.services(ports), after.services(ports)
+        changed = {pair for pair in was.keys() | is_now.keys() if was.get(pair) != is_now.get(pair)}
+        # An address may come before the groups change, and go after it: whoever is in a group of
+        # either state may be served in between.
         moved = {port for port in ports.values() if before.own.get(port) != after.own.get(port)}
-        return {
-            pair
-            for pair in was.keys() | is_now.keys()
-            if was.get(pair) != is_now.get(pair) or ports[pair.presenter] in moved
-        }
+        members = before.members() | after.members()
+        return changed | {pair for pair in members if ports[pair.presenter] in moved}
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,8 @@ class Site(Star):
         super().__init__(len(ports))
         self._ports = ports
         self._macs = {number: mac_of(number) for number in ports}
+        self._sfu: dict[int, int] = {}
+        """By port, the number of the SFU's address that hosts know, also after it has gone."""
 
     # Star makes port 1; the names of another port's parts end in its number.
 
@@ -70,8 +72,9 @@ class Site(Star):
 
     def know_sfu(self, own: Mapping[int, int], host: int | None = None) -> None:
         """Hosts (or one) know the SFU's address on their port: no packet waits there for ARP."""
+        self._sfu |= own
         for number, namespace in self._hosts.items():
-            sfu = own.get(self._ports[number])
+            sfu = self._sfu.get(self._ports[number])
             if sfu is not None and host in (None, number):
                 entry = [ip_of(sfu), "lladdr", mac_of(sfu), "dev", HOST_INTERFACE]
                 run(["ip", "-n", namespace.name, "neigh", "replace", *entry, "nud", "permanent"])

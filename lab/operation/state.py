@@ -58,6 +58,14 @@ class Conference:
             for viewer, card in group.viewers.items()
         }
 
+    def members(self) -> set[Pair]:
+        """Who is to get whose packets, whether or not there is an address to send them to."""
+        return {
+            Pair(group.presenter, *viewer)
+            for group in self.groups.values()
+            for viewer in group.viewers
+        }
+
     def cards_of(self, host: int) -> list[Card]:
         """What is known of a host, by group."""
         return [
