@@ -1,11 +1,8 @@
 #include "../prelude.p4"
 
-struct rows_t {
-    word_t rows[4];
-}
-
 INGRESS {
     apply {
+        word_t rows[4];
         if meta.flag {
             meta.x = 1;
         }

@@ -135,12 +135,26 @@ impl Parser<'_> {
         let annotations = self.annotations()?;
         let ty = self.type_ref()?;
         let name = self.name()?;
+        let ty = self.sizes(ty)?;
         self.semicolon()?;
         Ok(Field {
             annotations,
             ty,
             name,
         })
+    }
+
+    /// The sizes behind a field's name: p4c takes `T name[8]` for `T[8] name`, the grammar has only this.
+    fn sizes(&mut self, mut ty: Type) -> Parsed<Type> {
+        while self.eat("[") {
+            let size = self.expression()?;
+            let span = ty.span.to(self.expect("]")?);
+            ty = Type {
+                kind: TypeKind::Stack(Box::new(ty), Box::new(size)),
+                span,
+            };
+        }
+        Ok(ty)
     }
 
     fn enumeration(&mut self, annotations: Vec<Annotation>) -> Parsed<Declaration> {
