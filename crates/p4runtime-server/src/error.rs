@@ -8,6 +8,8 @@ use p4runtime_proto::p4::v1;
 use prost::{Message, Name};
 use tonic::{Code, Status};
 
+use crate::limits;
+
 /// Why one entity could not be written or read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -88,10 +90,12 @@ pub(crate) fn stopped() -> EntityError {
 
 /// The status of a batch with at least one error: code `UNKNOWN`, one `p4.v1.Error` an element.
 ///
-/// That is about 50 bytes of HTTP/2 header an element; clients take 8 or 16 KiB of them unless told
-/// otherwise ("gRPC Metadata Maximum Size"), and see a transport error beyond.
+/// They travel in HTTP/2 headers, of which clients take 8 or 16 KiB unless told otherwise ("gRPC Metadata
+/// Maximum Size"), and see `RESOURCE_EXHAUSTED` beyond. Where all errors are more than that, none are sent,
+/// and the message says so.
 pub(crate) fn batch_status(element: &str, results: &[EntityResult]) -> Status {
-    let message = summary(element, results);
+    let mut message = summary(element, results);
+    message.truncate(message.floor_char_boundary(limits::ERROR_MESSAGE_BYTES_MAX));
     let details = results.iter().map(|result| {
         let error = match result {
             Ok(()) => v1::Error::default(),
@@ -111,7 +115,11 @@ pub(crate) fn batch_status(element: &str, results: &[EntityResult]) -> Status {
         message: message.clone(),
         details: details.collect(),
     };
-    Status::with_details(Code::Unknown, message, status.encode_to_vec().into())
+    if status.encoded_len() <= limits::ERROR_DETAILS_BYTES_MAX {
+        return Status::with_details(Code::Unknown, message, status.encode_to_vec().into());
+    }
+    message.push_str(". Send fewer at once to be told the error of each");
+    Status::unknown(message)
 }
 
 /// For people: how many failed, and the first failure.

@@ -25,6 +25,13 @@ pub const ANSWERS_BYTES_PER_CONNECTION_MAX: usize = 64 * 1024 * 1024;
 /// long the connection is cut. Seconds.
 pub const ANSWER_STALL_S: u64 = 10;
 
+/// Bytes of a batch's errors at most: as base64, in the headers of an answer, of which gRPC clients take
+/// 8 KiB without complaint ("gRPC Metadata Maximum Size").
+pub const ERROR_DETAILS_BYTES_MAX: usize = 4_800;
+
+/// Bytes of the message beside them, of which a character may take three as percent-encoded.
+pub const ERROR_MESSAGE_BYTES_MAX: usize = 400;
+
 /// Bytes of one `ReadResponse`, about. gRPC clients take 4 MiB unless told otherwise; the largest
 /// single entity (a multicast group of 8,192 replicas) has about 100 KiB.
 pub const READ_RESPONSE_BYTES: usize = 64 * 1024;

@@ -1,18 +1,16 @@
 //! "Error Reporting Messages", "Write RPC" and "Read RPC": order of checks, batches, details.
 
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
-use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
 use p4runtime_proto::p4::v1::table_entry::IdleTimeout;
 use p4runtime_proto::p4::v1::update::Type;
 use p4runtime_proto::p4::v1::write_request::Atomicity;
 use p4runtime_proto::p4::v1::{
     ActionProfileGroup, ActionProfileMember, CounterEntry, DigestEntry, DirectCounterEntry,
-    DirectMeterEntry, Entity, Error, ExternEntry, MeterConfig, MeterEntry, ReadRequest,
-    RegisterEntry, TableEntry, Update, ValueSetEntry, WriteRequest,
+    DirectMeterEntry, Entity, ExternEntry, MeterConfig, MeterEntry, ReadRequest, RegisterEntry,
+    TableEntry, Update, ValueSetEntry, WriteRequest,
 };
 use p4runtime_server::WriteError;
 use tonic::Code;
-use tonic::transport::Endpoint;
 
 use crate::harness::{DEVICE_ID, Harness, details, ids, patiently, read, update};
 use crate::registers::{cell, read_cell};
@@ -340,18 +338,26 @@ async fn the_switch_itself_writes_without_an_election() {
     assert_eq!(refused.to_string(), "no forwarding pipeline is set");
 }
 
+/// Clients in C++, Python and Go take 8 KiB of headers, and say RESOURCE_EXHAUSTED to more.
 #[tokio::test]
-async fn a_client_that_takes_large_metadata_is_told_every_error_of_a_large_batch() {
+async fn the_errors_of_a_large_batch_are_never_more_than_a_client_takes() {
     let harness = Harness::start().await;
     let mut primary = harness.primary().await;
-    let endpoint = Endpoint::from_shared(format!("http://{}", harness.address)).unwrap();
-    let endpoint = endpoint.http2_max_header_list_size(1 << 20);
-    primary.client = P4RuntimeClient::new(endpoint.connect().await.unwrap());
-    let cells = [-1].into_iter().chain(0..9_999);
-    let updates = cells.map(|index| update(Type::Modify, cell(index, &[1])));
-    let status = primary.write(updates.collect()).await.unwrap_err();
-    let errors = details(&status);
-    assert_eq!(errors.len(), 10_000);
-    assert_eq!(errors[0].canonical_code, Code::InvalidArgument as i32);
-    assert!(errors[1..].iter().all(|error| *error == Error::default()));
+    for n_updates in [2, 50, 100, 200, 10_000] {
+        let cells = [-1].into_iter().chain(1..n_updates);
+        let updates = cells.map(|index| update(Type::Modify, cell(index, &[1])));
+        let status = primary.write(updates.collect()).await.unwrap_err();
+        assert_eq!(status.code(), Code::Unknown);
+        let first = format!("1 of {n_updates} updates failed, first update 1: register");
+        assert!(status.message().starts_with(&first), "{status}");
+        let headers = status.details().len().div_ceil(3) * 4 + status.message().len() * 3;
+        assert!(headers < 8_000, "{headers} bytes for {n_updates}");
+        match n_updates {
+            2 | 50 | 100 => assert_eq!(details(&status).len(), n_updates as usize),
+            _ => {
+                assert!(status.details().is_empty());
+                assert!(status.message().ends_with("to be told the error of each"));
+            }
+        }
+    }
 }
