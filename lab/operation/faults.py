@@ -179,7 +179,9 @@ def _mark_all(operation: Operation) -> set[Pair]:
     pairs = {
         *operation.model.services(operation.ports),
         *operation.exported.services(operation.ports),
+        *operation.unresolved,
     }
+    operation.unresolved = set()
     operation.oracle.mark(time.monotonic_ns(), pairs, Due.MAY)
     return pairs
 

@@ -115,6 +115,8 @@ class Operation:
         self.possible: list[Conference] = []
         """States that may be in force, beside the model, since commands were killed."""
         self.unresolved: set[Pair] = set()
+        """Who may lose packets while whoever comes next finishes or takes back what was killed."""
+        self.is_left_over = False
         self.exported = self.model
         self.n_switches = 0
         self.udp_ports = [SFU_UDP_PORT, OTHER_UDP_PORT] if has_ports else [SFU_UDP_PORT]
@@ -276,8 +278,11 @@ class Operation:
             for one in killed:
                 self.possible += [one.change.after(state) for state in list(self.possible)]
             self.resolve()
-        elif moved:
-            self.follow_address()
+        else:
+            # Each of them has settled what was left over before it changed anything.
+            self._settle_unresolved()
+            if moved:
+                self.follow_address()
         if disturbance is not None:
             self.calm(disturbance)
         self.settle(set().union(*(one.affected for one in running)))
@@ -352,6 +357,10 @@ class Operation:
         self.model = shown
         self.possible = []
         self.follow_address()
+        if not self.is_left_over:
+            self._settle_unresolved()
+
+    def _settle_unresolved(self) -> None:
         self.settle(self.unresolved)
         self.unresolved = set()
 
@@ -359,7 +368,9 @@ class Operation:
         """What `reprise show` says, or None (and a violation) if it says nothing."""
         said = self.command("show", "--json")
         try:
-            return parse_show(json.loads(said))
+            document = json.loads(said)
+            self.is_left_over = bool(document["left_over"])
+            return parse_show(document)
         except (ValueError, KeyError, TypeError) as error:
             self.fail(f"`reprise show --json` cannot be read: {error!r}: {said[:300]}")
             return None

@@ -1,14 +1,17 @@
 """The star, or two of them, in which it happens, and what can be broken of it."""
 
+import json
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from lab.addresses import ip_of, mac_of
 from lab.bench.counters import device_drops
 from lab.netns import HOST_INTERFACE, SFU_INTERFACE, SFU_LINK_AT_BRIDGE, Namespace, Star
-from lab.process import run
+from lab.process import ChildError, run
 
 SOFTNET = Path("/proc/net/softnet_stat")
+LINK_TIMEOUT_S = 20.0
 
 
 class Site(Star):
@@ -94,14 +97,30 @@ class Site(Star):
 
     def set_host_link(self, host: int, *, up: bool) -> None:
         """Pulls or puts back the cable of a host."""
-        self._set_link(self.bridge, f"to-h{host}", up=up)
+        port = f"to-h{host}"
+        self._set_link(self.bridge, port, up=up)
+        if up:
+            self._await_bridge(port)
 
     def set_sfu_link(self, port: int, *, up: bool) -> None:
         """Pulls or puts back a cable of the SFU, at the switch's own end."""
         self._set_link(self.sfu, self.interface(port), up=up)
+        if up:
+            self._await_bridge(self._at_bridge(port))
 
     def _set_link(self, namespace: Namespace, interface: str, *, up: bool) -> None:
         run(["ip", "-n", namespace.name, "link", "set", interface, "up" if up else "down"])
+
+    def _await_bridge(self, port: str) -> None:
+        """Until the bridge forwards by a port again; it learns a little later that a link is up."""
+        deadline_s = time.monotonic() + LINK_TIMEOUT_S
+        while True:
+            shown = run(["bridge", "-n", self.bridge.name, "-j", "link", "show", "dev", port])
+            if json.loads(shown)[0]["state"] == "forwarding":
+                return
+            if time.monotonic() > deadline_s:
+                raise ChildError(f"the bridge does not forward by {port}: {shown}")
+            time.sleep(0.002)
 
     def remove_sfu_link(self, port: int) -> None:
         """Takes the interface under a port of the switch away."""
@@ -111,6 +130,7 @@ class Site(Star):
         """Makes an interface of that name, the first time or again."""
         # Nothing is sent to the interface's own address; it must only be no host's.
         self._link(self._at_bridge(port), self.sfu, self.interface(port), mac_of(200 + port))
+        self._await_bridge(self._at_bridge(port))
 
     def drops(self) -> int:
         """Frames that the kernel lost between hosts and switch, over all devices and processors."""
