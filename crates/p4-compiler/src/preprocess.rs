@@ -22,6 +22,7 @@ pub mod token;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
+pub use self::directive::Branch;
 use self::directive::Conditional;
 use self::expand::{Calling, Context};
 use self::macros::Macro;
@@ -112,6 +113,21 @@ pub struct Preprocessor<'a> {
     same_lines: bool,
     /// Macros that make strings of what they are given.
     stringifying: HashSet<Rc<str>>,
+    /// The branches of the program's own conditionals.
+    branches: Vec<Branch>,
+    /// Branches of the program that are taken or left out whatever their conditions say, by the
+    /// place of their `#`.
+    chosen: HashMap<u32, bool>,
+}
+
+/// A program as the formatter looks at it.
+pub struct Outline {
+    /// All tokens, every `__LINE__` the same.
+    pub tokens: Vec<Token>,
+    /// Macros that make strings of what they are given, white space and all.
+    pub stringifying: HashSet<Rc<str>>,
+    /// The branches of its own conditionals.
+    pub branches: Vec<Branch>,
 }
 
 /// All tokens of the program, with an end marker.
@@ -138,21 +154,27 @@ pub fn expanded(
     pre.out
 }
 
-/// All tokens with every `__LINE__` the same, and the macros that make strings of what they are
-/// given, white space and all: what formatting must not change.
-pub fn without_lines(
+/// What formatting must not change; `chosen` are branches that are taken or left out whatever
+/// their conditions say.
+pub fn outline(
     main: (&str, &str),
+    chosen: &HashMap<u32, bool>,
     options: &crate::Options,
     provider: &dyn SourceProvider,
     sources: &mut SourceMap,
     sink: &mut Sink,
-) -> (Vec<Token>, HashSet<Rc<str>>) {
+) -> Outline {
     let mut pre = Preprocessor::new(options, provider, sources, sink);
     pre.same_lines = true;
+    pre.chosen.clone_from(chosen);
     pre.program(main, options);
     pre.find_stringifying();
-    let (out, stringifying) = (pre.out, pre.stringifying);
-    (program::tokens(&out, sink), stringifying)
+    let (out, stringifying, branches) = (pre.out, pre.stringifying, pre.branches);
+    Outline {
+        tokens: program::tokens(&out, sink),
+        stringifying,
+        branches,
+    }
 }
 
 impl<'a> Preprocessor<'a> {
@@ -186,6 +208,8 @@ impl<'a> Preprocessor<'a> {
             line_begins: false,
             same_lines: false,
             stringifying: HashSet::new(),
+            branches: Vec::new(),
+            chosen: HashMap::new(),
         }
     }
 

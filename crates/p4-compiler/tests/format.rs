@@ -189,7 +189,16 @@ const MUTATIONS: &[&str] = &[
     "@x(1 ,2)",
     " #",
     "##",
+    "\n#if 0\ndon't do  this\n\tsay \"that   \n#endif\n",
+    "\n#if 0\ncol1 col2   # comment { \\\n\n\n#else\n",
+    "\n#ifdef NEVER\n  col1 # comment ' } ( \\\n x\n#endif\n",
+    "\n#if 1\n#elif 1\n /* a */ x  = \"\n\n  #endif\n",
+    "\n#if 0 /* c\n */\n#if X\n@ $ %\n#else\n {  } \n#endif\n/* d */ #endif\n",
+    "\n#ifdef NEVER\nconst  bit<8> spare=1;\n#endif\n",
 ];
+
+/// What a program may end with.
+const ENDS: &[&str] = &["// eof \\", "\n#define SPARE 1 \\", "\n\\", "\\  "];
 
 #[test]
 fn mutated_programs_keep_their_tokens_and_are_formatted_once_for_all() {
@@ -234,6 +243,9 @@ fn mutant(text: &str, random: &mut Random) -> String {
     }
     if random.below(16) == 0 {
         mutant = mutant.replace('\n', "\r\n");
+    }
+    if random.below(16) == 0 {
+        mutant.push_str(ENDS[random.below(ENDS.len())]);
     }
     mutant
 }
@@ -447,4 +459,51 @@ fn an_annotation_keeps_its_line() {
         "@name(\"x\") @id(1)\nheader h { @a\nbit<8> x; @b bit<8> y; }",
         "@name(\"x\") @id(1)\nheader h {\n    @a\n    bit<8> x;\n    @b bit<8> y;\n}\n",
     );
+}
+
+#[test]
+fn a_branch_that_is_never_taken_stays_byte_for_byte() {
+    let skipped = "#if 0\ndon't do  this  \n\n\n\tsay \"this\n  a { \\\n b\n\n#endif\n";
+    check(
+        &format!("{skipped}const bit<8> y=2;\nconst bit<8>  z=2;"),
+        &format!("{skipped}const bit<8> y = 2;\nconst bit<8> z = 2;\n"),
+    );
+    check(
+        "#if 0\ncol1 col2   # comment\n#endif\nconst bit<8> y=2;",
+        "#if 0\ncol1 col2   # comment\n#endif\nconst bit<8> y = 2;\n",
+    );
+    check(
+        "control c() {\n#if 1\nbit<8>  x;\n#else\n  bit<8>   x;\n#endif\nbit<9>  y;\napply{} }",
+        "control c() {\n#if 1\n    bit<8> x;\n#else\n  bit<8>   x;\n#endif\n    bit<9> y;\n    apply { }\n}\n",
+    );
+    check(
+        "#if 0\ncontrol   c(bit<8>\n#else\ncontrol  c() {\n#endif\napply{} }",
+        "#if 0\ncontrol   c(bit<8>\n#else\ncontrol c() {\n#endif\n    apply { }\n}\n",
+    );
+}
+
+#[test]
+fn a_branch_that_is_not_taken_is_formatted_where_it_is_p4() {
+    check(
+        "#ifdef X\n don't   do\n#elif defined(Y)\nconst bit<8>  x=1;\n#else\nconst bit<8>  x=2;\n#endif\nconst bit<8>  y=1;",
+        "#ifdef X\n don't   do\n#elif defined(Y)\nconst bit<8> x = 1;\n#else\nconst bit<8> x = 2;\n#endif\nconst bit<8> y = 1;\n",
+    );
+    check(
+        "#ifdef X\n#ifdef Y\n a  b\n#else\nconst bit<8>  x=2;\n#endif\n#endif\n",
+        "#ifdef X\n#ifdef Y\n a  b\n#else\nconst bit<8> x = 2;\n#endif\n#endif\n",
+    );
+    check(
+        "#ifdef X\nconst bit<8>  a\\\nb=2;\n#endif\nconst bit<8>  c=2;",
+        "#ifdef X\nconst bit<8>  a\\\nb=2;\n#endif\nconst bit<8> c = 2;\n",
+    );
+}
+
+#[test]
+fn a_backslash_at_the_end_of_the_file_is_taken_away() {
+    check(
+        "const bit<8> x=1;\n// eof \\",
+        "const bit<8> x = 1;\n// eof\n",
+    );
+    check("#define X 1 \\", "#define X 1\n");
+    check("const bit<8> x=1; \\", "const bit<8> x = 1;\n");
 }

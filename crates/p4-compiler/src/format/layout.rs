@@ -82,6 +82,13 @@ impl Printer {
                 self.column = 1;
                 self.ended = Some(level);
             }
+            Kind::Raw => {
+                self.end_line();
+                let text = piece.text.trim_end_matches([' ', '\t']);
+                self.out.push_str(&text.replace("\r\n", "\n"));
+                self.column = 0;
+                self.ended = Some(level);
+            }
             Kind::LineComment => {
                 if piece.newlines > 0 && self.column > 0 {
                     self.fresh_line(level);
@@ -430,7 +437,7 @@ fn elements<'a, 'b>(nodes: &'b [Node<'a>]) -> Vec<&'b [Node<'a>]> {
     let mut at = 0;
     while at < nodes.len() {
         let separates = nodes[at].is(",") || nodes[at].is(";");
-        let directive = nodes[at].first().kind == Kind::Directive;
+        let directive = matches!(nodes[at].first().kind, Kind::Directive | Kind::Raw);
         let comment_alone = nodes[at].first().is_trivia()
             && at == start
             && nodes

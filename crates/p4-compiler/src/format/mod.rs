@@ -5,18 +5,20 @@
 //! lines. Macros are not expanded, so a file is formatted as it is written, every branch of a
 //! conditional too. The style is described in `docs/compiler.md`.
 
+mod branch;
 mod layout;
 mod piece;
 mod spacing;
 mod tree;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use std::rc::Rc;
 
-use crate::diagnostic::{Diagnostic, Sink};
+use crate::diagnostic::{Diagnostic, Severity, Sink};
 use crate::lex::{Tok, Token};
-use crate::preprocess::token::{Item, Joined, Kind, PpToken, scan};
-use crate::preprocess::{self, token};
+use crate::preprocess::token::{Item, Joined, Kind, Lexer, PpToken, scan};
+use crate::preprocess::{self, Branch};
 use crate::source::{SourceMap, Span};
 use crate::{Options, SourceProvider};
 
@@ -35,11 +37,17 @@ pub fn format(
     provider: &dyn SourceProvider,
     options: &Options,
 ) -> Result<String, Vec<Diagnostic>> {
-    let before = Meaning::of(path, text, provider, options)?;
+    let compiler = Compiler {
+        path,
+        provider,
+        options,
+    };
+    let before = compiler.meaning(text)?;
+    let raw = branch::raw(&compiler, text, &before);
     let mut sources = SourceMap::default();
     let mut sink = Sink::default();
     let file = sources.add(path, text);
-    let Some(lines) = Lines::of(file, text, &mut sink) else {
+    let Some(lines) = Lines::of(file, text, &raw, &mut sink) else {
         return Err(sink.finish(&sources));
     };
     let formatted = match layout(text, &lines, &before.stringifying) {
@@ -59,11 +67,13 @@ pub fn format(
     if formatted == text {
         return Ok(formatted);
     }
-    let kept = Lines::of(file, &formatted, &mut Sink::default())
-        .is_some_and(|after| lines.is_same(&after))
-        && Meaning::of(path, &formatted, provider, options)
-            .is_ok_and(|after| before.is_same(&after));
-    if kept {
+    let kept = |after: &Meaning| {
+        let raw = branch::raw(&compiler, &formatted, after);
+        before.is_same(after)
+            && Lines::of(file, &formatted, &raw, &mut Sink::default())
+                .is_some_and(|after| lines.is_same(&after))
+    };
+    if compiler.meaning(&formatted).is_ok_and(|after| kept(&after)) {
         return Ok(formatted);
     }
     let span = lines.tokens.first().map(|token| token.span);
@@ -80,7 +90,7 @@ fn layout(
     stringifying: &HashSet<Rc<str>>,
 ) -> Result<String, (usize, usize)> {
     let shown = |name: &str| stringifying.contains(name);
-    let mut pieces = piece::pieces(text, &lines.joined, &lines.tokens, &shown);
+    let mut pieces = piece::pieces(text, &lines.joined, &lines.raw, &lines.tokens, &shown);
     tree::hide_unbalanced_branches(text, &mut pieces);
     spacing::decide(&mut pieces);
     match tree::nest(&pieces) {
@@ -92,6 +102,10 @@ fn layout(
 /// A file as it is written: what formatting keeps.
 struct Lines {
     joined: Joined,
+    /// Lines that are left as they are, in the joined text.
+    raw: Vec<Range<usize>>,
+    /// What they are.
+    raw_texts: Vec<String>,
     /// All but directives, as P4 without its macros.
     tokens: Vec<Token>,
     /// Directives with how many tokens stand before them.
@@ -99,18 +113,33 @@ struct Lines {
 }
 
 impl Lines {
-    /// None: it is not made of tokens.
-    fn of(file: u32, text: &str, sink: &mut Sink) -> Option<Self> {
-        let all = token::lex(file, text, sink);
-        let mut rest = all.as_slice();
+    /// `raw` are the branches that are left as they are. None: it is not made of tokens.
+    fn of(file: u32, text: &str, raw: &[Branch], sink: &mut Sink) -> Option<Self> {
+        let mut lexer = Lexer::new(file, text);
         let (mut code, mut directives) = (Vec::new(), Vec::new());
-        while !rest.is_empty() {
-            let next = rest.iter().skip(1).position(|token| token.first);
-            let len = next.map_or(rest.len(), |at| at + 1);
-            let (line, behind) = rest.split_at(len);
-            rest = behind;
-            if line[0].begins_directive() {
-                directives.push(line.to_vec());
+        let mut raw_lines: Vec<Range<usize>> = Vec::new();
+        // The branch that is left as it is: where it ends, and where its first line begins.
+        let mut open: Option<(u32, usize)> = None;
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let begin = lexer.at();
+            if !lexer.next_line(open.is_none(), &mut line, sink) {
+                break;
+            }
+            let hash = line.first().filter(|first| first.begins_directive());
+            let hash = hash.map(|first| first.span.start);
+            if let Some((end, first)) = open {
+                if hash != Some(end) {
+                    continue;
+                }
+                raw_lines.push(first..begin + comment_len(lexer.text(begin)));
+                open = None;
+            }
+            if let Some(hash) = hash {
+                let branch = raw.iter().find(|branch| branch.begin == hash);
+                open = branch.map(|branch| (branch.end, lexer.at()));
+                directives.push(line.clone());
                 continue;
             }
             let is_cut = |token: &&PpToken| token.made && token.kind != Kind::Str;
@@ -118,7 +147,7 @@ impl Lines {
                 sink.error("E0201", cut.span, "a line ends within this token")
                     .help("a file is formatted only where no `\\` at a line's end cuts a token in two");
             }
-            code.extend_from_slice(line);
+            code.extend_from_slice(&line);
         }
         let mut tokens = preprocess::program::tokens(&code, sink);
         tokens.pop();
@@ -135,9 +164,17 @@ impl Lines {
             )
         };
         let directives = directives.into_iter().map(placed).collect();
+        let joined = Joined::new(text);
+        let written = |lines: &Range<usize>| {
+            let written = &text[joined.written_lines(lines)];
+            written.trim_end().replace("\r\n", "\n")
+        };
         // A warning about the file is not the formatter's.
-        (!sink.has_errors()).then(|| Self {
-            joined: Joined::new(text),
+        let raw_texts = raw_lines.iter().map(written).collect();
+        (!sink.has_errors()).then_some(Self {
+            raw_texts,
+            raw: raw_lines,
+            joined,
             tokens,
             directives,
         })
@@ -149,14 +186,28 @@ impl Lines {
                 .all(|(before, after)| before.0 == after.0 && is_same_line(&before.1, &after.1));
         directives
             && is_same(&self.tokens, &after.tokens)
-            && comments(&self.joined.text) == comments(&after.joined.text)
+            && self.raw_texts == after.raw_texts
+            && comments(&self.joined.text, &self.raw) == comments(&after.joined.text, &after.raw)
     }
 }
 
+/// How much of a directive's line is in front of the directive: nothing, or a comment, which would
+/// be among the lines in front if it had its own.
+fn comment_len(line: &str) -> usize {
+    let mut len = None;
+    scan(line, &[], |item, at, _| {
+        if matches!(item, Item::Token(_)) && len.is_none() {
+            len = Some(at);
+        }
+    });
+    len.filter(|len| !line[..*len].trim().is_empty())
+        .unwrap_or(0)
+}
+
 /// Comments without their white space, which follows the indentation.
-fn comments(text: &str) -> Vec<String> {
+fn comments(text: &str, raw: &[Range<usize>]) -> Vec<String> {
     let mut out = Vec::new();
-    scan(text, |item, at, len| {
+    scan(text, raw, |item, at, len| {
         if matches!(item, Item::LineComment | Item::BlockComment(_)) {
             out.push(text[at..at + len].split_whitespace().collect());
         }
@@ -187,42 +238,76 @@ fn is_same(before: &[Token], after: &[Token]) -> bool {
             .all(|at| before[at].tok == after[at].tok && (!shifts(before, at) || shifts(after, at)))
 }
 
+/// How a file is read: under which name, with what it includes.
+struct Compiler<'a> {
+    path: &'a str,
+    provider: &'a dyn SourceProvider,
+    options: &'a Options,
+}
+
+impl Compiler<'_> {
+    /// The file must be P4, as far as that can be said: what an include that is not there would
+    /// have declared, nobody knows.
+    fn meaning(&self, text: &str) -> Result<Meaning, Vec<Diagnostic>> {
+        let (meaning, found) = self.read(text, &HashMap::new());
+        // Without an include nobody knows what the macros and names are that it would bring.
+        let whole = !found.iter().any(|found| found.code == "E0118");
+        let is_wrong = found
+            .iter()
+            .any(|found| found.file == self.path && found.severity == Severity::Error);
+        if whole && is_wrong {
+            return Err(found);
+        }
+        Ok(meaning)
+    }
+
+    /// The file with branches as they are `chosen`, and what is wrong with it.
+    fn read(&self, text: &str, chosen: &HashMap<u32, bool>) -> (Meaning, Vec<Diagnostic>) {
+        let mut sources = SourceMap::default();
+        let mut sink = Sink::default();
+        let main = (self.path, text);
+        let outline = preprocess::outline(
+            main,
+            chosen,
+            self.options,
+            self.provider,
+            &mut sources,
+            &mut sink,
+        );
+        crate::syntax::parse(&outline.tokens, &sources, &mut sink);
+        let found = sink.finish(&sources);
+        let n_errors = found.iter().filter(|found| self.is_syntax_error(found));
+        let meaning = Meaning {
+            tokens: outline.tokens,
+            stringifying: outline.stringifying,
+            branches: outline.branches,
+            n_errors: n_errors.count(),
+        };
+        (meaning, found)
+    }
+
+    /// Whether this is about the file's own text, and not about a file that is missing or an
+    /// `#error`.
+    fn is_syntax_error(&self, found: &Diagnostic) -> bool {
+        found.severity == Severity::Error
+            && found.file == self.path
+            && !matches!(found.code.as_str(), "E0113" | "E0118")
+    }
+}
+
 /// A file as it is compiled, with what it includes.
 struct Meaning {
     /// All tokens after preprocessing, every `__LINE__` the same.
     tokens: Vec<Token>,
     /// Macros that make strings of what they are given.
     stringifying: HashSet<Rc<str>>,
+    /// The branches of its conditionals.
+    branches: Vec<Branch>,
+    /// Errors in its own text.
+    n_errors: usize,
 }
 
 impl Meaning {
-    /// The file must be P4, as far as that can be said: what an include that is not there would
-    /// have declared, nobody knows.
-    fn of(
-        path: &str,
-        text: &str,
-        provider: &dyn SourceProvider,
-        options: &Options,
-    ) -> Result<Self, Vec<Diagnostic>> {
-        let mut sources = SourceMap::default();
-        let mut sink = Sink::default();
-        let main = (path, text);
-        let (tokens, stringifying) =
-            preprocess::without_lines(main, options, provider, &mut sources, &mut sink);
-        // Without an include nobody knows what the macros and names are that it would bring.
-        let whole = !sink.has_code("E0118");
-        crate::syntax::parse(&tokens, &sources, &mut sink);
-        let is_wrong = whole && sink.has_errors();
-        let found = sink.finish(&sources);
-        if is_wrong && found.iter().any(|found| found.file == path) {
-            return Err(found);
-        }
-        Ok(Self {
-            tokens,
-            stringifying,
-        })
-    }
-
     fn is_same(&self, after: &Self) -> bool {
         is_same(&self.tokens, &after.tokens)
     }

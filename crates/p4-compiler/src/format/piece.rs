@@ -16,8 +16,10 @@ pub enum Kind {
     LineComment,
     /// `/* ... */`
     BlockComment,
-    /// A preprocessor line with its continuations, or text that is left as it is.
+    /// A preprocessor line with its continuations.
     Directive,
+    /// Lines that are left as they are, with the end of the last.
+    Raw,
 }
 
 /// A piece of the file, and what [`super::spacing`] finds out about it.
@@ -77,16 +79,17 @@ impl Piece<'_> {
 
     /// Whether nothing may follow it on its line.
     pub fn ends_line(&self) -> bool {
-        matches!(self.kind, Kind::LineComment | Kind::Directive)
+        matches!(self.kind, Kind::LineComment | Kind::Directive | Kind::Raw)
     }
 }
 
-/// Takes a file apart, whose joined text is `joined` and whose tokens outside of directives are
-/// `tokens`. Calls of the macros that `shown` knows make strings of what they are given, white
+/// Takes a file apart, whose joined text is `joined` and whose tokens outside of directives and of
+/// the lines in `raw` are `tokens`. Calls of the macros that `shown` knows make strings of what they are given, white
 /// space and all: they are left as they are.
 pub fn pieces<'a>(
     text: &'a str,
     joined: &Joined,
+    raw: &[Range<usize>],
     tokens: &[Token],
     shown: &dyn Fn(&str) -> bool,
 ) -> Vec<Piece<'a>> {
@@ -100,7 +103,12 @@ pub fn pieces<'a>(
     let mut directive: Option<Range<usize>> = None;
     let mut line_begins = true;
     let mut covered = 0;
-    scan(&joined.text, |item, at, len| {
+    scan(&joined.text, raw, |item, at, len| {
+        if item == Item::Raw {
+            builder.push(Kind::Raw, joined.written_lines(&(at..at + len)));
+            builder.newlines = 1;
+            return;
+        }
         // A `\` that only white space follows continues nothing.
         let len = joined.text[at..at + len].trim_end().len().max(1);
         let range = joined.written(at)..joined.written(at + len - 1) + 1;
@@ -115,6 +123,7 @@ pub fn pieces<'a>(
                 line_begins = true;
                 builder.newlines += 1;
             }
+            (Item::Raw, _) => {}
             (_, Some(open)) => open.end = range.end,
             (Item::LineComment, None) => builder.push(Kind::LineComment, range),
             (Item::BlockComment(_), None) => builder.push(Kind::BlockComment, range),
@@ -158,9 +167,14 @@ impl Builder<'_> {
     fn push(&mut self, kind: Kind, range: Range<usize>) {
         // A comment may stand before a directive; it gets its own line.
         self.newlines = self.newlines.max(usize::from(kind == Kind::Directive));
+        let text = &self.text[range.clone()];
         self.out.push(Piece {
             kind,
-            text: self.text[range.clone()].trim_end(),
+            text: if kind == Kind::Raw {
+                text
+            } else {
+                text.trim_end()
+            },
             start: range.start,
             newlines: std::mem::take(&mut self.newlines),
             joint: self.end == range.start,

@@ -91,8 +91,8 @@ pub fn nest<'a>(pieces: &'a [Piece<'a>]) -> Result<Vec<Node<'a>>, &'a Piece<'a>>
     }
 }
 
-/// A conditional whose branches open or close brackets has two structures at once; the first
-/// branch's is taken, and the other branches are left as they are written.
+/// A conditional whose branches open or close brackets has two structures at once; that of the
+/// first branch which is not left as it is counts, and the branches behind it are left so too.
 pub fn hide_unbalanced_branches<'a>(text: &'a str, pieces: &mut Vec<Piece<'a>>) {
     let mut conditionals: Vec<Vec<usize>> = Vec::new();
     let mut hidden: Vec<(usize, usize)> = Vec::new();
@@ -109,12 +109,18 @@ pub fn hide_unbalanced_branches<'a>(text: &'a str, pieces: &mut Vec<Piece<'a>>) 
                     continue;
                 };
                 branches.push(at);
+                let inside = |branch: &[usize]| &pieces[branch[0] + 1..branch[1]];
                 let balanced = branches
                     .windows(2)
-                    .all(|branch| is_balanced(&pieces[branch[0] + 1..branch[1]]));
-                if branches.len() > 2 && !balanced {
+                    .all(|branch| is_balanced(inside(branch)));
+                let mut structured = branches
+                    .windows(2)
+                    .filter(|branch| !inside(branch).iter().any(|piece| piece.kind == Kind::Raw));
+                if let (Some(first), Some(_), false) =
+                    (structured.next(), structured.next(), balanced)
+                {
                     hidden.retain(|(from, _)| *from < branches[0]);
-                    hidden.push((branches[1], at));
+                    hidden.push((first[1], at));
                 }
             }
             _ => {}
@@ -123,7 +129,8 @@ pub fn hide_unbalanced_branches<'a>(text: &'a str, pieces: &mut Vec<Piece<'a>>) 
     for (from, to) in hidden.into_iter().rev() {
         let end = pieces[to].start;
         let first = &mut pieces[from];
-        first.text = text[first.start..end].trim_end();
+        first.kind = Kind::Raw;
+        first.text = &text[first.start..end];
         pieces.drain(from + 1..to);
     }
 }

@@ -13,6 +13,30 @@ pub(super) struct Conditional {
     /// `#else` was there.
     ended: Option<Span>,
     pub(super) span: Span,
+    /// Where the `#` of the `#if` is, and that of the branch.
+    opens: u32,
+    begin: u32,
+    /// The branch says `0`, or one before it says `1`.
+    never: bool,
+    /// A branch says `1`.
+    always: bool,
+}
+
+/// A branch of a conditional in the program's own file. Places are those of a `#`.
+#[derive(Clone, Debug)]
+pub struct Branch {
+    /// Of the conditional.
+    pub opens: u32,
+    /// Of the directive that begins it.
+    pub begin: u32,
+    /// Of the directive that ends it.
+    pub end: u32,
+    /// The beginnings of the branches that it is in, the outermost first.
+    pub within: Vec<u32>,
+    /// The program has it.
+    pub taken: bool,
+    /// No macro can change that it is left out: `#if 0`.
+    pub never: bool,
 }
 
 const DIRECTIVES: &[&str] = &[
@@ -45,17 +69,13 @@ impl Preprocessor<'_> {
         let (directive, rest) = (&rest[0], &rest[1..]);
         match &*name {
             "if" | "ifdef" | "ifndef" => {
-                let holds = active && self.condition(&name, rest, span);
-                if let Some(file) = self.files.last_mut() {
-                    file.conditionals.push(Conditional {
-                        taken: holds,
-                        any_taken: holds,
-                        ended: None,
-                        span,
-                    });
-                }
+                self.open_conditional(&name, rest, span, hash.span.start);
             }
-            "elif" | "elifdef" | "elifndef" | "else" | "endif" => self.branch(&name, rest, span),
+            "elif" | "elifdef" | "elifndef" | "else" | "endif" => {
+                self.end_branch(hash.span.start);
+                self.branch(&name, rest, span);
+                self.begin_branch(&name, rest, hash.span.start);
+            }
             _ if !active => {}
             "include" | "import" if calling != Calling::No => {
                 let message = format!("`#{name}` stands among the arguments of a macro");
@@ -189,6 +209,63 @@ impl Preprocessor<'_> {
         }
     }
 
+    fn open_conditional(&mut self, name: &str, rest: &[PpToken], span: Span, begin: u32) {
+        let holds = match self.is_chosen(begin) {
+            Some(chosen) => chosen,
+            None => self.is_active() && self.condition(name, rest, span),
+        };
+        if let Some(file) = self.files.last_mut() {
+            file.conditionals.push(Conditional {
+                taken: holds,
+                any_taken: holds,
+                ended: None,
+                span,
+                opens: begin,
+                begin,
+                never: says(name, rest, "0"),
+                always: says(name, rest, "1"),
+            });
+        }
+    }
+
+    /// Notes the branch that a directive of the program ends.
+    fn end_branch(&mut self, end: u32) {
+        let [file] = self.files.as_slice() else {
+            return;
+        };
+        let Some((open, outer)) = file.conditionals.split_last() else {
+            return;
+        };
+        self.branches.push(Branch {
+            opens: open.opens,
+            begin: open.begin,
+            end,
+            within: outer.iter().map(|open| open.begin).collect(),
+            taken: open.taken && outer.iter().all(|open| open.taken),
+            never: open.never,
+        });
+    }
+
+    fn begin_branch(&mut self, name: &str, rest: &[PpToken], begin: u32) {
+        if name == "endif" {
+            return;
+        }
+        let chosen = self.is_chosen(begin);
+        let file = self.files.last_mut();
+        if let Some(open) = file.and_then(|file| file.conditionals.last_mut()) {
+            open.begin = begin;
+            open.never = open.always || says(name, rest, "0");
+            open.always |= says(name, rest, "1");
+            open.taken = chosen.unwrap_or(open.taken);
+        }
+    }
+
+    /// Whether the branch of the program that begins here is to be taken, where that was asked for.
+    fn is_chosen(&self, begin: u32) -> Option<bool> {
+        let chosen = self.chosen.get(&begin).copied();
+        chosen.filter(|_| self.files.len() == 1)
+    }
+
     fn pragma(&mut self, rest: &[PpToken], span: Span) {
         let word = |at: usize| rest.get(at).and_then(PpToken::name).map(|name| &**name);
         match word(0) {
@@ -248,6 +325,11 @@ impl Preprocessor<'_> {
         }
         Vec::new()
     }
+}
+
+/// Whether a condition is this number and nothing else.
+fn says(name: &str, rest: &[PpToken], number: &str) -> bool {
+    matches!(name, "if" | "elif") && matches!(rest, [only] if &*only.text == number)
 }
 
 /// Tokens as text, a space where white space stood.

@@ -4,6 +4,7 @@
 //! operators. [`super::program`] makes P4's tokens of them when all macros are expanded.
 
 use std::collections::HashSet;
+use std::ops::Range;
 use std::rc::Rc;
 
 use crate::diagnostic::Sink;
@@ -182,7 +183,8 @@ impl Joined {
         while let Some(at) = rest.find('\\') {
             let behind = &rest[at + 1..];
             let blank = behind.trim_start_matches([' ', '\t', '\r', '\x0b', '\x0c']);
-            if blank.starts_with('\n') || (blank.is_empty() && !behind.is_empty()) {
+            // A file's last line ends with the file.
+            if blank.starts_with('\n') || blank.is_empty() {
                 joined.text.push_str(&rest[..at]);
                 let len = 1 + behind.len() - blank.len() + usize::from(blank.starts_with('\n'));
                 cut += len;
@@ -201,6 +203,12 @@ impl Joined {
     pub fn written(&self, at: usize) -> usize {
         let before = self.cuts.partition_point(|(cut, _)| *cut <= at);
         at + before.checked_sub(1).map_or(0, |last| self.cuts[last].1)
+    }
+
+    /// Where whole lines stand in the text as it is written, with what joins them.
+    pub fn written_lines(&self, lines: &Range<usize>) -> Range<usize> {
+        let begin = |at: usize| at.checked_sub(1).map_or(0, |end| self.written(end) + 1);
+        begin(lines.start)..begin(lines.end)
     }
 
     /// Whether lines are joined between these bytes.
@@ -239,12 +247,22 @@ pub enum Item {
     /// Whether it is closed.
     BlockComment(bool),
     Newline,
+    /// Lines that are not looked into.
+    Raw,
 }
 
-/// Goes through a joined text: each item with its first byte and its length.
-pub fn scan(all: &str, mut item: impl FnMut(Item, usize, usize)) {
-    let mut at = 0;
+/// Goes through a joined text: each item with its first byte and its length. `raw` are whole lines
+/// that are one item each.
+pub fn scan(all: &str, raw: &[Range<usize>], mut item: impl FnMut(Item, usize, usize)) {
+    let (mut at, mut raw) = (0, raw);
     while at < all.len() {
+        if let Some((lines, behind)) = raw.split_first()
+            && lines.start == at
+        {
+            item(Item::Raw, at, lines.len());
+            (at, raw) = (lines.end, behind);
+            continue;
+        }
         at = scan_line(all, at, true, &mut item);
     }
 }
@@ -312,6 +330,16 @@ impl Lexer {
         }
     }
 
+    /// Where the next line begins in the joined text.
+    pub fn at(&self) -> usize {
+        self.at
+    }
+
+    /// What was read behind this place of the joined text.
+    pub fn text(&self, from: usize) -> &str {
+        &self.joined.text[from..self.at]
+    }
+
     /// Adds the next line's tokens; false: there is none. `lines`: whether strings may go over
     /// lines.
     pub fn next_line(&mut self, lines: bool, out: &mut Vec<PpToken>, sink: &mut Sink) -> bool {
@@ -325,7 +353,7 @@ impl Lexer {
             self.at,
             lines,
             &mut |item, at, len| match item {
-                Item::Newline | Item::BlockComment(true) => {}
+                Item::Newline | Item::BlockComment(true) | Item::Raw => {}
                 Item::LineComment => joined.warn_of_long_comment(self.file, at, len, sink),
                 Item::BlockComment(false) => {
                     let span = joined.span(self.file, at, 2);

@@ -1,0 +1,53 @@
+//! Branches of conditionals that are no P4: they are left as they are, byte for byte.
+//!
+//! The preprocessor does not look into a branch that is not taken, so anything may stand there. One
+//! that no macro can make taken (`#if 0`) is always left alone; another is formatted where the file
+//! is P4 with this branch in place of the one that is taken.
+
+use std::collections::{HashMap, HashSet};
+
+use super::{Compiler, Lines, Meaning};
+use crate::diagnostic::Sink;
+use crate::preprocess::Branch;
+
+/// The branches that are left as they are, none within another.
+pub fn raw(compiler: &Compiler, text: &str, meaning: &Meaning) -> Vec<Branch> {
+    let mut skipped: Vec<&Branch> = meaning.branches.iter().collect();
+    skipped.retain(|branch| !branch.taken);
+    skipped.sort_by_key(|branch| branch.begin);
+    let mut raw: Vec<Branch> = Vec::new();
+    for branch in skipped {
+        let is_inside = raw.last().is_some_and(|last| branch.begin < last.end);
+        if !is_inside && !is_p4(compiler, text, meaning, branch) {
+            raw.push(branch.clone());
+        }
+    }
+    raw
+}
+
+fn is_p4(compiler: &Compiler, text: &str, meaning: &Meaning, branch: &Branch) -> bool {
+    let lines = &text[branch.begin as usize..branch.end as usize];
+    let is_directive = |line: &str| line.is_empty() || line.starts_with('#');
+    if lines.lines().map(str::trim).all(is_directive) {
+        return true;
+    }
+    let Some(lines) = Lines::of(0, lines, &[], &mut Sink::default()) else {
+        return false;
+    };
+    !branch.never
+        && (lines.tokens.is_empty()
+            || compiler.read(text, &chosen(meaning, branch)).0.n_errors <= meaning.n_errors)
+}
+
+/// The choice of this branch and of those that it is in, and of none beside them.
+fn chosen(meaning: &Meaning, branch: &Branch) -> HashMap<u32, bool> {
+    let is_path = |begin: u32| begin == branch.begin || branch.within.contains(&begin);
+    let path = meaning.branches.iter().filter(|one| is_path(one.begin));
+    let conditionals: HashSet<u32> = path.map(|one| one.opens).collect();
+    let mut concerned = meaning.branches.to_vec();
+    concerned.retain(|one| conditionals.contains(&one.opens));
+    concerned
+        .iter()
+        .map(|one| (one.begin, is_path(one.begin)))
+        .collect()
+}
