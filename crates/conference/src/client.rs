@@ -32,6 +32,9 @@ use crate::limits::{
 };
 use crate::plan::Target;
 
+/// How tonic says that an answer was HTTP, but not gRPC.
+const NO_GRPC_STATUS: &str = "grpc-status header missing";
+
 /// Why a call to the switch failed, with the next step.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
@@ -49,6 +52,16 @@ pub enum ClientError {
         /// Where.
         address: String,
         /// The innermost reason.
+        reason: String,
+    },
+    /// Somebody else answers there.
+    #[error(
+        "nobody speaks P4Runtime at {address} ({reason}): it may be the address of a switch's metrics or of another server, name with --switch the one that the switch's ready line says"
+    )]
+    NoP4Runtime {
+        /// Where.
+        address: String,
+        /// What came in place of an answer.
         reason: String,
     },
     /// It answers, but has no program.
@@ -507,9 +520,18 @@ impl Client {
     fn error(&self, what: &'static str, status: &Status) -> ClientError {
         let message = status.message().to_owned();
         match status.code() {
-            Code::Unavailable => ClientError::Unreachable {
+            Code::Unavailable if !message.starts_with(NO_GRPC_STATUS) => ClientError::Unreachable {
                 address: self.address.clone(),
                 reason: message,
+            },
+            // No answer of gRPC's at all, or one of a server of another service.
+            _ if message.starts_with(NO_GRPC_STATUS) => ClientError::NoP4Runtime {
+                address: self.address.clone(),
+                reason: http_status(&message),
+            },
+            Code::Unimplemented if message.is_empty() => ClientError::NoP4Runtime {
+                address: self.address.clone(),
+                reason: "a gRPC server without that service".to_owned(),
             },
             Code::PermissionDenied => ClientError::NotPrimary { message },
             Code::ResourceExhausted if matches!(what, "arbitration" | "the stream") => {
@@ -678,6 +700,14 @@ fn entity_name(update: &Update) -> &'static str {
         Some(E::CounterEntry(_)) => "a counter cell",
         Some(E::PacketReplicationEngineEntry(_)) => "a multicast group or clone session",
         _ => "an entity",
+    }
+}
+
+/// "HTTP status 404" of tonic's words for an answer that was not gRPC.
+fn http_status(message: &str) -> String {
+    match message.rsplit(' ').next() {
+        Some(code) if code.parse::<u16>().is_ok() => format!("HTTP status {code}"),
+        _ => "an answer that is not gRPC".to_owned(),
     }
 }
 

@@ -1,13 +1,12 @@
 //! `conference.yaml`: the whole of what an SFU is told, as a file. docs/controller.md has the
-//! schema. Unknown keys, wrong types and doubles are errors with their line.
+//! schema. Unknown keys, wrong types and doubles are errors with their line ([`value`]).
+
+mod value;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::net::Ipv4Addr;
 
-use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
-use serde::de::{MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 use crate::address::Mac;
 use crate::limits::{DEFAULT_UDP_PORT, FILE_EVENTS_MAX};
@@ -18,44 +17,50 @@ use crate::neighbour::{Place, Question};
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct File {
-    #[serde(deserialize_with = "one_or_several")]
+    #[serde(deserialize_with = "value::one_or_several")]
     sfu: Vec<Sfu>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "value::list")]
     groups: Vec<FileGroup>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Sfu {
-    #[serde(deserialize_with = "number")]
+    #[serde(deserialize_with = "value::word")]
     port: u16,
+    #[serde(deserialize_with = "value::word")]
     ip: Ipv4Addr,
+    #[serde(deserialize_with = "value::word")]
     mac: Mac,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FileGroup {
-    #[serde(deserialize_with = "number")]
+    #[serde(deserialize_with = "value::word")]
     group: u16,
+    #[serde(deserialize_with = "value::word")]
     ip: Ipv4Addr,
+    #[serde(default, deserialize_with = "value::word_if_any")]
     mac: Option<Mac>,
-    #[serde(default, deserialize_with = "number_if_any")]
+    #[serde(default, deserialize_with = "value::word_if_any")]
     udp_port: Option<u16>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "value::list")]
     viewers: Vec<FileViewer>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FileViewer {
+    #[serde(deserialize_with = "value::word")]
     ip: Ipv4Addr,
+    #[serde(default, deserialize_with = "value::word_if_any")]
     mac: Option<Mac>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "value::word")]
     looked_up: bool,
-    #[serde(default, deserialize_with = "number_if_any")]
+    #[serde(default, deserialize_with = "value::word_if_any")]
     udp_port: Option<u16>,
-    #[serde(default, deserialize_with = "number_if_any")]
+    #[serde(default, deserialize_with = "value::word_if_any")]
     port: Option<u16>,
 }
 
@@ -94,7 +99,8 @@ impl File {
             },
         };
         serde_saphyr::from_str_with_options(text, options).map_err(|error| {
-            let line = error.without_snippet().to_string();
+            let error = error.without_snippet();
+            let line = error.render_with_formatter(&value::Words);
             FileError::Yaml(line.trim_start_matches("error: ").to_owned())
         })
     }
@@ -228,46 +234,6 @@ impl Known {
         let same = same.or_else(|| known.clone().find(|(_, known)| known.looked_up));
         same.map(|(_, known)| known)
     }
-}
-
-/// One address as a map, or several as a list of them.
-fn one_or_several<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Sfu>, D::Error> {
-    struct OneOrSeveral;
-
-    impl<'de> Visitor<'de> for OneOrSeveral {
-        type Value = Vec<Sfu>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an own address (port, ip, mac), or a list of them, one a port")
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Vec<Sfu>, A::Error> {
-            Ok(vec![Sfu::deserialize(MapAccessDeserializer::new(map))?])
-        }
-
-        fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Vec<Sfu>, A::Error> {
-            let addresses = Vec::deserialize(SeqAccessDeserializer::new(seq))?;
-            if addresses.is_empty() {
-                return Err(serde::de::Error::custom(
-                    "expected an own address at least, got an empty list",
-                ));
-            }
-            Ok(addresses)
-        }
-    }
-
-    deserializer.deserialize_any(OneOrSeveral)
-}
-
-/// serde's own message names a Rust type and not the value.
-fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u16, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    let error = || format!("expected a number from 0 to 65535, got \"{text}\"");
-    text.parse().map_err(|_| serde::de::Error::custom(error()))
-}
-
-fn number_if_any<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u16>, D::Error> {
-    number(deserializer).map(Some)
 }
 
 #[cfg(test)]

@@ -75,7 +75,12 @@ fn unknown_keys_are_errors_with_key_and_line() {
 #[test]
 fn wrong_values_and_missing_or_double_keys_are_errors_with_their_line() {
     for (from, to, what, line) in [
-        ("10.0.1.4", "10.0.1.400", "invalid IPv4 address syntax", 4),
+        (
+            "10.0.1.4",
+            "10.0.1.400",
+            "expected an IPv4 address like 10.0.1.5, got \"10.0.1.400\"",
+            4,
+        ),
         (
             "group: 4",
             "group: 70000",
@@ -102,6 +107,93 @@ fn wrong_values_and_missing_or_double_keys_are_errors_with_their_line() {
         assert!(message.contains(&format!("line {line}")), "{to}: {message}");
     }
     assert!(error("groups: []").contains("missing field `sfu`"));
+}
+
+#[test]
+fn what_was_expected_and_what_came_is_said_in_words_of_the_file() {
+    let number = "expected a number from 0 to 65535, got";
+    let list = "a list, keys with values, or a tag";
+    for (from, to, what, line) in [
+        (
+            "udp_port: 6000",
+            "udp_port:",
+            format!("{number} nothing"),
+            5,
+        ),
+        ("port: 1,", "port: ,", format!("{number} nothing"), 1),
+        ("group: 4", "group: [4]", format!("{number} {list}"), 3),
+        ("group: 4", "group: {a: 4}", format!("{number} {list}"), 3),
+        (
+            "group: 4",
+            "group: 010",
+            format!("{number} \"010\": a leading zero"),
+            3,
+        ),
+        ("group: 4", "group: +4", format!("{number} \"+4\""), 3),
+        (
+            "ip: 10.0.1.4",
+            "ip:",
+            "expected an IPv4 address like 10.0.1.5, got nothing".to_owned(),
+            4,
+        ),
+        (
+            "mac: '02:00:00:00:00:06'",
+            "mac: ",
+            "expected an Ethernet address like 02:00:00:00:00:05, got nothing".to_owned(),
+            8,
+        ),
+        (
+            "{ip: 10.0.1.5}",
+            "{ip: 10.0.1.5, looked_up: }",
+            "expected true or false, got nothing".to_owned(),
+            7,
+        ),
+        (
+            "{port: 1, ip: 10.0.1.100, mac: 02:00:00:00:01:64}",
+            "",
+            "expected an own address (port, ip, mac), or a list of them, one a port, got nothing"
+                .to_owned(),
+            1,
+        ),
+        (
+            "{ip: 10.0.1.5}",
+            "10.0.1.5",
+            "expected keys with values (`key: value`), got something else".to_owned(),
+            7,
+        ),
+    ] {
+        let message = error(&FILE.replacen(from, to, 1));
+        assert!(message.starts_with(&what), "{to}: {message}");
+        assert_eq!(message.lines().count(), 1, "{message}");
+        assert!(
+            message.contains(&format!("line {line},")),
+            "{to}: {message}"
+        );
+    }
+    let second = error(&format!("{FILE}---\n{FILE}"));
+    let expected = "expected one document, got a second one after `---`";
+    assert!(second.starts_with(expected), "{second}");
+    let sfu = FILE.lines().next().unwrap();
+    for (groups, came) in [("5", "integer `5`"), ("{group: 4}", "keys with values")] {
+        let message = error(&format!("{sfu}\ngroups: {groups}\n"));
+        let expected = format!("expected a list (a line beginning with `-` for each), got {came}");
+        assert!(message.starts_with(&expected), "{message}");
+        assert!(message.contains("line 2,"), "{message}");
+    }
+    assert!(error("").contains("sfu"), "{}", error(""));
+}
+
+#[test]
+fn lists_with_nothing_in_them_are_empty() {
+    let sfu = FILE.lines().next().unwrap();
+    let without = File::parse(&format!("{sfu}\n")).unwrap();
+    assert_eq!(File::parse(&format!("{sfu}\ngroups:\n")).unwrap(), without);
+    let group = format!("{sfu}\ngroups:\n  - group: 4\n    ip: 10.0.1.4\n");
+    let without = File::parse(&group).unwrap();
+    assert_eq!(
+        File::parse(&format!("{group}    viewers:\n")).unwrap(),
+        without
+    );
 }
 
 #[test]

@@ -173,9 +173,9 @@ fn an_address_is_set_shown_and_deleted_port_by_port() {
     );
     let refused =
         bench.fails("viewer add --group 4 --ip 10.0.3.6 --mac 02:00:00:00:00:06 --port 3");
-    assert!(refused.starts_with("1 viewers are on port 3"), "{refused}");
+    assert!(refused.starts_with("1 viewer is on port 3"), "{refused}");
     let refused = bench.fails("address delete --port 2");
-    assert!(refused.starts_with("1 viewers are on port 2"), "{refused}");
+    assert!(refused.starts_with("1 viewer is on port 2"), "{refused}");
     bench.ok("viewer remove --group 4 --ip 10.0.2.5");
     let gone = bench.ok("address delete --port 2");
     assert_eq!(

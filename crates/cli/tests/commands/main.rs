@@ -13,6 +13,7 @@ mod show;
 #[path = "../../../conference/tests/support/mod.rs"]
 mod support;
 
+use std::io::{Read as _, Write as _};
 use std::net::Ipv4Addr;
 
 use bench::{Bench, replication, reprise, text};
@@ -101,6 +102,52 @@ fn a_listener_that_never_answers_is_given_up() {
     assert_eq!(output.status.code(), Some(1));
     let error = text(&output.stderr);
     assert!(error.contains("an answer in P4Runtime"), "{error}");
+}
+
+/// Answers the first request of HTTP/2 with status 404, as a switch's metrics do.
+fn answer_404(listener: &std::net::TcpListener) {
+    const PREFACE_BYTES: usize = 24;
+    const HEADERS: u8 = 1;
+    let (mut stream, _) = listener.accept().expect("a client");
+    stream
+        .read_exact(&mut [0; PREFACE_BYTES])
+        .expect("a preface");
+    let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    stream.write_all(&settings).expect("written");
+    let mut head = [0; 9];
+    loop {
+        stream.read_exact(&mut head).expect("a frame");
+        let len = usize::from(head[1]) << 8 | usize::from(head[2]);
+        stream.read_exact(&mut vec![0; len]).expect("its payload");
+        if head[3] == HEADERS {
+            break;
+        }
+    }
+    // End of stream 1 and of its headers; entry 13 of HPACK's static table is ":status: 404".
+    stream
+        .write_all(&[0, 0, 1, HEADERS, 5, 0, 0, 0, 1, 0x8d])
+        .expect("written");
+    // Until the client leaves.
+    let _ = stream.read_to_end(&mut Vec::new());
+}
+
+#[test]
+fn a_server_that_is_no_switch_is_told_from_one_that_refuses() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = std::thread::spawn(move || {
+        answer_404(&listener);
+        answer_404(&listener);
+    });
+    for words in ["show", "group delete --group 1"] {
+        let output = reprise(&address, words, &folder);
+        assert_eq!(output.status.code(), Some(1));
+        let error = text(&output.stderr);
+        let expected = format!("reprise: nobody speaks P4Runtime at {address} (HTTP status 404): ");
+        assert!(error.starts_with(&expected), "{words}: {error}");
+    }
+    server.join().expect("two clients");
 }
 
 #[test]

@@ -106,7 +106,9 @@ pub enum PlanError {
     NoAddress,
     /// Viewers on a port, but no own address there.
     #[error(
-        "{n_viewers} viewers are on port {port}, where the SFU has no own address to serve them from: set one with `reprise address set --port {port} --ip IP --mac MAC`, or remove them first"
+        "{n_viewers} {} on port {port}, where the SFU has no own address to serve them from: set one with `reprise address set --port {port} --ip IP --mac MAC`, or remove {} first",
+        if *.n_viewers == 1 { "viewer is" } else { "viewers are" },
+        if *.n_viewers == 1 { "it" } else { "them" },
     )]
     NoAddressOnPort {
         /// Where.
