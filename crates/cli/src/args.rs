@@ -10,6 +10,7 @@ use conference::limits::TURN_WAIT_S;
 
 use crate::compiler::CompilerArgs;
 use crate::conformance::Kind;
+use crate::output;
 
 const EXAMPLES: &str = "\
 A conference by hand, on a switch that runs with `reprise-switch -i 1@veth1`:
@@ -126,8 +127,9 @@ const OF_A_SWITCH: &[&str] = &["switch", "device_id", "wait_s", "takeover"];
 impl Args {
     /// The command line that this process was started with; exits where it is none.
     pub fn from_command_line() -> Args {
-        let matches = Args::offline_without_switch().get_matches();
-        Args::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+        let matches = Args::offline_without_switch().try_get_matches();
+        let args = matches.and_then(|matches| Args::from_arg_matches(&matches));
+        args.unwrap_or_else(|error| output::of_command_line(&error))
     }
 
     fn offline_without_switch() -> clap::Command {
@@ -294,7 +296,7 @@ pub enum Command {
         /// an empty switch to that state, for `reprise-switch --entries`.
         #[arg(long, value_enum, default_value_t = ExportFormat::Conference)]
         format: ExportFormat,
-        /// Where to; left out: standard output.
+        /// Where to; left out, or `-`: standard output.
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
     },

@@ -8,6 +8,7 @@ use p4runtime_proto::p4::config::v1::P4Info;
 
 use crate::failure::Failure;
 use crate::files::{self, Unreadable};
+use crate::output;
 
 /// A compiled program.
 pub struct Program {
@@ -178,7 +179,7 @@ pub fn read_source(path: &Path) -> Result<String, Failure> {
 
 /// The name under which messages speak of a program.
 pub fn source_name(path: &Path) -> String {
-    if path == Path::new("-") {
+    if files::is_standard(path) {
         "standard input".to_owned()
     } else {
         lossy(path)
@@ -220,8 +221,8 @@ pub fn show(diagnostics: &[Diagnostic], format: MessageFormat) {
     for diagnostic in diagnostics {
         match format {
             // A line apart, as a person reads them.
-            MessageFormat::Human => eprintln!("{}", diagnostic.render()),
-            MessageFormat::Json => eprintln!("{}", diagnostic.json_line()),
+            MessageFormat::Human => output::told(diagnostic.render()),
+            MessageFormat::Json => output::told(diagnostic.json_line()),
         }
     }
 }

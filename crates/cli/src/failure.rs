@@ -5,6 +5,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use crate::output;
+
 /// The line, and the text behind it where there is more (a compiler's diagnostics).
 #[derive(Debug)]
 pub struct Failure {
@@ -40,7 +42,7 @@ impl Failure {
     /// Says it on standard error, after the program's name.
     pub fn report(&self, program: &str) {
         if !self.is_told {
-            eprintln!("{program}: {self}");
+            output::told(format_args!("{program}: {self}"));
         }
     }
 

@@ -9,6 +9,7 @@ use std::os::unix::fs::{MetadataExt as _, chown};
 use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
+use crate::output;
 
 /// What a file holds, for the messages.
 pub const P4_SOURCE: &str = "a P4 source file";
@@ -84,8 +85,13 @@ pub fn why(error: &io::Error) -> String {
     }
 }
 
+/// Where a file is named, `-` is standard input or standard output.
+pub fn is_standard(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
 fn read(path: &Path) -> Result<Vec<u8>, Unreadable> {
-    let bytes = if path == Path::new("-") {
+    let bytes = if is_standard(path) {
         let mut bytes = Vec::new();
         io::stdin().read_to_end(&mut bytes).map(|_| bytes)
     } else {
@@ -112,7 +118,7 @@ pub fn bytes(path: &Path, what: &str) -> Result<Vec<u8>, Failure> {
     read(path).map_err(|error| error.failure(path, what))
 }
 
-/// Writes one output file, whole or not at all.
+/// Writes one output file, whole or not at all; `-` is standard output.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     write_all(&[(path, bytes)])
 }
@@ -122,12 +128,17 @@ pub fn write_all(files: &[(impl AsRef<Path>, impl AsRef<[u8]>)]) -> Result<(), F
     let mut staged = Vec::with_capacity(files.len());
     for (path, bytes) in files {
         let path = path.as_ref();
+        if is_standard(path) {
+            continue;
+        }
         let file = Staged::write(path, bytes.as_ref());
         staged.push((path, file.map_err(|error| unwritable(path, &error))?));
     }
     for (path, file) in staged {
         file.keep().map_err(|error| unwritable(path, &error))?;
     }
+    let printed = files.iter().filter(|(path, _)| is_standard(path.as_ref()));
+    printed.for_each(|(_, bytes)| output::bytes_as_they_are(bytes.as_ref()));
     Ok(())
 }
 
@@ -163,7 +174,7 @@ impl Staged {
                 target: path.to_owned(),
             });
         }
-        let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let target = behind_links(path)?;
         let Some(name) = target.file_name() else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
@@ -202,6 +213,17 @@ impl Staged {
         }
         self.temporary = None;
         Ok(())
+    }
+}
+
+/// What a path leads to, although it may not be there yet. A ring of links leads nowhere.
+fn behind_links(path: &Path) -> io::Result<PathBuf> {
+    match (fs::canonicalize(path), fs::read_link(path)) {
+        (Err(error), Ok(next)) if error.kind() == io::ErrorKind::NotFound => {
+            behind_links(&path.with_file_name("").join(next))
+        }
+        (Err(error), Err(_)) if error.kind() == io::ErrorKind::NotFound => Ok(path.to_owned()),
+        (target, _) => target,
     }
 }
 

@@ -1,5 +1,11 @@
 //! `reprise`: what an operator types. One command, one connection, one answer.
 
+#![warn(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "the macros panic where nobody reads; `output` is for both"
+)]
+
 mod args;
 mod commands;
 mod compat;

@@ -1,7 +1,9 @@
-//! Standard output. A reader that went away (`reprise show | head`) is no error; a full disk is one.
+//! Standard output and standard error. A reader of standard output that went away (`reprise show | head`)
+//! is no error; a full disk is one. Standard error that cannot be written changes nothing: a change of the
+//! switch goes on, and the exit code says how it ended.
 
 use std::fmt::Display;
-use std::io::{self, IsTerminal, Write, stdout};
+use std::io::{self, IsTerminal, Write, stderr, stdout};
 
 use crate::files;
 
@@ -12,10 +14,41 @@ pub fn text(line: impl Display) {
 
 /// The document of a command that failed: that nobody reads it any more changes nothing.
 pub fn last_json(value: &serde_json::Value) {
-    match writeln!(stdout(), "{value}") {
+    unless_unread(writeln!(stdout(), "{value}"));
+}
+
+/// Ends the command if what it says has no place.
+fn unless_unread(result: io::Result<()>) {
+    match result {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
         result => written(result),
     }
+}
+
+/// Bytes of an output file, as they are. Other files of the command may follow, though nobody reads this.
+pub fn bytes_as_they_are(bytes: &[u8]) {
+    let mut out = stdout();
+    unless_unread(out.write_all(bytes).and_then(|()| out.flush()));
+}
+
+/// What the command line asked for itself (`--help`), or why it is none; ends the process.
+pub fn of_command_line(error: &clap::Error) -> ! {
+    let result = error.print().and_then(|()| stdout().flush());
+    if !error.use_stderr() {
+        written(result);
+    }
+    std::process::exit(error.exit_code())
+}
+
+/// One line on standard error.
+pub fn told(line: impl Display) {
+    told_text(format_args!("{line}\n"));
+}
+
+/// Text of whole lines on standard error. There is nobody to tell where that cannot be written, and
+/// the macros of the standard library would panic.
+pub fn told_text(text: impl Display) {
+    let _ = stderr().write_all(text.to_string().as_bytes());
 }
 
 /// Ends the command if nobody reads any more, or what it says has no place.
@@ -25,7 +58,9 @@ fn written(result: io::Result<()>) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
         Err(error) => {
             let why = files::why(&error);
-            eprintln!("reprise: standard output cannot be written: {why}");
+            told(format_args!(
+                "reprise: standard output cannot be written: {why}"
+            ));
             std::process::exit(1);
         }
     }
@@ -43,6 +78,12 @@ pub fn clear() {
 /// One JSON document on one line.
 pub fn json(value: &serde_json::Value) {
     text(value);
+}
+
+/// "1 group", "2 groups".
+pub fn count(n: usize, what: &str) -> String {
+    let plural = if n == 1 { "" } else { "s" };
+    format!("{n} {what}{plural}")
 }
 
 /// 1234567 as 1,234,567.

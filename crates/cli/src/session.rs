@@ -18,6 +18,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::Global;
 use crate::failure::Failure;
+use crate::output;
 
 /// Where standard error is no terminal, how often it is told how far a change is.
 const PROGRESS_LINE_EVERY: Duration = Duration::from_secs(3);
@@ -124,16 +125,16 @@ impl Session {
 
     fn print(&self, lines: &[Line], n_updates: usize, dry_run: bool) {
         if self.json {
-            crate::output::json(&json!({
+            output::json(&json!({
                 "changed": !lines.is_empty(),
                 "dry_run": dry_run,
                 "changes": lines,
                 "updates": n_updates,
             }));
         } else if lines.is_empty() {
-            crate::output::text("no change");
+            output::text("no change");
         } else {
-            lines.iter().for_each(crate::output::text);
+            lines.iter().for_each(output::text);
         }
     }
 
@@ -180,14 +181,14 @@ pub async fn connect_primary(global: &Global) -> Result<Client, Failure> {
     }
     let wait = Duration::from_secs(global.wait_s);
     let waits = |primary: Option<u128>| match primary {
-        Some(id) => eprintln!(
+        Some(id) => output::told(format_args!(
             "reprise: waits for its turn, up to {} s: another controller (election id {id}) is primary",
             global.wait_s
-        ),
-        None => eprintln!(
+        )),
+        None => output::told(format_args!(
             "reprise: waits for its turn, up to {} s, among other controllers",
             global.wait_s
-        ),
+        )),
     };
     client.take_turn(wait, waits).await?;
     Ok(client)
@@ -240,7 +241,10 @@ impl Progress {
     fn tell(&mut self, n_done: usize) {
         self.bar.set_position(n_done as u64);
         if self.bar.is_hidden() && Instant::now() >= self.next_line {
-            eprintln!("reprise: {n_done} of {} updates", self.n_updates);
+            output::told(format_args!(
+                "reprise: {n_done} of {} updates",
+                self.n_updates
+            ));
             self.next_line = Instant::now() + PROGRESS_LINE_EVERY;
         }
     }

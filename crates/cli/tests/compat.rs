@@ -269,3 +269,13 @@ fn version_and_help_say_whose_they_are() {
         );
     }
 }
+
+#[test]
+fn an_output_file_named_with_a_dash_is_standard_output() {
+    let bench = Bench::new();
+    bench.ok("p4c-bm2-ss -Iinc prog.p4 -o prog.json");
+    let printed = bench.ok("p4c-bm2-ss -Iinc prog.p4 -o - --p4runtime-files prog.txtpb");
+    assert_eq!(printed, bench.read("prog.json"));
+    assert!(bench.path("prog.txtpb").is_file());
+    assert!(!bench.path("-").exists());
+}

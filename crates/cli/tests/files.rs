@@ -120,6 +120,58 @@ fn a_file_written_anew_keeps_its_mode_and_its_links() {
 }
 
 #[test]
+fn a_link_to_a_file_that_is_not_there_yet_stays_a_link() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir(at("real")).expect("a folder");
+    fs::create_dir(at("out")).expect("a folder");
+    symlink("second.json", at("out/sfu.json")).expect("a link");
+    symlink("../real/third.json", at("out/second.json")).expect("a link");
+    let program = root().join("p4/sfu.p4").display().to_string();
+    let include = root().join("p4").display().to_string();
+    let compile = || {
+        let words = ["compile", &program, "-I", &include, "-o", "out"];
+        reprise(folder.path(), &words).output().expect("it runs")
+    };
+    let output = compile();
+    assert!(output.status.success(), "{output:?}");
+    assert!(
+        fs::symlink_metadata(at("real/third.json"))
+            .expect("there")
+            .is_file()
+    );
+    for link in ["out/sfu.json", "out/second.json"] {
+        assert!(
+            fs::symlink_metadata(at(link)).expect("there").is_symlink(),
+            "{link}"
+        );
+    }
+    // A ring of links is no place for a file.
+    fs::remove_file(at("out/second.json")).expect("removed");
+    symlink("sfu.json", at("out/second.json")).expect("a link");
+    let output = compile();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(
+        said(&output).contains("sfu.json: cannot be written: "),
+        "{output:?}"
+    );
+}
+
+#[test]
+fn a_folder_named_as_standard_output_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = root().join("p4/sfu.p4").display().to_string();
+    let output = reprise(folder.path(), &["compile", &program, "-o", "-"]).output();
+    let output = output.expect("it runs");
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(
+        said(&output).starts_with("reprise: -o names a folder"),
+        "{output:?}"
+    );
+    assert!(!folder.path().join("-").exists());
+}
+
+#[test]
 fn standard_output_on_a_full_disk_is_an_error_and_a_reader_that_left_is_none() {
     let full = || {
         fs::OpenOptions::new()
@@ -129,7 +181,14 @@ fn standard_output_on_a_full_disk_is_an_error_and_a_reader_that_left_is_none() {
     };
     let program = root().join("p4/sfu.p4").display().to_string();
     let check = ["compile", "-E", &program];
-    for words in [&["explain"][..], &["doctor"], &check, &["doctor", "--json"]] {
+    for words in [
+        &["explain"][..],
+        &["doctor"],
+        &check,
+        &["doctor", "--json"],
+        &["--help"],
+        &["--version"],
+    ] {
         let output = reprise(&root(), words)
             .stdout(full())
             .output()
@@ -152,4 +211,38 @@ fn standard_output_on_a_full_disk_is_an_error_and_a_reader_that_left_is_none() {
         (output.status.code(), said(&output).as_str()),
         (Some(0), "")
     );
+}
+
+#[test]
+fn standard_error_that_cannot_be_written_changes_no_exit_code() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write =
+        |name: &str, text: &str| fs::write(folder.path().join(name), text).expect("written");
+    write("bad.p4", "const bit<8> x = true;\n");
+    write("bad.stf", "no command\n");
+    let program = root().join("p4/sfu.p4").display().to_string();
+    let cases: [(&[&str], i32); 6] = [
+        (&["check", "bad.p4"], 1),
+        (&["check", "bad.p4", "--message-format", "json"], 1),
+        (&["check", "nofile.p4"], 1),
+        (&["stf", &program, "bad.stf"], 1),
+        (&["group", "add", "--group", "x"], 2),
+        (&["show", "--switch", "nowhere"], 1),
+    ];
+    for (words, code) in cases {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full");
+        let mut full = reprise(folder.path(), words)
+            .stderr(full.expect("/dev/full"))
+            .spawn()
+            .expect("it runs");
+        assert_eq!(
+            full.wait().expect("it ends").code(),
+            Some(code),
+            "{words:?}"
+        );
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let status = reprise(folder.path(), words).stderr(writer).status();
+        assert_eq!(status.expect("it runs").code(), Some(code), "{words:?}");
+    }
 }

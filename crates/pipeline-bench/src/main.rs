@@ -1,6 +1,12 @@
 //! `reprise-pipeline-bench`: what a packet costs in each part of a pipeline, engine by engine and
 //! optimisation by optimisation, in memory and without ports.
 
+#![warn(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "the macros panic where nobody reads, and hours of measuring are lost"
+)]
+
 mod clock;
 mod frames;
 mod growth;
@@ -10,6 +16,7 @@ mod probe;
 mod variant;
 mod workload;
 
+use std::io::{Write as _, stderr, stdout};
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Parser, Subcommand};
@@ -200,20 +207,28 @@ fn run(tasks: &[Task], shared: &Shared, name: &str) -> Result<(), String> {
             rounds: effort.rounds,
         };
         if !shared.json {
-            bar.suspend(|| println!("{}", result.table()));
+            bar.suspend(|| say(&result.table()));
         }
         results.push(result);
     }
     bar.finish_and_clear();
     if shared.json {
-        println!("{:#}", output::json(&results, shared.cpu));
+        say(&format!("{:#}", output::json(&results, shared.cpu)));
     } else if let Some(hz) = clock::tsc_hz() {
-        println!("time stamp counter: {:.1} MHz, against the clock", hz / 1e6);
+        say(&format!(
+            "time stamp counter: {:.1} MHz, against the clock",
+            hz / 1e6
+        ));
     }
     match &shared.output {
         Some(folder) => output::write(folder, name, &results, shared.cpu),
         None => Ok(()),
     }
+}
+
+/// Lines on standard output; the files are written though nobody reads it.
+fn say(lines: &str) {
+    let _ = writeln!(stdout(), "{lines}");
 }
 
 fn run_parts(args: &PartsArgs) -> Result<(), String> {
@@ -237,7 +252,8 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{error}");
+            // Nobody is to be told where nobody reads.
+            let _ = writeln!(stderr(), "{error}");
             ExitCode::FAILURE
         }
     }

@@ -89,7 +89,7 @@ fn write(
     to: Option<&Path>,
 ) -> Result<Value, Failure> {
     let (n_groups, n_viewers) = (conference.groups().len(), conference.n_viewers());
-    let Some(to) = to else {
+    let Some(to) = to.filter(|to| !files::is_standard(to)) else {
         if !global.json {
             output::text(text.trim_end());
         }
@@ -98,9 +98,9 @@ fn write(
     files::write(to, text.as_bytes())?;
     let file = to.display().to_string();
     if !global.json {
-        output::text(format!(
-            "{n_groups} groups with {n_viewers} viewers written to {file}"
-        ));
+        let groups = output::count(n_groups, "group");
+        let viewers = output::count(n_viewers, "viewer");
+        output::text(format!("{groups} with {viewers} written to {file}"));
     }
     Ok(json!({ "groups": n_groups, "viewers": n_viewers, "file": file }))
 }

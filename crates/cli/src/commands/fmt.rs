@@ -79,7 +79,7 @@ fn format(path: &Path, options: &Options, check: bool) -> Result<Formatted, Fail
             compiler::show(&found, MessageFormat::Human);
             Failure::new(format!("{name}: not formatted, it is not P4 as it stands"))
         })?;
-    let is_input = path == Path::new("-");
+    let is_input = files::is_standard(path);
     let line = (formatted != text).then(|| {
         let lines = text.lines().zip(formatted.lines());
         lines.take_while(|(a, b)| a == b).count() + 1

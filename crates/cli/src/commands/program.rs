@@ -52,7 +52,7 @@ pub fn compile(
         return Err(last_line(path, &compiled.diagnostics, args));
     };
     files::make_folder(output)?;
-    let stem = if path == Path::new("-") {
+    let stem = if files::is_standard(path) {
         "stdin".into()
     } else {
         let stem = path.file_stem().map(|stem| stem.to_string_lossy());
@@ -80,6 +80,11 @@ pub fn compile(
 
 /// `-o` names a folder; the files in it are named after the program.
 fn expect_folder(output: &Path) -> Result<(), Failure> {
+    if files::is_standard(output) {
+        return Err(Failure::new(
+            "-o names a folder, NAME.json and NAME.p4info.* are written into it: `-`, standard output, takes one file (`./-` is a folder of that name)",
+        ));
+    }
     let looks_like_a_file = output.extension().is_some_and(|ext| ext == "json");
     if output.is_file() || (looks_like_a_file && !output.exists()) {
         let why = if output.is_file() {

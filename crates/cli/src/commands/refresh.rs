@@ -17,6 +17,7 @@ use tokio::time::Instant;
 
 use crate::args::Global;
 use crate::failure::Failure;
+use crate::output;
 use crate::session::Session;
 
 /// Viewers, and the MAC that their copies go to.
@@ -48,7 +49,7 @@ pub async fn every(
         let until = Instant::now() + Duration::from_millis(HEARD_INTERVAL_MS);
         match watch.turn(global).await {
             Ok(()) if trouble.take().is_some() => {
-                eprintln!("reprise: the viewers are looked for again");
+                output::told("reprise: the viewers are looked for again");
             }
             Ok(()) => {}
             Err(error) => {
@@ -165,7 +166,7 @@ async fn ask(
             }
             Some(finding) => {
                 if let Some(line) = told(&conference, host, mac, finding) {
-                    eprintln!("reprise: {line}");
+                    output::told(format_args!("reprise: {line}"));
                 }
             }
             None => {}

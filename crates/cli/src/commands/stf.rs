@@ -41,7 +41,7 @@ pub fn run(
         "trace": trace.then(|| story.text()),
     });
     if !global.json {
-        eprint!("{}", story.text());
+        output::told_text(story.text());
         show_failures(test, &text, &outcome.failures);
     }
     if let Some(failure) = verdict(&outcome) {
@@ -127,10 +127,10 @@ fn show_line(test: &Path, text: &str, line: usize, message: &str) {
     let test = test.display();
     match line.checked_sub(1).and_then(|at| text.lines().nth(at)) {
         Some(source) => {
-            eprintln!("{test}:{line}: {message}");
-            eprintln!("  {}", source.trim());
+            output::told(format_args!("{test}:{line}: {message}"));
+            output::told(format_args!("  {}", source.trim()));
         }
-        None => eprintln!("{test}: at the end: {message}"),
+        None => output::told(format_args!("{test}: at the end: {message}")),
     }
 }
 
@@ -139,7 +139,7 @@ fn show_failures(test: &Path, text: &str, failures: &[stf::Failure]) {
     for failure in failures {
         show_line(test, text, failure.line, &failure.message);
         if let Some(difference) = &failure.difference {
-            eprint!("{difference}");
+            output::told_text(difference);
         }
     }
 }

@@ -180,7 +180,7 @@ fn show(request: &Request, diagnostics: &[Diagnostic]) {
 fn write(request: &Request, to: &Path, bytes: &[u8]) -> Result<(), Failure> {
     files::write(to, bytes)?;
     if request.verbose {
-        eprintln!("wrote {}", to.display());
+        output::told(format_args!("wrote {}", to.display()));
     }
     Ok(())
 }

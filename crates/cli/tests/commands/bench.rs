@@ -40,6 +40,11 @@ impl Bench {
         reprise(&self.server.address.to_string(), words, &self.folder)
     }
 
+    /// `reprise` with these words, in the folder, before it runs.
+    pub fn command(&self, words: &str) -> Command {
+        command(&self.server.address.to_string(), words, &self.folder)
+    }
+
     /// Standard output of a command that must succeed.
     pub fn ok(&self, words: &str) -> String {
         let output = self.run(words);
@@ -73,14 +78,17 @@ impl Bench {
 }
 
 pub fn reprise(switch: &str, words: &str, folder: &tempfile::TempDir) -> Output {
+    let output = command(switch, words, folder).output();
+    output.expect("the binary runs")
+}
+
+fn command(switch: &str, words: &str, folder: &tempfile::TempDir) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_reprise"));
     command
         .args(words.split_whitespace())
-        .env("REPRISE_SWITCH", switch);
+        .env("REPRISE_SWITCH", switch)
+        .current_dir(folder.path());
     command
-        .current_dir(folder.path())
-        .output()
-        .expect("the binary runs")
 }
 
 pub fn text(bytes: &[u8]) -> String {

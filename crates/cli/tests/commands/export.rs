@@ -7,7 +7,7 @@ use conference::entities;
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::text_format;
 
-use crate::bench::{Bench, CONFERENCE, recirculation, replication, reprise, text};
+use crate::bench::{ADDRESS, Bench, CONFERENCE, recirculation, replication, reprise, text};
 use crate::support::programs;
 
 /// Of a file, for the program `sfu.json`.
@@ -37,6 +37,9 @@ fn what_is_exported_is_the_same_after_a_fresh_switch_has_it() {
         assert_eq!(line, "3 groups with 4 viewers written to saved.yaml\n");
         let saved = read(&bench, "saved.yaml");
         assert_eq!(bench.ok("export"), saved, "to standard output the same");
+        assert_eq!(bench.ok("export -o -"), saved);
+        assert!(!bench.folder.path().join("-").exists());
+        assert_eq!(bench.json("export -o -"), bench.json("export"));
 
         let fresh = Bench::new(Some(p4info.clone()));
         fresh.file("saved.yaml", &saved);
@@ -147,4 +150,14 @@ fn the_exported_conferences_of_the_traces_are_current() {
         let current = fs::read_to_string(&golden).expect("the golden file");
         assert_eq!(current, exported, "{golden}: UPDATE_EXPECT=1 refreshes it");
     }
+}
+
+#[test]
+fn one_group_with_one_viewer_is_no_plural() {
+    let bench = replication();
+    bench.ok(ADDRESS);
+    bench.ok("group add --group 4 --ip 10.0.1.4");
+    bench.ok("viewer add --group 4 --ip 10.0.1.5 --mac 02:00:00:00:00:05");
+    let line = bench.ok("export -o saved.yaml");
+    assert_eq!(line, "1 group with 1 viewer written to saved.yaml\n");
 }

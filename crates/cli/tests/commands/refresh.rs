@@ -1,6 +1,6 @@
 //! `reprise viewer refresh`: viewers who move, and switches that are not what they were.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, PipeWriter, Read};
 use std::net::Ipv4Addr;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -47,6 +47,18 @@ impl Follower {
         }
     }
 
+    /// The same, where nobody reads standard error any more.
+    fn start_unheard(bench: &Bench) -> Follower {
+        let mut command = bench.command("viewer refresh --every 1");
+        command.stdout(Stdio::piped()).stderr(unread());
+        let mut child = command.spawn().expect("it runs");
+        Follower {
+            printed: lines(child.stdout.take().expect("a pipe")),
+            said: channel().1,
+            child,
+        }
+    }
+
     /// Waits for a line on standard error. Before it may come how a call was cut off.
     fn says(&self, words: &str) {
         while !self
@@ -78,6 +90,11 @@ impl Drop for Follower {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// A pipe whose reader has gone.
+fn unread() -> PipeWriter {
+    std::io::pipe().expect("a pipe").1
 }
 
 /// A thread reads, so that nobody waits for a line for ever.
@@ -188,4 +205,31 @@ fn a_viewer_that_is_given_by_hand_meanwhile_stays() {
         "02:00:00:00:00:09"
     );
     follower.end();
+}
+
+#[test]
+fn refresh_goes_on_though_nobody_reads_what_it_says() {
+    let mut bench = replication();
+    answer(&bench, &[(5, 5), (6, 6)]);
+    add_viewer(&bench);
+    bench.ok("viewer add --group 4 --ip 10.0.1.6");
+
+    // One viewer is silent, which is told; the other moved, and is written all the same.
+    answer(&bench, &[(5, 7)]);
+    let output = bench.command("viewer refresh").stderr(unread()).output();
+    let output = output.expect("it runs");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let printed = text(&output.stdout);
+    assert!(printed.contains("02:00:00:00:00:07"), "{printed}");
+
+    let follower = Follower::start_unheard(&bench);
+    answer(&bench, &[(5, 8), (6, 6)]);
+    follower.prints("viewer 10.0.1.5:5004 02:00:00:00:00:08");
+    bench.server.stop();
+    let switch = FakeSwitch::new(Some(programs::replication(131_072)));
+    bench.server = Server::start_at(bench.server.address, switch);
+    answer(&bench, &[(5, 5)]);
+    add_viewer(&bench);
+    answer(&bench, &[(5, 9)]);
+    follower.prints("02:00:00:00:00:09");
 }
