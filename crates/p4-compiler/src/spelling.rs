@@ -6,6 +6,17 @@ pub fn counted(n: usize, one: &str, many: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { many })
 }
 
+/// "`f` takes 1 argument, 2 were given".
+pub fn wrong_count(name: &str, kind: &str, wanted: usize, given: usize) -> String {
+    let takes = counted(
+        wanted,
+        &format!("{kind}argument"),
+        &format!("{kind}arguments"),
+    );
+    let were = if given == 1 { "was" } else { "were" };
+    format!("`{name}` takes {takes}, {given} {were} given")
+}
+
 /// The candidate that differs least, where it is near enough to be meant.
 pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<String> {
     let bound = match name.len() {

@@ -6,6 +6,7 @@ use super::scope::{FunctionSymbol, Symbol};
 use super::unify::{Bindings, is_open};
 use crate::ir::{Call, Callee, Direction, Expr, ExprKind};
 use crate::source::Span;
+use crate::spelling::wrong_count;
 use crate::syntax::ast;
 
 /// The arguments of a call in the order of the parameters.
@@ -342,12 +343,8 @@ impl Checker<'_> {
         let mut written = Bindings::new();
         if !types.is_empty() {
             if types.len() != signature.type_parameters.len() {
-                let message = format!(
-                    "`{}` takes {} type arguments, {} were given",
-                    signature.name,
-                    signature.type_parameters.len(),
-                    types.len()
-                );
+                let wanted = signature.type_parameters.len();
+                let message = wrong_count(&signature.name, "type ", wanted, types.len());
                 self.sink.error("E0402", span, message);
                 return None;
             }

@@ -13,6 +13,7 @@ use crate::diagnostic::Sink;
 use crate::ir::{Direction, Expr, ExprKind, Field, Program, Struct, Var, VarId};
 use crate::limits;
 use crate::source::Span;
+use crate::spelling::wrong_count;
 use crate::syntax::ast;
 
 /// What encloses a statement, for what may stand in it.
@@ -304,11 +305,7 @@ impl Checker<'_> {
             self.sink.error(
                 "E0402",
                 span,
-                format!(
-                    "`{}` takes {wanted} type arguments, {} were given",
-                    name.name,
-                    resolved.len()
-                ),
+                wrong_count(&name.name, "type ", wanted, resolved.len()),
             );
             return Type::Poison;
         }

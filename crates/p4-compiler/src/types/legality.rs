@@ -11,6 +11,7 @@ use crate::ir::{
     Transition,
 };
 use crate::source::Span;
+use crate::spelling::wrong_count;
 use crate::syntax::ast;
 
 impl Checker<'_> {
@@ -19,12 +20,9 @@ impl Checker<'_> {
         if let Type::Extern(id, given) = ty
             && given.len() != self.externs[*id].type_parameters.len()
         {
-            let message = format!(
-                "`{}` takes {} type arguments, {} were given",
-                self.program.extern_names[*id],
-                self.externs[*id].type_parameters.len(),
-                given.len()
-            );
+            let wanted = self.externs[*id].type_parameters.len();
+            let name = &self.program.extern_names[*id];
+            let message = wrong_count(name, "type ", wanted, given.len());
             self.sink
                 .error("E0402", parameter.ty.span, message)
                 .help("a parameter's type is written as a whole");

@@ -6,6 +6,7 @@ use super::scope::{Symbol, nearest};
 use super::unify::{Bindings, is_open};
 use crate::ir::{Builtin, Call, Callee, Expr, ExprKind};
 use crate::source::Span;
+use crate::spelling::wrong_count;
 use crate::syntax::ast;
 
 impl Checker<'_> {
@@ -308,11 +309,7 @@ impl Checker<'_> {
             }
         };
         if arguments.len() != wanted {
-            let message = format!(
-                "`{}` takes {wanted} arguments, {} were given",
-                method.name,
-                arguments.len()
-            );
+            let message = wrong_count(&method.name, "", wanted, arguments.len());
             self.sink.error("E0416", span, message);
             return self.poison(span);
         }

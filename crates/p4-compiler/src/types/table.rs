@@ -7,7 +7,7 @@ use super::check::Checker;
 use super::scope::{Symbol, nearest};
 use crate::ir::{ActionUse, Direction, Entry, Expr, ExprKind, Key, Table, TableProperty};
 use crate::source::Span;
-use crate::spelling::counted;
+use crate::spelling::{counted, wrong_count};
 use crate::syntax::ast::{self, Property};
 use crate::syntax::flatten_keys;
 
@@ -165,11 +165,7 @@ impl Checker<'_> {
     }
 
     fn wrong_count(&mut self, decl: &ast::ActionRef, wanted: usize) {
-        let message = format!(
-            "`{}` takes {wanted} arguments, {} were given",
-            decl.name.name,
-            decl.arguments.len()
-        );
+        let message = wrong_count(&decl.name.name, "", wanted, decl.arguments.len());
         self.sink.error("E0416", decl.span, message);
     }
 
