@@ -11,6 +11,7 @@ use p4runtime_proto::p4::v1::{MasterArbitrationUpdate, Role, Uint128};
 use tonic::Status;
 
 use crate::limits::STREAMS_MAX;
+use crate::p4runtime_service::named_role;
 use crate::stream::StreamSender;
 
 /// A stream, as long as it is open; numbers are not used twice.
@@ -142,9 +143,10 @@ impl Arbitration {
                 ));
             }
             if !is_default {
+                #[expect(deprecated, reason = "controllers of before P4Runtime 1.4 write it")]
+                let found = named_role(&role.name, role.id);
                 return Err(Status::unimplemented(format!(
-                    "only the default role is supported, found role \"{}\"",
-                    role.name
+                    "only the default role is supported, found {found}"
                 )));
             }
             if role.config.is_some() {

@@ -214,6 +214,15 @@ fn expect_default_role(role: &str, role_id: u64) -> Result<(), Status> {
         return Ok(());
     }
     Err(Status::not_found(format!(
-        "only the default role exists, found role \"{role}\""
+        "only the default role exists, found {}",
+        named_role(role, role_id)
     )))
+}
+
+/// A role as a request says it: by name, or by number as before P4Runtime 1.4.
+pub(crate) fn named_role(name: &str, id: u64) -> String {
+    match (name, id) {
+        ("", id) => format!("role {id}"),
+        (name, _) => format!("role \"{name}\""),
+    }
 }

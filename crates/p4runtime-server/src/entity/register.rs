@@ -31,7 +31,7 @@ pub(super) fn operation(
         (_, None) => return Err(unset("data")),
         (cell, Some(_)) => {
             return Err(EntityError::invalid(format!(
-                "{what}: expected data of type {cell:?}, found another"
+                "{what}: expected data of type {cell}, found another"
             )));
         }
     };

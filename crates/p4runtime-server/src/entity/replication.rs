@@ -156,8 +156,12 @@ fn port(replica: &v1::Replica, what: &str) -> EntityResult<PortId> {
         .map(PortId)
         .ok_or_else(|| {
             EntityError::invalid(format!(
-                "{what}: expected a port from 0 to {PORT_ID_MAX}, found {:?}",
-                replica.port_kind
+                "{what}: expected a port from 0 to {PORT_ID_MAX}, found {}",
+                match (number, &replica.port_kind) {
+                    (Some(number), _) => number.to_string(),
+                    (None, Some(PortKind::Port(bytes))) => format!("{} bytes", bytes.len()),
+                    (None, _) => "none".to_owned(),
+                }
             ))
         })
 }

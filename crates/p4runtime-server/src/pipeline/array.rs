@@ -1,5 +1,7 @@
 //! Counter and register arrays, bound to the program's.
 
+use std::fmt;
+
 use dataplane::{CounterId, Program, RegisterId};
 use p4runtime_proto::p4::config::v1 as p4info;
 use p4runtime_proto::p4::config::v1::P4Info;
@@ -35,6 +37,16 @@ pub(crate) enum CellType {
     Bool,
     /// A type that cannot be read or written by P4Runtime here: its name.
     Other(String),
+}
+
+impl fmt::Display for CellType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CellType::Bits(width_bits) => write!(f, "bit<{width_bits}>"),
+            CellType::Bool => f.write_str("bool"),
+            CellType::Other(name) => f.write_str(name),
+        }
+    }
 }
 
 /// Every indirect counter of the P4Info, found in the program.

@@ -1,6 +1,7 @@
 //! Tables and their actions, bound to the program's.
 
 use std::collections::HashMap;
+use std::fmt;
 
 use dataplane::{ActionId, MatchKind, ParamInfo, Program, TableId, TableInfo};
 use p4runtime_proto::p4::config::v1 as p4info;
@@ -253,6 +254,18 @@ fn bind_action(
     })
 }
 
+/// Parameters, for a person.
+fn listed<'a, W: fmt::Display>(params: impl Iterator<Item = (&'a str, W)>) -> String {
+    let params: Vec<String> = params
+        .map(|(name, bits)| format!("\"{name}\" ({bits} bits)"))
+        .collect();
+    match &params[..] {
+        [] => "no parameters".to_owned(),
+        [one] => format!("the parameter {one}"),
+        _ => format!("the parameters {}", params.join(", ")),
+    }
+}
+
 fn params(
     action: &str,
     params: &[p4info::action::Param],
@@ -260,11 +273,9 @@ fn params(
     types: &mut Types<'_>,
 ) -> Result<Vec<Param>, String> {
     let wrong = || {
-        let found: Vec<_> = params.iter().map(|p| (&p.name, p.bitwidth)).collect();
-        let expected: Vec<_> = infos.iter().map(|p| (&p.name, p.width_bits)).collect();
-        format!(
-            "action \"{action}\" has the parameters {found:?}, in the device config {expected:?}"
-        )
+        let found = listed(params.iter().map(|p| (p.name.as_str(), p.bitwidth)));
+        let expected = listed(infos.iter().map(|p| (p.name.as_str(), p.width_bits)));
+        format!("action \"{action}\" has {found}, in the device config {expected}")
     };
     if params.len() != infos.len() {
         return Err(wrong());

@@ -158,7 +158,20 @@ async fn device_id_and_role_are_checked() {
     stranger.send(request(DEVICE_ID, named("routing")));
     let status = stranger.ended().await;
     assert_eq!(status.code(), Code::Unimplemented);
-    assert!(status.message().contains("routing"), "{status:?}");
+    assert!(
+        status.message().ends_with("found role \"routing\""),
+        "{status:?}"
+    );
+
+    let mut stranger = harness.stranger().await;
+    #[expect(deprecated, reason = "older controllers write it")]
+    let numbered = Role {
+        id: 3,
+        ..Default::default()
+    };
+    stranger.send(request(DEVICE_ID, Some(numbered)));
+    let status = stranger.ended().await;
+    assert!(status.message().ends_with("found role 3"), "{status:?}");
 
     let mut stranger = harness.stranger().await;
     let config = Some(prost_types::Any::default());

@@ -112,6 +112,16 @@ async fn requests_are_checked_in_the_specifications_order() {
         assert_eq!(refused.code(), code, "{refused:?}");
         assert!(refused.details().is_empty(), "no update was attempted");
     }
+    #[expect(deprecated, reason = "older controllers write it")]
+    let numbered = WriteRequest {
+        role_id: 3,
+        ..request
+    };
+    let refused = patiently(primary.client.write(numbered)).await.unwrap_err();
+    assert_eq!(
+        refused.message(),
+        "only the default role exists, found role 3"
+    );
     let request = ReadRequest {
         device_id: 8,
         ..Default::default()

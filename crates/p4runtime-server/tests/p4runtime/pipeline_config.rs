@@ -201,7 +201,7 @@ async fn p4info_and_device_config_must_fit_each_other() {
         ),
         (
             |p4info, _| p4info.actions[0].params[0].bitwidth = 16,
-            "action \"ingress.set_port\" has the parameters",
+            "action \"ingress.set_port\" has the parameter \"port\" (16 bits), in the device config the parameter \"port\" (9 bits)",
         ),
         (
             |p4info, _| p4info.tables[1].action_refs[0].id = 16_777_221,

@@ -113,6 +113,17 @@ async fn without_an_index_all_cells_are_written_and_read_quickly() {
 }
 
 #[tokio::test]
+async fn data_of_another_type_is_refused_in_words_of_p4() {
+    let harness = Harness::start().await;
+    let mut primary = harness.primary().await;
+    let bool = register(ids::SLOTS, Some(0), Some(Data::Bool(true)));
+    let (code, message) = primary.write_one(Type::Modify, bool).await.unwrap_err();
+    assert_eq!(code, Code::InvalidArgument);
+    let expected = "register \"ingress.slots\": expected data of type bit<48>, found another";
+    assert_eq!(message, expected);
+}
+
+#[tokio::test]
 async fn wrong_updates_are_refused() {
     let harness = Harness::start().await;
     let mut primary = harness.primary().await;

@@ -161,6 +161,31 @@ async fn ports_in_the_deprecated_form_are_read_in_that_form() {
 }
 
 #[tokio::test]
+async fn a_port_that_is_none_is_named_as_it_came() {
+    let harness = Harness::start().await;
+    let mut primary = harness.primary().await;
+    #[expect(deprecated, reason = "older controllers write it")]
+    let old = Replica {
+        port_kind: Some(PortKind::EgressPort(511)),
+        ..Default::default()
+    };
+    for (replica, found) in [
+        (old, "511"),
+        (replica(&[1, 0xff], 1), "511"),
+        (replica(&[1, 0, 0, 0, 0], 1), "5 bytes"),
+        (Replica::default(), "none"),
+    ] {
+        let refused = primary
+            .write_one(Type::Insert, group(1, vec![replica]))
+            .await;
+        let (code, message) = refused.unwrap_err();
+        assert_eq!(code, Code::InvalidArgument);
+        let expected = format!("expected a port from 0 to 510, found {found}");
+        assert!(message.ends_with(&expected), "{message}");
+    }
+}
+
+#[tokio::test]
 async fn wrong_updates_are_refused() {
     let harness = Harness::start().await;
     let mut primary = harness.primary().await;
