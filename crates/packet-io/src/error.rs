@@ -9,7 +9,7 @@ use std::path::PathBuf;
 pub enum PortError {
     /// No such interface.
     #[error(
-        "interface \"{interface}\" does not exist in this network namespace: expected the name of an Ethernet interface (\"ip -br link\" lists them)"
+        "interface \"{interface}\" does not exist in this network namespace: expected the name of an Ethernet interface (\"ip -br link\" lists them){hint}", hint = other_end_hint(interface)
     )]
     InterfaceMissing {
         /// The name as given.
@@ -25,7 +25,7 @@ pub enum PortError {
     },
     /// Longer than Linux' limit.
     #[error(
-        "interface name \"{interface}\" has {len} bytes: Linux allows 1 to {max}", len = interface.len(), max = libc::IFNAMSIZ - 1
+        "interface name \"{interface}\" has {len} bytes: Linux allows 1 to {max}{hint}", len = interface.len(), max = libc::IFNAMSIZ - 1, hint = other_end_hint(interface)
     )]
     NameLength {
         /// The name as given.
@@ -172,5 +172,44 @@ impl PortError {
                 source,
             },
         }
+    }
+}
+
+/// `ip link` shows veth1, whose other end is veth0, as "veth1@veth0".
+fn other_end_hint(interface: &str) -> String {
+    match interface.split_once('@') {
+        Some((name, other)) if !name.is_empty() => {
+            format!(
+                "; its name is \"{name}\", \"ip link\" adds the other end, leave \"@{other}\" out"
+            )
+        }
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PortError;
+
+    #[test]
+    fn a_name_with_its_other_end_is_told_from_one_without() {
+        let missing = |interface: &str| {
+            let interface = interface.to_owned();
+            PortError::InterfaceMissing { interface }.to_string()
+        };
+        assert!(
+            missing("veth1").ends_with("lists them)"),
+            "{}",
+            missing("veth1")
+        );
+        let hint = "; its name is \"veth1\", \"ip link\" adds the other end, leave \"@veth0\" out";
+        assert!(
+            missing("veth1@veth0").ends_with(hint),
+            "{}",
+            missing("veth1@veth0")
+        );
+        let interface = "long-veth1@long-veth0".to_owned();
+        let long = PortError::NameLength { interface }.to_string();
+        assert!(long.ends_with("leave \"@long-veth0\" out"), "{long}");
     }
 }

@@ -5,6 +5,11 @@
 //! through [`handle`].
 
 #![forbid(unsafe_code)]
+#![warn(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "the macros panic where nobody reads; `say` does not"
+)]
 
 mod clock;
 mod control;
@@ -43,17 +48,32 @@ use crate::interfaces::{Interfaces, Watched};
 use crate::options::Options;
 use crate::ports::{OpenPort, OpenPorts};
 use crate::totals::{Detail, Totals};
+use crate::trace::TraceEnd;
 use crate::workers::Workers;
 
 /// The command, with the arguments of the process.
 pub fn main() -> ExitCode {
-    let options = Options::parse();
+    let options = match Options::try_parse() {
+        Ok(options) => options,
+        Err(error) => return of_command_line(&error),
+    };
     match run(&options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             say(&format!("error: {error}"));
             ExitCode::from(error.exit_code())
         }
+    }
+}
+
+/// What the command line asked for itself (`--help`), or why it is none.
+fn of_command_line(error: &clap::Error) -> ExitCode {
+    match error.print().and_then(|()| io::stdout().flush()) {
+        Err(source) if !error.use_stderr() && source.kind() != io::ErrorKind::BrokenPipe => {
+            say(&format!("error: cannot print: {source}"));
+            ExitCode::FAILURE
+        }
+        _ => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
     }
 }
 
@@ -161,6 +181,8 @@ struct Prepared {
     /// The ports on interfaces, until those are watched.
     watched: Vec<Watched>,
     interfaces: Option<Interfaces>,
+    /// How the trace ends, where there is one.
+    trace: Option<TraceEnd>,
     /// Nobody stopped it meanwhile.
     is_up: bool,
 }
@@ -190,7 +212,10 @@ fn prepare(
     let described = ports.first().into_iter().flatten();
     let described = described.map(|port| port.described.clone()).collect();
     let (handle, mut loops) = event_loops(options, ports)?;
-    loops[0].switch_mut().set_trace(trace::sink(options)?);
+    let trace = trace::sink(options)?.map(|(sink, end)| {
+        loops[0].switch_mut().set_trace(Some(sink));
+        end
+    });
     let control = Control::start(handle.clone(), options)?;
     let mut workers = Workers::start(loops.remove(0), loops, handle.clone())?;
     let is_up = control.configure(&mut workers, program, entries)?;
@@ -201,6 +226,7 @@ fn prepare(
         described,
         watched,
         interfaces: None,
+        trace,
         is_up,
     })
 }
@@ -218,12 +244,14 @@ impl Prepared {
     fn finish(self, first: Result<(), LoopError>) -> (Totals, Result<(), SwitchError>) {
         let (mut loops, others) = self.workers.join();
         let (totals, closed) = workers::finish(&mut loops);
+        // With them the trace, which says now how it ended.
         drop(loops);
+        let traced = self.trace.map_or(Ok(()), TraceEnd::result);
         let lost = self.interfaces.and_then(Interfaces::stop);
         self.control.stop();
         let result = first.and(others).and(closed).map_err(SwitchError::from);
         let lost = lost.map_or(Ok(()), |port| Err(SwitchError::PortLost { port }));
-        (totals, result.and(lost))
+        (totals, result.and(lost).and(traced))
     }
 }
 

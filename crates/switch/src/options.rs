@@ -346,6 +346,7 @@ impl Options {
             return fail("--optimise: expected --engine native, found interpreter: it has nothing to optimise".to_owned());
         }
         self.check_workers()?;
+        self.check_addresses()?;
         self.check_outputs()
     }
 
@@ -378,6 +379,25 @@ impl Options {
             }
         }
         Ok(())
+    }
+
+    /// Each server has an address of its own; port 0 is another one each time.
+    fn check_addresses(&self) -> Result<(), UsageError> {
+        let (Some(grpc), Some(metrics)) = (self.grpc_address(), self.metrics) else {
+            return Ok(());
+        };
+        // Every address of IPv6 has those of IPv4 in it.
+        let covers = |all: IpAddr, one: IpAddr| {
+            all == one || (all.is_unspecified() && (all.is_ipv6() || one.is_ipv4()))
+        };
+        let (a, b) = (grpc.ip(), metrics.ip());
+        let overlap = covers(a, b) || covers(b, a);
+        if grpc.port() == 0 || grpc.port() != metrics.port() || !overlap {
+            return Ok(());
+        }
+        Err(UsageError(format!(
+            "--metrics: {metrics} is where P4Runtime is served (--grpc, {grpc}): choose another port"
+        )))
     }
 
     /// Two writers of one file, or a reader and a writer, would spoil it.

@@ -2,6 +2,8 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, LineWriter, Write};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use dataplane::{TraceEvent, TraceRenderer, TraceSink};
 
@@ -11,7 +13,9 @@ use crate::options::Options;
 use crate::say;
 
 /// What `--trace` and `--trace-to` ask for.
-pub(crate) fn sink(options: &Options) -> Result<Option<Box<dyn TraceSink>>, SwitchError> {
+pub(crate) fn sink(
+    options: &Options,
+) -> Result<Option<(Box<dyn TraceSink>, TraceEnd)>, SwitchError> {
     let out: Box<dyn Write + Send> = match &options.trace_to {
         _ if options.trace => Box::new(io::stdout()),
         Some(path) => Box::new(File::create(path).map_err(|source| SwitchError::File {
@@ -26,11 +30,46 @@ pub(crate) fn sink(options: &Options) -> Result<Option<Box<dyn TraceSink>>, Swit
         true => Box::new(BufWriter::new(out)),
         false => Box::new(LineWriter::new(out)),
     };
-    Ok(Some(Box::new(TextTrace {
+    let end = TraceEnd {
+        path: options.trace_to.clone(),
+        error: Arc::default(),
+    };
+    let trace = TextTrace {
         renderer: TraceRenderer::default(),
         out,
         is_broken: false,
-    })))
+        error: Arc::clone(&end.error),
+    };
+    Ok(Some((Box::new(trace), end)))
+}
+
+/// Whether the trace is whole, to be asked when it was dropped.
+pub(crate) struct TraceEnd {
+    /// None is standard output.
+    path: Option<PathBuf>,
+    error: Arc<Mutex<Option<io::Error>>>,
+}
+
+impl TraceEnd {
+    /// # Errors
+    /// Something of the trace could not be written. A reader of standard output that left has all it
+    /// wanted.
+    pub(crate) fn result(self) -> Result<(), SwitchError> {
+        let mut error = self.error.lock().unwrap_or_else(PoisonError::into_inner);
+        match (error.take(), self.path) {
+            (None, _) => Ok(()),
+            (Some(source), None) if source.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            (Some(source), None) => Err(SwitchError::System {
+                operation: "print the trace",
+                source,
+            }),
+            (Some(source), Some(path)) => Err(SwitchError::File {
+                operation: "write the trace to",
+                path,
+                source,
+            }),
+        }
+    }
 }
 
 /// Writes events as text. What is buffered is written when it is dropped.
@@ -38,16 +77,19 @@ struct TextTrace {
     renderer: TraceRenderer,
     out: Box<dyn Write + Send>,
     is_broken: bool,
+    /// For [`TraceEnd`].
+    error: Arc<Mutex<Option<io::Error>>>,
 }
 
 impl TextTrace {
-    /// Packets go on without their trace; it is said once.
+    /// Packets go on without their trace; it is said once, and the exit code says it again.
     fn note(&mut self, result: io::Result<()>) {
         if let Err(error) = result
             && !self.is_broken
         {
             self.is_broken = true;
             say(&format!("warning: the trace ends here: {error}"));
+            *self.error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
         }
     }
 }

@@ -253,6 +253,28 @@ fn a_trace_tells_each_packets_way() {
 }
 
 #[test]
+fn a_trace_that_is_not_whole_is_in_the_exit_code() {
+    let folder = TemporaryFolder::new("trace-full");
+    let one = folder.path("1.pcap");
+    write_capture(&one, &[(0, frame(1, 60))]);
+    let forward = forward_options();
+    let port = format!("1@pcap:{}", one.display());
+    let full = arguments(
+        &["-i", &port, "--json", "--trace-to", "/dev/full"],
+        &forward,
+    );
+    let output = run(&full);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let last = said.lines().last().expect("a line");
+    let expected = "error: cannot write the trace to /dev/full: No space left on device";
+    assert!(last.starts_with(expected), "{said}");
+    // The packets went their way all the same.
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(totals(&printed)["packets"]["received"], 1);
+}
+
+#[test]
 fn without_a_program_every_frame_is_dropped_for_that_reason() {
     let folder = TemporaryFolder::new("none");
     let one = folder.path("1.pcap");

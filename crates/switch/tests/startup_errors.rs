@@ -42,6 +42,21 @@ fn a_wrong_command_line_has_exit_code_2() {
             &["-i", "1@a", "--engine", "interpreter", "--optimise", "all"],
             "--optimise: expected --engine native, found interpreter",
         ),
+        (
+            &["-i", "1@a", "--metrics", "127.0.0.1:9559"],
+            "--metrics: 127.0.0.1:9559 is where P4Runtime is served (--grpc, 127.0.0.1:9559)",
+        ),
+        (
+            &[
+                "-i",
+                "1@a",
+                "--grpc",
+                "0.0.0.0:9000",
+                "--metrics",
+                "127.0.0.1:9000",
+            ],
+            "is where P4Runtime is served (--grpc, 0.0.0.0:9000): choose another port",
+        ),
     ] {
         let said = error(2, arguments);
         assert!(said.contains(reason), "{arguments:?}: {said}");
