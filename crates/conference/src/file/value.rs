@@ -159,6 +159,9 @@ impl MessageFormatter for Words {
             Error::MultipleDocuments { .. } => {
                 "expected one document, got a second one after `---`".into()
             }
+            Error::Eof { .. } => {
+                "expected more, at least `sfu:` with its keys, got the end of the file".into()
+            }
             Error::Unexpected { expected, .. } if expected.starts_with("mapping") => {
                 "expected keys with values (`key: value`), got something else".into()
             }
