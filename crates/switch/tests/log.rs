@@ -9,7 +9,7 @@ use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
 use p4runtime_proto::p4::v1::stream_message_request::Update;
 use p4runtime_proto::p4::v1::{MasterArbitrationUpdate, StreamMessageRequest, Uint128};
 use serde_json::Value;
-use support::{Running, program};
+use support::{Running, TemporaryFolder, program};
 
 /// A switch with a program, its entries (port 1 to port 2, which is not there) and a UDP port.
 fn start(options: &[&str]) -> Running {
@@ -70,6 +70,39 @@ fn a_pipeline_that_is_set_is_told_at_level_info_only() {
     for switch in [json, text, quiet] {
         switch.stop("-TERM");
     }
+}
+
+#[test]
+fn what_the_p4info_leaves_out_and_promises_otherwise_is_warned_of() {
+    let folder = TemporaryFolder::new("p4info");
+    let json = program("forward.json").display().to_string();
+    let told = |p4info: &str| {
+        let p4info = folder.file("p4info.txtpb", p4info);
+        let arguments = ["-i", "1@udp:127.0.0.1:0", "--grpc", "127.0.0.1:0"];
+        let program = ["--log-format", "json", "--p4info", &p4info, &json];
+        let switch = Running::start_that_logs(&[&arguments[..], &program].concat());
+        let told: Vec<Value> = switch.before.iter().map(|line| event(line)).collect();
+        switch.stop("-TERM");
+        told
+    };
+    let nothing = told("pkg_info { arch: \"v1model\" }\n");
+    let expected = serde_json::json!({
+        "level": "WARN",
+        "message": "no controller can write or read what the device config has and the P4Info lacks: table \"ingress.forward\"",
+        "event": "p4info_lacks",
+        "objects": 1,
+    });
+    assert_eq!(nothing, [expected]);
+    let whole = std::fs::read_to_string(program("forward.p4info.txtpb")).expect("the P4Info");
+    let other = told(&whole.replace("size: 16", "size: 1024"));
+    let expected = serde_json::json!({
+        "level": "WARN",
+        "message": "tables take as many entries as the device config says, not the P4Info: table \"ingress.forward\" 16, not 1024",
+        "event": "p4info_sizes",
+        "tables": 1,
+    });
+    assert_eq!(other, [expected]);
+    assert_eq!(told(&whole), [Value::Null; 0]);
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@
 //! Message" and "P4 Forwarding-Pipeline Configuration".
 
 mod array;
+mod coverage;
 mod device_config;
 mod packet_header;
 mod table;
@@ -112,6 +113,9 @@ impl Pipeline {
             cookie,
             "the pipeline \"{name}\" is set"
         );
+        if let Some(p4info) = p4info {
+            coverage::tell(p4info, &self.program);
+        }
     }
 
     pub(crate) fn packet_in(&self) -> Option<&PacketHeader> {

@@ -1,0 +1,73 @@
+//! What of a program its P4Info leaves out, and what of a table it promises otherwise.
+//!
+//! Neither is refused: BMv2's simple_switch_grpc looks at the P4Info alone, and controllers may load one with
+//! less in it on purpose. But a controller can neither write nor read what is left out, so it is told.
+
+use dataplane::Program;
+use p4runtime_proto::p4::config::v1::{P4Info, Preamble};
+
+/// Names in one line of the log.
+const NAMES_SHOWN: usize = 5;
+
+/// Tells the log of both, a line each at most.
+pub(super) fn tell(p4info: &P4Info, program: &Program) {
+    let lacks = left_out(p4info, program);
+    if !lacks.is_empty() {
+        let (objects, names) = (lacks.len(), shown(&lacks));
+        tracing::warn!(
+            event = "p4info_lacks",
+            objects,
+            "no controller can write or read what the device config has and the P4Info lacks: {names}"
+        );
+    }
+    let sizes = other_sizes(p4info, program);
+    if !sizes.is_empty() {
+        let (tables, sizes) = (sizes.len(), shown(&sizes));
+        tracing::warn!(
+            event = "p4info_sizes",
+            tables,
+            "tables take as many entries as the device config says, not the P4Info: {sizes}"
+        );
+    }
+}
+
+fn left_out(p4info: &P4Info, program: &Program) -> Vec<String> {
+    fn has<T>(objects: &[T], preamble: impl Fn(&T) -> Option<&Preamble>, name: &str) -> bool {
+        let mut names = objects.iter().filter_map(preamble);
+        names.any(|preamble| preamble.name == name)
+    }
+    let tables = program.tables().map(|(_, info)| info);
+    let tables = tables.filter(|info| {
+        !info.is_generated() && !has(&p4info.tables, |t| t.preamble.as_ref(), &info.name)
+    });
+    let tables = tables.map(|info| format!("table \"{}\"", info.name));
+    let counters = program.counters().map(|(_, name)| name);
+    let counters = counters.filter(|name| !has(&p4info.counters, |c| c.preamble.as_ref(), name));
+    let counters = counters.map(|name| format!("counter \"{name}\""));
+    let registers = program.registers().map(|(_, name)| name);
+    let registers = registers.filter(|name| !has(&p4info.registers, |r| r.preamble.as_ref(), name));
+    let registers = registers.map(|name| format!("register \"{name}\""));
+    tables.chain(counters).chain(registers).collect()
+}
+
+/// Tables whose size in the P4Info is another one. 0 promises nothing, and a table that no controller adds
+/// entries to has no size that matters: p4c writes its default for it.
+fn other_sizes(p4info: &P4Info, program: &Program) -> Vec<String> {
+    let line = |table: &p4runtime_proto::p4::config::v1::Table| {
+        let name = &table.preamble.as_ref()?.name;
+        let info = program.table_info(program.table(name)?)?;
+        let (found, promised) = (info.size, usize::try_from(table.size).ok()?);
+        let takes_entries = !info.is_const && !info.key.is_empty();
+        let differs = takes_entries && promised != 0 && promised != found;
+        differs.then(|| format!("table \"{name}\" {found}, not {promised}"))
+    };
+    p4info.tables.iter().filter_map(line).collect()
+}
+
+fn shown(items: &[String]) -> String {
+    let first = &items[..items.len().min(NAMES_SHOWN)];
+    match items.len() - first.len() {
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
+    }
+}
