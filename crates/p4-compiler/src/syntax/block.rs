@@ -51,7 +51,8 @@ impl Parser<'_> {
         } else {
             self.apply_of_control()?;
         }
-        let apply = self.block()?;
+        let mut apply = self.block()?;
+        self.behind_apply(&mut locals, &mut apply)?;
         self.expect("}")?;
         Ok(Control {
             annotations,
@@ -61,6 +62,50 @@ impl Parser<'_> {
             constructor,
             body: Some((locals, apply)),
         })
+    }
+
+    /// Declarations and statements behind `apply` are read as if they stood before and in it.
+    fn behind_apply(
+        &mut self,
+        locals: &mut Vec<Local>,
+        statements: &mut Vec<Statement>,
+    ) -> Parsed<()> {
+        let mut said = false;
+        while !self.at("}") && !self.at_end() {
+            let begin = self.at;
+            if self.at_word("apply") {
+                self.sink
+                    .error("E0201", self.span(), "a control has one `apply`")
+                    .help("put its statements into the first one");
+                self.apply_of_control()?;
+                statements.extend(self.block()?);
+                continue;
+            }
+            if !self.begins_local() {
+                return Ok(());
+            }
+            if !std::mem::replace(&mut said, true) {
+                self.sink
+                    .error("E0201", self.span(), "a declaration behind `apply`")
+                    .help("declarations stand in front of `apply`, which ends the control");
+            }
+            match self.local() {
+                Ok(local) => locals.push(local),
+                Err(Failed) => self.recover(true),
+            }
+            if self.at == begin {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn begins_local(&mut self) -> bool {
+        let is_keyword = matches!(
+            self.peek().word(),
+            Some("const" | "action" | "table" | "value_set")
+        );
+        is_keyword || self.at("@") || self.begins_declaration()
     }
 
     /// `apply` in front of a control's statements; it has no parameters.
@@ -403,19 +448,78 @@ impl Parser<'_> {
         }
         let span = self.span();
         self.advance();
-        self.expect("(")?;
-        let keys = self.list(")", Self::expression)?;
+        let keys = self.select_keys()?;
         self.expect("{")?;
+        let n_errors = self.sink.len();
+        let (mut colon, mut semicolon) = (false, false);
         let cases = self.braced(|parser| {
             let start = parser.span();
             let keys = parser.keyset()?;
-            parser.expect(":")?;
+            if !parser.replaces(":", &["->", "=>"], "a case is `value: state;`", &mut colon) {
+                parser.expect(":")?;
+            }
             let next = parser.name()?;
             let span = start.to(next.span);
-            parser.semicolon()?;
+            let help = "each case ends with `;`, the last one too";
+            let has_end = parser.replaces(";", &[","], help, &mut semicolon);
+            let is_last = semicolon && parser.at("}");
+            if !has_end && !is_last {
+                parser.semicolon()?;
+            }
             Ok(SelectCase { keys, next, span })
         })?;
+        // Cases that could not be read are no missing ones.
+        if cases.is_empty() && self.sink.len() > n_errors {
+            return Ok(Transition::None);
+        }
         Ok(Transition::Select(keys, cases, span))
+    }
+
+    /// What a `select` looks at, in its parentheses.
+    fn select_keys(&mut self) -> Parsed<Vec<Expr>> {
+        if self.eat("(") {
+            return self.list(")", Self::expression);
+        }
+        let start = self.span();
+        if self.at("{") {
+            return self.unexpected("`(`");
+        }
+        let message = format!("expected `(`, found {}", self.found());
+        self.sink
+            .error("E0201", start, message)
+            .help("what is selected on stands in parentheses: `select (x) { ... }`");
+        let mut keys = vec![self.expression()?];
+        while self.eat(",") {
+            keys.push(self.expression()?);
+        }
+        Ok(keys)
+    }
+
+    /// Takes one of the signs that other languages have here in place of `wanted`; said once.
+    fn replaces(&mut self, wanted: &str, signs: &[&str], help: &str, seen: &mut bool) -> bool {
+        let joint = self.nth(1).is(">") && self.nth(1).joint;
+        let is_sign = |sign: &&&str| match **sign {
+            "->" => self.at("-") && joint,
+            "=>" => self.at("=") && joint,
+            sign => self.at(sign),
+        };
+        let Some(sign) = signs.iter().find(is_sign) else {
+            return false;
+        };
+        let start = self.span();
+        sign.chars().for_each(|_| self.advance());
+        if !*seen {
+            let span = start.to(self.last_span());
+            self.sink
+                .error(
+                    "E0201",
+                    span,
+                    format!("expected `{wanted}`, found `{sign}`"),
+                )
+                .suggest(span, wanted, help);
+        }
+        *seen = true;
+        true
     }
 }
 

@@ -78,6 +78,9 @@ impl Parser<'_> {
         if punct == ">" && self.nth(1).is(">") && self.nth(1).joint {
             return Some((8, BinaryOp::Shr, 2));
         }
+        if self.at_arrow() {
+            return None;
+        }
         if punct == ">" && self.nth(1).is(">=") && self.nth(1).joint {
             return None;
         }

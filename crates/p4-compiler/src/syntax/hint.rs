@@ -8,6 +8,10 @@ pub fn hint(tokens: &[Token], at: usize, wanted: &str) -> Option<String> {
     let found = tokens.get(at)?;
     let before = at.checked_sub(1).and_then(|at| tokens.get(at));
     let is_before = |punct: &str| before.is_some_and(|token| token.is(punct));
+    let is_next = |punct: &str| {
+        let next = tokens.get(at + 1);
+        next.is_some_and(|next| next.is(punct) && next.joint)
+    };
     let word_before = before.and_then(Token::word);
     let first = first_of_statement(tokens, at);
     if let Some(text) = first.and_then(Token::word).and_then(foreign_statement) {
@@ -23,7 +27,10 @@ pub fn hint(tokens: &[Token], at: usize, wanted: &str) -> Option<String> {
         Tok::Punct("=") if wanted == "`)`" => {
             Some("`==` compares, `=` assigns, and an assignment has no value".to_owned())
         }
-        Tok::Punct(">") if is_before("-") => {
+        Tok::Punct("-") if is_next(">") && wanted == "`:`" => {
+            Some("write `:` in place of `->`".to_owned())
+        }
+        Tok::Punct("-") if is_next(">") => {
             Some("P4 has no pointers: write `.` in place of `->`".to_owned())
         }
         Tok::Punct("'") => {

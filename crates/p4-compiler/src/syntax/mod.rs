@@ -9,6 +9,7 @@ mod declaration;
 pub use block::flatten_keys;
 mod expression;
 pub mod hint;
+mod misspelt;
 mod repair;
 mod statement;
 
@@ -182,8 +183,16 @@ impl Parser<'_> {
         found
     }
 
+    /// C's `->`, which is no operator here.
+    fn at_arrow(&self) -> bool {
+        self.at("-") && self.nth(1).is(">") && self.nth(1).joint
+    }
+
     /// What stands here, for a message.
     fn found(&self) -> String {
+        if self.at_arrow() {
+            return "`->`".to_owned();
+        }
         match &self.peek().tok {
             Tok::Word(word) => format!("`{word}`"),
             Tok::Int(value, _) => format!("the number {value}"),

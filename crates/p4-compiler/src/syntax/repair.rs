@@ -1,9 +1,11 @@
 //! Mistakes that would make the parser lose its way are mended in the tokens before it starts, each
-//! with its one error: a `{` that is never closed, keywords with capital letters, P4_14.
+//! with its one error: a `{` that is never closed, keywords with capital letters
+//! or misspelt ([`misspelt`]), P4_14.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
+use super::misspelt;
 use crate::diagnostic::Sink;
 use crate::lex::{Tok, Token};
 use crate::source::{SourceMap, Span};
@@ -46,11 +48,13 @@ pub fn repair<'a>(tokens: &'a [Token], sources: &SourceMap, sink: &mut Sink) -> 
         kept.extend(tokens.last().cloned());
         return Cow::Owned(kept);
     }
-    let capitals = capital_keywords(tokens, sink);
-    let tokens = match capitals {
-        Some(mended) => Cow::Owned(mended),
-        None => Cow::Borrowed(tokens),
-    };
+    let mut tokens = Cow::Borrowed(tokens);
+    if let Some(mended) = capital_keywords(&tokens, sink) {
+        tokens = Cow::Owned(mended);
+    }
+    if let Some(mended) = misspelt::mend(&tokens, sink) {
+        tokens = Cow::Owned(mended);
+    }
     let count = |punct: &str| tokens.iter().filter(|token| token.is(punct)).count();
     match count("{").checked_sub(count("}")) {
         Some(missing) if missing > 0 => Cow::Owned(close_braces(&tokens, missing, sources, sink)),
@@ -176,7 +180,7 @@ fn is_declared(tokens: &[Token], word: &str) -> bool {
 }
 
 /// Whether this token follows the parenthesis that is opened at `open`.
-fn behind_parentheses(tokens: &[Token], open: usize, punct: &str) -> bool {
+pub(super) fn behind_parentheses(tokens: &[Token], open: usize, punct: &str) -> bool {
     let mut depth = 0_usize;
     for (at, token) in tokens.iter().enumerate().skip(open) {
         if token.is("(") {

@@ -140,7 +140,7 @@ impl Parser<'_> {
     }
 
     /// Whether a type and then a name (or constructor arguments) stand here.
-    fn begins_declaration(&mut self) -> bool {
+    pub(super) fn begins_declaration(&mut self) -> bool {
         let back = self.at;
         let mut scratch = crate::diagnostic::Sink::default();
         let mut trial = Parser {

@@ -470,7 +470,9 @@ impl Checker<'_> {
         let place = std::mem::replace(&mut self.place, Place::Action);
         let returns = std::mem::replace(&mut self.returns, Type::Void);
         self.scopes.push();
+        let outer = self.unknowns.action.replace(decl.name.span);
         let body = self.statements(&decl.body);
+        self.unknowns.action = outer;
         self.scopes.pop();
         self.scopes.pop();
         (self.place, self.returns) = (place, returns);

@@ -245,10 +245,16 @@ impl Checker<'_> {
                 }
                 let similar = nearest(name, fields.iter().map(|field| &*field.name));
                 let message = format!("{} has no field `{name}`", self.program.structs[id].name);
-                let is_validity = name == "valid" && self.program.is_header(&base.ty);
+                let is_header = self.program.is_header(&base.ty) || self.program.is_union(&base.ty);
                 let raw = self.sink.error("E0307", member.span, message);
-                if is_validity {
+                if is_header && name == "valid" {
                     raw.help("call `isValid()`");
+                } else if is_header && matches!(name, "isValid" | "setValid" | "setInvalid") {
+                    raw.suggest(
+                        member.span,
+                        format!("{name}()"),
+                        "it is a method: write the parentheses",
+                    );
                 } else {
                     raw.did_you_mean(member.span, similar);
                 }

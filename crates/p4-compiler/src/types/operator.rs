@@ -103,6 +103,10 @@ impl Checker<'_> {
         );
         if is_comparison(left) && is_comparing {
             raw.help("comparisons do not chain: write `a == b && b == c`");
+        } else if let (Type::Bool, Type::Bits { .. }) | (Type::Bits { .. }, Type::Bool) =
+            (&left.ty, &right.ty)
+        {
+            raw.help("make a bool of the number: `x != 0`");
         } else if differ_in_width {
             raw.help(format!("convert one of them, for example with `({a})`"));
         }

@@ -404,6 +404,9 @@ impl Checker<'_> {
             return;
         }
         match below {
+            (Type::Bool, Type::ApplyResult(_)) => {
+                raw.help("say what of it: `t.apply().hit`, or `.miss`");
+            }
             (Type::Bool, Type::Int) => {
                 raw.help("a bool is `true` or `false`, not a number");
             }

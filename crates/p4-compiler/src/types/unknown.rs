@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use super::check::Checker;
+use crate::ir::Enum;
 use crate::preprocess;
 use crate::source::Span;
 use crate::syntax::ast::{self, Declaration};
@@ -21,6 +22,8 @@ pub struct Unknowns {
     declaration: usize,
     /// The name of what is checked.
     current: Option<Span>,
+    /// The name of the action that is checked.
+    pub action: Option<Span>,
 }
 
 impl Unknowns {
@@ -70,6 +73,13 @@ impl Checker<'_> {
             .help("an action or function cannot apply tables");
     }
 
+    /// The enumerator of this name, with its enumeration.
+    fn enumerator(&self, name: &str) -> Option<String> {
+        let has_it = |found: &&Enum| found.members.iter().any(|(member, _)| &**member == name);
+        let found = self.program.enums.iter().find(has_it)?;
+        Some(format!("{}.{name}", found.name))
+    }
+
     /// Says that a name is not known, with the name that may have been meant.
     pub fn unknown(&mut self, what: &str, name: &ast::Ident) {
         let text = &*name.name;
@@ -92,6 +102,7 @@ impl Checker<'_> {
             let names = self.unknowns.declared.keys().map(|name| &**name);
             super::scope::nearest(text, names)
         });
+        let enumerator = (what == "value").then(|| self.enumerator(text)).flatten();
         let embedded = preprocess::embedded_file_with(text).filter(|file| {
             let sign = if *file == "core.p4" {
                 "packet_in"
@@ -107,7 +118,9 @@ impl Checker<'_> {
         }
         let local = local.map(|(declared, _)| declared);
         let below = local.or(self.unknowns.declared.get(text).copied());
-        if let Some(itself) = below.filter(|below| self.unknowns.current == Some(*below)) {
+        let is_inside =
+            |below: &Span| [self.unknowns.current, self.unknowns.action].contains(&Some(*below));
+        if let Some(itself) = below.filter(is_inside) {
             self.sink
                 .error("E0204", name.span, format!("`{text}` is inside of itself"))
                 .note_at(itself, "this is declared here")
@@ -138,7 +151,7 @@ impl Checker<'_> {
             let lower = text.to_ascii_lowercase();
             raw.did_you_mean(name.span, Some(lower));
         } else {
-            raw.did_you_mean(name.span, similar);
+            raw.did_you_mean(name.span, enumerator.or(similar));
         }
     }
 }
