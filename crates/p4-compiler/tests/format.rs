@@ -507,3 +507,11 @@ fn a_backslash_at_the_end_of_the_file_is_taken_away() {
     check("#define X 1 \\", "#define X 1\n");
     check("const bit<8> x=1; \\", "const bit<8> x = 1;\n");
 }
+
+#[test]
+fn an_invalid_header_is_one_token() {
+    check_statement(
+        "h={#};x=(H){#};f({#},1);if(h=={#})y=1;",
+        "h = {#};\nx = (H) {#};\nf({#}, 1);\nif (h == {#}) y = 1;\n",
+    );
+}

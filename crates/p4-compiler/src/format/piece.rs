@@ -192,14 +192,14 @@ impl Builder<'_> {
         while let Some((token, behind)) = rest.split_first()
             && (token.span.start as usize) < covered
         {
-            let whole = token
-                .word()
-                .filter(|word| shown(word))
-                .and_then(|_| call(behind));
+            let whole = match token.word() {
+                Some(word) if shown(word) => call(behind),
+                _ => invalid_header(token, behind),
+            };
             let behind = whole.map_or(behind, |len| &behind[len..]);
             let last = &rest[rest.len() - behind.len() - 1];
             let kind = match token.tok {
-                Tok::Punct(_) => Kind::Punct,
+                Tok::Punct(_) if whole.is_none() => Kind::Punct,
                 _ => Kind::Word,
             };
             let range = token.span.start as usize..last.span.end as usize;
@@ -209,6 +209,14 @@ impl Builder<'_> {
         }
         covered
     }
+}
+
+/// `{#}`, which is one token in P4: how many tokens it has behind the first.
+fn invalid_header(first: &Token, behind: &[Token]) -> Option<usize> {
+    let [hash, close, ..] = behind else {
+        return None;
+    };
+    (first.is("{") && hash.is("#") && hash.joint && close.is("}")).then_some(2)
 }
 
 /// How many tokens the arguments in parentheses are that these begin with.
