@@ -170,6 +170,10 @@ fn what_was_expected_and_what_came_is_said_in_words_of_the_file() {
             "{to}: {message}"
         );
     }
+}
+
+#[test]
+fn a_file_of_another_form_is_told_so() {
     let second = error(&format!("{FILE}---\n{FILE}"));
     let expected = "expected one document, got a second one after `---`";
     assert!(second.starts_with(expected), "{second}");

@@ -12,10 +12,11 @@ use crate::event_loop::AfterReplay;
 use crate::options::Options;
 use crate::say;
 
+/// Where the events go, and how the trace ended.
+type Trace = (Box<dyn TraceSink>, TraceEnd);
+
 /// What `--trace` and `--trace-to` ask for.
-pub(crate) fn sink(
-    options: &Options,
-) -> Result<Option<(Box<dyn TraceSink>, TraceEnd)>, SwitchError> {
+pub(crate) fn sink(options: &Options) -> Result<Option<Trace>, SwitchError> {
     let out: Box<dyn Write + Send> = match &options.trace_to {
         _ if options.trace => Box::new(io::stdout()),
         Some(path) => Box::new(File::create(path).map_err(|source| SwitchError::File {
