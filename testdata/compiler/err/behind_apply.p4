@@ -49,10 +49,18 @@ control E(inout headers_t h, inout metadata_t m, inout standard_metadata_t s) {
     }
 }
 
+control F(inout headers_t h, inout metadata_t m) {
+    apply { }
+    m.m = 3;
+    if (m.m == 4) {
+        m.m = 5;
+    }
+}
+
 control D(packet_out packet, in headers_t h) {
     apply {
         packet.emit(h.eth);
     }
 }
 
-V1Switch(P(), V(), I(), E(), V(), D()) main;
+V1Switch(P(), V(), I(), E(), F(), D()) main;

@@ -26,7 +26,12 @@ parser P(packet_in packet, out headers_t h, inout metadata_t m, inout standard_m
     state arrows {
         transition select(h.eth.type) {
             1 -> commas;
-            2 -> accept;
+            2 -> nothing;
+        }
+    }
+    state nothing {
+        transition select {
+            1: accept;
         }
     }
     state commas {

@@ -81,17 +81,34 @@ impl Parser<'_> {
                 statements.extend(self.block()?);
                 continue;
             }
-            if !self.begins_local() {
+            let is_local = self.begins_local();
+            let is_statement = self.peek().word().is_some_and(|word| {
+                !super::RESERVED.contains(&word) || matches!(word, "if" | "switch" | "for")
+            });
+            if !is_local && !is_statement {
                 return Ok(());
             }
             if !std::mem::replace(&mut said, true) {
-                self.sink
-                    .error("E0201", self.span(), "a declaration behind `apply`")
-                    .help("declarations stand in front of `apply`, which ends the control");
+                let (message, help) = if is_local {
+                    (
+                        "a declaration behind `apply`",
+                        "declarations stand in front of `apply`, which ends the control",
+                    )
+                } else {
+                    (
+                        "a statement behind `apply`",
+                        "statements stand in `apply { ... }`",
+                    )
+                };
+                self.sink.error("E0201", self.span(), message).help(help);
             }
-            match self.local() {
-                Ok(local) => locals.push(local),
-                Err(Failed) => self.recover(true),
+            let read = if is_local {
+                self.local().map(|local| locals.push(local))
+            } else {
+                self.statement().map(|statement| statements.push(statement))
+            };
+            if read.is_err() {
+                self.recover(true);
             }
             if self.at == begin {
                 return Ok(());
@@ -448,9 +465,9 @@ impl Parser<'_> {
         }
         let span = self.span();
         self.advance();
+        let n_errors = self.sink.len();
         let keys = self.select_keys()?;
         self.expect("{")?;
-        let n_errors = self.sink.len();
         let (mut colon, mut semicolon) = (false, false);
         let cases = self.braced(|parser| {
             let start = parser.span();
@@ -468,8 +485,8 @@ impl Parser<'_> {
             }
             Ok(SelectCase { keys, next, span })
         })?;
-        // Cases that could not be read are no missing ones.
-        if cases.is_empty() && self.sink.len() > n_errors {
+        // What could not be read is not missed.
+        if (keys.is_empty() || cases.is_empty()) && self.sink.len() > n_errors {
             return Ok(Transition::None);
         }
         Ok(Transition::Select(keys, cases, span))
@@ -481,13 +498,13 @@ impl Parser<'_> {
             return self.list(")", Self::expression);
         }
         let start = self.span();
-        if self.at("{") {
-            return self.unexpected("`(`");
-        }
         let message = format!("expected `(`, found {}", self.found());
         self.sink
             .error("E0201", start, message)
             .help("what is selected on stands in parentheses: `select (x) { ... }`");
+        if self.at("{") {
+            return Ok(Vec::new());
+        }
         let mut keys = vec![self.expression()?];
         while self.eat(",") {
             keys.push(self.expression()?);
