@@ -16,7 +16,7 @@ pub mod explain;
 mod format;
 mod ir;
 mod lex;
-mod limits;
+pub mod limits;
 mod lint;
 mod lower;
 pub mod optimise;

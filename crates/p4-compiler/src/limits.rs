@@ -6,10 +6,12 @@ pub const INCLUDE_DEPTH: usize = 64;
 pub const TOKENS: usize = 4_000_000;
 /// Macros inside macros, deep.
 pub const MACRO_DEPTH: usize = 64;
-/// Parentheses, blocks and types inside one another; the compiler's walks are recursive.
-pub const NESTING: usize = 48;
-/// Height of one expression's tree, so that a long chain of operators stays within the stack.
-pub const EXPRESSION_HEIGHT: u16 = 96;
+/// Parentheses, blocks and types inside one another. The compiler's walks are recursive: a level takes
+/// up to 11 KiB of the stack in a build without optimisation; a main thread has 8 MiB.
+pub const NESTING: usize = 128;
+/// Height of one expression's tree, so that a long chain of operators stays within the stack: 7 KiB
+/// each, beside what it is nested in.
+pub const EXPRESSION_HEIGHT: u16 = 256;
 /// Bits of a value; simple_switch has no bound, a mistyped width has.
 pub const WIDTH_BITS: u32 = 65_536;
 /// Bits of a constant while it is folded.

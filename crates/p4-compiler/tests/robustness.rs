@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::Path;
 
-use p4_compiler::{Options, compile};
+use p4_compiler::{Options, compile, limits};
 
 const SEED: u64 = 0x5eed_2026;
 const MUTATIONS_PER_PROGRAM: usize = 12;
@@ -53,6 +53,37 @@ fn survives(text: &str) -> bool {
     compile("test/test.p4", text, &load, &Options::default())
         .bmv2_json
         .is_some()
+}
+
+/// A program whose ingress does what is given with the headers that are given.
+fn one_header_program(headers: &str, ingress: &str) -> String {
+    format!(
+        "#include <core.p4>
+        #include <v1model.p4>
+        header h_t {{ bit<8> value; }}
+        struct headers_t {{ {headers} }}
+        struct metadata_t {{ }}
+        bit<8> same(in bit<8> value) {{ return value; }}
+        parser P(packet_in packet, out headers_t hdr, inout metadata_t meta,
+                 inout standard_metadata_t standard_metadata) {{
+            state start {{ packet.extract(hdr.h); transition accept; }}
+        }}
+        control C(inout headers_t hdr, inout metadata_t meta) {{ apply {{ }} }}
+        control I(inout headers_t hdr, inout metadata_t meta,
+                  inout standard_metadata_t standard_metadata) {{
+            apply {{ {ingress} }}
+        }}
+        control D(packet_out packet, in headers_t hdr) {{ apply {{ packet.emit(hdr.h); }} }}
+        V1Switch(P(), C(), I(), I(), C(), D()) main;"
+    )
+}
+
+/// The codes of the errors that a program has.
+fn error_codes(text: &str) -> Vec<String> {
+    let errors = compile("program.p4", text, &|_: &str| None, &Options::default()).diagnostics;
+    let errors = errors.into_iter();
+    let errors = errors.filter(|it| it.severity == p4_compiler::Severity::Error);
+    errors.map(|error| error.code.to_string()).collect()
 }
 
 #[test]
@@ -122,37 +153,43 @@ fn mutated_sources_do_not_panic() {
     println!("{whole} of {tried} mutated programs still compiled (seed {SEED:#x})");
 }
 
+/// A generated selector among public programs nests 50 deep; operators and blocks add up.
+#[test]
+fn what_the_limits_allow_fits_a_stack_of_four_mebibytes() {
+    // A statement in a block is two levels, `?:` in parentheses too.
+    let (calls, blocks) = (limits::NESTING - 8, limits::NESTING / 2 - 8);
+    let operators = usize::from(limits::EXPRESSION_HEIGHT) - 8;
+    let value = "hdr.h.value";
+    let chain = format!(
+        "{value} = {}{value};",
+        format!("{value} + ").repeat(operators)
+    );
+    let nest = |open: &str, times: usize, inner: &str, close: &str| {
+        format!("{}{inner}{}", open.repeat(times), close.repeat(times))
+    };
+    let choice = format!("({value} == 1 ? 2 : ");
+    let bodies = [
+        nest("switch (hdr.h.value) { 1: {", blocks, &chain, "} }"),
+        nest("if (hdr.h.value == 3) {", blocks, &chain, "}"),
+        format!("{value} = {};", nest("(", calls, value, ")")),
+        format!("{value} = {};", nest("same(", calls, value, ")")),
+        format!("{value} = {};", nest(&choice, blocks, value, ")")),
+    ];
+    for body in bodies {
+        let text = one_header_program("h_t h;", &body);
+        let work = move || error_codes(&text);
+        let thread = std::thread::Builder::new().stack_size(4 << 20);
+        let codes = thread.spawn(work).unwrap().join().unwrap();
+        assert!(codes.is_empty(), "{codes:?}");
+    }
+}
+
 /// A detector of attacks among public programs has a stack of so many.
 #[test]
 fn a_stack_of_thousands_of_headers_is_taken_and_one_beyond_the_limit_is_named() {
-    let program = |size: u32| {
-        format!(
-            "#include <core.p4>
-            #include <v1model.p4>
-            header h_t {{ bit<8> value; }}
-            struct headers_t {{ h_t[{size}] h; }}
-            struct metadata_t {{ }}
-            parser P(packet_in packet, out headers_t hdr, inout metadata_t meta,
-                     inout standard_metadata_t standard_metadata) {{
-                state start {{ packet.extract(hdr.h.next); transition accept; }}
-            }}
-            control C(inout headers_t hdr, inout metadata_t meta) {{ apply {{ }} }}
-            control I(inout headers_t hdr, inout metadata_t meta,
-                      inout standard_metadata_t standard_metadata) {{
-                apply {{ hdr.h.push_front(1); }}
-            }}
-            control D(packet_out packet, in headers_t hdr) {{ apply {{ packet.emit(hdr.h); }} }}
-            V1Switch(P(), C(), I(), I(), C(), D()) main;"
-        )
-    };
-    let compile = |text: &str| {
-        let options = p4_compiler::Options::default();
-        p4_compiler::compile("stack.p4", text, &|_: &str| None, &options)
-    };
-    let codes = |size: u32| -> Vec<String> {
-        let errors = compile(&program(size)).diagnostics.into_iter();
-        let errors = errors.filter(|it| it.severity == p4_compiler::Severity::Error);
-        errors.map(|error| error.code.to_string()).collect()
+    let codes = |size: u32| {
+        let text = one_header_program(&format!("h_t[{size}] h;"), "hdr.h.push_front(1);");
+        error_codes(&text.replace("extract(hdr.h)", "extract(hdr.h.next)"))
     };
     assert!(codes(8_192).is_empty(), "{:?}", codes(8_192));
     assert_eq!(codes(8_193)[..1], ["E0503"]);
@@ -160,7 +197,7 @@ fn a_stack_of_thousands_of_headers_is_taken_and_one_beyond_the_limit_is_named() 
 
 #[test]
 fn deep_nesting_is_an_error_not_a_crash() {
-    let deep = 5_000;
+    let deep = 100_000;
     let shapes = [
         format!("const int x = {}1{};", "(".repeat(deep), ")".repeat(deep)),
         format!("const int x = {}1;", "-".repeat(deep)),

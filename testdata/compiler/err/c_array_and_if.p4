@@ -1,8 +1,8 @@
 #include "../prelude.p4"
 
 INGRESS {
+    register<bit<8>>(16) rows[4];
     apply {
-        word_t rows[4];
         if meta.flag {
             meta.x = 1;
         }

@@ -168,7 +168,7 @@ impl Parser<'_> {
         if self.at("(") {
             return Ok(Local::Instance(self.instance(annotations, ty, start)?));
         }
-        let name = self.name()?;
+        let (name, ty) = self.declarator(ty)?;
         let init = if self.eat("=") {
             Some(self.expression()?)
         } else {

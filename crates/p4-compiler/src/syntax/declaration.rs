@@ -134,8 +134,7 @@ impl Parser<'_> {
     fn field(&mut self) -> Parsed<Field> {
         let annotations = self.annotations()?;
         let ty = self.type_ref()?;
-        let name = self.name()?;
-        let ty = self.sizes(ty)?;
+        let (name, ty) = self.declarator(ty)?;
         self.semicolon()?;
         Ok(Field {
             annotations,
@@ -144,8 +143,10 @@ impl Parser<'_> {
         })
     }
 
-    /// The sizes behind a field's name: p4c takes `T name[8]` for `T[8] name`, the grammar has only this.
-    fn sizes(&mut self, mut ty: Type) -> Parsed<Type> {
+    /// A name and the sizes behind it: p4c takes `T name[8]` for `T[8] name`, the specification's
+    /// grammar has only the latter.
+    pub(super) fn declarator(&mut self, mut ty: Type) -> Parsed<(Ident, Type)> {
+        let name = self.name()?;
         while self.eat("[") {
             let size = self.expression()?;
             let span = ty.span.to(self.expect("]")?);
@@ -154,7 +155,7 @@ impl Parser<'_> {
                 span,
             };
         }
-        Ok(ty)
+        Ok((name, ty))
     }
 
     fn enumeration(&mut self, annotations: Vec<Annotation>) -> Parsed<Declaration> {
@@ -199,7 +200,7 @@ impl Parser<'_> {
         } else {
             (None, self.type_ref()?)
         };
-        let name = self.name()?;
+        let (name, ty) = self.declarator(ty)?;
         self.semicolon()?;
         Ok(Declaration::TypeDef(TypeDef {
             annotations,
@@ -296,7 +297,7 @@ impl Parser<'_> {
                 parser.advance();
             }
             let ty = parser.type_ref()?;
-            let name = parser.name()?;
+            let (name, ty) = parser.declarator(ty)?;
             let default = if parser.eat("=") {
                 Some(parser.expression()?)
             } else {

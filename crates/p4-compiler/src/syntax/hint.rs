@@ -44,10 +44,9 @@ pub fn hint(tokens: &[Token], at: usize, wanted: &str) -> Option<String> {
         Tok::Punct(";") if wanted == "a name" && is_before(")") => Some(
             "an instance has a name behind its arguments; that of the package is `main`".to_owned(),
         ),
-        Tok::Punct("[") if wanted == "`;`" => Some(
-            "a stack's size stands with its type, and only headers are stacked: `vlan_t[2] vlan;`"
-                .to_owned(),
-        ),
+        Tok::Punct("[") if wanted == "`;`" => {
+            Some("instances do not stack: declare each by a name of its own".to_owned())
+        }
         _ if wanted == "`(`" && matches!(word_before, Some("if" | "switch" | "for" | "select")) => {
             Some("it stands in parentheses".to_owned())
         }

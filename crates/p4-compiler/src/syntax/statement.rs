@@ -185,9 +185,9 @@ impl Parser<'_> {
         Ok(StatementKind::Var(variable))
     }
 
-    /// `name [= value]`.
+    /// `declarator [= value]`.
     fn variable(&mut self, ty: Type) -> Parsed<Variable> {
-        let name = self.name()?;
+        let (name, ty) = self.declarator(ty)?;
         let init = if self.eat("=") {
             Some(self.expression()?)
         } else {
@@ -199,7 +199,7 @@ impl Parser<'_> {
     pub(super) fn constant(&mut self, annotations: Vec<super::Annotation>) -> Parsed<Constant> {
         self.expect_word("const")?;
         let ty = self.type_ref()?;
-        let name = self.name()?;
+        let (name, ty) = self.declarator(ty)?;
         self.expect("=")?;
         let value = self.expression()?;
         self.semicolon()?;

@@ -83,6 +83,7 @@ pub struct Checker<'a> {
     pub unknowns: super::unknown::Unknowns,
     /// Constants that are not written in decimal digits, by the place of their values.
     pub radices: HashMap<Span, u32>,
+    pub open_shifts: Vec<super::open_shift::OpenShift>,
 }
 
 impl Checker<'_> {

@@ -41,6 +41,7 @@ pub fn check(declarations: &[Declaration], sources: &SourceMap, sink: &mut Sink)
         loops: 0,
         unknowns: super::unknown::Unknowns::new(declarations),
         radices: HashMap::new(),
+        open_shifts: Vec::new(),
     };
     super::rules::check(declarations, checker.sink);
     checker.scopes.push();
@@ -52,6 +53,7 @@ pub fn check(declarations: &[Declaration], sources: &SourceMap, sink: &mut Sink)
         checker.declaration(declaration);
         checker.unused_annotations(declaration);
     }
+    checker.report_open_shifts();
     Program {
         names: checker.scopes.into_names(),
         ..checker.program

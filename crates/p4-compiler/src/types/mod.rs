@@ -17,6 +17,7 @@ pub mod legality;
 pub mod loops;
 pub mod method;
 mod open_check;
+mod open_shift;
 pub mod operator;
 pub mod part_slice;
 mod priority_rules;

@@ -204,14 +204,7 @@ impl Checker<'_> {
             return self.poison(span);
         }
         if matches!(left.ty, Type::Int) && !matches!(right.kind, ExprKind::Int(_)) {
-            self.sink
-                .error(
-                    "E0413",
-                    left.span,
-                    "the number that is shifted needs a width",
-                )
-                .help("write for example `8w1 << n`");
-            return self.poison(span);
+            return self.open_shift(op, left, right, span);
         }
         if let (Type::Bits { width, signed }, ExprKind::Int(amount)) = (&left.ty, &right.kind)
             && *amount >= num_bigint::BigInt::from(*width)
@@ -346,6 +339,7 @@ impl Checker<'_> {
             }
             return self.poison_of(&wanted, span);
         }
+        let inner = self.close_shift(inner, &to);
         if let (Type::Bits { width, signed }, Type::Int, ExprKind::Int(value)) =
             (&to, &from, &inner.kind)
             && !value.is_negative()

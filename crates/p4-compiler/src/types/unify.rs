@@ -315,6 +315,7 @@ impl Checker<'_> {
 
     /// Makes an expression fit a type, with the implicit casts that the language has.
     pub fn coerce(&mut self, expr: Expr, wanted: &Type) -> Expr {
+        let expr = self.close_shift(expr, wanted);
         if expr.ty == *wanted || wanted.is_poison() || matches!(wanted, Type::DontCare) {
             return expr;
         }
