@@ -390,8 +390,8 @@ fn judge(host: &Neighbour, known: Mac, answers: &Answers) -> Finding {
     let macs: BTreeSet<Mac> = places.iter().map(|place| place.mac).collect();
     match (macs.first(), macs.len()) {
         (None, _) => match answers.get(&host.ip) {
-            Some(elsewhere) => Finding::Elsewhere(elsewhere.clone()),
-            None => Finding::Silent,
+            Some(elsewhere) if !elsewhere.is_empty() => Finding::Elsewhere(elsewhere.clone()),
+            _ => Finding::Silent,
         },
         (Some(mac), 1) if *mac == known => Finding::Unchanged,
         (Some(mac), 1) => Finding::Moved(*mac),
