@@ -22,6 +22,10 @@ INGRESS { apply { if (hdr.one.a == 0) { hdr.two.setInvalid(); } } }
 DEPARSER {
     apply {
         packet.emit(hdr.two);
+        // What is left of a plan: nothing comes of it.
+        if (hdr.one.isValid()) {
+            if (hdr.three.a == 3) { } else { { } }
+        }
         packet.emit(hdr.one);
         packet.emit(hdr.two);
     }

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use bmv2_json::Deparser;
 
+use super::expression::has_call;
 use super::headers::Architecture;
 use super::place::Place;
 use super::{Binding, BlockInstance, Lower, Object, Stage};
@@ -47,6 +48,7 @@ impl Lower<'_> {
                 StatementKind::If(condition, yes, no) => match self.resolve(condition).kind {
                     ExprKind::Bool(true) => self.emits(yes, order),
                     ExprKind::Bool(false) => self.emits(no, order),
+                    _ if does_nothing(statement) => {}
                     _ => {
                         self.sink
                             .error("E0612", statement.span, "simple_switch's deparser has no conditions")
@@ -144,5 +146,16 @@ impl Lower<'_> {
             }
             _ => {}
         }
+    }
+}
+
+/// Whether nothing comes of it, whatever its conditions say.
+fn does_nothing(statement: &Statement) -> bool {
+    match &statement.kind {
+        StatementKind::Block(inner) => inner.iter().all(does_nothing),
+        StatementKind::If(condition, yes, no) => {
+            !has_call(condition) && yes.iter().chain(no).all(does_nothing)
+        }
+        _ => false,
     }
 }
