@@ -153,6 +153,19 @@ fn mutated_sources_do_not_panic() {
     println!("{whole} of {tried} mutated programs still compiled (seed {SEED:#x})");
 }
 
+#[test]
+fn what_is_nested_too_deep_is_one_error() {
+    let deep = limits::NESTING + 1;
+    let parentheses = format!("{}1{}", "(".repeat(deep), ")".repeat(deep));
+    for body in [
+        format!("hdr.h.value = {parentheses};"),
+        format!("if (hdr.h.value == {parentheses}) {{ }}"),
+        format!("{}{}", "{".repeat(deep), "}".repeat(deep)),
+    ] {
+        assert_eq!(error_codes(&one_header_program("h_t h;", &body)), ["E0204"]);
+    }
+}
+
 /// A generated selector among public programs nests 50 deep; operators and blocks add up.
 #[test]
 fn what_the_limits_allow_fits_a_stack_of_four_mebibytes() {

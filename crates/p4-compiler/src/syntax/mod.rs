@@ -203,6 +203,9 @@ impl Parser<'_> {
     }
 
     fn unexpected<T>(&mut self, wanted: &str) -> Parsed<T> {
+        if self.has_given_up() {
+            return Err(Failed);
+        }
         let message = format!("expected {wanted}, found {}", self.found());
         let hint = hint::hint(self.tokens, self.at, wanted);
         let raw = self.sink.error("E0201", self.span(), message);
@@ -216,6 +219,9 @@ impl Parser<'_> {
         let span = self.span();
         if self.eat(punct) {
             return Ok(span);
+        }
+        if self.has_given_up() {
+            return Err(Failed);
         }
         if punct == "{" {
             return self.missing_brace();
@@ -341,6 +347,11 @@ impl Parser<'_> {
             }
             _ => self.unexpected("a name"),
         }
+    }
+
+    /// Whether the rest is skipped because of what is nested too deep: that it ends is no news.
+    fn has_given_up(&self) -> bool {
+        self.at_end() && self.sink.has_code("E0204")
     }
 
     /// Runs a production one level deeper, within the limit.
