@@ -104,7 +104,9 @@ fn a_switch_that_serves_others_goes_on_and_counts_what_the_disk_does_not_take() 
         let [received, ..] = counts(&totals, 0);
         let [_, sent, refused] = counts(&totals, 1);
         assert!(received > 100, "{totals}");
-        assert_eq!(sent + refused, received, "{totals}");
+        // It was told to stop while some of the last may have waited.
+        let inside = totals["packets"]["inside"].as_u64().expect("a number");
+        assert_eq!(sent + refused + inside, received, "{totals}");
         assert_eq!(sent, (16 * 1024 - 24) / (16 + 542), "as many as fit");
         assert_eq!(frames_in(&capture), sent);
     });

@@ -424,6 +424,20 @@ fn an_interface_with_an_address_is_warned_of_at_the_start_and_later() {
     );
 }
 
+fn wait_until_up(interface: &str) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let mut ip = Command::new("ip");
+        let shown = ip.args(["-o", "link", "show", interface]).output();
+        let shown = shown.expect("iproute2 is installed");
+        if String::from_utf8_lossy(&shown.stdout).contains("state UP") {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{interface} does not come up");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// Has more happen than the kernel keeps for the switch, which stands still meanwhile.
 fn overrun(switch: &Running, and: impl FnOnce()) {
     switch.signal("-STOP");
@@ -443,6 +457,8 @@ fn news_that_the_kernel_could_not_keep_are_made_good_by_a_look_at_all() {
                 ip("link set b1 down");
                 change_often("c0", 2_000);
                 ip("link set b1 up");
+                // The kernel says so a little later, when it has had so much else to say.
+                wait_until_up("b1");
             });
             ip("link set a1 down");
             let told = event(&switch.wait_for_line(&["port_"]));

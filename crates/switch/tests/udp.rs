@@ -139,7 +139,12 @@ fn the_ready_line_says_the_port_that_was_chosen() {
 #[test]
 fn a_hangup_ends_the_switch_in_order_unless_it_was_to_be_ignored() {
     let arguments = ["-i", "1@udp:127.0.0.1:0", "--grpc", "off"];
-    let switch = Running::start(&arguments);
+    // This may itself run under nohup.
+    let mut command = std::process::Command::new("env");
+    command
+        .args(["--default-signal=HUP", env!("CARGO_BIN_EXE_reprise-switch")])
+        .args(arguments);
+    let switch = Running::of(command);
     assert!(switch.stop("-HUP").starts_with("totals after"));
     // As nohup does it.
     let script = "trap '' HUP; exec \"$0\" \"$@\"";
