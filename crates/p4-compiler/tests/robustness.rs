@@ -180,10 +180,12 @@ fn what_the_limits_allow_fits_a_stack_of_four_mebibytes() {
     let nest = |open: &str, times: usize, inner: &str, close: &str| {
         format!("{}{inner}{}", open.repeat(times), close.repeat(times))
     };
+    let counting = "for (bit<8> i = 0; i < hdr.h.value; i = i + 1) {";
     let choice = format!("({value} == 1 ? 2 : ");
     let bodies = [
         nest("switch (hdr.h.value) { 1: {", blocks, &chain, "} }"),
         nest("if (hdr.h.value == 3) {", blocks, &chain, "}"),
+        nest(counting, 40, "", "}"),
         format!("{value} = {};", nest("(", calls, value, ")")),
         format!("{value} = {};", nest("same(", calls, value, ")")),
         format!("{value} = {};", nest(&choice, blocks, value, ")")),

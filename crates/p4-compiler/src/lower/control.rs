@@ -486,7 +486,7 @@ impl Lower<'_> {
 /// Instances that an apply block applies more than once.
 fn repeated_instances(statements: &[Statement]) -> std::collections::HashSet<usize> {
     let mut counts: HashMap<usize, usize> = HashMap::new();
-    count_applies(statements, &mut counts);
+    count_applies(statements, 1, &mut counts);
     counts
         .into_iter()
         .filter(|(_, count)| *count > 1)
@@ -494,7 +494,8 @@ fn repeated_instances(statements: &[Statement]) -> std::collections::HashSet<usi
         .collect()
 }
 
-fn count_applies(statements: &[Statement], counts: &mut HashMap<usize, usize>) {
+/// Counts each place as often as `times` says.
+fn count_applies(statements: &[Statement], times: usize, counts: &mut HashMap<usize, usize>) {
     for statement in statements {
         match &statement.kind {
             StatementKind::Call(Expr {
@@ -506,22 +507,22 @@ fn count_applies(statements: &[Statement], counts: &mut HashMap<usize, usize>) {
                     ..
                 }) = &call.callee
                 {
-                    *counts.entry(*id).or_default() += 1;
+                    *counts.entry(*id).or_default() += times;
                 }
             }
-            StatementKind::Block(inner) => count_applies(inner, counts),
+            StatementKind::Block(inner) => count_applies(inner, times, counts),
             StatementKind::If(_, yes, no) => {
-                count_applies(yes, counts);
-                count_applies(no, counts);
+                count_applies(yes, times, counts);
+                count_applies(no, times, counts);
             }
-            // Once more for each round.
-            StatementKind::For(whole) => (0..2).for_each(|_| count_applies(&whole.body, counts)),
+            // Each round applies once more; more than once is all that matters.
+            StatementKind::For(whole) => count_applies(&whole.body, 2, counts),
             StatementKind::SwitchAction(_, cases) => cases
                 .iter()
-                .for_each(|(_, body)| count_applies(body, counts)),
+                .for_each(|(_, body)| count_applies(body, times, counts)),
             StatementKind::SwitchValue(_, cases) => cases
                 .iter()
-                .for_each(|(_, body)| count_applies(body, counts)),
+                .for_each(|(_, body)| count_applies(body, times, counts)),
             _ => {}
         }
     }
