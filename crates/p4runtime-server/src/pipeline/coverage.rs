@@ -1,7 +1,8 @@
 //! What of a program its P4Info leaves out, and what of a table it promises otherwise.
 //!
-//! Neither is refused: BMv2's simple_switch_grpc looks at the P4Info alone, and controllers may load one with
-//! less in it on purpose. But a controller can neither write nor read what is left out, so it is told.
+//! Neither is refused: BMv2's simple_switch_grpc compares the two nowhere (PI/src/pi_imp.cpp,
+//! `_pi_update_device_start`), and controllers may load one with less in it on purpose. But a controller can
+//! neither write nor read what is left out, so it is told.
 
 use dataplane::Program;
 use p4runtime_proto::p4::config::v1::{P4Info, Preamble};
