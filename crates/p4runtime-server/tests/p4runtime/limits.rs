@@ -12,6 +12,7 @@ use p4runtime_proto::p4::v1::stream_message_request::Update as RequestUpdate;
 use p4runtime_proto::p4::v1::update::Type;
 use p4runtime_proto::p4::v1::{Entity, PacketOut, ReadRequest, ReadResponse};
 use p4runtime_server::{BytesMax, ServerLimits, limits};
+use tokio::sync::watch;
 use tonic::body::Body;
 use tonic::codegen::{Bytes, Service, http};
 use tonic::transport::{Channel, Endpoint};
@@ -87,13 +88,19 @@ async fn those_who_ask_and_do_not_read_hold_so_much_and_nobody_else_up() {
     let harness = Harness::with_limits(bounds(3 * MIB, OF_ALL, LONG)).await;
     let mut primary = harness.primary().await;
     let (one, other) = (channel(&harness).await, channel(&harness).await);
-    let mut unread = Vec::new();
-    for channel in [&one, &one, &one, &other] {
-        unread.push(ask(channel).await.unwrap());
-    }
+    // Each is asked by a task of its own: one that the others leave no room for is answered when they read.
+    let (go, _) = watch::channel(false);
+    let readers = [&one, &one, &one, &other].map(|channel| {
+        let (channel, mut may_read) = (channel.clone(), go.subscribe());
+        tokio::spawn(async move {
+            let answers = ask(&channel).await.unwrap();
+            may_read.wait_for(|go| *go).await.unwrap();
+            take(answers).await
+        })
+    });
     // The answers' first parts wait; the rest is not made.
     until(|| harness.server.bytes_held().1 > OF_ALL - MIB / 4).await;
-    assert!(harness.switch.n_pieces() < unread.len() * 128);
+    assert!(harness.switch.n_pieces() < readers.len() * 128);
     for value in 1..=20 {
         let write = primary.write_one(Type::Modify, cell(3, &[value]));
         write.await.unwrap();
@@ -101,8 +108,9 @@ async fn those_who_ask_and_do_not_read_hold_so_much_and_nobody_else_up() {
         assert!(n_bytes <= OF_ALL, "{n_bytes}");
     }
     // Whoever reads after all gets all of it, however little fits at once.
-    for answers in unread {
-        let (n_cells, end) = take(answers).await;
+    go.send(true).unwrap();
+    for reader in readers {
+        let (n_cells, end) = reader.await.unwrap();
         assert_eq!(n_cells, 131_072, "{end:?}");
         end.unwrap();
     }
@@ -128,7 +136,7 @@ async fn what_nobody_takes_is_thrown_away_and_said_to_be() {
 
 #[tokio::test]
 async fn where_those_who_do_not_read_have_all_the_room_others_are_told_and_then_served() {
-    let stall = Duration::from_secs(1);
+    let stall = Duration::from_secs(2);
     let harness = Harness::with_limits(bounds(2 * MIB, 2 * MIB, stall)).await;
     let (one, other) = (channel(&harness).await, channel(&harness).await);
     let unread = ask(&one).await.unwrap();
