@@ -1,0 +1,6 @@
+"""The SFUs that studies compare: a class each, by name in `ROWS`."""
+
+from lab.rows.p4 import P4Recirculation, P4Replication
+from lab.rows.row import Row
+
+ROWS: dict[str, type[Row]] = {row.name: row for row in (P4Recirculation, P4Replication)}

@@ -1,0 +1,142 @@
+"""The SFUs that are P4 programs, on `reprise-switch`, told their viewers by `reprise apply`."""
+
+import json
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
+from typing import ClassVar
+
+from lab.controller import REPRISE
+from lab.process import Child
+from lab.rows.row import Row, Variant
+from lab.sites import LOAD_CPU, SFU_CPU, SFU_IP, SFU_UDP_PORT, Link, Participant, Stream, on_cpu
+from lab.switch import (
+    GRPC_ADDRESS,
+    READY_TIMEOUT_S,
+    RECIRCULATION_PROGRAM,
+    REPLICATION_PROGRAM,
+    SWITCH,
+    require_build,
+)
+
+METRICS_ADDRESS = "127.0.0.1:9560"
+APPLY_TIMEOUT_S = 60.0
+SWITCH_VARIANTS = tuple(
+    Variant(engine, port, wait)
+    for engine, port, wait in product(
+        ("native", "interpreter"), ("afpacket", "afxdp", "udp"), ("sleep", "spin")
+    )
+)
+
+
+class SwitchRow(Row):
+    """`reprise-switch` with a program, on every link of the site."""
+
+    program: ClassVar[Path]
+    variants = SWITCH_VARIANTS
+    options: ClassVar[tuple[str, ...]] = ()
+    """Further options of the switch."""
+    _switch: Child | None = None
+
+    def start(self) -> None:
+        """Starts it with the program; it waits for a controller."""
+        require_build(SWITCH, REPRISE)
+        if self.variant.port == "udp":
+            self.site.give_address()
+        argv = [str(SWITCH), "--grpc", GRPC_ADDRESS, "--metrics", METRICS_ADDRESS, *self.options]
+        for link in self.site.links:
+            argv += ["-i", f"{link.port}@{self._port(link)}"]
+        argv += ["--engine", self.variant.engine, "--wait", self.variant.wait, str(self.program)]
+        log = self.folder / "switch.log"
+        self._switch = self.site.sfu.start(on_cpu(SFU_CPU, argv), log)
+        self._switch.wait_for_line("ready:", READY_TIMEOUT_S)
+
+    def stop(self) -> None:
+        """Ends the switch."""
+        if self._switch is not None:
+            self._switch.stop()
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The switch."""
+        return () if self._switch is None else (self._switch.pid,)
+
+    def reprise(self, *arguments: str) -> str:
+        """Runs a command of `reprise` beside the switch; its output."""
+        argv = [str(REPRISE), "--switch", GRPC_ADDRESS, *arguments]
+        return self.site.sfu.run(on_cpu(LOAD_CPU, argv), timeout_s=APPLY_TIMEOUT_S)
+
+    def sfu_mac(self, link: Link) -> str:
+        """The SFU's Ethernet address on a link: a UDP port has one of its own (docs/ports.md)."""
+        if self.variant.port == "udp":
+            return ":".join(f"{byte:02x}" for byte in (2, 0, *SFU_IP.packed))
+        return link.sfu_mac
+
+    def _port(self, link: Link) -> str:
+        if self.variant.port == "udp":
+            return f"udp:{SFU_IP}:{SFU_UDP_PORT}"
+        kind = "afxdp:" if self.variant.port == "afxdp" else ""
+        return f"{kind}{link.sfu_interface}"
+
+
+class ConferenceRow(SwitchRow):
+    """A program of the project's, whose groups `reprise` knows: one for each stream."""
+
+    has_stream_ports: ClassVar[bool]
+    """Whether a sender may have several streams, and copies go to ports of the viewers' own."""
+
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*arguments)  # type: ignore[arg-type]
+        self._groups: dict[int, dict[str, object]] = {}
+
+    def subscribe(self, stream: Stream, viewers: Sequence[Participant]) -> None:
+        """Applies the conference as it is from now on."""
+        self._groups[stream.number] = self._group(stream, viewers)
+        sfu = [
+            {"port": link.port, "ip": str(SFU_IP), "mac": self.sfu_mac(link)}
+            for link in self.site.links
+        ]
+        file = self.folder / "conference.json"
+        groups = list(self._groups.values())
+        file.write_text(json.dumps({"sfu": sfu, "groups": groups}, indent=1) + "\n")
+        self.reprise("apply", str(file))
+
+    def _group(self, stream: Stream, viewers: Sequence[Participant]) -> dict[str, object]:
+        of_stream = {"udp_port": stream.udp_port} if self.has_stream_ports else {}
+        of_viewer = {"udp_port": stream.viewer_udp_port} if self.has_stream_ports else {}
+        several = len(self.site.links) > 1
+        return {
+            "group": stream.number,
+            "ip": str(stream.sender.ip),
+            **of_stream,
+            "viewers": [
+                {
+                    "ip": str(viewer.ip),
+                    "mac": viewer.mac,
+                    **of_viewer,
+                    **({"port": viewer.port} if several else {}),
+                }
+                for viewer in viewers
+            ],
+        }
+
+
+class P4Replication(ConferenceRow):
+    """`p4/sfu.p4`."""
+
+    name = "p4_replication"
+    label = "P4, replication"
+    source = "Reprise"
+    program = REPLICATION_PROGRAM
+    topologies = ("one_port", "port_per_host")
+    has_stream_ports = True
+
+
+class P4Recirculation(ConferenceRow):
+    """`p4/sfu_recirculation.p4`, the thesis' mechanism."""
+
+    name = "p4_recirculation"
+    label = "P4, recirculation"
+    source = "thesis"
+    program = RECIRCULATION_PROGRAM
+    has_stream_ports = False

@@ -1,0 +1,82 @@
+"""What a row of a study is: an SFU that a site's participants can be put on."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Self
+
+from lab.sites import Participant, Site, Stream
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """How a row is run; a part is empty where there is nothing to choose."""
+
+    engine: str = ""
+    """`interpreter` or `native`."""
+    port: str = ""
+    """How it reaches the network: `afpacket`, `afxdp`, `udp`, ..."""
+    wait: str = ""
+    """`spin` or `sleep`."""
+
+    def __str__(self) -> str:
+        return " ".join(part for part in (self.engine, self.port, self.wait) if part)
+
+
+class Row(ABC):
+    """An SFU on a site: `start`, `subscribe` for each stream, `stop`. A context manager.
+
+    It runs in `site.sfu`, on processor `SFU_CPU`; what it writes goes into `folder`.
+    """
+
+    name: ClassVar[str]
+    """As in `runs.csv`."""
+    label: ClassVar[str]
+    """What people call it, in figures and tables."""
+    source: ClassVar[str]
+    """Where it is from."""
+    variants: ClassVar[tuple[Variant, ...]] = (Variant(),)
+    """How it can be run, the usual way first."""
+    topologies: ClassVar[tuple[str, ...]] = ("one_port",)
+    """Names of `lab.sites.SITES`, the usual one first."""
+    packages: ClassVar[str] = ""
+    """What `scripts/install-packages` is told to install for it."""
+
+    def __init__(self, site: Site, variant: Variant, folder: Path) -> None:
+        self.site = site
+        self.variant = variant
+        self.folder = folder
+
+    @classmethod
+    def lacks(cls) -> str:
+        """What this machine lacks for it, with the next step; empty where nothing."""
+        return ""
+
+    @abstractmethod
+    def start(self) -> None:
+        """Starts it; when it returns, streams can be subscribed to. Raises `ChildError`."""
+
+    @abstractmethod
+    def subscribe(self, stream: Stream, viewers: Sequence[Participant]) -> None:
+        """Makes `viewers`, and nobody else, those of the stream, from when it returns on."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Ends it; harmless when repeated, and when it was never started."""
+
+    @property
+    @abstractmethod
+    def pids(self) -> tuple[int, ...]:
+        """Its processes that forward."""
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()

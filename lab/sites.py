@@ -1,0 +1,192 @@
+"""Where a row of a study stands: network namespaces of hosts and of the SFU, joined by veth pairs.
+
+    one_port        hosts  h1 ---- veth ---- p1  SFU        all participants are behind one pair
+    port_per_host   hosts  h1 ---- veth ---- p1  SFU        participant n is behind pair n
+                           h2 ---- veth ---- p2
+                           ...
+
+All hosts' ends are in one namespace, for hosts are addresses: `lab.meter` makes their packets and
+takes what comes for them before the kernel would look at it. The load runs on one processor, the
+SFU on another; the kernel's work for a copy is done where it is sent, so by the SFU's. The SFU's
+namespace has an address where a row needs one (`give_address`), with a route to every host.
+"""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from ipaddress import IPv4Address
+
+from lab.netns import Namespace, Network
+from lab.process import run
+
+N_PARTICIPANTS_MAX = 60_000
+SFU_IP = IPv4Address("10.0.0.1")
+NEXT_HOP_IP = IPv4Address("10.0.0.2")
+"""A router of one_port's hosts, in name only."""
+NETWORK = "10.1.0.0/16"
+_FIRST = IPv4Address("10.1.0.0")
+SFU_UDP_PORT = 5004
+"""Where a stream is sent, unless it says otherwise: RTP's port of RFC 3551, section 8."""
+VIEWER_UDP_PORT = 6000
+SFU_CPU = 0
+LOAD_CPU = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Participant:
+    """One who sends or views, or both; numbered from 1."""
+
+    number: int
+    ip: IPv4Address
+    mac: str
+    """Where frames to it go on the link: its own address, or that of the host it shares."""
+    port: int
+    """The SFU's port that it is behind, from 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """UDP packets of a participant to the SFU."""
+
+    number: int
+    sender: Participant
+    udp_port: int = SFU_UDP_PORT
+    """The SFU's, and the sender's own."""
+    viewer_udp_port: int = VIEWER_UDP_PORT
+    """Where viewers take it; a row that cannot change ports leaves the stream's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A veth pair, as its two ends know it."""
+
+    port: int
+    host_interface: str
+    host_mac: str
+    sfu_interface: str
+    sfu_mac: str
+
+
+class Site(Network):
+    """Hosts and the SFU's place; a context manager that removes all it made."""
+
+    topology: str
+
+    def __init__(self, n_participants: int) -> None:
+        if not 1 <= n_participants <= N_PARTICIPANTS_MAX:
+            raise ValueError(
+                f"a site has 1 to {N_PARTICIPANTS_MAX} participants, not {n_participants}"
+            )
+        super().__init__()
+        self.n_participants = n_participants
+        self.hosts = Namespace(f"{self.name}-hosts")
+        self.sfu = Namespace(f"{self.name}-sfu")
+        self.links = tuple(_link(port) for port in range(1, self._n_links() + 1))
+
+    @property
+    def namespaces(self) -> tuple[Namespace, ...]:
+        """Both."""
+        return (self.hosts, self.sfu)
+
+    def participant(self, number: int) -> Participant:
+        """One of them, from 1."""
+        if not 1 <= number <= self.n_participants:
+            raise ValueError(f"participants are 1 to {self.n_participants}, not {number}")
+        link = self.link_of(number)
+        return Participant(number, _FIRST + number, link.host_mac, link.port)
+
+    def participants(self, first: int, n: int) -> list[Participant]:
+        """So many, from `first` on."""
+        return [self.participant(number) for number in range(first, first + n)]
+
+    @abstractmethod
+    def link_of(self, number: int) -> Link:
+        """The link that a participant is behind."""
+
+    @abstractmethod
+    def _n_links(self) -> int: ...
+
+    @abstractmethod
+    def _routes(self) -> str:
+        """What ip(8) is told in the SFU's namespace so that it reaches every participant."""
+
+    def give_address(self) -> None:
+        """The SFU's kernel gets `SFU_IP` and knows every participant: for rows on UDP sockets."""
+        addresses = "".join(
+            f"address add {SFU_IP}/{24 if len(self.links) == 1 else 32} dev {link.sfu_interface}\n"
+            for link in self.links[:1]
+        )
+        run(["ip", "-n", self.sfu.name, "-batch", "-"], stdin=addresses + self._routes())
+
+    def _make(self) -> None:
+        self._make_namespaces()
+        pairs = "".join(
+            f"link add {link.host_interface} address {link.host_mac} type veth peer name "
+            f"{link.sfu_interface} address {link.sfu_mac} netns {self.sfu.name}\n"
+            for link in self.links
+        )
+        run(["ip", "-n", self.hosts.name, "-batch", "-"], stdin=pairs)
+        for namespace, ends in (
+            (self.hosts, [link.host_interface for link in self.links]),
+            (self.sfu, [link.sfu_interface for link in self.links]),
+        ):
+            for end in ends:
+                namespace.set_offload(end, on=False)
+            up = "".join(f"link set {end} up\n" for end in ["lo", *ends])
+            run(["ip", "-n", namespace.name, "-batch", "-"], stdin=up)
+
+
+class OnePort(Site):
+    """Everybody is behind one port of the SFU."""
+
+    topology = "one_port"
+
+    def link_of(self, number: int) -> Link:
+        """The one link."""
+        return self.links[0]
+
+    def _n_links(self) -> int:
+        return 1
+
+    def _routes(self) -> str:
+        link = self.links[0]
+        return (
+            f"neighbour add {NEXT_HOP_IP} lladdr {link.host_mac} dev {link.sfu_interface} "
+            f"nud permanent\nroute add {NETWORK} via {NEXT_HOP_IP}\n"
+        )
+
+
+class PortPerHost(Site):
+    """Every participant is behind a port of its own."""
+
+    topology = "port_per_host"
+
+    def link_of(self, number: int) -> Link:
+        """The participant's own link."""
+        return self.links[number - 1]
+
+    def _n_links(self) -> int:
+        return self.n_participants
+
+    def _routes(self) -> str:
+        lines = []
+        for link in self.links:
+            ip = _FIRST + link.port
+            lines += [
+                f"route add {ip}/32 dev {link.sfu_interface} src {SFU_IP}\n",
+                f"neighbour add {ip} lladdr {link.host_mac} dev {link.sfu_interface} "
+                "nud permanent\n",
+            ]
+        return "".join(lines)
+
+
+SITES: dict[str, type[Site]] = {site.topology: site for site in (OnePort, PortPerHost)}
+
+
+def _link(port: int) -> Link:
+    tail = f"{port >> 8:02x}:{port & 0xFF:02x}"
+    return Link(port, f"h{port}", f"02:00:00:01:{tail}", f"p{port}", f"02:00:00:02:{tail}")
+
+
+def on_cpu(cpu: int, argv: list[str]) -> list[str]:
+    """`argv` on one processor."""
+    return ["taskset", "--cpu-list", str(cpu), *argv]

@@ -1,0 +1,1 @@
+"""Tests of the rows, on sites with real packets."""
