@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from lab.bench import bmv2, peers
+from lab import peers
+from lab.bench import bmv2
 from lab.bench.forwarders import Forwarder
 from lab.controller import REPRISE
 from lab.csvs import text_of

@@ -31,8 +31,8 @@ from lab.bench.pair import (
     on_cpu,
     viewer_ips,
 )
-from lab.bench.peers import program
 from lab.controller import REPRISE
+from lab.peers import program
 from lab.process import Child, run
 from lab.switch import (
     GRPC_ADDRESS,

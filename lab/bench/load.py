@@ -23,7 +23,7 @@ from lab.bench.pair import (
     Pair,
     on_cpu,
 )
-from lab.bench.peers import program
+from lab.peers import program
 
 SPARE_S = 20.0
 """What a run may take longer than it sends: starting, waiting for the last copy."""

@@ -1,5 +1,6 @@
-"""The hand-written peers and the load (lab/peers), built by the system's C compiler."""
+"""The hand-written peers, the load and the meter, built by the system's C compiler."""
 
+import os
 from pathlib import Path
 
 from lab.process import REPOSITORY, run
@@ -18,8 +19,11 @@ def build() -> None:
         program = BUILT / source.stem
         newest = max(file.stat().st_mtime for file in [source, *headers])
         if not program.exists() or program.stat().st_mtime < newest:
-            argv = ["cc", *OPTIONS, "-o", str(program), str(source)]
+            # Whole or not at all, also where two build at once.
+            partial = program.with_suffix(f".{os.getpid()}")
+            argv = ["cc", *OPTIONS, "-o", str(partial), str(source)]
             run(argv, timeout_s=BUILD_TIMEOUT_S)
+            partial.rename(program)
 
 
 def program(name: str) -> Path:

@@ -1,0 +1,216 @@
+"""Sends streams through an SFU and sees what comes back: `lab/peers/meter.c` as Python types.
+
+Delays are from right before a packet is handed to the hosts' interface to the kernel's stamp of its
+copy there: the SFU, and twice the veth pair.
+"""
+
+import csv
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.frames import HEADERS_LEN_BYTES
+from lab.peers import program
+from lab.process import run
+from lab.sites import LOAD_CPU, SFU_IP, Site, Stream, on_cpu
+
+FRAME_LEN_MAX_BYTES = 1514
+FRAME_LEN_MIN_BYTES = HEADERS_LEN_BYTES + 2
+SHORT_FRAME_BELOW_BYTES = HEADERS_LEN_BYTES + 28
+"""Shorter frames say with two bytes which packet they are: 16 streams, 4,096 packets each."""
+QUIET_S = 1.0
+"""A run in which copies are missing is over when none came for so long."""
+LIMIT_S = 300.0
+SPARE_S = 30.0
+EMPTY_LOOP_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Steady:
+    """Packets of one size in equal intervals."""
+
+    n_packets: int
+    interval_ns: float
+    frame_len_bytes: int
+    start_ns: int = 0
+
+    @property
+    def duration_s(self) -> float:
+        """From the beginning of all streams to the last packet."""
+        return (self.start_ns + (self.n_packets - 1) * self.interval_ns) / 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Packets with times and sizes of their own: (ns, bytes of the frame), in order."""
+
+    packets: tuple[tuple[int, int], ...]
+    start_ns: int = 0
+
+    @property
+    def n_packets(self) -> int:
+        """How many."""
+        return len(self.packets)
+
+    @property
+    def duration_s(self) -> float:
+        """From the beginning of all streams to the last packet."""
+        return (self.start_ns + self.packets[-1][0]) / 1e9 if self.packets else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """What is sent of a stream, and to how many its copies are due."""
+
+    stream: Stream
+    packets: Steady | Trace
+    n_viewers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Of all packets of a run."""
+
+    sent: int
+    sending_s: float
+    """From the first packet to the last."""
+    copies_due: int
+    copies: int
+    """Without duplicates."""
+    copies_while_sending: int
+    others: int
+    """Frames that are no copy, or came to nobody."""
+    refusals: int
+    """How often the interface took no packet at once; it was tried again."""
+    samples_lost: int
+    """Copies that the instrument had no room for: such a run says nothing."""
+    late_max_ns: int
+    """The most that a packet left after it was due."""
+    stopped: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A packet whose copies were all timed; delays since it was sent."""
+
+    stream: int
+    """Counts the run's streams from 0."""
+    sequence: int
+    frame_bytes: int
+    sent_ns: int
+    """Since the first sample."""
+    copies: int
+    first_copy_ns: int
+    last_copy_ns: int
+    sum_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """What came of a stream to a participant. The first three of all packets, then of samples."""
+
+    stream: int
+    participant: int
+    copies: int
+    duplicates: int
+    misordered: int
+    timed: int
+    sum_ns: int
+    min_ns: int
+    max_ns: int
+    jitter_ns: int
+    """Interarrival jitter of RFC 3550, section 6.4.1, at the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One run."""
+
+    totals: Totals
+    samples: tuple[Sample, ...]
+    slots: tuple[Slot, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyLoop:
+    """Gaps between two looks at the clock of a loop that does nothing else."""
+
+    loops: int
+    seconds: float
+    p50_ns: int
+    p999_ns: int
+    max_ns: int
+
+
+class MeterError(RuntimeError):
+    """The instrument failed, not the SFU: the run says nothing."""
+
+
+def measure(
+    site: Site,
+    sendings: Sequence[Sending],
+    folder: Path,
+    *,
+    sample_every: int = 1,
+    quiet_s: float = QUIET_S,
+    limit_s: float = LIMIT_S,
+) -> Seen:
+    """Sends all of it and waits for the copies; raises `MeterError` or `ChildError`."""
+    plan = folder / "plan"
+    plan.write_text(_plan(site, sendings, folder))
+    samples, slots = folder / "samples.csv", folder / "slots.csv"
+    argv = [str(program("meter")), "--plan", str(plan), "--samples", str(samples)]
+    argv += ["--slots", str(slots), "--sample-every", str(sample_every)]
+    argv += ["--participants", f"{site.participant(1).ip}:{site.n_participants}"]
+    argv += ["--quiet", str(quiet_s), "--limit", str(limit_s)]
+    duration_s = max(sending.packets.duration_s for sending in sendings)
+    said = site.hosts.run(on_cpu(LOAD_CPU, argv), timeout_s=duration_s + limit_s + SPARE_S)
+    totals = Totals(**json.loads(said))
+    if totals.samples_lost:
+        raise MeterError(f"{totals.samples_lost} copies were not timed: sample fewer packets")
+    if totals.stopped:
+        raise MeterError("the instrument was stopped")
+    return Seen(totals, read_samples(samples), _read_slots(slots))
+
+
+def empty_loop(cpu: int, seconds: float = EMPTY_LOOP_S) -> EmptyLoop:
+    """What the machine takes away from a processor's only process."""
+    argv = on_cpu(cpu, [str(program("meter")), "--empty-loop", str(seconds)])
+    return EmptyLoop(**json.loads(run(argv, timeout_s=seconds + SPARE_S)))
+
+
+def read_samples(path: Path) -> tuple[Sample, ...]:
+    """What `measure` wrote."""
+    with path.open(newline="") as file:
+        return tuple(
+            Sample(*(int(row[name]) for name in Sample.__slots__)) for row in csv.DictReader(file)
+        )
+
+
+def _read_slots(path: Path) -> tuple[Slot, ...]:
+    with path.open(newline="") as file:
+        return tuple(
+            Slot(*(int(row[name]) for name in Slot.__slots__)) for row in csv.DictReader(file)
+        )
+
+
+def _plan(site: Site, sendings: Sequence[Sending], folder: Path) -> str:
+    several = len(site.links) > 1
+    lines = [
+        f"link {link.host_interface} {link.host_mac} {link.sfu_mac} {link.port if several else 0}"
+        for link in site.links
+    ]
+    for idx, sending in enumerate(sendings):
+        stream, packets = sending.stream, sending.packets
+        source = f"{stream.sender.ip}:{stream.udp_port}"
+        sfu = f"{SFU_IP}:{stream.udp_port}"
+        head = f"stream {stream.sender.port - 1} {source} {sfu} {sending.n_viewers}"
+        if isinstance(packets, Steady):
+            what = f"{packets.interval_ns:.6f} {packets.n_packets} {packets.frame_len_bytes}"
+            lines.append(f"{head} steady {packets.start_ns} {what}")
+        else:
+            file = folder / f"trace-{idx}"
+            file.write_text("".join(f"{at} {length}\n" for at, length in packets.packets))
+            lines.append(f"{head} trace {packets.start_ns} {packets.n_packets} {file}")
+    return "\n".join(lines) + "\n"
