@@ -186,7 +186,12 @@ fn sound_programs_give_no_warning() {
 
 #[test]
 fn the_forwarding_programs_compile_without_a_message() {
-    for path in ["p4/sfu.p4", "p4/sfu_recirculation.p4"] {
+    for path in [
+        "p4/sfu.p4",
+        "p4/sfu_recirculation.p4",
+        "p4/sfu_multicast_one_stream.p4",
+        "p4/sfu_multicast_two_streams.p4",
+    ] {
         let output = compile_file(path);
         assert_eq!(rendered(&output), "", "{path}");
         assert!(output.bmv2_json.is_some() && output.p4info.is_some());

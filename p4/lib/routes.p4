@@ -1,0 +1,54 @@
+// Where a packet goes that is sent to one host.
+#ifndef ROUTES_P4
+#define ROUTES_P4
+
+#include <core.p4>
+#include <v1model.p4>
+#include "headers.p4"
+#include "checksum.p4"
+#include "verdict.p4"
+#include "udp_parser.p4"
+
+// One hop of a router. Reads `verdict`; writes the headers, the IPv4 checksum and egress_spec, and,
+// where the packet does not go on, `verdict`.
+control Routes(
+    inout udp_headers_t hdr,
+    inout verdict_t verdict,
+    inout standard_metadata_t standard_metadata
+) {
+    TtlDecrement() ttl_decrement;
+
+    // The frame was sent to the switch, so its destination is the switch's own address.
+    action ipv4_forward(mac_address_t dst_addr, port_t port) {
+        hdr.ethernet.src_addr = hdr.ethernet.dst_addr;
+        hdr.ethernet.dst_addr = dst_addr;
+        standard_metadata.egress_spec = port;
+    }
+
+    action drop() { verdict = verdict_t.DROP_NOT_FOR_US; }
+
+    // Written by the controller. Hit: the host that the packet is for, or the next router; miss:
+    // nobody here.
+    table ipv4_routes {
+        key = { hdr.ipv4.dst_addr: lpm @name("dst_addr"); }
+        actions = { ipv4_forward; drop; }
+        default_action = drop();
+        size = 1024;
+    }
+
+    apply {
+        // RFC 1812, section 5.3.4: what came by link-layer broadcast or multicast is not forwarded.
+        if (hdr.ethernet.dst_addr[40:40] == 1) {
+            verdict = verdict_t.DROP_NOT_FOR_US;
+        } else if (hdr.ipv4.ttl <= 1) {
+            verdict = verdict_t.DROP_TTL_EXPIRED;
+        } else {
+            ipv4_routes.apply();
+            if (verdict == verdict_t.SERVE) {
+                ttl_decrement.apply(hdr.ipv4);
+            }
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,1 @@
+#include "../../p4/sfu_multicast_one_stream.p4"
