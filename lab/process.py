@@ -85,10 +85,13 @@ class Child:
 
     def tell(self, line: str) -> None:
         """Writes a line to its standard input."""
-        if self._process.stdin is None:
+        if self._process.stdin is None or self._process.stdin.closed:
             raise self.fail("its standard input is closed")
-        self._process.stdin.write(line.encode() + b"\n")
-        self._process.stdin.flush()
+        try:
+            self._process.stdin.write(line.encode() + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise self.fail(f"it has ended before it was told {line!r}") from None
 
     def kill(self) -> None:
         """Ends it at once, with SIGKILL."""

@@ -167,15 +167,20 @@ def _wait_until(deadline_ns: int) -> None:
         pass
 
 
+def grow_receive_buffer(receiver: socket.socket) -> None:
+    """Lets a burst wait there whole, however late the reader is."""
+    try:
+        receiver.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES)
+    except PermissionError:  # in a user namespace the system's limit holds
+        receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
+
+
 def _open_receiver(specification: str) -> tuple[int, int, socket.socket]:
     host, udp_port, namespace_path = specification.split(":", 2)
     enter(namespace_path)
     receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     receiver.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
-    try:
-        receiver.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES)
-    except PermissionError:  # in a user namespace the system's limit holds
-        receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
+    grow_receive_buffer(receiver)
     receiver.setblocking(False)
     receiver.bind((ip_of(int(host)), int(udp_port)))
     return int(host), int(udp_port), receiver

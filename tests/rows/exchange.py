@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from lab.frames import UdpFrame, checksums_are_right, parse_udp, udp_frame
 from lab.rows.row import Row
 from lab.sites import SFU_IP, Participant, Site, Stream
+from lab.traffic import grow_receive_buffer
 
 ETH_P_ALL = 3
 PACKET_OUTGOING = 4
@@ -56,6 +57,7 @@ def _exchange(
     sockets = {}
     for link in site.links:
         one = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
+        grow_receive_buffer(one)
         one.bind((link.host_interface, ETH_P_ALL))
         sockets[link.port] = one
     copies: list[Copy] = []

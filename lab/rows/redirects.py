@@ -1,0 +1,40 @@
+"""Streams to ports of the SFU's choice, for rows that cannot serve each at the port it is sent to.
+
+Such a row tells streams apart by port alone, or chooses its ports itself, and its users would tell
+each sender where to send. Here the SFU's kernel rewrites the destination port (iptables, DNAT).
+That costs a look-up a packet that comes in; copies are exempt from connection tracking, and where
+nothing is redirected nothing is tracked.
+"""
+
+from lab.sites import SFU_IP, Site, Stream
+
+_COPIES_ARE_NOT_TRACKED = ["-t", "raw", "-A", "OUTPUT", "-p", "udp", "-j", "CT", "--notrack"]
+
+
+class Redirects:
+    """Those of one row on its site."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._any = False
+
+    def add(self, stream: Stream, udp_port: int) -> None:
+        """What comes of the stream goes to `udp_port` from now on."""
+        if not self._any:
+            self._any = True
+            self._iptables(*_COPIES_ARE_NOT_TRACKED)
+        self._iptables(
+            *("-t", "nat", "-A", "PREROUTING", "-p", "udp"),
+            *("-s", str(stream.sender.ip), "-d", str(SFU_IP), "--dport", str(stream.udp_port)),
+            *("-j", "DNAT", "--to-destination", f"{SFU_IP}:{udp_port}"),
+        )
+
+    def remove(self) -> None:
+        """Ends them all; harmless when repeated, and where the site is gone."""
+        if self._any and self._site.sfu.path.exists():
+            for table in ("nat", "raw"):
+                self._iptables("-t", table, "-F")
+        self._any = False
+
+    def _iptables(self, *arguments: str) -> None:
+        self._site.sfu.run(["iptables", *arguments])

@@ -1,0 +1,158 @@
+"""Sipwise rtpengine as an SFU, told by its control protocol ng: publish, subscribe, unsubscribe.
+
+It forwards in user space here: its kernel module (package rtpengine-kernel-dkms) is built for a
+system's own kernel and is not used, table -1. Codecs pass as they are and nobody asks for its own
+RTCP, so packets leave as they came. Everything else is rtpengine's default, its four threads too.
+"""
+
+import json
+import shutil
+import socket
+from collections.abc import Sequence
+from ipaddress import IPv4Address
+
+from lab.process import Child, ChildError
+from lab.rows.redirects import Redirects
+from lab.rows.row import Row
+from lab.sites import SFU_CPU, SFU_IP, SFU_UDP_PORT, Participant, Stream, on_cpu
+
+PROGRAM = "rtpengine"
+NG_ADDRESS = ("127.0.0.1", 2223)
+START_TIMEOUT_S = 20.0
+REPLY_TIMEOUT_S = 5.0
+N_TRIES = 3
+REPLY_LEN_BYTES_MAX = 65_535
+# The first port of the range is what the first publisher gets: a lone stream needs no redirect.
+# A study may pause for longer than a minute, after which a call without media would end.
+CONFIGURATION = f"""[rtpengine]
+table = -1
+interface = {SFU_IP}
+listen-ng = {NG_ADDRESS[0]}:{NG_ADDRESS[1]}
+port-min = {SFU_UDP_PORT}
+port-max = 65535
+timeout = 86400
+foreground = true
+log-stderr = true
+no-log-timestamps = true
+"""
+PUBLISHER = "publisher"
+
+
+class RtpEngine(Row):
+    """One daemon; a call for each stream, a subscription for each viewer."""
+
+    name = "rtpengine"
+    label = "rtpengine"
+    source = "what a user would pick"
+    topologies = ("one_port", "port_per_host")
+    packages = "rtpengine"
+    _daemon: Child | None = None
+    _control: socket.socket | None = None
+
+    @classmethod
+    def lacks(cls) -> str:
+        """The daemon, or iptables, which its package depends on."""
+        for program in (PROGRAM, "iptables"):
+            if shutil.which(program) is None:
+                return f"{program}: run scripts/install-packages {cls.packages}"
+        return ""
+
+    def start(self) -> None:
+        """Starts the daemon."""
+        self.site.give_address()
+        self._redirects = Redirects(self.site)
+        self._viewers: dict[int, set[Participant]] = {}
+        self._n_asked = 0
+        file = self.folder / "rtpengine.conf"
+        file.write_text(CONFIGURATION)
+        argv = on_cpu(SFU_CPU, [PROGRAM, "--config-file", str(file)])
+        self._daemon = self.site.sfu.start(argv, self.folder / "rtpengine.log")
+        self._daemon.wait_for_line("INFO: [core] Startup complete", START_TIMEOUT_S)
+        self._control = self.site.sfu.call(_control_socket)
+
+    def subscribe(self, stream: Stream, viewers: Sequence[Participant]) -> None:
+        """Publishes the stream when it is new; subscribes viewers who are, unsubscribes others."""
+        call = {"call-id": f"stream-{stream.number}", "from-tag": PUBLISHER}
+        if stream.number not in self._viewers:
+            self._publish(stream, call)
+        before, after = self._viewers[stream.number], set(viewers)
+        for viewer in before - after:
+            self._ask("unsubscribe", **call, **{"to-tag": str(viewer.ip)})
+            before.remove(viewer)
+        for viewer in after - before:
+            of_viewer = {**call, "to-tag": str(viewer.ip)}
+            sdp = _sdp(viewer.ip, stream.viewer_udp_port, "recvonly")
+            self._ask("subscribe request", **of_viewer)
+            self._ask("subscribe answer", **of_viewer, sdp=sdp)
+            before.add(viewer)
+
+    def stop(self) -> None:
+        """Ends the daemon; its calls end with it."""
+        if self._control is not None:
+            self._control.close()
+        if self._daemon is not None:
+            self._daemon.stop()
+            self._redirects.remove()
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The daemon."""
+        return () if self._daemon is None else (self._daemon.pid,)
+
+    def _publish(self, stream: Stream, call: dict[str, str]) -> None:
+        sdp = _sdp(stream.sender.ip, stream.udp_port, "sendonly")
+        answer = self._ask("publish", **call, sdp=sdp, codec={"accept": ["any"]})
+        media = next(line for line in str(answer["sdp"]).splitlines() if line.startswith("m="))
+        udp_port = int(media.split()[1])
+        if udp_port != stream.udp_port:
+            self._redirects.add(stream, udp_port)
+        self._viewers[stream.number] = set()
+
+    def _ask(self, command: str, **keys: object) -> dict[str, object]:
+        """One exchange of ng: a cookie that the reply repeats, a space, a dictionary (JSON)."""
+        if self._daemon is None or self._control is None:
+            raise ChildError("rtpengine was not started")
+        self._n_asked += 1
+        cookie = f"{self._n_asked} "
+        request = cookie + json.dumps({"command": command, **keys})
+        reply = json.loads(self._reply(self._daemon, self._control, request, cookie))
+        if reply["result"] not in ("ok", "pong"):
+            raise self._daemon.fail(f"{command}: {reply.get('error-reason', reply)}")
+        return dict(reply)
+
+    def _reply(self, daemon: Child, control: socket.socket, request: str, cookie: str) -> str:
+        """Asks again where no reply comes; rtpengine knows a cookie that it has answered."""
+        for _ in range(N_TRIES):
+            try:
+                control.send(request.encode())
+                while True:
+                    reply = control.recv(REPLY_LEN_BYTES_MAX).decode()
+                    if reply.startswith(cookie):
+                        return reply.removeprefix(cookie)
+            except TimeoutError:
+                continue
+            except OSError as error:
+                raise daemon.fail(f"its control port: {error}") from error
+        raise daemon.fail(f"no reply to {request!r} within {N_TRIES * REPLY_TIMEOUT_S} s")
+
+
+def _control_socket() -> socket.socket:
+    control = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    control.settimeout(REPLY_TIMEOUT_S)
+    control.connect(NG_ADDRESS)
+    return control
+
+
+def _sdp(ip: IPv4Address, udp_port: int, direction: str) -> str:
+    """One stream of one who only sends or only receives; RTP packets of payload type 96."""
+    lines = (
+        "v=0",
+        f"o=- 1 1 IN IP4 {ip}",
+        "s=-",
+        f"c=IN IP4 {ip}",
+        "t=0 0",
+        f"m=video {udp_port} RTP/AVP 96",
+        "a=rtpmap:96 H264/90000",
+        f"a={direction}",
+    )
+    return "".join(f"{line}\r\n" for line in lines)

@@ -1,0 +1,112 @@
+"""The rows that are packages of Debian's, with real packets."""
+
+import os
+import signal
+import socket
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from lab.netns import process_ids
+from lab.process import ChildError
+from lab.rows.gstreamer import GStreamerMultiUdpSink
+from lab.rows.row import Row, Variant
+from lab.rows.rtpengine import RtpEngine
+from lab.sites import SFU_UDP_PORT, SITES, Stream
+from tests.rows.exchange import came, due, exchange, rtp, serves_and_stops_serving
+
+ROWS: list[type[Row]] = [GStreamerMultiUdpSink, RtpEngine]
+
+
+def require(row: type[Row]) -> None:
+    if lacks := row.lacks():
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"CI=true and {row.name} lacks {lacks}", pytrace=False)
+        pytest.skip(f"NOT TESTED, {row.name} lacks {lacks}")
+
+
+@pytest.mark.parametrize("row", ROWS)
+@pytest.mark.parametrize("topology", ["one_port", "port_per_host"])
+def test_it_serves(row: type[Row], topology: str, tmp_path: Path) -> None:
+    require(row)
+    with SITES[topology](4) as site:
+        with row(site, Variant(), tmp_path) as running:
+            serves_and_stops_serving(running)
+            assert set(running.pids) <= set(process_ids(site.sfu))
+        assert process_ids(site.sfu) == []
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_streams_have_viewers_of_their_own(row: type[Row], tmp_path: Path) -> None:
+    require(row)
+    with SITES["one_port"](5) as site, row(site, Variant(), tmp_path) as running:
+        first = Stream(1, site.participant(1), 5004, 6000)
+        second = Stream(2, site.participant(1), 5104, 6100)
+        of_first, of_second = site.participants(2, 2), site.participants(3, 3)
+        running.subscribe(first, of_first)
+        running.subscribe(second, of_second)
+        one, other = rtp(1, ssrc=0x0A), rtp(1, ssrc=0x0B)
+        copies = exchange(site, [(first, one), (second, other)], 5)
+        assert came(copies) == due([one], of_first) + due([other], of_second)
+        ports = {one: first.viewer_udp_port, other: second.viewer_udp_port}
+        assert all(copy.datagram.dst_port == ports[copy.datagram.payload] for copy in copies)
+
+
+@pytest.mark.parametrize("row", ROWS)
+@pytest.mark.parametrize("topology", ["one_port", "port_per_host"])
+def test_senders_may_send_to_the_same_port(row: type[Row], topology: str, tmp_path: Path) -> None:
+    require(row)
+    with SITES[topology](4) as site, row(site, Variant(), tmp_path) as running:
+        streams = [Stream(number, site.participant(number)) for number in (1, 2, 3)]
+        packets = [(stream, rtp(1, ssrc=stream.number)) for stream in streams]
+        everybody = site.participants(1, 4)
+        expected = Counter[tuple[str, bytes]]()
+        for stream, payload in packets:
+            viewers = [viewer for viewer in everybody if viewer != stream.sender]
+            running.subscribe(stream, viewers)
+            expected += due([payload], viewers)
+        assert came(exchange(site, packets, 9)) == expected
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_many_viewers_and_large_packets(row: type[Row], tmp_path: Path) -> None:
+    require(row)
+    with SITES["one_port"](41) as site, row(site, Variant(), tmp_path) as running:
+        stream = Stream(1, site.participant(1))
+        viewers = site.participants(2, 40)
+        running.subscribe(stream, viewers)
+        payloads = [rtp(sequence, n_bytes=1350) for sequence in range(1, 4)]
+        copies = exchange(site, [(stream, one) for one in payloads], 120, interval_s=0.05)
+        assert came(copies) == due(payloads, viewers)
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_process_that_was_killed_is_told(row: type[Row], tmp_path: Path) -> None:
+    require(row)
+    with SITES["one_port"](3) as site, row(site, Variant(), tmp_path) as running:
+        stream = Stream(1, site.participant(1))
+        running.subscribe(stream, site.participants(2, 1))
+        for pid in running.pids:
+            os.kill(pid, signal.SIGKILL)
+        with pytest.raises(ChildError, match=r"\.log"):
+            running.subscribe(stream, site.participants(2, 2))
+        running.stop()
+        running.stop()
+        assert process_ids(site.sfu) == []
+
+
+@pytest.mark.parametrize("row", [GStreamerMultiUdpSink])
+def test_a_port_that_is_taken_is_told(row: type[Row], tmp_path: Path) -> None:
+    require(row)
+
+    def take() -> socket.socket:
+        taken = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        taken.bind(("0.0.0.0", SFU_UDP_PORT))
+        return taken
+
+    with SITES["one_port"](2) as site, site.sfu.call(take):
+        running = row(site, Variant(), tmp_path)
+        with pytest.raises(ChildError, match=rf"\b{SFU_UDP_PORT}\b"), running:
+            running.subscribe(Stream(1, site.participant(1)), site.participants(2, 1))
+        assert process_ids(site.sfu) == []
