@@ -9,6 +9,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from lab.frames import HEADERS_LEN_BYTES
 from lab.peers import program
@@ -73,6 +74,8 @@ class Totals:
     """Of all packets of a run."""
 
     sent: int
+    bytes_sent: int
+    """Of whole frames without FCS."""
     sending_s: float
     """From the first packet to the last."""
     copies_due: int
@@ -88,6 +91,7 @@ class Totals:
     late_max_ns: int
     """The most that a packet left after it was due."""
     stopped: bool
+    sent_of_streams: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,12 +170,18 @@ def measure(
     argv += ["--quiet", str(quiet_s), "--limit", str(limit_s)]
     duration_s = max(sending.packets.duration_s for sending in sendings)
     said = site.hosts.run(on_cpu(LOAD_CPU, argv), timeout_s=duration_s + limit_s + SPARE_S)
-    totals = Totals(**json.loads(said))
+    totals = totals_of(json.loads(said))
     if totals.samples_lost:
         raise MeterError(f"{totals.samples_lost} copies were not timed: sample fewer packets")
     if totals.stopped:
         raise MeterError("the instrument was stopped")
     return Seen(totals, read_samples(samples), _read_slots(slots))
+
+
+def totals_of(content: dict[str, Any]) -> Totals:
+    """From JSON."""
+    content["sent_of_streams"] = tuple(content["sent_of_streams"])
+    return Totals(**content)
 
 
 def empty_loop(cpu: int, seconds: float = EMPTY_LOOP_S) -> EmptyLoop:

@@ -124,7 +124,7 @@ static struct sample *samples;
 static uint32_t n_samples, n_samples_max, n_ring_slots;
 static uint32_t short_samples[SHORT_STREAMS_MAX][SHORT_SEQUENCES_MAX];
 static uint32_t padding_sums[FRAME_BYTES_MAX + 1];
-static uint64_t n_refusals, n_ring_lost, n_late_max_ns;
+static uint64_t n_bytes_sent, n_refusals, n_ring_lost, n_late_max_ns;
 static volatile sig_atomic_t is_stopped;
 
 static void fail(const char *what) {
@@ -649,6 +649,7 @@ static void put(struct sender *sender, uint32_t idx, uint32_t sequence, uint64_t
     header->udp_checksum = checksum_of(header, frame + HEADER_BYTES, len - HEADER_BYTES);
     sender->parts[i] = (struct iovec){frame, len};
     sender->links[i] = stream->link;
+    n_bytes_sent += len;
 }
 
 /* Samples are stamped when they are all written: right before the call. */
@@ -839,12 +840,14 @@ static void run(void) {
     write_slots();
     uint64_t n_sent = 0;
     for (uint32_t i = 0; i < n_streams; i++) n_sent += streams[i].n_sent;
-    printf("{\"sent\": %lu, \"sending_s\": %.9f, \"copies_due\": %lu, \"copies\": %lu, "
+    printf("{\"sent\": %lu, \"bytes_sent\": %lu, \"sending_s\": %.9f, \"copies_due\": %lu, \"copies\": %lu, "
            "\"copies_while_sending\": %lu, \"others\": %lu, \"refusals\": %lu, "
-           "\"samples_lost\": %lu, \"late_max_ns\": %lu, \"stopped\": %s}\n",
-           n_sent, (double)(sent_ns - start_ns) / 1e9, n_copies_due(), n_copies(), at_end,
+           "\"samples_lost\": %lu, \"late_max_ns\": %lu, \"stopped\": %s, \"sent_of_streams\": [",
+           n_sent, n_bytes_sent, (double)(sent_ns - start_ns) / 1e9, n_copies_due(), n_copies(), at_end,
            slots[n_slots].copies, n_refusals, n_ring_lost, n_late_max_ns,
            is_stopped ? "true" : "false");
+    for (uint32_t i = 0; i < n_streams; i++) printf("%s%u", i > 0 ? ", " : "", streams[i].n_sent);
+    puts("]}");
 }
 
 /* Gaps between two looks at the clock, with nothing to do between them: what the machine takes. */

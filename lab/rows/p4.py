@@ -91,7 +91,12 @@ class ConferenceRow(SwitchRow):
 
     def subscribe(self, stream: Stream, viewers: Sequence[Participant]) -> None:
         """Applies the conference as it is from now on."""
-        self._groups[stream.number] = self._group(stream, viewers)
+        self.subscribe_all([(stream, viewers)])
+
+    def subscribe_all(self, subscriptions: Sequence[tuple[Stream, Sequence[Participant]]]) -> None:
+        """The same at once: a file has the whole conference."""
+        for stream, viewers in subscriptions:
+            self._groups[stream.number] = self._group(stream, viewers)
         sfu = [
             {"port": link.port, "ip": str(SFU_IP), "mac": self.sfu_mac(link)}
             for link in self.site.links

@@ -61,6 +61,11 @@ class Row(ABC):
     def subscribe(self, stream: Stream, viewers: Sequence[Participant]) -> None:
         """Makes `viewers`, and nobody else, those of the stream, from when it returns on."""
 
+    def subscribe_all(self, subscriptions: Sequence[tuple[Stream, Sequence[Participant]]]) -> None:
+        """`subscribe` for each; a row that can do them at once does."""
+        for stream, viewers in subscriptions:
+            self.subscribe(stream, viewers)
+
     @abstractmethod
     def stop(self) -> None:
         """Ends it; harmless when repeated, and when it was never started."""

@@ -1,0 +1,295 @@
+"""What an experiment is: a YAML file in `lab/experiments/`, checked against the types here. Pure.
+
+An experiment has parts; a part names rows and what they are offered, and may be swept: each value
+of `sweep` makes a part of its own, in order. Any field can be swept, by its path
+(`streams.0.bitrate_mbps`). `python -m lab.experiment` prints the schema as JSON.
+"""
+
+import copy
+import itertools
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from lab.meter import FRAME_LEN_MAX_BYTES, FRAME_LEN_MIN_BYTES
+from lab.rows import ROWS
+from lab.rows.row import Variant
+from lab.sites import SFU_UDP_PORT
+
+FOLDER = Path(__file__).with_name("experiments")
+_SPAN = re.compile(r"(\d+)\.\.(\d+)(?: by (\d+))?")
+
+
+class ExperimentError(ValueError):
+    """The file is no experiment; the message says what was expected, what came, and where."""
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _numbers(value: object) -> object:
+    """`3`, `1..11`, `2..50 by 4` or a list of such."""
+    if isinstance(value, list):
+        return [number for one in value for number in _as_list(_numbers(one))]
+    if isinstance(value, str) and (found := _SPAN.fullmatch(value.strip())):
+        first, last, step = (int(part) if part else 1 for part in found.groups())
+        return list(range(first, last + 1, step))
+    return _as_list(value)
+
+
+def _as_list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+FrameLen = Annotated[int, Field(ge=FRAME_LEN_MIN_BYTES, le=FRAME_LEN_MAX_BYTES)]
+
+
+class StreamOf(_Model):
+    """A stream that each sender sends: steady, at random, or a trace of real media."""
+
+    name: str = "stream"
+    udp_port: Annotated[int, Field(ge=1024, le=65535)] = SFU_UDP_PORT
+    viewers: Literal["all", "half"] = "all"
+    """Every participant but the sender, or every second one of all of them."""
+    bitrate_mbps: Annotated[float, Field(gt=0)] | None = None
+    """Steady; whole frames without FCS count."""
+    packets_per_s: Annotated[float, Field(gt=0)] | None = None
+    """Steady."""
+    frame_len_bytes: FrameLen | tuple[FrameLen, FrameLen] = 1400
+    """Or at random between two."""
+    interval_ms: tuple[Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)]] | None = None
+    """At random between two."""
+    media: str | None = None
+    """A trace in `lab/media/`."""
+    packets: Annotated[int, Field(ge=1)] | None = None
+    """A burst of so many; otherwise it lasts as long as the part's `duration_s`."""
+
+    @model_validator(mode="after")
+    def _has_one_pace(self) -> Self:
+        paces = (self.bitrate_mbps, self.packets_per_s, self.interval_ms, self.media)
+        if sum(pace is not None for pace in paces) != 1:
+            raise ValueError("expected one of bitrate_mbps, packets_per_s, interval_ms and media")
+        for name in ("interval_ms", "frame_len_bytes"):
+            between = getattr(self, name)
+            if isinstance(between, tuple) and between[0] > between[1]:
+                raise ValueError(f"{name}: expected the smaller one first, found {list(between)}")
+        if isinstance(self.frame_len_bytes, tuple) and self.interval_ms is None:
+            raise ValueError("frame_len_bytes: two of them need interval_ms")
+        return self
+
+
+class Part(_Model):
+    """Rows that are offered the same."""
+
+    part: Annotated[str, Field(pattern=r"^[a-z0-9_.-]+$")]
+    about: str = ""
+    topology: Literal["one_port", "port_per_host"] = "one_port"
+    rows: Annotated[tuple[str, ...], BeforeValidator(_as_list), Field(min_length=1)]
+    variants: Annotated[tuple[str, ...], BeforeValidator(_as_list)] = ()
+    """`ENGINE PORT WAIT`, for rows that have a choice; without any, each row's usual one."""
+    senders: Literal["one", "everybody"] = "one"
+    viewers: Annotated[
+        tuple[Annotated[int, Field(ge=1, le=4096)], ...], BeforeValidator(_numbers)
+    ] = ()
+    """With one sender: of its streams."""
+    participants: Annotated[
+        tuple[Annotated[int, Field(ge=2, le=256)], ...], BeforeValidator(_numbers)
+    ] = ()
+    """With everybody sending: how many there are."""
+    streams: Annotated[tuple[StreamOf, ...], Field(min_length=1)]
+    duration_s: Annotated[float, Field(gt=0, le=3600)] = 10.0
+    runs: Annotated[int, Field(ge=1, le=100)] = 3
+    seed: int = 1
+    stop_when: Literal["never", "broken"] = "never"
+    """`broken`: no larger size once copies are lost or the last one's p99 is above 150 ms."""
+
+    @model_validator(mode="after")
+    def _is_sound(self) -> Self:
+        for name in self.rows:
+            if name not in ROWS:
+                raise ValueError(f"rows: expected one of {', '.join(ROWS)}, found {name!r}")
+            if self.topology not in ROWS[name].topologies:
+                known = ", ".join(ROWS[name].topologies)
+                raise ValueError(f"topology: {name} has {known}, found {self.topology!r}")
+        sizes, others = (
+            (self.viewers, self.participants)
+            if self.senders == "one"
+            else (self.participants, self.viewers)
+        )
+        if not sizes or others:
+            raise ValueError(
+                "expected viewers with `senders: one`, participants with `senders: everybody`"
+            )
+        if not any(self.variants_of(name) for name in self.rows):
+            raise ValueError(f"variants: none of the rows has one of {list(self.variants)}")
+        ports = [stream.udp_port for stream in self.streams]
+        if len(set(ports)) != len(ports):
+            raise ValueError(f"streams: expected a udp_port each, found {ports}")
+        return self
+
+    def variants_of(self, row: str) -> list[Variant]:
+        """Those of a row that are run."""
+        known = ROWS[row].variants
+        if not self.variants or len(known) == 1:
+            return [known[0]]
+        return [one for one in known if str(one) in self.variants]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Participants at which it is run: a sender and its viewers, or everybody."""
+        return self.participants or tuple(viewers + 1 for viewers in self.viewers)
+
+
+class Experiment(_Model):
+    """A file."""
+
+    experiment: Annotated[str, Field(pattern=r"^[a-z0-9_-]+$")]
+    about: str
+    source: str
+    parts: Annotated[tuple[Part, ...], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _has_names(self) -> Self:
+        names = [part.part for part in self.parts]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"parts: expected names of their own, found {', '.join(twice)} twice")
+        return self
+
+    def cells(self) -> list["Cell"]:
+        """All runs, in order."""
+        return [cell for part in self.parts for cell in _cells(part)]
+
+    def part(self, name: str) -> Part:
+        """The part of that name."""
+        return next(part for part in self.parts if part.part == name)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One run: a row in a variant, at a size, for the so-manieth time."""
+
+    part: str
+    topology: str
+    row: str
+    variant: Variant
+    participants: int
+    senders: int
+    run: int
+
+    @property
+    def viewers(self) -> int:
+        """Of a stream, where all others view it."""
+        return self.participants - 1
+
+    @property
+    def name(self) -> str:
+        """A file's name; sorts by size and run."""
+        variant = str(self.variant).replace(" ", "-")
+        middle = "-".join(filter(None, (self.row, variant)))
+        return f"{self.part}-{middle}-{self.viewers:04d}viewers-run{self.run}"
+
+    @property
+    def place(self) -> tuple[str, str, str, Variant]:
+        """What is set up once for all of its sizes and runs."""
+        return (self.part, self.topology, self.row, self.variant)
+
+    def __str__(self) -> str:
+        variant = f" ({self.variant})" if str(self.variant) else ""
+        return f"{self.part}: {self.row}{variant}, {self.viewers} viewers, run {self.run}"
+
+
+def _cells(part: Part) -> Iterator[Cell]:
+    for row in part.rows:
+        for variant, size, run in itertools.product(
+            part.variants_of(row), part.sizes, range(1, part.runs + 1)
+        ):
+            senders = 1 if part.senders == "one" else size
+            yield Cell(part.part, part.topology, row, variant, size, senders, run)
+
+
+def parse(text: str, name: str) -> Experiment:
+    """An experiment from a file's text; `name` is for errors."""
+    try:
+        content = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ExperimentError(f"{name}: {error}") from None
+    if not isinstance(content, dict):
+        raise ExperimentError(f"{name}: expected a mapping with `experiment:`, found {content!r}")
+    try:
+        parts = content.get("parts")
+        if isinstance(parts, list):
+            content["parts"] = [one for part in parts for one in _swept(part, name)]
+        return Experiment.model_validate(content)
+    except ValidationError as error:
+        # What a list lacks because one of its members is wrong is no error of its own.
+        found = [one for one in error.errors() if one["type"] != "too_short" or not one["input"]]
+        lines = [_where(one) for one in found]
+        raise ExperimentError(f"{name}: " + f"\n{name}: ".join(lines)) from None
+
+
+def load(path: Path) -> Experiment:
+    """An experiment's file."""
+    try:
+        return parse(path.read_text(), str(path))
+    except FileNotFoundError:
+        raise ExperimentError(f"{path}: there is no such file") from None
+
+
+def known() -> dict[str, Path]:
+    """The experiments of the project, by name."""
+    return {path.stem: path for path in sorted(FOLDER.glob("*.yaml"))}
+
+
+def _where(error: Mapping[str, Any]) -> str:
+    place = ".".join(str(part) for part in error["loc"])
+    found = error["input"]
+    shown = "" if isinstance(found, dict) else f", found {found!r}"
+    if error["type"] == "missing":
+        return f"{place}: expected, but missing"
+    if error["type"] == "extra_forbidden":
+        return f"{place}: there is no such field"
+    said = str(error["msg"]).removeprefix("Value error, ")
+    return f"{place}: {said}{shown}" if "found" not in said else f"{place}: {said}"
+
+
+def _swept(part: object, name: str) -> list[object]:
+    """The parts that a part with `sweep` stands for."""
+    if not isinstance(part, dict) or "sweep" not in part:
+        return [part]
+    sweep = part["sweep"]
+    if not isinstance(sweep, dict) or not all(isinstance(one, list) for one in sweep.values()):
+        raise ExperimentError(
+            f"{name}: sweep: expected paths with a list of values, found {sweep!r}"
+        )
+    plain = {key: value for key, value in part.items() if key != "sweep"}
+    swept: list[object] = []
+    for values in itertools.product(*sweep.values()):
+        one = copy.deepcopy(plain)
+        for path, value in zip(sweep, values, strict=True):
+            _set(one, path, value, name)
+        words = [re.sub(r"[^a-z0-9_.]+", "_", str(value).lower()) for value in values]
+        one["part"] = "-".join([str(part.get("part")), *words])
+        swept.append(one)
+    return swept
+
+
+def _set(into: Any, path: str, value: object, name: str) -> None:
+    *way, last = [int(word) if word.isdecimal() else word for word in path.split(".")]
+    try:
+        for word in way:
+            into = into[word]
+        into[last] = value
+    except (KeyError, IndexError, TypeError):
+        raise ExperimentError(f"{name}: sweep: {path!r} is no place in the part") from None
+
+
+if __name__ == "__main__":
+    print(json.dumps(Experiment.model_json_schema(), indent=1))

@@ -1,0 +1,81 @@
+"""What a run offers: the streams of all senders, their viewers, their packets. Pure."""
+
+import itertools
+import math
+import random
+from collections.abc import Sequence
+
+from lab.experiment import Cell, Part, StreamOf
+from lab.meter import Sending, Steady, Trace
+from lab.sites import VIEWER_UDP_PORT, Participant, Site, Stream
+
+
+def streams_of(part: Part, site: Site, cell: Cell) -> list[tuple[StreamOf, Stream]]:
+    """The streams of all senders."""
+    senders = [site.participant(number) for number in range(1, cell.senders + 1)]
+    streams: list[tuple[StreamOf, Stream]] = []
+    for sender, of in itertools.product(senders, part.streams):
+        port = VIEWER_UDP_PORT + part.streams.index(of)
+        streams.append((of, Stream(len(streams) + 1, sender, of.udp_port, port)))
+    return streams
+
+
+def viewers_of(of: StreamOf, stream: Stream, site: Site, cell: Cell) -> list[Participant]:
+    """Who views a stream."""
+    numbers = viewer_numbers(of, stream.sender.number, cell.participants)
+    return [site.participant(number) for number in numbers]
+
+
+def viewer_numbers(of: StreamOf, sender: int, participants: int) -> list[int]:
+    """Who views a stream, by number: everybody, or each second one, but not its sender."""
+    everybody = range(1, participants + 1)
+    chosen = everybody[1::2] if of.viewers == "half" else everybody
+    return [number for number in chosen if number != sender]
+
+
+def sendings_of(part: Part, site: Site, cell: Cell) -> list[Sending]:
+    """What is offered in a run; the same for every row."""
+    sendings = []
+    for of, stream in streams_of(part, site, cell):
+        chance = random.Random(f"{part.seed} {cell.run} {stream.number}")
+        n_viewers = len(viewers_of(of, stream, site, cell))
+        sendings.append(Sending(stream, packets_of(of, part, chance, cell.senders), n_viewers))
+    return sendings
+
+
+def packets_of(of: StreamOf, part: Part, chance: random.Random, n_senders: int) -> Steady | Trace:
+    """The packets of a stream; those of several senders begin at moments of their own."""
+    if of.interval_ms is not None:
+        return _at_random(of, part, chance)
+    if not isinstance(of.frame_len_bytes, int):
+        raise ValueError("a steady stream has one frame_len_bytes")
+    interval_ns = (
+        1e9 / of.packets_per_s
+        if of.packets_per_s
+        else of.frame_len_bytes * 8e3 / (of.bitrate_mbps or math.nan)
+    )
+    n_packets = of.packets or max(1, round(part.duration_s * 1e9 / interval_ns))
+    if of.bitrate_mbps:
+        # The true bitrate counts all packets over the time from the first to the last, which has
+        # one interval less than packets; so the sender goes slower by that much.
+        interval_ns *= n_packets / max(1, n_packets - 1)
+    start_ns = int(chance.random() * interval_ns) if n_senders > 1 else 0
+    return Steady(n_packets, interval_ns, of.frame_len_bytes, start_ns)
+
+
+def _at_random(of: StreamOf, part: Part, chance: random.Random) -> Trace:
+    least_ms, most_ms = of.interval_ms or (math.nan, math.nan)
+    sizes = (
+        of.frame_len_bytes if isinstance(of.frame_len_bytes, tuple) else (of.frame_len_bytes,) * 2
+    )
+    packets: list[tuple[int, int]] = []
+    at_ms = chance.uniform(0, most_ms)
+    while at_ms < part.duration_s * 1e3 and (of.packets is None or len(packets) < of.packets):
+        packets.append((round(at_ms * 1e6), chance.randint(*sizes)))
+        at_ms += chance.uniform(least_ms, most_ms)
+    return Trace(tuple(packets))
+
+
+def duration_s(sendings: Sequence[Sending]) -> float:
+    """How long it takes to send all of it."""
+    return max(sending.packets.duration_s for sending in sendings)

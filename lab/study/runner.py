@@ -1,0 +1,253 @@
+"""Runs a study into its folder: one run at a time, nothing beside it."""
+
+import math
+import os
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+
+from lab import meter
+from lab.experiment import Cell, Part
+from lab.meter import MeterError, Seen, Sending
+from lab.offered import duration_s, sendings_of, streams_of, viewers_of
+from lab.process import ChildError
+from lab.rows import ROWS
+from lab.rows.row import Row
+from lab.sites import SFU_CPU, SITES, Site
+from lab.study.progress import Estimate, bar
+from lab.study.statistics import percentile
+from lab.study.store import Facts, Folder, Run
+
+N_REPEATS_MAX = 5
+PACE_TOLERANCE = 0.001
+"""By how much the time of sending may differ from what was planned, as a share of it ..."""
+PACE_TOLERANCE_S = 0.002
+"""... or so much, where that is more."""
+N_SAMPLES_MAX = 3_000
+"""Packets of a run whose copies are timed; of more packets, every so-manieth of each stream."""
+BROKEN_AFTER_S = 0.15
+"""One-way delay that ITU-T G.114 allows a conversation; a row that is later is broken."""
+OVERHEAD_S = 2.0
+SET_UP_S = 4.0
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A row that is up on its site."""
+
+    site: Site
+    row: Row
+    work: Path
+
+
+def run_missing(folder: Folder, session: int, show: Report) -> None:
+    """Does the runs that `folder` lacks; notes there what could not be had, and why.
+
+    Raises `ChildError` when a process that takes part ends; then, and at Ctrl-C, everything that
+    was started is ended and removed, and the folder holds whole runs only.
+    """
+    logs = folder.path / "logs"
+    shutil.rmtree(logs, ignore_errors=True)
+    progress = _Progress(folder, show)
+    for (part, topology, row, variant), cells in groupby(
+        folder.missing(), key=lambda one: one.place
+    ):
+        place = logs / "-".join(filter(None, (part, row, str(variant).replace(" ", "-"))))
+        place.mkdir(parents=True, exist_ok=True)
+        what = f"{part}: {row} {variant}".strip()
+        if why := ROWS[row].lacks():
+            folder.note_not_measured(session, what, why)
+            continue
+        progress.show(f"{what}: setting up")
+        due = list(cells)
+        site = SITES[topology](max(cell.participants for cell in due))
+        with folder.work() as work, site, ExitStack() as stack:
+            try:
+                running = stack.enter_context(ROWS[row](site, variant, place))
+            except ChildError as error:
+                folder.note_not_measured(session, what, str(error))
+                continue
+            _run_place(folder, session, Running(site, running, work), due, progress)
+
+
+def _run_place(
+    folder: Folder, session: int, running: Running, due: Sequence[Cell], progress: "_Progress"
+) -> None:
+    for size, cells in groupby(due, key=lambda cell: cell.participants):
+        group = list(cells)
+        if not set(group) & set(folder.missing()):
+            continue
+        part = folder.experiment.part(group[0].part)
+        _subscribe(part, running, group[0])
+        for cell in group:
+            progress.begin(cell)
+            _repeat(folder, session, part, running, cell)
+            progress.end(cell)
+        _unsubscribe(part, running, group[0], size)
+
+
+def _subscribe(part: Part, running: Running, cell: Cell) -> None:
+    site = running.site
+    running.row.subscribe_all(
+        [
+            (stream, viewers_of(of, stream, site, cell))
+            for of, stream in streams_of(part, site, cell)
+        ]
+    )
+
+
+def _unsubscribe(part: Part, running: Running, cell: Cell, size: int) -> None:
+    """Senders that the next size may lack leave."""
+    if cell.senders == size:
+        streams = streams_of(part, running.site, cell)
+        running.row.subscribe_all([(stream, []) for _, stream in streams])
+
+
+def _repeat(folder: Folder, session: int, part: Part, running: Running, cell: Cell) -> None:
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    because: list[str] = []
+    while len(because) <= N_REPEATS_MAX:
+        loop = meter.empty_loop(SFU_CPU)
+        sendings = sendings_of(part, running.site, cell)
+        every = sample_every(sendings)
+        cpu_s, inside_s = process_cpu_s(running.row.pids), interrupts_s(SFU_CPU)
+        try:
+            seen = meter.measure(running.site, sendings, running.work, sample_every=every)
+        except MeterError as error:
+            because.append(str(error))
+            continue
+        used_s = process_cpu_s(running.row.pids) - cpu_s
+        planned_s = duration_s(sendings)
+        if why := unpaced(seen, planned_s):
+            because.append(why)
+            continue
+        facts = Facts(
+            started=started,
+            session=session,
+            repeated_because=tuple(because),
+            sfu_cpu_s=used_s,
+            sfu_kernel_cpu_s=used_s * kernel_share(running.row.pids),
+            interrupts_s=interrupts_s(SFU_CPU) - inside_s,
+            sample_every=every,
+            planned_s=planned_s,
+            is_broken=is_broken(seen),
+        )
+        folder.keep(Run(cell, facts, loop, seen))
+        return
+    folder.note_not_measured(session, cell.name, because[-1])
+
+
+def sample_every(sendings: Sequence[Sending]) -> int:
+    """So that about `N_SAMPLES_MAX` packets are timed, and not all at one moment of a frame."""
+    n_packets = sum(sending.packets.n_packets for sending in sendings)
+    every = max(1, math.ceil(n_packets / N_SAMPLES_MAX))
+    # An odd number, so that it falls on all places of a video frame's packets.
+    return every if every % 2 else every + 1
+
+
+def unpaced(seen: Seen, planned_s: float) -> str:
+    """Why the load was not what was planned; empty where it was."""
+    off_s = abs(seen.totals.sending_s - planned_s)
+    if off_s <= max(PACE_TOLERANCE * planned_s, PACE_TOLERANCE_S):
+        return ""
+    return f"sending took {seen.totals.sending_s:.4f} s, planned were {planned_s:.4f} s"
+
+
+def is_broken(seen: Seen) -> bool:
+    """Copies are missing, or too late for a conversation."""
+    last_s = percentile([sample.last_copy_ns / 1e9 for sample in seen.samples if sample.copies], 99)
+    is_late = last_s is not None and last_s > BROKEN_AFTER_S
+    return seen.totals.copies < seen.totals.copies_due or is_late
+
+
+def process_cpu_s(pids: Sequence[int]) -> float:
+    """Processor time of processes so far, all threads; raises `ChildError` where one has ended."""
+    total_ns = 0
+    for pid in pids:
+        tasks = list(Path(f"/proc/{pid}/task").glob("*/schedstat"))
+        if not tasks or _state(pid) == "Z":
+            raise ChildError(f"the row's process {pid} has ended")
+        for task in tasks:
+            try:
+                total_ns += int(task.read_text().split()[0])
+            except (FileNotFoundError, ProcessLookupError):
+                continue  # a thread that has just ended
+    return total_ns / 1e9
+
+
+def _state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return "Z"
+
+
+def kernel_share(pids: Sequence[int]) -> float:
+    """Which part of the processes' time so far was the kernel's, in their system calls."""
+    user, system = 0, 0
+    for pid in pids:
+        ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+        user, system = user + int(ticks[0]), system + int(ticks[1])
+    return system / max(1, user + system)
+
+
+def interrupts_s(cpu: int) -> float:
+    """Time that a processor has spent in interrupts so far (proc(5), /proc/stat)."""
+    for line in Path("/proc/stat").read_text().splitlines():
+        name, *ticks = line.split()
+        if name == f"cpu{cpu}":
+            return (int(ticks[5]) + int(ticks[6])) / os.sysconf("SC_CLK_TCK")
+    raise ChildError(f"/proc/stat has no cpu{cpu}: the lab needs two processors")
+
+
+def planned_s(cells: Sequence[Cell], folder: Folder) -> float:
+    """The time that runs are expected to take."""
+    experiment = folder.experiment
+    total_s = 0.0
+    for _, group in groupby(cells, key=lambda cell: cell.place):
+        total_s += SET_UP_S + sum(_cell_s(experiment.part(cell.part)) for cell in group)
+    return total_s
+
+
+def _cell_s(part: Part) -> float:
+    lasts = [
+        (of.packets or 0)
+        * (_len(of.frame_len_bytes) * 8e-6 / of.bitrate_mbps if of.bitrate_mbps else 0)
+        for of in part.streams
+    ]
+    return OVERHEAD_S + (max(lasts) or part.duration_s)
+
+
+def _len(frame_len_bytes: int | tuple[int, int]) -> int:
+    return frame_len_bytes if isinstance(frame_len_bytes, int) else frame_len_bytes[1]
+
+
+class _Progress:
+    def __init__(self, folder: Folder, show: Report) -> None:
+        self._folder = folder
+        self._left = folder.missing()
+        self._n_done = 0
+        self._show = show
+        self._estimate = Estimate()
+        self._begun_s = 0.0
+
+    def show(self, what: str) -> None:
+        left_s = self._estimate.left_s(planned_s(self._left, self._folder), len(self._left))
+        self._show(bar(self._n_done, self._n_done + len(self._left), left_s, what))
+
+    def begin(self, cell: Cell) -> None:
+        self._begun_s = time.monotonic()
+        self.show(str(cell))
+
+    def end(self, cell: Cell) -> None:
+        self._n_done += 1
+        self._left = [one for one in self._left if one != cell]
+        took_s = time.monotonic() - self._begun_s
+        self._estimate.add(took_s, _cell_s(self._folder.experiment.part(cell.part)))

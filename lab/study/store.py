@@ -1,0 +1,223 @@
+"""The folder of a study.
+
+    experiment.yaml   what is measured, whole: it stays when the project's file changes
+    study.json        format, and per session: command, commit, machine, versions, what was not
+                      measured and why
+    raw/RUN.json.xz   a run: what was seen, whole; a run with this file is done
+    logs/             of the processes of the last session
+    runs.csv ...      derived, made again by `./reprise-lab report`
+
+Files appear whole: they are written beside and renamed.
+"""
+
+import json
+import lzma
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, astuple, dataclass, fields
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from lab.experiment import Cell, Experiment, parse
+from lab.meter import EmptyLoop, Sample, Seen, Slot, totals_of
+from lab.process import deaf_to_signals
+from lab.study.folder import FolderError, write_whole
+
+FORMAT = 2
+EXPERIMENT = "experiment.yaml"
+STUDY = "study.json"
+
+Line = TypeVar("Line", Sample, Slot)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the instrument does not say of a run."""
+
+    started: str
+    session: int
+    repeated_because: tuple[str, ...]
+    sfu_cpu_s: float
+    """Processor time of the row's processes, system calls and all."""
+    sfu_kernel_cpu_s: float
+    """The part of it that is the kernel's, by the share since the processes began."""
+    interrupts_s: float
+    """Time that the SFU's processor spent in interrupts, in ticks."""
+    sample_every: int
+    planned_s: float
+    """From the first packet to the last, as planned."""
+    is_broken: bool
+    """Copies are missing, or the last one is later than conversation bears."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A finished run."""
+
+    cell: Cell
+    facts: Facts
+    empty_loop: EmptyLoop
+    seen: Seen
+
+
+class Folder:
+    """A study's folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._experiment: Experiment | None = None
+        self._broken: dict[str, bool] = {}
+
+    @classmethod
+    def create(cls, results: Path, text: str, name: str, now: datetime) -> "Folder":
+        """A new folder under `results`, named for the experiment and the time."""
+        experiment = parse(text, name)
+        folder = cls(results / f"{experiment.experiment}-{now:%Y%m%d-%H%M%S}")
+        folder.path.mkdir(parents=True)
+        write_whole(folder.path / EXPERIMENT, text)
+        folder._write([])
+        return folder
+
+    @classmethod
+    def open(cls, path: Path) -> "Folder":
+        """An existing folder."""
+        folder = cls(path)
+        found = folder._read().get("format")
+        if found != FORMAT:
+            raise FolderError(f"{path}: format {found}, expected {FORMAT}")
+        return folder
+
+    @property
+    def experiment(self) -> Experiment:
+        """What it is the folder of."""
+        if self._experiment is None:
+            file = self.path / EXPERIMENT
+            self._experiment = parse(file.read_text(), str(file))
+        return self._experiment
+
+    @property
+    def sessions(self) -> list[dict[str, Any]]:
+        """The sessions in which it was measured."""
+        sessions: list[dict[str, Any]] = self._read()["sessions"]
+        return sessions
+
+    def add_session(self, session: Mapping[str, str]) -> int:
+        """Notes that a session begins; its index."""
+        sessions = [*self.sessions, {**session, "not_measured": {}}]
+        self._write(sessions)
+        return len(sessions) - 1
+
+    def note_not_measured(self, session: int, what: str, why: str) -> None:
+        """Notes a row, or a run, that could not be had."""
+        sessions = self.sessions
+        sessions[session]["not_measured"][what] = why
+        self._write(sessions)
+
+    @property
+    def not_measured(self) -> dict[str, str]:
+        """What the last session could not measure, and why."""
+        sessions = self.sessions
+        return dict(sessions[-1]["not_measured"]) if sessions else {}
+
+    def is_done(self, cell: Cell) -> bool:
+        """Whether the run is there, whole."""
+        return self._file(cell).exists()
+
+    def missing(self) -> list[Cell]:
+        """The runs that are still to be done, in order: none beyond a size that broke a row."""
+        experiment = self.experiment
+        broken_at: dict[object, int] = {}
+        missing = []
+        for cell in experiment.cells():
+            place, size = cell.place, cell.participants
+            if experiment.part(cell.part).stop_when == "broken":
+                if size > broken_at.get(place, size):
+                    continue
+                if self.is_done(cell) and self._is_broken(cell):
+                    broken_at[place] = size
+            if not self.is_done(cell):
+                missing.append(cell)
+        return missing
+
+    def keep(self, run: Run) -> None:
+        """Takes in a finished run."""
+        content = {
+            "cell": {**asdict(run.cell), "name": run.cell.name},
+            "facts": asdict(run.facts),
+            "empty_loop": asdict(run.empty_loop),
+            "totals": asdict(run.seen.totals),
+            "samples": _columns(Sample, run.seen.samples),
+            "slots": _columns(Slot, run.seen.slots),
+        }
+        text = json.dumps(content, separators=(",", ":"))
+        write_whole(self._file(run.cell), lzma.compress(text.encode(), preset=6))
+
+    def run(self, cell: Cell) -> Run:
+        """A finished run."""
+        content = json.loads(lzma.decompress(self._file(cell).read_bytes()))
+        facts = content["facts"]
+        facts["repeated_because"] = tuple(facts["repeated_because"])
+        seen = Seen(
+            totals_of(content["totals"]),
+            _lines(Sample, content["samples"]),
+            _lines(Slot, content["slots"]),
+        )
+        return Run(cell, Facts(**facts), EmptyLoop(**content["empty_loop"]), seen)
+
+    def runs(self) -> Iterator[Run]:
+        """All finished runs, in order."""
+        for cell in self.experiment.cells():
+            if self.is_done(cell):
+                yield self.run(cell)
+
+    @contextmanager
+    def work(self) -> Iterator[Path]:
+        """A place for what is not finished; it is gone afterwards, and so is an earlier one."""
+        place = self.path / ".work"
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir()
+        try:
+            yield place
+        finally:
+            with deaf_to_signals():
+                shutil.rmtree(place, ignore_errors=True)
+
+    def _is_broken(self, cell: Cell) -> bool:
+        if cell.name not in self._broken:
+            self._broken[cell.name] = self.run(cell).facts.is_broken
+        return self._broken[cell.name]
+
+    def _file(self, cell: Cell) -> Path:
+        return self.path / "raw" / f"{cell.name}.json.xz"
+
+    def _read(self) -> dict[str, Any]:
+        file = self.path / STUDY
+        try:
+            content: dict[str, Any] = json.loads(file.read_text())
+        except FileNotFoundError:
+            raise FolderError(f"{self.path} is no folder of a study: no {STUDY}") from None
+        except json.JSONDecodeError as error:
+            raise FolderError(f"{file}: {error}") from None
+        return content
+
+    def _write(self, sessions: Sequence[Mapping[str, object]]) -> None:
+        content = {"format": FORMAT, "sessions": sessions}
+        write_whole(self.path / STUDY, json.dumps(content, indent=1) + "\n")
+
+
+def _columns(kind: type[Line], lines: Sequence[Line]) -> dict[str, list[int]]:
+    names = [field.name for field in fields(kind)]
+    columns = zip(*(astuple(line) for line in lines), strict=True) if lines else ((),) * len(names)
+    return {name: list(column) for name, column in zip(names, columns, strict=True)}
+
+
+def _lines(kind: type[Line], columns: Mapping[str, Sequence[int]]) -> tuple[Line, ...]:
+    names = [field.name for field in fields(kind)]
+    return tuple(kind(*line) for line in zip(*(columns[name] for name in names), strict=True))
+
+
+def folders(results: Path) -> list[Folder]:
+    """All folders of studies under `results`, the oldest first by name."""
+    return [Folder(file.parent) for file in sorted(results.glob(f"*/{EXPERIMENT}"))]
