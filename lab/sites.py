@@ -27,6 +27,8 @@ _FIRST = IPv4Address("10.1.0.0")
 SFU_UDP_PORT = 5004
 """Where a stream is sent, unless it says otherwise: RTP's port of RFC 3551, section 8."""
 VIEWER_UDP_PORT = 6000
+RTP_SSRC = 1000
+"""Of every stream: the one that a remote publisher of Janus must have (lab/rows/janus.py)."""
 SFU_CPU = 0
 LOAD_CPU = 1
 

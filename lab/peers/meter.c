@@ -46,6 +46,7 @@
 #define EMPTY_LOOPS_MAX (1u << 22)
 #define RTP_BYTES 12
 #define RTP_CLOCK_HZ 90000
+#define RTP_SSRC 1000 /* lab.sites.RTP_SSRC */
 #define MAGIC 0x52455052u
 #define TC_ACT_SHOT 2
 
@@ -616,7 +617,7 @@ static void write_payload(uint8_t *payload, uint32_t n_bytes, uint32_t idx, uint
     }
     struct rtp rtp = {.version = 0x80, .type = 96, .sequence = htons((uint16_t)sequence),
                       .timestamp = htonl((uint32_t)(now_ns / 1000 * RTP_CLOCK_HZ / 1000000)),
-                      .ssrc = htonl(0x52450000u + idx)};
+                      .ssrc = htonl(RTP_SSRC)};
     struct mark mark = {htonl(MAGIC), htonl(sample), idx, sequence};
     memcpy(payload, &rtp, sizeof rtp);
     memcpy(payload + sizeof rtp, &mark, sizeof mark);

@@ -1,10 +1,12 @@
 """The SFUs that studies compare: a class each, by name in `ROWS`."""
 
 from lab.rows.gstreamer import GStreamerMultiUdpSink
+from lab.rows.janus import JanusStreaming
 from lab.rows.p4 import P4Recirculation, P4Replication
 from lab.rows.row import Row
 from lab.rows.rtpengine import RtpEngine
 
 ROWS: dict[str, type[Row]] = {
-    row.name: row for row in (P4Recirculation, P4Replication, RtpEngine, GStreamerMultiUdpSink)
+    row.name: row
+    for row in (P4Recirculation, P4Replication, RtpEngine, GStreamerMultiUdpSink, JanusStreaming)
 }

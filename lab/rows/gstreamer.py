@@ -14,8 +14,6 @@ PYTHON = "/usr/bin/python3"
 PROGRAM = REPOSITORY / "lab/baselines/gstreamer_sfu.py"
 PLUGINS = "*/gstreamer-1.0/libgstudp.so"
 TIMEOUT_S = 20.0
-FURTHER_UDP_PORT = 20_000
-"""From here on streams are received whose own port another stream has."""
 
 
 class GStreamerMultiUdpSink(Row):
@@ -57,7 +55,7 @@ class GStreamerMultiUdpSink(Row):
         if self._process is None:
             raise ChildError("GStreamer was not started")
         if stream.number not in self._ports:
-            self._ports[stream.number] = self._port(stream)
+            self._ports[stream.number] = self._redirects.port_of_its_own(stream)
         told = {
             "udp_port": self._ports[stream.number],
             "viewers": [(str(viewer.ip), stream.viewer_udp_port) for viewer in viewers],
@@ -76,11 +74,3 @@ class GStreamerMultiUdpSink(Row):
     def pids(self) -> tuple[int, ...]:
         """The one."""
         return () if self._process is None else (self._process.pid,)
-
-    def _port(self, stream: Stream) -> int:
-        """Where it is received: a port of its own, for `udpsrc` takes what anybody sends there."""
-        if stream.udp_port not in self._ports.values():
-            return stream.udp_port
-        udp_port = FURTHER_UDP_PORT + stream.number
-        self._redirects.add(stream, udp_port)
-        return udp_port

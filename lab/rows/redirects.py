@@ -10,6 +10,9 @@ from lab.sites import SFU_IP, Site, Stream
 
 _COPIES_ARE_NOT_TRACKED = ["-t", "raw", "-A", "OUTPUT", "-p", "udp", "-j", "CT", "--notrack"]
 
+FURTHER_UDP_PORT = 20_000
+"""From here on streams are received whose own port another stream has."""
+
 
 class Redirects:
     """Those of one row on its site."""
@@ -17,6 +20,16 @@ class Redirects:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._any = False
+        self._ports: set[int] = set()
+
+    def port_of_its_own(self, stream: Stream) -> int:
+        """Where to receive this stream and no other: its own port, or one redirected to."""
+        udp_port = stream.udp_port
+        if udp_port in self._ports:
+            udp_port = FURTHER_UDP_PORT + stream.number
+            self.add(stream, udp_port)
+        self._ports.add(udp_port)
+        return udp_port
 
     def add(self, stream: Stream, udp_port: int) -> None:
         """What comes of the stream goes to `udp_port` from now on."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from lab.frames import UdpFrame, checksums_are_right, parse_udp, udp_frame
 from lab.rows.row import Row
-from lab.sites import SFU_IP, Participant, Site, Stream
+from lab.sites import RTP_SSRC, SFU_IP, Participant, Site, Stream
 from lab.traffic import grow_receive_buffer
 
 ETH_P_ALL = 3
@@ -101,10 +101,10 @@ def due(
     return Counter((str(viewer.ip), payload) for viewer in viewers for payload in stream_payloads)
 
 
-def rtp(sequence: int, n_bytes: int = 200, ssrc: int = 0x5EED) -> bytes:
+def rtp(sequence: int, n_bytes: int = 200) -> bytes:
     """An RTP packet (RFC 3550, section 5.1) with a payload of its own."""
     head = bytes([0x80, 96]) + sequence.to_bytes(2) + (sequence * 3000).to_bytes(4)
-    return head + ssrc.to_bytes(4) + bytes((sequence * 31 + at) % 256 for at in range(n_bytes))
+    return head + RTP_SSRC.to_bytes(4) + bytes((sequence * 31 + at) % 256 for at in range(n_bytes))
 
 
 def serves_and_stops_serving(row: Row) -> None:

@@ -11,12 +11,13 @@ import pytest
 from lab.netns import process_ids
 from lab.process import ChildError
 from lab.rows.gstreamer import GStreamerMultiUdpSink
+from lab.rows.janus import JanusStreaming
 from lab.rows.row import Row, Variant
 from lab.rows.rtpengine import RtpEngine
 from lab.sites import SFU_UDP_PORT, SITES, Stream
 from tests.rows.exchange import came, due, exchange, rtp, serves_and_stops_serving
 
-ROWS: list[type[Row]] = [GStreamerMultiUdpSink, RtpEngine]
+ROWS: list[type[Row]] = [RtpEngine, GStreamerMultiUdpSink, JanusStreaming]
 
 
 def require(row: type[Row]) -> None:
@@ -46,7 +47,7 @@ def test_streams_have_viewers_of_their_own(row: type[Row], tmp_path: Path) -> No
         of_first, of_second = site.participants(2, 2), site.participants(3, 3)
         running.subscribe(first, of_first)
         running.subscribe(second, of_second)
-        one, other = rtp(1, ssrc=0x0A), rtp(1, ssrc=0x0B)
+        one, other = rtp(1), rtp(1001)
         copies = exchange(site, [(first, one), (second, other)], 5)
         assert came(copies) == due([one], of_first) + due([other], of_second)
         ports = {one: first.viewer_udp_port, other: second.viewer_udp_port}
@@ -59,7 +60,7 @@ def test_senders_may_send_to_the_same_port(row: type[Row], topology: str, tmp_pa
     require(row)
     with SITES[topology](4) as site, row(site, Variant(), tmp_path) as running:
         streams = [Stream(number, site.participant(number)) for number in (1, 2, 3)]
-        packets = [(stream, rtp(1, ssrc=stream.number)) for stream in streams]
+        packets = [(stream, rtp(1000 * stream.number)) for stream in streams]
         everybody = site.participants(1, 4)
         expected = Counter[tuple[str, bytes]]()
         for stream, payload in packets:
@@ -96,7 +97,7 @@ def test_a_process_that_was_killed_is_told(row: type[Row], tmp_path: Path) -> No
         assert process_ids(site.sfu) == []
 
 
-@pytest.mark.parametrize("row", [GStreamerMultiUdpSink])
+@pytest.mark.parametrize("row", [GStreamerMultiUdpSink, JanusStreaming])
 def test_a_port_that_is_taken_is_told(row: type[Row], tmp_path: Path) -> None:
     require(row)
 

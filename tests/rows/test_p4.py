@@ -24,5 +24,7 @@ CASES = [
 def test_it_serves(
     row: type[ConferenceRow], topology: str, variant: Variant, tmp_path: Path
 ) -> None:
+    if variant.port == "afxdp":
+        require_system_root()
     with SITES[topology](4) as site, row(site, variant, tmp_path) as running:
         serves_and_stops_serving(running)

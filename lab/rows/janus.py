@@ -1,0 +1,173 @@
+"""Janus as an SFU of plain RTP: remote publishers of its VideoRoom plugin, with RTP forwarders.
+
+Its Streaming plugin takes a plain RTP stream, but gives it to WebRTC peers only; with NoSIP one
+side is a WebRTC peer, and AudioBridge mixes. What takes plain RTP and gives it to any number of
+plain receivers is the VideoRoom: `add_remote_publisher` is how one Janus hears a publisher of
+another (1.1, cascading), `rtp_forward` sends copies of any publisher. The lab's sender stands in
+for the other Janus, so its stream has the SSRC that Janus gives a first stream
+(`lab.sites.RTP_SSRC`): Janus takes no other, and nothing that is no RTP. A forwarder that is told no
+`ssrc` and no `pt` changes no byte.
+
+Requests go to the VideoRoom over the Admin API (`message_plugin`), plain HTTP inside the namespace.
+"""
+
+import http.client
+import json
+import shutil
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from lab.process import POLL_INTERVAL_S, Child, ChildError
+from lab.rows.redirects import Redirects
+from lab.rows.row import Row
+from lab.sites import SFU_CPU, SFU_IP, Participant, Stream, on_cpu
+
+PROGRAM = "janus"
+PLUGIN = "/usr/lib/*/janus/plugins/libjanus_videoroom.so*"
+ADMIN_PORT = 7088
+ADMIN_SECRET = "reprise"
+START_TIMEOUT_S = 30.0
+REPLY_TIMEOUT_S = 20.0
+UNUSED_PLUGINS = (
+    *("audiobridge", "duktape", "echotest", "lua", "nosip", "recordplay"),
+    *("sip", "streaming", "textroom", "videocall", "voicemail"),
+)
+UNUSED_TRANSPORTS = ("mqtt", "nanomsg", "pfunix", "rabbitmq", "websockets")
+
+
+def _libraries(names: Sequence[str]) -> str:
+    return ",".join(f"libjanus_{name}.so" for name in names)
+
+
+CONFIGURATION = f"""general: {{
+    admin_secret = "{ADMIN_SECRET}"
+    debug_colors = false
+}}
+plugins: {{ disable = "{_libraries(UNUSED_PLUGINS)}" }}
+transports: {{ disable = "{_libraries(UNUSED_TRANSPORTS)}" }}
+"""
+HTTP_CONFIGURATION = f"""general: {{ http = true, ip = "127.0.0.1" }}
+admin: {{ admin_http = true, admin_ip = "127.0.0.1", admin_port = {ADMIN_PORT} }}
+"""
+MID = "0"
+"""The name of a publisher's first stream."""
+
+
+class JanusStreaming(Row):
+    """One process; a room with a remote publisher for each stream, a forwarder for each viewer."""
+
+    name = "janus_streaming"
+    label = "Janus, RTP forwarders"
+    source = "what a user would pick"
+    topologies = ("one_port", "port_per_host")
+    packages = "janus"
+    _server: Child | None = None
+    _admin: http.client.HTTPConnection | None = None
+
+    @classmethod
+    def lacks(cls) -> str:
+        """The server with its VideoRoom plugin, or iptables."""
+        if shutil.which(PROGRAM) is None or not any(Path("/").glob(PLUGIN.lstrip("/"))):
+            return f"janus: run scripts/install-packages {cls.packages}"
+        if shutil.which("iptables") is None:
+            return f"iptables: run scripts/install-packages {cls.packages}"
+        return ""
+
+    def start(self) -> None:
+        """Starts the server."""
+        self.site.give_address()
+        self._redirects = Redirects(self.site)
+        self._forwarders: dict[int, dict[str, int]] = {}
+        configuration = self.folder / "janus.jcfg"
+        configuration.write_text(CONFIGURATION)
+        (self.folder / "janus.transport.http.jcfg").write_text(HTTP_CONFIGURATION)
+        (self.folder / "janus.plugin.videoroom.jcfg").write_text("general: {}\n")
+        argv = [PROGRAM, f"--config={configuration}", f"--configs-folder={self.folder}"]
+        log = self.folder / "janus.log"
+        self._server = self.site.sfu.start(on_cpu(SFU_CPU, argv), log)
+        self._admin = self._connect(self._server)
+
+    def subscribe(self, stream: Stream, viewers: Sequence[Participant]) -> None:
+        """Adds a publisher when the stream is new; stops and adds forwarders."""
+        number = stream.number
+        if number not in self._forwarders:
+            self._publish(stream)
+        of_publisher = {"room": number, "publisher_id": number}
+        forwarders = self._forwarders[number]
+        after = {str(viewer.ip) for viewer in viewers}
+        for ip in forwarders.keys() - after:
+            self._ask("stop_rtp_forward", **of_publisher, stream_id=forwarders[ip])
+            del forwarders[ip]
+        new = [
+            {"mid": MID, "host": ip, "port": stream.viewer_udp_port}
+            for ip in sorted(after - forwarders.keys())
+        ]
+        if new:
+            added = self._ask("rtp_forward", **of_publisher, host=str(SFU_IP), streams=new)
+            for forwarder in added["forwarders"]:
+                forwarders[forwarder["host"]] = forwarder["stream_id"]
+
+    def stop(self) -> None:
+        """Ends the server."""
+        if self._admin is not None:
+            self._admin.close()
+        if self._server is not None:
+            self._server.stop()
+            self._redirects.remove()
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The server."""
+        return () if self._server is None else (self._server.pid,)
+
+    def _publish(self, stream: Stream) -> None:
+        number = stream.number
+        media = {"mid": MID, "mindex": 0, "type": "video", "codec": "vp8"}
+        self._ask("create", room=number)
+        self._ask(
+            "add_remote_publisher",
+            room=number,
+            id=number,
+            iface=str(SFU_IP),
+            port=self._redirects.port_of_its_own(stream),
+            streams=[media],
+        )
+        self._forwarders[number] = {}
+
+    def _connect(self, server: Child) -> http.client.HTTPConnection:
+        """A connection to the Admin API, as soon as the server takes one."""
+        deadline_s = time.monotonic() + START_TIMEOUT_S
+        admin = http.client.HTTPConnection("127.0.0.1", ADMIN_PORT, REPLY_TIMEOUT_S)
+        # A socket stays in the namespace where it was made: none may be made later, elsewhere.
+        admin.auto_open = 0
+        while server.exit_code is None and time.monotonic() < deadline_s:
+            try:
+                self.site.sfu.call(admin.connect)
+            except ConnectionRefusedError:
+                time.sleep(POLL_INTERVAL_S)
+            else:
+                return admin
+        raise server.fail("its Admin API did not open")
+
+    def _ask(self, request: str, **keys: object) -> dict[str, Any]:
+        """A request to the VideoRoom; its answer."""
+        if self._server is None or self._admin is None:
+            raise ChildError("Janus was not started")
+        message = {
+            "janus": "message_plugin",
+            "transaction": request,
+            "admin_secret": ADMIN_SECRET,
+            "plugin": "janus.plugin.videoroom",
+            "request": {"request": request, **keys},
+        }
+        try:
+            self._admin.request("POST", "/admin", json.dumps(message))
+            reply = json.loads(self._admin.getresponse().read())
+        except (OSError, http.client.HTTPException) as error:
+            raise self._server.fail(f"{request}: no answer: {error!r}") from error
+        answer = reply.get("response", reply)
+        if "error" in answer or "error" in reply:
+            raise self._server.fail(f"{request} {keys}: {answer.get('error', reply)}")
+        return dict(answer)
