@@ -5,8 +5,8 @@ side is a WebRTC peer, and AudioBridge mixes. What takes plain RTP and gives it 
 plain receivers is the VideoRoom: `add_remote_publisher` is how one Janus hears a publisher of
 another (1.1, cascading), `rtp_forward` sends copies of any publisher. The lab's sender stands in
 for the other Janus, so its stream has the SSRC that Janus gives a first stream
-(`lab.sites.RTP_SSRC`): Janus takes no other, and nothing that is no RTP. A forwarder that is told no
-`ssrc` and no `pt` changes no byte.
+(`lab.sites.RTP_SSRC`): Janus takes no other, and nothing that is no RTP. A forwarder that
+is told no `ssrc` and no `pt` changes no byte.
 
 Requests go to the VideoRoom over the Admin API (`message_plugin`), plain HTTP inside the namespace.
 """

@@ -17,6 +17,8 @@ from lab.rows.rtpengine import RtpEngine
 from lab.sites import SFU_UDP_PORT, SITES, Stream
 from tests.rows.exchange import came, due, exchange, rtp, serves_and_stops_serving
 
+pytestmark = pytest.mark.usefixtures("namespaces")
+
 ROWS: list[type[Row]] = [RtpEngine, GStreamerMultiUdpSink, JanusStreaming]
 
 

@@ -9,6 +9,8 @@ from lab.rows.row import Variant
 from lab.sites import SITES
 from tests.rows.exchange import serves_and_stops_serving
 
+pytestmark = pytest.mark.usefixtures("namespaces")
+
 CASES = [
     (row, topology, Variant(engine, port, "sleep"))
     for row, topology, engine, port in (
@@ -22,9 +24,13 @@ CASES = [
 
 @pytest.mark.parametrize(("row", "topology", "variant"), CASES)
 def test_it_serves(
-    row: type[ConferenceRow], topology: str, variant: Variant, tmp_path: Path
+    row: type[ConferenceRow],
+    topology: str,
+    variant: Variant,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
 ) -> None:
     if variant.port == "afxdp":
-        require_system_root()
+        request.getfixturevalue("system_root")
     with SITES[topology](4) as site, row(site, variant, tmp_path) as running:
         serves_and_stops_serving(running)
