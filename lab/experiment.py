@@ -9,7 +9,7 @@ import copy
 import itertools
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -85,6 +85,41 @@ class StreamOf(_Model):
         return self
 
 
+class Search(_Model):
+    """Sizes that are found: doubled until a row is broken, and then the knee halved in."""
+
+    first: Annotated[int, Field(ge=1)] = 1
+    most: Annotated[int, Field(ge=1, le=4096)] = 4096
+    growth: Annotated[int, Field(ge=2, le=16)] = 2
+    halvings: Annotated[int, Field(ge=0, le=12)] = 3
+
+    def next(self, broken: Mapping[int, bool]) -> int | None:
+        """The size to try next, from what came of those tried; None where there is no more."""
+        good, bad, size = 0, 0, self.first
+        while size in broken and not broken[size] and size < self.most:
+            good, size = size, min(self.growth * size, self.most)
+        if size not in broken:
+            return size
+        if not broken[size]:
+            return None
+        bad = size
+        for _ in range(self.halvings):
+            middle = (good + bad) // 2
+            if middle in (good, bad):
+                return None
+            if middle not in broken:
+                return middle
+            good, bad = (good, middle) if broken[middle] else (middle, bad)
+        return None
+
+
+Size = Annotated[int, Field(ge=1, le=4096)]
+
+
+def _sizes(value: object) -> object:
+    return value if isinstance(value, dict | Search) else _numbers(value)
+
+
 class Part(_Model):
     """Rows that are offered the same."""
 
@@ -95,20 +130,19 @@ class Part(_Model):
     variants: Annotated[tuple[str, ...], BeforeValidator(_as_list)] = ()
     """`ENGINE PORT WAIT`, for rows that have a choice; without any, each row's usual one."""
     senders: Literal["one", "everybody"] = "one"
-    viewers: Annotated[
-        tuple[Annotated[int, Field(ge=1, le=4096)], ...], BeforeValidator(_numbers)
-    ] = ()
-    """With one sender: of its streams."""
-    participants: Annotated[
-        tuple[Annotated[int, Field(ge=2, le=256)], ...], BeforeValidator(_numbers)
-    ] = ()
+    viewers: Annotated[Search | tuple[Size, ...], BeforeValidator(_sizes)] = ()
+    """With one sender: of its streams. Several numbers, or `{first:, most:}` to find the knee."""
+    participants: Annotated[Search | tuple[Size, ...], BeforeValidator(_sizes)] = ()
     """With everybody sending: how many there are."""
     streams: Annotated[tuple[StreamOf, ...], Field(min_length=1)]
     duration_s: Annotated[float, Field(gt=0, le=3600)] = 10.0
     runs: Annotated[int, Field(ge=1, le=100)] = 3
     seed: int = 1
-    stop_when: Literal["never", "broken"] = "never"
-    """`broken`: no larger size once copies are lost or the last one's p99 is above 150 ms."""
+    limit_ms: Annotated[float, Field(gt=0)] = 150.0
+    """A row is broken that loses copies, or whose last copy's p99 is above this: ITU-T G.114's
+    bound of a conversation, or 20 ms for musicians."""
+    stop_when_broken: bool = False
+    """No larger size once a row is broken."""
 
     @model_validator(mode="after")
     def _is_sound(self) -> Self:
@@ -142,9 +176,45 @@ class Part(_Model):
         return [one for one in known if str(one) in self.variants]
 
     @property
-    def sizes(self) -> tuple[int, ...]:
-        """Participants at which it is run: a sender and its viewers, or everybody."""
-        return self.participants or tuple(viewers + 1 for viewers in self.viewers)
+    def size_max(self) -> int:
+        """The most participants that it may come to."""
+        sizes = self.participants or self.viewers
+        return (sizes.most if isinstance(sizes, Search) else max(sizes)) + self._alone
+
+    @property
+    def _alone(self) -> int:
+        """Participants beside those that are counted: the one sender."""
+        return 1 if self.senders == "one" else 0
+
+    def sizes(self, broken: Mapping[int, bool]) -> list[int]:
+        """Participants at which it is run, with what came of those that were: in order."""
+        sizes = self.participants or self.viewers
+        if isinstance(sizes, Search):
+            by_size = {size - self._alone: is_broken for size, is_broken in broken.items()}
+            found = [*broken]
+            if (size := sizes.next(by_size)) is not None:
+                found.append(size + self._alone)
+            return found
+        wanted = [size + self._alone for size in sizes]
+        if not self.stop_when_broken:
+            return wanted
+        worst = min((size for size in wanted if broken.get(size)), default=max(wanted))
+        return [size for size in wanted if size <= worst]
+
+    def cells(self, place: "Place", broken: Mapping[int, bool]) -> list["Cell"]:
+        """The runs of a place, as far as they are known."""
+        return [
+            Cell(place, size, 1 if self.senders == "one" else size, run)
+            for size, run in itertools.product(self.sizes(broken), range(1, self.runs + 1))
+        ]
+
+    def places(self) -> list["Place"]:
+        """Its rows in their variants."""
+        return [
+            Place(self.part, self.topology, row, variant)
+            for row in self.rows
+            for variant in self.variants_of(row)
+        ]
 
 
 class Experiment(_Model):
@@ -163,9 +233,9 @@ class Experiment(_Model):
             raise ValueError(f"parts: expected names of their own, found {', '.join(twice)} twice")
         return self
 
-    def cells(self) -> list["Cell"]:
-        """All runs, in order."""
-        return [cell for part in self.parts for cell in _cells(part)]
+    def places(self) -> list["Place"]:
+        """All of them, in order."""
+        return [place for part in self.parts for place in part.places()]
 
     def part(self, name: str) -> Part:
         """The part of that name."""
@@ -173,13 +243,29 @@ class Experiment(_Model):
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    """One run: a row in a variant, at a size, for the so-manieth time."""
+class Place:
+    """What is set up once for all of its sizes and runs: a row in a variant, of a part."""
 
     part: str
     topology: str
     row: str
     variant: Variant
+
+    @property
+    def name(self) -> str:
+        """A file's name."""
+        words = (self.part, self.row, str(self.variant).replace(" ", "-"))
+        return "-".join(filter(None, words))
+
+    def __str__(self) -> str:
+        return f"{self.part}: {self.row} {self.variant}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One run: at a size, for the so-manieth time."""
+
+    place: Place
     participants: int
     senders: int
     run: int
@@ -192,31 +278,14 @@ class Cell:
     @property
     def name(self) -> str:
         """A file's name; sorts by size and run."""
-        variant = str(self.variant).replace(" ", "-")
-        middle = "-".join(filter(None, (self.row, variant)))
-        return f"{self.part}-{middle}-{self.viewers:04d}viewers-run{self.run}"
-
-    @property
-    def place(self) -> tuple[str, str, str, Variant]:
-        """What is set up once for all of its sizes and runs."""
-        return (self.part, self.topology, self.row, self.variant)
+        return f"{self.place.name}-{self.viewers:04d}viewers-run{self.run}"
 
     def __str__(self) -> str:
-        variant = f" ({self.variant})" if str(self.variant) else ""
-        return f"{self.part}: {self.row}{variant}, {self.viewers} viewers, run {self.run}"
+        return f"{self.place}, {self.viewers} viewers, run {self.run}"
 
 
-def _cells(part: Part) -> Iterator[Cell]:
-    for row in part.rows:
-        for variant, size, run in itertools.product(
-            part.variants_of(row), part.sizes, range(1, part.runs + 1)
-        ):
-            senders = 1 if part.senders == "one" else size
-            yield Cell(part.part, part.topology, row, variant, size, senders, run)
-
-
-def parse(text: str, name: str) -> Experiment:
-    """An experiment from a file's text; `name` is for errors."""
+def parse(text: str, name: str, *, is_quick: bool = False) -> Experiment:
+    """An experiment from a file's text, or what its parts say of `quick`; `name` is for errors."""
     try:
         content = yaml.safe_load(text)
     except yaml.YAMLError as error:
@@ -226,7 +295,8 @@ def parse(text: str, name: str) -> Experiment:
     try:
         parts = content.get("parts")
         if isinstance(parts, list):
-            content["parts"] = [one for part in parts for one in _swept(part, name)]
+            chosen = [one for part in parts for one in _quick(part, is_quick=is_quick)]
+            content["parts"] = [one for part in chosen for one in _swept(part, name)]
         return Experiment.model_validate(content)
     except ValidationError as error:
         # What a list lacks because one of its members is wrong is no error of its own.
@@ -258,6 +328,16 @@ def _where(error: Mapping[str, Any]) -> str:
         return f"{place}: there is no such field"
     said = str(error["msg"]).removeprefix("Value error, ")
     return f"{place}: {said}{shown}" if "found" not in said else f"{place}: {said}"
+
+
+def _quick(part: object, *, is_quick: bool) -> list[object]:
+    """The part, or in a quick study what its field `quick` makes of it: nothing if it is false."""
+    if not isinstance(part, dict) or "quick" not in part:
+        return [part]
+    plain = {key: value for key, value in part.items() if key != "quick"}
+    if not is_quick:
+        return [plain]
+    return [{**plain, **part["quick"]}] if isinstance(part["quick"], dict) else []
 
 
 def _swept(part: object, name: str) -> list[object]:

@@ -15,7 +15,7 @@
  *
  * A small BPF program at each interface (TCX) takes copies and drops them before the kernel looks at
  * them; for each stream and participant it counts copies, duplicates and those out of order, of all
- * packets. Every n-th packet of a stream is a sample: all of its copies are timed, by the kernel's
+ * packets. Without the right to load it (root's) they are counted here, if every packet is a sample. Every n-th packet of a stream is a sample: all of its copies are timed, by the kernel's
  * stamps. A packet's time is right before it is handed to the interface.
  *
  * --samples gets a line for each sampled packet, --slots one for each stream and participant. A line of
@@ -120,6 +120,7 @@ static struct link links[LINKS_MAX];
 static struct stream streams[STREAMS_MAX];
 static uint32_t n_links, n_streams, n_slots;
 static volatile struct slot *slots;
+static bool counts_here; /* no BPF without root: all copies are samples, and counted when read */
 static struct timing *timings;
 static struct sample *samples;
 static uint32_t n_samples, n_samples_max, n_ring_slots;
@@ -422,6 +423,11 @@ static int slots_map(void) {
                            .value_size = sizeof(struct slot), .max_entries = n_slots + 1,
                            .map_flags = BPF_F_MMAPABLE};
     int map = bpf(BPF_MAP_CREATE, &attr);
+    if (map < 0 && errno == EPERM && config.sample_every == 1) {
+        slots = zeroed(n_slots + 1, sizeof *slots);
+        counts_here = true;
+        return map;
+    }
     if (map < 0) fail("create the sink's map");
     size_t bytes = ((n_slots + 1) * sizeof(struct slot) + 4095) / 4096 * 4096;
     slots = mmap(NULL, bytes, PROT_READ, MAP_SHARED, map, 0);
@@ -513,18 +519,41 @@ static uint32_t sample_number(const uint8_t *frame) {
     return short_samples[ntohs(mark) >> 12][ntohs(mark) & 0xfff];
 }
 
+/* As the BPF program does it. */
+static void count_copy(volatile struct slot *slot, uint64_t sequence) {
+    if (slot->copies++ == 0) {
+        slot->last_sequence = sequence;
+        slot->window = 1;
+    } else if (sequence > slot->last_sequence) {
+        uint64_t ahead = sequence - slot->last_sequence;
+        slot->window = (ahead < 64 ? slot->window << ahead : 0) | 1;
+        slot->last_sequence = sequence;
+    } else {
+        uint64_t behind = slot->last_sequence - sequence;
+        bool is_duplicate = behind < 64 && (slot->window >> behind & 1) != 0;
+        if (is_duplicate) slot->duplicates++;
+        else slot->misordered++;
+        if (behind < 64) slot->window |= 1ull << behind;
+    }
+}
+
 static void take_copy(const struct link *link, const uint8_t *frame, uint64_t at_ns) {
     uint32_t number = sample_number(frame);
     uint32_t participant = link->participant - 1;
     if (link->participant == 0)
         participant = ntohl(((const struct header *)frame)->dst_ip) - ntohl(config.first_ip);
-    if (number == 0 || number > n_samples || participant >= config.n_participants) return;
+    if (number == 0 || number > n_samples || participant >= config.n_participants) {
+        if (counts_here) slots[n_slots].copies++;
+        return;
+    }
     struct sample *sample = &samples[number];
     uint64_t delay_ns = at_ns > sample->sent_ns ? at_ns - sample->sent_ns : 0;
     if (sample->n_copies++ == 0) sample->first_ns = delay_ns;
     sample->last_ns = delay_ns;
     sample->sum_ns += delay_ns;
-    struct timing *timing = &timings[sample->stream * config.n_participants + participant];
+    uint32_t of = sample->stream * config.n_participants + participant;
+    if (counts_here) count_copy(&slots[of], sample->sequence);
+    struct timing *timing = &timings[of];
     if (timing->n++ > 0) {
         double moved_ns = (double)delay_ns - (double)timing->last_ns;
         timing->jitter_ns += ((moved_ns < 0 ? -moved_ns : moved_ns) - timing->jitter_ns) / 16;
@@ -823,7 +852,7 @@ static void run(void) {
     int map = slots_map();
     for (uint32_t i = 0; i < n_links; i++) {
         open_ring(&links[i]);
-        attach_sink(&links[i], map);
+        if (!counts_here) attach_sink(&links[i], map);
     }
     static struct sender sender;
     open_sender(&sender);

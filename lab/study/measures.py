@@ -187,7 +187,7 @@ def measured(experiment: Experiment, runs: Iterable[Run]) -> Measured:
     summaries: list[SummaryRow] = []
     for _, group in groupby(runs, key=lambda run: (run.cell.place, run.cell.participants)):
         members = list(group)
-        part = experiment.part(members[0].cell.part)
+        part = experiment.part(members[0].cell.place.part)
         own: list[RunRow] = []
         for run in members:
             of_viewers = viewer_rows(part, run)
@@ -267,12 +267,12 @@ def viewer_rows(part: Part, run: Run) -> list[ViewerRow]:
         n_timed = sum(slot.timed for slot in timed)
         rows.append(
             ViewerRow(
-                row=cell.row,
-                engine=cell.variant.engine,
-                port=cell.variant.port,
-                part=cell.part,
-                topology=cell.topology,
-                wait=cell.variant.wait,
+                row=cell.place.row,
+                engine=cell.place.variant.engine,
+                port=cell.place.variant.port,
+                part=cell.place.part,
+                topology=cell.place.topology,
+                wait=cell.place.variant.wait,
                 viewers=cell.viewers,
                 run=cell.run,
                 participant=participant,
@@ -324,15 +324,15 @@ def run_row(part: Part, run: Run, of_viewers: Sequence[ViewerRow], before: RunRo
     average = float(last.mean()) if len(last) else None
     is_same = before is not None and (
         (before.part, before.topology, before.row, before.engine, before.port, before.wait)
-        == (cell.part, cell.topology, cell.row, *_variant(run))
+        == (cell.place.part, cell.place.topology, cell.place.row, *_variant(run))
     )
     n_packets = max(1, totals.sent)
     size = totals.bytes_sent / n_packets
     sending_s = max(totals.sending_s, 1e-9)
     return RunRow(
-        row=cell.row,
-        engine=cell.variant.engine,
-        port=cell.variant.port,
+        row=cell.place.row,
+        engine=cell.place.variant.engine,
+        port=cell.place.variant.port,
         bitrate_mbps=nominal_mbps(part, totals.bytes_sent / cell.senders, facts.planned_s),
         packet_size_bytes=size,
         viewers=cell.viewers,
@@ -358,9 +358,9 @@ def run_row(part: Part, run: Run, of_viewers: Sequence[ViewerRow], before: RunRo
         avg_first_copy_delay_s=float(first.mean()) if len(first) else None,
         p99_delay_s=percentile(last, 99),
         sfu_cpu_s=facts.sfu_cpu_s,
-        part=cell.part,
-        topology=cell.topology,
-        wait=cell.variant.wait,
+        part=cell.place.part,
+        topology=cell.place.topology,
+        wait=cell.place.variant.wait,
         senders=cell.senders,
         streams=cell.senders * len(part.streams),
         sample_every=facts.sample_every,
@@ -390,7 +390,7 @@ def run_row(part: Part, run: Run, of_viewers: Sequence[ViewerRow], before: RunRo
 
 
 def _variant(run: Run) -> tuple[str, str, str]:
-    variant = run.cell.variant
+    variant = run.cell.place.variant
     return (variant.engine, variant.port, variant.wait)
 
 

@@ -8,11 +8,10 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import groupby
 from pathlib import Path
 
 from lab import meter
-from lab.experiment import Cell, Part
+from lab.experiment import Cell, Part, Place
 from lab.meter import MeterError, Seen, Sending
 from lab.offered import duration_s, sendings_of, streams_of, viewers_of
 from lab.process import ChildError
@@ -30,8 +29,6 @@ PACE_TOLERANCE_S = 0.002
 """... or so much, where that is more."""
 N_SAMPLES_MAX = 3_000
 """Packets of a run whose copies are timed; of more packets, every so-manieth of each stream."""
-BROKEN_AFTER_S = 0.15
-"""One-way delay that ITU-T G.114 allows a conversation; a row that is later is broken."""
 OVERHEAD_S = 2.0
 SET_UP_S = 4.0
 
@@ -56,41 +53,38 @@ def run_missing(folder: Folder, session: int, show: Report) -> None:
     logs = folder.path / "logs"
     shutil.rmtree(logs, ignore_errors=True)
     progress = _Progress(folder, show)
-    for (part, topology, row, variant), cells in groupby(
-        folder.missing(), key=lambda one: one.place
-    ):
-        place = logs / "-".join(filter(None, (part, row, str(variant).replace(" ", "-"))))
-        place.mkdir(parents=True, exist_ok=True)
-        what = f"{part}: {row} {variant}".strip()
-        if why := ROWS[row].lacks():
-            folder.note_not_measured(session, what, why)
+    for place in folder.experiment.places():
+        if not folder.missing_at(place):
             continue
-        progress.show(f"{what}: setting up")
-        due = list(cells)
-        site = SITES[topology](max(cell.participants for cell in due))
-        with folder.work() as work, site, ExitStack() as stack:
-            try:
-                running = stack.enter_context(ROWS[row](site, variant, place))
-            except ChildError as error:
-                folder.note_not_measured(session, what, str(error))
-                continue
-            _run_place(folder, session, Running(site, running, work), due, progress)
+        if why := ROWS[place.row].lacks():
+            folder.note_not_measured(session, str(place), why)
+            continue
+        _run_place(folder, session, place, progress)
 
 
-def _run_place(
-    folder: Folder, session: int, running: Running, due: Sequence[Cell], progress: "_Progress"
-) -> None:
-    for size, cells in groupby(due, key=lambda cell: cell.participants):
-        group = list(cells)
-        if not set(group) & set(folder.missing()):
-            continue
-        part = folder.experiment.part(group[0].part)
-        _subscribe(part, running, group[0])
-        for cell in group:
-            progress.begin(cell)
-            _repeat(folder, session, part, running, cell)
-            progress.end(cell)
-        _unsubscribe(part, running, group[0], size)
+def _run_place(folder: Folder, session: int, place: Place, progress: "_Progress") -> None:
+    log = folder.path / "logs" / place.name
+    log.mkdir(parents=True)
+    part = folder.experiment.part(place.part)
+    progress.show(f"{place}: setting up")
+    with folder.work() as work, SITES[place.topology](part.size_max) as site, ExitStack() as stack:
+        try:
+            row = stack.enter_context(ROWS[place.row](site, place.variant, log))
+        except ChildError as error:
+            folder.note_not_measured(session, str(place), str(error))
+            return
+        running = Running(site, row, work)
+        refused: set[Cell] = set()
+        while due := [cell for cell in folder.missing_at(place) if cell not in refused]:
+            group = [cell for cell in due if cell.participants == due[0].participants]
+            _subscribe(part, running, group[0])
+            for cell in group:
+                progress.begin(cell)
+                if why := _repeat(folder, session, part, running, cell):
+                    folder.note_not_measured(session, cell.name, why)
+                    refused.add(cell)
+                progress.end(cell)
+            _unsubscribe(part, running, group[0])
 
 
 def _subscribe(part: Part, running: Running, cell: Cell) -> None:
@@ -103,14 +97,15 @@ def _subscribe(part: Part, running: Running, cell: Cell) -> None:
     )
 
 
-def _unsubscribe(part: Part, running: Running, cell: Cell, size: int) -> None:
+def _unsubscribe(part: Part, running: Running, cell: Cell) -> None:
     """Senders that the next size may lack leave."""
-    if cell.senders == size:
+    if cell.senders > 1:
         streams = streams_of(part, running.site, cell)
         running.row.subscribe_all([(stream, []) for _, stream in streams])
 
 
-def _repeat(folder: Folder, session: int, part: Part, running: Running, cell: Cell) -> None:
+def _repeat(folder: Folder, session: int, part: Part, running: Running, cell: Cell) -> str:
+    """Does the run until it is what was planned; why it could not be had, or nothing."""
     started = datetime.now(UTC).isoformat(timespec="seconds")
     because: list[str] = []
     while len(because) <= N_REPEATS_MAX:
@@ -137,11 +132,11 @@ def _repeat(folder: Folder, session: int, part: Part, running: Running, cell: Ce
             interrupts_s=interrupts_s(SFU_CPU) - inside_s,
             sample_every=every,
             planned_s=planned_s,
-            is_broken=is_broken(seen),
+            is_broken=is_broken(seen, part.limit_ms),
         )
         folder.keep(Run(cell, facts, loop, seen))
-        return
-    folder.note_not_measured(session, cell.name, because[-1])
+        return ""
+    return because[-1]
 
 
 def sample_every(sendings: Sequence[Sending]) -> int:
@@ -160,11 +155,10 @@ def unpaced(seen: Seen, planned_s: float) -> str:
     return f"sending took {seen.totals.sending_s:.4f} s, planned were {planned_s:.4f} s"
 
 
-def is_broken(seen: Seen) -> bool:
-    """Copies are missing, or too late for a conversation."""
-    last_s = percentile([sample.last_copy_ns / 1e9 for sample in seen.samples if sample.copies], 99)
-    is_late = last_s is not None and last_s > BROKEN_AFTER_S
-    return seen.totals.copies < seen.totals.copies_due or is_late
+def is_broken(seen: Seen, limit_ms: float) -> bool:
+    """Copies are missing, or too late."""
+    last_ms = [sample.last_copy_ns / 1e6 for sample in seen.samples if sample.copies]
+    return seen.totals.copies < seen.totals.copies_due or (percentile(last_ms, 99) or 0) > limit_ms
 
 
 def process_cpu_s(pids: Sequence[int]) -> float:
@@ -208,12 +202,10 @@ def interrupts_s(cpu: int) -> float:
 
 
 def planned_s(cells: Sequence[Cell], folder: Folder) -> float:
-    """The time that runs are expected to take."""
-    experiment = folder.experiment
-    total_s = 0.0
-    for _, group in groupby(cells, key=lambda cell: cell.place):
-        total_s += SET_UP_S + sum(_cell_s(experiment.part(cell.part)) for cell in group)
-    return total_s
+    """The time that runs are expected to take, as far as they are known."""
+    n_places = len({cell.place for cell in cells})
+    of_cells = (_cell_s(folder.experiment.part(cell.place.part)) for cell in cells)
+    return SET_UP_S * n_places + sum(of_cells)
 
 
 def _cell_s(part: Part) -> float:
@@ -244,10 +236,10 @@ class _Progress:
 
     def begin(self, cell: Cell) -> None:
         self._begun_s = time.monotonic()
+        self._left = self._folder.missing()
         self.show(str(cell))
 
     def end(self, cell: Cell) -> None:
         self._n_done += 1
-        self._left = [one for one in self._left if one != cell]
         took_s = time.monotonic() - self._begun_s
-        self._estimate.add(took_s, _cell_s(self._folder.experiment.part(cell.part)))
+        self._estimate.add(took_s, _cell_s(self._folder.experiment.part(cell.place.part)))

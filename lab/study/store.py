@@ -20,7 +20,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from lab.experiment import Cell, Experiment, parse
+from lab.experiment import Cell, Experiment, Place, parse
 from lab.meter import EmptyLoop, Sample, Seen, Slot, totals_of
 from lab.process import deaf_to_signals
 from lab.study.folder import FolderError, write_whole
@@ -71,13 +71,15 @@ class Folder:
         self._broken: dict[str, bool] = {}
 
     @classmethod
-    def create(cls, results: Path, text: str, name: str, now: datetime) -> "Folder":
+    def create(
+        cls, results: Path, text: str, name: str, now: datetime, *, is_quick: bool = False
+    ) -> "Folder":
         """A new folder under `results`, named for the experiment and the time."""
-        experiment = parse(text, name)
+        experiment = parse(text, name, is_quick=is_quick)
         folder = cls(results / f"{experiment.experiment}-{now:%Y%m%d-%H%M%S}")
         folder.path.mkdir(parents=True)
         write_whole(folder.path / EXPERIMENT, text)
-        folder._write([])
+        folder._write([], is_quick=is_quick)
         return folder
 
     @classmethod
@@ -94,8 +96,13 @@ class Folder:
         """What it is the folder of."""
         if self._experiment is None:
             file = self.path / EXPERIMENT
-            self._experiment = parse(file.read_text(), str(file))
+            self._experiment = parse(file.read_text(), str(file), is_quick=self.is_quick)
         return self._experiment
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether it is the short form."""
+        return bool(self._read()["quick"])
 
     @property
     def sessions(self) -> list[dict[str, Any]]:
@@ -106,14 +113,14 @@ class Folder:
     def add_session(self, session: Mapping[str, str]) -> int:
         """Notes that a session begins; its index."""
         sessions = [*self.sessions, {**session, "not_measured": {}}]
-        self._write(sessions)
+        self._write(sessions, is_quick=self.is_quick)
         return len(sessions) - 1
 
     def note_not_measured(self, session: int, what: str, why: str) -> None:
         """Notes a row, or a run, that could not be had."""
         sessions = self.sessions
         sessions[session]["not_measured"][what] = why
-        self._write(sessions)
+        self._write(sessions, is_quick=self.is_quick)
 
     @property
     def not_measured(self) -> dict[str, str]:
@@ -125,26 +132,34 @@ class Folder:
         """Whether the run is there, whole."""
         return self._file(cell).exists()
 
+    def missing_at(self, place: Place) -> list[Cell]:
+        """The runs of a place that are still to be done, as far as they are known, in order."""
+        return [cell for cell in self.cells_at(place) if not self.is_done(cell)]
+
     def missing(self) -> list[Cell]:
-        """The runs that are still to be done, in order: none beyond a size that broke a row."""
-        experiment = self.experiment
-        broken_at: dict[object, int] = {}
-        missing = []
-        for cell in experiment.cells():
-            place, size = cell.place, cell.participants
-            if experiment.part(cell.part).stop_when == "broken":
-                if size > broken_at.get(place, size):
-                    continue
-                if self.is_done(cell) and self._is_broken(cell):
-                    broken_at[place] = size
-            if not self.is_done(cell):
-                missing.append(cell)
-        return missing
+        """All of them."""
+        return [cell for place in self.experiment.places() for cell in self.missing_at(place)]
+
+    def cells_at(self, place: Place) -> list[Cell]:
+        """The runs of a place, done or not, as far as they are known: sizes may depend on runs."""
+        part = self.experiment.part(place.part)
+        broken: dict[int, bool] = {}
+        while True:
+            cells = part.cells(place, broken)
+            new = {cell.participants for cell in cells if cell.participants not in broken}
+            done = {
+                size: self._is_broken([cell for cell in cells if cell.participants == size])
+                for size in sorted(new)
+                if all(self.is_done(cell) for cell in cells if cell.participants == size)
+            }
+            if not done:
+                return cells
+            broken.update(done)
 
     def keep(self, run: Run) -> None:
         """Takes in a finished run."""
         content = {
-            "cell": {**asdict(run.cell), "name": run.cell.name},
+            "cell": asdict(run.cell),
             "facts": asdict(run.facts),
             "empty_loop": asdict(run.empty_loop),
             "totals": asdict(run.seen.totals),
@@ -168,9 +183,10 @@ class Folder:
 
     def runs(self) -> Iterator[Run]:
         """All finished runs, in order."""
-        for cell in self.experiment.cells():
-            if self.is_done(cell):
-                yield self.run(cell)
+        for place in self.experiment.places():
+            for cell in sorted(self.cells_at(place), key=lambda one: (one.participants, one.run)):
+                if self.is_done(cell):
+                    yield self.run(cell)
 
     @contextmanager
     def work(self) -> Iterator[Path]:
@@ -184,10 +200,12 @@ class Folder:
             with deaf_to_signals():
                 shutil.rmtree(place, ignore_errors=True)
 
-    def _is_broken(self, cell: Cell) -> bool:
-        if cell.name not in self._broken:
-            self._broken[cell.name] = self.run(cell).facts.is_broken
-        return self._broken[cell.name]
+    def _is_broken(self, cells: Sequence[Cell]) -> bool:
+        """Most of the runs are: a stolen moment of the processor breaks one."""
+        for cell in cells:
+            if cell.name not in self._broken:
+                self._broken[cell.name] = self.run(cell).facts.is_broken
+        return 2 * sum(self._broken[cell.name] for cell in cells) > len(cells)
 
     def _file(self, cell: Cell) -> Path:
         return self.path / "raw" / f"{cell.name}.json.xz"
@@ -202,8 +220,8 @@ class Folder:
             raise FolderError(f"{file}: {error}") from None
         return content
 
-    def _write(self, sessions: Sequence[Mapping[str, object]]) -> None:
-        content = {"format": FORMAT, "sessions": sessions}
+    def _write(self, sessions: Sequence[Mapping[str, object]], *, is_quick: bool) -> None:
+        content = {"format": FORMAT, "quick": is_quick, "sessions": sessions}
         write_whole(self.path / STUDY, json.dumps(content, indent=1) + "\n")
 
 
