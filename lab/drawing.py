@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure as Canvas
 
@@ -55,6 +56,15 @@ def png(draw: Draw) -> bytes:
 def svg(key: str, draw: Draw) -> str:
     """A figure as SVG, dark on white; the key makes its ids differ from those of others."""
     return _svg(key, draw, ON_WHITE)
+
+
+def pdf(draw: Draw) -> bytes:
+    """A figure as PDF, dark on white."""
+    canvas = _drawn(draw, ON_WHITE)
+    FigureCanvasPdf(canvas)
+    out = io.BytesIO()
+    canvas.savefig(out, format="pdf", metadata={"CreationDate": None, "Creator": None})
+    return out.getvalue()
 
 
 def svg_for_page(key: str, title: str, draw: Draw) -> str:

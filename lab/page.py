@@ -22,14 +22,65 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     note: str
 
-    def as_csv(self) -> str:
-        """As CSV, each column headed by its group and its own name."""
+    @property
+    def header(self) -> list[str]:
+        """Each column's group and its own name."""
         heads = [group for group, span in self.groups for _ in range(span)]
-        header = [
+        return [
             f"{head}: {name}" if head else name
             for head, name in zip(heads, self.columns, strict=True)
         ]
-        return text_of([header, *self.rows])
+
+    def as_csv(self) -> str:
+        """As CSV."""
+        return text_of([self.header, *self.rows])
+
+    def as_markdown(self) -> str:
+        """As Markdown: first column to the left, the others to the right."""
+        rule = [":--", *["--:"] * (len(self.columns) - 1)]
+        lines = [self.header, rule, *self.rows]
+        body = "\n".join(
+            "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
+        )
+        return f"**{self.title}**\n\n{body}\n\n{self.note}\n"
+
+    def as_latex(self) -> str:
+        """As a LaTeX table of the package booktabs."""
+        columns = "l" + "r" * (len(self.columns) - 1)
+        groups = " & ".join(
+            f"\\multicolumn{{{span}}}{{c}}{{{_tex(name)}}}" for name, span in self.groups
+        )
+        lines = [" & ".join(_tex(cell) for cell in row) + r" \\" for row in self.rows]
+        return "\n".join(
+            [
+                r"\begin{table}",
+                rf"\caption{{{_tex(self.title)}}}",
+                rf"\begin{{tabular}}{{{columns}}}",
+                r"\toprule",
+                groups + r" \\",
+                " & ".join(_tex(name) for name in self.columns) + r" \\",
+                r"\midrule",
+                *lines,
+                r"\bottomrule",
+                r"\end{tabular}",
+                r"\end{table}",
+                "",
+            ]
+        )
+
+
+_TEX = {
+    **{letter: f"\\{letter}" for letter in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "“": "``",
+    "”": "''",
+}
+
+
+def _tex(text: str) -> str:
+    return "".join(_TEX.get(letter, letter) for letter in text)
 
 
 def head(title: str, style: str) -> str:

@@ -98,6 +98,11 @@ def png(chart: Chart) -> bytes:
     return drawing.png(partial(_draw, chart))
 
 
+def pdf(chart: Chart) -> bytes:
+    """As PDF, dark on white."""
+    return drawing.pdf(partial(_draw, chart))
+
+
 def svg(chart: Chart) -> str:
     """As SVG, dark on white."""
     return drawing.svg(chart.key, partial(_draw, chart))

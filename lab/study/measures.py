@@ -224,28 +224,30 @@ def n_outliers(delays: Delays) -> int:
 
 
 def bootstrap_mean(of_runs: Sequence[Delays], seed: int = 1) -> tuple[float | None, float | None]:
-    """Bounds of the mean of all: blocks of packets are drawn again, within each run."""
-    blocks = [
-        [float(run[at : at + BOOTSTRAP_BLOCK].sum()) for at in _block_starts(run)]
-        for run in of_runs
-        if len(run)
-    ]
-    lengths = [
-        [len(run[at : at + BOOTSTRAP_BLOCK]) for at in _block_starts(run)]
-        for run in of_runs
-        if len(run)
-    ]
-    if not blocks:
+    """Bounds of the mean of all."""
+    means = bootstrapped_means(of_runs, seed)
+    if means is None:
         return None, None
+    tail = (100 - CONFIDENCE_PCT) / 2
+    low, high = np.percentile(means, (tail, 100 - tail))
+    return float(low), float(high)
+
+
+def bootstrapped_means(of_runs: Sequence[Delays], seed: int) -> Delays | None:
+    """Means of all when blocks of packets are drawn again, within each run."""
+    if not any(len(run) for run in of_runs):
+        return None
     draw = np.random.default_rng(seed)
     sums, counts = np.zeros(BOOTSTRAPS), np.zeros(BOOTSTRAPS)
-    for of_run, sizes in zip(blocks, lengths, strict=True):
-        drawn = draw.integers(0, len(of_run), size=(BOOTSTRAPS, len(of_run)))
-        sums += np.array(of_run)[drawn].sum(axis=1)
-        counts += np.array(sizes)[drawn].sum(axis=1)
-    tail = (100 - CONFIDENCE_PCT) / 2
-    low, high = np.percentile(sums / counts, (tail, 100 - tail))
-    return float(low), float(high)
+    for run in of_runs:
+        if not len(run):
+            continue
+        blocks = [run[at : at + BOOTSTRAP_BLOCK] for at in _block_starts(run)]
+        drawn = draw.integers(0, len(blocks), size=(BOOTSTRAPS, len(blocks)))
+        sums += np.array([block.sum() for block in blocks])[drawn].sum(axis=1)
+        counts += np.array([len(block) for block in blocks])[drawn].sum(axis=1)
+    means: Delays = sums / counts
+    return means
 
 
 def _block_starts(run: Delays) -> range:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lab import meter
-from lab.experiment import Cell, Part, Place
+from lab.experiment import Cell, Experiment, Part, Place
 from lab.meter import MeterError, Seen, Sending
 from lab.offered import duration_s, sendings_of, streams_of, viewers_of
 from lab.process import ChildError
@@ -44,7 +44,7 @@ class Running:
     work: Path
 
 
-def run_missing(folder: Folder, session: int, show: Report) -> None:
+def run_missing(folder: Folder, session: int, show: Report, *, only: Sequence[str] = ()) -> None:
     """Does the runs that `folder` lacks; notes there what could not be had, and why.
 
     Raises `ChildError` when a process that takes part ends; then, and at Ctrl-C, everything that
@@ -54,7 +54,7 @@ def run_missing(folder: Folder, session: int, show: Report) -> None:
     shutil.rmtree(logs, ignore_errors=True)
     progress = _Progress(folder, show)
     for place in folder.experiment.places():
-        if not folder.missing_at(place):
+        if (only and place.row not in only) or not folder.missing_at(place):
             continue
         if why := ROWS[place.row].lacks():
             folder.note_not_measured(session, str(place), why)
@@ -201,10 +201,10 @@ def interrupts_s(cpu: int) -> float:
     raise ChildError(f"/proc/stat has no cpu{cpu}: the lab needs two processors")
 
 
-def planned_s(cells: Sequence[Cell], folder: Folder) -> float:
+def planned_s(cells: Sequence[Cell], experiment: Experiment) -> float:
     """The time that runs are expected to take, as far as they are known."""
     n_places = len({cell.place for cell in cells})
-    of_cells = (_cell_s(folder.experiment.part(cell.place.part)) for cell in cells)
+    of_cells = (_cell_s(experiment.part(cell.place.part)) for cell in cells)
     return SET_UP_S * n_places + sum(of_cells)
 
 
@@ -231,7 +231,9 @@ class _Progress:
         self._begun_s = 0.0
 
     def show(self, what: str) -> None:
-        left_s = self._estimate.left_s(planned_s(self._left, self._folder), len(self._left))
+        left_s = self._estimate.left_s(
+            planned_s(self._left, self._folder.experiment), len(self._left)
+        )
         self._show(bar(self._n_done, self._n_done + len(self._left), left_s, what))
 
     def begin(self, cell: Cell) -> None:

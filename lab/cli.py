@@ -1,0 +1,273 @@
+"""`./reprise-lab`: the command line of the studies."""
+
+import argparse
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from lab import peers
+from lab import report as text
+from lab.controller import REPRISE
+from lab.experiment import Experiment, ExperimentError, known, parse
+from lab.netns import NamespaceError, require_namespaces
+from lab.process import REPOSITORY, ChildError, interrupt_on_termination
+from lab.rows import ROWS
+from lab.study.compare2 import HEADER, compared
+from lab.study.derive2 import REPORT, Derived, derive, write_index
+from lab.study.folder import FolderError
+from lab.study.machine import session
+from lab.study.progress import clock
+from lab.study.runner import planned_s, run_missing
+from lab.study.store import Folder, folders
+from lab.sudo import give_to_user
+from lab.switch import SWITCH, MissingBuildError, require_build
+from lab.terminal import StatusLine
+
+RESULTS = REPOSITORY / "results"
+THIS = REPOSITORY / "reprise-lab"
+IN_NAMESPACES = REPOSITORY / "scripts" / "in-namespaces"
+INSTALL_PACKAGES = REPOSITORY / "scripts" / "install-packages"
+ALL = "all"
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+EPILOG = """\
+A study is an experiment's file: those of the project are in lab/experiments/, and any other file
+will do. Each run of a study makes a folder with raw samples, tables, figures and report.html.
+
+  ./reprise-lab run multicast                 # about as long as `list` says
+  ./reprise-lab run all --quick               # every row once, in a quarter of an hour
+  ./reprise-lab run mine.yaml                 # docs/lab.md says how to write one
+  ./reprise-lab run thesis --resume           # go on with what was interrupted
+  ./reprise-lab compare studies/a studies/b
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs a command; the exit code."""
+    interrupt_on_termination()
+    typed = list(sys.argv[1:] if argv is None else argv)
+    arguments = _parser().parse_args(typed)
+    try:
+        return _COMMANDS[arguments.command](arguments, typed)
+    except (FolderError, ExperimentError) as error:
+        print(f"reprise-lab: {error}", file=sys.stderr)
+        return EXIT_USAGE
+    except (NamespaceError, ChildError, MissingBuildError) as error:
+        print(f"reprise-lab: {error}", file=sys.stderr)
+        return EXIT_FAILED
+    except KeyboardInterrupt:
+        print("\nreprise-lab: interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="./reprise-lab",
+        description="Every SFU of the sources, measured side by side.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    results = argparse.ArgumentParser(add_help=False)
+    results.add_argument("--results", type=Path, default=RESULTS, help="the folder of folders")
+    commands.add_parser("list", parents=[results], help="experiments, rows, and folders there are")
+    run = commands.add_parser("run", parents=[results], help="run a study and make its report")
+    run.add_argument(
+        "study", metavar="STUDY", help=f"{', '.join(known())}, {ALL}, or an experiment's file"
+    )
+    run.add_argument("--quick", action="store_true", help="its short form")
+    run.add_argument(
+        "--resume",
+        nargs="?",
+        type=Path,
+        const=Path(),
+        metavar="DIR",
+        help="go on with a folder; without DIR with the newest unfinished one of this study",
+    )
+    run.add_argument(
+        "--row", action="append", default=[], metavar="ROW", choices=ROWS, help="only these"
+    )
+    report = commands.add_parser("report", help="make a folder's tables, figures, report again")
+    report.add_argument("folder", type=Path)
+    compare = commands.add_parser("compare", help="two folders side by side, and what differs")
+    compare.add_argument("a", type=Path)
+    compare.add_argument("b", type=Path)
+    index = commands.add_parser("index", help="make the page over all folders of a folder")
+    index.add_argument("results", type=Path, nargs="?", default=REPOSITORY / "studies")
+    return parser
+
+
+def _list(arguments: argparse.Namespace, _: Sequence[str]) -> int:
+    rows = []
+    for name, file in known().items():
+        experiment = parse(file.read_text(), str(file))
+        rows.append((name, _takes(experiment), experiment.about))
+    print(text.table(("experiment", "takes about", "what"), rows))
+    print()
+    print(
+        text.table(
+            ("row", "source", "lacks"),
+            [(name, row.source, row.lacks() or "nothing") for name, row in ROWS.items()],
+        )
+    )
+    found = folders(arguments.results)
+    if found:
+        print()
+        states = [(str(one.path), one.experiment.experiment, _state(one)) for one in found]
+        print(text.table(("folder", "experiment", "state"), states))
+    return 0
+
+
+def _takes(experiment: Experiment) -> str:
+    cells = [
+        cell
+        for part in experiment.parts
+        for place in part.places()
+        for cell in part.cells(place, {})
+    ]
+    return clock(planned_s(cells, experiment))
+
+
+def _state(folder: Folder) -> str:
+    n_missing = len(folder.missing())
+    return f"{n_missing} runs missing" if n_missing else "complete"
+
+
+def _run(arguments: argparse.Namespace, typed: Sequence[str]) -> int:
+    if os.geteuid() != 0:
+        _install_packages(arguments)
+        os.execv(IN_NAMESPACES, [str(IN_NAMESPACES), str(THIS), *typed])
+    _install_packages(arguments)
+    require_namespaces()
+    require_build(SWITCH, REPRISE)
+    peers.build()
+    if arguments.study == ALL:
+        return _run_all(arguments, typed)
+    return _run_one(_folder(arguments, arguments.study), arguments, typed)
+
+
+def _run_all(arguments: argparse.Namespace, typed: Sequence[str]) -> int:
+    """Each study into a folder of its own, then the page over them."""
+    code = 0
+    for name in known():
+        print(f"reprise-lab: {name}", file=sys.stderr)
+        code = max(code, _run_one(_folder(arguments, name), arguments, typed))
+    print(write_index(arguments.results).resolve())
+    return code
+
+
+def _run_one(folder: Folder, arguments: argparse.Namespace, typed: Sequence[str]) -> int:
+    index = folder.add_session(session(["./reprise-lab", *typed]))
+    show = StatusLine()
+    try:
+        run_missing(folder, index, show, only=arguments.row)
+        show.end()
+        return _report(folder)
+    except BaseException:
+        show.end()
+        resume = ["./reprise-lab", "run", arguments.study, "--resume", str(folder.path)]
+        print(f"{folder.path}: {_state(folder)}; go on: {shlex.join(resume)}", file=sys.stderr)
+        raise
+    finally:
+        give_to_user(folder.path)
+
+
+def _install_packages(arguments: argparse.Namespace) -> None:
+    """What the rows of the study need and this machine lacks; what cannot be had is a row less."""
+    names = known() if arguments.study == ALL else [arguments.study]
+    rows = {
+        name
+        for study in names
+        for part in _experiment(study, is_quick=arguments.quick).parts
+        for name in part.rows
+        if not arguments.row or name in arguments.row
+    }
+    for package in sorted({ROWS[name].packages for name in rows if ROWS[name].lacks()} - {""}):
+        if subprocess.run([INSTALL_PACKAGES, package], check=False).returncode != 0:
+            print(f"reprise-lab: going on without {package}", file=sys.stderr)
+
+
+def _file_of(study: str) -> Path:
+    file = known().get(study, Path(study))
+    if not file.is_file():
+        choices = ", ".join([*known(), ALL])
+        raise ExperimentError(f"{study}: expected one of {choices}, or an experiment's file")
+    return file
+
+
+def _experiment(study: str, *, is_quick: bool) -> Experiment:
+    file = _file_of(study)
+    return parse(file.read_text(), str(file), is_quick=is_quick)
+
+
+def _folder(arguments: argparse.Namespace, study: str) -> Folder:
+    file = _file_of(study)
+    if arguments.resume is None:
+        now = datetime.now().astimezone()
+        return Folder.create(
+            arguments.results, file.read_text(), str(file), now, is_quick=arguments.quick
+        )
+    name = _experiment(study, is_quick=arguments.quick).experiment
+    if arguments.resume != Path():
+        folder = Folder.open(arguments.resume)
+        if folder.experiment.experiment != name:
+            raise FolderError(
+                f"{folder.path} is a folder of {folder.experiment.experiment}, not of {name}"
+            )
+        return folder
+    for folder in reversed(folders(arguments.results)):
+        if folder.experiment.experiment == name and folder.missing():
+            return folder
+    raise FolderError(f"no unfinished folder of {name} under {arguments.results}")
+
+
+def _report(folder: Folder) -> int:
+    derived = derive(folder)
+    for line in _said(derived):
+        print(line)
+    for what, why in folder.not_measured.items():
+        print(f"not measured: {what}: {why}", file=sys.stderr)
+    print((folder.path / REPORT).resolve())
+    return 0 if derived.holds and not folder.not_measured else EXIT_FAILED
+
+
+def _said(derived: Derived) -> list[str]:
+    lines = []
+    for check in derived.checks:
+        lines.append(f"{'holds' if check.holds else 'FAILS'}: {check.name} ({check.n_rows} runs)")
+        lines += [f"  {failure}" for failure in check.failures]
+    return lines
+
+
+def _make_report(arguments: argparse.Namespace, _: Sequence[str]) -> int:
+    return _report(Folder.open(arguments.folder))
+
+
+def _compare(arguments: argparse.Namespace, _: Sequence[str]) -> int:
+    a, b = (Folder.open(path) for path in (arguments.a, arguments.b))
+    print(f"A: {a.path}\nB: {b.path}\n")
+    print(text.table(HEADER, compared(a.runs(), b.runs())))
+    return 0
+
+
+def _index(arguments: argparse.Namespace, _: Sequence[str]) -> int:
+    print(write_index(arguments.results).resolve())
+    return 0
+
+
+_COMMANDS = {
+    "list": _list,
+    "run": _run,
+    "report": _make_report,
+    "compare": _compare,
+    "index": _index,
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

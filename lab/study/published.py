@@ -1,0 +1,191 @@
+"""The published figures that ours are set beside; `lab/reference/README.md` names the sources.
+
+A published table is found by what was measured: a row's name, the number of streams and whether
+all send, and the bitrate where there is one.
+"""
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parent.parent / "reference"
+THESIS_BITRATES_MBPS = (4.0, 2.5, 0.15, 0.076)
+"""In the order of the thesis."""
+_MULTICAST_TABLES = {
+    ("p4_multicast", 1): ("multicast_one_stream", "P4 based SFU statistics with one stream"),
+    ("p4_multicast", 2): ("multicast_two_streams", "P4 based SFU statistics with two streams"),
+    ("userspace", 1): ("userspace_port_per_host", "Server based SFU statistics with one stream"),
+    ("userspace", 2): ("userspace_port_per_host", "Server based SFU statistics with two streams"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a published table was measured with, as far as it says."""
+
+    everybody_sends: bool
+    n_streams: int
+    """Of each sender."""
+    bitrate_mbps: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedRow:
+    """A row of a published summary; delays of the last copy in seconds."""
+
+    viewers: int
+    min_delay_s: float
+    max_delay_s: float
+    avg_delay_s: float
+    change_pct: float | None
+    stddev_s: float | None
+    packets_lost: float | None
+    packets: int | None
+    volume_kbit: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedRun:
+    """A row of the thesis' Tables 11 to 18."""
+
+    viewers: int
+    run: int
+    min_delay_s: float
+    max_delay_s: float
+    avg_delay_s: float
+    stddev_delay_s: float
+    packets_in: int
+    packets_out: int
+    packets_lost: int
+    true_bitrate_kbps: float
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedTable:
+    """A published summary of one SFU under one load, and the runs it is of where they are known."""
+
+    source: str
+    title: str
+    row: str
+    load: Load
+    rows: tuple[PublishedRow, ...]
+    runs: tuple[PublishedRun, ...] = ()
+    runs_title: str = ""
+    figure: str = ""
+
+    def at(self, viewers: int) -> PublishedRow | None:
+        """The row for a number of viewers."""
+        return next((row for row in self.rows if row.viewers == viewers), None)
+
+    def run(self, viewers: int, run: int) -> PublishedRun | None:
+        """The row of a run."""
+        wanted = (viewers, run)
+        return next((row for row in self.runs if (row.viewers, row.run) == wanted), None)
+
+
+@cache
+def tables() -> tuple[PublishedTable, ...]:
+    """All of them, the thesis' first."""
+    return (*_thesis(), *_multicast())
+
+
+def table_for(row: str, load: Load) -> PublishedTable | None:
+    """What was published of a row under a load."""
+    return next((table for table in tables() if (table.row, table.load) == (row, load)), None)
+
+
+def _rows(name: str) -> list[dict[str, str]]:
+    with (FOLDER / name).open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _thesis() -> list[PublishedTable]:
+    summaries, runs = _rows("thesis_summary.csv"), _rows("thesis_extended.csv")
+    found = []
+    for idx, mbps in enumerate(THESIS_BITRATES_MBPS):
+        for sfu, row in (("p4", "p4_recirculation"), ("userspace", "userspace")):
+            number = 1 + 2 * idx + (sfu == "userspace")
+
+            def is_here(line: Mapping[str, str], sfu: str = sfu, mbps: float = mbps) -> bool:
+                return line["sfu"] == sfu and float(line["bitrate_mbps"]) == mbps
+
+            name = "P4-based" if sfu == "p4" else "user space"
+            found.append(
+                PublishedTable(
+                    source="thesis",
+                    title=f"Table {number}: Summary results for {name} SFU at {mbps:g} Mbit/s",
+                    row=row,
+                    load=Load(everybody_sends=False, n_streams=1, bitrate_mbps=mbps),
+                    rows=tuple(_thesis_row(line) for line in summaries if is_here(line)),
+                    runs=tuple(_thesis_run(line) for line in runs if is_here(line)),
+                    runs_title=f"Table {number + 10}: Extended results for {name} SFU "
+                    f"at {mbps:g} Mbit/s",
+                    figure=f"Figure {number + 22}",
+                )
+            )
+    return found
+
+
+def _thesis_row(line: Mapping[str, str]) -> PublishedRow:
+    change = line["avg_delay_change_vs_previous_viewers_pct"]
+    return PublishedRow(
+        viewers=int(line["viewers"]),
+        min_delay_s=float(line["min_delay_s"]),
+        max_delay_s=float(line["max_delay_s"]),
+        avg_delay_s=float(line["avg_delay_s"]),
+        change_pct=float(change) if change else None,
+        stddev_s=float(line["stddev_of_avg_delay_between_runs_s"]),
+        packets_lost=float(line["avg_packets_lost"]),
+        packets=None,
+        volume_kbit=None,
+    )
+
+
+def _thesis_run(line: Mapping[str, str]) -> PublishedRun:
+    return PublishedRun(
+        viewers=int(line["viewers"]),
+        run=int(line["run"]),
+        min_delay_s=float(line["min_delay_s"]),
+        max_delay_s=float(line["max_delay_s"]),
+        avg_delay_s=float(line["avg_delay_s"]),
+        stddev_delay_s=float(line["stddev_delay_s"]),
+        packets_in=int(line["packets_in"]),
+        packets_out=int(line["packets_out"]),
+        packets_lost=int(line["packets_lost"]),
+        true_bitrate_kbps=float(line["true_bitrate_kbps"]),
+    )
+
+
+def _multicast() -> list[PublishedTable]:
+    lines = _rows("p4sfu_multicast.csv")
+    return [
+        PublishedTable(
+            source="multicast README",
+            title=title,
+            row=row,
+            load=Load(everybody_sends=True, n_streams=streams, bitrate_mbps=None),
+            rows=tuple(
+                _multicast_row(line)
+                for line in lines
+                if (line["sfu"], int(line["streams"])) == (sfu, streams)
+            ),
+        )
+        for (sfu, streams), (row, title) in _MULTICAST_TABLES.items()
+    ]
+
+
+def _multicast_row(line: Mapping[str, str]) -> PublishedRow:
+    volume = line["traffic_volume_kbit"]
+    return PublishedRow(
+        viewers=int(line["hosts"]) - 1,
+        min_delay_s=float(line["min_delay_s"]),
+        max_delay_s=float(line["max_delay_s"]),
+        avg_delay_s=float(line["avg_delay_s"]),
+        change_pct=float(line["avg_delay_increase_pct"]),
+        stddev_s=None,
+        packets_lost=None,
+        packets=int(line["packets"]),
+        volume_kbit=float(volume) if volume else None,
+    )

@@ -1,0 +1,176 @@
+"""`report.html`: one file with everything in it, for people. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from lab import page
+from lab.bench.charts import Lines, svg_for_page
+from lab.experiment import Cell, Experiment, Part
+from lab.page import Table
+from lab.rows import ROWS
+from lab.study.results2 import MUSICIANS_MS, Check, Results, label_of
+from lab.study.tables2 import PLACE, duration
+
+N_OPEN_COLUMNS = 20
+"""A table with more is folded away."""
+_PLACES = ("checks", "setup", "figures", "tables", "method", "machine")
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What goes into a page; `style` is CSS, `prose` the HTML that every study has."""
+
+    experiment: Experiment
+    is_quick: bool
+    sessions: Sequence[Mapping[str, object]]
+    missing: Sequence[Cell]
+    not_measured: Mapping[str, str]
+    results: Results
+    figures: Sequence[Lines]
+    tables: Sequence[Table]
+    style: str
+    prose: str
+
+
+def report(content: Content) -> str:
+    """The page of a study."""
+    experiment, results = content.experiment, content.results
+    first, *others = content.tables or (None,)
+    parts = [
+        page.head(f"Reprise: study {experiment.experiment}", content.style),
+        f"<h1>Study “{escape(experiment.experiment)}”{', short form' * content.is_quick}</h1>",
+        f"<p>{page.prose(experiment.about)}. Source: {page.prose(experiment.source)}.</p>",
+        _headline(results),
+        page.navigation(_PLACES),
+        page.table_of(first) if first else "",
+        _checks(results.checks, content),
+        _setup(experiment),
+        '<h2 id="figures">Figures</h2>',
+        '<div class="figures">',
+        *(page.figure(one.key, one.title, svg_for_page(one), one.note) for one in content.figures),
+        "</div>",
+        '<h2 id="tables">Tables</h2>',
+        *(
+            page.table_of(one, is_open=len(one.columns) < N_OPEN_COLUMNS)
+            for one in others
+            if one is not None
+        ),
+        content.prose,
+        page.machine([_facts(session) for session in content.sessions]),
+        "</body></html>\n",
+    ]
+    # No line ends between a number and its unit.
+    return "\n".join(parts).replace(" Mbit/s", "&nbsp;Mbit/s")
+
+
+def _facts(session: Mapping[str, object]) -> dict[str, str]:
+    return {name: value for name, value in session.items() if isinstance(value, str)}
+
+
+def _headline(results: Results) -> str:
+    sentences = []
+    for series in results.series:
+        name = f"{label_of(series.row, series.variant)}, load “{series.part.part}”"
+        sentence = f"{name}: {series.served(MUSICIANS_MS)} viewers within {MUSICIANS_MS:g} ms"
+        if place := series.place(PLACE):
+            longer_s = place.other_s - place.first_s
+            sentence += f"; viewer {PLACE} waits {duration(abs(longer_s))} longer than the first"
+        sentences.append(sentence)
+    items = "".join(f"<li>{escape(one)}.</li>" for one in sentences[:12])
+    return f'<ul class="lead">{items}</ul>' if items else ""
+
+
+def _checks(found: Sequence[Check], content: Content) -> str:
+    items = [
+        page.verdict(f"{check.name} ({check.n_rows} runs)", check.holds, check.failures)
+        for check in found
+        if check.n_rows
+    ]
+    n_done = len(content.results.measured.runs)
+    items.append(
+        page.verdict(
+            f"complete: {n_done} of {n_done + len(content.missing)} runs",
+            not content.missing,
+            tuple(cell.name for cell in content.missing),
+        )
+    )
+    rows = {run.row for run in content.results.measured.runs}
+    due = dict.fromkeys(name for part in content.experiment.parts for name in part.rows)
+    lacking = tuple(
+        f"{name}: {ROWS[name].lacks() or 'see below'}" for name in due if name not in rows
+    )
+    items.append(page.verdict(f"every row has results ({len(due)} rows)", not lacking, lacking))
+    if content.not_measured:
+        reasons = tuple(f"{what}: {why}" for what, why in content.not_measured.items())
+        items.append(page.verdict("everything could be measured", False, reasons))
+    return f'<h2 id="checks">Checks</h2><ul>{"".join(items)}</ul>'
+
+
+def _setup(experiment: Experiment) -> str:
+    topologies = dict.fromkeys(part.topology for part in experiment.parts)
+    drawings = "".join(
+        page.figure(f"setup-{one}", _TITLES[one], _drawing(several=one != "one_port"), _NOTES[one])
+        for one in topologies
+    )
+    loads = "".join(f"<li>{_load(part)}</li>" for part in experiment.parts)
+    return (
+        f'<h2 id="setup">Set-up</h2><div class="figures">{drawings}</div>'
+        f"<h3>Loads</h3><ul>{loads}</ul>"
+    )
+
+
+def _load(part: Part) -> str:
+    streams = "; ".join(
+        f"{one.name}: {_pace(one.model_dump(exclude_defaults=True))}" for one in part.streams
+    )
+    rows = ", ".join(ROWS[name].label for name in part.rows)
+    who = "one sender" if part.senders == "one" else "everybody sends"
+    about = f" {escape(part.about)}." if part.about else ""
+    return (
+        f"<b>{escape(part.part)}</b>:{about} {who}, {escape(streams)}; {part.runs} runs a size; "
+        f"{escape(rows)}"
+    )
+
+
+def _pace(of: Mapping[str, object]) -> str:
+    words = [
+        f"{name.replace('_', ' ')} {_plain(value)}" for name, value in of.items() if name != "name"
+    ]
+    return ", ".join(words)
+
+
+def _plain(value: object) -> str:
+    return " to ".join(f"{one:g}" for one in value) if isinstance(value, tuple) else str(value)
+
+
+_TITLES = {"one_port": "Star on one port", "port_per_host": "Star on a port per host"}
+_NOTES = {
+    "one_port": "Every packet and every copy goes over the same link; participants are addresses.",
+    "port_per_host": "Each participant is behind a port of its own; one process is at all ends.",
+}
+_BOX = '<rect x="{x}" y="{y}" width="{w}" height="{h}" rx="6" fill="none" stroke="currentColor"/>'
+_TEXT = (
+    '<text x="{x}" y="{y}" text-anchor="middle" font-size="{size}" fill="currentColor">'
+    "{text}</text>"
+)
+_LINK = '<path d="M150 {y} H270" stroke="currentColor" fill="none"/>'
+
+
+def _drawing(*, several: bool) -> str:
+    """The two namespaces and the links between them."""
+    ys = (40, 65, 90, 115) if several else (77,)
+    shapes = [
+        _BOX.format(x=10, y=20, w=140, h=115),
+        _BOX.format(x=270, y=20, w=140, h=115),
+        _TEXT.format(x=80, y=62, size=13, text="hosts"),
+        _TEXT.format(x=80, y=84, size=10.5, text="meter sends, times,"),
+        _TEXT.format(x=80, y=99, size=10.5, text="takes every copy"),
+        _TEXT.format(x=80, y=122, size=10.5, text="processor 1"),
+        _TEXT.format(x=340, y=62, size=13, text="SFU"),
+        _TEXT.format(x=340, y=84, size=10.5, text="the row"),
+        _TEXT.format(x=340, y=122, size=10.5, text="processor 0"),
+        *(_LINK.format(y=y) for y in ys),
+        _TEXT.format(x=210, y=ys[0] - 8, size=10.5, text="veth"),
+    ]
+    return f'<svg role="img" viewBox="0 0 420 155">{"".join(shapes)}</svg>'
