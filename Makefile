@@ -83,7 +83,7 @@ test-e2e: packages .venv/stamp .venv-finsy/stamp build ## the whole in network n
 	@# Packages of the lab's options: elsewhere their tests say what they lack.
 	@[ "$${CI:-}" != true ] || scripts/install-packages openvswitch mininet rtpengine gstreamer janus
 	cargo build --release --locked --quiet -p conference --example membership_churn
-	$(IN_NAMESPACES) .venv/bin/python -m pytest -p no:cacheprovider tests/lab tests/rows tests/study tests/bench tests/operation tests/e2e
+	$(IN_NAMESPACES) .venv/bin/python -m pytest -p no:cacheprovider tests/lab tests/rows tests/study tests/bench tests/pisces tests/operation tests/e2e
 
 test-finsy: packages .venv/stamp .venv-finsy/stamp build ## P4Runtime, by a client of others
 	$(FINSY_TESTS)

@@ -7,6 +7,13 @@
 #include <v1model.p4>
 #include "headers.p4"
 
+// A header with options is neither verified nor computed here; a router keeps its checksum right
+// from what it changed, a TTL one lower: RFC 1624, equation 3, where ~m + m' is 0xfeff.
+action update_checksum_with_options(inout ipv4_t ipv4) {
+    bit<32> sum = (bit<32>) ~ipv4.header_checksum + 0xfeff;
+    ipv4.header_checksum = ~(sum[15:0] + sum[31:16]);
+}
+
 // A mismatch sets `checksum_error`.
 control VerifyIpv4(inout headers_t hdr, inout metadata_t meta) {
     apply {

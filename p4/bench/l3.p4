@@ -74,7 +74,9 @@ control L3Ingress(
     apply {
         if (hdr.ipv4.isValid() && standard_metadata.checksum_error == 0 && hdr.ipv4.ttl > 1) {
             if (routes.apply().hit) {
-                next_hops.apply();
+                if (next_hops.apply().hit && hdr.ipv4.ihl != 5) {
+                    update_checksum_with_options(hdr.ipv4);
+                }
             }
         } else {
             drop();

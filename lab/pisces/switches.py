@@ -1,0 +1,238 @@
+"""The two switches that are compared, on a site with a link for each port of a network.
+
+Both are in the SFU's namespace on `SFU_CPU`; what they are told is written from `LOAD_CPU`.
+"""
+
+import contextlib
+import functools
+import os
+import shutil
+import signal
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.controller import REPRISE
+from lab.pisces import openflow, p4_entries
+from lab.pisces.network import Network
+from lab.process import REPOSITORY, Child, ChildError, run
+from lab.sites import LOAD_CPU, SFU_CPU, PortPerHost, on_cpu
+from lab.switch import READY_TIMEOUT_S, SWITCH, require_build
+
+SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
+OVS_TIMEOUT_S = 60.0
+FLOW_IDLE_MS = 3_600_000
+"""Longer than a study: Open vSwitch forgets flows that saw no packet, such as while it stands."""
+REPRISE_NAME, OVS_NAME = "reprise", "ovs"
+NAIVE, OPTIMISED = "naive", "optimised"
+OFF, ON = "off", "on"
+CACHES = ("microflow-cache", "megaflow-cache")
+"""What of `reprise-switch --optimise` is a flow cache, and needs nothing else."""
+PREFETCH = "flow-prefetch"
+"""Fills the flow cache ahead: needs other optimisations, and makes no sense without a cache."""
+OTHERS = (
+    "action-specialisation",
+    "parser-specialisation",
+    "inline-editing",
+    "incremental-checksum",
+    "fanout-fusion",
+)
+EMC = {OFF: "0", ON: "1"}
+"""`emc-insert-inv-prob`: one of so many packets that miss brings its flow in; 0 is none."""
+PORTS = {"afxdp": "spin", "afpacket": "sleep"}
+"""What both have, and how both wait there: Open vSwitch spins on AF_XDP and sleeps on AF_PACKET."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contestant:
+    """One switch in one of its settings."""
+
+    switch: str
+    variant: str
+    """`naive` or `optimised`; empty for Open vSwitch, which has no choice."""
+    flow_caches: str
+    """`off` or `on`."""
+
+    def __str__(self) -> str:
+        caches = f"caches {self.flow_caches}"
+        return " ".join(part for part in (self.switch, self.variant, caches) if part)
+
+
+CONTESTANTS = (
+    *(Contestant(REPRISE_NAME, variant, on) for variant in (NAIVE, OPTIMISED) for on in (OFF, ON)),
+    *(Contestant(OVS_NAME, "", on) for on in (OFF, ON)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a contestant is set up as: the kind of its ports, what it does, what it knows."""
+
+    contestant: Contestant
+    port: str
+    """Of `PORTS`."""
+    program: str
+    """Of `network.PROGRAMS`."""
+    network: Network
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A contestant that is set up."""
+
+    setting: Setting
+    site: PortPerHost
+    pid: int
+
+    def stand(self) -> None:
+        """It stands until it may go on: others have their turn."""
+        self._tell(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """It runs again."""
+        self._tell(signal.SIGCONT)
+
+    def _tell(self, what: signal.Signals) -> None:
+        # One that has ended is told of by what is asked of it.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, what)
+
+
+def optimise_option(variant: str, flow_caches: str) -> str:
+    """What `reprise-switch --optimise` is told."""
+    names = [*(CACHES if flow_caches == ON else ()), *(OTHERS if variant == OPTIMISED else ())]
+    if flow_caches == ON and variant == OPTIMISED:
+        names.append(PREFETCH)
+    return ",".join(names) or "none"
+
+
+def lacks() -> str:
+    """What this machine lacks, with the next step; empty where nothing."""
+    names = ("ovs-vswitchd", "ovsdb-server", "ovsdb-tool", "ovs-vsctl", "ovs-ofctl")
+    missing = [name for name in names if shutil.which(name) is None]
+    if not missing:
+        return ""
+    return f"{', '.join(missing)}: scripts/install-packages openvswitch"
+
+
+@contextlib.contextmanager
+def running(setting: Setting, folder: Path) -> Iterator[Running]:
+    """A site with the contestant on it, which knows the network; its files go into `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    start = _ovs if setting.contestant.switch == OVS_NAME else _reprise
+    with (
+        PortPerHost(len(setting.network.ports)) as site,
+        start(setting, site, folder) as child,
+    ):
+        up = Running(setting, site, child.pid)
+        try:
+            yield up
+        finally:
+            # What stands cannot end.
+            up.go_on()
+
+
+@functools.cache
+def p4info_of(program: str, folder: Path) -> p4_entries.P4Info:
+    """The ids of a program of p4/bench, by the compiler."""
+    argv = [str(REPRISE), "compile", str(source_of(program)), "-o", str(folder)]
+    run(on_cpu(LOAD_CPU, argv))
+    return p4_entries.p4info_of((folder / f"{program}.p4info.txtpb").read_text())
+
+
+def source_of(program: str) -> Path:
+    """Where a program is."""
+    return REPOSITORY / "p4" / "bench" / f"{program}.p4"
+
+
+@contextlib.contextmanager
+def _reprise(setting: Setting, site: PortPerHost, folder: Path) -> Iterator[Child]:
+    require_build(SWITCH, REPRISE)
+    contestant, port, program = setting.contestant, setting.port, setting.program
+    p4info = p4info_of(program, folder)
+    entries = folder / "entries.txtpb"
+    entries.write_text(p4_entries.write_request(program, setting.network, p4info))
+    kind = "afxdp:" if port == "afxdp" else ""
+    argv = [str(SWITCH), "--grpc", "off", "--entries", str(entries), "--wait", PORTS[port]]
+    argv += ["--optimise", optimise_option(contestant.variant, contestant.flow_caches)]
+    for link in site.links:
+        argv += ["-i", f"{link.port}@{kind}{link.sfu_interface}"]
+    argv.append(str(source_of(program)))
+    with site.sfu.start(on_cpu(SFU_CPU, argv), folder / "reprise-switch.log") as child:
+        child.wait_for_line("ready:", READY_TIMEOUT_S)
+        yield child
+
+
+@contextlib.contextmanager
+def _ovs(setting: Setting, site: PortPerHost, folder: Path) -> Iterator[Child]:
+    if what := lacks():
+        raise ChildError(f"Open vSwitch is lacking: {what}")
+    ovs = _OpenVSwitch(site, folder)
+    ovs.say("ovsdb-tool", "create", str(folder / "conf.db"), str(SCHEMA))
+    with ovs.start("ovsdb-server", LOAD_CPU, [str(folder / "conf.db"), f"--remote=p{ovs.socket}"]):
+        ovs.vsctl("--no-wait", "--retry", "init")
+        settings = {
+            "pmd-cpu-mask": f"{1 << SFU_CPU:#x}",
+            "max-idle": str(FLOW_IDLE_MS),
+            "emc-insert-inv-prob": EMC[setting.contestant.flow_caches],
+            "smc-enable": "false",
+        }
+        said = [f"other_config:{name}={value}" for name, value in settings.items()]
+        ovs.vsctl("--no-wait", "set", "Open_vSwitch", ".", *said)
+        with ovs.start("ovs-vswitchd", SFU_CPU, [ovs.socket]) as daemon:
+            ovs.add_bridge(setting.port)
+            ovs.program(setting.program, setting.network)
+            yield daemon
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenVSwitch:
+    """Open vSwitch with all its files in a folder, its datapath in user space."""
+
+    site: PortPerHost
+    folder: Path
+
+    @property
+    def socket(self) -> str:
+        return f"unix:{self.folder}/db.sock"
+
+    def _command(self, argv: Sequence[str]) -> list[str]:
+        names = ("RUNDIR", "LOGDIR", "DBDIR", "SYSCONFDIR")
+        return ["env", *(f"OVS_{name}={self.folder}" for name in names), *argv]
+
+    def say(self, *argv: str) -> str:
+        argv_here = on_cpu(LOAD_CPU, self._command(argv))
+        return self.site.sfu.run(argv_here, timeout_s=OVS_TIMEOUT_S)
+
+    def vsctl(self, *arguments: str) -> str:
+        return self.say("ovs-vsctl", f"--db={self.socket}", "--timeout=30", *arguments)
+
+    def start(self, name: str, cpu: int, argv: list[str]) -> Child:
+        command = on_cpu(cpu, self._command([name, *argv]))
+        return self.site.sfu.start(command, self.folder / f"{name}.log")
+
+    def add_bridge(self, port: str) -> None:
+        in_user_space = ("datapath_type=netdev", "fail_mode=secure", "protocols=OpenFlow13")
+        self.vsctl("add-br", "br0", "--", "set", "bridge", "br0", *in_user_space)
+        kind = ["type=afxdp"] if port == "afxdp" else []
+        for link in self.site.links:
+            name = link.sfu_interface
+            options = [f"ofport_request={link.port}", *kind]
+            self.vsctl("add-port", "br0", name, "--", "set", "interface", name, *options)
+            got = self.vsctl("get", "interface", name, "ofport").strip()
+            if got != str(link.port):
+                why = self.vsctl("get", "interface", name, "error").strip()
+                raise ChildError(
+                    f"Open vSwitch: expected port {link.port} at {name}, found {got}: {why}"
+                )
+
+    def program(self, program: str, network: Network) -> None:
+        # The first fragment's ports count, as they do in the programs; by default none's do.
+        self.say("ovs-ofctl", "-O", "OpenFlow13", "set-frags", "br0", "nx-match")
+        for what, lines in (
+            ("groups", openflow.groups_of(program, network)),
+            ("flows", openflow.flows_of(program, network)),
+        ):
+            file = self.folder / what
+            file.write_text("".join(f"{line}\n" for line in lines))
+            self.say("ovs-ofctl", "-O", "OpenFlow13", f"add-{what}", "br0", str(file))

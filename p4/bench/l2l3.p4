@@ -1,0 +1,15 @@
+// A switch and router, for the comparison with Open vSwitch: PISCES' L2L3, which is L2L3-ACL
+// (l2l3_acl.p4) without the access list.
+//
+//   vlan_ingress -> sources -> routable -> routes -> destinations -> vlan_egress -> source_pruning
+
+#include "vlan_router.p4"
+
+V1Switch(
+    VlanRouterParser(),
+    VerifyIpv4(),
+    VlanRouter(),
+    VlanRouterEgress(),
+    UpdateIpv4(),
+    VlanRouterDeparser()
+) main;

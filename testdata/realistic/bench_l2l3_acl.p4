@@ -1,0 +1,1 @@
+#include "../../p4/bench/l2l3_acl.p4"

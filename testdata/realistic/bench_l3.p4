@@ -1,0 +1,1 @@
+#include "../../p4/bench/l3.p4"

@@ -1,0 +1,85 @@
+"""Frames into every port of a switch, and all that leaves it, tags included."""
+
+import contextlib
+import itertools
+import selectors
+import socket
+import struct
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+
+from lab.sites import Site
+from tests.pisces.packets import NETWORK, Packet, marker, number_of
+
+ETH_P_ALL = 3
+SOL_PACKET, PACKET_AUXDATA, PACKET_IGNORE_OUTGOING = 263, 8, 23
+AUXDATA = struct.Struct("IIIHHHH")
+"""struct tpacket_auxdata of linux/if_packet.h."""
+TP_STATUS_VLAN_VALID = 0x10
+SOCKET_BUFFER_BYTES = 4 << 20
+LIMIT_S = 30.0
+QUIET_S = 0.3
+AT_ONCE = 64
+"""Packets that may wait in a switch: few enough for any queue."""
+
+Left = dict[int, list[tuple[int, str]]]
+"""By the packet's number: the ports it left by, and the bytes."""
+
+
+def exchange(site: Site, packets: Sequence[Packet]) -> Left:
+    """Sends all packets, with markers by every port in between; what came of the packets."""
+    return site.hosts.call(lambda: _exchange(site, packets))
+
+
+def _exchange(site: Site, packets: Sequence[Packet]) -> Left:
+    with contextlib.ExitStack() as stack:
+        selector = stack.enter_context(selectors.DefaultSelector())
+        sockets = {
+            link.port: stack.enter_context(contextlib.closing(_socket(link.host_interface)))
+            for link in site.links
+        }
+        for port, one in sockets.items():
+            selector.register(one, selectors.EVENT_READ, port)
+        left: Left = defaultdict(list)
+        numbers = itertools.count(len(packets))
+        markers: set[int] = set()
+        for first in range(0, len(packets), AT_ONCE):
+            for number, packet in enumerate(packets[first : first + AT_ONCE], first):
+                sockets[packet.port].send(packet.frame(number))
+            # Behind all packets of their ports: when they are there the switch has done those.
+            pairs = zip(NETWORK.ports, numbers, strict=False)
+            sent = {number: port for port, number in pairs}
+            for number, behind in sent.items():
+                sockets[behind.number].send(marker(behind).frame(number))
+            markers |= sent.keys()
+            limit_s = time.monotonic() + LIMIT_S
+            while lacking := sent.keys() - left.keys():
+                assert time.monotonic() < limit_s, f"no markers of {[sent[n] for n in lacking]}"
+                _read(selector, left, QUIET_S)
+        while _read(selector, left, QUIET_S):
+            pass
+    return {number: sorted(came) for number, came in left.items() if number not in markers}
+
+
+def _socket(interface: str) -> socket.socket:
+    one = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SOCKET_BUFFER_BYTES)
+    one.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
+    one.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
+    one.bind((interface, ETH_P_ALL))
+    return one
+
+
+def _read(selector: selectors.BaseSelector, left: Left, timeout_s: float) -> bool:
+    events = selector.select(timeout_s)
+    for key, _ in events:
+        assert isinstance(key.fileobj, socket.socket)
+        frame, extra, _, _ = key.fileobj.recvmsg(65536, 256)
+        for _, _, data in extra:
+            status, *_, tag, tag_type = AUXDATA.unpack(data[: AUXDATA.size])
+            if status & TP_STATUS_VLAN_VALID:
+                # The kernel has taken the tag out.
+                frame = frame[:12] + struct.pack("!HH", tag_type, tag) + frame[12:]
+        left[number_of(frame)].append((key.data, frame.hex()))
+    return bool(events)
