@@ -16,13 +16,12 @@ from lab.experiment import Experiment, ExperimentError, known, parse
 from lab.netns import NamespaceError, require_namespaces
 from lab.process import REPOSITORY, ChildError, interrupt_on_termination
 from lab.rows import ROWS
-from lab.study.compare2 import HEADER, compared
-from lab.study.derive2 import REPORT, Derived, derive, write_index
-from lab.study.folder import FolderError
+from lab.study.compare import HEADER, compared
+from lab.study.derive import REPORT, Derived, derive, write_index
+from lab.study.folder import Folder, FolderError, folders
 from lab.study.machine import session
 from lab.study.progress import clock
 from lab.study.runner import planned_s, run_missing
-from lab.study.store import Folder, folders
 from lab.sudo import give_to_user
 from lab.switch import SWITCH, MissingBuildError, require_build
 from lab.terminal import StatusLine

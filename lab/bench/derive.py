@@ -9,10 +9,9 @@ from lab.bench import charts
 from lab.bench.folder import FolderError, read
 from lab.bench.report import Content, content_of, report
 from lab.bench.rows import ColumnError
+from lab.files import write_whole
 from lab.page import STYLE
 from lab.process import deaf_to_signals
-from lab.study.folder import write_whole
-from lab.study.reference import load
 
 REPORT = "report.html"
 PROSE = Path(__file__).with_name("report_prose.html")
@@ -20,7 +19,7 @@ PROSE = Path(__file__).with_name("report_prose.html")
 
 def derive(folder: Path) -> Content:
     """Writes what is derived into `folder`, in place of what was there."""
-    content = content_of(read(folder), load())
+    content = content_of(read(folder))
     files: dict[str, str | bytes] = {}
     for chart in content.charts:
         files[f"figures/{chart.key}.png"] = charts.png(chart)

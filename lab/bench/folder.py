@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lab.bench.results import FILES, Results, results_of
+from lab.files import write_whole
 from lab.process import REPOSITORY
-from lab.study.folder import write_whole
 from lab.study.machine import session, version_of
 
 SESSION = "session.json"

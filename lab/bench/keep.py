@@ -14,8 +14,8 @@ from lab.bench.folder import SESSION, FolderError, kept_folder, read
 from lab.bench.readme import FIGURE, MarkerError, replaced, section_of
 from lab.bench.results import FILES
 from lab.bench.rows import ColumnError
+from lab.files import write_whole
 from lab.process import REPOSITORY
-from lab.study.folder import write_whole
 
 README = REPOSITORY / "README.md"
 STUDIES = REPOSITORY / "studies"

@@ -7,8 +7,7 @@ from lab.bench.names import COLOURS, MARKERS, NAMES, PORTS, count, name_of, numb
 from lab.bench.results import KNEE_MS, KneeRow, OverloadRow, PktswitchRow, PriorityRow
 from lab.drawing import GREY
 from lab.page import Table
-from lab.study.definitions import Sfu
-from lab.study.reference import Published
+from lab.study.published import Load, PublishedRow, table_for
 
 STREAM_MBPS = 4.0
 PKTSWITCH_OVERHEAD_PCT = 76.0
@@ -233,7 +232,20 @@ def served(rows: Sequence[KneeRow]) -> dict[Curve, int]:
     return most
 
 
-def knee_figures(rows: Sequence[KneeRow], published: Published) -> list[Lines]:
+def _published() -> list[tuple[str, str, tuple[PublishedRow, ...]]]:
+    """The thesis' two SFUs at the same bitrate: name, marker, rows."""
+    load = Load(everybody_sends=False, n_streams=1, bitrate_mbps=STREAM_MBPS)
+    found = []
+    for row, label, marker in (
+        ("p4_recirculation", "thesis, P4", "x"),
+        ("userspace", "thesis, user space", "+"),
+    ):
+        table = table_for(row, load)
+        found.append((label, marker, table.rows if table else ()))
+    return found
+
+
+def knee_figures(rows: Sequence[KneeRow]) -> list[Lines]:
     """Average delay against viewers, ours and the thesis'."""
     if not rows:
         return []
@@ -246,10 +258,9 @@ def knee_figures(rows: Sequence[KneeRow], published: Published) -> list[Lines]:
             if (row.forwarder, row.engine, row.port, row.wait) == key and row.loss < 1
         }
         lines.append(_curve_line(key, list(last.items())))
-    for sfu, label in ((Sfu.P4_RECIRCULATION, "thesis, P4"), (Sfu.USERSPACE, "thesis, user space")):
-        series = published.series(sfu, STREAM_MBPS)
+    for label, marker, series in _published():
         xs, ys = finite([(float(one.viewers), one.avg_delay_s * 1e3) for one in series])
-        lines.append(Line(label, GREY, xs, ys, "x" if sfu.is_p4 else "+", is_dashed=True))
+        lines.append(Line(label, GREY, xs, ys, marker, is_dashed=True))
     most = ", ".join(f"{curve_name(key)} {n:,}" for key, n in served(rows).items())
     largest = max(row.viewers for row in rows)
     return [
@@ -269,17 +280,13 @@ def knee_figures(rows: Sequence[KneeRow], published: Published) -> list[Lines]:
     ]
 
 
-def knee_tables(rows: Sequence[KneeRow], published: Published) -> list[Table]:
+def knee_tables(rows: Sequence[KneeRow]) -> list[Table]:
     """Where the knees are."""
     if not rows:
         return []
     lines = [(curve_name(key), f"{n:,}") for key, n in served(rows).items()]
-    for sfu, label in ((Sfu.P4_RECIRCULATION, "thesis, P4"), (Sfu.USERSPACE, "thesis, user space")):
-        within = [
-            one.viewers
-            for one in published.series(sfu, STREAM_MBPS)
-            if one.avg_delay_s * 1e3 <= KNEE_MS
-        ]
+    for label, _, series in _published():
+        within = [one.viewers for one in series if one.avg_delay_s * 1e3 <= KNEE_MS]
         lines.append((label, str(max(within, default=0))))
     return [
         Table(

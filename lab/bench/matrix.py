@@ -11,8 +11,8 @@ from lab.bench.fanout import FANOUTS, Probe, measure, median_rows
 from lab.bench.forwarders import PROGRAMS, Forwarder, bmv2_forwarders, has_open_vswitch
 from lab.bench.results import FanoutRow
 from lab.csvs import text_of
+from lab.files import write_whole
 from lab.process import ChildError
-from lab.study.folder import write_whole
 
 COMPARED_FANOUT = 64
 """The fan-out at which forwarders are set against each other, in turns."""

@@ -10,7 +10,6 @@ from lab.bench.charts import Chart, svg_for_page
 from lab.bench.checks import Check, checks
 from lab.bench.results import Results
 from lab.page import Table
-from lab.study.reference import Published
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,7 @@ class Content:
         return [chart for section in self.sections for chart in section.charts]
 
 
-def content_of(results: Results, published: Published) -> Content:
+def content_of(results: Results) -> Content:
     """Everything that is derived from the rows, the thesis' figures beside them."""
     beside = fanout_figures.Beside(results.fanout_rounds)
     sections = [
@@ -83,8 +82,8 @@ def content_of(results: Results, published: Published) -> Content:
             "knee",
             "How many viewers",
             _KNEE,
-            tuple(load_figures.knee_figures(results.knee, published)),
-            tuple(load_figures.knee_tables(results.knee, published)),
+            tuple(load_figures.knee_figures(results.knee)),
+            tuple(load_figures.knee_tables(results.knee)),
         ),
     ]
     return Content(

@@ -1,52 +1,158 @@
-"""Makes what is derived from the captures of a folder: rows, tables, figures, report."""
+"""Makes what is derived from the raw samples of a folder: rows, tables, figures, report."""
 
 import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from html import escape
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from lab import page
+from lab.bench import charts
+from lab.csvs import text_of
+from lab.files import write_whole
 from lab.page import STYLE
 from lab.process import deaf_to_signals
-from lab.study.analysis import ExtendedRow, SummaryRow
-from lab.study.csvs import to_csv
-from lab.study.figures import figures, png, svg
-from lab.study.folder import Folder, FolderError, write_whole
-from lab.study.reference import load
+from lab.study.figures import figures
+from lab.study.folder import Folder, FolderError, Run, folders
+from lab.study.measures import RunRow, SummaryRow, ViewerRow, last_copies_s, measured
 from lab.study.report import Content, report
-from lab.study.results import Results, results_of
+from lab.study.results import Cdf, Check, Results, cdf_points, in_common, label_of
 from lab.study.tables import tables
 
 PROSE = Path(__file__).with_name("report_prose.html")
 REPORT = "report.html"
+INDEX = "index.html"
+_FORMS = (("_s", ".9f"), ("_pct", ".4f"), ("_kbps", ".3f"), ("_us", ".3f"), ("_packet", ".3f"))
 
 
-def derive(folder: Folder) -> Results:
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """What was made."""
+
+    results: Results
+
+    @property
+    def checks(self) -> list[Check]:
+        """What must hold, of what there are runs."""
+        return [check for check in self.results.checks if check.n_rows]
+
+    @property
+    def holds(self) -> bool:
+        """Whether all of it does."""
+        return all(check.holds for check in self.checks)
+
+
+def derive(folder: Folder) -> Derived:
     """Writes what is derived into `folder`, in place of what was there."""
-    results = results_of(folder.runs(), load())
-    if not results.extended:
+    results = results_of(folder)
+    if not results.measured.runs:
         raise FolderError(f"{folder.path} has no finished run yet")
     drawn, made = figures(results), tables(results)
     content: dict[str, str | bytes] = {
-        "extended.csv": to_csv(ExtendedRow, results.extended),
-        "summary.csv": to_csv(SummaryRow, results.summaries),
+        "runs.csv": csv_of(RunRow, results.measured.runs),
+        "viewers.csv": csv_of(ViewerRow, results.measured.viewers),
+        "summary.csv": csv_of(SummaryRow, results.measured.summaries),
     }
     for table in made:
         content[f"tables/{table.key}.csv"] = table.as_csv()
+        content[f"tables/{table.key}.md"] = table.as_markdown()
+        content[f"tables/{table.key}.tex"] = table.as_latex()
     for figure in drawn:
-        content[f"figures/{figure.key}.png"] = png(figure)
-        content[f"figures/{figure.key}.svg"] = svg(figure)
-    page = Content(
-        study=folder.study,
-        sessions=folder.sessions,
-        missing=folder.missing(),
-        results=results,
-        figures=drawn,
-        tables=made,
-        style=STYLE.read_text(),
-        prose=PROSE.read_text(),
+        content[f"figures/{figure.key}.pdf"] = charts.pdf(figure)
+        content[f"figures/{figure.key}.svg"] = charts.svg(figure)
+    content[REPORT] = report(
+        Content(
+            experiment=folder.experiment,
+            is_quick=folder.is_quick,
+            sessions=folder.sessions,
+            missing=folder.missing(),
+            not_measured=folder.not_measured,
+            results=results,
+            figures=drawn,
+            tables=made,
+            style=STYLE.read_text(),
+            prose=PROSE.read_text(),
+        )
     )
-    content[REPORT] = report(page)
     with deaf_to_signals():
         for old in ("tables", "figures"):
             shutil.rmtree(folder.path / old, ignore_errors=True)
         for name, data in content.items():
             write_whole(folder.path / name, data)
-    return results
+    return Derived(results)
+
+
+def results_of(folder: Folder) -> Results:
+    """Everything that the runs of a folder say."""
+    runs = list(folder.runs())
+    found = Results(folder.experiment, measured(folder.experiment, runs), ())
+    cdfs = [cdf for part in folder.experiment.parts for cdf in _cdfs(found, part.part, runs)]
+    return Results(found.experiment, found.measured, tuple(cdfs))
+
+
+def _cdfs(results: Results, part: str, runs: Sequence[Run]) -> list[Cdf]:
+    series = [one for one in results.series if one.part.part == part]
+    common = in_common(series)
+    several = len({one.row for one in series}) < len(series)
+    found = []
+    for place, group in groupby(runs, key=lambda run: run.cell.place):
+        if place.part != part:
+            continue
+        members = list(group)
+        viewers = common or max(run.cell.viewers for run in members)
+        delays = [last_copies_s(run.seen.samples) for run in members if run.cell.viewers == viewers]
+        pooled = np.concatenate(delays)
+        if len(pooled):
+            delays_ms, shares = cdf_points(pooled)
+            variant = str(place.variant)
+            label = label_of(place.row, variant if several else "")
+            found.append(
+                Cdf(part, label, place.row, variant, viewers, tuple(delays_ms), tuple(shares))
+            )
+    return found
+
+
+def csv_of(kind: type[Any], rows: Sequence[Any]) -> str:
+    """Rows of a kind under their header; what does not exist is an empty cell."""
+    names = [field.name for field in fields(kind)]
+    return text_of([names, *([_cell(name, getattr(row, name)) for name in names] for row in rows)])
+
+
+def _cell(column: str, value: Any) -> str:
+    """One value, with the digits that its column's unit deserves: stamps have nanoseconds."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | str):
+        return str(value)
+    return next((f"{value:{form}}" for end, form in _FORMS if column.endswith(end)), f"{value:.6g}")
+
+
+def write_index(results: Path) -> Path:
+    """A page over all folders of studies in a folder, the newest first."""
+    items = []
+    for folder in reversed(folders(results)):
+        experiment = folder.experiment
+        has_report = (folder.path / REPORT).exists()
+        name = escape(folder.path.name)
+        link = f'<a href="{name}/{REPORT}">{name}</a>' if has_report else name
+        n_missing = len(folder.missing())
+        state = f"{n_missing} runs missing" if n_missing else "complete"
+        short = ", short form" if folder.is_quick else ""
+        items.append(f"<li>{link}{short}: {page.prose(experiment.about)} ({state})</li>")
+    text = "\n".join(
+        [
+            page.head("Reprise: studies", STYLE.read_text()),
+            "<h1>Studies</h1>",
+            f"<ul>{''.join(items)}</ul>" if items else "<p>There is none yet.</p>",
+            "</body></html>\n",
+        ]
+    )
+    file = results / INDEX
+    write_whole(file, text)
+    return file

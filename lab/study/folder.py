@@ -1,34 +1,35 @@
-"""The folder of a study: raw captures and what they do not say; everything else is derived.
+"""The folder of a study.
 
-    study.json            series, and per session: command, commit, machine, versions
-    captures/RUN.pcap.xz  the frames on the SFU's link, both directions
-    runs/RUN.json         written last: a run with this file is done
-    logs/                 of the children of the last session
-    extended.csv ...      derived, made again by `./reprise-lab report`
+    experiment.yaml   what is measured, whole: it stays when the project's file changes
+    study.json        format, and per session: command, commit, machine, versions, what was not
+                      measured and why
+    raw/RUN.json.xz   a run: what was seen, whole; a run with this file is done
+    logs/             of the processes of the last session
+    runs.csv ...      derived, made again by `./reprise-lab report`
 
 Files appear whole: they are written beside and renamed.
 """
 
 import json
 import lzma
-import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, astuple, dataclass, fields
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from lab import pcap
-from lab.addresses import SFU_IP
+from lab.experiment import Cell, Experiment, Place, parse
+from lab.files import write_whole
+from lab.meter import EmptyLoop, Sample, Seen, Slot, totals_of
 from lab.process import deaf_to_signals
-from lab.study.analysis import Run, measure
-from lab.study.definitions import RunId, Series, Sfu, Study
 
-FORMAT = 1
-XZ_PRESET = 1
-_PARTIAL = ".partial"
+FORMAT = 2
+EXPERIMENT = "experiment.yaml"
+STUDY = "study.json"
+
+Line = TypeVar("Line", Sample, Slot)
 
 
 class FolderError(RuntimeError):
@@ -36,32 +37,33 @@ class FolderError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class RunFacts:
-    """What a capture does not say about its run."""
+class Facts:
+    """What the instrument does not say of a run."""
 
-    repeats: int
+    started: str
+    session: int
     repeated_because: tuple[str, ...]
     sfu_cpu_s: float
-    viewer_ips: tuple[str, ...]
-    started: str
-    n_captured: int
-    session: int
+    """Processor time of the row's processes, system calls and all."""
+    sfu_kernel_cpu_s: float
+    """The part of it that is the kernel's, by the share since the processes began."""
+    interrupts_s: float
+    """Time that the SFU's processor spent in interrupts, in ticks."""
+    sample_every: int
+    planned_s: float
+    """From the first packet to the last, as planned."""
+    is_broken: bool
+    """Copies are missing, or the last one is later than conversation bears."""
 
 
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Writes a file that is there whole or not at all."""
-    data = content.encode() if isinstance(content, str) else content
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + _PARTIAL)
-    with deaf_to_signals():
-        try:
-            with partial.open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            partial.rename(path)
-        finally:
-            partial.unlink(missing_ok=True)
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A finished run."""
+
+    cell: Cell
+    facts: Facts
+    empty_loop: EmptyLoop
+    seen: Seen
 
 
 class Folder:
@@ -69,85 +71,126 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._experiment: Experiment | None = None
+        self._broken: dict[str, bool] = {}
 
     @classmethod
-    def create(cls, results: Path, study: Study, now: datetime) -> "Folder":
-        """A new folder under `results`, named for the study and the time."""
-        folder = cls(results / f"{study.name}-{now:%Y%m%d-%H%M%S}")
+    def create(
+        cls, results: Path, text: str, name: str, now: datetime, *, is_quick: bool = False
+    ) -> "Folder":
+        """A new folder under `results`, named for the experiment and the time."""
+        experiment = parse(text, name, is_quick=is_quick)
+        folder = cls(results / f"{experiment.experiment}-{now:%Y%m%d-%H%M%S}")
         folder.path.mkdir(parents=True)
-        folder._write_study(study, [])
+        write_whole(folder.path / EXPERIMENT, text)
+        folder._write([], is_quick=is_quick)
         return folder
 
     @classmethod
     def open(cls, path: Path) -> "Folder":
         """An existing folder."""
         folder = cls(path)
-        found = folder._read_study().get("format")
+        found = folder._read().get("format")
         if found != FORMAT:
             raise FolderError(f"{path}: format {found}, expected {FORMAT}")
         return folder
 
     @property
-    def study(self) -> Study:
+    def experiment(self) -> Experiment:
         """What it is the folder of."""
-        content = self._read_study()
-        series = tuple(
-            Series(Sfu(one["sfu"]), float(one["bitrate_mbps"]), tuple(one["viewers"]))
-            for one in content["series"]
-        )
-        return Study(content["study"], content["about"], series)
+        if self._experiment is None:
+            file = self.path / EXPERIMENT
+            self._experiment = parse(file.read_text(), str(file), is_quick=self.is_quick)
+        return self._experiment
 
     @property
-    def sessions(self) -> list[dict[str, str]]:
+    def is_quick(self) -> bool:
+        """Whether it is the short form."""
+        return bool(self._read()["quick"])
+
+    @property
+    def sessions(self) -> list[dict[str, Any]]:
         """The sessions in which it was measured."""
-        sessions: list[dict[str, str]] = self._read_study()["sessions"]
+        sessions: list[dict[str, Any]] = self._read()["sessions"]
         return sessions
 
-    def add_session(self, session: dict[str, str]) -> int:
+    def add_session(self, session: Mapping[str, str]) -> int:
         """Notes that a session begins; its index."""
-        sessions = [*self.sessions, session]
-        self._write_study(self.study, sessions)
+        sessions = [*self.sessions, {**session, "not_measured": {}}]
+        self._write(sessions, is_quick=self.is_quick)
         return len(sessions) - 1
 
-    def is_done(self, run: RunId) -> bool:
+    def note_not_measured(self, session: int, what: str, why: str) -> None:
+        """Notes a row, or a run, that could not be had."""
+        sessions = self.sessions
+        sessions[session]["not_measured"][what] = why
+        self._write(sessions, is_quick=self.is_quick)
+
+    @property
+    def not_measured(self) -> dict[str, str]:
+        """What the last session could not measure, and why."""
+        sessions = self.sessions
+        return dict(sessions[-1]["not_measured"]) if sessions else {}
+
+    def is_done(self, cell: Cell) -> bool:
         """Whether the run is there, whole."""
-        return self._facts_file(run).exists()
+        return self._file(cell).exists()
 
-    def missing(self) -> list[RunId]:
-        """The runs that are still to be done, in order."""
-        return [run for run in self.study.runs() if not self.is_done(run)]
+    def missing_at(self, place: Place) -> list[Cell]:
+        """The runs of a place that are still to be done, as far as they are known, in order."""
+        return [cell for cell in self.cells_at(place) if not self.is_done(cell)]
 
-    def keep(self, run: RunId, capture: Path, facts: RunFacts) -> None:
-        """Takes in a finished run: the capture compressed, then the facts."""
-        packed = lzma.compress(capture.read_bytes(), preset=XZ_PRESET)
-        write_whole(self._capture_file(run), packed)
-        content = {name: getattr(facts, name) for name in RunFacts.__dataclass_fields__}
-        write_whole(self._facts_file(run), json.dumps(content, indent=1) + "\n")
+    def missing(self) -> list[Cell]:
+        """All of them."""
+        return [cell for place in self.experiment.places() for cell in self.missing_at(place)]
 
-    def facts(self, run: RunId) -> RunFacts:
-        """What is noted of a finished run."""
-        content = json.loads(self._facts_file(run).read_text())
-        for name in ("repeated_because", "viewer_ips"):
-            content[name] = tuple(content[name])
-        return RunFacts(**content)
+    def cells_at(self, place: Place) -> list[Cell]:
+        """The runs of a place, done or not, as far as they are known: sizes may depend on runs."""
+        part = self.experiment.part(place.part)
+        broken: dict[int, bool] = {}
+        while True:
+            cells = part.cells(place, broken)
+            new = {cell.participants for cell in cells if cell.participants not in broken}
+            done = {
+                size: self._is_broken([cell for cell in cells if cell.participants == size])
+                for size in sorted(new)
+                if all(self.is_done(cell) for cell in cells if cell.participants == size)
+            }
+            if not done:
+                return cells
+            broken.update(done)
 
-    def records(self, run: RunId) -> list[pcap.Record]:
-        """The captured frames of a finished run."""
-        file = self._capture_file(run)
-        records = list(pcap.records(lzma.decompress(file.read_bytes())))
-        expected = self.facts(run).n_captured
-        if len(records) != expected:
-            raise FolderError(f"{file} has {len(records)} frames, {expected} were captured")
-        return records
+    def keep(self, run: Run) -> None:
+        """Takes in a finished run."""
+        content = {
+            "cell": asdict(run.cell),
+            "facts": asdict(run.facts),
+            "empty_loop": asdict(run.empty_loop),
+            "totals": asdict(run.seen.totals),
+            "samples": _columns(Sample, run.seen.samples),
+            "slots": _columns(Slot, run.seen.slots),
+        }
+        text = json.dumps(content, separators=(",", ":"))
+        write_whole(self._file(run.cell), lzma.compress(text.encode(), preset=6))
 
-    def runs(self) -> list[Run]:
-        """All finished runs, measured anew from their captures."""
-        return [self._run(run) for run in self.study.runs() if self.is_done(run)]
+    def run(self, cell: Cell) -> Run:
+        """A finished run."""
+        content = json.loads(lzma.decompress(self._file(cell).read_bytes()))
+        facts = content["facts"]
+        facts["repeated_because"] = tuple(facts["repeated_because"])
+        seen = Seen(
+            totals_of(content["totals"]),
+            _lines(Sample, content["samples"]),
+            _lines(Slot, content["slots"]),
+        )
+        return Run(cell, Facts(**facts), EmptyLoop(**content["empty_loop"]), seen)
 
-    def _run(self, run: RunId) -> Run:
-        facts = self.facts(run)
-        measurement = measure(self.records(run), SFU_IP, facts.viewer_ips)
-        return Run(run, measurement, facts.repeats, facts.sfu_cpu_s)
+    def runs(self) -> Iterator[Run]:
+        """All finished runs, in order."""
+        for place in self.experiment.places():
+            for cell in sorted(self.cells_at(place), key=lambda one: (one.participants, one.run)):
+                if self.is_done(cell):
+                    yield self.run(cell)
 
     @contextmanager
     def work(self) -> Iterator[Path]:
@@ -161,37 +204,42 @@ class Folder:
             with deaf_to_signals():
                 shutil.rmtree(place, ignore_errors=True)
 
-    def _capture_file(self, run: RunId) -> Path:
-        return self.path / "captures" / f"{run.name}.pcap.xz"
+    def _is_broken(self, cells: Sequence[Cell]) -> bool:
+        """Most of the runs are: a stolen moment of the processor breaks one."""
+        for cell in cells:
+            if cell.name not in self._broken:
+                self._broken[cell.name] = self.run(cell).facts.is_broken
+        return 2 * sum(self._broken[cell.name] for cell in cells) > len(cells)
 
-    def _facts_file(self, run: RunId) -> Path:
-        return self.path / "runs" / f"{run.name}.json"
+    def _file(self, cell: Cell) -> Path:
+        return self.path / "raw" / f"{cell.name}.json.xz"
 
-    def _read_study(self) -> dict[str, Any]:
-        file = self.path / "study.json"
+    def _read(self) -> dict[str, Any]:
+        file = self.path / STUDY
         try:
             content: dict[str, Any] = json.loads(file.read_text())
         except FileNotFoundError:
-            raise FolderError(f"{self.path} is no folder of a study: no study.json") from None
+            raise FolderError(f"{self.path} is no folder of a study: no {STUDY}") from None
         except json.JSONDecodeError as error:
             raise FolderError(f"{file}: {error}") from None
         return content
 
-    def _write_study(self, study: Study, sessions: list[dict[str, str]]) -> None:
-        series = [
-            {"sfu": one.sfu, "bitrate_mbps": one.bitrate_mbps, "viewers": list(one.viewers)}
-            for one in study.series
-        ]
-        content = {
-            "format": FORMAT,
-            "study": study.name,
-            "about": study.about,
-            "series": series,
-            "sessions": sessions,
-        }
-        write_whole(self.path / "study.json", json.dumps(content, indent=1) + "\n")
+    def _write(self, sessions: Sequence[Mapping[str, object]], *, is_quick: bool) -> None:
+        content = {"format": FORMAT, "quick": is_quick, "sessions": sessions}
+        write_whole(self.path / STUDY, json.dumps(content, indent=1) + "\n")
+
+
+def _columns(kind: type[Line], lines: Sequence[Line]) -> dict[str, list[int]]:
+    names = [field.name for field in fields(kind)]
+    columns = zip(*(astuple(line) for line in lines), strict=True) if lines else ((),) * len(names)
+    return {name: list(column) for name, column in zip(names, columns, strict=True)}
+
+
+def _lines(kind: type[Line], columns: Mapping[str, Sequence[int]]) -> tuple[Line, ...]:
+    names = [field.name for field in fields(kind)]
+    return tuple(kind(*line) for line in zip(*(columns[name] for name in names), strict=True))
 
 
 def folders(results: Path) -> list[Folder]:
     """All folders of studies under `results`, the oldest first by name."""
-    return [Folder(file.parent) for file in sorted(results.glob("*/study.json"))]
+    return [Folder(file.parent) for file in sorted(results.glob(f"*/{EXPERIMENT}"))]

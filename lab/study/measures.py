@@ -20,8 +20,8 @@ import numpy.typing as npt
 from lab.experiment import Experiment, Part
 from lab.meter import Sample
 from lab.offered import viewer_numbers
+from lab.study.folder import Run
 from lab.study.statistics import change_pct
-from lab.study.store import Run
 
 WARM_UP_PACKETS = 10
 """The first so many are shown apart; nothing is left out."""

@@ -1,31 +1,33 @@
-"""`report.html`: one file with everything in it, ours beside the thesis. Pure."""
+"""`report.html`: one file with everything in it, for people. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from string import Template
 
 from lab import page
+from lab.bench.charts import Lines, svg_for_page
+from lab.experiment import Cell, Experiment, Part
 from lab.page import Table
-from lab.study.analysis import Check
-from lab.study.definitions import N_PACKETS, N_REPEATS_MAX, RunId, Sfu, Study
-from lab.study.explain import count_viewers, duration, times
-from lab.study.figures import Figure, svg_for_page
-from lab.study.results import Results
-from lab.traffic import FRAME_LEN_BYTES
+from lab.rows import ROWS
+from lab.study.results import MUSICIANS_MS, Check, Results, label_of
+from lab.study.tables import PLACE, duration
 
-COMPARED = (Sfu.P4_RECIRCULATION, Sfu.USERSPACE)
+N_OPEN_COLUMNS = 20
+"""A table with more is folded away."""
+_PLACES = ("checks", "setup", "figures", "tables", "method", "machine")
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What goes into a page; `style` is CSS, `prose` the HTML of what every study has."""
+    """What goes into a page; `style` is CSS, `prose` the HTML that every study has."""
 
-    study: Study
-    sessions: Sequence[Mapping[str, str]]
-    missing: Sequence[RunId]
+    experiment: Experiment
+    is_quick: bool
+    sessions: Sequence[Mapping[str, object]]
+    missing: Sequence[Cell]
+    not_measured: Mapping[str, str]
     results: Results
-    figures: Sequence[Figure]
+    figures: Sequence[Lines]
     tables: Sequence[Table]
     style: str
     prose: str
@@ -33,108 +35,142 @@ class Content:
 
 def report(content: Content) -> str:
     """The page of a study."""
-    study, results = content.study, content.results
-    prose = Template(content.prose).substitute(
-        n_packets=N_PACKETS, frame_len_bytes=FRAME_LEN_BYTES, n_repeats_max=N_REPEATS_MAX
-    )
+    experiment, results = content.experiment, content.results
+    first, *others = content.tables or (None,)
     parts = [
-        page.head(f"Reprise: study {study.name}", content.style),
-        f"<h1>Selective forwarding by P4 and in user space: study “{escape(study.name)}”</h1>",
+        page.head(f"Reprise: study {experiment.experiment}", content.style),
+        f"<h1>Study “{escape(experiment.experiment)}”{', short form' * content.is_quick}</h1>",
+        f"<p>{page.prose(experiment.about)}. Source: {page.prose(experiment.source)}.</p>",
         _headline(results),
         page.navigation(_PLACES),
-        _checks(results.checks, study, content.missing),
+        page.table_of(first) if first else "",
+        _checks(results.checks, content),
+        _setup(experiment),
         '<h2 id="figures">Figures</h2>',
-        f'<p class="note">{_FIGURES_NOTE}</p>',
         '<div class="figures">',
-        *(_figure(figure) for figure in content.figures),
+        *(page.figure(one.key, one.title, svg_for_page(one), one.note) for one in content.figures),
         "</div>",
         '<h2 id="tables">Tables</h2>',
-        f'<p class="note">{_TABLES_NOTE}</p>',
-        *(page.table_of(table, is_open=not _is_long(table)) for table in content.tables),
-        prose,
-        page.machine(content.sessions),
+        *(
+            page.table_of(one, is_open=len(one.columns) < N_OPEN_COLUMNS)
+            for one in others
+            if one is not None
+        ),
+        content.prose,
+        page.machine([_facts(session) for session in content.sessions]),
         "</body></html>\n",
     ]
     # No line ends between a number and its unit.
     return "\n".join(parts).replace(" Mbit/s", "&nbsp;Mbit/s")
 
 
+def _facts(session: Mapping[str, object]) -> dict[str, str]:
+    return {name: value for name, value in session.items() if isinstance(value, str)}
+
+
 def _headline(results: Results) -> str:
-    sentences = [_comparison(results, bitrate) for bitrate in results.bitrates_mbps]
-    items = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences if sentence)
-    if not items:
-        return '<p class="lead">No number of viewers was measured with both SFUs.</p>'
-    return f'<ul class="lead">{items}</ul>'
+    sentences = []
+    for series in results.series:
+        name = f"{label_of(series.row, series.variant)}, load “{series.part.part}”"
+        sentence = f"{name}: {series.served(MUSICIANS_MS)} viewers within {MUSICIANS_MS:g} ms"
+        if place := series.place(PLACE):
+            longer_s = place.other_s - place.first_s
+            sentence += f"; viewer {PLACE} waits {duration(abs(longer_s))} longer than the first"
+        sentences.append(sentence)
+    items = "".join(f"<li>{escape(one)}.</li>" for one in sentences[:12])
+    return f'<ul class="lead">{items}</ul>' if items else ""
 
 
-def _comparison(results: Results, bitrate_mbps: float) -> str:
-    """Both SFUs at the most viewers that the thesis, too, had for both, or else at the most."""
-    delays = [
-        {
-            row.viewers: row.avg_delay_s
-            for row in results.series(sfu, bitrate_mbps)
-            if row.avg_delay_s is not None
-        }
-        for sfu in COMPARED
-    ]
-    common = delays[0].keys() & delays[1].keys()
-    if not common:
-        return ""
-    published = {
-        row.viewers: (row.avg_delay_s, other.avg_delay_s)
-        for row in results.published.series(COMPARED[0], bitrate_mbps)
-        if (other := results.published.summary(COMPARED[1], bitrate_mbps, row.viewers))
-    }
-    n = max(common & published.keys() or common)
-    p4_s, userspace_s = delays[0][n], delays[1][n]
-    sentence = (
-        f"At {bitrate_mbps:g} Mbit/s and {count_viewers(n)} the last copy leaves the recirculating "
-        f"P4 SFU after {duration(p4_s)} on average, the user-space SFU after "
-        f"{duration(userspace_s)}: {times(userspace_s / p4_s)} times as long"
-    )
-    if n in published:
-        was_p4_s, was_userspace_s = published[n]
-        sentence += (
-            f" (thesis: {duration(was_p4_s)} and {duration(was_userspace_s)}, "
-            f"{times(was_userspace_s / was_p4_s)} times)"
-        )
-    return f"{sentence}."
-
-
-def _checks(found: Sequence[Check], study: Study, missing: Sequence[RunId]) -> str:
+def _checks(found: Sequence[Check], content: Content) -> str:
     items = [
         page.verdict(f"{check.name} ({check.n_rows} runs)", check.holds, check.failures)
         for check in found
         if check.n_rows
     ]
-    n_all = len(study.runs())
+    n_done = len(content.results.measured.runs)
     items.append(
         page.verdict(
-            f"complete: {n_all - len(missing)} of {n_all} runs",
-            not missing,
-            tuple(run.name for run in missing),
+            f"complete: {n_done} of {n_done + len(content.missing)} runs",
+            not content.missing,
+            tuple(cell.name for cell in content.missing),
         )
     )
+    rows = {run.row for run in content.results.measured.runs}
+    due = dict.fromkeys(name for part in content.experiment.parts for name in part.rows)
+    lacking = tuple(
+        f"{name}: {ROWS[name].lacks() or 'see below'}" for name in due if name not in rows
+    )
+    items.append(page.verdict(f"every row has results ({len(due)} rows)", not lacking, lacking))
+    if content.not_measured:
+        reasons = tuple(f"{what}: {why}" for what, why in content.not_measured.items())
+        items.append(page.verdict("everything could be measured", False, reasons))
     return f'<h2 id="checks">Checks</h2><ul>{"".join(items)}</ul>'
 
 
-def _figure(figure: Figure) -> str:
-    return page.figure(figure.key, figure.title, svg_for_page(figure), figure.note)
+def _setup(experiment: Experiment) -> str:
+    topologies = dict.fromkeys(part.topology for part in experiment.parts)
+    drawings = "".join(
+        page.figure(f"setup-{one}", _TITLES[one], _drawing(several=one != "one_port"), _NOTES[one])
+        for one in topologies
+    )
+    loads = "".join(f"<li>{_load(part)}</li>" for part in experiment.parts)
+    return (
+        f'<h2 id="setup">Set-up</h2><div class="figures">{drawings}</div>'
+        f"<h3>Loads</h3><ul>{loads}</ul>"
+    )
 
 
-def _is_long(table: Table) -> bool:
-    return len(table.columns) > 20
+def _load(part: Part) -> str:
+    streams = "; ".join(
+        f"{one.name}: {_pace(one.model_dump(exclude_defaults=True))}" for one in part.streams
+    )
+    rows = ", ".join(ROWS[name].label for name in part.rows)
+    who = "one sender" if part.senders == "one" else "everybody sends"
+    about = f" {escape(part.about)}." if part.about else ""
+    return (
+        f"<b>{escape(part.part)}</b>:{about} {who}, {escape(streams)}; {part.runs} runs a size; "
+        f"{escape(rows)}"
+    )
 
 
-_PLACES = ("checks", "figures", "tables", "method", "differences", "machine")
-_FIGURES_NOTE = (
-    "Solid with filled markers: measured here; dashed with hollow markers: the thesis. Bars reach "
-    "from the lowest to the highest average of the runs, the shaded band from the smallest to the "
-    "largest delay of any packet. Delay axes are logarithmic. Numbers are those of the thesis' "
-    "figures; figures without a number have no counterpart there."
+def _pace(of: Mapping[str, object]) -> str:
+    words = [
+        f"{name.replace('_', ' ')} {_plain(value)}" for name, value in of.items() if name != "name"
+    ]
+    return ", ".join(words)
+
+
+def _plain(value: object) -> str:
+    return " to ".join(f"{one:g}" for one in value) if isinstance(value, tuple) else str(value)
+
+
+_TITLES = {"one_port": "Star on one port", "port_per_host": "Star on a port per host"}
+_NOTES = {
+    "one_port": "Every packet and every copy goes over the same link; participants are addresses.",
+    "port_per_host": "Each participant is behind a port of its own; one process is at all ends.",
+}
+_BOX = '<rect x="{x}" y="{y}" width="{w}" height="{h}" rx="6" fill="none" stroke="currentColor"/>'
+_TEXT = (
+    '<text x="{x}" y="{y}" text-anchor="middle" font-size="{size}" fill="currentColor">'
+    "{text}</text>"
 )
-_TABLES_NOTE = (
-    "Numbers are those of the thesis' tables; a table with the letter r is the replicating P4 "
-    "SFU's, beside the thesis' P4 SFU. “thesis / ours” says how many times our average delay fits "
-    "into the published one. Where the thesis has no row the cells are empty."
-)
+_LINK = '<path d="M150 {y} H270" stroke="currentColor" fill="none"/>'
+
+
+def _drawing(*, several: bool) -> str:
+    """The two namespaces and the links between them."""
+    ys = (40, 65, 90, 115) if several else (77,)
+    shapes = [
+        _BOX.format(x=10, y=20, w=140, h=115),
+        _BOX.format(x=270, y=20, w=140, h=115),
+        _TEXT.format(x=80, y=62, size=13, text="hosts"),
+        _TEXT.format(x=80, y=84, size=10.5, text="meter sends, times,"),
+        _TEXT.format(x=80, y=99, size=10.5, text="takes every copy"),
+        _TEXT.format(x=80, y=122, size=10.5, text="processor 1"),
+        _TEXT.format(x=340, y=62, size=13, text="SFU"),
+        _TEXT.format(x=340, y=84, size=10.5, text="the row"),
+        _TEXT.format(x=340, y=122, size=10.5, text="processor 0"),
+        *(_LINK.format(y=y) for y in ys),
+        _TEXT.format(x=210, y=ys[0] - 8, size=10.5, text="veth"),
+    ]
+    return f'<svg role="img" viewBox="0 0 420 155">{"".join(shapes)}</svg>'

@@ -2,51 +2,247 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
-from lab.study.analysis import Check, ExtendedRow, Run, SummaryRow, checks
-from lab.study.analysis import extended_rows as to_extended
-from lab.study.analysis import summary_rows as to_summary
-from lab.study.definitions import BITRATES_MBPS, Sfu
-from lab.study.reference import Published
+import numpy as np
+import numpy.typing as npt
+
+from lab.experiment import Experiment, Part
+from lab.rows import ROWS
+from lab.study.measures import Measured, RunRow, SummaryRow, ViewerRow
+from lab.study.published import Load, PublishedTable, table_for
+
+MUSICIANS_MS = 20.0
+"""What musicians who play together bear from one to the other."""
+CONVERSATION_MS = 150.0
+"""What ITU-T G.114 allows a conversation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A row in a variant under one load, by viewers."""
+
+    part: Part
+    summaries: tuple[SummaryRow, ...]
+    runs: tuple[RunRow, ...]
+    viewers: tuple[ViewerRow, ...]
+
+    @property
+    def row(self) -> str:
+        """The row's name."""
+        return self.summaries[0].row
+
+    @property
+    def variant(self) -> str:
+        """Its variant, for people; empty where the row has no choice."""
+        one = self.summaries[0]
+        return " ".join(word for word in (one.engine, one.port, one.wait) if word)
+
+    @property
+    def key(self) -> str:
+        """A file's name."""
+        words = (self.part.part, self.row, self.variant.replace(" ", "-"))
+        return "-".join(filter(None, words))
+
+    @property
+    def published(self) -> PublishedTable | None:
+        """What was published of it under this load."""
+        return table_for(self.row, load_of(self.part))
+
+    def at(self, viewers: int) -> SummaryRow | None:
+        """What came of a number of viewers."""
+        return next((one for one in self.summaries if one.viewers == viewers), None)
+
+    def served(self, limit_ms: float) -> "Served":
+        """Up to how many viewers nothing is lost and the last copy's p99 is within a limit."""
+        most, first_bad = 0, None
+        for one in self.summaries:
+            is_good = (
+                one.loss_pct == 0
+                and one.p99_delay_s is not None
+                and one.p99_delay_s * 1e3 <= limit_ms
+            )
+            if is_good and first_bad is None:
+                most = one.viewers
+            elif first_bad is None:
+                first_bad = one.viewers
+        return Served(most, first_bad)
+
+    def place(self, place: int) -> "Place | None":
+        """How long the first viewer waits, and how long the one at a place of the order.
+
+        At the smallest size that has so many, over its runs.
+        """
+        sizes = sorted({one.viewers for one in self.viewers if one.viewers >= place})
+        if not sizes or self.part.senders != "one":
+            return None
+        first, other = (
+            [
+                one.avg_delay_s
+                for one in self.viewers
+                if (one.viewers, one.participant) == (sizes[0], number + 1)
+                and one.avg_delay_s is not None
+            ]
+            for number in (1, place)
+        )
+        if not first or not other:
+            return None
+        return Place(sizes[0], place, sum(first) / len(first), sum(other) / len(other))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Mean delays of the first viewer and of the one at a place of the order."""
+
+    viewers: int
+    place: int
+    first_s: float
+    other_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A number of viewers that is served, and the first that is not, where one was tried."""
+
+    most: int
+    first_bad: int | None
+
+    def __str__(self) -> str:
+        if self.first_bad is None:
+            return f"{self.most:,} or more"
+        return f"{self.most:,}"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Something that must hold in the runs; `failures` says where it does not."""
+
+    name: str
+    n_rows: int
+    failures: tuple[str, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether it holds in every run, of which there is at least one."""
+        return self.n_rows > 0 and not self.failures
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """All rows of a study, and the published ones beside them."""
+    """All of a study."""
 
-    extended: tuple[ExtendedRow, ...]
-    summaries: tuple[SummaryRow, ...]
-    published: Published
+    experiment: Experiment
+    measured: Measured
+    cdfs: tuple["Cdf", ...]
+
+    @property
+    def series(self) -> list[Series]:
+        """By part, row and variant, in the experiment's order."""
+        found = []
+        for key, group in groupby(self.measured.summaries, key=lambda one: one.key):
+            runs = tuple(run for run in self.measured.runs if _key_of(run) == key)
+            viewers = tuple(one for one in self.measured.viewers if _key_of(one) == key)
+            found.append(Series(self.experiment.part(key[0]), tuple(group), runs, viewers))
+        return found
+
+    def series_of(self, part: Part) -> list[Series]:
+        """Those of a part."""
+        return [one for one in self.series if one.part.part == part.part]
 
     @property
     def checks(self) -> list[Check]:
         """What must hold."""
-        return checks(self.extended)
-
-    @property
-    def sfus(self) -> list[Sfu]:
-        """The SFUs measured."""
-        return [sfu for sfu in Sfu if any(row.sfu is sfu for row in self.summaries)]
-
-    @property
-    def bitrates_mbps(self) -> list[float]:
-        """The bitrates measured, the thesis' ones in its order."""
-        found = {row.bitrate_mbps for row in self.summaries}
-        known = [bitrate for bitrate in BITRATES_MBPS if bitrate in found]
-        return known + sorted(found - set(known), reverse=True)
-
-    def series(self, sfu: Sfu, bitrate_mbps: float) -> list[SummaryRow]:
-        """The summary rows of one SFU at one bitrate, by viewers."""
-        wanted = (sfu, bitrate_mbps)
-        return [row for row in self.summaries if (row.sfu, row.bitrate_mbps) == wanted]
-
-    def runs(self, sfu: Sfu, bitrate_mbps: float) -> list[ExtendedRow]:
-        """The runs of one SFU at one bitrate."""
-        wanted = (sfu, bitrate_mbps)
-        return [row for row in self.extended if (row.sfu, row.bitrate_mbps) == wanted]
+        return _checks(self)
 
 
-def results_of(runs: Sequence[Run], published: Published) -> Results:
-    """The results of measured runs."""
-    extended = to_extended(runs)
-    return Results(tuple(extended), tuple(to_summary(extended)), published)
+@dataclass(frozen=True, slots=True)
+class Cdf:
+    """The distribution of the last copies' delays at one size, in milliseconds, thinned."""
+
+    part: str
+    label: str
+    row: str
+    variant: str
+    viewers: int
+    delays_ms: tuple[float, ...]
+    shares: tuple[float, ...]
+
+
+def _key_of(run: RunRow | ViewerRow) -> tuple[str, str, str, str, str, str]:
+    return (run.part, run.topology, run.row, run.engine, run.port, run.wait)
+
+
+def load_of(part: Part) -> Load:
+    """As published tables know it."""
+    told = [stream.bitrate_mbps for stream in part.streams]
+    return Load(
+        everybody_sends=part.senders == "everybody",
+        n_streams=len(part.streams),
+        bitrate_mbps=told[0] if len(told) == 1 else None,
+    )
+
+
+def label_of(row: str, variant: str = "") -> str:
+    """A row for people."""
+    return f"{ROWS[row].label} ({variant})" if variant else ROWS[row].label
+
+
+def cdf_points(delays_s: npt.NDArray[np.float64], n: int = 200) -> tuple[list[float], list[float]]:
+    """So many points of a distribution: delays in milliseconds, and the share at or below."""
+    ordered = np.sort(delays_s) * 1e3
+    shares = np.linspace(0, 1, min(n, len(ordered)))
+    places = np.minimum((shares * (len(ordered) - 1)).astype(int), len(ordered) - 1)
+    return [float(one) for one in ordered[places]], [float(one) for one in shares]
+
+
+def _checks(results: Results) -> list[Check]:
+    p4 = [run for run in results.measured.runs if "p4" in run.row or "multicast" in run.row]
+    lossless = [
+        run for run in p4 if not run.is_broken or run.viewers <= _published_most(run, results)
+    ]
+    lossy = [
+        f"{_where(run)}: {run.copies_missing} copies missing, {run.duplicates} twice, "
+        f"{run.misordered} out of order, {run.strangers} to strangers, "
+        f"{run.packets_lost_out} unknown"
+        for run in lossless
+        if run.copies_missing
+        or run.duplicates
+        or run.misordered
+        or run.strangers
+        or run.packets_lost_out
+    ]
+    strange = [
+        f"{_where(run)}: {run.strangers} to strangers, {run.duplicates} twice"
+        for run in results.measured.runs
+        if run.strangers or run.duplicates
+    ]
+    return [
+        Check(
+            "P4 rows lose, double, misorder and misdirect nothing where the sources lost nothing",
+            len(lossless),
+            tuple(lossy),
+        ),
+        Check(
+            "no row sends a copy twice or to somebody to whom none is due",
+            len(results.measured.runs),
+            tuple(strange),
+        ),
+    ]
+
+
+def _published_most(run: RunRow, results: Results) -> int:
+    """Up to how many viewers the source of a load has figures: there it lost nothing."""
+    table = table_for(run.row, load_of(results.experiment.part(run.part)))
+    return max((row.viewers for row in table.rows), default=0) if table else 0
+
+
+def _where(run: RunRow) -> str:
+    words = " ".join(filter(None, (run.row, run.engine, run.port, run.wait)))
+    return f"{run.part}, {words}, {run.viewers} viewers, run {run.run}"
+
+
+def in_common(series: Sequence[Series]) -> int | None:
+    """The largest number of viewers that all have."""
+    sets = [{one.viewers for one in each.summaries} for each in series]
+    common = set.intersection(*sets) if sets else set()
+    return max(common, default=None)

@@ -18,9 +18,9 @@ from lab.process import ChildError
 from lab.rows import ROWS
 from lab.rows.row import Row
 from lab.sites import SFU_CPU, SITES, Site
+from lab.study.folder import Facts, Folder, Run
 from lab.study.progress import Estimate, bar
 from lab.study.statistics import percentile
-from lab.study.store import Facts, Folder, Run
 
 N_REPEATS_MAX = 5
 PACE_TOLERANCE = 0.001

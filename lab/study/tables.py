@@ -1,50 +1,63 @@
-"""The counterparts of the thesis' Tables 1 to 18, ours beside the published numbers. Pure."""
+"""The tables of a study: what the rows come to, ours beside what was published. Pure."""
 
 from collections.abc import Sequence
 
 from lab.page import Table
-from lab.study import explain
-from lab.study.analysis import ExtendedRow, SummaryRow
-from lab.study.definitions import Sfu
-from lab.study.explain import why, why_comparison
-from lab.study.numbers import (
-    COMPARISON_TABLES,
-    FIRST_EXTENDED_TABLE,
-    FIRST_SUMMARY_TABLE,
-    in_order_of_thesis,
+from lab.study.measures import RunRow, SummaryRow
+from lab.study.published import PublishedTable
+from lab.study.results import (
+    CONVERSATION_MS,
+    MUSICIANS_MS,
+    Results,
+    Series,
+    label_of,
 )
-from lab.study.results import Results
 from lab.study.statistics import ratio
+
+PLACE = 50
+"""The viewer whose waiting is set beside the first one's."""
+NONE = "-"
 
 
 def tables(results: Results) -> list[Table]:
-    """All tables that the results have rows for, in the thesis' order."""
-    by_number: list[tuple[int, Table]] = []
-    for bitrate in results.bitrates_mbps:
-        for sfu in results.sfus:
-            if results.series(sfu, bitrate):
-                number = in_order_of_thesis(FIRST_SUMMARY_TABLE, sfu, bitrate) or 100
-                by_number.append((number, summary_table(results, sfu, bitrate)))
-                number = in_order_of_thesis(FIRST_EXTENDED_TABLE, sfu, bitrate) or 200
-                by_number.append((number, extended_table(results, sfu, bitrate)))
-        if results.series(Sfu.P4_RECIRCULATION, bitrate) and results.series(Sfu.USERSPACE, bitrate):
-            number = COMPARISON_TABLES.get(bitrate, 50)
-            by_number.append((number, comparison_table(results, bitrate)))
-    return [table for _, table in sorted(by_number, key=lambda one: one[0])]
+    """All tables that the results have rows for: answers, each part, published ones, runs."""
+    found = [answers(results)] if results.series else []
+    for part in results.experiment.parts:
+        if series := results.series_of(part):
+            found.append(overview(part.part, part.about, series))
+    published = [(one, table) for one in results.series if (table := one.published)]
+    found += [beside(one, table) for one, table in published]
+    found += [runs_beside(one, table) for one, table in published if table.runs]
+    return found
 
 
-def seconds(value: float | None) -> str:
-    """A delay in the thesis' unit and digits."""
-    return "" if value is None else f"{value:.6f}"
+def milliseconds(seconds: float | None) -> str:
+    """A delay, with the digits it deserves."""
+    if seconds is None:
+        return NONE
+    value = seconds * 1e3
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3f}"
+
+
+def microseconds(value: float | None) -> str:
+    """A time that is in microseconds."""
+    return NONE if value is None else f"{value:,.1f}"
 
 
 def times(value: float | None) -> str:
-    """A ratio."""
-    return "" if value is None else explain.times(value).replace(",", "")
+    """A ratio, to three digits where it has no more before the point."""
+    if value is None:
+        return ""
+    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
+
+
+def seconds(value: float | None) -> str:
+    """A delay in the sources' unit and digits."""
+    return "" if value is None else f"{value:.6f}"
 
 
 def percent(value: float | None) -> str:
-    """A change."""
+    """A change or a share."""
     return "" if value is None else f"{value:.2f}"
 
 
@@ -53,50 +66,160 @@ def few(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}".rstrip("0").rstrip(".")
 
 
-SUMMARY_GROUPS = (("", 1), ("ours", 8), ("thesis", 4), ("thesis / ours", 1))
-SUMMARY_COLUMNS = (
-    "viewers",
-    "min delay, s",
-    "max delay, s",
-    "avg delay, s",
-    "change, %",
-    "stddev between runs, s",
-    "packets lost in",
-    "packets lost out",
-    "copies missing",
-    "min delay, s",
-    "max delay, s",
-    "avg delay, s",
-    "packets lost",
-    "avg delay",
-)
-
-
-def summary_table(results: Results, sfu: Sfu, bitrate_mbps: float) -> Table:
-    """The counterpart of one of Tables 1 to 8."""
-    rows = [_summary_row(results, row) for row in results.series(sfu, bitrate_mbps)]
-    number = in_order_of_thesis(FIRST_SUMMARY_TABLE, sfu, bitrate_mbps)
-    title = f"Summary results for the {sfu.full_name} at {bitrate_mbps:g} Mbit/s"
+def answers(results: Results) -> Table:
+    """How many viewers each row serves, and what the fiftieth waits longer than the first."""
+    rows = []
+    for one in results.series:
+        at_place = one.place(PLACE)
+        rows.append(
+            (
+                one.part.part,
+                label_of(one.row, one.variant),
+                str(one.served(MUSICIANS_MS)),
+                str(one.served(CONVERSATION_MS)),
+                milliseconds(at_place.first_s) if at_place else NONE,
+                milliseconds(at_place.other_s) if at_place else NONE,
+                milliseconds(at_place.other_s - at_place.first_s) if at_place else NONE,
+                str(at_place.viewers) if at_place else NONE,
+            )
+        )
     return Table(
-        *_named(number, f"summary-{bitrate_mbps:g}", sfu, title),
-        SUMMARY_GROUPS,
-        SUMMARY_COLUMNS,
+        "answers",
+        "How many viewers, and what the fiftieth waits",
+        (("", 2), ("viewers served within", 2), (f"mean delay of viewer, ms (1 and {PLACE})", 4)),
+        (
+            "load",
+            "row",
+            f"{MUSICIANS_MS:g} ms (musicians)",
+            f"{CONVERSATION_MS:g} ms (ITU-T G.114)",
+            "first",
+            f"{PLACE}th",
+            "longer by",
+            "of viewers",
+        ),
         tuple(rows),
-        why(results, sfu, bitrate_mbps),
+        "Served: no copy is missing, and 99 % of packets have their last copy within the limit. "
+        "“Or more”: no larger number was tried. A load's sizes are under its table.",
     )
 
 
-def _named(number: int | None, otherwise: str, sfu: Sfu, title: str) -> tuple[str, str]:
-    """Key and title; the replicating SFU has the number of the P4 SFU and a letter."""
-    variant = "r" if sfu is Sfu.P4_REPLICATION else ""
-    if number is None:
-        return f"table-{otherwise}mbps-{sfu}", title
-    return f"table-{number:02d}{variant}", f"Table {number}{variant}: {title}"
+SUMMARY_COLUMNS = (
+    "row",
+    "viewers",
+    "mean",
+    "95 % low",
+    "95 % high",
+    "p50",
+    "p95",
+    "p99",
+    "p99.9",
+    "max",
+    "first copy, mean",
+    "jitter",
+    "lost, %",
+    "twice",
+    "out of order",
+    "SFU, us",
+    "kernel, us",
+)
+SUMMARY_GROUPS = (
+    ("", 2),
+    ("last copy after, ms", 8),
+    ("ms", 2),
+    ("copies", 3),
+    ("CPU a packet", 2),
+)
 
 
-def _summary_row(results: Results, row: SummaryRow) -> tuple[str, ...]:
-    published = results.published.summary(row.sfu, row.bitrate_mbps, row.viewers)
-    ours = (
+def overview(part: str, about: str, series: Sequence[Series]) -> Table:
+    """All rows of a part."""
+    rows = [_summary(one, row) for one in series for row in one.summaries]
+    note = (
+        "Mean over packets, with its interval by bootstrap over blocks of ten packets of each run; "
+        "jitter is RFC 3550's, the average over streams and viewers; CPU is of the SFU's processes "
+        "without and in their system calls, interrupts of its processor among the latter."
+    )
+    return Table(
+        f"load-{part}",
+        f"Load “{part}”{': ' + about if about else ''}",
+        SUMMARY_GROUPS,
+        SUMMARY_COLUMNS,
+        tuple(rows),
+        note,
+    )
+
+
+def _summary(one: Series, row: SummaryRow) -> tuple[str, ...]:
+    return (
+        label_of(one.row, one.variant),
+        str(row.viewers),
+        *(
+            milliseconds(value)
+            for value in (
+                row.avg_delay_s,
+                row.avg_delay_low_s,
+                row.avg_delay_high_s,
+                row.p50_delay_s,
+                row.p95_delay_s,
+                row.p99_delay_s,
+                row.p999_delay_s,
+                row.max_delay_s,
+                row.first_copy_avg_s,
+                row.jitter_avg_s,
+            )
+        ),
+        percent(row.loss_pct),
+        str(row.duplicates),
+        str(row.misordered),
+        microseconds(row.sfu_cpu_us_per_packet),
+        microseconds(row.kernel_cpu_us_per_packet),
+    )
+
+
+def beside(one: Series, table: PublishedTable) -> Table:
+    """The counterpart of a published summary."""
+    rows = [_beside(row, table) for row in one.summaries]
+    return Table(
+        f"published-{one.key}",
+        f"{table.title} ({table.source}); ours: {label_of(one.row, one.variant)}",
+        (("", 1), ("ours", 7), (table.source, 7), (f"{table.source} / ours", 1)),
+        (
+            "viewers",
+            "min delay, s",
+            "max delay, s",
+            "avg delay, s",
+            "change, %",
+            "stddev between runs, s",
+            "packets lost",
+            "copies missing",
+            "min delay, s",
+            "max delay, s",
+            "avg delay, s",
+            "change, %",
+            "packets lost",
+            "packets",
+            "volume, kbit",
+            "avg delay",
+        ),
+        tuple(rows),
+        why(one, table),
+    )
+
+
+def _beside(row: SummaryRow, table: PublishedTable) -> tuple[str, ...]:
+    published = table.at(row.viewers)
+    theirs = ("",) * 7
+    if published:
+        theirs = (
+            seconds(published.min_delay_s),
+            seconds(published.max_delay_s),
+            seconds(published.avg_delay_s),
+            percent(published.change_pct),
+            few(published.packets_lost),
+            "" if published.packets is None else str(published.packets),
+            few(published.volume_kbit),
+        )
+    return (
         str(row.viewers),
         seconds(row.min_delay_s),
         seconds(row.max_delay_s),
@@ -104,205 +227,159 @@ def _summary_row(results: Results, row: SummaryRow) -> tuple[str, ...]:
         percent(row.avg_delay_change_vs_previous_viewers_pct),
         seconds(row.stddev_of_avg_delay_between_runs_s),
         few(row.avg_packets_lost_in),
-        few(row.avg_packets_lost_out),
         few(row.avg_copies_missing),
-    )
-    if published is None:
-        return (*ours, "", "", "", "", "")
-    return (
-        *ours,
-        seconds(published.min_delay_s),
-        seconds(published.max_delay_s),
-        seconds(published.avg_delay_s),
-        few(published.avg_packets_lost),
-        times(ratio(published.avg_delay_s, row.avg_delay_s)),
+        *theirs,
+        times(ratio(published.avg_delay_s if published else None, row.avg_delay_s)),
     )
 
 
-EXTENDED_GROUPS = (("", 2), ("ours", 20), ("thesis", 5), ("thesis / ours", 1))
-EXTENDED_COLUMNS = (
-    "viewers",
-    "run",
-    "packet size, bytes",
-    "duration, s",
-    "min delay, s",
-    "max delay, s",
-    "avg delay, s",
-    "stddev, s",
-    "p99 delay, s",
-    "first copy min, s",
-    "first copy avg, s",
-    "packets in",
-    "packets out",
-    "lost in",
-    "lost out",
-    "copies missing",
-    "volume in, kbit",
-    "volume out, kbit",
-    "change, %",
-    "true bitrate, kbit/s",
-    "repeats",
-    "SFU CPU, s",
-    "min delay, s",
-    "max delay, s",
-    "avg delay, s",
-    "stddev, s",
-    "packets lost",
-    "avg delay",
-)
-
-
-def extended_table(results: Results, sfu: Sfu, bitrate_mbps: float) -> Table:
-    """The counterpart of one of Tables 11 to 18."""
-    rows = [_extended_row(results, row) for row in results.runs(sfu, bitrate_mbps)]
-    number = in_order_of_thesis(FIRST_EXTENDED_TABLE, sfu, bitrate_mbps)
-    title = f"Extended results for the {sfu.full_name} at {bitrate_mbps:g} Mbit/s"
+def runs_beside(one: Series, table: PublishedTable) -> Table:
+    """The counterpart of a published table with a row a run."""
+    rows = [_run_beside(run, table) for run in one.runs]
     return Table(
-        *_named(number, f"extended-{bitrate_mbps:g}", sfu, title),
-        EXTENDED_GROUPS,
-        EXTENDED_COLUMNS,
-        tuple(rows),
-        why(results, sfu, bitrate_mbps),
-    )
-
-
-def _extended_row(results: Results, row: ExtendedRow) -> tuple[str, ...]:
-    published = results.published.run(row.sfu, row.bitrate_mbps, row.viewers, row.run)
-    ours = (
-        str(row.viewers),
-        str(row.run),
-        few(row.packet_size_bytes),
-        seconds(row.duration_s),
-        seconds(row.min_delay_s),
-        seconds(row.max_delay_s),
-        seconds(row.avg_delay_s),
-        seconds(row.stddev_delay_s),
-        seconds(row.p99_delay_s),
-        seconds(row.min_first_copy_delay_s),
-        seconds(row.avg_first_copy_delay_s),
-        str(row.packets_in),
-        str(row.packets_out),
-        str(row.packets_lost_in),
-        str(row.packets_lost_out),
-        str(row.copies_missing),
-        few(row.volume_in_kbit),
-        few(row.volume_out_kbit),
-        percent(row.avg_delay_change_vs_previous_run_pct),
-        "" if row.true_bitrate_kbps is None else f"{row.true_bitrate_kbps:.3f}",
-        str(row.repeats),
-        f"{row.sfu_cpu_s:.2f}",
-    )
-    if published is None:
-        return (*ours, "", "", "", "", "", "")
-    return (
-        *ours,
-        seconds(published.min_delay_s),
-        seconds(published.max_delay_s),
-        seconds(published.avg_delay_s),
-        seconds(published.stddev_delay_s),
-        str(published.packets_lost),
-        times(ratio(published.avg_delay_s, row.avg_delay_s)),
-    )
-
-
-def comparison_table(results: Results, bitrate_mbps: float) -> Table:
-    """The counterpart of Table 9 or 10; at other bitrates the same without a number."""
-    number = COMPARISON_TABLES.get(bitrate_mbps)
-    title = f"Comparison of the P4 SFU and the user-space SFU at {bitrate_mbps:g} Mbit/s"
-    rows = [
-        row
-        for viewers in sorted({row.viewers for row in results.series(Sfu.USERSPACE, bitrate_mbps)})
-        if (row := _comparison_row(results, bitrate_mbps, viewers)) is not None
-    ]
-    return Table(
-        f"table-{number:02d}" if number else f"table-comparison-{bitrate_mbps:g}mbps",
-        f"Table {number}: {title}" if number else title,
-        (("", 1), ("ours", 4), ("thesis", 3)),
+        f"published-runs-{one.key}",
+        f"{table.runs_title} ({table.source}); ours: {label_of(one.row, one.variant)}",
+        (("", 2), ("ours", 11), (table.source, 7)),
         (
             "viewers",
-            "P4, recirculation, avg delay, s",
-            "P4, replication, avg delay, s",
-            "user space, avg delay, s",
-            "P4 recirculation faster, %",
-            "P4 avg delay, s",
-            "user space avg delay, s",
-            "P4 faster, %",
+            "run",
+            "duration, s",
+            "min delay, s",
+            "max delay, s",
+            "avg delay, s",
+            "stddev, s",
+            "p99, s",
+            "packets in",
+            "packets out",
+            "packets lost",
+            "true bitrate, kbit/s",
+            "repeats",
+            "min delay, s",
+            "max delay, s",
+            "avg delay, s",
+            "packets in",
+            "packets out",
+            "packets lost",
+            "true bitrate, kbit/s",
         ),
         tuple(rows),
-        why_comparison(results, bitrate_mbps),
+        "",
     )
 
 
-def _comparison_row(results: Results, bitrate_mbps: float, viewers: int) -> tuple[str, ...] | None:
-    ours = [
-        next(
-            (
-                row.avg_delay_s
-                for row in results.series(sfu, bitrate_mbps)
-                if row.viewers == viewers
-            ),
-            None,
+def _run_beside(run: RunRow, table: PublishedTable) -> tuple[str, ...]:
+    published = table.run(run.viewers, run.run)
+    theirs = ("",) * 7
+    if published:
+        theirs = (
+            seconds(published.min_delay_s),
+            seconds(published.max_delay_s),
+            seconds(published.avg_delay_s),
+            str(published.packets_in),
+            str(published.packets_out),
+            str(published.packets_lost),
+            f"{published.true_bitrate_kbps:.3f}",
         )
-        for sfu in (Sfu.P4_RECIRCULATION, Sfu.P4_REPLICATION, Sfu.USERSPACE)
-    ]
-    if ours[0] is None:
-        return None
-    published = [
-        row.avg_delay_s if row else None
-        for row in (
-            results.published.summary(sfu, bitrate_mbps, viewers)
-            for sfu in (Sfu.P4_RECIRCULATION, Sfu.USERSPACE)
-        )
-    ]
     return (
-        str(viewers),
-        *(seconds(value) for value in ours),
-        percent(faster_pct(ours[0], ours[2])),
-        *(seconds(value) for value in published),
-        percent(faster_pct(published[0], published[1])),
+        str(run.viewers),
+        str(run.run),
+        f"{run.duration_s:.6f}",
+        seconds(run.min_delay_s),
+        seconds(run.max_delay_s),
+        seconds(run.avg_delay_s),
+        seconds(run.stddev_delay_s),
+        seconds(run.p99_delay_s),
+        str(run.packets_in),
+        str(run.packets_out),
+        str(run.packets_lost_in),
+        f"{run.true_bitrate_kbps:.3f}",
+        str(run.repeats),
+        *theirs,
     )
 
 
-def faster_pct(p4_s: float | None, userspace_s: float | None) -> float | None:
-    """The thesis' "P4-based faster (%)": the share of the user-space delay that is saved."""
-    if p4_s is None or not userspace_s:
-        return None
-    return (1 - p4_s / userspace_s) * 100
+# Why ours differ: sentences with numbers out of the rows.
+
+QUEUED_FACTOR = 3
+"""Where packets queue the average is many times the smallest delay, which met no queue."""
 
 
-def overview(results: Results) -> list[Sequence[str]]:
-    """Header and rows of the short table that ends a study on the terminal."""
-    header = (
-        "sfu",
-        "Mbit/s",
-        "viewers",
-        "avg delay ms",
-        "max ms",
-        "lost in",
-        "copies missing",
-        "thesis avg ms",
-        "thesis / ours",
-    )
-    lines: list[Sequence[str]] = [header]
-    for row in results.summaries:
-        published = results.published.summary(row.sfu, row.bitrate_mbps, row.viewers)
-        published_s = published.avg_delay_s if published else None
-        lines.append(
-            (
-                row.sfu.value,
-                f"{row.bitrate_mbps:g}",
-                str(row.viewers),
-                milliseconds(row.avg_delay_s),
-                milliseconds(row.max_delay_s),
-                few(row.avg_packets_lost_in),
-                few(row.avg_copies_missing),
-                milliseconds(published_s),
-                times(ratio(published_s, row.avg_delay_s)),
-            )
+def duration(value: float) -> str:
+    """Seconds, milliseconds or microseconds, whichever reads best, to three digits."""
+    if value >= 1:
+        return f"{value:.3g} s"
+    return f"{value * 1e3:.3g} ms" if value >= 1e-3 else f"{value * 1e6:.3g} us"
+
+
+def count_viewers(n: int) -> str:
+    """`n` and the noun in its number."""
+    return f"{n} viewer{'s' if n > 1 else ''}"
+
+
+def queues_from(points: Sequence[tuple[int, float, float]], interval_s: float) -> int | None:
+    """From how many viewers on packets wait for earlier ones; points are viewers, min, average.
+
+    There the average delay exceeds both the time between packets and three times the smallest.
+    """
+    for viewers, least_s, average_s in points:
+        if average_s > interval_s and average_s > QUEUED_FACTOR * least_s:
+            return viewers
+    return None
+
+
+def why(one: Series, table: PublishedTable) -> str:
+    """The sentence under what stands beside a published table."""
+    interval_s = _interval_s(one)
+    ours = [
+        (row.viewers, row.min_delay_s, row.avg_delay_s)
+        for row in one.summaries
+        if row.min_delay_s is not None and row.avg_delay_s is not None
+    ]
+    theirs = [(row.viewers, row.min_delay_s, row.avg_delay_s) for row in table.rows]
+    if not ours:
+        return "No packet had a copy."
+    largest = max(ours, key=lambda point: point[2])
+    sentences = [
+        f"Published: {_queueing(theirs, interval_s)}.",
+        f"Ours: {_queueing(ours, interval_s)}; the largest average is {duration(largest[2])}, at "
+        f"{count_viewers(largest[0])}.",
+    ]
+    if one.row.startswith("userspace"):
+        sentences.append(_why_userspace(one))
+    else:
+        sentences.append(
+            "The source ran BMv2 in a virtual machine with Mininet and Wireshark beside it."
         )
-    return lines
+    return " ".join(sentences)
 
 
-def milliseconds(value: float | None) -> str:
-    """A delay in milliseconds."""
-    return "" if value is None else f"{value * 1000:.3f}"
+def _interval_s(one: Series) -> float:
+    """From one packet to the next, of all senders together."""
+    first = one.runs[0]
+    return first.duration_s / max(1, first.packets_in)
+
+
+def _queueing(points: Sequence[tuple[int, float, float]], interval_s: float) -> str:
+    start = queues_from(points, interval_s)
+    if start is None:
+        return "at no number of viewers do packets wait for earlier ones"
+    return (
+        f"from {count_viewers(start)} on packets wait for earlier ones, so the delay grows as long "
+        "as they come"
+    )
+
+
+def _why_userspace(one: Series) -> str:
+    copies = sum(run.packets_out for run in one.runs)
+    if not copies:
+        return "No packet had a copy."
+    cpu_ms = sum(run.sfu_cpu_s for run in one.runs) / copies * 1e3
+    lost = sum(run.copies_missing for run in one.runs) / (
+        copies + sum(run.copies_missing for run in one.runs)
+    )
+    return (
+        f"A copy takes {cpu_ms:.2g} ms of processor time here, and longer until it has left: each "
+        "`sendp` opens and closes a packet socket, and closing one waits for the kernel, which a "
+        "faster processor does not shorten. When that takes longer than the time between packets, "
+        f"the receive buffer of `sniff` fills and the rest is dropped: {lost:.0%} of the copies."
+    )

@@ -17,9 +17,8 @@ from lab.bench.report import Content, content_of, report
 from lab.bench.results import FILES, Results, results_of
 from lab.bench.rows import ColumnError
 from lab.page import STYLE
-from lab.study.reference import load
 from tests.bench.synthetic import files
-from tests.study.test_report import Strict
+from tests.html_parser import Strict
 
 SESSION = {
     "started": "2026-01-01T00:00:00+00:00",
@@ -29,7 +28,6 @@ SESSION = {
     "processor": "a processor",
     "processors": "2",
 }
-PUBLISHED = load()
 
 
 def results(changed: Mapping[str, str] | None = None, *, without: str = "") -> Results:
@@ -40,7 +38,7 @@ def results(changed: Mapping[str, str] | None = None, *, without: str = "") -> R
 
 @pytest.fixture(scope="module")
 def content() -> Content:
-    return content_of(results(), PUBLISHED)
+    return content_of(results())
 
 
 def verdicts(found: Results) -> dict[str, bool | None]:
@@ -67,10 +65,10 @@ def test_every_experiment_has_its_place_in_the_report(content: Content) -> None:
 
 def test_a_file_that_is_not_there_is_said_and_is_no_error() -> None:
     for name in FILES:
-        made = content_of(results(without=name), PUBLISHED)
+        made = content_of(results(without=name))
         assert made.missing == (name,)
         assert f"no {name}" in report(made, "", "")
-    assert content_of(results_of({}, SESSION, ("x: y",)), PUBLISHED).sections == []
+    assert content_of(results_of({}, SESSION, ("x: y",))).sections == []
 
 
 def test_a_file_without_a_column_is_an_error_that_names_both() -> None:

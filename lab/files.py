@@ -1,0 +1,24 @@
+"""Files that are there whole or not at all."""
+
+import os
+from pathlib import Path
+
+from lab.process import deaf_to_signals
+
+_PARTIAL = ".partial"
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Writes a file beside and renames it."""
+    data = content.encode() if isinstance(content, str) else content
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + _PARTIAL)
+    with deaf_to_signals():
+        try:
+            with partial.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            partial.rename(path)
+        finally:
+            partial.unlink(missing_ok=True)
