@@ -45,6 +45,34 @@ Examples:
   reprise apply conference.yaml --dry-run --json
   reprise export -o conference.yaml      # the way back";
 
+const ENTRIES_EXAMPLES: &str = "\
+s1-runtime.json, as in p4lang/tutorials:
+
+  {
+    \"target\": \"bmv2\",
+    \"p4info\": \"build/basic.p4info.txtpb\",       from this file's folder, or the current one
+    \"bmv2_json\": \"build/basic.json\",
+    \"table_entries\": [
+      {\"table\": \"MyIngress.ipv4_lpm\", \"default_action\": true,
+       \"action_name\": \"MyIngress.drop\", \"action_params\": {}},
+      {\"table\": \"MyIngress.ipv4_lpm\", \"match\": {\"hdr.ipv4.dstAddr\": [\"10.0.1.1\", 32]},
+       \"action_name\": \"MyIngress.ipv4_forward\",
+       \"action_params\": {\"dstAddr\": \"08:00:00:00:01:11\", \"port\": 1}}],
+    \"multicast_group_entries\": [
+      {\"multicast_group_id\": 1, \"replicas\": [{\"egress_port\": 1, \"instance\": 1}]}],
+    \"clone_session_entries\": [
+      {\"clone_session_id\": 5, \"replicas\": [{\"egress_port\": 2, \"instance\": 1}]}]
+  }
+
+Matches: exact VALUE, lpm [VALUE, PREFIX], ternary [VALUE, MASK], range [LOW, HIGH], the last two with
+\"priority\". Values: numbers, \"0x1f\", Ethernet, IPv4 and IPv6 addresses. Names may leave out what
+comes before their last dots.
+
+Examples:
+  reprise entries apply s1-runtime.json --pipeline
+  reprise entries apply s1-runtime.json --dry-run --json
+  reprise entries apply s1-runtime.json --replace     # and nothing else";
+
 const EXPORT_EXAMPLES: &str = "\
 Examples:
   reprise export -o conference.yaml      # all groups and viewers, each with its MAC
@@ -251,6 +279,9 @@ pub enum Command {
     /// Load a program into the switch, or show which one it has.
     #[command(subcommand)]
     Pipeline(Pipeline),
+    /// Table entries, multicast groups and clone sessions of any program, from a runtime file.
+    #[command(subcommand)]
+    Entries(Entries),
     /// The SFU's own addresses, one a port: presenters send to them, copies come from them.
     #[command(subcommand)]
     Address(Address),
@@ -382,6 +413,27 @@ pub enum Pipeline {
     },
     /// Show the program in the switch: its tables, registers and counters.
     Show,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum Entries {
+    /// Bring the switch to what a runtime file says, the JSON of the P4 tutorials, and print the
+    /// difference. What is there with another value is modified, what is missing inserted.
+    #[command(after_help = ENTRIES_EXAMPLES)]
+    Apply {
+        /// The file, sX-runtime.json; `-` is standard input.
+        file: PathBuf,
+        /// Load the program that the file names (bmv2_json, p4info), unless the switch runs just that
+        /// one. Left out: the switch's own program has to be the file's.
+        #[arg(long)]
+        pipeline: bool,
+        /// Remove entries, groups and sessions that are not in the file. Default actions stay.
+        #[arg(long)]
+        replace: bool,
+        /// Only print the difference.
+        #[arg(long)]
+        dry_run: bool,
+    },
 }
 
 #[derive(Subcommand, Debug)]

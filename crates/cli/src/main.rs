@@ -12,6 +12,7 @@ mod compat;
 mod compiler;
 mod conformance;
 mod doctor;
+mod entries;
 mod failure;
 mod files;
 mod output;
@@ -78,6 +79,7 @@ fn run(args: Args) -> Result<(), Failure> {
             include,
         } => commands::fmt::run(global, &files, &include, check),
         Command::Pipeline(command) => runtime.block_on(commands::pipeline::run(global, command)),
+        Command::Entries(command) => runtime.block_on(commands::entries::run(global, command)),
         Command::Address(command) => runtime.block_on(commands::address::run(global, command)),
         Command::Group(command) => runtime.block_on(commands::group::run(global, command)),
         Command::Viewer(command) => runtime.block_on(commands::viewer::run(global, command)),

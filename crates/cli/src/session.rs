@@ -196,7 +196,7 @@ pub async fn connect_primary(global: &Global) -> Result<Client, Failure> {
 
 /// What comes of the work, or `None` as soon as the user or a supervisor wants an end. Work that is
 /// dropped is like that of a controller that was killed: the next one goes on from it.
-async fn unless_interrupted<T>(work: impl Future<Output = T>) -> Option<T> {
+pub async fn unless_interrupted<T>(work: impl Future<Output = T>) -> Option<T> {
     let Ok(mut terminate) = signal(SignalKind::terminate()) else {
         return Some(work.await);
     };
@@ -214,14 +214,14 @@ fn interrupted() -> Failure {
 }
 
 /// A bar on a terminal, lines elsewhere, for changes that take long.
-struct Progress {
+pub struct Progress {
     bar: ProgressBar,
     n_updates: usize,
     next_line: Instant,
 }
 
 impl Progress {
-    fn new(n_updates: usize) -> Progress {
+    pub fn new(n_updates: usize) -> Progress {
         let bar = if n_updates > WRITE_BATCH_UPDATES {
             ProgressBar::new(n_updates as u64)
         } else {
@@ -238,7 +238,7 @@ impl Progress {
         }
     }
 
-    fn tell(&mut self, n_done: usize) {
+    pub fn tell(&mut self, n_done: usize) {
         self.bar.set_position(n_done as u64);
         if self.bar.is_hidden() && Instant::now() >= self.next_line {
             output::told(format_args!(
@@ -249,7 +249,7 @@ impl Progress {
         }
     }
 
-    fn end(&self) {
+    pub fn end(&self) {
         self.bar.finish_and_clear();
     }
 }

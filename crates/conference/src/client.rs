@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use p4runtime_proto::google::rpc;
 use p4runtime_proto::p4::config::v1::P4Info;
+use p4runtime_proto::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
 use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use p4runtime_proto::p4::v1::{
@@ -381,10 +382,21 @@ impl Client {
     /// # Errors
     /// The switch has no pipeline, or another device number.
     pub async fn p4info(&mut self) -> Result<P4Info, ClientError> {
-        use p4::get_forwarding_pipeline_config_request::ResponseType;
+        let config = self.pipeline(ResponseType::P4infoAndCookie).await?;
+        config.p4info.ok_or(ClientError::NoPipeline)
+    }
+
+    /// The program, as it was set.
+    ///
+    /// # Errors
+    /// The switch has no pipeline, or another device number.
+    pub async fn pipeline(
+        &mut self,
+        response_type: ResponseType,
+    ) -> Result<ForwardingPipelineConfig, ClientError> {
         let request = GetForwardingPipelineConfigRequest {
             device_id: self.device_id,
-            response_type: ResponseType::P4infoAndCookie.into(),
+            response_type: response_type.into(),
         };
         // The first call of every session: whoever else listens on that port may never answer.
         let call = self.p4runtime.get_forwarding_pipeline_config(request);
@@ -393,10 +405,7 @@ impl Client {
             Code::FailedPrecondition => ClientError::NoPipeline,
             _ => self.error("the pipeline", &status),
         })?;
-        let config = response.into_inner().config;
-        config
-            .and_then(|config| config.p4info)
-            .ok_or(ClientError::NoPipeline)
+        response.into_inner().config.ok_or(ClientError::NoPipeline)
     }
 
     /// Loads a program in place of the one before; all its state is gone.

@@ -9,20 +9,44 @@ const NAMES_SHOWN_MAX: usize = 10;
 /// What is not found, or not the only one.
 pub(crate) type Found<T> = Result<T, String>;
 
-/// The one name that is wanted; else the only one that ends with it after a dot; else, as p4c's
-/// driver has it, the only one that ends with it anywhere.
+/// The one name that is wanted; else the only one that ends with it after a dot.
+///
+/// # Errors
+/// There is none, or several, with what may be meant.
+pub fn find_name<'n, T: Copy>(
+    kind: &str,
+    wanted: &str,
+    names: impl Iterator<Item = (T, &'n str)>,
+) -> Result<T, String> {
+    let suffix = format!(".{wanted}");
+    let tests: [&dyn Fn(&str) -> bool; 2] =
+        [&|name| name == wanted, &|name| name.ends_with(&suffix)];
+    find_by(kind, wanted, names, &tests)
+}
+
+/// The same; else, as p4c's driver has it, the only one that ends with it anywhere.
 pub(crate) fn find<'n, T: Copy>(
     kind: &str,
     wanted: &str,
     names: impl Iterator<Item = (T, &'n str)>,
 ) -> Found<T> {
-    let names: Vec<(T, &str)> = names.collect();
     let suffix = format!(".{wanted}");
     let tests: [&dyn Fn(&str) -> bool; 3] = [
         &|name| name == wanted,
         &|name| name.ends_with(&suffix),
         &|name| name.ends_with(wanted),
     ];
+    find_by(kind, wanted, names, &tests)
+}
+
+/// The only name of which the first test is true that is true of any.
+fn find_by<'n, T: Copy>(
+    kind: &str,
+    wanted: &str,
+    names: impl Iterator<Item = (T, &'n str)>,
+    tests: &[&dyn Fn(&str) -> bool],
+) -> Found<T> {
+    let names: Vec<(T, &str)> = names.collect();
     for is_it in tests {
         let mut found = names.iter().filter(|(_, name)| is_it(name));
         match (found.next(), found.next()) {

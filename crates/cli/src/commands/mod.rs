@@ -3,6 +3,7 @@
 pub mod address;
 pub mod apply;
 pub mod conformance;
+pub mod entries;
 pub mod explain;
 pub mod export;
 pub mod fmt;

@@ -190,7 +190,7 @@ fn p4info_beside(json: &Path) -> Result<PathBuf, Failure> {
     })
 }
 
-fn read_p4info(path: &Path) -> Result<P4Info, Failure> {
+pub fn read_p4info(path: &Path) -> Result<P4Info, Failure> {
     let bytes = files::bytes(path, "P4Info")?;
     if path
         .extension()

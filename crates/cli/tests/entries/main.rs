@@ -1,0 +1,8 @@
+//! `reprise entries apply` as it is typed, against the real P4Runtime server and data plane.
+
+mod changes;
+mod mistakes;
+mod stopped;
+#[path = "../../../conference/tests/support/mod.rs"]
+mod support;
+mod switch;
