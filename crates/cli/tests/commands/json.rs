@@ -109,6 +109,13 @@ const RUNS: &[(&str, i32, &str)] = &[
     ("export -o missing/saved.yaml", 1, ""),
     ("export asks.yaml --program sfu.json", 1, ""),
     ("export conference.yaml --program sfu.json", 0, "text"),
+    (
+        "entries apply runtime.json --dry-run",
+        0,
+        "changed changes dry_run pipeline",
+    ),
+    ("entries apply runtime.json", 0, "changed changes updates"),
+    ("entries apply missing.json", 1, ""),
 ];
 
 fn bench() -> Bench {
@@ -127,6 +134,10 @@ fn bench() -> Bench {
     bench.file(
         "asks.yaml",
         &CONFERENCE.replace("10.0.1.6, mac: '02:00:00:00:00:06'", "10.0.1.7"),
+    );
+    bench.file(
+        "runtime.json",
+        r#"{"multicast_group_entries": [{"multicast_group_id": 9, "replicas": [{"egress_port": 1, "instance": 1}]}]}"#,
     );
     let p4info = programs::replication(131_072);
     bench.file("sfu.json", "{}");
