@@ -1,0 +1,156 @@
+"""Packet traces of real media: when RTP packets of a camera or a microphone leave, and their sizes.
+
+A trace is a file here: gzip, one line of JSON with what it is of (`Facts`), then CSV, a line a
+packet. `python -m lab.media make` made them, with ffmpeg (`lab.media.make` says how). A frame's
+packets leave at once, when the frame is captured: neither the encoder nor its RTP muxer paces them.
+A trace begins with a key frame and lasts a whole number of groups of pictures, so it can follow
+itself.
+"""
+
+import gzip
+import itertools
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+SUFFIX = ".csv.gz"
+COLUMNS = "time_ns,rtp_payload_bytes,marker,key_frame"
+RTP_HEADER_BYTES = 12
+HEADERS_BYTES = 14 + 20 + 8 + RTP_HEADER_BYTES
+"""Ethernet, IPv4, UDP and RTP."""
+FRAME_LEN_BYTES_MAX = 1514
+"""An Ethernet frame without its FCS, at the usual MTU."""
+
+
+class MediaError(ValueError):
+    """A trace that is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """One packet of a trace."""
+
+    time_ns: int
+    """Since the first packet."""
+    frame_len_bytes: int
+    """Of the Ethernet frame, without FCS."""
+    is_keyframe: bool
+    """It holds a part of a key frame; every packet of audio does."""
+    is_last_of_frame: bool
+    """RTP's marker of video; of audio every packet is a frame."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a trace is of."""
+
+    codec: str
+    payload_format: str
+    """The specification of how it is in RTP."""
+    bitrate_bps: int
+    """What the encoder was told."""
+    frames_per_s: float
+    duration_ns: int
+    """From the first frame to that of the next round."""
+    made: str
+    """The programs' versions, and the encoder's options."""
+
+
+@dataclass(frozen=True, slots=True)
+class MediaTrace:
+    """A trace, whole."""
+
+    facts: Facts
+    packets: tuple[Packet, ...]
+
+    def lasting(self, duration_s: float) -> tuple[Packet, ...]:
+        """What is sent in so long: the trace, followed by itself as often as need be."""
+        if not (math.isfinite(duration_s) and duration_s > 0):
+            raise ValueError(f"expected a duration in seconds above 0, found {duration_s}")
+        end_ns = round(duration_s * 1e9)
+        return tuple(itertools.takewhile(lambda packet: packet.time_ns < end_ns, self._endless()))
+
+    def _endless(self) -> Iterator[Packet]:
+        for round_number in itertools.count():
+            for one in self.packets:
+                time_ns = one.time_ns + round_number * self.facts.duration_ns
+                yield Packet(time_ns, one.frame_len_bytes, one.is_keyframe, one.is_last_of_frame)
+
+
+def names() -> list[str]:
+    """The traces that there are."""
+    return sorted(path.name.removesuffix(SUFFIX) for path in FOLDER.glob(f"*{SUFFIX}"))
+
+
+def read(name: str) -> MediaTrace:
+    """A trace by its name, such as `h264`."""
+    if name not in names():
+        raise MediaError(f"media: expected one of {', '.join(names())}, found {name!r}")
+    return read_file(FOLDER / f"{name}{SUFFIX}")
+
+
+def read_file(path: Path) -> MediaTrace:
+    """A trace from a file; raises `MediaError` with the line that is wrong."""
+    try:
+        lines = gzip.decompress(path.read_bytes()).decode().splitlines()
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise MediaError(f"{path}: expected gzip with text in it: {error}") from error
+    if len(lines) < 3:
+        raise MediaError(f"{path}: expected facts, columns and packets, found {len(lines)} lines")
+    facts = _facts(path, lines[0])
+    if lines[1] != COLUMNS:
+        raise MediaError(f"{path}, line 2: expected {COLUMNS!r}, found {lines[1]!r}")
+    packets = tuple(
+        _packet(f"{path}, line {number}", line) for number, line in enumerate(lines[2:], 3)
+    )
+    _check_times(path, facts, packets)
+    return MediaTrace(facts, packets)
+
+
+def write_file(path: Path, trace: MediaTrace) -> None:
+    """Writes a trace; the same trace is the same file."""
+    facts = {name: getattr(trace.facts, name) for name in Facts.__slots__}
+    lines = [json.dumps(facts), COLUMNS]
+    for one in trace.packets:
+        payload_bytes = one.frame_len_bytes - HEADERS_BYTES
+        flags = f"{one.is_last_of_frame:d},{one.is_keyframe:d}"
+        lines.append(f"{one.time_ns},{payload_bytes},{flags}")
+    path.write_bytes(gzip.compress("".join(f"{line}\n" for line in lines).encode(), mtime=0))
+
+
+def _facts(path: Path, line: str) -> Facts:
+    try:
+        facts = Facts(**json.loads(line))
+    except (TypeError, ValueError) as error:
+        raise MediaError(
+            f"{path}, line 1: expected JSON with {', '.join(Facts.__slots__)}: {error}"
+        ) from error
+    if not (isinstance(facts.duration_ns, int) and facts.duration_ns > 0):
+        raise MediaError(f"{path}, line 1: expected duration_ns above 0, found {facts.duration_ns}")
+    return facts
+
+
+def _packet(where: str, line: str) -> Packet:
+    try:
+        time_ns, payload_bytes, marker, key_frame = (int(value) for value in line.split(","))
+    except ValueError:
+        raise MediaError(f"{where}: expected four numbers, found {line!r}") from None
+    most = FRAME_LEN_BYTES_MAX - HEADERS_BYTES
+    if not 1 <= payload_bytes <= most:
+        raise MediaError(f"{where}: expected a payload of 1 to {most} bytes, found {payload_bytes}")
+    if marker not in (0, 1) or key_frame not in (0, 1):
+        raise MediaError(f"{where}: expected flags that are 0 or 1, found {line!r}")
+    return Packet(time_ns, payload_bytes + HEADERS_BYTES, key_frame == 1, marker == 1)
+
+
+def _check_times(path: Path, facts: Facts, packets: tuple[Packet, ...]) -> None:
+    if packets[0].time_ns != 0:
+        raise MediaError(f"{path}: expected the first packet at 0, found {packets[0].time_ns} ns")
+    for number, (one, following) in enumerate(itertools.pairwise(packets), 4):
+        if following.time_ns < one.time_ns:
+            raise MediaError(f"{path}, line {number}: expected a time not before the line above")
+    if packets[-1].time_ns >= facts.duration_ns:
+        raise MediaError(f"{path}: expected packets before {facts.duration_ns} ns, its duration")
