@@ -5,6 +5,7 @@ import math
 import random
 from collections.abc import Sequence
 
+from lab import media
 from lab.experiment import Cell, Part, StreamOf
 from lab.meter import Sending, Steady, Trace
 from lab.sites import VIEWER_UDP_PORT, Participant, Site, Stream
@@ -47,6 +48,8 @@ def packets_of(of: StreamOf, part: Part, chance: random.Random, n_senders: int) 
     """The packets of a stream; those of several senders begin at moments of their own."""
     if of.interval_ms is not None:
         return _at_random(of, part, chance)
+    if of.media is not None:
+        return _of_media(of.media, of, part, chance if n_senders > 1 else None)
     if not isinstance(of.frame_len_bytes, int):
         raise ValueError("a steady stream has one frame_len_bytes")
     interval_ns = (
@@ -74,6 +77,14 @@ def _at_random(of: StreamOf, part: Part, chance: random.Random) -> Trace:
         packets.append((round(at_ms * 1e6), chance.randint(*sizes)))
         at_ms += chance.uniform(least_ms, most_ms)
     return Trace(tuple(packets))
+
+
+def _of_media(name: str, of: StreamOf, part: Part, chance: random.Random | None) -> Trace:
+    """A trace; of several senders each is at a moment of its own in it."""
+    trace = media.read(name)
+    begin_ns = chance.randrange(trace.facts.duration_ns) if chance is not None else 0
+    packets = trace.lasting(part.duration_s, begin_ns)[: of.packets]
+    return Trace(tuple((one.time_ns, one.frame_len_bytes) for one in packets))
 
 
 def duration_s(sendings: Sequence[Sending]) -> float:

@@ -12,7 +12,7 @@ import itertools
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
@@ -66,18 +66,23 @@ class MediaTrace:
     facts: Facts
     packets: tuple[Packet, ...]
 
-    def lasting(self, duration_s: float) -> tuple[Packet, ...]:
-        """What is sent in so long: the trace, followed by itself as often as need be."""
+    def lasting(self, duration_s: float, begin_ns: int = 0) -> tuple[Packet, ...]:
+        """What is sent in so long: the trace, followed by itself as often as need be.
+
+        With `begin_ns` times count from there on, as for somebody who looks in at that moment.
+        """
         if not (math.isfinite(duration_s) and duration_s > 0):
             raise ValueError(f"expected a duration in seconds above 0, found {duration_s}")
+        if not 0 <= begin_ns < self.facts.duration_ns:
+            raise ValueError(f"expected to begin within the trace, found {begin_ns} ns")
         end_ns = round(duration_s * 1e9)
-        return tuple(itertools.takewhile(lambda packet: packet.time_ns < end_ns, self._endless()))
+        sent = itertools.takewhile(lambda one: one.time_ns < end_ns, self._endless(begin_ns))
+        return tuple(one for one in sent if one.time_ns >= 0)
 
-    def _endless(self) -> Iterator[Packet]:
-        for round_number in itertools.count():
+    def _endless(self, begin_ns: int) -> Iterator[Packet]:
+        for round_begins_ns in itertools.count(-begin_ns, self.facts.duration_ns):
             for one in self.packets:
-                time_ns = one.time_ns + round_number * self.facts.duration_ns
-                yield Packet(time_ns, one.frame_len_bytes, one.is_keyframe, one.is_last_of_frame)
+                yield replace(one, time_ns=round_begins_ns + one.time_ns)
 
 
 def names() -> list[str]:

@@ -2,10 +2,13 @@
 
 import gzip
 import itertools
+import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from lab.experiment import Part
 from lab.media import (
     COLUMNS,
     FOLDER,
@@ -28,6 +31,8 @@ from lab.media.make import (
     RtpPacket,
     timed,
 )
+from lab.meter import Trace
+from lab.offered import packets_of
 
 VIDEOS = [recipe.name for recipe in RECIPES if recipe.is_video]
 FACTS = Facts("H.264", "RFC 6184", 3_000_000, 30, 100, "by hand")
@@ -107,6 +112,23 @@ def test_a_shorter_run_is_the_beginning() -> None:
     short = trace.lasting(1)
     assert short == trace.packets[: len(short)]
     assert short[-1].time_ns < 10**9 <= trace.packets[len(short)].time_ns
+
+
+def test_who_looks_in_later_sees_the_rest_and_then_all_again() -> None:
+    trace = read("vp8")
+    begin_ns = 4 * 10**9 + 1
+    seen = trace.lasting(10, begin_ns)
+    rest = [one for one in trace.packets if one.time_ns >= begin_ns]
+    assert [replace(one, time_ns=one.time_ns + begin_ns) for one in seen[: len(rest)]] == rest
+    again = seen[len(rest) :]
+    assert [one.frame_len_bytes for one in again] == [
+        one.frame_len_bytes for one in trace.packets[: len(again)]
+    ]
+    assert len(seen) == len(trace.packets)
+    assert again[0].time_ns == trace.facts.duration_ns - begin_ns
+    for outside in (-1, trace.facts.duration_ns):
+        with pytest.raises(ValueError, match="expected to begin within the trace"):
+            trace.lasting(10, outside)
 
 
 @pytest.mark.parametrize("duration_s", [0, -1, float("nan"), float("inf")])
@@ -189,3 +211,39 @@ def test_frames_that_are_not_whole_are_no_trace(
     recipe = Recipe("test", "", "", "", "", frames_per_s=2)
     with pytest.raises(SystemExit, match=complaint):
         list(timed(packets, key_frames, recipe))
+
+
+def part(senders: str, **stream: object) -> Part:
+    sizes = {"viewers": [2]} if senders == "one" else {"participants": [3]}
+    streams = [{"media": "h264", **stream}]
+    return Part.model_validate(
+        {"part": "p", "rows": ["p4_replication"], "senders": senders, "streams": streams}
+        | {"duration_s": 12.0}
+        | sizes
+    )
+
+
+def test_a_stream_of_media_is_the_trace_for_as_long_as_the_part() -> None:
+    of_media = part("one")
+    offered = packets_of(of_media.streams[0], of_media, random.Random(1), n_senders=1)
+    assert isinstance(offered, Trace)
+    whole = read("h264").lasting(12)
+    assert offered.packets == tuple((one.time_ns, one.frame_len_bytes) for one in whole)
+
+
+def test_senders_of_the_same_media_have_their_key_frames_at_other_times() -> None:
+    of_media = part("everybody")
+    one, other = (
+        packets_of(of_media.streams[0], of_media, random.Random(seed), n_senders=3)
+        for seed in (1, 2)
+    )
+    assert isinstance(one, Trace)
+    assert isinstance(other, Trace)
+    assert one != other
+    assert 0 <= one.packets[0][0] < 10**9 / 30
+
+
+def test_media_that_there_is_not_is_told() -> None:
+    unknown = part("one", media="mp3")
+    with pytest.raises(MediaError, match="expected one of av1, h264, opus, vp8, found 'mp3'"):
+        packets_of(unknown.streams[0], unknown, random.Random(1), n_senders=1)
