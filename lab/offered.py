@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from lab import media
 from lab.experiment import Cell, Part, StreamOf
-from lab.meter import Sending, Steady, Trace
+from lab.meter import SHORT_FRAME_BELOW_BYTES, Sending, Steady, Trace
 from lab.sites import VIEWER_UDP_PORT, Participant, Site, Stream
 
 
@@ -80,11 +80,16 @@ def _at_random(of: StreamOf, part: Part, chance: random.Random) -> Trace:
 
 
 def _of_media(name: str, of: StreamOf, part: Part, chance: random.Random | None) -> Trace:
-    """A trace; of several senders each is at a moment of its own in it."""
+    """A trace; of several senders each is at a moment of its own in it.
+
+    The few packets too short for the meter's mark (a last fragment, H.264's parameter sets) are
+    made as long as it needs.
+    """
     trace = media.read(name)
     begin_ns = chance.randrange(trace.facts.duration_ns) if chance is not None else 0
     packets = trace.lasting(part.duration_s, begin_ns)[: of.packets]
-    return Trace(tuple((one.time_ns, one.frame_len_bytes) for one in packets))
+    least = SHORT_FRAME_BELOW_BYTES
+    return Trace(tuple((one.time_ns, max(least, one.frame_len_bytes)) for one in packets))
 
 
 def duration_s(sendings: Sequence[Sending]) -> float:
