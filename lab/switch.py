@@ -13,6 +13,8 @@ GRPC_ADDRESS = "127.0.0.1:9559"
 READY_TIMEOUT_S = 30.0
 
 RECIRCULATION_PROGRAM = REPOSITORY / "p4" / "sfu_recirculation.p4"
+MULTICAST_ONE_STREAM_PROGRAM = REPOSITORY / "p4" / "sfu_multicast_one_stream.p4"
+MULTICAST_TWO_STREAMS_PROGRAM = REPOSITORY / "p4" / "sfu_multicast_two_streams.p4"
 REPLICATION_PROGRAM = REPOSITORY / "p4" / "sfu.p4"
 
 

@@ -2,11 +2,23 @@
 
 from lab.rows.gstreamer import GStreamerMultiUdpSink
 from lab.rows.janus import JanusStreaming
+from lab.rows.multicast import MulticastOneStream, MulticastTwoStreams
 from lab.rows.p4 import P4Recirculation, P4Replication
 from lab.rows.row import Row
 from lab.rows.rtpengine import RtpEngine
+from lab.rows.scapy import Userspace, UserspacePortPerHost
 
 ROWS: dict[str, type[Row]] = {
     row.name: row
-    for row in (P4Recirculation, P4Replication, RtpEngine, GStreamerMultiUdpSink, JanusStreaming)
+    for row in (
+        P4Recirculation,
+        P4Replication,
+        MulticastOneStream,
+        MulticastTwoStreams,
+        Userspace,
+        UserspacePortPerHost,
+        RtpEngine,
+        GStreamerMultiUdpSink,
+        JanusStreaming,
+    )
 }

@@ -40,6 +40,8 @@ class Row(ABC):
     """How it can be run, the usual way first."""
     topologies: ClassVar[tuple[str, ...]] = ("one_port",)
     """Names of `lab.sites.SITES`, the usual one first."""
+    readdresses: ClassVar[bool] = True
+    """Whether a copy is sent to its viewer's address; else the port it comes out of says whose."""
     packages: ClassVar[str] = ""
     """What `scripts/install-packages` is told to install for it."""
 

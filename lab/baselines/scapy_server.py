@@ -1,0 +1,67 @@
+"""The server of the multicast paper's README: `python -m lab.baselines.scapy_server`.
+
+Python 3 and Scapy on a host with an interface for every participant: it sniffs on all of them, each
+packet is handled asynchronously, and what is sent to the server goes to everybody in the group of
+its UDP port but the sender, a copy and a `sendp` each. Simple on purpose, as `scapy_sfu`.
+
+Each line of standard input is one group as it is from now on, `{"udp_port": 6363, "receivers":
+[["10.1.0.2", "02:00:00:01:00:02", "p2"]]}`; the answer to the nth is a line `done n`.
+"""
+
+import argparse
+import os
+import traceback
+from typing import Any
+
+from scapy.layers.inet import IP, UDP
+from scapy.packet import Packet
+from scapy.sendrecv import AsyncSniffer, sendp
+
+from lab.baselines.scapy_sfu import READY, copy_for, is_for, listen
+
+
+def serve(own_macs: dict[str, str], own_ip: str) -> None:
+    """Replicates what comes by any interface, until standard input ends."""
+    groups: dict[int, list[tuple[str, str, str]]] = {}
+
+    def change(group: Any) -> None:
+        groups[group["udp_port"]] = group["receivers"]
+
+    def replicate(packet: Packet) -> None:
+        if not is_for(packet, own_ip):
+            return
+        for ip, mac, interface in groups.get(packet[UDP].dport, ()):
+            if ip != packet[IP].src:
+                copy = copy_for(packet, ip, mac, own_macs[interface])
+                sendp(copy, iface=interface, verbose=False)
+
+    def handle(packet: Packet) -> None:
+        # The sniffer's thread would end without a word, and the process go on.
+        try:
+            replicate(packet)
+        except Exception:
+            traceback.print_exc()
+            os._exit(1)
+
+    AsyncSniffer(
+        iface=list(own_macs),
+        prn=handle,
+        store=False,
+        started_callback=lambda: print(f"{READY} {len(own_macs)} interfaces", flush=True),
+    ).start()
+    listen(change)
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m lab.baselines.scapy_server", description=__doc__
+    )
+    parser.add_argument("interface", nargs="+", metavar="INTERFACE=MAC")
+    parser.add_argument("--ip", required=True, help="the server's own address")
+    arguments = parser.parse_args()
+    serve(dict(text.split("=", 1) for text in arguments.interface), arguments.ip)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""Groups as the multicast paper's SFUs have them: one for each UDP port, whoever sends to it.
+
+What is sent to the port goes to the whole group but the sender. So of two streams to one port, the
+viewers can only differ by the senders, and nobody views his own.
+"""
+
+from collections.abc import Sequence
+
+from lab.sites import Participant, Stream
+
+Subscription = tuple[Stream, Sequence[Participant]]
+
+
+class SharedGroups:
+    """What was subscribed to, and the groups that do it."""
+
+    def __init__(self) -> None:
+        self._viewers: dict[int, tuple[Stream, frozenset[Participant]]] = {}
+
+    def subscribe(self, subscriptions: Sequence[Subscription]) -> dict[int, list[Participant]]:
+        """All groups by UDP port as they are then; `ValueError`, and no change, where none does."""
+        wanted = self._viewers | {
+            stream.number: (stream, frozenset(viewers)) for stream, viewers in subscriptions
+        }
+        groups: dict[int, set[Participant]] = {}
+        for stream, viewers in wanted.values():
+            if stream.sender in viewers:
+                raise ValueError(
+                    f"stream {stream.number}: participant {stream.sender.number} sends it and "
+                    "cannot view it, the copy towards the sender is dropped"
+                )
+            groups.setdefault(stream.udp_port, set()).update(viewers)
+        for stream, viewers in wanted.values():
+            others = groups[stream.udp_port] - viewers - {stream.sender}
+            if others:
+                raise ValueError(_differs(stream, min(others, key=_number), list(wanted.values())))
+        self._viewers = wanted
+        return {udp_port: sorted(group, key=_number) for udp_port, group in groups.items()}
+
+
+def _number(participant: Participant) -> int:
+    return participant.number
+
+
+def _differs(
+    stream: Stream, other: Participant, wanted: Sequence[tuple[Stream, frozenset[Participant]]]
+) -> str:
+    of = next(
+        one.number
+        for one, viewers in wanted
+        if other in viewers and one.udp_port == stream.udp_port
+    )
+    return (
+        f"participant {other.number} views stream {of} and not stream {stream.number}: both are "
+        f"sent to UDP port {stream.udp_port}, which has one group for all senders; subscribe to "
+        "both at once, with the same viewers but for the senders"
+    )
