@@ -2,7 +2,8 @@
 
 It forwards in user space here: its kernel module (package rtpengine-kernel-dkms) is built for a
 system's own kernel and is not used, table -1. Codecs pass as they are and nobody asks for its own
-RTCP, so packets leave as they came. Everything else is rtpengine's default, its four threads too.
+RTCP, so packets leave as they came. Everything else is rtpengine's default, its four threads too,
+which misorder a few (docs/lab.md).
 """
 
 import json

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from lab.netns import process_ids
-from lab.process import ChildError
+from lab.process import REPOSITORY, ChildError
+from lab.rows import gstreamer
 from lab.rows.gstreamer import GStreamerMultiUdpSink
 from lab.rows.janus import JanusStreaming
 from lab.rows.row import Row, Variant
@@ -38,6 +39,17 @@ def test_it_serves(row: type[Row], topology: str, tmp_path: Path) -> None:
             serves_and_stops_serving(running)
             assert set(running.pids) <= set(process_ids(site.sfu))
         assert process_ids(site.sfu) == []
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_what_is_missing_is_told_with_the_next_step(
+    row: type[Row], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setattr(gstreamer, "PYTHON", "/nonexistent/python3")
+    assert row.lacks().endswith(f": run scripts/install-packages {row.packages}")
+    options = (REPOSITORY / "scripts/install-packages").read_text()
+    assert f"\n    {row.packages})\n" in options
 
 
 @pytest.mark.parametrize("row", ROWS)
