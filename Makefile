@@ -61,7 +61,7 @@ thesis: packages .venv/stamp build ## the thesis' experiment whole, beside its f
 bench: packages .venv/stamp build ## the switch beside its peers, engine by engine; 20 minutes, as root
 	@scripts/install-packages openvswitch || echo "bench: without Open vSwitch"
 	cargo build --release --locked -p pipeline-bench
-	scripts/as-root .venv/bin/python -m lab.bench $(BENCH)
+	scripts/as-root ./reprise-lab run bench $(BENCH)
 
 test: setup lint test-generated test-rust test-e2e test-finsy ## every test, and lint
 

@@ -11,14 +11,19 @@ from pathlib import Path
 
 from lab import peers
 from lab import report as text
+from lab.bench import bmv2
+from lab.bench.readme import MarkerError
+from lab.bench.suite import measurement_of
 from lab.controller import REPRISE
 from lab.experiment import Experiment, ExperimentError, known, parse
+from lab.files import write_whole
 from lab.netns import NamespaceError, require_namespaces
 from lab.process import REPOSITORY, ChildError, interrupt_on_termination
 from lab.rows import ROWS
 from lab.study.compare import HEADER, compared
 from lab.study.derive import REPORT, Derived, derive, write_index
 from lab.study.folder import Folder, FolderError, folders
+from lab.study.keep import README, current_readme, keep
 from lab.study.machine import session
 from lab.study.progress import clock
 from lab.study.runner import planned_s, run_missing
@@ -53,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(typed)
     try:
         return _COMMANDS[arguments.command](arguments, typed)
-    except (FolderError, ExperimentError) as error:
+    except (FolderError, ExperimentError, MarkerError) as error:
         print(f"reprise-lab: {error}", file=sys.stderr)
         return EXIT_USAGE
     except (NamespaceError, ChildError, MissingBuildError) as error:
@@ -89,13 +94,27 @@ def _parser() -> argparse.ArgumentParser:
         help="go on with a folder; without DIR with the newest unfinished one of this study",
     )
     run.add_argument(
-        "--row", action="append", default=[], metavar="ROW", choices=ROWS, help="only these"
+        "--only",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="only this row, or this benchmark of the experiment; as often as needed",
+    )
+    run.add_argument(
+        "--bmv2",
+        type=Path,
+        metavar="PATH/simple_switch",
+        help=f"BMv2's rows, too; {bmv2.VARIABLE} in the environment does the same",
     )
     report = commands.add_parser("report", help="make a folder's tables, figures, report again")
     report.add_argument("folder", type=Path)
     compare = commands.add_parser("compare", help="two folders side by side, and what differs")
     compare.add_argument("a", type=Path)
     compare.add_argument("b", type=Path)
+    keep_it = commands.add_parser(
+        "keep", help="put a whole study into studies/; with none, make README's section again"
+    )
+    keep_it.add_argument("folder", type=Path, nargs="?")
     index = commands.add_parser("index", help="make the page over all folders of a folder")
     index.add_argument("results", type=Path, nargs="?", default=REPOSITORY / "studies")
     return parser
@@ -125,19 +144,24 @@ def _list(arguments: argparse.Namespace, _: Sequence[str]) -> int:
 def _takes(experiment: Experiment) -> str:
     cells = [
         cell
-        for part in experiment.parts
+        for part in experiment.loads
         for place in part.places()
         for cell in part.cells(place, {})
     ]
-    return clock(planned_s(cells, experiment))
+    benchmarks_s = sum(measurement_of(part).planned_s for part in experiment.benchmarks)
+    return clock(planned_s(cells, experiment) + benchmarks_s)
 
 
 def _state(folder: Folder) -> str:
-    n_missing = len(folder.missing())
+    n_missing = len(folder.missing()) + len(folder.missing_benchmarks())
     return f"{n_missing} runs missing" if n_missing else "complete"
 
 
 def _run(arguments: argparse.Namespace, typed: Sequence[str]) -> int:
+    if arguments.bmv2 is not None:
+        if not os.access(arguments.bmv2, os.X_OK):
+            raise ExperimentError(f"--bmv2: expected a program, found {arguments.bmv2}")
+        os.environ[bmv2.VARIABLE] = str(arguments.bmv2.resolve())
     if os.geteuid() != 0:
         _install_packages(arguments)
         os.execv(IN_NAMESPACES, [str(IN_NAMESPACES), str(THIS), *typed])
@@ -164,7 +188,7 @@ def _run_one(folder: Folder, arguments: argparse.Namespace, typed: Sequence[str]
     index = folder.add_session(session(["./reprise-lab", *typed]))
     show = StatusLine()
     try:
-        run_missing(folder, index, show, only=arguments.row)
+        run_missing(folder, index, show, only=arguments.only)
         show.end()
         return _report(folder)
     except BaseException:
@@ -182,9 +206,9 @@ def _install_packages(arguments: argparse.Namespace) -> None:
     rows = {
         name
         for study in names
-        for part in _experiment(study, is_quick=arguments.quick).parts
+        for part in _experiment(study, is_quick=arguments.quick).loads
         for name in part.rows
-        if not arguments.row or name in arguments.row
+        if not arguments.only or name in arguments.only
     }
     for package in sorted({ROWS[name].packages for name in rows if ROWS[name].lacks()} - {""}):
         if subprocess.run([INSTALL_PACKAGES, package], check=False).returncode != 0:
@@ -240,6 +264,9 @@ def _said(derived: Derived) -> list[str]:
     for check in derived.checks:
         lines.append(f"{'holds' if check.holds else 'FAILS'}: {check.name} ({check.n_rows} runs)")
         lines += [f"  {failure}" for failure in check.failures]
+    for promise in derived.promises:
+        lines.append(f"{promise.word}: {promise.name}")
+        lines += [f"  {value}" for value in promise.found.split("; ")]
     return lines
 
 
@@ -254,6 +281,14 @@ def _compare(arguments: argparse.Namespace, _: Sequence[str]) -> int:
     return 0
 
 
+def _keep(arguments: argparse.Namespace, _: Sequence[str]) -> int:
+    if arguments.folder is not None:
+        print(keep(Folder.open(arguments.folder)))
+    write_whole(README, current_readme())
+    print(README)
+    return 0
+
+
 def _index(arguments: argparse.Namespace, _: Sequence[str]) -> int:
     print(write_index(arguments.results).resolve())
     return 0
@@ -264,6 +299,7 @@ _COMMANDS = {
     "run": _run,
     "report": _make_report,
     "compare": _compare,
+    "keep": _keep,
     "index": _index,
 }
 

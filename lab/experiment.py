@@ -15,7 +15,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    model_validator,
+)
 
 from lab.meter import FRAME_LEN_MAX_BYTES, FRAME_LEN_MIN_BYTES
 from lab.rows import ROWS
@@ -217,13 +226,43 @@ class Part(_Model):
         ]
 
 
+class Benchmark(_Model):
+    """What a benchmark of its own measures (`lab/bench`, `lab/pisces`)."""
+
+    part: Annotated[str, Field(pattern=r"^[a-z0-9_.-]+$")]
+    about: str = ""
+    measure: Literal["pipeline", "growth", "fanout", "overload", "priority", "pktswitch"]
+    only: Annotated[tuple[str, ...], BeforeValidator(_as_list)] = ()
+    """What is measured whose name holds one of these words; all of it without any."""
+    fanouts: Annotated[tuple[Size, ...], BeforeValidator(_numbers)] = ()
+    """Copies a packet, where there is a choice."""
+    rounds: Annotated[int, Field(ge=0)] = 0
+    """How often; 0: as is usual."""
+    short: bool = False
+    """In the shortest form that has all that the report shows."""
+
+
+def _kind(value: object) -> str:
+    is_benchmark = isinstance(value, Benchmark) or (isinstance(value, dict) and "measure" in value)
+    return "benchmark" if is_benchmark else "load"
+
+
 class Experiment(_Model):
     """A file."""
 
     experiment: Annotated[str, Field(pattern=r"^[a-z0-9_-]+$")]
     about: str
     source: str
-    parts: Annotated[tuple[Part, ...], Field(min_length=1)]
+    parts: Annotated[
+        tuple[
+            Annotated[
+                Annotated[Part, Tag("load")] | Annotated[Benchmark, Tag("benchmark")],
+                Discriminator(_kind),
+            ],
+            ...,
+        ],
+        Field(min_length=1),
+    ]
 
     @model_validator(mode="after")
     def _has_names(self) -> Self:
@@ -233,13 +272,23 @@ class Experiment(_Model):
             raise ValueError(f"parts: expected names of their own, found {', '.join(twice)} twice")
         return self
 
+    @property
+    def loads(self) -> list[Part]:
+        """The parts in which rows are offered a load."""
+        return [part for part in self.parts if isinstance(part, Part)]
+
+    @property
+    def benchmarks(self) -> list[Benchmark]:
+        """The other parts."""
+        return [part for part in self.parts if isinstance(part, Benchmark)]
+
     def places(self) -> list["Place"]:
         """All of them, in order."""
-        return [place for part in self.parts for place in part.places()]
+        return [place for part in self.loads for place in part.places()]
 
     def part(self, name: str) -> Part:
-        """The part of that name."""
-        return next(part for part in self.parts if part.part == name)
+        """The load of that name."""
+        return next(part for part in self.loads if part.part == name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,7 +368,7 @@ def known() -> dict[str, Path]:
 
 
 def _where(error: Mapping[str, Any]) -> str:
-    place = ".".join(str(part) for part in error["loc"])
+    place = ".".join(str(part) for part in error["loc"] if part not in ("load", "benchmark"))
     found = error["input"]
     shown = "" if isinstance(found, dict) else f", found {found!r}"
     if error["type"] == "missing":

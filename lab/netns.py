@@ -241,6 +241,12 @@ def require_namespaces() -> None:
         raise NamespaceError(f"network namespaces cannot be had here: {error}") from error
 
 
+def is_root_of_system() -> bool:
+    """Whether this process may load BPF programs: root, and not of a user namespace."""
+    map_of_all = ["0", "0", "4294967295"]
+    return os.geteuid() == 0 and Path("/proc/self/uid_map").read_text().split() == map_of_all
+
+
 def remove_leftovers() -> None:
     """Removes namespaces whose lab was killed before it could do so itself."""
     for path in NAMESPACES.glob(f"{NAME_PREFIX}-*-*"):

@@ -5,12 +5,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lab.bench.fanout_figures import COMPARED, Beside, of_kind, row_of
-from lab.bench.load_figures import curve_name, curves, kept, served
+from lab.bench.load_figures import curve_name, curves, kept
 from lab.bench.names import KINDS, NAMES, OURS, kind_name, number, ratio
 from lab.bench.pipeline_figures import name_of, of_workload, with_role, workloads
 from lab.bench.results import (
     FanoutRow,
-    KneeRow,
     OverloadRow,
     PipelineRow,
     PriorityRow,
@@ -22,7 +21,6 @@ DELAY_RATIO_MAX = 1.2
 NAIVE_SHARE_MAX = 0.58
 """PISCES went from 737 to 426 cycles."""
 NS_PER_PACKET_MAX = 150.0
-VIEWERS_MIN = 1000
 PEAK_SHARE_MIN = 0.95
 SPREAD_PCT_MAX = 2.0
 COMPARED_KINDS = tuple(kind for kind in KINDS if kind[0] != "udp")
@@ -47,7 +45,6 @@ def checks(results: Results) -> list[Check]:
     return [
         *_fanout_checks(results.fanout, Beside(results.fanout_rounds)),
         *_pipeline_checks(results.pipeline),
-        *_knee_checks(results.knee),
         *_overload_checks(results.overload),
         *_priority_checks(results.priority),
     ]
@@ -121,16 +118,6 @@ def _pipeline_checks(rows: Sequence[PipelineRow]) -> Iterator[Check]:
         yield check(f"L2L3-ACL: optimised at most {NAIVE_SHARE_MAX:.0%} of naive", shares)
         limit = f"L2L3-ACL: under {NS_PER_PACKET_MAX:g} ns a packet without ports"
         yield check(limit, times, ".0f")
-
-
-def _knee_checks(rows: Sequence[KneeRow]) -> Iterator[Check]:
-    native = {key: n for key, n in served(rows).items() if key[1] == "native"}
-    if native:
-        yield check(
-            f"a 4 Mbit/s stream: the native engine serves more than {VIEWERS_MIN:,} viewers",
-            [(f"{curve_name(key)}:", n, n > VIEWERS_MIN) for key, n in native.items()],
-            ",.0f",
-        )
 
 
 def _overload_checks(rows: Sequence[OverloadRow]) -> Iterator[Check]:

@@ -1,4 +1,4 @@
-"""What every experiment of the benchmark shares: what it needs, its folder, progress, its CSV."""
+"""What every benchmark shares: what it needs, progress, its CSV; and the soak's own command."""
 
 import argparse
 import json

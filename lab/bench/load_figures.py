@@ -1,13 +1,12 @@
-"""Overload, priorities, sockets against bypass, and the knee, as figures and tables. Pure."""
+"""Overload, priorities and sockets against bypass as figures and tables. Pure."""
 
 from collections.abc import Sequence
 
 from lab.bench.charts import Axis, Bar, Bars, Line, Lines, finite
-from lab.bench.names import COLOURS, MARKERS, NAMES, PORTS, count, name_of, number
-from lab.bench.results import KNEE_MS, KneeRow, OverloadRow, PktswitchRow, PriorityRow
+from lab.bench.names import COLOURS, MARKERS, PORTS, count, name_of, number
+from lab.bench.results import OverloadRow, PktswitchRow, PriorityRow
 from lab.drawing import GREY
 from lab.page import Table
-from lab.study.published import Load, PublishedRow, table_for
 
 STREAM_MBPS = 4.0
 PKTSWITCH_OVERHEAD_PCT = 76.0
@@ -219,84 +218,5 @@ def pktswitch_tables(rows: Sequence[PktswitchRow]) -> list[Table]:
             rows=tuple(lines),
             note="pktswitch on netmap: -76 % overhead, -89 % delay; no absolute values were "
             "published. `docs/performance.md` says why ours differ.",
-        )
-    ]
-
-
-def served(rows: Sequence[KneeRow]) -> dict[Curve, int]:
-    """The most viewers that each forwarder served; 0: not even the fewest that were tried."""
-    most: dict[Curve, int] = {}
-    for row in rows:
-        key = (row.forwarder, row.engine, row.port, row.wait)
-        most[key] = max(most.get(key, 0), row.viewers if row.is_served else 0)
-    return most
-
-
-def _published() -> list[tuple[str, str, tuple[PublishedRow, ...]]]:
-    """The thesis' two SFUs at the same bitrate: name, marker, rows."""
-    load = Load(everybody_sends=False, n_streams=1, bitrate_mbps=STREAM_MBPS)
-    found = []
-    for row, label, marker in (
-        ("p4_recirculation", "thesis, P4", "x"),
-        ("userspace", "thesis, user space", "+"),
-    ):
-        table = table_for(row, load)
-        found.append((label, marker, table.rows if table else ()))
-    return found
-
-
-def knee_figures(rows: Sequence[KneeRow]) -> list[Lines]:
-    """Average delay against viewers, ours and the thesis'."""
-    if not rows:
-        return []
-    lines = []
-    for key in served(rows):
-        # Of a number that was tried again the last counts.
-        last = {
-            float(row.viewers): row.delay_avg_ms
-            for row in rows
-            if (row.forwarder, row.engine, row.port, row.wait) == key and row.loss < 1
-        }
-        lines.append(_curve_line(key, list(last.items())))
-    for label, marker, series in _published():
-        xs, ys = finite([(float(one.viewers), one.avg_delay_s * 1e3) for one in series])
-        lines.append(Line(label, GREY, xs, ys, marker, is_dashed=True))
-    most = ", ".join(f"{curve_name(key)} {n:,}" for key, n in served(rows).items())
-    largest = max(row.viewers for row in rows)
-    return [
-        Lines(
-            key="knee",
-            title="Viewers of a 4 Mbit/s stream: average delay of a copy",
-            x=Axis(
-                "viewers (number)",
-                is_log=True,
-                ticks=tuple(4.0**n for n in range(7) if 4**n <= largest),
-            ),
-            y=Axis("average delay (ms)", is_log=True),
-            lines=tuple(lines),
-            note=f"Viewers served without loss and within {KNEE_MS:g} ms: {most}. The thesis' "
-            "delay is that of the last copy, ours the mean of all.",
-        )
-    ]
-
-
-def knee_tables(rows: Sequence[KneeRow]) -> list[Table]:
-    """Where the knees are."""
-    if not rows:
-        return []
-    lines = [(curve_name(key), f"{n:,}") for key, n in served(rows).items()]
-    for label, _, series in _published():
-        within = [one.viewers for one in series if one.avg_delay_s * 1e3 <= KNEE_MS]
-        lines.append((label, str(max(within, default=0))))
-    return [
-        Table(
-            key="table-knee",
-            title="Viewers of a 4 Mbit/s stream",
-            groups=(("", 2),),
-            columns=("forwarder", "served, average delay within 20 ms"),
-            rows=tuple(lines),
-            note=f"The most that were tried is {max(row.viewers for row in rows):,}. "
-            f"{NAMES['relay']} and the switch have one processor, the thesis' BMv2 a virtual "
-            "machine.",
         )
     ]

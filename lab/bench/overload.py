@@ -1,4 +1,4 @@
-"""`python -m lab.bench.overload`: more is offered than can be carried.
+"""More is offered than can be carried.
 
 Each forwarder gets a tenth to ten times what it can carry. The rate of copies must rise and stay,
 viewers must lose alike, and whatever is lost must have been counted by the switch.
@@ -6,7 +6,6 @@ viewers must lose alike, and whatever is lost must have been counted by the swit
 
 import math
 import statistics
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -17,13 +16,9 @@ from lab.bench import load
 from lab.bench.counters import Counters, device_drops, read_metrics
 from lab.bench.experiment import (
     Failures,
-    add_fanouts,
-    chosen_of,
-    command_line,
     label_of,
     measured,
     merged,
-    run_alone,
 )
 from lab.bench.fanout import (
     FRAME_LEN_BYTES,
@@ -273,39 +268,3 @@ def run(
     )
     print("\n".join(verdicts(rows)))
     return failures
-
-
-def main() -> int:
-    """The command line."""
-    parser = command_line(
-        "lab.bench.overload",
-        __doc__,
-        f"Takes about {CELL_S:.0f} s a forwarder and fan-out. Writes overload.csv. Example:\n\n"
-        "  python -m lab.bench.overload --fanouts 64 --only 'native afxdp' 'relay afxdp'",
-        forwarders,
-    )
-    add_fanouts(parser, FANOUTS)
-    parser.add_argument(
-        "--offered",
-        type=float,
-        nargs="+",
-        default=list(OFFERED),
-        metavar="TIMES",
-        help="what is offered, in capacities",
-    )
-    parser.add_argument("--seconds", type=float, default=STEP_S, help="how long each is offered")
-    said = parser.parse_args()
-    chosen = chosen_of(parser, said, forwarders)
-    if not all(0 < number < math.inf for number in (*said.offered, said.seconds)):
-        parser.error("--offered, --seconds: expected numbers above 0")
-    return run_alone(
-        "overload",
-        said.results,
-        lambda folder: run(
-            folder, chosen, fanouts=said.fanouts, offered=said.offered, seconds=said.seconds
-        ),
-    )
-
-
-if __name__ == "__main__":
-    sys.exit(main())

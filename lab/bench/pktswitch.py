@@ -1,11 +1,10 @@
-"""`python -m lab.bench.pktswitch`: sockets against kernel bypass, twice.
+"""Sockets against kernel bypass, twice.
 
 pktswitch (Baltas and Xylomenos, ISCC 2015) is an SFU on sockets, then the same on netmap: 76 % less
 processing a packet, 89 % less delay. Here the relay by hand and the switch are each measured on
 UDP sockets and on AF_XDP; docs/performance.md says why the difference is another.
 """
 
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,11 +14,7 @@ from pathlib import Path
 from lab.bench import fanout, load
 from lab.bench.experiment import (
     Failures,
-    add_fanouts,
-    chosen_of,
-    command_line,
     measured,
-    run_alone,
 )
 from lab.bench.forwarders import Forwarder, running
 from lab.bench.results import FanoutRow, PktswitchRow
@@ -140,21 +135,3 @@ def run(folder: Path, chosen: Sequence[Forwarder], fanouts: Sequence[int] = FANO
     )
     print(table(rows))
     return failures
-
-
-def main() -> int:
-    """The command line."""
-    parser = command_line(
-        "lab.bench.pktswitch",
-        __doc__,
-        f"Takes about {CELL_S:.0f} s a forwarder and fan-out. Writes pktswitch.csv.",
-        pairs,
-    )
-    add_fanouts(parser, FANOUTS)
-    said = parser.parse_args()
-    chosen = chosen_of(parser, said, pairs)
-    return run_alone("pktswitch", said.results, lambda folder: run(folder, chosen, said.fanouts))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

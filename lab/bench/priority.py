@@ -1,10 +1,9 @@
-"""`python -m lab.bench.priority`: two streams, of which the urgent one must lose nothing.
+"""Two streams, of which the urgent one must lose nothing.
 
 One packet in ten is audio, with viewers of its own. With `sfu_priority.p4` the switch takes it
 before the rest, and what is too much is lost of the rest.
 """
 
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import product
@@ -13,13 +12,9 @@ from pathlib import Path
 from lab.bench import load
 from lab.bench.experiment import (
     Failures,
-    add_fanouts,
-    chosen_of,
-    command_line,
     label_of,
     measured,
     merged,
-    run_alone,
 )
 from lab.bench.fanout import FRAME_LEN_BYTES, SETTLE_RATE_PPS, SETTLE_S
 from lab.bench.forwarders import PRIORITY, Forwarder, running
@@ -120,21 +115,3 @@ def run(folder: Path, chosen: Sequence[Forwarder], fanouts: Sequence[int]) -> Fa
     )
     print(table(rows))
     return failures
-
-
-def main() -> int:
-    """The command line."""
-    parser = command_line(
-        "lab.bench.priority",
-        __doc__,
-        f"Takes about {CELL_S:.0f} s a forwarder and fan-out. Writes priority.csv.",
-        forwarders,
-    )
-    add_fanouts(parser, tuple(OFFERED))
-    said = parser.parse_args()
-    chosen = chosen_of(parser, said, forwarders)
-    return run_alone("priority", said.results, lambda folder: run(folder, chosen, said.fanouts))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

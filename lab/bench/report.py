@@ -1,13 +1,11 @@
-"""`report.html` of a benchmark: one file with everything in it. Pure."""
+"""What a benchmark adds to a study's report. Pure."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
 from lab import page
 from lab.bench import fanout_figures, load_figures, pipeline_figures
 from lab.bench.charts import Chart, svg_for_page
-from lab.bench.checks import Check, checks
 from lab.bench.results import Results
 from lab.page import Table
 
@@ -23,24 +21,8 @@ class Section:
     tables: tuple[Table, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
-    """What goes into the page."""
-
-    session: Mapping[str, str]
-    not_measured: Sequence[str]
-    missing: Sequence[str]
-    checks: Sequence[Check]
-    sections: Sequence[Section]
-
-    @property
-    def charts(self) -> list[Chart]:
-        """All figures."""
-        return [chart for section in self.sections for chart in section.charts]
-
-
-def content_of(results: Results) -> Content:
-    """Everything that is derived from the rows, the thesis' figures beside them."""
+def sections_of(results: Results) -> list[Section]:
+    """All that there are rows for."""
     beside = fanout_figures.Beside(results.fanout_rounds)
     sections = [
         Section(
@@ -78,66 +60,12 @@ def content_of(results: Results) -> Content:
             tuple(load_figures.pktswitch_figures(results.pktswitch)),
             tuple(load_figures.pktswitch_tables(results.pktswitch)),
         ),
-        Section(
-            "knee",
-            "How many viewers",
-            _KNEE,
-            tuple(load_figures.knee_figures(results.knee)),
-            tuple(load_figures.knee_tables(results.knee)),
-        ),
     ]
-    return Content(
-        session=results.session,
-        not_measured=results.not_measured,
-        missing=results.missing,
-        checks=checks(results),
-        sections=[section for section in sections if section.charts or section.tables],
-    )
+    return [section for section in sections if section.charts or section.tables]
 
 
-def report(content: Content, style: str, prose: str) -> str:
-    """The page."""
-    places = ("checks", *(section.key for section in content.sections), "repeat", "machine")
-    parts = [
-        page.head("Reprise: benchmark", style),
-        "<h1>The switch beside its peers</h1>",
-        f'<p class="lead">{escape(_lead(content.session))}</p>',
-        page.navigation(places),
-        _checks(content),
-        *(_section(section) for section in content.sections),
-        prose,
-        page.machine([content.session]),
-        "</body></html>\n",
-    ]
-    return "\n".join(parts)
-
-
-def _lead(session: Mapping[str, str]) -> str:
-    return (
-        f"Measured {session['started']} on {session['processor']} with {session['processors']} "
-        f"processors, {session['system']}, commit {session['commit'][:12]}"
-        f"{' with changes' if 'changed' in session['commit'] else ''}."
-    )
-
-
-def _checks(content: Content) -> str:
-    items = [_check(check) for check in content.checks]
-    lacking = [f"no {name}: this experiment was not run" for name in content.missing]
-    lacking += content.not_measured
-    if lacking:
-        entries = "".join(f"<li>{escape(line)}</li>" for line in lacking)
-        items.append(f"<li>not measured:<ul>{entries}</ul></li>")
-    return f'<h2 id="checks">Checks</h2><ul>{"".join(items)}</ul>'
-
-
-def _check(check: Check) -> str:
-    kind = {True: "holds", False: "fails", None: "note"}[check.holds]
-    entries = "".join(f"<li>{escape(value)}</li>" for value in check.found.split("; "))
-    name = escape(check.name)
-    return f'<li><span class="{kind}">{check.word}</span>: {name}<ul>{entries}</ul></li>'
-
-
-def _section(section: Section) -> str:
+def html_of(section: Section) -> str:
+    """A section of the page."""
     figures = "\n".join(
         page.figure(chart.key, chart.title, svg_for_page(chart), chart.note)
         for chart in section.charts
@@ -176,8 +104,4 @@ _PKTSWITCH = (
     "pktswitch (Baltas and Xylomenos, ISCC 2015) is an SFU on sockets and the same on netmap: "
     "76 % less processing a packet, 89 % less delay. Here the relay by hand and the switch are "
     "each measured on UDP sockets and on AF_XDP."
-)
-_KNEE = (
-    "The thesis' experiment at 4 Mbit/s, with viewers that are addresses on one sink: at how many "
-    "the average delay passes 20 ms or a copy is lost."
 )

@@ -5,9 +5,6 @@ from dataclasses import dataclass
 
 from lab.bench.rows import Row, rows_of
 
-KNEE_MS = 20.0
-"""Average delay beyond which the thesis' P4 SFU has left its straight line."""
-
 
 @dataclass(frozen=True, slots=True)
 class FanoutRow:
@@ -133,29 +130,6 @@ class PktswitchRow:
 
 
 @dataclass(frozen=True, slots=True)
-class KneeRow:
-    """knee.csv: one forwarder with a number of viewers at 4 Mbit/s."""
-
-    forwarder: str
-    engine: str
-    port: str
-    viewers: int
-    delay_avg_ms: float
-    """Over all timed copies."""
-    delay_p50_ms: float
-    """Over packets: of the average delay of a packet's copies."""
-    delay_p99_ms: float
-    loss: float
-    wait: str
-    last_copy_p99_ms: float
-
-    @property
-    def is_served(self) -> bool:
-        """Every copy came, and soon enough."""
-        return self.loss == 0 and self.delay_avg_ms <= KNEE_MS
-
-
-@dataclass(frozen=True, slots=True)
 class Results:
     """All rows, the facts of the session, what was not measured, and which files are missing."""
 
@@ -169,7 +143,6 @@ class Results:
     pipeline: tuple[PipelineRow, ...]
     growth: tuple[GrowthRow, ...]
     pktswitch: tuple[PktswitchRow, ...]
-    knee: tuple[KneeRow, ...]
 
 
 FILES = (
@@ -180,7 +153,6 @@ FILES = (
     "overload.csv",
     "priority.csv",
     "pktswitch.csv",
-    "knee.csv",
 )
 
 
@@ -203,5 +175,4 @@ def results_of(
         pipeline=rows(PipelineRow, "pipeline.csv"),
         growth=rows(GrowthRow, "growth.csv"),
         pktswitch=rows(PktswitchRow, "pktswitch.csv"),
-        knee=rows(KneeRow, "knee.csv"),
     )

@@ -1,19 +1,16 @@
-"""The experiments of `make bench`: what each writes, how long it takes, how it is run.
-
-Each module's own command measures more; here each has what the report needs, and all of them
-together take less than twenty minutes.
-"""
+"""The benchmarks: what each writes, how long it takes, how it is run."""
 
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.bench import knee, matrix, overload, pktswitch, priority
+from lab.bench import matrix, overload, pktswitch, priority
 from lab.bench.experiment import Failures
 from lab.bench.forwarders import Forwarder
 from lab.bench.matrix import RAW, Choice
 from lab.bench.pair import FORWARDER_CPU
+from lab.experiment import Benchmark
 from lab.process import run
 from lab.switch import RELEASE, require_build
 
@@ -22,71 +19,67 @@ PIPELINE_TIMEOUT_S = 900.0
 OVERLOADED = ("replication", "recirculation native afxdp", "relay afxdp", "bmv2")
 OVERLOAD_OFFERED = (0.1, 0.5, 0.9, 1.0, 2.0, 4.0, 10.0)
 OVERLOAD_STEP_S = 0.25
-KNEE_FORWARDERS = ("interpreter afpacket", "native afpacket", "native afxdp")
-KNEE_GROWTH = 4
-"""Viewers are multiplied by so much until they are too many."""
-KNEE_HALVINGS = 2
-KNEE_TRIES = 2
-"""A stolen moment of the processor loses copies in a run as short as this."""
 PKTSWITCH_FANOUTS = (1, 64)
 
 
 @dataclass(frozen=True, slots=True)
-class Experiment:
-    """One part of the benchmark.
+class Measurement:
+    """A benchmark.
 
     `run` writes `file` into the folder and returns what it could not measure and why: that a row
     is lacking is no exception.
     """
 
-    name: str
-    about: str
     file: str
     planned_s: float
     run: Callable[[Path], Failures]
     needs_root: bool = True
 
 
-def experiments(choice: Choice, *, is_quick: bool = False) -> list[Experiment]:
-    """All of them, in the order in which they are run."""
-    return [
-        _pipeline("parts", "pipeline", 60.0, is_quick=is_quick),
-        _pipeline("growth", "growth", 60.0, is_quick=is_quick),
-        _fanout(choice, is_quick=is_quick),
-        _overload(is_quick=is_quick),
-        _priority(is_quick=is_quick),
-        _pktswitch(is_quick=is_quick),
-        _knee(is_quick=is_quick),
-    ]
+FILES = {
+    "pipeline": "pipeline.csv",
+    "growth": "growth.csv",
+    "fanout": "fanout.csv",
+    "overload": "overload.csv",
+    "priority": "priority.csv",
+    "pktswitch": "pktswitch.csv",
+}
+"""What each writes last: a benchmark with this file is done."""
+
+
+def measurement_of(part: Benchmark) -> Measurement:
+    """What a part of an experiment asks for."""
+    match part.measure:
+        case "pipeline":
+            return _pipeline("parts", part)
+        case "growth":
+            return _pipeline("growth", part)
+        case "fanout":
+            return _fanout(part)
+        case "overload":
+            return _overload(part)
+        case "priority":
+            return _priority(part)
+        case _:
+            return _pktswitch(part)
 
 
 def _named(forwarders: Sequence[Forwarder], words: Sequence[str]) -> list[Forwarder]:
     return [one for one in forwarders if any(word in str(one) for word in words)]
 
 
-def _pipeline(command: str, name: str, planned_s: float, *, is_quick: bool) -> Experiment:
-    abouts = {
-        "parts": "each part of five pipelines, optimisation by optimisation, without ports",
-        "growth": "how cost grows with entries, groups, viewers and packet size, without ports",
-    }
-
+def _pipeline(command: str, part: Benchmark) -> Measurement:
     def measure(folder: Path) -> Failures:
         require_build(PIPELINE_BENCH)
         raw = folder / RAW
         raw.mkdir(exist_ok=True)
         argv = [str(PIPELINE_BENCH), command, "--cpu", str(FORWARDER_CPU), "--output", str(raw)]
-        run([*argv, *(["--quick"] if is_quick else [])], timeout_s=PIPELINE_TIMEOUT_S)
-        (raw / f"{name}.csv").rename(folder / f"{name}.csv")
+        run([*argv, *(["--quick"] if part.short else [])], timeout_s=PIPELINE_TIMEOUT_S)
+        (raw / FILES[part.measure]).rename(folder / FILES[part.measure])
         return []
 
-    return Experiment(
-        name=name,
-        about=abouts[command],
-        file=f"{name}.csv",
-        planned_s=10.0 if is_quick else planned_s,
-        run=measure,
-        needs_root=False,
-    )
+    planned_s = 10.0 if part.short else 60.0
+    return Measurement(FILES[part.measure], planned_s, measure, needs_root=False)
 
 
 def tsc_mhz(folder: Path) -> str:
@@ -99,69 +92,48 @@ def tsc_mhz(folder: Path) -> str:
     return "not measured"
 
 
-def _fanout(choice: Choice, *, is_quick: bool) -> Experiment:
-    todo = matrix.cells(choice, is_quick=is_quick)
-    return Experiment(
-        name="fanout",
-        about="one packet in, n copies out: rates, delays, processor time, beside peers",
-        file="fanout.csv",
-        planned_s=sum(cell.planned_s for cell in todo),
-        run=lambda folder: matrix.run(folder, todo),
+def _fanout(part: Benchmark) -> Measurement:
+    choice = Choice(part.only, part.fanouts, part.rounds)
+    todo = matrix.cells(choice, is_quick=part.short)
+    return Measurement(
+        FILES[part.measure],
+        sum(cell.planned_s for cell in todo),
+        lambda folder: matrix.run(folder, todo),
     )
 
 
-def _overload(*, is_quick: bool) -> Experiment:
-    chosen = _named(overload.forwarders(), ["replication native afxdp"] if is_quick else OVERLOADED)
-    fanouts = overload.FANOUTS[:1] if is_quick else overload.FANOUTS
-    offered = OVERLOAD_OFFERED[::3] if is_quick else OVERLOAD_OFFERED
+def _overload(part: Benchmark) -> Measurement:
+    words = part.only or (("replication native afxdp",) if part.short else OVERLOADED)
+    chosen = _named(overload.forwarders(), words)
+    fanouts = part.fanouts or (overload.FANOUTS[:1] if part.short else overload.FANOUTS)
+    offered = OVERLOAD_OFFERED[::3] if part.short else OVERLOAD_OFFERED
     step_s = OVERLOAD_STEP_S + overload.SPARE_S
-    return Experiment(
-        name="overload",
-        about="a tenth to ten times what can be carried: rate, loss by reason, fairness",
-        file="overload.csv",
-        planned_s=len(chosen)
-        * len(fanouts)
-        * ((overload.SWEEPS * len(offered) + 2 * overload.PAIRS + 4) * step_s + 1.5),
-        run=lambda folder: overload.run(
+    n_steps = overload.SWEEPS * len(offered) + 2 * overload.PAIRS + 4
+    return Measurement(
+        FILES[part.measure],
+        len(chosen) * len(fanouts) * (n_steps * step_s + 1.5),
+        lambda folder: overload.run(
             folder, chosen, fanouts=fanouts, offered=offered, seconds=OVERLOAD_STEP_S
         ),
     )
 
 
-def _priority(*, is_quick: bool) -> Experiment:
-    chosen = _named(priority.forwarders(), ["native afxdp"])
-    fanouts = list(priority.OFFERED)[: 1 if is_quick else None]
-    return Experiment(
-        name="priority",
-        about="two streams under overload, of which the urgent one must lose nothing",
-        file="priority.csv",
-        planned_s=priority.CELL_S * len(chosen) * len(fanouts),
-        run=lambda folder: priority.run(folder, chosen, fanouts),
+def _priority(part: Benchmark) -> Measurement:
+    chosen = _named(priority.forwarders(), part.only or ("native afxdp",))
+    fanouts = part.fanouts or tuple(priority.OFFERED)[: 1 if part.short else None]
+    return Measurement(
+        FILES[part.measure],
+        priority.CELL_S * len(chosen) * len(fanouts),
+        lambda folder: priority.run(folder, chosen, fanouts),
     )
 
 
-def _pktswitch(*, is_quick: bool) -> Experiment:
-    words = ["relay udp sleep"] if is_quick else ["udp sleep"]
+def _pktswitch(part: Benchmark) -> Measurement:
+    words = part.only or (("relay udp sleep",) if part.short else ("udp sleep",))
     chosen = _named(pktswitch.pairs(), words)
-    fanouts = PKTSWITCH_FANOUTS[:1] if is_quick else PKTSWITCH_FANOUTS
-    return Experiment(
-        name="pktswitch",
-        about="sockets against kernel bypass: pktswitch's two figures with our pairs",
-        file="pktswitch.csv",
-        planned_s=pktswitch.CELL_S * len(chosen) * len(fanouts),
-        run=lambda folder: pktswitch.run(folder, chosen, fanouts),
-    )
-
-
-def _knee(*, is_quick: bool) -> Experiment:
-    words = ["replication native afxdp"] if is_quick else KNEE_FORWARDERS
-    chosen = _named(knee.forwarders(), words)
-    return Experiment(
-        name="knee",
-        about="the thesis' experiment at 4 Mbit/s: how many viewers within 20 ms",
-        file="knee.csv",
-        planned_s=20.0 * len(chosen),
-        run=lambda folder: knee.run(
-            folder, chosen, growth=KNEE_GROWTH, halvings=KNEE_HALVINGS, n_runs=1, n_tries=KNEE_TRIES
-        ),
+    fanouts = part.fanouts or PKTSWITCH_FANOUTS[: 1 if part.short else None]
+    return Measurement(
+        FILES[part.measure],
+        pktswitch.CELL_S * len(chosen) * len(fanouts),
+        lambda folder: pktswitch.run(folder, chosen, fanouts),
     )

@@ -12,6 +12,11 @@ import numpy as np
 
 from lab import page
 from lab.bench import charts
+from lab.bench.checks import Check as Promise
+from lab.bench.checks import checks
+from lab.bench.report import sections_of
+from lab.bench.results import Results as Benchmarks
+from lab.bench.results import results_of as rows_of_benchmarks
 from lab.csvs import text_of
 from lab.files import write_whole
 from lab.page import STYLE
@@ -34,6 +39,8 @@ class Derived:
     """What was made."""
 
     results: Results
+    promises: list[Promise]
+    """Of benchmarks."""
 
     @property
     def checks(self) -> list[Check]:
@@ -49,19 +56,21 @@ class Derived:
 def derive(folder: Folder) -> Derived:
     """Writes what is derived into `folder`, in place of what was there."""
     results = results_of(folder)
-    if not results.measured.runs:
+    benchmarks = benchmarks_of(folder)
+    sections, promises = sections_of(benchmarks), checks(benchmarks)
+    if not results.measured.runs and not sections:
         raise FolderError(f"{folder.path} has no finished run yet")
     drawn, made = figures(results), tables(results)
-    content: dict[str, str | bytes] = {
-        "runs.csv": csv_of(RunRow, results.measured.runs),
-        "viewers.csv": csv_of(ViewerRow, results.measured.viewers),
-        "summary.csv": csv_of(SummaryRow, results.measured.summaries),
-    }
+    content: dict[str, str | bytes] = {}
+    if results.measured.runs:
+        content["runs.csv"] = csv_of(RunRow, results.measured.runs)
+        content["viewers.csv"] = csv_of(ViewerRow, results.measured.viewers)
+        content["summary.csv"] = csv_of(SummaryRow, results.measured.summaries)
     for table in made:
         content[f"tables/{table.key}.csv"] = table.as_csv()
         content[f"tables/{table.key}.md"] = table.as_markdown()
         content[f"tables/{table.key}.tex"] = table.as_latex()
-    for figure in drawn:
+    for figure in [*drawn, *(chart for section in sections for chart in section.charts)]:
         content[f"figures/{figure.key}.pdf"] = charts.pdf(figure)
         content[f"figures/{figure.key}.svg"] = charts.svg(figure)
     content[REPORT] = report(
@@ -76,6 +85,9 @@ def derive(folder: Folder) -> Derived:
             tables=made,
             style=STYLE.read_text(),
             prose=PROSE.read_text(),
+            sections=sections,
+            promises=promises,
+            missing_benchmarks=[part.part for part in folder.missing_benchmarks()],
         )
     )
     with deaf_to_signals():
@@ -83,14 +95,20 @@ def derive(folder: Folder) -> Derived:
             shutil.rmtree(folder.path / old, ignore_errors=True)
         for name, data in content.items():
             write_whole(folder.path / name, data)
-    return Derived(results)
+    return Derived(results, promises)
+
+
+def benchmarks_of(folder: Folder) -> Benchmarks:
+    """What benchmarks wrote."""
+    session = {name: value for name, value in folder.sessions[-1].items() if isinstance(value, str)}
+    return rows_of_benchmarks(folder.benchmark_files(), session, tuple(folder.not_measured))
 
 
 def results_of(folder: Folder) -> Results:
     """Everything that the runs of a folder say."""
     runs = list(folder.runs())
     found = Results(folder.experiment, measured(folder.experiment, runs), ())
-    cdfs = [cdf for part in folder.experiment.parts for cdf in _cdfs(found, part.part, runs)]
+    cdfs = [cdf for part in folder.experiment.loads for cdf in _cdfs(found, part.part, runs)]
     return Results(found.experiment, found.measured, tuple(cdfs))
 
 

@@ -40,12 +40,12 @@ SOME = 20
 def figures(results: Results) -> list[Lines]:
     """Delay against viewers for each part, then each published one, then distributions."""
     found: list[Lines] = []
-    for part in results.experiment.parts:
+    for part in results.experiment.loads:
         series = results.series_of(part)
         if any(len(one.summaries) > 1 for one in series):
             found.append(_delay(part.part, part.about, series))
     found += [_beside(one) for one in results.series if one.published]
-    for part in results.experiment.parts:
+    for part in results.experiment.loads:
         cdfs = [cdf for cdf in results.cdfs if cdf.part == part.part]
         if cdfs:
             found.append(_distribution(part.part, cdfs))

@@ -4,6 +4,7 @@
     study.json        format, and per session: command, commit, machine, versions, what was not
                       measured and why
     raw/RUN.json.xz   a run: what was seen, whole; a run with this file is done
+    fanout.csv ...    a benchmark's rows; its raw samples are in raw/, too
     logs/             of the processes of the last session
     runs.csv ...      derived, made again by `./reprise-lab report`
 
@@ -20,7 +21,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from lab.experiment import Cell, Experiment, Place, parse
+from lab.bench.results import FILES as RESULT_FILES
+from lab.bench.suite import FILES
+from lab.experiment import Benchmark, Cell, Experiment, Place, parse
 from lab.files import write_whole
 from lab.meter import EmptyLoop, Sample, Seen, Slot, totals_of
 from lab.process import deaf_to_signals
@@ -159,6 +162,35 @@ class Folder:
             if not done:
                 return cells
             broken.update(done)
+
+    def missing_benchmarks(self) -> list[Benchmark]:
+        """Those that are still to be done."""
+        return [
+            part
+            for part in self.experiment.benchmarks
+            if not (self.path / FILES[part.measure]).exists()
+        ]
+
+    def keep_benchmark(self, work: Path, file: str) -> None:
+        """Takes in what a benchmark wrote; the file that says that it is done comes last."""
+        with deaf_to_signals():
+            for source in sorted(work.rglob("*"), key=lambda path: path.name == file):
+                target = self.path / source.relative_to(work)
+                if not source.is_file():
+                    continue
+                content = source.read_bytes()
+                if target.parent != self.path:
+                    target = target.with_name(f"{target.name}.xz")
+                    content = lzma.compress(content, preset=6)
+                write_whole(target, content)
+
+    def benchmark_files(self) -> dict[str, str]:
+        """What benchmarks wrote, by name."""
+        return {
+            name: (self.path / name).read_text()
+            for name in RESULT_FILES
+            if (self.path / name).exists()
+        }
 
     def keep(self, run: Run) -> None:
         """Takes in a finished run."""

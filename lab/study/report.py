@@ -6,6 +6,8 @@ from html import escape
 
 from lab import page
 from lab.bench.charts import Lines, svg_for_page
+from lab.bench.checks import Check as Promise
+from lab.bench.report import Section, html_of
 from lab.experiment import Cell, Experiment, Part
 from lab.page import Table
 from lab.rows import ROWS
@@ -14,7 +16,6 @@ from lab.study.tables import PLACE, duration
 
 N_OPEN_COLUMNS = 20
 """A table with more is folded away."""
-_PLACES = ("checks", "setup", "figures", "tables", "method", "machine")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,9 @@ class Content:
     tables: Sequence[Table]
     style: str
     prose: str
+    sections: Sequence[Section]
+    promises: Sequence[Promise]
+    missing_benchmarks: Sequence[str]
 
 
 def report(content: Content) -> str:
@@ -42,26 +46,35 @@ def report(content: Content) -> str:
         f"<h1>Study “{escape(experiment.experiment)}”{', short form' * content.is_quick}</h1>",
         f"<p>{page.prose(experiment.about)}. Source: {page.prose(experiment.source)}.</p>",
         _headline(results),
-        page.navigation(_PLACES),
+        page.navigation(_places(content)),
         page.table_of(first) if first else "",
         _checks(results.checks, content),
-        _setup(experiment),
-        '<h2 id="figures">Figures</h2>',
-        '<div class="figures">',
-        *(page.figure(one.key, one.title, svg_for_page(one), one.note) for one in content.figures),
-        "</div>",
-        '<h2 id="tables">Tables</h2>',
-        *(
-            page.table_of(one, is_open=len(one.columns) < N_OPEN_COLUMNS)
-            for one in others
-            if one is not None
-        ),
+        *(_loads(content, [one for one in others if one is not None]) if experiment.loads else ()),
+        *(html_of(section) for section in content.sections),
         content.prose,
         page.machine([_facts(session) for session in content.sessions]),
         "</body></html>\n",
     ]
     # No line ends between a number and its unit.
     return "\n".join(parts).replace(" Mbit/s", "&nbsp;Mbit/s")
+
+
+def _places(content: Content) -> list[str]:
+    loads = ["setup", "figures", "tables"] if content.experiment.loads else []
+    return ["checks", *loads, *(one.key for one in content.sections), "method", "machine"]
+
+
+def _loads(content: Content, tables: Sequence[Table]) -> list[str]:
+    """Set-up, figures and tables of what rows were offered."""
+    return [
+        _setup(content.experiment),
+        '<h2 id="figures">Figures</h2>',
+        '<div class="figures">',
+        *(page.figure(one.key, one.title, svg_for_page(one), one.note) for one in content.figures),
+        "</div>",
+        '<h2 id="tables">Tables</h2>',
+        *(page.table_of(one, is_open=len(one.columns) < N_OPEN_COLUMNS) for one in tables),
+    ]
 
 
 def _facts(session: Mapping[str, object]) -> dict[str, str]:
@@ -87,16 +100,17 @@ def _checks(found: Sequence[Check], content: Content) -> str:
         for check in found
         if check.n_rows
     ]
+    items += [_promise(one) for one in content.promises]
     n_done = len(content.results.measured.runs)
     items.append(
         page.verdict(
             f"complete: {n_done} of {n_done + len(content.missing)} runs",
-            not content.missing,
-            tuple(cell.name for cell in content.missing),
+            not content.missing and not content.missing_benchmarks,
+            (*(cell.name for cell in content.missing), *content.missing_benchmarks),
         )
     )
     rows = {run.row for run in content.results.measured.runs}
-    due = dict.fromkeys(name for part in content.experiment.parts for name in part.rows)
+    due = dict.fromkeys(name for part in content.experiment.loads for name in part.rows)
     lacking = tuple(
         f"{name}: {ROWS[name].lacks() or 'see below'}" for name in due if name not in rows
     )
@@ -107,13 +121,20 @@ def _checks(found: Sequence[Check], content: Content) -> str:
     return f'<h2 id="checks">Checks</h2><ul>{"".join(items)}</ul>'
 
 
+def _promise(promise: Promise) -> str:
+    kind = {True: "holds", False: "fails", None: "note"}[promise.holds]
+    entries = "".join(f"<li>{escape(value)}</li>" for value in promise.found.split("; "))
+    name = escape(promise.name)
+    return f'<li><span class="{kind}">{promise.word}</span>: {name}<ul>{entries}</ul></li>'
+
+
 def _setup(experiment: Experiment) -> str:
-    topologies = dict.fromkeys(part.topology for part in experiment.parts)
+    topologies = dict.fromkeys(part.topology for part in experiment.loads)
     drawings = "".join(
         page.figure(f"setup-{one}", _TITLES[one], _drawing(several=one != "one_port"), _NOTES[one])
         for one in topologies
     )
-    loads = "".join(f"<li>{_load(part)}</li>" for part in experiment.parts)
+    loads = "".join(f"<li>{_load(part)}</li>" for part in experiment.loads)
     return (
         f'<h2 id="setup">Set-up</h2><div class="figures">{drawings}</div>'
         f"<h3>Loads</h3><ul>{loads}</ul>"

@@ -11,15 +11,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lab import meter
-from lab.experiment import Cell, Experiment, Part, Place
+from lab.bench.suite import measurement_of
+from lab.experiment import Benchmark, Cell, Experiment, Part, Place
 from lab.meter import MeterError, Seen, Sending
+from lab.netns import is_root_of_system
 from lab.offered import duration_s, sendings_of, streams_of, viewers_of
 from lab.process import ChildError
 from lab.rows import ROWS
 from lab.rows.row import Row
 from lab.sites import SFU_CPU, SITES, Site
 from lab.study.folder import Facts, Folder, Run
-from lab.study.progress import Estimate, bar
+from lab.study.progress import Estimate, bar, clock
 from lab.study.statistics import percentile
 
 N_REPEATS_MAX = 5
@@ -60,6 +62,28 @@ def run_missing(folder: Folder, session: int, show: Report, *, only: Sequence[st
             folder.note_not_measured(session, str(place), why)
             continue
         _run_place(folder, session, place, progress)
+
+    for part in folder.missing_benchmarks():
+        if not only or part.part in only:
+            _run_benchmark(folder, session, part, show)
+
+
+def _run_benchmark(folder: Folder, session: int, part: Benchmark, show: Report) -> None:
+    """Into the work folder first: what was interrupted is not there."""
+    measurement = measurement_of(part)
+    show(f"{part.part}: about {clock(measurement.planned_s)}")
+    if measurement.needs_root and not is_root_of_system():
+        folder.note_not_measured(session, part.part, "BPF needs root: begin the command with sudo")
+        return
+    with folder.work() as work:
+        try:
+            failures = measurement.run(work)
+        except ChildError as error:
+            folder.note_not_measured(session, part.part, str(error))
+            return
+        for idx, failure in enumerate(failures, 1):
+            folder.note_not_measured(session, f"{part.part} {idx}", failure)
+        folder.keep_benchmark(work, measurement.file)
 
 
 def _run_place(folder: Folder, session: int, place: Place, progress: "_Progress") -> None:

@@ -22,7 +22,7 @@ NONE = "-"
 def tables(results: Results) -> list[Table]:
     """All tables that the results have rows for: answers, each part, published ones, runs."""
     found = [answers(results)] if results.series else []
-    for part in results.experiment.parts:
+    for part in results.experiment.loads:
         if series := results.series_of(part):
             found.append(overview(part.part, part.about, series))
     published = [(one, table) for one in results.series if (table := one.published)]

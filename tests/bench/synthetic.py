@@ -4,7 +4,7 @@ import itertools
 from dataclasses import fields
 from typing import Any
 
-from lab.bench.results import FanoutRow, KneeRow, OverloadRow, PktswitchRow, PriorityRow
+from lab.bench.results import FanoutRow, OverloadRow, PktswitchRow, PriorityRow
 
 RELAY_RATE = 800_000.0
 SHARE_OF_RELAY = 0.95
@@ -96,15 +96,6 @@ def _pktswitch() -> str:
     return _csv(_header(PktswitchRow), lines)
 
 
-def _knee() -> str:
-    lines = [
-        f"reprise_replication,{engine},{port},{n},{n * ms:.4f},1,1,0,spin,2"
-        for engine, port, ms in (("interpreter", "afpacket", 0.5), ("native", "afxdp", 0.005))
-        for n in (1, 16, 256, KNEE_VIEWERS, 4096)
-    ]
-    return _csv(_header(KneeRow), lines)
-
-
 def files() -> dict[str, str]:
     """All files by name."""
     priority = "sfu_priority,native,afxdp,spin,8,1.2,1,9,0,81,0.2,1,0"
@@ -117,5 +108,4 @@ def files() -> dict[str, str]:
         "overload.csv": _overload(),
         "priority.csv": _csv(_header(PriorityRow), [priority]),
         "pktswitch.csv": _pktswitch(),
-        "knee.csv": _knee(),
     }

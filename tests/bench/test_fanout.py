@@ -5,7 +5,6 @@ import math
 import pytest
 
 from lab.bench import fanout, matrix
-from lab.bench.__main__ import arguments
 from lab.bench.experiment import median
 from lab.bench.fanout import (
     COARSE,
@@ -21,7 +20,8 @@ from lab.bench.fanout import (
 from lab.bench.forwarders import Forwarder
 from lab.bench.load import Run
 from lab.bench.matrix import Choice
-from lab.bench.suite import experiments
+from lab.bench.suite import FILES, measurement_of
+from lab.experiment import known, parse
 
 MAKE_BENCH_S = 1200.0
 
@@ -118,11 +118,13 @@ def test_like_takes_turns_with_like() -> None:
     ]
 
 
-def test_all_experiments_together_take_less_than_twenty_minutes() -> None:
-    every = experiments(Choice())
-    assert sum(one.planned_s for one in every) < MAKE_BENCH_S
-    assert len({one.file for one in every}) == len(every)
-    assert sum(one.planned_s for one in experiments(Choice(), is_quick=True)) < MAKE_BENCH_S / 4
+def test_the_benchmark_takes_less_than_twenty_minutes() -> None:
+    text = known()["bench"].read_text()
+    for is_quick, most_s in ((False, MAKE_BENCH_S), (True, MAKE_BENCH_S / 4)):
+        parts = parse(text, "bench.yaml", is_quick=is_quick).benchmarks
+        every = [measurement_of(part) for part in parts]
+        assert sum(one.planned_s for one in every) < most_s
+        assert {one.file for one in every} == set(FILES.values())
 
 
 def test_a_percentile_is_the_smallest_value_that_so_many_are_not_above() -> None:
@@ -135,12 +137,3 @@ def test_a_percentile_is_the_smallest_value_that_so_many_are_not_above() -> None
 def test_what_was_not_measured_is_not_in_the_median() -> None:
     assert median([1.0, math.nan, 2.0, math.nan, 9.0]) == 2.0
     assert math.isnan(median([math.nan]))
-
-
-@pytest.mark.parametrize(
-    "words", [["--rounds", "0"], ["--resume", "/nosuch"], ["--fanouts", "0"], ["no-such"]]
-)
-def test_wrong_arguments_are_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        arguments(words)
-    assert "error:" in capsys.readouterr().err

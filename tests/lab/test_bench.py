@@ -5,14 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from lab.bench import knee, pktswitch, soak
+from lab.bench import pktswitch, soak
 from lab.bench.counters import Counters, parse_metrics
 from lab.bench.experiment import csv_text, matching
 from lab.bench.forwarders import Forwarder
 from lab.bench.load import Run, Watched
-from lab.bench.load_figures import served
 from lab.bench.overload import PAIRS, Moment, share_of_peak, vanished, verdicts
-from lab.bench.results import KneeRow, OverloadRow
+from lab.bench.results import OverloadRow
 
 METRICS = """\
 # HELP reprise_packets_total Packets that came, were made, and left.
@@ -151,48 +150,6 @@ def test_forwarders_are_chosen_by_words_of_their_names() -> None:
     native = Forwarder("reprise_replication", "native", "udp", "spin")
     assert matching([relay, native], []) == [relay, native]
     assert matching([relay, native], ["native udp", "sleep"]) == [native]
-
-
-def knee_row(viewers: int, delay_ms: float = 1.0, loss: float = 0.0) -> KneeRow:
-    return KneeRow(
-        forwarder="relay",
-        engine="",
-        port="afxdp",
-        viewers=viewers,
-        delay_avg_ms=delay_ms,
-        delay_p50_ms=delay_ms,
-        delay_p99_ms=delay_ms,
-        loss=loss,
-        wait="spin",
-        last_copy_p99_ms=delay_ms,
-    )
-
-
-def tried(served_up_to: int, **options: int) -> list[KneeRow]:
-    rows: dict[int, KneeRow] = {}
-    for viewers in knee.search(rows, 1, **options):
-        rows[viewers] = knee_row(viewers, delay_ms=1.0 if viewers <= served_up_to else 20.1)
-    return list(rows.values())
-
-
-def test_viewers_are_doubled_to_the_knee_which_is_then_halved_in() -> None:
-    rows = tried(served_up_to=11)
-    assert [row.viewers for row in rows] == [1, 2, 4, 8, 16, 12, 10, 11]
-    assert list(served(rows).values()) == [11]
-
-
-def test_the_search_for_the_knee_ends_at_the_most_viewers() -> None:
-    assert [row.viewers for row in tried(100, most=6)] == [1, 2, 4, 6]
-
-
-def test_the_search_for_the_knee_ends_where_there_is_nothing_between() -> None:
-    assert [row.viewers for row in tried(0)] == [1]
-    assert [row.viewers for row in tried(1)] == [1, 2]
-
-
-def test_one_lost_copy_is_beyond_the_knee() -> None:
-    assert knee_row(1).is_served
-    assert not knee_row(1, loss=1e-6).is_served
 
 
 def test_a_reduction_is_in_percent_of_what_was() -> None:
