@@ -11,7 +11,7 @@
  *
  * LINK counts links from 0. A trace's file has lines of "TIME_NS FRAME_BYTES", in order. Frames count
  * without FCS. The payload is an RTP header (RFC 3550), a mark that says which packet it is, and
- * padding; a frame too short for that has only a mark of two bytes, 4 bits stream and 12 bits sequence.
+ * padding; a frame too short for that has only a mark of two bytes, 5 bits stream and 11 bits sequence.
  *
  * A small BPF program at each interface (TCX) takes copies and drops them before the kernel looks at
  * them; for each stream and participant it counts copies, duplicates and those out of order, of all
@@ -34,8 +34,9 @@
 
 #define LINKS_MAX 4096
 #define STREAMS_MAX 4096
-#define SHORT_STREAMS_MAX 16
-#define SHORT_SEQUENCES_MAX 4096
+#define SHORT_SEQUENCE_BITS 11
+#define SHORT_STREAMS_MAX 32
+#define SHORT_SEQUENCES_MAX (1 << SHORT_SEQUENCE_BITS)
 #define BATCH 32
 #define RING_BYTES_OF_ALL (64u << 20)
 #define RING_SLOT_BYTES 256u
@@ -241,7 +242,7 @@ static void check_plan(void) {
                         (i < SHORT_STREAMS_MAX && sequence < SHORT_SEQUENCES_MAX &&
                          config.sample_every == 1);
             if (!fits)
-                refuse("frames below 70 bytes only of 16 streams, 4,096 packets each, all sampled",
+                refuse("frames below 70 bytes only of 32 streams, 2,048 packets each, all sampled",
                        "more");
             if (!stream->trace) break;
         }
@@ -321,8 +322,8 @@ static void emit_mark(void) {
     LOAD(BPF_H, 1, 7, HEADER_BYTES);
     FROM_BE(1, 16);
     OP(BPF_MOV, 9, 1);
-    OP_VALUE(BPF_RSH, 1, 12);
-    OP_VALUE(BPF_AND, 9, 0xfff);
+    OP_VALUE(BPF_RSH, 1, SHORT_SEQUENCE_BITS);
+    OP_VALUE(BPF_AND, 9, SHORT_SEQUENCES_MAX - 1);
     place(HAVE_MARK);
 }
 
@@ -516,7 +517,7 @@ static uint32_t sample_number(const uint8_t *frame) {
     }
     uint16_t mark;
     memcpy(&mark, frame + HEADER_BYTES, sizeof mark);
-    return short_samples[ntohs(mark) >> 12][ntohs(mark) & 0xfff];
+    return short_samples[ntohs(mark) >> SHORT_SEQUENCE_BITS][ntohs(mark) % SHORT_SEQUENCES_MAX];
 }
 
 /* As the BPF program does it. */
@@ -638,7 +639,7 @@ static uint32_t new_sample(uint32_t stream, uint32_t sequence, uint32_t frame_by
 static void write_payload(uint8_t *payload, uint32_t n_bytes, uint32_t idx, uint32_t sequence,
                           uint32_t sample, uint64_t now_ns) {
     if (n_bytes < LONG_PAYLOAD_BYTES) {
-        uint16_t mark = htons((uint16_t)(idx << 12 | sequence));
+        uint16_t mark = htons((uint16_t)(idx << SHORT_SEQUENCE_BITS | sequence));
         memcpy(payload, &mark, sizeof mark);
         memset(payload + sizeof mark, 'x', n_bytes - sizeof mark);
         short_samples[idx][sequence] = sample;
