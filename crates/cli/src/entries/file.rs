@@ -1,6 +1,6 @@
 //! A runtime file: which program it is for, and its entries by the names of that program's P4Info.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use p4runtime_proto::p4::config::v1::action_ref::Scope;
 use p4runtime_proto::p4::config::v1::match_field::MatchType;
@@ -148,7 +148,7 @@ fn clone_session(node: &Node) -> Result<(Key, Content), FileError> {
 
 fn replicas(node: &Node) -> Result<Vec<(u16, u32)>, FileError> {
     let what = "a list of {\"egress_port\": PORT, \"instance\": NUMBER}";
-    let mut replicas: Vec<(u16, u32)> = Vec::new();
+    let (mut replicas, mut there) = (Vec::new(), HashSet::new());
     for node in node.required("replicas", what)?.items(what)? {
         node.keys("a replica", REPLICA_KEYS)?;
         let port = node.required("egress_port", "a port's number")?;
@@ -156,7 +156,7 @@ fn replicas(node: &Node) -> Result<Vec<(u16, u32)>, FileError> {
         let instance = node.required("instance", "a replica's number")?;
         let instance = instance.number(0, INSTANCE_MAX)?;
         let replica = (u16::try_from(port).unwrap_or(u16::MAX), instance);
-        if replicas.contains(&replica) {
+        if !there.insert(replica) {
             return Err(node.error(format!(
                 "port {port} with instance {instance} is there already: another copy to the port needs another instance"
             )));

@@ -1,5 +1,13 @@
+use std::collections::BTreeMap;
+
+use conference::entities;
+use p4runtime_proto::p4::config::v1::P4Info;
+use p4runtime_proto::p4::v1::{CounterData, Entity, TableEntry, entity};
 use serde_json::json;
 
+use super::difference::{State, difference};
+use super::entry::{Content, Key, Match, of_entity, to_entity};
+use super::file::{Entries, Wanted};
 use super::node::Node;
 use super::value::{Kind, and, at_most, bytes, ones, text};
 
@@ -82,4 +90,64 @@ fn values_are_shown_as_what_they_are() {
     assert_eq!(shown(&[1], 128, "src_addr"), "::1");
     assert_eq!(shown(&[255; 9], 72, "key"), "0xffffffffffffffffff");
     assert_eq!(text(b"Ethernet0", Kind::Text, "port"), "\"Ethernet0\"");
+}
+
+/// An entry of table 1 with key 7, and a call of an action without parameters.
+fn entry(action_id: u32) -> (Key, Content) {
+    let key = Key::Entry {
+        table_id: 1,
+        fields: BTreeMap::from([(1, Match::Exact(vec![7]))]),
+        priority: 0,
+    };
+    let params = BTreeMap::new();
+    (key, Content::Call { action_id, params })
+}
+
+#[test]
+fn a_modified_entry_keeps_what_a_file_says_nothing_about() {
+    let (key, before) = entry(2);
+    let Some(entity::Entity::TableEntry(plain)) = to_entity(&key, &before).entity else {
+        panic!("a table entry");
+    };
+    let more = TableEntry {
+        idle_timeout_ns: 5_000,
+        metadata: vec![1, 2, 3],
+        counter_data: Some(CounterData::default()),
+        ..plain
+    };
+    let held: State = of_entity(entities::of_table(more.clone()))
+        .into_iter()
+        .collect();
+    let (_, content) = entry(3);
+    let at = "table_entries[0]".to_owned();
+    let entries = Entries {
+        wanted: BTreeMap::from([(
+            key.clone(),
+            Wanted {
+                at,
+                content: content.clone(),
+            },
+        )]),
+        order: vec![key.clone()],
+    };
+    let changes = difference(&held, &entries, &P4Info::default(), false).expect("none is const");
+    let [change] = changes.as_slice() else {
+        panic!("one change, not {changes:?}");
+    };
+    let Some(Entity {
+        entity: Some(entity::Entity::TableEntry(new)),
+    }) = &change.update.entity
+    else {
+        panic!("a table entry, not {:?}", change.update);
+    };
+    let Some(entity::Entity::TableEntry(expected)) = to_entity(&key, &content).entity else {
+        panic!("a table entry");
+    };
+    // A counter that were written would be set.
+    let expected = TableEntry {
+        idle_timeout_ns: 5_000,
+        metadata: vec![1, 2, 3],
+        ..expected
+    };
+    assert_eq!(*new, expected);
 }
