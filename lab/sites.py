@@ -112,12 +112,13 @@ class Site(Network):
         """What ip(8) is told in the SFU's namespace so that it reaches every participant."""
 
     def give_address(self) -> None:
-        """The SFU's kernel gets `SFU_IP` and knows every participant: for rows on UDP sockets."""
-        addresses = "".join(
-            f"address add {SFU_IP}/{24 if len(self.links) == 1 else 32} dev {link.sfu_interface}\n"
-            for link in self.links[:1]
-        )
-        run(["ip", "-n", self.sfu.name, "-batch", "-"], stdin=addresses + self._routes())
+        """The SFU's kernel gets `SFU_IP` and knows every participant: for rows on UDP sockets.
+
+        Harmless when repeated.
+        """
+        prefix_len = 24 if len(self.links) == 1 else 32
+        address = f"address replace {SFU_IP}/{prefix_len} dev {self.links[0].sfu_interface}\n"
+        run(["ip", "-n", self.sfu.name, "-batch", "-"], stdin=address + self._routes())
 
     def _make(self) -> None:
         self._make_namespaces()
@@ -152,8 +153,8 @@ class OnePort(Site):
     def _routes(self) -> str:
         link = self.links[0]
         return (
-            f"neighbour add {NEXT_HOP_IP} lladdr {link.host_mac} dev {link.sfu_interface} "
-            f"nud permanent\nroute add {NETWORK} via {NEXT_HOP_IP}\n"
+            f"neighbour replace {NEXT_HOP_IP} lladdr {link.host_mac} dev {link.sfu_interface} "
+            f"nud permanent\nroute replace {NETWORK} via {NEXT_HOP_IP}\n"
         )
 
 
@@ -174,8 +175,8 @@ class PortPerHost(Site):
         for link in self.links:
             ip = _FIRST + link.port
             lines += [
-                f"route add {ip}/32 dev {link.sfu_interface} src {SFU_IP}\n",
-                f"neighbour add {ip} lladdr {link.host_mac} dev {link.sfu_interface} "
+                f"route replace {ip}/32 dev {link.sfu_interface} src {SFU_IP}\n",
+                f"neighbour replace {ip} lladdr {link.host_mac} dev {link.sfu_interface} "
                 "nud permanent\n",
             ]
         return "".join(lines)

@@ -160,15 +160,18 @@ static inline void xdp_reap(struct xdp_socket *xdp) {
     atomic_store_explicit(xdp->done.consumer, at, memory_order_release);
 }
 
-static inline void xdp_kick(struct xdp_socket *xdp) {
-    if (xdp->n_unkicked == 0) return;
+/* Has the kernel send what waits; false where it refuses to, as on a link that is down. */
+static inline bool xdp_kick(struct xdp_socket *xdp) {
+    if (xdp->n_unkicked == 0) return true;
     atomic_store_explicit(xdp->tx.producer, xdp->tx.cached, memory_order_release);
     /* In copy mode the kernel sends in this call. */
-    while (sendto(xdp->fd, NULL, 0, MSG_DONTWAIT, NULL, 0) < 0 &&
+    bool is_sent;
+    while (!(is_sent = sendto(xdp->fd, NULL, 0, MSG_DONTWAIT, NULL, 0) >= 0) &&
            (errno == EAGAIN || errno == EBUSY || errno == EINTR || errno == ENOBUFS))
         xdp_reap(xdp);
     xdp->n_unkicked = 0;
     xdp_reap(xdp);
+    return is_sent;
 }
 
 /* Room for a frame to be sent. */

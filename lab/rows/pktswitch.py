@@ -1,0 +1,139 @@
+"""pktswitch of Baltas and Xylomenos (ISCC 2015): an SFU of sockets, and the same past the kernel.
+
+One program on four ways to the network, `lab/peers/pktswitch.c`; participants subscribe to streams
+by messages of their own (docs/pktswitch.md), each from its address.
+"""
+
+import json
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
+from typing import ClassVar
+
+from lab import peers
+from lab.process import Child, ChildError
+from lab.rows.pktswitch_messages import (
+    LIFETIME_MAX_S,
+    Message,
+    StreamName,
+    Type,
+    decode_counters,
+)
+from lab.rows.pktswitch_participants import CONTROL_PORT, Endpoint, Participants
+from lab.rows.row import Row, Variant
+from lab.sites import SFU_CPU, SFU_IP, Participant, Site, Stream, on_cpu
+from lab.switch import READY_TIMEOUT_S
+
+Subscription = tuple[StreamName, Endpoint]
+
+
+class Pktswitch(Row):
+    """The program, on whatever carries its packets."""
+
+    source = "pktswitch"
+    topologies = ("one_port", "port_per_host")
+    needs_address: ClassVar[bool]
+    """Whether the kernel speaks for it."""
+    _child: Child | None = None
+
+    def __init__(self, site: Site, variant: Variant, folder: Path) -> None:
+        super().__init__(site, variant, folder)
+        self._participants = Participants(site, self._require_running)
+        self._asked_for: dict[int, dict[Subscription, bool]] = {}
+        """By stream, what was asked for, and whether it is known to be so: an answer may lack."""
+
+    def start(self) -> None:
+        """Starts it; nobody has subscribed yet."""
+        peers.build()
+        argv = [
+            str(peers.program("pktswitch")),
+            *("--io", self.variant.port, "--wait", self.variant.wait),
+            *("--sfu", f"{SFU_IP}:{CONTROL_PORT}"),
+        ]
+        if self.needs_address:
+            self.site.give_address()
+        else:
+            for link in self.site.links:
+                argv += ["--link", link.sfu_interface]
+        self._child = self.site.sfu.start(on_cpu(SFU_CPU, argv), self.folder / "pktswitch.log")
+        self._child.wait_for_line("ready", READY_TIMEOUT_S)
+
+    def stop(self) -> None:
+        """Ends it; the last line of its log is what it has counted."""
+        if self._child is not None:
+            self._child.stop()
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The one process."""
+        return () if self._child is None else (self._child.pid,)
+
+    def subscribe(self, stream: Stream, viewers: Sequence[Participant]) -> None:
+        """Viewers who are new subscribe, in order, then those who leave unsubscribe."""
+        name = StreamName(stream.sender.ip, stream.udp_port, stream.udp_port)
+        wanted = [(name, Endpoint(viewer, stream.viewer_udp_port)) for viewer in viewers]
+        asked_for = self._asked_for.setdefault(stream.number, {})
+        new = [one for one in wanted if not asked_for.get(one)]
+        # Noted before anything is sent: whoever may be subscribed is unsubscribed later.
+        asked_for.update(dict.fromkeys(new, False))
+        self._say(Type.SUBSCRIBE, new)
+        asked_for.update(dict.fromkeys(new, True))
+        gone = list(asked_for.keys() - set(wanted))
+        asked_for.update(dict.fromkeys(gone, False))
+        self._say(Type.UNSUBSCRIBE, gone)
+        for one in gone:
+            del asked_for[one]
+
+    def statistics(self) -> dict[str, int]:
+        """What it has counted so far; participant 1 asks."""
+        asking = Endpoint(self.site.participant(1), CONTROL_PORT)
+        message = Message(Type.STATISTICS, self._participants.next_number())
+        return decode_counters(self._participants.ask([(asking, message)])[0])
+
+    def final_statistics(self) -> dict[str, int]:
+        """What it had counted when it was stopped."""
+        if self._child is None:
+            raise ChildError("pktswitch was not started, so it has counted nothing")
+        lines = self._child.log_text().splitlines()
+        if not lines or not lines[-1].startswith("{"):
+            raise self._child.fail("it ended without saying what it had counted")
+        counted: dict[str, int] = json.loads(lines[-1])
+        return counted
+
+    def _require_running(self) -> None:
+        if self._child is None:
+            raise ChildError("pktswitch is not started: call start() before subscribe()")
+        if (code := self._child.exit_code) is not None:
+            raise self._child.fail(f"nobody can subscribe: it has ended, exit code {code}")
+
+    def _say(self, kind: Type, subscriptions: Sequence[Subscription]) -> None:
+        value = LIFETIME_MAX_S if kind is Type.SUBSCRIBE else 0
+        messages = [
+            (endpoint, Message(kind, self._participants.next_number(), name, value))
+            for name, endpoint in subscriptions
+        ]
+        self._participants.ask(messages)
+
+
+class PktswitchSockets(Pktswitch):
+    """The paper's first design."""
+
+    name = "pktswitch_sockets"
+    label = "pktswitch, sockets"
+    needs_address = True
+    variants = tuple(
+        Variant(port=port, wait=wait)
+        for wait, port in product(("sleep", "spin"), ("udp", "udp_batched"))
+    )
+
+
+class PktswitchBypass(Pktswitch):
+    """The paper's second design, on what Linux has today in netmap's place."""
+
+    name = "pktswitch_bypass"
+    label = "pktswitch, kernel bypass"
+    needs_address = False
+    variants = tuple(
+        Variant(port=port, wait=wait)
+        for wait, port in product(("spin", "sleep"), ("afxdp", "afpacket"))
+    )

@@ -1,0 +1,113 @@
+"""Frames to pktswitch, right ones and wrong ones, and what it answers."""
+
+import socket
+import time
+from collections.abc import Sequence
+
+from lab.frames import UdpFrame, parse_udp, udp_frame
+from lab.rows.pktswitch_messages import (
+    LIFETIME_MAX_S,
+    Message,
+    Reason,
+    StreamName,
+    Type,
+    decode,
+)
+from lab.rows.pktswitch_participants import CONTROL_PORT, Endpoint
+from lab.sites import SFU_IP, Site, Stream
+from tests.rows.exchange import ETH_P_ALL, LIMIT_S, PACKET_OUTGOING
+
+MARK = Message(0x7F, 0xFFFFFFFF)
+"""Refused whatever the token is: its answer says that all before it has been looked at."""
+
+
+def datagram(site: Site, source: Endpoint, payload: bytes, sfu_port: int) -> UdpFrame:
+    """One from a participant to the SFU."""
+    return UdpFrame(
+        eth_src=source.participant.mac,
+        eth_dst=site.links[source.participant.port - 1].sfu_mac,
+        src_ip=str(source.participant.ip),
+        dst_ip=str(SFU_IP),
+        src_port=source.udp_port,
+        dst_port=sfu_port,
+        payload=payload,
+    )
+
+
+def message_frame(site: Site, source: Endpoint, message: bytes | Message) -> bytes:
+    """A message of a participant's."""
+    data = message.encode() if isinstance(message, Message) else message
+    return udp_frame(datagram(site, source, data, CONTROL_PORT))
+
+
+def after(site: Site, frames: Sequence[bytes]) -> list[UdpFrame]:
+    """What came at the first link until the frames and a mark after them were looked at."""
+    parsed = [parse_udp(frame) for frame in frames_after(site, frames)]
+    return [one for one in parsed if one is not None]
+
+
+def frames_after(site: Site, frames: Sequence[bytes]) -> list[bytes]:
+    """The same as bytes."""
+    mark = message_frame(site, Endpoint(site.participant(1), 9), MARK)
+    return site.hosts.call(lambda: _frames_after(site, [*frames, mark]))
+
+
+def _frames_after(site: Site, frames: Sequence[bytes]) -> list[bytes]:
+    came: list[bytes] = []
+    deadline_s = time.monotonic() + LIMIT_S
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL)) as one:
+        one.bind((site.links[0].host_interface, ETH_P_ALL))
+        one.settimeout(LIMIT_S)
+        for frame in frames:
+            one.send(frame)
+        while time.monotonic() < deadline_s:
+            frame, address = one.recvfrom(65536)
+            seen = parse_udp(frame)
+            if address[2] == PACKET_OUTGOING or seen is None:
+                continue
+            if seen.dst_port == 9:
+                return came
+            came.append(frame)
+    raise AssertionError(f"no answer to the mark within {LIMIT_S} s; before it came {came}")
+
+
+def answers(site: Site, said: Sequence[tuple[Endpoint, bytes | Message]]) -> list[Message]:
+    """The answers to messages, in order."""
+    came = after(site, [message_frame(site, *one) for one in said])
+    return [decode(one.payload) for one in came if one.src_port == CONTROL_PORT]
+
+
+def answer(site: Site, source: Endpoint, message: bytes | Message) -> Message:
+    """The one answer to a message, which came to where the message was from."""
+    came = after(site, [message_frame(site, source, message)])
+    assert [(one.dst_ip, one.dst_port) for one in came] == [
+        (str(source.participant.ip), source.udp_port)
+    ]
+    return decode(came[0].payload)
+
+
+def token_of(site: Site, endpoint: Endpoint) -> int:
+    """What it must say to be listened to."""
+    challenge = answer(site, endpoint, Message(Type.STATISTICS, 1))
+    assert challenge.type == Type.CHALLENGE
+    return challenge.token
+
+
+def name_of(stream: Stream) -> StreamName:
+    """As messages call it."""
+    return StreamName(stream.sender.ip, stream.udp_port, stream.udp_port)
+
+
+def subscribe(stream: StreamName, token: int, lifetime_s: int = LIFETIME_MAX_S) -> Message:
+    """The message."""
+    return Message(Type.SUBSCRIBE, 2, stream, lifetime_s, token)
+
+
+def unsubscribe(stream: StreamName, token: int) -> Message:
+    """The message."""
+    return Message(Type.UNSUBSCRIBE, 3, stream, 0, token)
+
+
+def is_refused(message: Message, reason: Reason) -> bool:
+    """Whether an answer says that."""
+    return (message.type, message.value) == (Type.REFUSED, reason)
