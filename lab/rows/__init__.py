@@ -3,7 +3,9 @@
 from lab.rows.gstreamer import GStreamerMultiUdpSink
 from lab.rows.janus import JanusStreaming
 from lab.rows.multicast import MulticastOneStream, MulticastTwoStreams
+from lab.rows.open_vswitch import OvsGroup
 from lab.rows.p4 import P4Recirculation, P4Replication
+from lab.rows.pktswitch import PktswitchBypass, PktswitchSockets
 from lab.rows.row import Row
 from lab.rows.rtpengine import RtpEngine
 from lab.rows.scapy import Userspace, UserspacePortPerHost
@@ -17,6 +19,9 @@ ROWS: dict[str, type[Row]] = {
         MulticastTwoStreams,
         Userspace,
         UserspacePortPerHost,
+        PktswitchSockets,
+        PktswitchBypass,
+        OvsGroup,
         RtpEngine,
         GStreamerMultiUdpSink,
         JanusStreaming,

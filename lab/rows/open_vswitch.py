@@ -1,0 +1,201 @@
+"""Open vSwitch as a network engineer would first make an SFU of it: a flow and a group a stream.
+
+Its datapath is in user space (`datapath_type=netdev`), so no kernel module is needed. A stream's
+flow leads to a group of type `all`, of which each bucket gives one copy its addresses and puts it
+out. The daemons are this row's own: an Open vSwitch of the system is neither used nor disturbed.
+"""
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from lab.process import Child, ChildError
+from lab.rows.row import Row, Variant
+from lab.sites import LOAD_CPU, SFU_CPU, SFU_IP, Participant, Site, Stream, on_cpu
+
+SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
+PROGRAMS = ("ovs-vswitchd", "ovsdb-server", "ovsdb-tool", "ovs-vsctl", "ovs-ofctl")
+BRIDGE = "br0"
+PROTOCOL = "OpenFlow15"
+"""The first with buckets that are added to a group: one message holds some 600 of them."""
+BUCKETS_A_MESSAGE = 400
+TIMEOUT_S = 60.0
+
+
+class Daemons:
+    """`ovsdb-server` and `ovs-vswitchd` with all their files in one folder, on a site.
+
+    When `start` has been killed or failed halfway, `stop` ends what is there, and the next `start`
+    begins with an empty database.
+    """
+
+    def __init__(self, site: Site, folder: Path) -> None:
+        self._site = site
+        self._folder = folder
+        self._database: Child | None = None
+        self.switch: Child | None = None
+        """The one that forwards."""
+
+    def start(self, *settings: str) -> None:
+        """Starts both; `settings` are of the table Open_vSwitch, as `other_config:...`."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        database = self._folder / "conf.db"
+        database.unlink(missing_ok=True)
+        self.say("ovsdb-tool", "create", str(database), str(SCHEMA))
+        self._database = self._start(
+            "ovsdb-server", LOAD_CPU, str(database), f"--remote=p{self._socket}"
+        )
+        self.vsctl("--no-wait", "--retry", "init")
+        self.vsctl("--no-wait", "set", "Open_vSwitch", ".", *settings)
+        self.switch = self._start("ovs-vswitchd", SFU_CPU, self._socket)
+
+    def stop(self) -> None:
+        """Ends both and removes their sockets, which a killed one leaves."""
+        for daemon in (self.switch, self._database):
+            if daemon is not None:
+                daemon.stop()
+        if self._folder.exists():
+            for file in self._folder.iterdir():
+                if file.is_socket() or file.suffix == ".pid":
+                    file.unlink(missing_ok=True)
+
+    def add_ports(self, interface_type: str) -> None:
+        """Makes the bridge, with the site's links as its ports, by their numbers."""
+        bridge = ("datapath_type=netdev", "fail_mode=secure", f"protocols={PROTOCOL}")
+        command = ["add-br", BRIDGE, "--", "set", "bridge", BRIDGE, *bridge]
+        for link in self._site.links:
+            name = link.sfu_interface
+            command += ["--", "add-port", BRIDGE, name, "--", "set", "interface", name]
+            command += [f"type={interface_type}", f"ofport_request={link.port}"]
+        # It returns when the switch has done it, and with success also when that failed.
+        self.vsctl(*command)
+        for link in self._site.links:
+            number = self.vsctl("get", "interface", link.sfu_interface, "ofport").strip()
+            if number != str(link.port):
+                raise self._failure(
+                    f"the bridge did not take {link.sfu_interface} as port {link.port} of type "
+                    f"{interface_type} (ofport is {number})"
+                )
+
+    def bundle(self, changes: Sequence[str]) -> None:
+        """Makes changes to flows and groups, all at once for the packets (ovs-ofctl(8))."""
+        file = self._folder / "changes"
+        file.write_text("".join(f"{change}\n" for change in changes))
+        self.say("ovs-ofctl", "-O", PROTOCOL, "bundle", BRIDGE, str(file))
+
+    def vsctl(self, *arguments: str) -> str:
+        """Runs ovs-vsctl(8) on the database."""
+        timeout = f"--timeout={TIMEOUT_S / 2:.0f}"
+        return self.say("ovs-vsctl", f"--db={self._socket}", timeout, *arguments)
+
+    def say(self, *argv: str) -> str:
+        """Runs a command that looks for its files in the folder; its output."""
+        command = on_cpu(LOAD_CPU, self._command(argv))
+        try:
+            return self._site.sfu.run(command, timeout_s=TIMEOUT_S)
+        except ChildError as error:
+            raise self._failure(str(error)) from error
+
+    @property
+    def _socket(self) -> str:
+        return f"unix:{self._folder.resolve()}/db.sock"
+
+    def _failure(self, what: str) -> ChildError:
+        """An error that says whether a daemon has ended, and what the switch last said."""
+        for daemon in (self._database, self.switch):
+            if daemon is not None and daemon.exit_code is not None:
+                return daemon.fail(f"it has ended, exit code {daemon.exit_code}, so {what}")
+        return ChildError(what) if self.switch is None else self.switch.fail(what)
+
+    def _command(self, argv: Sequence[str]) -> list[str]:
+        names = ("RUNDIR", "LOGDIR", "DBDIR", "SYSCONFDIR")
+        return ["env", *(f"OVS_{name}={self._folder.resolve()}" for name in names), *argv]
+
+    def _start(self, name: str, cpu: int, *arguments: str) -> Child:
+        command = on_cpu(cpu, self._command([name, *arguments]))
+        return self._site.sfu.start(command, self._folder / f"{name}.log")
+
+
+class OvsGroup(Row):
+    """A flow and a group for each stream."""
+
+    name = "ovs_group"
+    label = "Open vSwitch, group"
+    source = "PISCES's switch"
+    variants = (Variant(port="afxdp", wait="spin"), Variant(port="system", wait="sleep"))
+    topologies = ("one_port", "port_per_host")
+    packages = "openvswitch"
+
+    def __init__(self, site: Site, variant: Variant, folder: Path) -> None:
+        super().__init__(site, variant, folder)
+        self._daemons = Daemons(site, folder / "openvswitch")
+        self._flows: dict[int, str] = {}
+        """The match of each stream's flow."""
+
+    @classmethod
+    def lacks(cls) -> str:
+        """Its programs, where they are not installed."""
+        missing = [name for name in PROGRAMS if shutil.which(name) is None]
+        if not missing and SCHEMA.exists():
+            return ""
+        what = ", ".join(missing) or str(SCHEMA)
+        return f"{what} of Open vSwitch: scripts/install-packages {cls.packages}"
+
+    def start(self) -> None:
+        """Starts the daemons and makes the bridge; nothing is forwarded yet."""
+        if what := self.lacks():
+            raise ChildError(f"this machine lacks {what}")
+        # The threads that poll AF_XDP are put where this says, whatever processor the rest has.
+        self._daemons.start(f"other_config:pmd-cpu-mask={1 << SFU_CPU:#x}")
+        self._daemons.add_ports(self.variant.port)
+
+    def subscribe(self, stream: Stream, viewers: Sequence[Participant]) -> None:
+        """Replaces the stream's group and flow in one transaction."""
+        changes = group_changes(stream.number, [self._bucket(stream, one) for one in viewers])
+        match = flow_match(stream)
+        before = self._flows.get(stream.number, match)
+        if before != match:
+            changes.append(f"flow delete_strict {before}")
+        changes.append(f"flow add {match},actions=dec_ttl,group:{stream.number}")
+        self._daemons.bundle(changes)
+        self._flows[stream.number] = match
+
+    def stop(self) -> None:
+        """Ends the daemons."""
+        self._daemons.stop()
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """ovs-vswitchd; the other daemon only keeps the configuration."""
+        switch = self._daemons.switch
+        return () if switch is None else (switch.pid,)
+
+    def _bucket(self, stream: Stream, viewer: Participant) -> str:
+        link = self.site.links[viewer.port - 1]
+        # A frame goes back to where it came in only when it is told so by this name.
+        output = "in_port" if viewer.port == stream.sender.port else str(viewer.port)
+        return (
+            f"actions=set_field:{link.sfu_mac}->eth_src,set_field:{viewer.mac}->eth_dst,"
+            f"set_field:{SFU_IP}->ip_src,set_field:{viewer.ip}->ip_dst,"
+            f"set_field:{stream.udp_port}->udp_src,set_field:{stream.viewer_udp_port}->udp_dst,"
+            f"output:{output}"
+        )
+
+
+def flow_match(stream: Stream) -> str:
+    """What tells a stream's packets."""
+    return (
+        f"udp,in_port={stream.sender.port},nw_src={stream.sender.ip},nw_dst={SFU_IP},"
+        f"udp_src={stream.udp_port},udp_dst={stream.udp_port}"
+    )
+
+
+def group_changes(group: int, buckets: Sequence[str]) -> list[str]:
+    """The group with these buckets and no others, in as many messages as it takes."""
+    numbered = [f"bucket=bucket_id:{number},{one}" for number, one in enumerate(buckets)]
+    first = ",".join([f"group_id={group},type=all", *numbered[:BUCKETS_A_MESSAGE]])
+    changes = [f"group add_or_mod {first}"]
+    for at in range(BUCKETS_A_MESSAGE, len(numbered), BUCKETS_A_MESSAGE):
+        more = ",".join(numbered[at : at + BUCKETS_A_MESSAGE])
+        changes.append(f"group insert_bucket group_id={group},command_bucket_id=last,{more}")
+    return changes
