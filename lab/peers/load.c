@@ -12,6 +12,12 @@
  * With --watch every packet says which it is and when it was sent, and the sink keeps of each
  * address the first and the last packet whose copy came, and how many copies came out of order.
  *
+ * With --frames the packets are those of a file, one after the other and again, and --sink says where
+ * else than at the sender's interface they are counted: a switch between two ports. One processor has
+ * to send more small frames than another can switch, which it cannot through a socket: an XDP program
+ * writes them and redirects them into the interface (BPF_F_TEST_XDP_LIVE_FRAMES). The other end of the
+ * pair needs an XDP program or GRO, or it takes none.
+ *
  * With --push nothing is forwarded: frames are pushed into the interface as fast as one processor
  * can, which is the limit of every forwarder on it.
  *
@@ -22,6 +28,7 @@
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <signal.h>
 #include <time.h>
 
@@ -43,6 +50,15 @@
 #define WATCHING_PAUSE_US 100
 #define WATCHING_BEHIND_MAX 1024
 #define TOS_EXPEDITED 0xb8
+/* Of --frames: small ones, for switches. */
+#define GIVEN_MAX 65536
+#define GIVEN_BYTES_MAX 512
+#define GIVEN_INSNS_MAX (64 + GIVEN_BYTES_MAX / 4 + 32)
+/* Packets a nanosecond have so many bits behind the point. */
+#define RATE_BITS 28
+#define WAIT_NS 20000
+/* One copy a packet: what waits in a switch between two ports is a ring full. */
+#define GIVEN_QUIET_NS 40000000ull
 
 #ifndef BPF_TCX_INGRESS /* Linux 6.6; Debian 12's headers are older. */
 #define BPF_TCX_INGRESS 46
@@ -72,7 +88,7 @@ struct sample {
 };
 
 static struct {
-    const char *interface, *samples_path, *push, *watch_path;
+    const char *interface, *sink_interface, *frames_path, *samples_path, *push, *watch_path;
     double rate, seconds;
     uint64_t n_packets_max;
     uint8_t host_mac[6], sfu_mac[6];
@@ -95,16 +111,21 @@ static uint64_t clock_ns(clockid_t clock) {
     return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-static int map_by_address(size_t value_bytes, volatile void **values) {
+/* An array that this process reads, and writes, as memory. */
+static int shared_map(uint32_t n, size_t value_bytes, volatile void **values) {
     union bpf_attr attr = {.map_type = BPF_MAP_TYPE_ARRAY, .key_size = 4,
-                           .value_size = (uint32_t)value_bytes, .max_entries = VIEWERS_MAX + 1,
+                           .value_size = (uint32_t)value_bytes, .max_entries = n,
                            .map_flags = BPF_F_MMAPABLE};
     int map = bpf(BPF_MAP_CREATE, &attr);
-    if (map < 0) fail("create a map of the sink");
-    size_t bytes = ((VIEWERS_MAX + 1) * value_bytes + 4095) / 4096 * 4096;
-    *values = mmap(NULL, bytes, PROT_READ, MAP_SHARED, map, 0);
-    if (*values == MAP_FAILED) fail("map a map of the sink");
+    if (map < 0) fail("create a map");
+    size_t bytes = (n * value_bytes + 4095) / 4096 * 4096;
+    *values = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, map, 0);
+    if (*values == MAP_FAILED) fail("map a map");
     return map;
+}
+
+static int map_by_address(size_t value_bytes, volatile void **values) {
+    return shared_map(VIEWERS_MAX + 1, value_bytes, values);
 }
 
 #define INSN(...) ((struct bpf_insn){__VA_ARGS__})
@@ -204,7 +225,7 @@ static void attach_sink(void) {
     if (loaded < 0) fail("load the sink's program");
     memset(&attr, 0, sizeof attr);
     attr.link_create.prog_fd = (uint32_t)loaded;
-    attr.link_create.target_ifindex = if_nametoindex(config.interface);
+    attr.link_create.target_ifindex = if_nametoindex(config.sink_interface);
     attr.link_create.attach_type = (uint32_t)BPF_TCX_INGRESS;
     if (bpf(BPF_LINK_CREATE, &attr) < 0) fail("attach the sink's program");
 }
@@ -310,6 +331,136 @@ static void mark_audio(uint8_t *frame) {
     header->ip_checksum = 0;
     header->ip_checksum = ip_checksum_of(header);
     set_mark(frame, 0, 0);
+}
+
+/* What the sending program and we know of each other; offsets are in `load_frames_program`. */
+struct sending {
+    uint64_t n_sent, start_ns, is_over;
+};
+
+/* Frames of --frames, all of a length, in a map that the sending program copies them from. */
+struct given {
+    uint32_t n, len;
+    int map, program;
+    volatile struct sending *sending;
+};
+
+static uint32_t parse_hex(const char *line, uint8_t *bytes) {
+    uint32_t len = 0;
+    for (unsigned byte; len < GIVEN_BYTES_MAX && sscanf(line + 2 * len, "%2x", &byte) == 1; len++)
+        bytes[len] = (uint8_t)byte;
+    return len;
+}
+
+static struct given read_frames(void) {
+    FILE *file = fopen(config.frames_path, "r");
+    if (file == NULL) fail(config.frames_path);
+    struct given given = {0};
+    volatile uint8_t *frames;
+    given.map = shared_map(GIVEN_MAX, GIVEN_BYTES_MAX, (volatile void **)&frames);
+    static char line[2 * GIVEN_BYTES_MAX + 2];
+    static uint8_t frame[GIVEN_BYTES_MAX];
+    for (; given.n < GIVEN_MAX && fgets(line, sizeof line, file) != NULL; given.n++) {
+        uint32_t len = parse_hex(line, frame);
+        if (given.n == 0) given.len = len;
+        if (len < ETHERNET_BYTES || len != given.len || line[2 * len] != '\n') {
+            fprintf(stderr, "load: %s, line %u: expected %u to %u bytes in hexadecimal, as many as "
+                            "in the first\n",
+                    config.frames_path, given.n + 1, ETHERNET_BYTES, GIVEN_BYTES_MAX);
+            exit(2);
+        }
+        memcpy((uint8_t *)frames + (size_t)given.n * GIVEN_BYTES_MAX, frame, len);
+    }
+    if (given.n == 0) {
+        fprintf(stderr, "load: %s: expected a frame a line, found none\n", config.frames_path);
+        exit(2);
+    }
+    fclose(file);
+    return given;
+}
+
+/* A jump to where a packet is left out; its distance is known in the end. */
+#define LEAVE INT16_MAX
+
+static uint32_t choose_part(struct bpf_insn *to, const struct given *given, int sending) {
+    int32_t packets_per_ns = (int32_t)(config.rate / 1e9 * (double)(1u << RATE_BITS) + 0.5);
+    const struct bpf_insn part[] = {
+        LOAD(BPF_W, 7, 1, 0), /* data */
+        LOAD(BPF_W, 8, 1, 4), /* data_end */
+        MOVE(1, 7),
+        ADD(1, (int32_t)given->len),
+        SKIP_IF(BPF_JGT, 1, 8, LEAVE),
+        INSN(.code = BPF_ST | BPF_MEM | BPF_W, .dst_reg = 10, .off = -4),
+        MAP(1, sending),
+        MOVE(2, 10),
+        ADD(2, -4),
+        CALL(BPF_FUNC_map_lookup_elem),
+        SKIP_IF_VALUE(BPF_JEQ, 0, 0, LEAVE),
+        MOVE(6, 0),
+        LOAD(BPF_DW, 1, 6, 16), /* is_over */
+        SKIP_IF_VALUE(BPF_JNE, 1, 0, LEAVE),
+        CALL(BPF_FUNC_ktime_get_ns),
+        LOAD(BPF_DW, 1, 6, 8), /* start_ns */
+        SKIP_IF_VALUE(BPF_JNE, 1, 0, 2),
+        STORE(BPF_DW, 6, 8, 0),
+        MOVE(1, 0),
+        INSN(.code = BPF_ALU64 | BPF_SUB | BPF_X, .dst_reg = 0, .src_reg = 1),
+        INSN(.code = BPF_ALU64 | BPF_MUL | BPF_K, .dst_reg = 0, .imm = packets_per_ns),
+        INSN(.code = BPF_ALU64 | BPF_RSH | BPF_K, .dst_reg = 0, .imm = RATE_BITS),
+        LOAD(BPF_DW, 1, 6, 0), /* n_sent */
+        SKIP_IF(BPF_JGT, 1, 0, LEAVE),
+        MOVE(2, 1),
+        ADD(2, 1),
+        STORE(BPF_DW, 6, 0, 2),
+        INSN(.code = BPF_ALU64 | BPF_MOD | BPF_K, .dst_reg = 1, .imm = (int32_t)given->n),
+        STORE(BPF_W, 10, -4, 1),
+        MAP(1, given->map),
+        MOVE(2, 10),
+        ADD(2, -4),
+        CALL(BPF_FUNC_map_lookup_elem),
+        SKIP_IF_VALUE(BPF_JEQ, 0, 0, LEAVE),
+    };
+    memcpy(to, part, sizeof part);
+    return sizeof part / sizeof part[0];
+}
+
+/* When the next packet is due, until all is over: frames[n_sent++ % n] to the interface. */
+static void load_frames_program(struct given *given) {
+    static struct bpf_insn program[GIVEN_INSNS_MAX];
+    int sending = shared_map(1, sizeof(struct sending), (volatile void **)&given->sending);
+    uint32_t n = choose_part(program, given, sending);
+    for (uint32_t at = 0; at < given->len;) {
+        uint8_t size = given->len - at >= 8 ? BPF_DW : BPF_B;
+        program[n++] = LOAD(size, 1, 0, (int16_t)at);
+        program[n++] = STORE(size, 7, (int16_t)at, 1);
+        at += size == BPF_DW ? 8 : 1;
+    }
+    program[n++] = SET(1, (int32_t)if_nametoindex(config.interface));
+    program[n++] = SET(2, 0);
+    program[n++] = CALL(BPF_FUNC_redirect);
+    program[n++] = INSN(.code = BPF_JMP | BPF_EXIT);
+    for (uint32_t i = 0; i < n; i++)
+        if (program[i].off == LEAVE) program[i].off = (int16_t)(n - i - 1);
+    program[n++] = SET(0, XDP_DROP);
+    program[n++] = INSN(.code = BPF_JMP | BPF_EXIT);
+    union bpf_attr attr = {.prog_type = BPF_PROG_TYPE_XDP, .insns = (uintptr_t)program,
+                           .insn_cnt = n, .license = (uintptr_t) "GPL"};
+    given->program = bpf(BPF_PROG_LOAD, &attr);
+    if (given->program < 0) fail("load the program that sends");
+}
+
+static void wake(int signal) { (void)signal; }
+
+/* One call for all packets, for each takes 25 ms to come back; a signal ends it. */
+static void *send_given(void *argument) {
+    const struct given *given = argument;
+    static uint8_t blank[GIVEN_BYTES_MAX];
+    union bpf_attr attr = {.test = {.prog_fd = (uint32_t)given->program, .repeat = INT32_MAX,
+                                    .data_in = (uintptr_t)blank, .data_size_in = given->len,
+                                    .flags = BPF_F_TEST_XDP_LIVE_FRAMES}};
+    while (!given->sending->is_over)
+        if (bpf(BPF_PROG_TEST_RUN, &attr) < 0 && errno != EINTR) fail("send frames");
+    return NULL;
 }
 
 struct sender {
@@ -418,16 +569,32 @@ static void stop(int signal) {
 }
 
 /* Until no copy came for a while. */
-static void wait_until_quiet(uint32_t n_addresses, uint8_t *ring, uint32_t *slot) {
+static void wait_until_quiet(uint32_t n_addresses, uint64_t quiet_ns, uint8_t *ring, uint32_t *slot) {
     uint64_t now = clock_ns(CLOCK_MONOTONIC), quiet_since = now, limit = now + QUIET_LIMIT_NS;
     uint64_t before = total_of(0, n_addresses);
-    while ((now = clock_ns(CLOCK_MONOTONIC)) < limit && now - quiet_since < QUIET_NS) {
+    while ((now = clock_ns(CLOCK_MONOTONIC)) < limit && now - quiet_since < quiet_ns) {
         uint64_t total = total_of(0, n_addresses);
         if (total != before) quiet_since = now;
         before = total;
         if (ring != NULL) read_samples(ring, slot);
         usleep(200);
     }
+}
+
+/* The line of JSON; `at_end` copies had come when the last packet was sent. */
+static void report(uint64_t n_sent, uint64_t ns, uint64_t at_end, const struct sender *sender) {
+    uint32_t n = config.n_viewers, n_served = config.audio_every != 0 ? 2 * n : n;
+    uint64_t least = UINT64_MAX, most = 0;
+    for (uint32_t viewer = 0; viewer < n; viewer++) {
+        if (counts[viewer] < least) least = counts[viewer];
+        if (counts[viewer] > most) most = counts[viewer];
+    }
+    printf("{\"sent\": %lu, \"seconds\": %.6f, \"copies\": %lu, \"copies_while_sending\": %lu, "
+           "\"copies_of_viewer_min\": %lu, \"copies_of_viewer_max\": %lu, \"audio_sent\": %lu, "
+           "\"audio_copies\": %lu, \"refusals\": %lu, \"others\": %lu}\n",
+           n_sent, (double)ns / 1e9, total_of(0, n), at_end, least, most, sender->n_audio,
+           total_of(n, n_served - n), sender->n_refusals,
+           total_of(n_served, VIEWERS_MAX + 1 - n_served));
 }
 
 static void run_load(void) {
@@ -461,20 +628,40 @@ static void run_load(void) {
         }
     }
     uint64_t at_end = total_of(0, n_served);
-    wait_until_quiet(n_addresses, ring, &slot);
-    uint64_t least = UINT64_MAX, most = 0;
-    for (uint32_t viewer = 0; viewer < n; viewer++) {
-        if (counts[viewer] < least) least = counts[viewer];
-        if (counts[viewer] > most) most = counts[viewer];
-    }
+    wait_until_quiet(n_addresses, QUIET_NS, ring, &slot);
     write_samples();
     write_watched();
-    printf("{\"sent\": %lu, \"seconds\": %.6f, \"copies\": %lu, \"copies_while_sending\": %lu, "
-           "\"copies_of_viewer_min\": %lu, \"copies_of_viewer_max\": %lu, \"audio_sent\": %lu, "
-           "\"audio_copies\": %lu, \"refusals\": %lu, \"others\": %lu}\n",
-           sender.n_sent - sender.n_audio, (double)(now - start) / 1e9, total_of(0, n), at_end,
-           least, most, sender.n_audio, total_of(n, n_served - n),
-           sender.n_refusals, total_of(n_served, VIEWERS_MAX + 1 - n_served));
+    report(sender.n_sent - sender.n_audio, now - start, at_end, &sender);
+}
+
+static void sleep_ns(uint64_t ns) {
+    struct timespec time = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+    nanosleep(&time, NULL);
+}
+
+/* Sends what was given, from a thread that is in the kernel all the time. */
+static void run_given(void) {
+    struct sigaction interrupt = {.sa_handler = stop}, action = {.sa_handler = wake};
+    sigaction(SIGINT, &interrupt, NULL);
+    sigaction(SIGUSR1, &action, NULL);
+    attach_sink();
+    struct given given = read_frames();
+    load_frames_program(&given);
+    volatile struct sending *sending = given.sending;
+    pthread_t thread;
+    if ((errno = pthread_create(&thread, NULL, send_given, &given)) != 0) fail("start a thread");
+    while (sending->start_ns == 0) sleep_ns(WAIT_NS);
+    uint64_t end = sending->start_ns + (uint64_t)(config.seconds * 1e9), now;
+    while ((now = clock_ns(CLOCK_MONOTONIC)) < end && !is_stopped)
+        sleep_ns(end - now > WAIT_NS ? end - now : WAIT_NS);
+    sending->is_over = 1;
+    uint64_t at_end = total_of(0, config.n_viewers), started = sending->start_ns;
+    now = clock_ns(CLOCK_MONOTONIC);
+    pthread_kill(thread, SIGUSR1);
+    pthread_join(thread, NULL);
+    wait_until_quiet(config.n_viewers, GIVEN_QUIET_NS, NULL, NULL);
+    static const struct sender none;
+    report(sending->n_sent, now - started, at_end, &none);
 }
 
 static void run_push(void) {
@@ -510,6 +697,8 @@ static const char usage[] =
     "            --sfu-mac MAC --host-mac MAC [--frame-len BYTES] [--packets N]\n"
     "            [--sample-every N --samples FILE] [--audio-every N --audio-port PORT]\n"
     "            [--watch FILE]\n"
+    "       load --frames FILE --sink NAME --interface NAME --rate PACKETS_PER_SECOND --seconds S\n"
+    "            --viewers N --first-viewer ADDRESS:PORT\n"
     "       load --push afpacket|afxdp --interface NAME --seconds S --sfu ... --host ...\n";
 
 static void parse(int argc, char **argv) {
@@ -521,6 +710,7 @@ static void parse(int argc, char **argv) {
         {"samples", 1, NULL, 'f'},      {"push", 1, NULL, 'p'},
         {"packets", 1, NULL, 'k'},      {"watch", 1, NULL, 'w'},
         {"audio-every", 1, NULL, 'a'},  {"audio-port", 1, NULL, 'u'},
+        {"frames", 1, NULL, 'g'},       {"sink", 1, NULL, 'c'},
         {NULL, 0, NULL, 0},
     };
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
@@ -540,6 +730,8 @@ static void parse(int argc, char **argv) {
         case 'p': config.push = optarg; break;
         case 'k': config.n_packets_max = strtoull(optarg, NULL, 10); break;
         case 'w': config.watch_path = optarg; break;
+        case 'g': config.frames_path = optarg; break;
+        case 'c': config.sink_interface = optarg; break;
         case 'a': config.audio_every = (uint32_t)strtoul(optarg, NULL, 10); break;
         case 'u': config.audio_port = htons((uint16_t)strtoul(optarg, NULL, 10)); break;
         default: fputs(usage, stderr); exit(2);
@@ -547,12 +739,16 @@ static void parse(int argc, char **argv) {
     }
     size_t payload_bytes = sizeof(struct mark) +
                            (config.watch_path != NULL ? sizeof(struct stamp) : 0);
+    if (config.sink_interface == NULL) config.sink_interface = config.interface;
+    bool makes_frames = config.frames_path == NULL, needs_marks = config.watch_path != NULL ||
+                        config.sample_every != 0 || config.audio_every != 0;
     bool is_sound = config.interface != NULL && (config.push != NULL || config.rate > 0) &&
                     config.seconds > 0 && config.seconds <= SECONDS_MAX &&
                     config.n_viewers >= 1 && config.n_viewers <= VIEWERS_MAX / 2 &&
                     config.frame_len <= FRAME_BYTES_MAX &&
-                    config.frame_len >= HEADER_BYTES + payload_bytes && config.sfu_ip != 0 &&
-                    config.host_ip != 0 && (config.audio_every == 0) == (config.audio_port == 0);
+                    config.frame_len >= HEADER_BYTES + payload_bytes &&
+                    (makes_frames ? config.sfu_ip != 0 && config.host_ip != 0 : !needs_marks) &&
+                    (config.audio_every == 0) == (config.audio_port == 0);
     if (!is_sound) {
         fputs(usage, stderr);
         exit(2);
@@ -562,6 +758,7 @@ static void parse(int argc, char **argv) {
 int main(int argc, char **argv) {
     parse(argc, argv);
     if (config.push != NULL) run_push();
+    else if (config.frames_path != NULL) run_given();
     else run_load();
     return 0;
 }

@@ -120,10 +120,11 @@ def running(setting: Setting, folder: Path) -> Iterator[Running]:
     """A site with the contestant on it, which knows the network; its files go into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     start = _ovs if setting.contestant.switch == OVS_NAME else _reprise
-    with (
-        PortPerHost(len(setting.network.ports)) as site,
-        start(setting, site, folder) as child,
-    ):
+    with PortPerHost(len(setting.network.ports)) as site, contextlib.ExitStack() as stack:
+        for link in site.links:
+            # Without it a port without an XDP program takes no frames from the load's program.
+            site.sfu.run(["ethtool", "-K", link.sfu_interface, "gro", "on"])
+        child = stack.enter_context(start(setting, site, folder))
         up = Running(setting, site, child.pid)
         try:
             yield up

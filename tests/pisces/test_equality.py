@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from lab.frames import PROTOCOL_UDP
-from lab.pisces import switches
 from lab.pisces.network import PROGRAMS, PROTOCOL_TCP, ROUTERS, station_mac
 from lab.pisces.openflow import DIFFERENCES
 from lab.pisces.switches import CONTESTANTS, ON, OPTIMISED, Contestant, Setting, running
@@ -23,12 +22,6 @@ ROUTED = Packet(1, station_mac(0, 0), ROUTERS[0])
 WITH_OPTIONS = replace(
     ROUTED, options=bytes.fromhex("01010100"), ports=(9, 443), protocol=PROTOCOL_TCP
 )
-
-
-@pytest.fixture(scope="module")
-def open_vswitch(namespaces: None) -> None:
-    if what := switches.lacks():
-        pytest.skip(f"NOT TESTED, Open vSwitch is lacking: {what}")
 
 
 def what_leaves(

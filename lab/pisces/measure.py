@@ -1,0 +1,249 @@
+"""How many packets a second each switch carries: contestants in turns, set by set.
+
+All contestants of a program, a kind of port and a frame size are up, and one runs while the others
+stand (`lab.bench.turns` says why). Each set has new processes. In a set every contestant's peak is
+found, then each is offered a little more than its peak, in turns, and the median of what came is
+its peak; then the highest rate without loss is searched for, step by step in turns. A ratio is that
+of one set's rates; the ratio of a row is the median of its sets'.
+"""
+
+import contextlib
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import product
+from pathlib import Path
+
+from lab.bench.experiment import Failures, csv_text, each, median
+from lab.bench.fanout import BEYOND_WHAT_CAME, Search, peak_of, search_steps
+from lab.bench.load import Run
+from lab.csvs import text_of
+from lab.files import write_whole
+from lab.pisces import traffic
+from lab.pisces.network import PROGRAMS, published
+from lab.pisces.offer import Traffic, offer
+from lab.pisces.results import PiscesRow, mbit_per_s, merged_rows
+from lab.pisces.switches import (
+    CONTESTANTS,
+    OVS_NAME,
+    PORTS,
+    Contestant,
+    Running,
+    Setting,
+    lacks,
+    optimise_option,
+    running,
+)
+from lab.process import ChildError
+
+FILE = "pisces.csv"
+SETS_FILE = "pisces-sets.csv"
+RAW = "raw"
+PROBES_FILE = "pisces-probes.csv"
+SETS = {"afxdp": 3, "afpacket": 2}
+SIZES = {"afxdp": traffic.FRAMES_BYTES, "afpacket": traffic.FRAMES_BYTES[::3]}
+"""AF_PACKET is the second kind of port: the smallest and the largest frame say what it does."""
+QUICK_SIZES = traffic.FRAMES_BYTES[:1]
+TURN_S = 0.1
+SETTLE_PER_S, SETTLE_S = 20_000.0, 0.1
+"""Every flow some times, so that caches know it."""
+PEAK_TURNS = 6
+TRIES, QUICK_TRIES = 8, 3
+UP_S, OFFER_S = 2.0, 0.25
+"""What starting a contestant takes, and an offer, about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One set of turns."""
+
+    number: int
+    """Of the set, from 0."""
+    port: str
+    program: str
+    frame_bytes: int
+    tries: int = TRIES
+
+    @property
+    def planned_s(self) -> float:
+        """What it takes, about."""
+        offers = 4 + PEAK_TURNS + self.tries + 2
+        return len(CONTESTANTS) * (UP_S + offers * OFFER_S)
+
+    def __str__(self) -> str:
+        return f"{self.program}, {self.port}, {self.frame_bytes} bytes"
+
+
+def cells(*, is_quick: bool = False) -> list[Cell]:
+    """What is measured: a set of everything, then the next."""
+    if is_quick:
+        return [
+            Cell(0, "afxdp", program, size, QUICK_TRIES)
+            for program, size in product(PROGRAMS, QUICK_SIZES)
+        ]
+    return [
+        Cell(number, port, program, size)
+        for number in range(max(SETS.values()))
+        for port in PORTS
+        if number < SETS[port]
+        for program, size in product(PROGRAMS, SIZES[port])
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One rate that was offered, and what came of it."""
+
+    cell: Cell
+    contestant: Contestant
+    step: str
+    """`find`, `peak` or `search`."""
+    offered_packets_per_s: float
+    run: Run
+
+    def columns(self) -> dict[str, object]:
+        """Its columns in the raw samples."""
+        cell = {name: value for name, value in asdict(self.cell).items() if name != "tries"}
+        rate = {"step": self.step, "offered_packets_per_s": self.offered_packets_per_s}
+        return {**cell, **asdict(self.contestant), **rate, **asdict(self.run)}
+
+
+@dataclass(slots=True)
+class _Runner:
+    """A contestant that has its turn, or stands."""
+
+    cell: Cell
+    up: Running
+    traffic: Traffic
+    probes: list[Probe]
+    peak: float = 1.0
+    at_peak: list[float] = field(default_factory=list)
+    lossless: float = 0.0
+
+    def offer(self, packets_per_s: float, step: str) -> Run:
+        """It runs as long as packets are offered."""
+        self.up.go_on()
+        try:
+            run = offer(self.up, self.traffic, packets_per_s, TURN_S)
+            if run.loss < 0.0:
+                # Packets of an earlier offer came: a switch that stood may have kept some.
+                run = offer(self.up, self.traffic, packets_per_s, TURN_S)
+        finally:
+            self.up.stand()
+        contestant = self.up.setting.contestant
+        self.probes.append(Probe(self.cell, contestant, step, packets_per_s, run))
+        if run.is_lossless:
+            self.lossless = max(self.lossless, run.copies_per_s)
+        return run
+
+    def find_peak(self) -> None:
+        """About: what it is offered in turns next is a little more."""
+        self.peak = max(peak_of(lambda rate: self.offer(rate, "find")), 1.0)
+
+
+def run(folder: Path, todo: Sequence[Cell]) -> Failures:
+    """Measures every cell; what fails is returned and left out."""
+    if what := lacks():
+        return [f"Open vSwitch is lacking: {what}"]
+    rows: list[PiscesRow] = []
+    probes: list[Probe] = []
+    failures: Failures = []
+    for cell in each(todo, todo[0].planned_s, failures):
+        try:
+            rows += _measure(cell, probes)
+        except ChildError as error:
+            failures.append(f"{cell}: {error}")
+        write_whole(folder / SETS_FILE, csv_text(PiscesRow, rows))
+        write_whole(folder / RAW / PROBES_FILE, _probes_csv(probes))
+    write_whole(folder / FILE, csv_text(PiscesRow, merged_rows(rows)))
+    return failures
+
+
+def _probes_csv(probes: Sequence[Probe]) -> str:
+    lines = [probe.columns() for probe in probes]
+    names = list(lines[0]) if lines else []
+    return text_of([names, *([str(value) for value in line.values()] for line in lines)])
+
+
+def _measure(cell: Cell, probes: list[Probe]) -> list[PiscesRow]:
+    with _runners(cell, probes) as runners:
+        for runner in runners:
+            runner.find_peak()
+        for _ in range(PEAK_TURNS):
+            for runner in runners:
+                came = runner.offer(BEYOND_WHAT_CAME * runner.peak, "peak").copies_per_s
+                runner.at_peak.append(came)
+        _search(runners, cell.tries)
+        rows = [_row(runner) for runner in runners]
+    return [_beside(row, rows) for row in rows]
+
+
+@contextlib.contextmanager
+def _runners(cell: Cell, probes: list[Probe]) -> Iterator[list[_Runner]]:
+    """All contestants, up and standing."""
+    network = published()
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="reprise-pisces-")))
+        offered = Traffic(folder / "frames", cell.program, cell.frame_bytes)
+        offered.write()
+        runners = []
+        for contestant in CONTESTANTS:
+            setting = Setting(contestant, cell.port, cell.program, network)
+            here = folder / str(contestant).replace(" ", "-")
+            up = stack.enter_context(running(setting, here))
+            offer(up, offered, SETTLE_PER_S, SETTLE_S)
+            up.stand()
+            runners.append(_Runner(cell, up, offered, probes))
+        yield runners
+
+
+def _search(runners: Sequence[_Runner], tries: int) -> None:
+    """A step of each one's search after the other's."""
+    searches: list[tuple[_Runner, Search, float]] = []
+    for runner in runners:
+        steps = search_steps(tries)
+        searches.append((runner, steps, next(steps)))
+    while searches:
+        left = []
+        for runner, steps, part in searches:
+            is_lossless = runner.offer(part * runner.peak, "search").is_lossless
+            with contextlib.suppress(StopIteration):
+                left.append((runner, steps, steps.send(is_lossless)))
+        searches = left
+
+
+def _row(runner: _Runner) -> PiscesRow:
+    setting = runner.up.setting
+    contestant = setting.contestant
+    peak = max(median(runner.at_peak), runner.lossless)
+    options = optimise_option(contestant.variant, contestant.flow_caches)
+    return PiscesRow(
+        **asdict(contestant),
+        program=setting.program,
+        optimisations="" if contestant.switch == OVS_NAME else options.replace(",", " "),
+        port=setting.port,
+        wait=PORTS[setting.port],
+        flows=runner.traffic.n_flows,
+        frame_bytes=runner.traffic.frame_bytes,
+        sets=1,
+        packets_per_s_lossless=runner.lossless,
+        packets_per_s_peak=peak,
+        mbit_per_s_lossless=mbit_per_s(runner.lossless, runner.traffic.frame_bytes),
+        mbit_per_s_peak=mbit_per_s(peak, runner.traffic.frame_bytes),
+        lossless_of_ovs=1.0,
+        peak_of_ovs=1.0,
+    )
+
+
+def _beside(row: PiscesRow, rows: Sequence[PiscesRow]) -> PiscesRow:
+    """With its ratios to Open vSwitch with flow caches alike, in the same set."""
+    ovs = next(one for one in rows if one.switch == OVS_NAME and one.flow_caches == row.flow_caches)
+    return replace(
+        row,
+        lossless_of_ovs=_ratio(row.packets_per_s_lossless, ovs.packets_per_s_lossless),
+        peak_of_ovs=_ratio(row.packets_per_s_peak, ovs.packets_per_s_peak),
+    )
+
+
+def _ratio(ours: float, theirs: float) -> float:
+    return ours / theirs if theirs else float("nan")

@@ -1,0 +1,52 @@
+"""What pisces.csv holds. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+from lab.bench.experiment import merged
+
+BITS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class PiscesRow:
+    """pisces.csv, and pisces-sets.csv, one a set: a switch with a program, at a frame size."""
+
+    program: str
+    switch: str
+    variant: str
+    """`naive` or `optimised`; Open vSwitch has no choice."""
+    optimisations: str
+    """What `--optimise` was told, with spaces between."""
+    port: str
+    wait: str
+    flow_caches: str
+    """`off` or `on`; the megaflow classifier of Open vSwitch cannot be turned off."""
+    flows: int
+    frame_bytes: int
+    sets: int
+    packets_per_s_lossless: float
+    packets_per_s_peak: float
+    mbit_per_s_lossless: float
+    """Of frames, without preamble, check sequence and gap, which a veth does not have."""
+    mbit_per_s_peak: float
+    lossless_of_ovs: float
+    """Beside Open vSwitch with flow caches alike, in the same set."""
+    peak_of_ovs: float
+
+
+_MEASURED = tuple(one.name for one in fields(PiscesRow) if one.type is float)
+
+
+def mbit_per_s(packets_per_s: float, frame_bytes: int) -> float:
+    """The frames' bits."""
+    return packets_per_s * frame_bytes * BITS / 1e6
+
+
+def merged_rows(rows: Sequence[PiscesRow]) -> list[PiscesRow]:
+    """Sets of the same become one row: the median of each measured column."""
+    alike: dict[tuple[object, ...], list[PiscesRow]] = {}
+    for row in rows:
+        key = (row.port, row.program, row.frame_bytes, row.switch, row.variant, row.flow_caches)
+        alike.setdefault(key, []).append(row)
+    return [merged(sets, _MEASURED, ["sets"]) for _, sets in sorted(alike.items())]

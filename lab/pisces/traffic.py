@@ -1,0 +1,46 @@
+"""The packets that are offered: flows from one port of the published network to the other. Pure.
+
+Flow by flow other hosts, and where all have had one, other ports: UDP from the network behind port
+1 to that behind port 2, in L2 straight to the station, else through the router, so that every table
+is looked up and every lookup but that of a denying rule hits. The IP addresses of the receivers
+follow each other, by which the sink counts.
+"""
+
+from lab.frames import UdpFrame, udp_frame
+from lab.pisces.network import N_ROUTES, N_SENDERS, N_STATIONS, ROUTERS, host_ip, station_mac
+
+FRAMES_BYTES = (64, 128, 192, 256)
+"""The paper's; a veth carries no frame check sequence, so all bytes are headers and payload."""
+N_FLOWS = 64
+N_RECEIVERS = N_ROUTES // 2
+IN_PORT, OUT_PORT = 1, 2
+FIRST_RECEIVER = host_ip(1, 0)
+_HEADERS_BYTES = 42
+_STRIDE = 7
+"""Between the receivers of two flows: coprime to their number."""
+_FIRST_SOURCE_PORT, _DESTINATION_PORT = 20_000, 443
+
+
+def frames(program: str, n_flows: int, frame_bytes: int) -> list[bytes]:
+    """A frame of each flow."""
+    return [_frame(program, flow, frame_bytes) for flow in range(n_flows)]
+
+
+def _frame(program: str, flow: int, frame_bytes: int) -> bytes:
+    host, round_ = flow % N_RECEIVERS, flow // N_RECEIVERS
+    receiver = host * _STRIDE % N_RECEIVERS
+    if program == "l2":
+        source, destination = station_mac(0, host % (N_STATIONS // 2)), station_mac(1, receiver)
+    else:
+        source, destination = station_mac(0, host % (N_SENDERS // 2)), ROUTERS[0]
+    return udp_frame(
+        UdpFrame(
+            eth_src=source,
+            eth_dst=destination,
+            src_ip=str(host_ip(0, host)),
+            dst_ip=str(host_ip(1, receiver)),
+            src_port=_FIRST_SOURCE_PORT + round_,
+            dst_port=_DESTINATION_PORT,
+            payload=bytes(frame_bytes - _HEADERS_BYTES),
+        )
+    )

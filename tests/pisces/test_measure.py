@@ -1,0 +1,105 @@
+"""The load through both switches, and rows of it."""
+
+from dataclasses import replace
+from ipaddress import IPv4Network
+from pathlib import Path
+
+import pytest
+
+from lab import peers
+from lab.bench.rows import rows_of
+from lab.frames import checksums_are_right, parse_udp
+from lab.pisces import measure, traffic
+from lab.pisces.measure import Cell, cells, run
+from lab.pisces.network import PROGRAMS, published
+from lab.pisces.offer import Traffic, offer
+from lab.pisces.results import PiscesRow, mbit_per_s, merged_rows
+from lab.pisces.switches import CONTESTANTS, OFF, ON, OPTIMISED, Contestant, Setting, running
+from tests.pisces.synthetic import row
+
+OVS = Contestant("ovs", "", OFF)
+NATIVE = Contestant("reprise", OPTIMISED, OFF)
+
+
+@pytest.fixture(scope="module")
+def load(open_vswitch: None, system_root: None) -> None:
+    peers.build()
+
+
+def test_every_point_of_the_paper_is_measured() -> None:
+    whole = {(cell.port, cell.program, cell.frame_bytes) for cell in cells()}
+    assert {
+        ("afxdp", program, size) for program in PROGRAMS for size in (64, 128, 192, 256)
+    } < whole
+    assert {port for port, *_ in whole} == {"afxdp", "afpacket"}
+    assert {cell.program for cell in cells(is_quick=True)} == set(PROGRAMS)
+    # Naive and optimised, each with flow caches and without.
+    assert len({(one.variant, one.flow_caches) for one in CONTESTANTS}) == len(CONTESTANTS)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_flows_differ_and_hit_what_they_should(program: str) -> None:
+    network = published()
+    senders = {sender.mac for sender in network.senders}
+    stations = {station.mac for station in network.stations}
+    routes = {route.prefix for route in network.routes}
+    frames = traffic.frames(program, 2 * traffic.N_RECEIVERS, 128)
+    assert len(set(frames)) == len(frames)
+    for frame in frames:
+        datagram = parse_udp(frame)
+        assert len(frame) == 128
+        assert datagram is not None
+        assert checksums_are_right(frame)
+        assert IPv4Network(datagram.dst_ip) in routes
+        if program == "l2":
+            assert {datagram.eth_src, datagram.eth_dst} <= stations
+        else:
+            assert datagram.eth_src in senders
+
+
+@pytest.mark.parametrize("port", ["afxdp", "afpacket"])
+@pytest.mark.parametrize("contestant", [OVS, NATIVE], ids=str)
+def test_every_flow_comes_through(
+    load: None, contestant: Contestant, port: str, tmp_path: Path
+) -> None:
+    offered = Traffic(tmp_path / "frames", "l2l3_acl", 64)
+    offered.write()
+    with running(Setting(contestant, port, "l2l3_acl", published()), tmp_path / "x") as up:
+        # So few that they wait in a ring while a busy machine does something else.
+        seen = offer(up, offered, 1_000.0, 0.5)
+    assert (seen.copies, seen.others) == (seen.sent, 0)
+    assert seen.sent > traffic.N_FLOWS
+    # Receivers without a flow get nothing, the others the same, but for a last round.
+    assert seen.copies_of_viewer_min == 0
+    assert seen.copies_of_viewer_max == -(-seen.sent // traffic.N_FLOWS)
+
+
+def test_a_set_has_rates_and_ratios(
+    load: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(measure, "CONTESTANTS", (NATIVE, OVS))
+    monkeypatch.setattr(measure, "PEAK_TURNS", 1)
+    assert run(tmp_path, [Cell(0, "afxdp", "l2", 64, tries=1)]) == []
+    ours, theirs = sorted(
+        rows_of(PiscesRow, (tmp_path / measure.FILE).read_text(), measure.FILE),
+        key=lambda one: one.switch != "reprise",
+    )
+    assert (ours.switch, theirs.switch) == ("reprise", "ovs")
+    assert ours.packets_per_s_peak >= ours.packets_per_s_lossless
+    assert ours.packets_per_s_peak > 1_000
+    assert ours.peak_of_ovs == pytest.approx(
+        ours.packets_per_s_peak / theirs.packets_per_s_peak, rel=1e-4
+    )
+    probes = (tmp_path / "raw" / measure.PROBES_FILE).read_text().splitlines()
+    assert len(probes) > 6
+
+
+def test_sets_become_one_row_of_medians() -> None:
+    names = ("reprise", OPTIMISED, ON)
+    sets = [row("l2", names, 64, 1e6 * n, of_ovs=n / 10) for n in (9, 10, 12)]
+    (merged,) = merged_rows(sets)
+    assert merged == replace(
+        sets[1],
+        sets=3,
+        mbit_per_s_peak=mbit_per_s(1e7, 64),
+    )
