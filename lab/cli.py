@@ -11,7 +11,6 @@ from pathlib import Path
 
 from lab import peers
 from lab import report as text
-from lab.bench import bmv2
 from lab.bench.readme import MarkerError
 from lab.bench.suite import measurement_of
 from lab.controller import REPRISE
@@ -19,7 +18,7 @@ from lab.experiment import Experiment, ExperimentError, known, parse
 from lab.files import write_whole
 from lab.netns import NamespaceError, require_namespaces
 from lab.process import REPOSITORY, ChildError, interrupt_on_termination
-from lab.rows import ROWS
+from lab.rows import ROWS, bmv2
 from lab.study.compare import HEADER, compared
 from lab.study.derive import REPORT, Derived, derive, write_index
 from lab.study.folder import Folder, FolderError, folders

@@ -68,6 +68,11 @@ class Link:
     sfu_mac: str
 
 
+def viewer_ip(place: int) -> IPv4Address:
+    """The address of a viewer of participant 1's stream: the first viewer is participant 2."""
+    return _FIRST + 1 + place
+
+
 class Site(Network):
     """Hosts and the SFU's place; a context manager that removes all it made."""
 

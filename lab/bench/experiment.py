@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from lab import peers
-from lab.bench import bmv2
 from lab.bench.forwarders import Forwarder
 from lab.controller import REPRISE
 from lab.csvs import text_of
 from lab.netns import NamespaceError, require_namespaces
 from lab.process import REPOSITORY, ChildError, interrupt_on_termination
+from lab.rows import bmv2
 from lab.study.machine import session
 from lab.study.progress import bar
 from lab.switch import SWITCH, MissingBuildError, require_build

@@ -13,8 +13,8 @@ from lab.bench import load
 from lab.bench.experiment import median
 from lab.bench.forwarders import Forwarder, Running, running
 from lab.bench.load import Run
-from lab.bench.pair import FORWARDER_CPU, Pair
 from lab.bench.results import FanoutRow
+from lab.sites import SFU_CPU, OnePort
 
 FANOUTS = (1, 4, 16, 64, 256)
 FRAME_LEN_BYTES = 1400
@@ -74,7 +74,7 @@ class Meter:
     """Offers rates to one forwarder that runs, and keeps what it saw."""
 
     forwarder: Forwarder
-    pair: Pair
+    site: OnePort
     set_up: Running
     fanout: int
     probes: list[Probe]
@@ -85,7 +85,7 @@ class Meter:
         rate_pps = copies_per_s / self.fanout
         before_s = self.set_up.cpu_s()
         run = load.offer(
-            self.pair, self.fanout, rate_pps, self.step_s, frame_len_bytes=FRAME_LEN_BYTES
+            self.site, self.fanout, rate_pps, self.step_s, frame_len_bytes=FRAME_LEN_BYTES
         )
         cpu_s = self.set_up.cpu_s() - before_s
         self.probes.append(Probe(self.forwarder, rate_pps, run, cpu_s))
@@ -107,16 +107,16 @@ def measure(forwarder: Forwarder, fanout: int, kept: Kept | None = None) -> Fano
     """One forwarder at one fan-out, once."""
     with (
         tempfile.TemporaryDirectory(prefix="reprise-bench-") as folder,
-        running(forwarder, fanout) as (pair, set_up),
+        running(forwarder, fanout) as (site, set_up),
     ):
         kept = kept or Kept(Path(folder) / "delays.csv")
-        if forwarder.forwarder == "raw":
-            return _pushed(forwarder, pair, fanout)
-        load.offer(pair, fanout, SETTLE_RATE_PPS, SETTLE_S, frame_len_bytes=FRAME_LEN_BYTES)
-        meter = Meter(forwarder, pair, set_up, fanout, kept.probes)
+        if forwarder.row == "raw":
+            return _pushed(forwarder, site, fanout)
+        load.offer(site, fanout, SETTLE_RATE_PPS, SETTLE_S, frame_len_bytes=FRAME_LEN_BYTES)
+        meter = Meter(forwarder, site, set_up, fanout, kept.probes)
         peak = max(peak_of(meter.offer), 1.0)
         search(lambda part: meter.offer(peak * part).is_lossless)
-        first, last = delays(pair, fanout, kept.delays, LATENCY_S)
+        first, last = delays(site, fanout, kept.delays, LATENCY_S)
         best, cpu_ns = best_without_loss(kept.probes)
     return FanoutRow(
         **asdict(forwarder),
@@ -131,8 +131,8 @@ def measure(forwarder: Forwarder, fanout: int, kept: Kept | None = None) -> Fano
     )
 
 
-def _pushed(forwarder: Forwarder, pair: Pair, fanout: int) -> FanoutRow:
-    rate = load.push(pair, forwarder.port, FORWARDER_CPU, PUSHES, PUSH_S)
+def _pushed(forwarder: Forwarder, site: OnePort, fanout: int) -> FanoutRow:
+    rate = load.push(site, forwarder.port, SFU_CPU, PUSHES, PUSH_S)
     none = float("nan")
     return FanoutRow(
         **asdict(forwarder),
@@ -214,10 +214,12 @@ def best_without_loss(probes: Sequence[Probe]) -> tuple[float, float]:
     return rate, best.cpu_s * 1e9 / best.run.copies
 
 
-def delays(pair: Pair, fanout: int, kept: Path, seconds: float) -> tuple[list[float], list[float]]:
+def delays(
+    site: OnePort, fanout: int, kept: Path, seconds: float
+) -> tuple[list[float], list[float]]:
     """Of every packet whose copies all came: the delays of the first and the last, in us."""
     load.offer(
-        pair,
+        site,
         fanout,
         LATENCY_RATE_PPS,
         seconds,
@@ -234,7 +236,7 @@ def median_rows(rows: Sequence[FanoutRow]) -> list[FanoutRow]:
     """Rounds of the same forwarder and fan-out become one row: the median of each column."""
     cells: dict[tuple[str, str, str, str, int], list[FanoutRow]] = {}
     for row in rows:
-        key = (row.forwarder, row.engine, row.port, row.wait, row.fanout)
+        key = (row.row, row.engine, row.port, row.wait, row.fanout)
         cells.setdefault(key, []).append(row)
     merged = []
     for rounds in cells.values():

@@ -10,6 +10,8 @@ from lab.bench.names import (
     MARKERS,
     NAMES,
     OURS,
+    OVS,
+    PKTSWITCH,
     count,
     kind_name,
     kind_of,
@@ -48,13 +50,13 @@ class Beside:
 
 
 def _key(row: FanoutRow) -> tuple[object, ...]:
-    return (row.forwarder, row.engine, row.port, row.wait, row.fanout)
+    return (row.row, row.engine, row.port, row.wait, row.fanout)
 
 
 def figures(rows: Sequence[FanoutRow], beside: Beside) -> list[Lines]:
     """Rates of every kind of port, then delays, then processor time."""
     by_kind = [(kind, of_kind(rows, kind)) for kind in KINDS]
-    kinds = [(kind, found) for kind, found in by_kind if any(r.forwarder in OURS for r in found)]
+    kinds = [(kind, found) for kind, found in by_kind if any(r.row in OURS for r in found)]
     return [
         *(_rates(kind, found, rows, beside) for kind, found in kinds),
         *(_delays(kind, found, beside) for kind, found in kinds),
@@ -64,7 +66,7 @@ def figures(rows: Sequence[FanoutRow], beside: Beside) -> list[Lines]:
 
 def of_kind(rows: Sequence[FanoutRow], kind: tuple[str, str]) -> list[FanoutRow]:
     """The forwarders of one kind of port."""
-    return [row for row in rows if kind_of(row.port, row.wait) == kind and row.forwarder != "raw"]
+    return [row for row in rows if kind_of(row.port, row.wait) == kind and row.row != "raw"]
 
 
 def row_of(
@@ -72,7 +74,7 @@ def row_of(
 ) -> FanoutRow | None:
     """One forwarder's row at one fan-out."""
     wanted = (forwarder, engine, fanout)
-    return next((row for row in rows if (row.forwarder, row.engine, row.fanout) == wanted), None)
+    return next((row for row in rows if (row.row, row.engine, row.fanout) == wanted), None)
 
 
 def _lines(
@@ -81,7 +83,7 @@ def _lines(
     lines = []
     for forwarder in NAMES:
         for engine in ("native", "", "interpreter"):
-            found = [row for row in rows if (row.forwarder, row.engine) == (forwarder, engine)]
+            found = [row for row in rows if (row.row, row.engine) == (forwarder, engine)]
             xs, ys = finite([(row.fanout, value(row)) for row in found])
             if xs:
                 label = name_of(forwarder, engine) + suffix
@@ -105,7 +107,7 @@ def _rates(
     limit = [
         Level(NAMES["raw"], COLOURS["raw"], row.copies_per_s_peak)
         for row in everything
-        if row.forwarder == "raw" and row.port == kind[0] and kind[1] == "spin"
+        if row.row == "raw" and row.port == kind[0] and kind[1] == "spin"
     ]
     return Lines(
         key=f"fanout-rate-{kind[0]}-{kind[1]}",
@@ -126,7 +128,7 @@ def _reading_of_rates(rows: Sequence[FanoutRow], beside: Beside) -> str:
             continue
         times = [
             f"{number(beside(ours, peer), '.2f')} times that of {NAMES[name]}"
-            for name in ("relay", "ovs")
+            for name in (PKTSWITCH, OVS)
             if (peer := row_of(rows, name, "")) is not None
         ]
         sentences.append(
@@ -154,7 +156,7 @@ def _delays(kind: tuple[str, str], rows: Sequence[FanoutRow], beside: Beside) ->
 
 def _reading_of_delays(rows: Sequence[FanoutRow], beside: Beside) -> str:
     sentences = []
-    relay = row_of(rows, "relay", "")
+    peer = row_of(rows, PKTSWITCH, "")
     for forwarder in OURS:
         ours = row_of(rows, forwarder, "native")
         if ours is None:
@@ -164,10 +166,10 @@ def _reading_of_delays(rows: Sequence[FanoutRow], beside: Beside) -> str:
             f"(p99 {number(ours.first_copy_p99_us)}), last {number(ours.last_copy_p50_us)} µs "
             f"(p99 {number(ours.last_copy_p99_us)})"
         )
-        if relay is not None:
-            first = beside(ours, relay, "first_copy_p50_us")
-            last = beside(ours, relay, "last_copy_p50_us")
-            text += f"; {number(first, '.2f')} and {number(last, '.2f')} times the relay's medians"
+        if peer is not None:
+            first = beside(ours, peer, "first_copy_p50_us")
+            last = beside(ours, peer, "last_copy_p50_us")
+            text += f"; {number(first, '.2f')} and {number(last, '.2f')} times pktswitch's medians"
         sentences.append(f"{text}.")
     return " ".join(sentences) or f"Not measured at {COMPARED} copies."
 
@@ -201,7 +203,7 @@ COMPARED_COLUMNS = (
     "last p50, µs",
     "last p99, µs",
     "CPU, ns/copy",
-    "of relay's rate",
+    "of pktswitch's rate",
     "of Open vSwitch's",
 )
 
@@ -211,17 +213,15 @@ def compared_table(rows: Sequence[FanoutRow], beside: Beside) -> Table:
     lines = []
     for kind in KINDS:
         found = [row for row in of_kind(rows, kind) if row.fanout == COMPARED]
-        relay, ovs = row_of(found, "relay", ""), row_of(found, "ovs", "")
+        pktswitch, ovs = row_of(found, PKTSWITCH, ""), row_of(found, OVS, "")
         for row in found:
             ratios = [
-                number(beside(row, peer), ".2f")
-                if peer is not None and row.forwarder != peer.forwarder
-                else ""
-                for peer in (relay, ovs)
+                number(beside(row, peer), ".2f") if peer is not None and row.row != peer.row else ""
+                for peer in (pktswitch, ovs)
             ]
             lines.append(
                 (
-                    f"{name_of(row.forwarder, row.engine)}: {kind_name(kind)}",
+                    f"{name_of(row.row, row.engine)}: {kind_name(kind)}",
                     *_numbers(row),
                     *ratios,
                 )
@@ -256,7 +256,7 @@ def _whole_table(rows: Sequence[FanoutRow]) -> Table:
         columns=("forwarder", "copies", *COMPARED_COLUMNS[1:-2]),
         rows=tuple(
             (
-                f"{name_of(row.forwarder, row.engine)}: {kind_name(kind_of(row.port, row.wait))}",
+                f"{name_of(row.row, row.engine)}: {kind_name(kind_of(row.port, row.wait))}",
                 str(row.fanout),
                 *_numbers(row),
             )

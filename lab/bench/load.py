@@ -7,23 +7,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.bench.pair import (
-    AUDIO_UDP_PORT,
-    FIRST_VIEWER_IP,
-    FORWARDER_INTERFACE,
-    FORWARDER_IP,
-    FORWARDER_MAC,
-    HOST_INTERFACE,
-    HOST_IP,
-    HOST_MAC,
-    HOST_UDP_PORT,
-    LOAD_CPU,
-    SFU_UDP_PORT,
-    VIEWER_UDP_PORT,
-    Pair,
-    on_cpu,
-)
+from lab.bench.forwarders import AUDIO_UDP_PORT, stream_of
 from lab.peers import program
+from lab.sites import LOAD_CPU, SFU_IP, OnePort, on_cpu
 
 SPARE_S = 20.0
 """What a run may take longer than it sends: starting, waiting for the last copy."""
@@ -110,13 +96,13 @@ class Watched:
 
 
 def watching(
-    n_viewers: int, rate_pps: float, n_packets: int, seconds_max: float, to: Path
+    site: OnePort, *, n_viewers: int, rate_pps: float, n_packets: int, seconds_max: float, to: Path
 ) -> list[str]:
     """The command that offers so many packets and writes a `Watched` for each address.
 
     Every second it says how far it is, in the end what `Run` is made of.
     """
-    argv = [str(program("load")), *_arguments(1400), "--viewers", str(n_viewers)]
+    argv = [str(program("load")), *_arguments(site, 1400), "--viewers", str(n_viewers)]
     argv += ["--rate", f"{rate_pps:.3f}", "--seconds", f"{seconds_max:.3f}"]
     return on_cpu(LOAD_CPU, [*argv, "--packets", str(n_packets), "--watch", str(to)])
 
@@ -129,17 +115,19 @@ def read_watched(path: Path) -> list[Watched]:
         ]
 
 
-def _arguments(frame_len_bytes: int) -> list[str]:
+def _arguments(site: OnePort, frame_len_bytes: int) -> list[str]:
+    link, stream = site.links[0], stream_of(site)
+    first = site.participant(2).ip if site.n_participants > 1 else stream.sender.ip
     return [
-        *("--interface", HOST_INTERFACE, "--frame-len", str(frame_len_bytes)),
-        *("--sfu", f"{FORWARDER_IP}:{SFU_UDP_PORT}", "--sfu-mac", FORWARDER_MAC),
-        *("--host", f"{HOST_IP}:{HOST_UDP_PORT}", "--host-mac", HOST_MAC),
-        *("--first-viewer", f"{FIRST_VIEWER_IP}:{VIEWER_UDP_PORT}"),
+        *("--interface", link.host_interface, "--frame-len", str(frame_len_bytes)),
+        *("--sfu", f"{SFU_IP}:{stream.udp_port}", "--sfu-mac", link.sfu_mac),
+        *("--host", f"{stream.sender.ip}:{stream.udp_port}", "--host-mac", link.host_mac),
+        *("--first-viewer", f"{first}:{stream.viewer_udp_port}"),
     ]
 
 
 def offer(
-    pair: Pair,
+    site: OnePort,
     n_viewers: int,
     rate_pps: float,
     seconds: float,
@@ -153,30 +141,37 @@ def offer(
 
     With `audio_every` one of so many is audio, to a port and viewers of its own.
     """
-    argv = [str(program("load")), *_arguments(frame_len_bytes), "--viewers", str(n_viewers)]
+    argv = [str(program("load")), *_arguments(site, frame_len_bytes), "--viewers", str(n_viewers)]
     argv += ["--rate", f"{rate_pps:.3f}", "--seconds", f"{seconds:.3f}"]
     if samples is not None:
         argv += ["--sample-every", str(sample_every), "--samples", str(samples)]
     if audio_every:
         argv += ["--audio-every", str(audio_every), "--audio-port", str(AUDIO_UDP_PORT)]
-    said = pair.host.run(on_cpu(LOAD_CPU, argv), timeout_s=seconds + SPARE_S)
+    said = site.hosts.run(on_cpu(LOAD_CPU, argv), timeout_s=seconds + SPARE_S)
     return Run(n_viewers=n_viewers, **json.loads(said))
 
 
-def push(pair: Pair, io: str, cpu: int, n_pushes: int, seconds: float) -> float:
+def push(site: OnePort, io: str, cpu: int, n_pushes: int, seconds: float) -> float:
     """Frames a second that one processor pushes to the sink, forwarding nothing: the most."""
-    argv = [str(program("load")), *_arguments(1400), "--push", io, "--seconds", f"{seconds:.3f}"]
-    argv[argv.index(HOST_INTERFACE)] = FORWARDER_INTERFACE
+    argv = [
+        str(program("load")),
+        *_arguments(site, 1400),
+        "--push",
+        io,
+        "--seconds",
+        f"{seconds:.3f}",
+    ]
+    argv[argv.index(site.links[0].host_interface)] = site.links[0].sfu_interface
     # The sink is part of a load, which offers next to nothing here and is ended.
-    sink = [str(program("load")), *_arguments(1400), "--viewers", "1", "--rate", "1"]
+    sink = [str(program("load")), *_arguments(site, 1400), "--viewers", "1", "--rate", "1"]
     sink += ["--seconds", f"{n_pushes * (seconds + SPARE_S):.3f}"]
     with (
         tempfile.TemporaryDirectory(prefix="reprise-bench-") as folder,
-        pair.host.start(on_cpu(LOAD_CPU, sink), Path(folder) / "sink.log"),
+        site.hosts.start(on_cpu(LOAD_CPU, sink), Path(folder) / "sink.log"),
     ):
         time.sleep(SINK_BEGINS_S)
         said = [
-            json.loads(pair.forwarder.run(on_cpu(cpu, argv), timeout_s=seconds + SPARE_S))
+            json.loads(site.sfu.run(on_cpu(cpu, argv), timeout_s=seconds + SPARE_S))
             for _ in range(n_pushes)
         ]
     return float(max(one["sent"] / one["seconds"] for one in said))

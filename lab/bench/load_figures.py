@@ -19,7 +19,7 @@ def curves(rows: Sequence[OverloadRow], fanout: int) -> dict[Curve, list[Overloa
     found: dict[Curve, list[OverloadRow]] = {}
     for row in sorted(rows, key=lambda it: it.offered_over_capacity):
         if row.fanout == fanout:
-            key = (row.forwarder, row.engine, row.port, row.wait)
+            key = (row.row, row.engine, row.port, row.wait)
             found.setdefault(key, []).append(row)
     return found
 
@@ -136,7 +136,7 @@ def _priority_table(rows: Sequence[PriorityRow]) -> Table:
         columns=("forwarder", "copies", "offered, capacities", "urgent lost", "others lost"),
         rows=tuple(
             (
-                f"{name_of(row.forwarder, row.engine)}, {PORTS.get(row.port, row.port)}",
+                f"{name_of(row.row, row.engine)}, {PORTS.get(row.port, row.port)}",
                 str(row.fanout),
                 f"{row.offered_over_capacity:g}",
                 f"{row.audio_loss:.2%}",
@@ -161,8 +161,8 @@ def pktswitch_figures(rows: Sequence[PktswitchRow]) -> list[Bars]:
         bars = [Bar("pktswitch, netmap", GREY, published)]
         bars += [
             Bar(
-                f"{name_of(row.forwarder)}, {row.fanout} cop{'ies' if row.fanout > 1 else 'y'}",
-                COLOURS.get(row.forwarder, GREY),
+                f"{name_of(row.row)}, {row.fanout} cop{'ies' if row.fanout > 1 else 'y'}",
+                COLOURS.get(row.row, GREY),
                 max(getattr(row, column), 0.0),
             )
             for row in rows
@@ -185,7 +185,7 @@ def pktswitch_tables(rows: Sequence[PktswitchRow]) -> list[Table]:
         return []
     lines = [
         (
-            f"{name_of(row.forwarder)}, {'spinning' if row.wait == 'spin' else 'sleeping'}",
+            f"{name_of(row.row)}, {'spinning' if row.wait == 'spin' else 'sleeping'}",
             str(row.fanout),
             *(
                 text

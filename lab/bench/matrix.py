@@ -8,11 +8,13 @@ from pathlib import Path
 from lab.bench import turns
 from lab.bench.experiment import Failures, csv_text, each
 from lab.bench.fanout import FANOUTS, Probe, measure, median_rows
-from lab.bench.forwarders import PROGRAMS, Forwarder, bmv2_forwarders, has_open_vswitch
+from lab.bench.forwarders import BMV2_PROGRAMS, SFU_PROGRAMS, Forwarder, there_is
+from lab.bench.forwarders import RAW as NO_FORWARDER
 from lab.bench.results import FanoutRow
 from lab.csvs import text_of
 from lab.files import write_whole
 from lab.process import ChildError
+from lab.rows import ROWS
 
 COMPARED_FANOUT = 64
 """The fan-out at which forwarders are set against each other, in turns."""
@@ -63,7 +65,7 @@ def all_forwarders() -> list[Forwarder]:
     """Every row of the comparison, in the order of the tables."""
     rows = [
         Forwarder(name, engine, port, wait)
-        for name in PROGRAMS
+        for name in SFU_PROGRAMS
         for engine, port, wait in (
             ("interpreter", "afpacket", "spin"),
             ("native", "afpacket", "spin"),
@@ -74,13 +76,17 @@ def all_forwarders() -> list[Forwarder]:
         )
     ]
     rows += [
-        Forwarder("relay", "", port, wait)
-        for port, wait in itertools.product(("afpacket", "afxdp", "udp"), ("spin", "sleep"))
+        Forwarder("pktswitch_bypass", "", port, wait)
+        for port, wait in itertools.product(("afpacket", "afxdp"), ("spin", "sleep"))
     ]
-    if has_open_vswitch():
-        rows += [Forwarder("ovs", "", "system", "sleep"), Forwarder("ovs", "", "afxdp", "spin")]
-    rows += bmv2_forwarders()
-    return [*rows, Forwarder("raw", "", "afpacket", "spin"), Forwarder("raw", "", "afxdp", "spin")]
+    rows += [Forwarder("pktswitch_sockets", "", "udp_batched", wait) for wait in ("spin", "sleep")]
+    rows += [
+        Forwarder("ovs_group", "", "system", "sleep"),
+        Forwarder("ovs_group", "", "afxdp", "spin"),
+    ]
+    rows += [Forwarder(name, "one processor", "afpacket", "sleep") for name in BMV2_PROGRAMS]
+    rows += [Forwarder(NO_FORWARDER, "", port, "spin") for port in ("afpacket", "afxdp")]
+    return [row for row in rows if there_is(row.row)]
 
 
 def _group(forwarder: Forwarder) -> tuple[str, str] | None:
@@ -88,8 +94,11 @@ def _group(forwarder: Forwarder) -> tuple[str, str] | None:
 
     The interpreter, sockets and BMv2 are beyond a comparison that needs a third digit.
     """
-    is_ours = forwarder.forwarder in PROGRAMS and forwarder.engine == "native"
-    if not (is_ours or forwarder.forwarder in ("relay", "ovs")) or forwarder.port == "udp":
+    is_ours = forwarder.row in SFU_PROGRAMS and forwarder.engine == "native"
+    if (
+        not (is_ours or forwarder.row in ("pktswitch_bypass", "ovs_group"))
+        or forwarder.port == "udp"
+    ):
         return None
     # Open vSwitch's system port is an AF_PACKET socket.
     port = "afpacket" if forwarder.port == "system" else forwarder.port
@@ -124,7 +133,7 @@ def cells(choice: Choice, *, is_quick: bool = False) -> list[Cell]:
 
 
 def _fanouts(forwarder: Forwarder, choice: Choice, *, is_quick: bool) -> tuple[int, ...]:
-    if forwarder.forwarder == "raw":
+    if forwarder.row == NO_FORWARDER:
         return (1,)
     if choice.fanouts:
         return choice.fanouts
@@ -132,7 +141,7 @@ def _fanouts(forwarder: Forwarder, choice: Choice, *, is_quick: bool) -> tuple[i
         return FANOUTS_QUICK
     if forwarder.wait == "sleep":
         return FANOUTS_SLEEPING
-    is_slow = forwarder.engine == "interpreter" or forwarder.port == "udp"
+    is_slow = forwarder.engine == "interpreter" or forwarder.port.startswith("udp")
     return FANOUTS_SLOW if is_slow else FANOUTS
 
 
@@ -142,7 +151,7 @@ def run(folder: Path, todo: Sequence[Cell]) -> Failures:
     raw.mkdir(exist_ok=True)
     rows: list[FanoutRow] = []
     probes: list[Probe] = []
-    failures: Failures = [] if has_open_vswitch() else ["Open vSwitch: it is not installed"]
+    failures: Failures = [why for row in ("ovs_group",) if (why := ROWS[row].lacks())]
     for cell in each(todo, CELL_S, failures):
         kept = turns.kept_in(raw, cell.round, cell.fanout)
         try:

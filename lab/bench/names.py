@@ -2,42 +2,26 @@
 
 import math
 
-from lab.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION
+from lab.bench.forwarders import BMV2_PROGRAMS, PRIORITY, RAW, P4Priority
+from lab.drawing import BLUE, GREEN, ORANGE, PURPLE, VERMILION
+from lab.looks import colour_of, marker_of
+from lab.rows import ROWS
 
-OURS = ("reprise_replication", "reprise_recirculation")
-NAMES = {
-    "reprise_replication": "P4, replication",
-    "reprise_recirculation": "P4, recirculation",
-    "relay": "relay by hand",
-    "ovs": "Open vSwitch",
-    "bmv2_replication": "BMv2, replication",
-    "bmv2_recirculation": "BMv2, recirculation",
-    "raw": "limit: one core pushing",
-}
-OTHER_NAMES = {"reprise_priority": "P4, priorities"}
+OURS = ("p4_replication", "p4_recirculation")
+PKTSWITCH = "pktswitch_bypass"
+"""The peer by hand: what the switch is set beside on every port past the kernel."""
+OVS = "ovs_group"
+COMPARED_ROWS = (*OURS, PKTSWITCH, "pktswitch_sockets", OVS, *BMV2_PROGRAMS)
+NAMES = {**{name: ROWS[name].label for name in COMPARED_ROWS}, RAW: "limit: one core pushing"}
+OTHER_NAMES = {PRIORITY: P4Priority.label}
 """Of forwarders that are in no figure."""
-COLOURS = {
-    "reprise_replication": GREEN,
-    "reprise_recirculation": BLUE,
-    "relay": VERMILION,
-    "ovs": PURPLE,
-    "bmv2_replication": ORANGE,
-    "bmv2_recirculation": SKY,
-    "raw": GREY,
-}
-MARKERS = {
-    "reprise_replication": "s",
-    "reprise_recirculation": "o",
-    "relay": "^",
-    "ovs": "D",
-    "bmv2_replication": "v",
-    "bmv2_recirculation": "v",
-    "raw": "x",
-}
+COLOURS = {name: colour_of(name) for name in NAMES}
+MARKERS = {name: marker_of(name) for name in NAMES}
 PORTS = {
     "afxdp": "AF_XDP",
     "afpacket": "AF_PACKET",
     "udp": "UDP sockets",
+    "udp_batched": "UDP sockets",
     "system": "AF_PACKET",
 }
 """Open vSwitch's system port is an AF_PACKET socket."""
@@ -75,7 +59,7 @@ def name_of(forwarder: str, engine: str = "") -> str:
 
 def kind_of(port: str, wait: str) -> tuple[str, str]:
     """Which of the kinds a forwarder belongs to."""
-    return ("afpacket" if port == "system" else port, wait)
+    return ({"system": "afpacket", "udp_batched": "udp"}.get(port, port), wait)
 
 
 def kind_name(kind: tuple[str, str]) -> str:

@@ -27,21 +27,21 @@ from lab.bench.fanout import (
     percentile,
 )
 from lab.bench.forwarders import (
-    PROGRAMS,
+    BMV2_PROGRAMS,
+    SFU_PROGRAMS,
     Forwarder,
     Running,
-    bmv2_forwarders,
-    has_open_vswitch,
     running,
+    there_is,
 )
-from lab.bench.pair import FORWARDER_INTERFACE, Pair
 from lab.bench.results import OverloadRow
+from lab.sites import OnePort
 
 FANOUTS = (8, 64)
 OFFERED = (0.1, 0.25, 0.5, 0.75, 0.9, 1.0, 1.5, 2.0, 4.0, 10.0)
 """In capacities: rates of packets at which the peak rate of copies would be reached."""
 OVERDRIVE_COPIES_PER_S = (0.9e6, 1.8e6)
-"""Copies a second that are too many: about what a relay can, and twice that."""
+"""Copies a second that are too many: about what pktswitch can, and twice that."""
 CLIMB, CLIMB_HELPS, CLIMBS_MAX = 1.3, 1.1, 8
 STEP_S = 1.0
 SPARE_S = 0.25
@@ -63,17 +63,20 @@ def forwarders() -> list[Forwarder]:
     """Who is overloaded: spinning, but what can only sleep."""
     rows = [
         Forwarder(name, engine, port, "spin")
-        for name in PROGRAMS
+        for name in SFU_PROGRAMS
         for engine, port in (
             ("interpreter", "afpacket"),
             ("native", "afpacket"),
             ("native", "afxdp"),
         )
     ]
-    rows += [Forwarder("relay", "", port, "spin") for port in ("afpacket", "afxdp")]
-    if has_open_vswitch():
-        rows += [Forwarder("ovs", "", "system", "sleep"), Forwarder("ovs", "", "afxdp", "spin")]
-    return rows + bmv2_forwarders()
+    rows += [Forwarder("pktswitch_bypass", "", port, "spin") for port in ("afpacket", "afxdp")]
+    rows += [
+        Forwarder("ovs_group", "", "system", "sleep"),
+        Forwarder("ovs_group", "", "afxdp", "spin"),
+    ]
+    rows += [Forwarder(name, "one processor", "afpacket", "sleep") for name in BMV2_PROGRAMS]
+    return [row for row in rows if there_is(row.row)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +87,10 @@ class Moment:
     wire_drops: int
 
 
-def look(pair: Pair, set_up: Running) -> Moment:
+def look(site: OnePort, set_up: Running) -> Moment:
     """Now."""
-    counters = read_metrics(pair.forwarder) if set_up.has_metrics else None
-    return Moment(counters, device_drops(pair.forwarder, FORWARDER_INTERFACE))
+    counters = read_metrics(site.sfu) if set_up.has_metrics else None
+    return Moment(counters, device_drops(site.sfu, site.links[0].sfu_interface))
 
 
 def vanished(run: load.Run, before: Moment, after: Moment) -> float:
@@ -110,11 +113,11 @@ def counted_drops(before: Moment, after: Moment) -> float:
     return sum(after.counters.since(before.counters).drops.values())
 
 
-def _offer(pair: Pair, fanout: int, rate_pps: float, seconds: float) -> tuple[load.Run, float]:
+def _offer(site: OnePort, fanout: int, rate_pps: float, seconds: float) -> tuple[load.Run, float]:
     """What came of one rate, and the p99 of the last copies in microseconds."""
     with tempfile.NamedTemporaryFile(suffix=".csv") as file:
         run = load.offer(
-            pair,
+            site,
             fanout,
             rate_pps,
             seconds,
@@ -145,14 +148,18 @@ def capacity(offer: Callable[[float], load.Run]) -> float:
 
 
 def _rated(
-    pair: Pair, set_up: Running, cell: tuple[Forwarder, int, float], rate_pps: float, seconds: float
+    site: OnePort,
+    set_up: Running,
+    cell: tuple[Forwarder, int, float],
+    rate_pps: float,
+    seconds: float,
 ) -> OverloadRow:
     forwarder, fanout, times = cell
-    before = look(pair, set_up)
-    run, last_copy_p99_us = _offer(pair, fanout, rate_pps, seconds)
-    after = look(pair, set_up)
+    before = look(site, set_up)
+    run, last_copy_p99_us = _offer(site, fanout, rate_pps, seconds)
+    after = look(site, set_up)
     return OverloadRow(
-        forwarder=forwarder.forwarder,
+        row=forwarder.row,
         engine=forwarder.engine,
         fanout=fanout,
         offered_over_capacity=times,
@@ -193,15 +200,15 @@ def measure(
     forwarder: Forwarder, fanout: int, offered: Sequence[float], seconds: float
 ) -> list[OverloadRow]:
     """One forwarder at one fan-out, over all rates."""
-    with running(forwarder, fanout) as (pair, set_up):
-        load.offer(pair, fanout, SETTLE_RATE_PPS, SETTLE_S, frame_len_bytes=FRAME_LEN_BYTES)
+    with running(forwarder, fanout) as (site, set_up):
+        load.offer(site, fanout, SETTLE_RATE_PPS, SETTLE_S, frame_len_bytes=FRAME_LEN_BYTES)
         capacity_pps = capacity(
             # Samples too, for they cost the forwarder's processor something.
-            lambda copies_per_s: _offer(pair, fanout, copies_per_s / fanout, seconds)[0]
+            lambda copies_per_s: _offer(site, fanout, copies_per_s / fanout, seconds)[0]
         )
         sweeps = [
             [
-                _rated(pair, set_up, (forwarder, fanout, times), capacity_pps * times, seconds)
+                _rated(site, set_up, (forwarder, fanout, times), capacity_pps * times, seconds)
                 for times in sorted(offered)
             ]
             for _ in range(SWEEPS)
@@ -218,7 +225,7 @@ def measure(
         curve[-1] = replace(
             curve[-1],
             of_peak=share_of_peak(
-                lambda times: _offer(pair, fanout, capacity_pps * times, seconds)[0].copies_per_s,
+                lambda times: _offer(site, fanout, capacity_pps * times, seconds)[0].copies_per_s,
                 curve,
             ),
         )
@@ -229,7 +236,7 @@ def verdicts(rows: Sequence[OverloadRow]) -> list[str]:
     """What the rows of each forwarder and fan-out say, a line each."""
     groups: dict[str, list[OverloadRow]] = {}
     for row in rows:
-        name = f"{Forwarder(row.forwarder, row.engine, row.port, row.wait)}, {row.fanout} copies"
+        name = f"{Forwarder(row.row, row.engine, row.port, row.wait)}, {row.fanout} copies"
         groups.setdefault(name, []).append(row)
     lines = []
     for name, curve in groups.items():

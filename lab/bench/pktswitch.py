@@ -1,8 +1,9 @@
 """Sockets against kernel bypass, twice.
 
 pktswitch (Baltas and Xylomenos, ISCC 2015) is an SFU on sockets, then the same on netmap: 76 % less
-processing a packet, 89 % less delay. Here the relay by hand and the switch are each measured on
-UDP sockets and on AF_XDP; docs/performance.md says why the difference is another.
+processing a packet, 89 % less delay. Here pktswitch as we built it
+and the switch are each measured on UDP sockets and on AF_XDP; docs/performance.md says why the
+difference is another.
 """
 
 import tempfile
@@ -45,20 +46,26 @@ def pairs() -> list[Forwarder]:
     return [
         Forwarder(name, engine, "udp", wait)
         for (name, engine), wait in product(
-            (("relay", ""), ("reprise_replication", "native")), ("sleep", "spin")
+            (("pktswitch_sockets", ""), ("p4_replication", "native")), ("sleep", "spin")
         )
     ]
 
 
+def bypass_of(sockets: Forwarder) -> Forwarder:
+    """The same past the kernel."""
+    row = sockets.row.replace("pktswitch_sockets", "pktswitch_bypass")
+    return replace(sockets, row=row, port="afxdp")
+
+
 def _busy_delay_us(forwarder: Forwarder, n: int, rate_pps: float) -> float:
     with (
-        running(forwarder, n) as (pair, _),
+        running(forwarder, n) as (site, _),
         tempfile.NamedTemporaryFile(suffix=".csv") as file,
     ):
         settle = (fanout.SETTLE_RATE_PPS, fanout.SETTLE_S)
-        load.offer(pair, n, *settle, frame_len_bytes=fanout.FRAME_LEN_BYTES)
+        load.offer(site, n, *settle, frame_len_bytes=fanout.FRAME_LEN_BYTES)
         load.offer(
-            pair,
+            site,
             n,
             rate_pps,
             BUSY_S,
@@ -72,8 +79,8 @@ def _busy_delay_us(forwarder: Forwarder, n: int, rate_pps: float) -> float:
 
 
 def measure(sockets: Forwarder, n: int) -> PktswitchRow:
-    """One pair at one fan-out."""
-    bypass = replace(sockets, port="afxdp")
+    """One site at one fan-out."""
+    bypass = bypass_of(sockets)
     slow, fast = fanout.measure(sockets, n), fanout.measure(bypass, n)
     if min(slow.copies_per_s_lossless, fast.copies_per_s_lossless) <= 0:
         raise ChildError(f"{sockets} and afxdp, {n} copies: no rate is without loss")
@@ -81,7 +88,7 @@ def measure(sockets: Forwarder, n: int) -> PktswitchRow:
     busy_pps = BUSY_SHARE * slow.copies_per_s_lossless / n
     slow_busy_us, fast_busy_us = (_busy_delay_us(one, n, busy_pps) for one in (sockets, bypass))
     return PktswitchRow(
-        forwarder=sockets.forwarder,
+        row=sockets.row,
         engine=sockets.engine,
         wait=sockets.wait,
         fanout=n,
@@ -106,7 +113,7 @@ def table(rows: Sequence[PktswitchRow]) -> str:
         f"{'':36}{'n':>4} {'overhead, ns a copy':>26} {'delay, us':>26} {'busy delay, us':>26}"
     ]
     for row in rows:
-        name = " ".join(filter(None, (row.forwarder, row.engine, row.wait)))
+        name = " ".join(filter(None, (row.row, row.engine, row.wait)))
         cells = (
             (row.overhead_sockets_ns, row.overhead_bypass_ns, row.overhead_reduction_pct),
             (row.delay_sockets_us, row.delay_bypass_us, row.delay_reduction_pct),

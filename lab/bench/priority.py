@@ -45,11 +45,11 @@ def forwarders() -> list[Forwarder]:
 
 def measure(forwarder: Forwarder, fanout: int, seconds: float = STEP_S) -> list[PriorityRow]:
     """One forwarder at one fan-out, over its rates."""
-    with running(forwarder, fanout) as (pair, set_up):
+    with running(forwarder, fanout) as (site, set_up):
 
         def offer(rate_pps: float, for_s: float) -> load.Run:
             return load.offer(
-                pair,
+                site,
                 fanout,
                 rate_pps,
                 for_s,
@@ -61,9 +61,9 @@ def measure(forwarder: Forwarder, fanout: int, seconds: float = STEP_S) -> list[
             capacity_pps = capacity(lambda copies_per_s: offer(copies_per_s / fanout, seconds))
             rows = []
             for times in OFFERED.get(fanout, (1.0, 1.2)):
-                before = look(pair, set_up)
+                before = look(site, set_up)
                 run = offer(capacity_pps * times, seconds)
-                after = look(pair, set_up)
+                after = look(site, set_up)
                 rows.append(
                     PriorityRow(
                         **asdict(forwarder),
@@ -96,7 +96,7 @@ def table(rows: Sequence[PriorityRow]) -> str:
     """The rows for people."""
     lines = [f"{'':40}{'n':>4} {'offered':>8} {'audio lost':>11} {'rest lost':>10}"]
     lines += [
-        f"{Forwarder(row.forwarder, row.engine, row.port, row.wait)!s:40}{row.fanout:>4} "
+        f"{Forwarder(row.row, row.engine, row.port, row.wait)!s:40}{row.fanout:>4} "
         f"{row.offered_over_capacity:>7.1f}x {row.audio_loss:>11.2%} {row.video_loss:>10.2%}"
         for row in rows
     ]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from lab.bench.checks import Check, checks
 from lab.bench.fanout_figures import COMPARED, Beside, of_kind, row_of
-from lab.bench.names import NAMES, count, kind_name, number, ratio
+from lab.bench.names import NAMES, OVS, PKTSWITCH, count, kind_name, number, ratio
 from lab.bench.pipeline_figures import name_of, of_workload, with_role, workloads
 from lab.bench.results import FanoutRow, Results
 from lab.study.results import MUSICIANS_MS, Series, label_of
@@ -14,11 +14,11 @@ END = "<!-- end -->"
 FIGURE = "fanout-rate-afxdp-spin"
 SHOWN_KINDS = (("afxdp", "spin"), ("afpacket", "spin"), ("afpacket", "sleep"))
 ROWS = (
-    ("reprise_replication", "native"),
-    ("reprise_recirculation", "native"),
-    ("reprise_replication", "interpreter"),
-    ("relay", ""),
-    ("ovs", ""),
+    ("p4_replication", "native"),
+    ("p4_recirculation", "native"),
+    ("p4_replication", "interpreter"),
+    (PKTSWITCH, ""),
+    (OVS, ""),
     ("bmv2_replication", ""),
     ("bmv2_recirculation", ""),
 )
@@ -58,7 +58,7 @@ def section_of(results: Results | None, folder: str, series: Sequence[Series] = 
 def _fanout(rows: Sequence[FanoutRow], beside: Beside, folder: str) -> list[str]:
     if not any(row.fanout == COMPARED for row in rows):
         return []
-    kinds = [kind for kind in SHOWN_KINDS if row_of(of_kind(rows, kind), "relay", "")]
+    kinds = [kind for kind in SHOWN_KINDS if row_of(of_kind(rows, kind), PKTSWITCH, "")]
     lines = [
         f"Copies a second without loss, one 1400-byte packet in, {COMPARED} copies out of the same "
         "veth port, one core:",
@@ -70,17 +70,17 @@ def _fanout(rows: Sequence[FanoutRow], beside: Beside, folder: str) -> list[str]
         cells = []
         for kind in kinds:
             row = row_of(of_kind(rows, kind), forwarder, engine)
-            relay = row_of(of_kind(rows, kind), "relay", "")
-            if row is None or relay is None:
+            peer = row_of(of_kind(rows, kind), PKTSWITCH, "")
+            if row is None or peer is None:
                 cells.append("")
                 continue
-            share = number(beside(row, relay), ".2f")
-            bracket = "" if forwarder == "relay" else f" ({share})"
+            share = number(beside(row, peer), ".2f")
+            bracket = "" if forwarder == PKTSWITCH else f" ({share})"
             cells.append(f"{count(row.copies_per_s_lossless)}{bracket}")
         if any(cells):
             named = NAMES[forwarder] + (f", {engine}" if engine else "")
             lines.append(f"| {named} | {' | '.join(cells)} |")
-    lines += ["", "In brackets: beside the relay by hand on the same kind of port."]
+    lines += ["", "In brackets: beside pktswitch, by hand, on the same kind of port."]
     figure = f"![Copies a second without loss against copies]({folder}/figures/{FIGURE}.svg)"
     return ["\n".join(lines), figure]
 

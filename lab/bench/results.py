@@ -10,7 +10,7 @@ from lab.bench.rows import Row, rows_of
 class FanoutRow:
     """fanout.csv, and fanout-rounds.csv, one a round: one forwarder at one fan-out."""
 
-    forwarder: str
+    row: str
     engine: str
     port: str
     wait: str
@@ -28,7 +28,7 @@ class FanoutRow:
 class OverloadRow:
     """overload.csv: one forwarder offered one multiple of what it can carry."""
 
-    forwarder: str
+    row: str
     engine: str
     fanout: int
     offered_over_capacity: float
@@ -53,7 +53,7 @@ class OverloadRow:
 class PriorityRow:
     """priority.csv: two streams offered at once."""
 
-    forwarder: str
+    row: str
     engine: str
     port: str
     wait: str
@@ -108,7 +108,7 @@ class GrowthRow:
 class PktswitchRow:
     """pktswitch.csv: one forwarder on sockets and past the kernel."""
 
-    forwarder: str
+    row: str
     engine: str
     wait: str
     fanout: int

@@ -10,24 +10,18 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 
 from lab.bench.counters import Counters, device_drops, read_metrics
 from lab.bench.experiment import Failures, command_line, csv_text, run_alone
-from lab.bench.forwarders import PROGRAMS, Forwarder, conference, switch
+from lab.bench.forwarders import SFU_PROGRAMS, Forwarder, stream_of
 from lab.bench.load import Run, Watched, read_watched, watching
 from lab.bench.overload import Moment, counted_drops, vanished
-from lab.bench.pair import (
-    FIRST_VIEWER_IP,
-    FORWARDER_INTERFACE,
-    FORWARDER_MAC,
-    HOST_MAC,
-    Pair,
-)
 from lab.process import REPOSITORY, Child, ChildError
+from lab.sites import OnePort, Stream, viewer_ip
 from lab.study.progress import bar
 from lab.switch import GRPC_ADDRESS, MissingBuildError, require_build
 
@@ -109,20 +103,12 @@ class Verdict:
         return growth if growth > GROWTH_MAX_KIB else 0
 
 
-def told(forwarder: Forwarder, n_viewers: int) -> str:
-    """The conference that is churned, and a stream that nobody watches, whose entry changes."""
-    has_ports = forwarder.forwarder == "reprise_replication"
-    file = json.loads(conference(n_viewers, sfu_mac=FORWARDER_MAC, with_ports=has_ports))
-    file["groups"].append({"group": IDLE_GROUP, "ip": str(IDLE_STREAM_IP), "viewers": []})
-    return json.dumps(file)
-
-
-def churn_command(writes_per_s: int, change_every: int, seconds: float) -> list[str]:
+def churn_command(site: OnePort, writes_per_s: int, change_every: int, seconds: float) -> list[str]:
     """The controller that never rests (crates/conference/examples)."""
-    first = str(FIRST_VIEWER_IP + FIRST_GUEST)
+    first = str(site.participant(2).ip + FIRST_GUEST)
     return [
         str(CHURN),
-        *(GRPC_ADDRESS, str(CHURNED_GROUP), first, HOST_MAC),
+        *(GRPC_ADDRESS, str(CHURNED_GROUP), first, site.links[0].host_mac),
         *(str(IDLE_STREAM_IP), str(IDLE_GROUP)),
         *(str(writes_per_s), str(change_every), f"{seconds:.1f}"),
     ]
@@ -134,7 +120,7 @@ def memberships(lines: Sequence[Mapping[str, Any]]) -> dict[int, Membership]:
     for line in lines:
         if "ip" not in line:
             continue
-        address = int(IPv4Address(line["ip"])) - int(FIRST_VIEWER_IP)
+        address = int(IPv4Address(line["ip"])) - int(viewer_ip(1))
         span = (int(line["begun_ns"]), int(line["done_ns"]))
         seen[address] = (
             Membership(span) if line["joins"] else Membership(seen[address].joins_ns, span)
@@ -256,16 +242,29 @@ def run(
     require_build(CHURN)
     seconds_max = 2.0 * n_packets / rate_pps + SPARE_S
     watched = folder / "watched.csv"
-    churning = churn_command(writes_per_s, change_every, seconds_max)
-    offering = watching(staying, rate_pps, n_packets, seconds_max, watched)
-    with Pair() as pair, switch(forwarder, pair, told(forwarder, staying), folder) as child:
-        with pair.forwarder.start(churning, folder / "churn.log") as churn:
+    with (
+        OnePort(1 + staying) as site,
+        forwarder.kind(site, forwarder.variant, folder) as row,
+    ):
+        idle = Stream(IDLE_GROUP, replace(site.participant(1), ip=IDLE_STREAM_IP))
+        viewers = site.participants(2, staying)
+        row.subscribe_all([(stream_of(site), viewers), (idle, [])])
+        churning = churn_command(site, writes_per_s, change_every, seconds_max)
+        offering = watching(
+            site,
+            n_viewers=staying,
+            rate_pps=rate_pps,
+            n_packets=n_packets,
+            seconds_max=seconds_max,
+            to=watched,
+        )
+        with site.sfu.start(churning, folder / "churn.log") as churn:
             churn.wait_for_line("{", SPARE_S)
-            with pair.host.start(offering, folder / "load.log") as sender:
-                samples = _follow(sender, churn, child.pid, n_packets)
+            with site.hosts.start(offering, folder / "load.log") as sender:
+                samples = _follow(sender, churn, row.pids[0], n_packets)
                 sender.expect_success(SPARE_S)
-        counted = read_metrics(pair.forwarder)
-        wire_drops = device_drops(pair.forwarder, FORWARDER_INTERFACE)
+        counted = read_metrics(site.sfu)
+        wire_drops = device_drops(site.sfu, site.links[0].sfu_interface)
     seen = last_line(folder / "load.log", "copies_of_viewer_min")
     verdict = judge(
         forwarder,
@@ -302,7 +301,7 @@ def main() -> int:
     parser.add_argument(
         "--change-every", type=int, default=CHANGE_EVERY, help="writes between joins or leaves; 50"
     )
-    parser.add_argument("--program", choices=list(PROGRAMS), default="reprise_replication")
+    parser.add_argument("--program", choices=SFU_PROGRAMS, default="p4_replication")
     parser.add_argument("--engine", choices=["native", "interpreter"], default="native")
     parser.add_argument("--port", choices=["afxdp", "afpacket"], default="afxdp")
     parser.add_argument("--wait", choices=["spin", "sleep"], default="sleep")

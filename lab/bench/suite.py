@@ -9,14 +9,14 @@ from lab.bench import matrix, overload, pktswitch, priority
 from lab.bench.experiment import Failures
 from lab.bench.forwarders import Forwarder
 from lab.bench.matrix import RAW, Choice
-from lab.bench.pair import FORWARDER_CPU
 from lab.experiment import Benchmark
 from lab.process import run
+from lab.sites import SFU_CPU
 from lab.switch import RELEASE, require_build
 
 PIPELINE_BENCH = RELEASE / "reprise-pipeline-bench"
 PIPELINE_TIMEOUT_S = 900.0
-OVERLOADED = ("replication", "recirculation native afxdp", "relay afxdp", "bmv2")
+OVERLOADED = ("replication", "recirculation native afxdp", "pktswitch_bypass afxdp", "bmv2")
 OVERLOAD_OFFERED = (0.1, 0.5, 0.9, 1.0, 2.0, 4.0, 10.0)
 OVERLOAD_STEP_S = 0.25
 PKTSWITCH_FANOUTS = (1, 64)
@@ -73,7 +73,7 @@ def _pipeline(command: str, part: Benchmark) -> Measurement:
         require_build(PIPELINE_BENCH)
         raw = folder / RAW
         raw.mkdir(exist_ok=True)
-        argv = [str(PIPELINE_BENCH), command, "--cpu", str(FORWARDER_CPU), "--output", str(raw)]
+        argv = [str(PIPELINE_BENCH), command, "--cpu", str(SFU_CPU), "--output", str(raw)]
         run([*argv, *(["--quick"] if part.short else [])], timeout_s=PIPELINE_TIMEOUT_S)
         (raw / FILES[part.measure]).rename(folder / FILES[part.measure])
         return []
@@ -129,7 +129,7 @@ def _priority(part: Benchmark) -> Measurement:
 
 
 def _pktswitch(part: Benchmark) -> Measurement:
-    words = part.only or (("relay udp sleep",) if part.short else ("udp sleep",))
+    words = part.only or (("pktswitch_sockets udp sleep",) if part.short else ("udp sleep",))
     chosen = _named(pktswitch.pairs(), words)
     fanouts = part.fanouts or PKTSWITCH_FANOUTS[: 1 if part.short else None]
     return Measurement(

@@ -89,13 +89,13 @@ def measure(
     with contextlib.ExitStack() as stack:
         runners: list[_Runner] = []
         for forwarder in forwarders:
-            pair, set_up = stack.enter_context(running(forwarder, fanout))
+            site, set_up = stack.enter_context(running(forwarder, fanout))
             # What stands cannot end.
             stack.callback(_tell, set_up, signal.SIGCONT)
-            load.offer(pair, fanout, SETTLE_RATE_PPS, SETTLE_S, frame_len_bytes=FRAME_LEN_BYTES)
+            load.offer(site, fanout, SETTLE_RATE_PPS, SETTLE_S, frame_len_bytes=FRAME_LEN_BYTES)
             _tell(set_up, signal.SIGSTOP)
             place = kept(forwarder)
-            meter = Meter(forwarder, pair, set_up, fanout, place.probes, TURN_S)
+            meter = Meter(forwarder, site, set_up, fanout, place.probes, TURN_S)
             runners.append(_Runner(meter, [], []))
         _rates(runners)
         for number in range(DELAY_TURNS):
@@ -103,7 +103,7 @@ def measure(
                 whole = kept(runner.meter.forwarder).delays
                 file = whole.with_name(f"{whole.stem}-turn{number + 1}{whole.suffix}")
                 with runner.turn() as meter:
-                    first, last = delays(meter.pair, fanout, file, DELAY_TURN_S)
+                    first, last = delays(meter.site, fanout, file, DELAY_TURN_S)
                 runner.first_us += first
                 runner.last_us += last
         return [runner.row() for runner in runners]

@@ -1,5 +1,6 @@
 """The SFUs that studies compare: a class each, by name in `ROWS`."""
 
+from lab.rows.bmv2 import Bmv2Recirculation, Bmv2Replication
 from lab.rows.gstreamer import GStreamerMultiUdpSink
 from lab.rows.janus import JanusStreaming
 from lab.rows.multicast import MulticastOneStream, MulticastTwoStreams
@@ -25,5 +26,7 @@ ROWS: dict[str, type[Row]] = {
         RtpEngine,
         GStreamerMultiUdpSink,
         JanusStreaming,
+        Bmv2Replication,
+        Bmv2Recirculation,
     )
 }

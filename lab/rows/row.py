@@ -44,6 +44,8 @@ class Row(ABC):
     """Whether a copy is sent to its viewer's address; else the port it comes out of says whose."""
     packages: ClassVar[str] = ""
     """What `scripts/install-packages` is told to install for it."""
+    is_optional: ClassVar[bool] = False
+    """Whether a study is whole without it, on a machine that lacks something for it."""
 
     def __init__(self, site: Site, variant: Variant, folder: Path) -> None:
         self.site = site

@@ -6,8 +6,8 @@ A row has the same colour and marker everywhere; what was published is dashed wi
 from collections.abc import Sequence
 
 from lab.bench.charts import Axis, Level, Line, Lines
-from lab.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION
-from lab.rows import ROWS
+from lab.drawing import GREY
+from lab.looks import colour_of, marker_of
 from lab.study.results import (
     CONVERSATION_MS,
     MUSICIANS_MS,
@@ -17,22 +17,6 @@ from lab.study.results import (
     label_of,
 )
 
-COLOURS = {
-    "p4_replication": GREEN,
-    "p4_recirculation": BLUE,
-    "multicast_one_stream": SKY,
-    "multicast_two_streams": SKY,
-    "userspace": VERMILION,
-    "userspace_port_per_host": VERMILION,
-    "pktswitch_sockets": ORANGE,
-    "pktswitch_bypass": "#b8860b",
-    "ovs_group": PURPLE,
-    "rtpengine": GREY,
-    "gstreamer_multiudpsink": "#8c564b",
-    "janus_streaming": "#17becf",
-}
-"""Okabe and Ito's first; rows of others have the colour that is left."""
-MARKERS = ("o", "s", "^", "D", "v", "x", "P", "*", "<", ">", "h", "d")
 LINES_MAX = 12
 SOME = 20
 
@@ -50,16 +34,6 @@ def figures(results: Results) -> list[Lines]:
         if cdfs:
             found.append(_distribution(part.part, cdfs))
     return found
-
-
-def colour_of(row: str) -> str:
-    """The row's."""
-    return COLOURS.get(row, "#000000" if row not in ROWS else GREY)
-
-
-def marker_of(row: str) -> str:
-    """The row's."""
-    return MARKERS[[*ROWS].index(row) % len(MARKERS)]
 
 
 def _line(one: Series, label: str, name: str) -> Line:

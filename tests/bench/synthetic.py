@@ -28,10 +28,10 @@ def _csv(header: str, lines: list[str]) -> str:
 
 def _fanout() -> str:
     shares = {
-        "reprise_replication,native": SHARE_OF_RELAY,
-        "reprise_recirculation,native": 0.8,
-        "relay,": 1.0,
-        "ovs,": 0.7,
+        "p4_replication,native": SHARE_OF_RELAY,
+        "p4_recirculation,native": 0.8,
+        "pktswitch_bypass,": 1.0,
+        "ovs_group,": 0.7,
     }
     lines = [
         f"{name},{port},spin,{n},{RELAY_RATE * share * n / (n + 1):.0f},{RELAY_RATE * share:.0f},"
@@ -40,9 +40,9 @@ def _fanout() -> str:
         for (name, share), port, n in itertools.product(
             shares.items(), ("afxdp", "afpacket"), (1, 4, 16, 64, 256)
         )
-        if (name, port) != ("ovs,", "afpacket")
+        if (name, port) != ("ovs_group,", "afpacket")
     ]
-    lines.append(f"reprise_replication,interpreter,afpacket,spin,64,0,{RELAY_RATE / 9},9,9,9,9,")
+    lines.append(f"p4_replication,interpreter,afpacket,spin,64,0,{RELAY_RATE / 9},9,9,9,9,")
     return _csv(_header(FanoutRow), [*lines, "raw,,afxdp,spin,1,990000,990000,,,,,1010"])
 
 
@@ -78,8 +78,8 @@ def _overload() -> str:
         f"{name},{n},{times},{min(times, 1.0) * peak},{max(0, 1 - 1 / times):.3f},{500 * times},"
         f"{port},spin,1,0.5,0,{vanished},{0.97 if times == 10.0 else ''}"
         for name, port, peak, vanished in (
-            ("reprise_replication,native", "afxdp", 7e5, 0),
-            ("relay,", "afxdp", 8e5, ""),
+            ("p4_replication,native", "afxdp", 7e5, 0),
+            ("pktswitch_bypass,", "afxdp", 8e5, ""),
         )
         for n in (8, 64)
         for times in (0.1, 0.5, 1.0, 2.0, 10.0)
@@ -90,7 +90,7 @@ def _overload() -> str:
 def _pktswitch() -> str:
     lines = [
         f"{name},sleep,{n},3000,1500,50,200,100,50,9000,400,100,75,8e5,9e5"
-        for name in ("relay,", "reprise_replication,native")
+        for name in ("pktswitch_bypass,", "p4_replication,native")
         for n in (1, 64)
     ]
     return _csv(_header(PktswitchRow), lines)

@@ -69,7 +69,7 @@ def run_of(sent_copies_per_s: float, came_per_s: float) -> Run:
 def test_what_spins_takes_the_time_between_two_copies_of_its_processor() -> None:
     def probe(wait: str, per_s: float) -> Probe:
         run = run_of(per_s, per_s)
-        return Probe(Forwarder("relay", "", "afxdp", wait), per_s, run, cpu_s=3.0)
+        return Probe(Forwarder("pktswitch_bypass", "", "afxdp", wait), per_s, run, cpu_s=3.0)
 
     for wait, cpu_ns in (("spin", 2_000.0), ("sleep", 6_000.0)):
         probes = [probe(wait, 400_000.0), probe(wait, 500_000.0)]
@@ -93,7 +93,7 @@ def test_the_peak_is_sought_beyond_what_can_be_carried_and_where_the_load_ends()
 
 def test_a_forwarder_that_waits_otherwise_or_is_slow_is_measured_less() -> None:
     todo = matrix.cells(Choice())
-    ours = Forwarder("reprise_replication", "native", "afxdp", "spin")
+    ours = Forwarder("p4_replication", "native", "afxdp", "spin")
     of = [cell for cell in todo if ours in cell.forwarders]
     assert [(cell.round, cell.fanout) for cell in of] == [
         *((0, n) for n in fanout.FANOUTS if n != 64),
@@ -108,13 +108,13 @@ def test_like_takes_turns_with_like() -> None:
     groups = {cell.forwarders for cell in matrix.cells(Choice()) if len(cell.forwarders) > 1}
     for group in groups:
         assert len({forwarder.wait for forwarder in group}) == 1
-        assert {"relay", "reprise_replication"} < {forwarder.forwarder for forwarder in group}
+        assert {"pktswitch_bypass", "p4_replication"} < {forwarder.row for forwarder in group}
     assert {(group[0].port, group[0].wait) for group in groups} == {
         (port, wait) for port in ("afpacket", "afxdp") for wait in ("spin", "sleep")
     }
-    only = matrix.cells(Choice(only=("relay afxdp spin",), fanouts=(64,), rounds=2))
+    only = matrix.cells(Choice(only=("pktswitch_bypass afxdp spin",), fanouts=(64,), rounds=2))
     assert [(cell.round, str(cell)) for cell in only] == [
-        (number, "relay afxdp spin, 64 copies") for number in range(2)
+        (number, "pktswitch_bypass afxdp spin, 64 copies") for number in range(2)
     ]
 
 

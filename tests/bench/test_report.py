@@ -73,7 +73,7 @@ def test_a_file_that_is_not_there_is_no_error() -> None:
 
 
 def test_a_file_without_a_column_is_an_error_that_names_both() -> None:
-    with pytest.raises(ColumnError, match=r"priority\.csv: expected a column forwarder"):
+    with pytest.raises(ColumnError, match=r"priority\.csv: expected a column row"):
         results({"priority.csv": "a,b\n1,2\n"})
     with pytest.raises(ColumnError, match=r"fanout\.csv: expected .*, found 'many'"):
         results({"fanout.csv": files()["fanout.csv"].replace(",64,", ",many,", 1)})
@@ -81,7 +81,7 @@ def test_a_file_without_a_column_is_an_error_that_names_both() -> None:
 
 def test_checks_hold_where_the_numbers_do_and_only_there() -> None:
     found = verdicts(results())
-    recirculation_is_slow = next(name for name in found if "rate of the relay" in name)
+    recirculation_is_slow = next(name for name in found if "rate of pktswitch" in name)
     assert found.pop(recirculation_is_slow) is False
     first_copy_is_late = next(name for name in found if "first copy" in name)
     assert found.pop(first_copy_is_late) is False
@@ -90,7 +90,11 @@ def test_checks_hold_where_the_numbers_do_and_only_there() -> None:
         "pipeline.csv": ("native,all,64,1,120.0", "native,all,64,1,190.0", "at most 58%"),
         "overload.csv": ("0,0,0.97", "0,0,0.47", "of the peak"),
         "priority.csv": (",9,0,81", ",9,0.1,81", "urgent"),
-        "fanout.csv": ("ovs,,afxdp,spin,64,551385", "ovs,,afxdp,spin,64,951385", "Open vSwitch"),
+        "fanout.csv": (
+            "ovs_group,,afxdp,spin,64,551385",
+            "ovs_group,,afxdp,spin,64,951385",
+            "Open vSwitch",
+        ),
     }
     for name, (before, after, what) in broken.items():
         text = files()[name]
@@ -100,7 +104,7 @@ def test_checks_hold_where_the_numbers_do_and_only_there() -> None:
 
 
 def test_forwarders_are_beside_each_other_round_by_round() -> None:
-    ours, theirs = "reprise_replication,native,afxdp,spin,64", "relay,,afxdp,spin,64"
+    ours, theirs = "p4_replication,native,afxdp,spin,64", "pktswitch_bypass,,afxdp,spin,64"
     delays = ",1,1,1,1,1\n"
     # The machine is twice as fast in the second round: the ratio is 0.95, 0.9 and 0.92.
     rates = [(95, 100), (180, 200), (92, 100)]
@@ -117,7 +121,7 @@ def test_forwarders_are_beside_each_other_round_by_round() -> None:
 
 
 def test_what_was_not_measured_neither_holds_nor_fails() -> None:
-    text = re.sub(r"^(relay|ovs),.*\n", "", files()["fanout.csv"], flags=re.M)
+    text = re.sub(r"^(pktswitch_bypass|ovs_group),.*\n", "", files()["fanout.csv"], flags=re.M)
     alone = [check for check in checks(results({"fanout.csv": text})) if "64 copies" in check.name]
     assert alone
     for check in alone[:4]:

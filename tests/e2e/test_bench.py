@@ -12,8 +12,8 @@ from lab.bench.forwarders import Forwarder
 from lab.bench.results import FanoutRow
 
 FORWARDERS = [
-    Forwarder("reprise_replication", "native", "afxdp", "spin"),
-    Forwarder("relay", "", "afpacket", "sleep"),
+    Forwarder("p4_replication", "native", "afxdp", "spin"),
+    Forwarder("pktswitch_bypass", "", "afpacket", "sleep"),
     Forwarder("raw", "", "afpacket", "spin"),
 ]
 
@@ -31,14 +31,14 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 
 def test_fan_out_in_small_yields_whole_rows(tmp_path: Path) -> None:
     fanouts = {"raw": 1}
-    todo = [(forwarder, fanouts.get(forwarder.forwarder, 2)) for forwarder in FORWARDERS]
+    todo = [(forwarder, fanouts.get(forwarder.row, 2)) for forwarder in FORWARDERS]
     file = tmp_path / "fanout.csv"
     file.write_text(experiment.csv_text(FanoutRow, [measure(*cell) for cell in todo]))
     rows = rows_of(file)
-    assert [row["forwarder"] for row in rows] == [one.forwarder for one in FORWARDERS]
+    assert [row["row"] for row in rows] == [one.row for one in FORWARDERS]
     for row in rows:
         assert float(row["copies_per_s_peak"]) >= float(row["copies_per_s_lossless"]) > 0, row
-        if row["forwarder"] != "raw":
+        if row["row"] != "raw":
             assert 0 < float(row["first_copy_p50_us"]) <= float(row["last_copy_p99_us"]), row
 
 
@@ -55,7 +55,7 @@ def test_overload_in_small_loses_nothing_uncounted(tmp_path: Path) -> None:
 
 
 def test_soak_in_small_finds_no_fault_while_viewers_come_and_go(tmp_path: Path) -> None:
-    forwarder = Forwarder("reprise_recirculation", "native", "afxdp", "sleep")
+    forwarder = Forwarder("p4_recirculation", "native", "afxdp", "sleep")
     faults = soak.run(
         tmp_path, forwarder, n_packets=20_000, rate_pps=5_000.0, staying=3, change_every=10
     )

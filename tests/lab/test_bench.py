@@ -44,7 +44,7 @@ RUN = Run(
     others=0,
 )
 ROW = OverloadRow(
-    forwarder="reprise_replication",
+    row="p4_replication",
     engine="native",
     fanout=8,
     offered_over_capacity=1.0,
@@ -146,8 +146,8 @@ def test_what_is_left_of_the_peak_is_the_median_of_pairs() -> None:
 
 
 def test_forwarders_are_chosen_by_words_of_their_names() -> None:
-    relay = Forwarder("relay", "", "afxdp", "spin")
-    native = Forwarder("reprise_replication", "native", "udp", "spin")
+    relay = Forwarder("pktswitch_bypass", "", "afxdp", "spin")
+    native = Forwarder("p4_replication", "native", "udp", "spin")
     assert matching([relay, native], []) == [relay, native]
     assert matching([relay, native], ["native udp", "sleep"]) == [native]
 
@@ -169,8 +169,8 @@ def watched(address: int, **values: int) -> Watched:
 
 
 GUEST = soak.FIRST_GUEST
-JOINED = {"ip": "10.1.4.1", "joins": True, "begun_ns": 900, "done_ns": 950}
-LEFT = {"ip": "10.1.4.1", "joins": False, "begun_ns": 1_900, "done_ns": 2_000}
+JOINED = {"ip": "10.1.4.2", "joins": True, "begun_ns": 900, "done_ns": 950}
+LEFT = {"ip": "10.1.4.2", "joins": False, "begun_ns": 1_900, "done_ns": 2_000}
 
 
 def judged(one: Watched, *, rss_kib: int = 5_000) -> list[str]:
@@ -182,7 +182,7 @@ def judged(one: Watched, *, rss_kib: int = 5_000) -> list[str]:
     quiet = quiet.replace('"} 80\n', '"} 70\n')
     run = replace(RUN, n_viewers=1, sent=90, copies=155, others=5)
     verdict = soak.judge(
-        Forwarder("reprise_replication", "native", "afxdp", "sleep"),
+        Forwarder("p4_replication", "native", "afxdp", "sleep"),
         run,
         watched=[watched(0), one],
         said=[{"writes": 1, "changes": 0}, JOINED, LEFT],

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from lab.bench.thrift import LIST, STRING, Client, Value, binary, i32, i64, list_of, structure
 from lab.process import ChildError
+from lab.rows.thrift import LIST, STRING, Client, Value, binary, i32, i64, list_of, structure
 
 REPLY = bytes.fromhex("80010002 00000003 6d3a66 00000000")
 """Version 1, reply, "m:f", sequence number 0."""

@@ -1,33 +1,22 @@
 """BMv2's simple_switch as a peer, where `--bmv2` (or the variable REPRISE_BMV2) says where it is.
 
 It runs what our compiler makes of the SFU programs; entries are written over its Thrift interface.
-The project does not depend on it. Its threads share the forwarder's processor, as the switch does.
+The project does not depend on it. Its threads share the SFU's processor as the switch's do, or have
+all of them.
 """
 
-import contextlib
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from lab.bench.pair import (
-    FORWARDER_CPU,
-    FORWARDER_INTERFACE,
-    FORWARDER_IP,
-    FORWARDER_MAC,
-    HOST_IP,
-    HOST_MAC,
-    SFU_UDP_PORT,
-    VIEWER_UDP_PORT,
-    Pair,
-    on_cpu,
-    viewer_ips,
-)
-from lab.bench.thrift import (
+from lab.controller import REPRISE
+from lab.process import Child, ChildError, run
+from lab.rows.row import Row, Variant
+from lab.rows.thrift import (
     STRING,
     STRUCT,
     Client,
@@ -38,14 +27,12 @@ from lab.bench.thrift import (
     list_of,
     structure,
 )
-from lab.controller import REPRISE
-from lab.process import Child, ChildError, run
+from lab.sites import SFU_CPU, SFU_IP, Link, Participant, Stream, on_cpu
 from lab.switch import READY_TIMEOUT_S, RECIRCULATION_PROGRAM, REPLICATION_PROGRAM
 
 VARIABLE = "REPRISE_BMV2"
-PROGRAMS = {"bmv2_recirculation": RECIRCULATION_PROGRAM, "bmv2_replication": REPLICATION_PROGRAM}
 THRIFT_PORT = 9090
-PORT, GROUP, MIRROR_SESSION = 1, 1, 100
+PORT, MIRROR_SESSION = 1, 100
 QUEUE_PACKETS = 8192
 """As the switch's; BMv2's own 64 would lose copies of the larger groups."""
 L1_ENTRIES_MAX = 8192
@@ -148,26 +135,35 @@ def _mac(text: str) -> int:
     return int(text.replace(":", ""), 16)
 
 
-def set_up(runtime: Runtime, viewers: Sequence[IPv4Address]) -> None:
-    """What `reprise apply` writes for one group; each program has the one or the other."""
-    own_mac, host_mac = _mac(FORWARDER_MAC), _mac(HOST_MAC)
-    host_ip = int(HOST_IP)
+Group = tuple[Stream, Sequence[Participant]]
+
+
+def set_up(runtime: Runtime, link: Link, groups: Mapping[int, Group]) -> None:
+    """What `reprise apply` writes; each program has viewers in registers or in a table."""
     runtime.set_queues(QUEUE_PACKETS)
-    runtime.add_entry("own_addresses", [PORT, int(FORWARDER_IP)], "set_own_mac", [own_mac])
+    own_mac = _mac(link.sfu_mac)
+    runtime.add_entry("own_addresses", [PORT, int(SFU_IP)], "set_own_mac", [own_mac])
     if runtime.program["register_arrays"]:
         runtime.mirror(MIRROR_SESSION, PORT)
-        for slot, ip in enumerate(viewers):
-            runtime.write_register("viewer_ips", slot, int(ip))
-            runtime.write_register("viewer_macs", slot, host_mac)
-            runtime.write_register("viewer_ids", slot, slot)
-        runtime.write_register("groups", GROUP, len(viewers))
-        runtime.add_entry("presenters", [host_ip], "set_group", [GROUP, 0])
-        return
-    for replica, ip in enumerate(viewers, start=1):
-        to = [host_mac, int(ip), VIEWER_UDP_PORT]
-        runtime.add_entry("viewers", [GROUP, replica], "send_to", to)
-    runtime.add_multicast_group(GROUP, PORT, range(1, len(viewers) + 1))
-    runtime.add_entry("streams", [host_ip, SFU_UDP_PORT], "set_group", [GROUP, 0])
+    first_slot = 0
+    for number, (stream, viewers) in groups.items():
+        sender_ip = int(stream.sender.ip)
+        if runtime.program["register_arrays"]:
+            if first_slot:
+                raise ChildError("BMv2 with the recirculation program: one stream is set up here")
+            for slot, viewer in enumerate(viewers):
+                runtime.write_register("viewer_ips", slot, int(viewer.ip))
+                runtime.write_register("viewer_macs", slot, _mac(viewer.mac))
+                runtime.write_register("viewer_ids", slot, slot)
+            runtime.write_register("groups", number, len(viewers))
+            runtime.add_entry("presenters", [sender_ip], "set_group", [number, 0])
+            first_slot += len(viewers)
+            continue
+        for replica, viewer in enumerate(viewers, start=1):
+            to = [_mac(viewer.mac), int(viewer.ip), stream.viewer_udp_port]
+            runtime.add_entry("viewers", [number, replica], "send_to", to)
+        runtime.add_multicast_group(number, PORT, range(1, len(viewers) + 1))
+        runtime.add_entry("streams", [sender_ip, stream.udp_port], "set_group", [number, 0])
 
 
 def _connected(switch: Child) -> Client:
@@ -181,23 +177,77 @@ def _connected(switch: Child) -> Client:
             time.sleep(0.05)
 
 
-@contextlib.contextmanager
-def running_bmv2(name: str, pair: Pair, n_viewers: int, folder: Path) -> Iterator[Child]:
-    """simple_switch in the forwarder's namespace, set up for so many viewers."""
-    path, source = binary_path(), PROGRAMS[name]
-    if path is None:
-        raise ChildError(f"{name}: {VARIABLE} does not say where simple_switch is")
-    run([str(REPRISE), "compile", str(source), "-o", str(folder)])
-    compiled = folder / f"{source.stem}.json"
-    argv = [str(path), "-i", f"{PORT}@{FORWARDER_INTERFACE}", "--thrift-port", str(THRIFT_PORT)]
-    argv += [str(compiled), "--", "--max-l1-entries", str(L1_ENTRIES_MAX)]
-    run(["ip", "-n", pair.forwarder.name, "link", "set", "lo", "up"])
-    with pair.forwarder.start(on_cpu(FORWARDER_CPU, argv), folder / "simple_switch.log") as switch:
+class Bmv2(Row):
+    """simple_switch; started anew for every change of viewers, with all entries."""
+
+    source = "BMv2"
+    variants = (
+        Variant("one processor", "afpacket", "sleep"),
+        Variant("all processors", "afpacket", "sleep"),
+    )
+    is_optional = True
+    program: ClassVar[Path]
+    _switch: Child | None = None
+
+    @classmethod
+    def lacks(cls) -> str:
+        """A build of BMv2's."""
+        if binary_path() is None:
+            return "a build of BMv2: --bmv2 PATH/simple_switch says where it is"
+        return ""
+
+    def start(self) -> None:
+        """Compiles the program."""
+        self._groups: dict[int, Group] = {}
+        run([str(REPRISE), "compile", str(self.program), "-o", str(self.folder)])
+
+    def subscribe(self, stream: Stream, viewers: Sequence[Participant]) -> None:
+        """Starts it anew."""
+        self.subscribe_all([(stream, viewers)])
+
+    def subscribe_all(self, subscriptions: Sequence[Group]) -> None:
+        """Starts it anew once."""
+        for stream, viewers in subscriptions:
+            self._groups[stream.number] = (stream, viewers)
+        self.stop()
+        link = self.site.links[0]
+        compiled = self.folder / f"{self.program.stem}.json"
+        argv = [str(binary_path()), "-i", f"{PORT}@{link.sfu_interface}"]
+        argv += ["--thrift-port", str(THRIFT_PORT), str(compiled)]
+        argv += ["--", "--max-l1-entries", str(L1_ENTRIES_MAX)]
+        if self.variant.engine == "one processor":
+            argv = on_cpu(SFU_CPU, argv)
+        switch = self.site.sfu.start(argv, self.folder / "simple_switch.log")
+        self._switch = switch
 
         def write() -> None:
             with _connected(switch) as client:
-                program = json.loads(compiled.read_text())
-                set_up(Runtime(client, program), viewer_ips(n_viewers))
+                set_up(Runtime(client, json.loads(compiled.read_text())), link, self._groups)
 
-        pair.forwarder.call(write)
-        yield switch
+        self.site.sfu.call(write)
+
+    def stop(self) -> None:
+        """Ends it."""
+        if self._switch is not None:
+            self._switch.stop()
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The one process."""
+        return () if self._switch is None else (self._switch.pid,)
+
+
+class Bmv2Replication(Bmv2):
+    """`p4/sfu.p4`."""
+
+    name = "bmv2_replication"
+    label = "BMv2, replication"
+    program = REPLICATION_PROGRAM
+
+
+class Bmv2Recirculation(Bmv2):
+    """`p4/sfu_recirculation.p4`."""
+
+    name = "bmv2_recirculation"
+    label = "BMv2, recirculation"
+    program = RECIRCULATION_PROGRAM

@@ -1,0 +1,42 @@
+"""Which colour and marker a row has, the same in every figure. Pure."""
+
+from lab.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION
+
+BROWN, TEAL, OLIVE, PINK, NAVY, SAND = (
+    "#8c564b",
+    "#17a2a2",
+    "#8a8a00",
+    "#e377c2",
+    "#393b79",
+    "#b8860b",
+)
+"""Beside Okabe and Ito's seven: rows of one figure are told apart by their markers, too."""
+LOOKS = {
+    "p4_replication": (GREEN, "s"),
+    "p4_recirculation": (BLUE, "o"),
+    "multicast_one_stream": (TEAL, "P"),
+    "multicast_two_streams": (TEAL, "X"),
+    "userspace": (PINK, "<"),
+    "userspace_port_per_host": (PINK, ">"),
+    "pktswitch_sockets": (BROWN, "v"),
+    "pktswitch_bypass": (VERMILION, "^"),
+    "ovs_group": (PURPLE, "D"),
+    "rtpengine": (OLIVE, "h"),
+    "gstreamer_multiudpsink": (NAVY, "p"),
+    "janus_streaming": (SAND, "*"),
+    "bmv2_replication": (ORANGE, "1"),
+    "bmv2_recirculation": (SKY, "2"),
+    "raw": (GREY, "x"),
+}
+OTHER = ("#000000", "d")
+"""Of rows that are not the project's."""
+
+
+def colour_of(row: str) -> str:
+    """The row's."""
+    return LOOKS.get(row, OTHER)[0]
+
+
+def marker_of(row: str) -> str:
+    """The row's."""
+    return LOOKS.get(row, OTHER)[1]
