@@ -19,7 +19,10 @@ from lab.sites import LOAD_CPU, SFU_IP, Site, Stream, on_cpu
 FRAME_LEN_MAX_BYTES = 1514
 FRAME_LEN_MIN_BYTES = HEADERS_LEN_BYTES + 2
 SHORT_FRAME_BELOW_BYTES = HEADERS_LEN_BYTES + 28
-"""Shorter frames say with two bytes which packet they are: 32 streams, 2,048 packets each."""
+"""Shorter frames say with two bytes which packet they are, of `SHORT_STREAMS_MAX` streams."""
+SHORT_STREAMS_MAX = 32
+SHORT_PACKETS_MAX = 2_048
+"""Of a stream with a shorter frame."""
 QUIET_S = 1.0
 """A run in which copies are missing is over when none came for so long."""
 LIMIT_S = 300.0

@@ -11,12 +11,16 @@
  *
  * LINK counts links from 0. A trace's file has lines of "TIME_NS FRAME_BYTES", in order. Frames count
  * without FCS. The payload is an RTP header (RFC 3550), a mark that says which packet it is, and
- * padding; a frame too short for that has only a mark of two bytes, 5 bits stream and 11 bits sequence.
+ * padding; a frame too short for that has only a mark of two bytes, 5 bits stream and 11 bits sequence:
+ * the published conference of 12 hosts with two streams each, for one minute.
  *
  * A small BPF program at each interface (TCX) takes copies and drops them before the kernel looks at
  * them; for each stream and participant it counts copies, duplicates and those out of order, of all
- * packets. Without the right to load it (root's) they are counted here, if every packet is a sample. Every n-th packet of a stream is a sample: all of its copies are timed, by the kernel's
- * stamps. A packet's time is right before it is handed to the interface.
+ * packets. Without the right to load it (root's) they are counted here, if every packet is a sample;
+ * frames that are no copy at all are then not counted. Every n-th packet of a stream is a sample: all
+ * of its copies are timed, by the kernel's stamps. A packet's time is right before it is handed to the
+ * interface. A copy that comes 64 packets or more after its turn counts as out of order, even if it is
+ * a duplicate.
  *
  * --samples gets a line for each sampled packet, --slots one for each stream and participant. A line of
  * JSON on standard output has the totals. It ends when all copies came or none for --quiet seconds. */
@@ -48,7 +52,6 @@
 #define RTP_BYTES 12
 #define RTP_CLOCK_HZ 90000
 #define RTP_SSRC 1000 /* lab.sites.RTP_SSRC */
-#define MAGIC 0x52455052u
 #define TC_ACT_SHOT 2
 
 #ifndef BPF_TCX_INGRESS /* Linux 6.6; Debian 12's headers are older. */
@@ -121,6 +124,7 @@ static struct link links[LINKS_MAX];
 static struct stream streams[STREAMS_MAX];
 static uint32_t n_links, n_streams, n_slots;
 static volatile struct slot *slots;
+static uint32_t magic; /* of this run: what is late from the one before is no copy of ours */
 static bool counts_here; /* no BPF without root: all copies are samples, and counted when read */
 static struct timing *timings;
 static struct sample *samples;
@@ -210,6 +214,7 @@ static void read_plan(void) {
     FILE *file = fopen(config.plan, "r");
     if (file == NULL) fail(config.plan);
     while (fgets(line, sizeof line, file) != NULL) {
+        line[strcspn(line, "\n")] = 0;
         if (strncmp(line, "link ", 5) == 0) parse_link(line);
         else if (strncmp(line, "stream ", 7) == 0) parse_stream(line);
         else refuse("a line that begins with link or stream", line);
@@ -237,14 +242,15 @@ static void check_plan(void) {
     for (uint32_t i = 0; i < n_streams; i++) {
         struct stream *stream = &streams[i];
         n += stream->n_packets / config.sample_every + 1;
-        for (uint32_t sequence = 0; sequence < stream->n_packets; sequence++) {
+        /* All packets of a steady stream are like its last one. */
+        uint32_t first = stream->trace || stream->n_packets == 0 ? 0 : stream->n_packets - 1;
+        for (uint32_t sequence = first; sequence < stream->n_packets; sequence++) {
             bool fits = has_long_mark(frame_bytes_of(stream, sequence)) ||
                         (i < SHORT_STREAMS_MAX && sequence < SHORT_SEQUENCES_MAX &&
                          config.sample_every == 1);
             if (!fits)
                 refuse("frames below 70 bytes only of 32 streams, 2,048 packets each, all sampled",
                        "more");
-            if (!stream->trace) break;
         }
     }
     n_samples_max = (uint32_t)n;
@@ -314,7 +320,7 @@ static void emit_mark(void) {
     OP_VALUE(BPF_ADD, 4, HEADER_BYTES + LONG_PAYLOAD_BYTES);
     JUMP_IF(BPF_JGT, 4, 8, OTHERS);
     LOAD(BPF_W, 3, 7, MARK_AT);
-    JUMP_IF_VALUE(BPF_JNE, 3, htonl(MAGIC), OTHERS);
+    JUMP_IF_VALUE(BPF_JNE, 3, htonl(magic), OTHERS);
     LOAD(BPF_W, 1, 7, MARK_AT + 8);
     LOAD(BPF_W, 9, 7, MARK_AT + 12);
     JUMP(HAVE_MARK);
@@ -419,16 +425,19 @@ static void emit_others(int map) {
     emit((struct bpf_insn){.code = BPF_JMP | BPF_EXIT});
 }
 
+/* After a call was refused: whether that was for a right that is not needed. */
+static bool count_here(void) {
+    counts_here = errno == EPERM && config.sample_every == 1;
+    if (counts_here) slots = zeroed(n_slots + 1, sizeof *slots);
+    return counts_here;
+}
+
 static int slots_map(void) {
     union bpf_attr attr = {.map_type = BPF_MAP_TYPE_ARRAY, .key_size = 4,
                            .value_size = sizeof(struct slot), .max_entries = n_slots + 1,
                            .map_flags = BPF_F_MMAPABLE};
     int map = bpf(BPF_MAP_CREATE, &attr);
-    if (map < 0 && errno == EPERM && config.sample_every == 1) {
-        slots = zeroed(n_slots + 1, sizeof *slots);
-        counts_here = true;
-        return map;
-    }
+    if (map < 0 && count_here()) return map;
     if (map < 0) fail("create the sink's map");
     size_t bytes = ((n_slots + 1) * sizeof(struct slot) + 4095) / 4096 * 4096;
     slots = mmap(NULL, bytes, PROT_READ, MAP_SHARED, map, 0);
@@ -448,6 +457,7 @@ static void attach_sink(const struct link *link, int map) {
                            .insn_cnt = n_insns, .license = (uintptr_t) "GPL",
                            .log_buf = (uintptr_t)log, .log_size = sizeof log, .log_level = 1};
     int loaded = bpf(BPF_PROG_LOAD, &attr);
+    if (loaded < 0 && count_here()) return;
     if (loaded < 0) {
         fputs(log, stderr);
         fail("load the sink's program");
@@ -480,14 +490,15 @@ static void open_ring(struct link *link) {
     int fd = raw_socket();
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 12),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_IP, 0, 8),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_IP, 0, 9),
+        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 23),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_UDP, 0, 7),
         BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 38),
         BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, UDP_BYTES + LONG_PAYLOAD_BYTES, 0, 4),
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, MARK_AT),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, MAGIC, 0, 4),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, magic, 0, 3),
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, MARK_AT + 4),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 2, 0),
-        BPF_STMT(BPF_RET | BPF_K, 96),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0),
         BPF_STMT(BPF_RET | BPF_K, 96),
         BPF_STMT(BPF_RET | BPF_K, 0),
     };
@@ -517,7 +528,7 @@ static uint32_t sample_number(const uint8_t *frame) {
     }
     uint16_t mark;
     memcpy(&mark, frame + HEADER_BYTES, sizeof mark);
-    return short_samples[ntohs(mark) >> SHORT_SEQUENCE_BITS][ntohs(mark) % SHORT_SEQUENCES_MAX];
+    return short_samples[ntohs(mark) >> SHORT_SEQUENCE_BITS][ntohs(mark) & (SHORT_SEQUENCES_MAX - 1)];
 }
 
 /* As the BPF program does it. */
@@ -648,7 +659,7 @@ static void write_payload(uint8_t *payload, uint32_t n_bytes, uint32_t idx, uint
     struct rtp rtp = {.version = 0x80, .type = 96, .sequence = htons((uint16_t)sequence),
                       .timestamp = htonl((uint32_t)(now_ns / 1000 * RTP_CLOCK_HZ / 1000000)),
                       .ssrc = htonl(RTP_SSRC)};
-    struct mark mark = {htonl(MAGIC), htonl(sample), idx, sequence};
+    struct mark mark = {htonl(magic), htonl(sample), idx, sequence};
     memcpy(payload, &rtp, sizeof rtp);
     memcpy(payload + sizeof rtp, &mark, sizeof mark);
 }
@@ -797,7 +808,9 @@ static FILE *created(const char *path) {
 }
 
 static void finish(FILE *file, const char *path) {
-    if (fclose(file) != 0) fail(path);
+    /* What did not fit may have been lost before the last write. */
+    bool is_whole = ferror(file) == 0;
+    if (fclose(file) != 0 || !is_whole) fail(path);
 }
 
 static void write_samples(void) {
@@ -844,6 +857,8 @@ static void stop(int signal) {
 }
 
 static void run(void) {
+    /* BPF compares it with a signed number: its last byte, which leads there, has no sign. */
+    magic = (uint32_t)clock_ns(CLOCK_REALTIME) & 0xffffff7f;
     read_plan();
     check_plan();
     n_ring_slots = RING_SLOTS_MAX;
