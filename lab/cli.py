@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (FolderError, ExperimentError, MarkerError) as error:
         print(f"reprise-lab: {error}", file=sys.stderr)
         return EXIT_USAGE
-    except (NamespaceError, ChildError, MissingBuildError) as error:
+    except (NamespaceError, ChildError, MissingBuildError, OSError) as error:
         print(f"reprise-lab: {error}", file=sys.stderr)
         return EXIT_FAILED
     except KeyboardInterrupt:
@@ -153,7 +153,9 @@ def _takes(experiment: Experiment) -> str:
 
 def _state(folder: Folder) -> str:
     n_missing = len(folder.missing()) + len(folder.missing_benchmarks())
-    return f"{n_missing} runs missing" if n_missing else "complete"
+    if not n_missing:
+        return "complete"
+    return f"{n_missing} {'run' if n_missing == 1 else 'runs'} missing"
 
 
 def _run(arguments: argparse.Namespace, typed: Sequence[str]) -> int:
@@ -174,11 +176,20 @@ def _run(arguments: argparse.Namespace, typed: Sequence[str]) -> int:
 
 
 def _run_all(arguments: argparse.Namespace, typed: Sequence[str]) -> int:
-    """Each study into a folder of its own, then the page over them."""
+    """Each study into a folder of its own, then the page over them.
+
+    With `--resume` those that are whole are left alone, and those that were not begun begin.
+    """
+    if arguments.resume not in (None, Path()):
+        raise FolderError(f"--resume of {ALL} takes no folder, found {arguments.resume}")
     code = 0
     for name in known():
         print(f"reprise-lab: {name}", file=sys.stderr)
-        code = max(code, _run_one(_folder(arguments, name), arguments, typed))
+        newest = _newest(arguments, name) if arguments.resume is not None else None
+        if newest is not None and newest.is_complete:
+            continue
+        folder = newest or _new(arguments, name)
+        code = max(code, _run_one(folder, arguments, typed))
     print(write_index(arguments.results).resolve())
     return code
 
@@ -192,11 +203,19 @@ def _run_one(folder: Folder, arguments: argparse.Namespace, typed: Sequence[str]
         return _report(folder)
     except BaseException:
         show.end()
-        resume = ["./reprise-lab", "run", arguments.study, "--resume", str(folder.path)]
-        print(f"{folder.path}: {_state(folder)}; go on: {shlex.join(resume)}", file=sys.stderr)
+        print(f"{folder.path}: go on: {shlex.join(_resuming(folder, arguments))}", file=sys.stderr)
         raise
     finally:
         give_to_user(folder.path)
+
+
+def _resuming(folder: Folder, arguments: argparse.Namespace) -> list[str]:
+    """The command that goes on with what was interrupted."""
+    command = ["./reprise-lab", "run", arguments.study]
+    if arguments.study == ALL:
+        quick = ["--quick"] if arguments.quick else []
+        return [*command, *quick, "--resume", "--results", str(arguments.results)]
+    return [*command, "--resume", str(folder.path)]
 
 
 def _install_packages(arguments: argparse.Namespace) -> None:
@@ -228,12 +247,8 @@ def _experiment(study: str, *, is_quick: bool) -> Experiment:
 
 
 def _folder(arguments: argparse.Namespace, study: str) -> Folder:
-    file = _file_of(study)
     if arguments.resume is None:
-        now = datetime.now().astimezone()
-        return Folder.create(
-            arguments.results, file.read_text(), str(file), now, is_quick=arguments.quick
-        )
+        return _new(arguments, study)
     name = _experiment(study, is_quick=arguments.quick).experiment
     if arguments.resume != Path():
         folder = Folder.open(arguments.resume)
@@ -242,10 +257,28 @@ def _folder(arguments: argparse.Namespace, study: str) -> Folder:
                 f"{folder.path} is a folder of {folder.experiment.experiment}, not of {name}"
             )
         return folder
-    for folder in reversed(folders(arguments.results)):
-        if folder.experiment.experiment == name and folder.missing():
-            return folder
-    raise FolderError(f"no unfinished folder of {name} under {arguments.results}")
+    newest = _newest(arguments, study)
+    if newest is None or newest.is_complete:
+        raise FolderError(f"no unfinished folder of {name} under {arguments.results}")
+    return newest
+
+
+def _new(arguments: argparse.Namespace, study: str) -> Folder:
+    file, now = _file_of(study), datetime.now().astimezone()
+    return Folder.create(
+        arguments.results, file.read_text(), str(file), now, is_quick=arguments.quick
+    )
+
+
+def _newest(arguments: argparse.Namespace, study: str) -> Folder | None:
+    """The newest folder of an experiment that is unfinished, or else the newest, in this form."""
+    name = _experiment(study, is_quick=arguments.quick).experiment
+    found = [
+        folder
+        for folder in reversed(folders(arguments.results))
+        if folder.experiment.experiment == name and folder.is_quick == arguments.quick
+    ]
+    return next((one for one in found if not one.is_complete), found[0] if found else None)
 
 
 def _report(folder: Folder) -> int:

@@ -9,7 +9,7 @@ import copy
 import itertools
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -28,6 +28,7 @@ from pydantic import (
 
 from lab.meter import FRAME_LEN_MAX_BYTES, FRAME_LEN_MIN_BYTES
 from lab.rows import ROWS
+from lab.rows.added import RowsError, add_rows
 from lab.rows.row import Variant
 from lab.sites import SFU_UDP_PORT
 
@@ -40,15 +41,18 @@ class ExperimentError(ValueError):
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 def _numbers(value: object) -> object:
     """`3`, `1..11`, `2..50 by 4` or a list of such."""
     if isinstance(value, list):
         return [number for one in value for number in _as_list(_numbers(one))]
-    if isinstance(value, str) and (found := _SPAN.fullmatch(value.strip())):
-        first, last, step = (int(part) if part else 1 for part in found.groups())
+    if isinstance(value, str):
+        found = _SPAN.fullmatch(value.strip())
+        first, last, step = (int(part or 1) for part in found.groups()) if found else (1, 0, 1)
+        if first > last or step == 0:
+            raise ValueError(f"expected a number, 1..11 or 2..50 by 4, found {value!r}")
         return list(range(first, last + 1, step))
     return _as_list(value)
 
@@ -58,6 +62,12 @@ def _as_list(value: object) -> list[Any]:
 
 
 FrameLen = Annotated[int, Field(ge=FRAME_LEN_MIN_BYTES, le=FRAME_LEN_MAX_BYTES)]
+
+
+_FrameLens = Annotated[
+    Annotated[FrameLen, Tag("one")] | Annotated[tuple[FrameLen, FrameLen], Tag("between")],
+    Discriminator(lambda value: "between" if isinstance(value, list | tuple) else "one"),
+]
 
 
 class StreamOf(_Model):
@@ -71,7 +81,7 @@ class StreamOf(_Model):
     """Steady; whole frames without FCS count."""
     packets_per_s: Annotated[float, Field(gt=0)] | None = None
     """Steady."""
-    frame_len_bytes: FrameLen | tuple[FrameLen, FrameLen] = 1400
+    frame_len_bytes: _FrameLens = 1400
     """Or at random between two."""
     interval_ms: tuple[Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)]] | None = None
     """At random between two."""
@@ -102,6 +112,12 @@ class Search(_Model):
     growth: Annotated[int, Field(ge=2, le=16)] = 2
     halvings: Annotated[int, Field(ge=0, le=12)] = 3
 
+    @model_validator(mode="after")
+    def _is_span(self) -> Self:
+        if self.first > self.most:
+            raise ValueError(f"most: expected {self.first} or more, found {self.most}")
+        return self
+
     def next(self, broken: Mapping[int, bool]) -> int | None:
         """The size to try next, from what came of those tried; None where there is no more."""
         good, bad, size = 0, 0, self.first
@@ -129,6 +145,15 @@ def _sizes(value: object) -> object:
     return value if isinstance(value, dict | Search) else _numbers(value)
 
 
+_Sizes = Annotated[
+    Annotated[
+        Annotated[Search, Tag("search")] | Annotated[tuple[Size, ...], Tag("sizes")],
+        Discriminator(lambda value: "search" if isinstance(value, dict | Search) else "sizes"),
+    ],
+    BeforeValidator(_sizes),
+]
+
+
 class Part(_Model):
     """Rows that are offered the same."""
 
@@ -139,9 +164,9 @@ class Part(_Model):
     variants: Annotated[tuple[str, ...], BeforeValidator(_as_list)] = ()
     """`ENGINE PORT WAIT`, for rows that have a choice; without any, each row's usual one."""
     senders: Literal["one", "everybody"] = "one"
-    viewers: Annotated[Search | tuple[Size, ...], BeforeValidator(_sizes)] = ()
+    viewers: _Sizes = ()
     """With one sender: of its streams. Several numbers, or `{first:, most:}` to find the knee."""
-    participants: Annotated[Search | tuple[Size, ...], BeforeValidator(_sizes)] = ()
+    participants: _Sizes = ()
     """With everybody sending: how many there are."""
     streams: Annotated[tuple[StreamOf, ...], Field(min_length=1)]
     duration_s: Annotated[float, Field(gt=0, le=3600)] = 10.0
@@ -161,6 +186,30 @@ class Part(_Model):
             if self.topology not in ROWS[name].topologies:
                 known = ", ".join(ROWS[name].topologies)
                 raise ValueError(f"topology: {name} has {known}, found {self.topology!r}")
+        _check_once("rows", self.rows)
+        self._check_variants()
+        self._check_sizes()
+        ports = [stream.udp_port for stream in self.streams]
+        if len(set(ports)) != len(ports):
+            raise ValueError(f"streams: expected a udp_port each, found {ports}")
+        return self
+
+    def _check_variants(self) -> None:
+        """A misspelt one must not leave a row out in silence."""
+        having = [name for name in self.rows if len(ROWS[name].variants) > 1]
+        every = {str(one) for name in having for one in ROWS[name].variants}
+        for variant in self.variants:
+            if variant not in every:
+                known = ", ".join(sorted(every)) or "none, for no row has a choice"
+                raise ValueError(f"variants: expected some of {known}, found {variant!r}")
+        for name in having:
+            if not self.variants_of(name):
+                known = ", ".join(str(one) for one in ROWS[name].variants)
+                raise ValueError(
+                    f"variants: {name} has {known}, found none of them in {list(self.variants)}"
+                )
+
+    def _check_sizes(self) -> None:
         sizes, others = (
             (self.viewers, self.participants)
             if self.senders == "one"
@@ -170,12 +219,11 @@ class Part(_Model):
             raise ValueError(
                 "expected viewers with `senders: one`, participants with `senders: everybody`"
             )
-        if not any(self.variants_of(name) for name in self.rows):
-            raise ValueError(f"variants: none of the rows has one of {list(self.variants)}")
-        ports = [stream.udp_port for stream in self.streams]
-        if len(set(ports)) != len(ports):
-            raise ValueError(f"streams: expected a udp_port each, found {ports}")
-        return self
+        least = sizes.first if isinstance(sizes, Search) else min(sizes)
+        if self.senders == "everybody" and least < 2:
+            raise ValueError(f"participants: expected 2 or more, found {least}")
+        if not isinstance(sizes, Search):
+            _check_once("viewers" if self.senders == "one" else "participants", sizes)
 
     def variants_of(self, row: str) -> list[Variant]:
         """Those of a row that are run."""
@@ -226,6 +274,12 @@ class Part(_Model):
         ]
 
 
+def _check_once(name: str, values: Sequence[object]) -> None:
+    twice = [str(value) for value in dict.fromkeys(values) if values.count(value) > 1]
+    if twice:
+        raise ValueError(f"{name}: expected each once, found {', '.join(twice)} twice")
+
+
 class Benchmark(_Model):
     """What a benchmark of its own measures (`lab/bench`, `lab/pisces`)."""
 
@@ -253,6 +307,8 @@ class Experiment(_Model):
     experiment: Annotated[str, Field(pattern=r"^[a-z0-9_-]+$")]
     about: str
     source: str
+    rows_from: Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+\.py$")] = ""
+    """A Python file beside this one with rows of its own (docs/add-a-row.md)."""
     parts: Annotated[
         tuple[
             Annotated[
@@ -333,20 +389,39 @@ class Cell:
         return f"{self.place}, {self.viewers} viewers, run {self.run}"
 
 
+class _Loader(yaml.SafeLoader):
+    """YAML in which no field stands twice: the one above would be ignored in silence."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """A mapping."""
+        keys = [str(key.value) for key, _ in node.value]
+        twice = [key for key in dict.fromkeys(keys) if keys.count(key) > 1]
+        if twice:
+            where = f"line {node.start_mark.line + 1}"
+            raise ExperimentError(f"{where}: expected each field once, found {twice[0]} twice")
+        return super().construct_mapping(node, deep)
+
+
 def parse(text: str, name: str, *, is_quick: bool = False) -> Experiment:
-    """An experiment from a file's text, or what its parts say of `quick`; `name` is for errors."""
+    """An experiment from a file's text, or what its parts say of `quick`.
+
+    `name` is the file's path: for errors, and for the file of `rows_from`, which is beside it.
+    """
     try:
-        content = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+        content = yaml.load(text, _Loader)
+    except (yaml.YAMLError, ExperimentError) as error:
         raise ExperimentError(f"{name}: {error}") from None
     if not isinstance(content, dict):
         raise ExperimentError(f"{name}: expected a mapping with `experiment:`, found {content!r}")
     try:
+        if isinstance(file := content.get("rows_from"), str) and Path(file).name == file:
+            add_rows(Path(name).with_name(file))
         parts = content.get("parts")
         if isinstance(parts, list):
-            chosen = [one for part in parts for one in _quick(part, is_quick=is_quick)]
-            content["parts"] = [one for part in chosen for one in _swept(part, name)]
+            content["parts"] = _chosen(parts, name, is_quick=is_quick)
         return Experiment.model_validate(content)
+    except RowsError as error:
+        raise ExperimentError(f"{name}: rows_from: {error}") from None
     except ValidationError as error:
         # What a list lacks because one of its members is wrong is no error of its own.
         found = [one for one in error.errors() if one["type"] != "too_short" or not one["input"]]
@@ -354,12 +429,12 @@ def parse(text: str, name: str, *, is_quick: bool = False) -> Experiment:
         raise ExperimentError(f"{name}: " + f"\n{name}: ".join(lines)) from None
 
 
-def load(path: Path) -> Experiment:
-    """An experiment's file."""
-    try:
-        return parse(path.read_text(), str(path))
-    except FileNotFoundError:
-        raise ExperimentError(f"{path}: there is no such file") from None
+def _chosen(parts: list[object], name: str, *, is_quick: bool) -> list[object]:
+    """The parts of a study, or of its short form, each as often as it is swept."""
+    chosen = [one for part in parts for one in _quick(part, name, is_quick=is_quick)]
+    if parts and not chosen:
+        raise ExperimentError(f"{name}: there is no short form: every part says `quick: false`")
+    return [one for part in chosen for one in _swept(part, name)]
 
 
 def known() -> dict[str, Path]:
@@ -367,26 +442,49 @@ def known() -> dict[str, Path]:
     return {path.stem: path for path in sorted(FOLDER.glob("*.yaml"))}
 
 
+_TAGS = ("load", "benchmark", "one", "between", "search", "sizes")
+"""What pydantic puts into a place where there is a choice."""
+_EXPECTED = {
+    "missing": "expected, but missing",
+    "extra_forbidden": "there is no such field",
+    "model_type": "expected fields",
+    "tuple_type": "expected a list",
+    "too_short": "expected at least one",
+    "string_type": "expected text",
+    "string_pattern_mismatch": "expected a name of letters a-z, digits, _, . and -",
+    "int_type": "expected a whole number",
+    "int_parsing": "expected a whole number",
+    "int_from_float": "expected a whole number",
+    "float_type": "expected a number",
+    "float_parsing": "expected a number",
+    "bool_type": "expected true or false",
+    "bool_parsing": "expected true or false",
+}
+
+
 def _where(error: Mapping[str, Any]) -> str:
-    place = ".".join(str(part) for part in error["loc"] if part not in ("load", "benchmark"))
-    found = error["input"]
-    shown = "" if isinstance(found, dict) else f", found {found!r}"
-    if error["type"] == "missing":
-        return f"{place}: expected, but missing"
-    if error["type"] == "extra_forbidden":
-        return f"{place}: there is no such field"
-    said = str(error["msg"]).removeprefix("Value error, ")
-    return f"{place}: {said}{shown}" if "found" not in said else f"{place}: {said}"
+    """What was expected, and found, at a place."""
+    place = ".".join(str(part) for part in error["loc"] if part not in _TAGS)
+    plain = str(error["msg"]).removeprefix("Value error, ").replace("Input should be", "expected")
+    said = _EXPECTED.get(error["type"], plain)
+    has_more = error["type"] in ("missing", "extra_forbidden") or ", found " in said
+    found = "" if has_more or isinstance(error["input"], dict) else f", found {error['input']!r}"
+    return f"{place}: {said}{found}" if place else f"{said}{found}"
 
 
-def _quick(part: object, *, is_quick: bool) -> list[object]:
+def _quick(part: object, name: str, *, is_quick: bool) -> list[object]:
     """The part, or in a quick study what its field `quick` makes of it: nothing if it is false."""
     if not isinstance(part, dict) or "quick" not in part:
         return [part]
     plain = {key: value for key, value in part.items() if key != "quick"}
+    quick = part["quick"]
+    if quick is not False and not isinstance(quick, dict):
+        raise ExperimentError(
+            f"{name}: {part.get('part')}: quick: expected fields or false, found {quick!r}"
+        )
     if not is_quick:
         return [plain]
-    return [{**plain, **part["quick"]}] if isinstance(part["quick"], dict) else []
+    return [] if quick is False else [{**plain, **quick}]
 
 
 def _swept(part: object, name: str) -> list[object]:
@@ -394,7 +492,7 @@ def _swept(part: object, name: str) -> list[object]:
     if not isinstance(part, dict) or "sweep" not in part:
         return [part]
     sweep = part["sweep"]
-    if not isinstance(sweep, dict) or not all(isinstance(one, list) for one in sweep.values()):
+    if not isinstance(sweep, dict) or not all(isinstance(v, list) and v for v in sweep.values()):
         raise ExperimentError(
             f"{name}: sweep: expected paths with a list of values, found {sweep!r}"
         )
@@ -405,7 +503,8 @@ def _swept(part: object, name: str) -> list[object]:
         for path, value in zip(sweep, values, strict=True):
             _set(one, path, value, name)
         words = [re.sub(r"[^a-z0-9_.]+", "_", str(value).lower()) for value in values]
-        one["part"] = "-".join([str(part.get("part")), *words])
+        if "part" in one:
+            one["part"] = "-".join([str(one["part"]), *words])
         swept.append(one)
     return swept
 

@@ -3,11 +3,11 @@
 import itertools
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from lab import media
 from lab.experiment import Cell, Part, StreamOf
-from lab.meter import SHORT_FRAME_BELOW_BYTES, Sending, Steady, Trace
+from lab.meter import SHORT_FRAME_BELOW_BYTES, Sending, Slot, Steady, Trace
 from lab.sites import VIEWER_UDP_PORT, Participant, Site, Stream
 
 
@@ -32,6 +32,24 @@ def viewer_numbers(of: StreamOf, sender: int, participants: int) -> list[int]:
     everybody = range(1, participants + 1)
     chosen = everybody[1::2] if of.viewers == "half" else everybody
     return [number for number in chosen if number != sender]
+
+
+def copies_due(
+    part: Part, participants: int, sent_of_streams: Sequence[int]
+) -> dict[tuple[int, int], int]:
+    """How many copies are due of each stream, counted from 0, at each participant."""
+    n_of = len(part.streams)
+    return {
+        (stream, viewer): n_sent
+        for stream, n_sent in enumerate(sent_of_streams)
+        for viewer in viewer_numbers(part.streams[stream % n_of], stream // n_of + 1, participants)
+    }
+
+
+def copies_missing(due: Mapping[tuple[int, int], int], slots: Iterable[Slot]) -> int:
+    """How many never came to whom they were due; what came to others makes up for none."""
+    came = {(slot.stream, slot.participant): slot.copies - slot.duplicates for slot in slots}
+    return sum(max(0, n - came.get(where, 0)) for where, n in due.items())
 
 
 def sendings_of(part: Part, site: Site, cell: Cell) -> list[Sending]:

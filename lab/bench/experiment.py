@@ -41,7 +41,7 @@ def new_folder(results: Path, kind: str) -> Path:
     """`results/<kind>-<time>/` with what is known of machine and command in it."""
     folder = results / f"{kind}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     folder.mkdir(parents=True)
-    facts = session(sys.argv, "veth pair")
+    facts = session(sys.argv)
     (folder / "session.json").write_text(json.dumps(facts, indent=1) + "\n")
     return folder
 

@@ -1,6 +1,6 @@
-"""The thesis' experiment (chapters 3 and 4), reproduced and set beside its published figures.
+"""A study: an experiment's file measured into a folder, and what is made of the folder.
 
-Pure modules: `definitions`, `statistics`, `analysis`, `csvs`, `reference`, `tables`, `figures`,
-`explain`, `report`, `compare`, `progress`. Modules that touch the system: `folder`, `bench`,
-`sfus`, `sink`, `machine`, `run`, `cli`.
+Pure modules: `measures` (runs to rows), `statistics`, `published`, `results`, `tables`, `figures`,
+`report`, `compare`, `progress`. Modules that touch the system: `folder`, `runner`, `machine`,
+`derive`, `keep`.
 """

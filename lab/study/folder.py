@@ -1,6 +1,8 @@
 """The folder of a study.
 
-    experiment.yaml   what is measured, whole: it stays when the project's file changes
+    experiment.yaml   what is measured, whole: it stays when the project's file changes; a folder
+                      is one of a study when it has this
+    NAME.py           rows that are no part of the project (`rows_from`)
     study.json        format, and per session: command, commit, machine, versions, what was not
                       measured and why
     raw/RUN.json.xz   a run: what was seen, whole; a run with this file is done
@@ -84,19 +86,31 @@ class Folder:
         """A new folder under `results`, named for the experiment and the time."""
         experiment = parse(text, name, is_quick=is_quick)
         folder = cls(results / f"{experiment.experiment}-{now:%Y%m%d-%H%M%S}")
-        folder.path.mkdir(parents=True)
-        write_whole(folder.path / EXPERIMENT, text)
+        try:
+            folder.path.mkdir(parents=True)
+        except FileExistsError:
+            raise FolderError(f"{folder.path} exists: another study began this second") from None
+        if rows := experiment.rows_from:
+            write_whole(folder.path / rows, Path(name).with_name(rows).read_bytes())
         folder._write([], is_quick=is_quick)
+        write_whole(folder.path / EXPERIMENT, text)
         return folder
 
     @classmethod
     def open(cls, path: Path) -> "Folder":
         """An existing folder."""
         folder = cls(path)
-        found = folder._read().get("format")
-        if found != FORMAT:
-            raise FolderError(f"{path}: format {found}, expected {FORMAT}")
+        if not folder.is_of_this_format:
+            found = folder._read().get("format")
+            raise FolderError(f"{path}: expected format {FORMAT}, found {found}")
+        if not (path / EXPERIMENT).exists():
+            raise FolderError(f"{path} is no folder of a study: no {EXPERIMENT}")
         return folder
+
+    @property
+    def is_of_this_format(self) -> bool:
+        """Whether this lab can read it."""
+        return self._read().get("format") == FORMAT
 
     @property
     def experiment(self) -> Experiment:
@@ -163,6 +177,11 @@ class Folder:
                 return cells
             broken.update(done)
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is still to be done."""
+        return not self.missing() and not self.missing_benchmarks()
+
     def missing_benchmarks(self) -> list[Benchmark]:
         """Those that are still to be done."""
         return [
@@ -207,15 +226,14 @@ class Folder:
 
     def run(self, cell: Cell) -> Run:
         """A finished run."""
-        content = json.loads(lzma.decompress(self._file(cell).read_bytes()))
-        facts = content["facts"]
-        facts["repeated_because"] = tuple(facts["repeated_because"])
-        seen = Seen(
-            totals_of(content["totals"]),
-            _lines(Sample, content["samples"]),
-            _lines(Slot, content["slots"]),
-        )
-        return Run(cell, Facts(**facts), EmptyLoop(**content["empty_loop"]), seen)
+        try:
+            content = json.loads(lzma.decompress(self._file(cell).read_bytes()))
+            return _run(cell, content)
+        except (lzma.LZMAError, EOFError, ValueError, KeyError, TypeError) as error:
+            raise FolderError(
+                f"{self._file(cell)}: expected a run as it was written, found a damaged file "
+                f"({error}); remove it to have the run done again"
+            ) from None
 
     def runs(self) -> Iterator[Run]:
         """All finished runs, in order."""
@@ -261,6 +279,17 @@ class Folder:
         write_whole(self.path / STUDY, json.dumps(content, indent=1) + "\n")
 
 
+def _run(cell: Cell, content: dict[str, Any]) -> Run:
+    facts = content["facts"]
+    facts["repeated_because"] = tuple(facts["repeated_because"])
+    seen = Seen(
+        totals_of(content["totals"]),
+        _lines(Sample, content["samples"]),
+        _lines(Slot, content["slots"]),
+    )
+    return Run(cell, Facts(**facts), EmptyLoop(**content["empty_loop"]), seen)
+
+
 def _columns(kind: type[Line], lines: Sequence[Line]) -> dict[str, list[int]]:
     names = [field.name for field in fields(kind)]
     columns = zip(*(astuple(line) for line in lines), strict=True) if lines else ((),) * len(names)
@@ -273,5 +302,6 @@ def _lines(kind: type[Line], columns: Mapping[str, Sequence[int]]) -> tuple[Line
 
 
 def folders(results: Path) -> list[Folder]:
-    """All folders of studies under `results`, the oldest first by name."""
-    return [Folder(file.parent) for file in sorted(results.glob(f"*/{EXPERIMENT}"))]
+    """All folders of studies of this format under `results`, the oldest first by name."""
+    found = (Folder(file.parent) for file in sorted(results.glob(f"*/{EXPERIMENT}")))
+    return [folder for folder in found if folder.is_of_this_format]

@@ -14,13 +14,12 @@ from lab.process import REPOSITORY
 from lab.switch import SWITCH
 
 
-def session(command: Sequence[str], bridge: str = "") -> dict[str, str]:
+def session(command: Sequence[str]) -> dict[str, str]:
     """Facts about this session, as text by name."""
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": " ".join(command),
         "commit": _commit(),
-        **({"bridge": bridge} if bridge else {}),
         "system": platform.platform(),
         "processor": _processor(),
         "processors": str(len(os.sched_getaffinity(0))),

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from lab.experiment import Experiment, Part
 from lab.meter import Sample
-from lab.offered import viewer_numbers
+from lab.offered import copies_due, copies_missing
 from lab.study.folder import Run
 from lab.study.statistics import change_pct
 
@@ -300,15 +300,7 @@ def _in_seconds(row: ViewerRow) -> ViewerRow:
 
 
 def _due(part: Part, run: Run) -> dict[tuple[int, int], int]:
-    """How many copies are due of each stream, counted from 0, at each participant."""
-    n_of = len(part.streams)
-    return {
-        (stream, viewer): n_sent
-        for stream, n_sent in enumerate(run.seen.totals.sent_of_streams)
-        for viewer in viewer_numbers(
-            part.streams[stream % n_of], stream // n_of + 1, run.cell.participants
-        )
-    }
+    return copies_due(part, run.cell.participants, run.seen.totals.sent_of_streams)
 
 
 def run_row(part: Part, run: Run, of_viewers: Sequence[ViewerRow], before: RunRow | None) -> RunRow:
@@ -355,7 +347,7 @@ def run_row(part: Part, run: Run, of_viewers: Sequence[ViewerRow], before: RunRo
         ),
         true_bitrate_kbps=totals.bytes_sent * 8 / 1000 / sending_s,
         repeats=len(facts.repeated_because),
-        copies_missing=sum(one.copies_due - one.copies for one in of_viewers),
+        copies_missing=copies_missing(due, seen.slots),
         min_first_copy_delay_s=float(first.min()) if len(first) else None,
         avg_first_copy_delay_s=float(first.mean()) if len(first) else None,
         p99_delay_s=percentile(last, 99),

@@ -15,7 +15,7 @@ from lab.bench.suite import measurement_of
 from lab.experiment import Benchmark, Cell, Experiment, Part, Place
 from lab.meter import MeterError, Seen, Sending
 from lab.netns import is_root_of_system
-from lab.offered import duration_s, sendings_of, streams_of, viewers_of
+from lab.offered import copies_due, copies_missing, duration_s, sendings_of, streams_of, viewers_of
 from lab.process import ChildError
 from lab.rows import ROWS
 from lab.rows.row import Row
@@ -37,6 +37,10 @@ SET_UP_S = 4.0
 Report = Callable[[str], None]
 
 
+class RowEndedError(ChildError):
+    """A process of the row's has ended."""
+
+
 @dataclass(frozen=True, slots=True)
 class Running:
     """A row that is up on its site."""
@@ -49,8 +53,9 @@ class Running:
 def run_missing(folder: Folder, session: int, show: Report, *, only: Sequence[str] = ()) -> None:
     """Does the runs that `folder` lacks; notes there what could not be had, and why.
 
-    Raises `ChildError` when a process that takes part ends; then, and at Ctrl-C, everything that
-    was started is ended and removed, and the folder holds whole runs only.
+    A row that cannot start, refuses viewers or ends is noted, and the next one is measured. Raises
+    `ChildError` when the instrument ends; then, and at Ctrl-C, everything that was started is ended
+    and removed, and the folder holds whole runs only.
     """
     logs = folder.path / "logs"
     shutil.rmtree(logs, ignore_errors=True)
@@ -97,28 +102,45 @@ def _run_place(folder: Folder, session: int, place: Place, progress: "_Progress"
         except ChildError as error:
             folder.note_not_measured(session, str(place), str(error))
             return
-        running = Running(site, row, work)
-        refused: set[Cell] = set()
-        while due := [cell for cell in folder.missing_at(place) if cell not in refused]:
-            group = [cell for cell in due if cell.participants == due[0].participants]
-            _subscribe(part, running, group[0])
-            for cell in group:
-                progress.begin(cell)
-                if why := _repeat(folder, session, part, running, cell):
-                    folder.note_not_measured(session, cell.name, why)
-                    refused.add(cell)
-                progress.end(cell)
-            _unsubscribe(part, running, group[0])
+        try:
+            _run_sizes(folder, session, place, Running(site, row, work), progress)
+        except RowEndedError as error:
+            why = f"{error}; its logs are in {log}"
+            folder.note_not_measured(session, str(place), why)
 
 
-def _subscribe(part: Part, running: Running, cell: Cell) -> None:
+def _run_sizes(
+    folder: Folder, session: int, place: Place, running: Running, progress: "_Progress"
+) -> None:
+    part = folder.experiment.part(place.part)
+    refused: set[Cell] = set()
+    while due := [cell for cell in folder.missing_at(place) if cell not in refused]:
+        group = [cell for cell in due if cell.participants == due[0].participants]
+        if why := _subscribe(part, running, group[0]):
+            # A larger size would be refused, too; the next row is set up anew.
+            folder.note_not_measured(session, f"{place}, {group[0].viewers} viewers", why)
+            return
+        for cell in group:
+            progress.begin(cell)
+            if why := _repeat(folder, session, part, running, cell):
+                folder.note_not_measured(session, cell.name, why)
+                refused.add(cell)
+            progress.end(cell)
+        _unsubscribe(part, running, group[0])
+
+
+def _subscribe(part: Part, running: Running, cell: Cell) -> str:
+    """Puts the viewers on the row; why it refuses them, or nothing."""
     site = running.site
-    running.row.subscribe_all(
-        [
-            (stream, viewers_of(of, stream, site, cell))
-            for of, stream in streams_of(part, site, cell)
-        ]
-    )
+    subscriptions = [
+        (stream, viewers_of(of, stream, site, cell)) for of, stream in streams_of(part, site, cell)
+    ]
+    try:
+        running.row.subscribe_all(subscriptions)
+    except ChildError as error:
+        process_cpu_s(running.row.pids)  # a row that has ended is another matter
+        return str(error)
+    return ""
 
 
 def _unsubscribe(part: Part, running: Running, cell: Cell) -> None:
@@ -156,7 +178,7 @@ def _repeat(folder: Folder, session: int, part: Part, running: Running, cell: Ce
             interrupts_s=interrupts_s(SFU_CPU) - inside_s,
             sample_every=every,
             planned_s=planned_s,
-            is_broken=is_broken(seen, part.limit_ms),
+            is_broken=is_broken(part, cell, seen),
         )
         folder.keep(Run(cell, facts, loop, seen))
         return ""
@@ -179,19 +201,21 @@ def unpaced(seen: Seen, planned_s: float) -> str:
     return f"sending took {seen.totals.sending_s:.4f} s, planned were {planned_s:.4f} s"
 
 
-def is_broken(seen: Seen, limit_ms: float) -> bool:
+def is_broken(part: Part, cell: Cell, seen: Seen) -> bool:
     """Copies are missing, or too late."""
+    due = copies_due(part, cell.participants, seen.totals.sent_of_streams)
     last_ms = [sample.last_copy_ns / 1e6 for sample in seen.samples if sample.copies]
-    return seen.totals.copies < seen.totals.copies_due or (percentile(last_ms, 99) or 0) > limit_ms
+    is_late = (percentile(last_ms, 99) or 0) > part.limit_ms
+    return is_late or copies_missing(due, seen.slots) > 0
 
 
 def process_cpu_s(pids: Sequence[int]) -> float:
-    """Processor time of processes so far, all threads; raises `ChildError` where one has ended."""
+    """Processor time of processes so far, all threads; raises `RowEndedError`."""
     total_ns = 0
     for pid in pids:
         tasks = list(Path(f"/proc/{pid}/task").glob("*/schedstat"))
         if not tasks or _state(pid) == "Z":
-            raise ChildError(f"the row's process {pid} has ended")
+            raise RowEndedError(f"the row's process {pid} has ended")
         for task in tasks:
             try:
                 total_ns += int(task.read_text().split()[0])
@@ -211,7 +235,10 @@ def kernel_share(pids: Sequence[int]) -> float:
     """Which part of the processes' time so far was the kernel's, in their system calls."""
     user, system = 0, 0
     for pid in pids:
-        ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+        try:
+            ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+        except (FileNotFoundError, ProcessLookupError):
+            raise RowEndedError(f"the row's process {pid} has ended") from None
         user, system = user + int(ticks[0]), system + int(ticks[1])
     return system / max(1, user + system)
 

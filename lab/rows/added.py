@@ -1,0 +1,66 @@
+"""Rows of a Python file that is no part of the project: an experiment names it (`rows_from`)."""
+
+import importlib.util
+import inspect
+import re
+from pathlib import Path
+
+from lab.rows import ROWS
+from lab.rows.row import Row
+
+_OF_PROJECT = frozenset(ROWS)
+_NAME = re.compile(r"[a-z0-9_]+")
+_WORDS = ("name", "label", "source")
+
+
+class RowsError(ValueError):
+    """The file cannot be used; the message says why."""
+
+
+def add_rows(file: Path) -> None:
+    """Adds the rows that the file defines, in place of another such file's of the same name."""
+    found = [
+        one
+        for one in _classes(file)
+        if issubclass(one, Row) and (not inspect.isabstract(one) or _is_meant(one))
+    ]
+    if not found:
+        raise RowsError(f"{file}: expected a class that is a lab.rows.row.Row, found none")
+    for row in found:
+        _check(row, file)
+        ROWS[row.name] = row
+
+
+def _classes(file: Path) -> list[type]:
+    module_name = f"rows_of_{file.stem}"
+    spec = importlib.util.spec_from_file_location(module_name, file)
+    if not file.is_file() or spec is None or spec.loader is None:
+        raise RowsError(f"{file}: expected a Python file, found none")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # whatever a stranger's file does
+        raise RowsError(f"{file}: {type(error).__name__}: {error}") from error
+    own = [one for one in vars(module).values() if inspect.isclass(one)]
+    return [one for one in own if one.__module__ == module_name]
+
+
+def _is_meant(row: type[Row]) -> bool:
+    """Whether a class with methods missing was to be a row, and not what others are made of."""
+    return "name" in vars(row)
+
+
+def _check(row: type[Row], file: Path) -> None:
+    lacking = [word for word in _WORDS if not isinstance(getattr(row, word, None), str)]
+    lacking += sorted(row.__abstractmethods__)
+    if lacking:
+        raise RowsError(f"{file}: {row.__name__}: expected {', '.join(lacking)}, but missing")
+    if not _NAME.fullmatch(row.name):
+        raise RowsError(
+            f"{file}: {row.__name__}.name: expected letters a-z, digits and _, found {row.name!r}"
+        )
+    if row.name in _OF_PROJECT:
+        raise RowsError(
+            f"{file}: {row.__name__}.name: expected one of its own, found {row.name!r}, "
+            "a row of the project"
+        )
