@@ -30,11 +30,11 @@ from lab.pisces.switches import (
     Contestant,
     Running,
     Setting,
-    lacks,
     optimise_option,
     running,
 )
 from lab.process import ChildError
+from lab.rows.open_vswitch import OvsGroup
 
 FILE = "pisces.csv"
 SETS_FILE = "pisces-sets.csv"
@@ -143,8 +143,8 @@ class _Runner:
 
 def run(folder: Path, todo: Sequence[Cell]) -> Failures:
     """Measures every cell; what fails is returned and left out."""
-    if what := lacks():
-        return [f"Open vSwitch is lacking: {what}"]
+    if what := OvsGroup.lacks():
+        return [f"this machine lacks {what}"]
     rows: list[PiscesRow] = []
     probes: list[Probe] = []
     failures: Failures = []

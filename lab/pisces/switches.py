@@ -6,9 +6,8 @@ Both are in the SFU's namespace on `SFU_CPU`; what they are told is written from
 import contextlib
 import functools
 import os
-import shutil
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,11 +15,10 @@ from lab.controller import REPRISE
 from lab.pisces import openflow, p4_entries
 from lab.pisces.network import Network
 from lab.process import REPOSITORY, Child, ChildError, run
+from lab.rows.open_vswitch import BRIDGE, PROTOCOL, Daemons, OvsGroup
 from lab.sites import LOAD_CPU, SFU_CPU, PortPerHost, on_cpu
 from lab.switch import READY_TIMEOUT_S, SWITCH, require_build
 
-SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
-OVS_TIMEOUT_S = 60.0
 FLOW_IDLE_MS = 3_600_000
 """Longer than a study: Open vSwitch forgets flows that saw no packet, such as while it stands."""
 REPRISE_NAME, OVS_NAME = "reprise", "ovs"
@@ -106,15 +104,6 @@ def optimise_option(variant: str, flow_caches: str) -> str:
     return ",".join(names) or "none"
 
 
-def lacks() -> str:
-    """What this machine lacks, with the next step; empty where nothing."""
-    names = ("ovs-vswitchd", "ovsdb-server", "ovsdb-tool", "ovs-vsctl", "ovs-ofctl")
-    missing = [name for name in names if shutil.which(name) is None]
-    if not missing:
-        return ""
-    return f"{', '.join(missing)}: scripts/install-packages openvswitch"
-
-
 @contextlib.contextmanager
 def running(setting: Setting, folder: Path) -> Iterator[Running]:
     """A site with the contestant on it, which knows the network; its files go into `folder`."""
@@ -166,74 +155,25 @@ def _reprise(setting: Setting, site: PortPerHost, folder: Path) -> Iterator[Chil
 
 @contextlib.contextmanager
 def _ovs(setting: Setting, site: PortPerHost, folder: Path) -> Iterator[Child]:
-    if what := lacks():
-        raise ChildError(f"Open vSwitch is lacking: {what}")
-    ovs = _OpenVSwitch(site, folder)
-    ovs.say("ovsdb-tool", "create", str(folder / "conf.db"), str(SCHEMA))
-    with ovs.start("ovsdb-server", LOAD_CPU, [str(folder / "conf.db"), f"--remote=p{ovs.socket}"]):
-        ovs.vsctl("--no-wait", "--retry", "init")
-        settings = {
-            "pmd-cpu-mask": f"{1 << SFU_CPU:#x}",
-            "max-idle": str(FLOW_IDLE_MS),
-            "emc-insert-inv-prob": EMC[setting.contestant.flow_caches],
-            "smc-enable": "false",
-        }
-        said = [f"other_config:{name}={value}" for name, value in settings.items()]
-        ovs.vsctl("--no-wait", "set", "Open_vSwitch", ".", *said)
-        with ovs.start("ovs-vswitchd", SFU_CPU, [ovs.socket]) as daemon:
-            ovs.add_bridge(setting.port)
-            ovs.program(setting.program, setting.network)
-            yield daemon
-
-
-@dataclass(frozen=True, slots=True)
-class _OpenVSwitch:
-    """Open vSwitch with all its files in a folder, its datapath in user space."""
-
-    site: PortPerHost
-    folder: Path
-
-    @property
-    def socket(self) -> str:
-        return f"unix:{self.folder}/db.sock"
-
-    def _command(self, argv: Sequence[str]) -> list[str]:
-        names = ("RUNDIR", "LOGDIR", "DBDIR", "SYSCONFDIR")
-        return ["env", *(f"OVS_{name}={self.folder}" for name in names), *argv]
-
-    def say(self, *argv: str) -> str:
-        argv_here = on_cpu(LOAD_CPU, self._command(argv))
-        return self.site.sfu.run(argv_here, timeout_s=OVS_TIMEOUT_S)
-
-    def vsctl(self, *arguments: str) -> str:
-        return self.say("ovs-vsctl", f"--db={self.socket}", "--timeout=30", *arguments)
-
-    def start(self, name: str, cpu: int, argv: list[str]) -> Child:
-        command = on_cpu(cpu, self._command([name, *argv]))
-        return self.site.sfu.start(command, self.folder / f"{name}.log")
-
-    def add_bridge(self, port: str) -> None:
-        in_user_space = ("datapath_type=netdev", "fail_mode=secure", "protocols=OpenFlow13")
-        self.vsctl("add-br", "br0", "--", "set", "bridge", "br0", *in_user_space)
-        kind = ["type=afxdp"] if port == "afxdp" else []
-        for link in self.site.links:
-            name = link.sfu_interface
-            options = [f"ofport_request={link.port}", *kind]
-            self.vsctl("add-port", "br0", name, "--", "set", "interface", name, *options)
-            got = self.vsctl("get", "interface", name, "ofport").strip()
-            if got != str(link.port):
-                why = self.vsctl("get", "interface", name, "error").strip()
-                raise ChildError(
-                    f"Open vSwitch: expected port {link.port} at {name}, found {got}: {why}"
-                )
-
-    def program(self, program: str, network: Network) -> None:
+    if what := OvsGroup.lacks():
+        raise ChildError(f"this machine lacks {what}")
+    daemons = Daemons(site, folder)
+    settings = {
+        "pmd-cpu-mask": f"{1 << SFU_CPU:#x}",
+        "max-idle": str(FLOW_IDLE_MS),
+        "emc-insert-inv-prob": EMC[setting.contestant.flow_caches],
+        "smc-enable": "false",
+    }
+    try:
+        daemons.start(*(f"other_config:{name}={value}" for name, value in settings.items()))
+        daemons.add_ports("afxdp" if setting.port == "afxdp" else "system")
         # The first fragment's ports count, as they do in the programs; by default none's do.
-        self.say("ovs-ofctl", "-O", "OpenFlow13", "set-frags", "br0", "nx-match")
-        for what, lines in (
-            ("groups", openflow.groups_of(program, network)),
-            ("flows", openflow.flows_of(program, network)),
-        ):
-            file = self.folder / what
-            file.write_text("".join(f"{line}\n" for line in lines))
-            self.say("ovs-ofctl", "-O", "OpenFlow13", f"add-{what}", "br0", str(file))
+        daemons.say("ovs-ofctl", "-O", PROTOCOL, "set-frags", BRIDGE, "nx-match")
+        program, network = setting.program, setting.network
+        groups = (f"group add {line}" for line in openflow.groups_of(program, network))
+        flows = (f"flow add {line}" for line in openflow.flows_of(program, network))
+        daemons.bundle([*groups, *flows])
+        assert daemons.switch is not None
+        yield daemons.switch
+    finally:
+        daemons.stop()
