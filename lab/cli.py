@@ -20,8 +20,9 @@ from lab.netns import NamespaceError, require_namespaces
 from lab.process import REPOSITORY, ChildError, interrupt_on_termination
 from lab.rows import ROWS, bmv2
 from lab.study.compare import HEADER, compared
-from lab.study.derive import REPORT, Derived, derive, write_index
+from lab.study.derive import REPORT, Derived, derive
 from lab.study.folder import Folder, FolderError, folders
+from lab.study.index import n_due_rows, rows_without_results, write_index
 from lab.study.keep import README, current_readme, keep
 from lab.study.machine import session
 from lab.study.progress import clock
@@ -35,6 +36,7 @@ THIS = REPOSITORY / "reprise-lab"
 IN_NAMESPACES = REPOSITORY / "scripts" / "in-namespaces"
 INSTALL_PACKAGES = REPOSITORY / "scripts" / "install-packages"
 ALL = "all"
+DEMO = "demo"
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
@@ -183,15 +185,24 @@ def _run_all(arguments: argparse.Namespace, typed: Sequence[str]) -> int:
     if arguments.resume not in (None, Path()):
         raise FolderError(f"--resume of {ALL} takes no folder, found {arguments.resume}")
     code = 0
+    made = []
     for name in known():
+        if name == DEMO:  # the thesis in small
+            continue
         print(f"reprise-lab: {name}", file=sys.stderr)
         newest = _newest(arguments, name) if arguments.resume is not None else None
         if newest is not None and newest.is_complete:
+            made.append(newest)
             continue
-        folder = newest or _new(arguments, name)
-        code = max(code, _run_one(folder, arguments, typed))
+        made.append(newest or _new(arguments, name))
+        code = max(code, _run_one(made[-1], arguments, typed))
+    lacking = sorted(rows_without_results(made))
+    for name in lacking:
+        print(f"no results of {name}: {ROWS[name].lacks() or 'see above'}", file=sys.stderr)
+    if not lacking:
+        print(f"every row has results ({n_due_rows()} rows)")
     print(write_index(arguments.results).resolve())
-    return code
+    return max(code, EXIT_FAILED if lacking else 0)
 
 
 def _run_one(folder: Folder, arguments: argparse.Namespace, typed: Sequence[str]) -> int:

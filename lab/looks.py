@@ -2,9 +2,9 @@
 
 from lab.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION
 
-BROWN, TEAL, OLIVE, PINK, NAVY, SAND = (
+BROWN, VIOLET, OLIVE, PINK, NAVY, SAND = (
     "#8c564b",
-    "#17a2a2",
+    "#6a3d9a",
     "#8a8a00",
     "#e377c2",
     "#393b79",
@@ -14,8 +14,8 @@ BROWN, TEAL, OLIVE, PINK, NAVY, SAND = (
 LOOKS = {
     "p4_replication": (GREEN, "s"),
     "p4_recirculation": (BLUE, "o"),
-    "multicast_one_stream": (TEAL, "P"),
-    "multicast_two_streams": (TEAL, "X"),
+    "multicast_one_stream": (VIOLET, "P"),
+    "multicast_two_streams": (VIOLET, "X"),
     "userspace": (PINK, "<"),
     "userspace_port_per_host": (PINK, ">"),
     "pktswitch_sockets": (BROWN, "v"),

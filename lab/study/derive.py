@@ -3,14 +3,12 @@
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from html import escape
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lab import page
 from lab.bench import charts
 from lab.bench.checks import Check as Promise
 from lab.bench.checks import checks
@@ -22,7 +20,7 @@ from lab.files import write_whole
 from lab.page import STYLE
 from lab.process import deaf_to_signals
 from lab.study.figures import figures
-from lab.study.folder import Folder, FolderError, Run, folders
+from lab.study.folder import Folder, FolderError, Run
 from lab.study.measures import RunRow, SummaryRow, ViewerRow, last_copies_s, measured
 from lab.study.report import Content, report
 from lab.study.results import Cdf, Check, Results, cdf_points, in_common, label_of
@@ -30,7 +28,6 @@ from lab.study.tables import tables
 
 PROSE = Path(__file__).with_name("report_prose.html")
 REPORT = "report.html"
-INDEX = "index.html"
 _FORMS = (("_s", ".9f"), ("_pct", ".4f"), ("_kbps", ".3f"), ("_us", ".3f"), ("_packet", ".3f"))
 
 
@@ -149,28 +146,3 @@ def _cell(column: str, value: Any) -> str:
     if isinstance(value, int | str):
         return str(value)
     return next((f"{value:{form}}" for end, form in _FORMS if column.endswith(end)), f"{value:.6g}")
-
-
-def write_index(results: Path) -> Path:
-    """A page over all folders of studies in a folder, the newest first."""
-    items = []
-    for folder in reversed(folders(results)):
-        experiment = folder.experiment
-        has_report = (folder.path / REPORT).exists()
-        name = escape(folder.path.name)
-        link = f'<a href="{name}/{REPORT}">{name}</a>' if has_report else name
-        n_missing = len(folder.missing())
-        state = f"{n_missing} runs missing" if n_missing else "complete"
-        short = ", short form" if folder.is_quick else ""
-        items.append(f"<li>{link}{short}: {page.prose(experiment.about)} ({state})</li>")
-    text = "\n".join(
-        [
-            page.head("Reprise: studies", STYLE.read_text()),
-            "<h1>Studies</h1>",
-            f"<ul>{''.join(items)}</ul>" if items else "<p>There is none yet.</p>",
-            "</body></html>\n",
-        ]
-    )
-    file = results / INDEX
-    write_whole(file, text)
-    return file

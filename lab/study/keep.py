@@ -11,8 +11,9 @@ from pathlib import Path
 from lab.bench.readme import FIGURE, replaced, section_of
 from lab.files import write_whole
 from lab.process import REPOSITORY
-from lab.study.derive import benchmarks_of, derive, results_of, write_index
+from lab.study.derive import benchmarks_of, derive, results_of
 from lab.study.folder import Folder, FolderError, folders
+from lab.study.index import write_index
 from lab.study.published import THESIS_BITRATES_MBPS
 
 README = REPOSITORY / "README.md"

@@ -85,6 +85,29 @@ class PublishedTable:
         return next((row for row in self.runs if (row.viewers, row.run) == wanted), None)
 
 
+@dataclass(frozen=True, slots=True)
+class PublishedCost:
+    """An SFU of which only a cost is published: a row without runs, marked so."""
+
+    row: str
+    label: str
+    source: str
+    low_us: float
+    high_us: float
+    """Of each further copy of a packet."""
+
+
+PUBLISHED_ONLY = (
+    PublishedCost(
+        row="scallop_model",
+        label="Scallop, software model (published only)",
+        source="nearest published system",
+        low_us=11.0,
+        high_us=13.0,
+    ),
+)
+
+
 @cache
 def tables() -> tuple[PublishedTable, ...]:
     """All of them, the thesis' first."""
