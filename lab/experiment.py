@@ -285,7 +285,7 @@ class Benchmark(_Model):
 
     part: Annotated[str, Field(pattern=r"^[a-z0-9_.-]+$")]
     about: str = ""
-    measure: Literal["pipeline", "growth", "fanout", "overload", "priority", "pktswitch"]
+    measure: Literal["pipeline", "growth", "fanout", "overload", "priority", "pktswitch", "pisces"]
     only: Annotated[tuple[str, ...], BeforeValidator(_as_list)] = ()
     """What is measured whose name holds one of these words; all of it without any."""
     fanouts: Annotated[tuple[Size, ...], BeforeValidator(_numbers)] = ()

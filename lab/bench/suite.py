@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from lab.bench import matrix, overload, pktswitch, priority
@@ -10,6 +11,7 @@ from lab.bench.experiment import Failures
 from lab.bench.forwarders import Forwarder
 from lab.bench.matrix import RAW, Choice
 from lab.experiment import Benchmark
+from lab.pisces import measure as pisces
 from lab.process import run
 from lab.sites import SFU_CPU
 from lab.switch import RELEASE, require_build
@@ -43,25 +45,9 @@ FILES = {
     "overload": "overload.csv",
     "priority": "priority.csv",
     "pktswitch": "pktswitch.csv",
+    "pisces": "pisces.csv",
 }
 """What each writes last: a benchmark with this file is done."""
-
-
-def measurement_of(part: Benchmark) -> Measurement:
-    """What a part of an experiment asks for."""
-    match part.measure:
-        case "pipeline":
-            return _pipeline("parts", part)
-        case "growth":
-            return _pipeline("growth", part)
-        case "fanout":
-            return _fanout(part)
-        case "overload":
-            return _overload(part)
-        case "priority":
-            return _priority(part)
-        case _:
-            return _pktswitch(part)
 
 
 def _named(forwarders: Sequence[Forwarder], words: Sequence[str]) -> list[Forwarder]:
@@ -137,3 +123,32 @@ def _pktswitch(part: Benchmark) -> Measurement:
         pktswitch.CELL_S * len(chosen) * len(fanouts),
         lambda folder: pktswitch.run(folder, chosen, fanouts),
     )
+
+
+def _pisces(part: Benchmark) -> Measurement:
+    todo = [
+        cell
+        for cell in pisces.cells(is_quick=part.short)
+        if not part.only or any(word in str(cell) for word in part.only)
+    ]
+    return Measurement(
+        FILES[part.measure],
+        sum(cell.planned_s for cell in todo),
+        lambda folder: pisces.run(folder, todo),
+    )
+
+
+_MEASUREMENTS: dict[str, Callable[[Benchmark], Measurement]] = {
+    "pipeline": partial(_pipeline, "parts"),
+    "growth": partial(_pipeline, "growth"),
+    "fanout": _fanout,
+    "overload": _overload,
+    "priority": _priority,
+    "pktswitch": _pktswitch,
+    "pisces": _pisces,
+}
+
+
+def measurement_of(part: Benchmark) -> Measurement:
+    """What a part of an experiment asks for."""
+    return _MEASUREMENTS[part.measure](part)
