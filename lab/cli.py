@@ -293,11 +293,11 @@ def _newest(arguments: argparse.Namespace, study: str) -> Folder | None:
 
 
 def _report(folder: Folder) -> int:
+    for what, why in folder.not_measured.items():
+        print(f"not measured: {what}: {why}", file=sys.stderr)
     derived = derive(folder)
     for line in _said(derived):
         print(line)
-    for what, why in folder.not_measured.items():
-        print(f"not measured: {what}: {why}", file=sys.stderr)
     print((folder.path / REPORT).resolve())
     return 0 if derived.holds and not folder.not_measured else EXIT_FAILED
 

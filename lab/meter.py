@@ -63,6 +63,13 @@ class Trace:
         return (self.start_ns + self.packets[-1][0]) / 1e9 if self.packets else 0.0
 
 
+def least_frame_len(packets: Steady | Trace) -> int:
+    """The smallest frame's length in bytes; of no packets the largest there is."""
+    if isinstance(packets, Steady):
+        return packets.frame_len_bytes
+    return min((length for _, length in packets.packets), default=FRAME_LEN_MAX_BYTES)
+
+
 @dataclass(frozen=True, slots=True)
 class Sending:
     """What is sent of a stream, and to how many its copies are due."""

@@ -1,7 +1,7 @@
 """The published figures that ours are set beside; `lab/reference/README.md` names the sources.
 
 A published table is found by what was measured: a row's name, the number of streams and whether
-all send, and the bitrate where there is one.
+all send, and the bitrate or the random intervals.
 """
 
 import csv
@@ -13,6 +13,8 @@ from pathlib import Path
 FOLDER = Path(__file__).resolve().parent.parent / "reference"
 THESIS_BITRATES_MBPS = (4.0, 2.5, 0.15, 0.076)
 """In the order of the thesis."""
+MULTICAST_INTERVAL_MS = (36.0, 62.0)
+"""Not in the README itself: the thesis, section 4.5, says it of it."""
 _MULTICAST_TABLES = {
     ("p4_multicast", 1): ("multicast_one_stream", "P4 based SFU statistics with one stream"),
     ("p4_multicast", 2): ("multicast_two_streams", "P4 based SFU statistics with two streams"),
@@ -29,6 +31,8 @@ class Load:
     n_streams: int
     """Of each sender."""
     bitrate_mbps: float | None
+    interval_ms: tuple[float, float] | None = None
+    """Between packets, at random."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +192,12 @@ def _multicast() -> list[PublishedTable]:
             source="multicast README",
             title=title,
             row=row,
-            load=Load(everybody_sends=True, n_streams=streams, bitrate_mbps=None),
+            load=Load(
+                everybody_sends=True,
+                n_streams=streams,
+                bitrate_mbps=None,
+                interval_ms=MULTICAST_INTERVAL_MS,
+            ),
             rows=tuple(
                 _multicast_row(line)
                 for line in lines

@@ -174,11 +174,13 @@ def _key_of(run: RunRow | ViewerRow) -> tuple[str, str, str, str, str, str]:
 
 def load_of(part: Part) -> Load:
     """As published tables know it."""
-    told = [stream.bitrate_mbps for stream in part.streams]
+    told = {stream.bitrate_mbps for stream in part.streams}
+    intervals = {stream.interval_ms for stream in part.streams}
     return Load(
         everybody_sends=part.senders == "everybody",
         n_streams=len(part.streams),
-        bitrate_mbps=told[0] if len(told) == 1 else None,
+        bitrate_mbps=told.pop() if len(told) == 1 else None,
+        interval_ms=intervals.pop() if len(intervals) == 1 else None,
     )
 
 

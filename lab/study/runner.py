@@ -13,7 +13,7 @@ from pathlib import Path
 from lab import meter
 from lab.bench.suite import measurement_of
 from lab.experiment import Benchmark, Cell, Experiment, Part, Place
-from lab.meter import MeterError, Seen, Sending
+from lab.meter import SHORT_FRAME_BELOW_BYTES, MeterError, Seen, Sending, least_frame_len
 from lab.netns import is_root_of_system
 from lab.offered import copies_due, copies_missing, duration_s, sendings_of, streams_of, viewers_of
 from lab.process import ChildError
@@ -186,7 +186,12 @@ def _repeat(folder: Folder, session: int, part: Part, running: Running, cell: Ce
 
 
 def sample_every(sendings: Sequence[Sending]) -> int:
-    """So that about `N_SAMPLES_MAX` packets are timed, and not all at one moment of a frame."""
+    """So that about `N_SAMPLES_MAX` packets are timed, and not all at one moment of a frame.
+
+    A frame that is too short for a whole mark says nothing of samples: all of them are.
+    """
+    if any(least_frame_len(sending.packets) < SHORT_FRAME_BELOW_BYTES for sending in sendings):
+        return 1
     n_packets = sum(sending.packets.n_packets for sending in sendings)
     every = max(1, math.ceil(n_packets / N_SAMPLES_MAX))
     # An odd number, so that it falls on all places of a video frame's packets.

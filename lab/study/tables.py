@@ -1,6 +1,7 @@
 """The tables of a study: what the rows come to, ours beside what was published. Pure."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from lab.page import Table
 from lab.study.measures import RunRow, SummaryRow
@@ -11,12 +12,16 @@ from lab.study.results import (
     Results,
     Series,
     label_of,
+    load_of,
 )
 from lab.study.statistics import ratio
 
 PLACE = 50
 """The viewer whose waiting is set beside the first one's."""
 NONE = "-"
+COMPARISONS = {0.15: 9, 0.076: 10}
+"""The thesis' tables by bitrate in Mbit/s; at its other bitrates it has none."""
+SOURCE_OF_COMPARISONS = "thesis"
 
 
 def tables(results: Results) -> list[Table]:
@@ -28,7 +33,7 @@ def tables(results: Results) -> list[Table]:
     published = [(one, table) for one in results.series if (table := one.published)]
     found += [beside(one, table) for one, table in published]
     found += [runs_beside(one, table) for one, table in published if table.runs]
-    return found
+    return found + comparisons(results)
 
 
 def milliseconds(seconds: float | None) -> str:
@@ -303,6 +308,114 @@ def _run_beside(run: RunRow, table: PublishedTable) -> tuple[str, ...]:
         f"{run.true_bitrate_kbps:.3f}",
         str(run.repeats),
         *theirs,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Rivals:
+    """The thesis' two SFUs under one load of it, and ours; a row may be in parts of its own."""
+
+    bitrate_mbps: float
+    p4: Series
+    userspace: Series
+    replication: Series | None
+
+
+def comparisons(results: Results) -> list[Table]:
+    """The counterparts of the thesis' Tables 9 and 10, at each load that has both of its SFUs."""
+    found: dict[tuple[float, str], _Rivals] = {}
+    for userspace in results.series:
+        load = load_of(userspace.part)
+        if userspace.row != "userspace" or load.bitrate_mbps is None:
+            continue
+        alike = [one for one in results.series if load_of(one.part) == load]
+        for p4 in (one for one in alike if one.row == "p4_recirculation"):
+            same = (
+                one for one in alike if (one.row, one.variant) == ("p4_replication", p4.variant)
+            )
+            rivals = _Rivals(load.bitrate_mbps, p4, userspace, next(same, None))
+            found.setdefault((load.bitrate_mbps, p4.variant), rivals)
+    return [_comparison(rivals) for rivals in found.values()]
+
+
+def _comparison(rivals: _Rivals) -> Table:
+    load = f"{rivals.bitrate_mbps:g} Mbit/s"
+    number = COMPARISONS.get(rivals.bitrate_mbps)
+    title = f"Table {number}: Comparison" if number else "Comparison"
+    source = f"({SOURCE_OF_COMPARISONS}); " if number else ""
+    viewers = [
+        one.viewers for one in rivals.userspace.summaries if rivals.p4.at(one.viewers) is not None
+    ]
+    return Table(
+        f"comparison-{rivals.bitrate_mbps:g}mbps-{rivals.p4.variant.replace(' ', '-')}",
+        f"{title} of P4-based SFU and user space SFU at {load} {source}ours: {rivals.p4.variant}",
+        (("", 1), ("ours: average delay, s", 3), ("ours", 1), (SOURCE_OF_COMPARISONS, 3)),
+        (
+            "viewers",
+            "P4, recirculation",
+            "P4, replication",
+            "user space",
+            "P4 recirculation faster, %",
+            "P4 avg delay, s",
+            "user space avg delay, s",
+            "P4 faster, %",
+        ),
+        tuple(_comparison_row(rivals, one) for one in viewers),
+        _why_comparison(rivals),
+    )
+
+
+def _comparison_row(rivals: _Rivals, viewers: int) -> tuple[str, ...]:
+    ours = [
+        row.avg_delay_s if one is not None and (row := one.at(viewers)) else None
+        for one in (rivals.p4, rivals.replication, rivals.userspace)
+    ]
+    published = [_published_s(one, viewers) for one in (rivals.p4, rivals.userspace)]
+    return (
+        str(viewers),
+        *(seconds(value) for value in ours),
+        percent(faster_pct(ours[0], ours[2])),
+        *(seconds(value) for value in published),
+        percent(faster_pct(*published)),
+    )
+
+
+def _published_s(one: Series, viewers: int) -> float | None:
+    row = one.published.at(viewers) if one.published else None
+    return row.avg_delay_s if row else None
+
+
+def faster_pct(p4_s: float | None, userspace_s: float | None) -> float | None:
+    """The thesis' "P4-based faster (%)": the share of the user-space delay that is saved."""
+    if p4_s is None or not userspace_s:
+        return None
+    return (1 - p4_s / userspace_s) * 100
+
+
+def _why_comparison(rivals: _Rivals) -> str:
+    both = [
+        (theirs.viewers, ours.avg_delay_s, theirs.avg_delay_s)
+        for theirs in rivals.userspace.summaries
+        if (ours := rivals.p4.at(theirs.viewers)) is not None
+        and ours.avg_delay_s is not None
+        and theirs.avg_delay_s is not None
+    ]
+    if not both:
+        return "No number of viewers was measured with both SFUs."
+    viewers, p4_s, userspace_s = both[-1]
+    text = (
+        f"At {count_viewers(viewers)} the user-space SFU takes {duration(userspace_s)} where the "
+        f"recirculating P4 SFU takes {duration(p4_s)}, {times(userspace_s / p4_s)} times as long"
+    )
+    published_p4_s, published_s = (
+        _published_s(one, viewers) for one in (rivals.p4, rivals.userspace)
+    )
+    if published_p4_s and published_s:
+        text += f" (in the thesis {times(published_s / published_p4_s)} times)"
+    return (
+        f"{text}. The P4 SFU's delay is work, which the machine of today does faster than BMv2 in "
+        "the thesis' virtual machine; the user-space SFU's is mostly waiting for the kernel, which "
+        "a faster processor does not shorten."
     )
 
 

@@ -39,6 +39,7 @@ class Forwarder:
 
     def subscribe(self, line: str) -> None:
         told = json.loads(line)
+        time.sleep(self._options.slow)
         viewers = [Viewer(**viewer) for viewer in told["viewers"]]
         self._viewers[(told["ip"], told["udp_port"])] = viewers
         print(f"subscribed {told['number']}", flush=True)
@@ -97,6 +98,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("interfaces", nargs="+")
     for mistake in ("swap", "lose", "double", "stray", "noise"):
         parser.add_argument(f"--{mistake}", type=int, default=0, metavar="EVERY")
+    parser.add_argument("--slow", type=float, default=0.0, help="seconds for a subscription")
     parser.add_argument("--to", default="", help="the stranger's address")
     parser.add_argument("--delay-ms", type=float, nargs="+", default=[0.0])
     return parser.parse_args()

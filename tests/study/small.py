@@ -1,0 +1,58 @@
+"""A small study of the stand-in, as an experiment's file with rows of its own."""
+
+from pathlib import Path
+
+ROWS = """
+from lab.process import ChildError
+from tests.study.standin import StandIn
+
+class Mine(StandIn):
+    name, label, source = "mine", "Mine", "me"
+    options = {options!r}
+
+class Lacking(StandIn):
+    name, label, source = "lacking", "Lacking", "me"
+
+    @classmethod
+    def lacks(cls):
+        return "no gold here: dig"
+
+class Failing(StandIn):
+    name, label, source = "failing", "Failing", "me"
+    options = ("--no-such-option",)
+
+class Refusing(StandIn):
+    name, label, source = "refusing", "Refusing", "me"
+
+    def subscribe(self, stream, viewers):
+        if len(viewers) > 1:
+            raise ChildError("one viewer, no more")
+        super().subscribe(stream, viewers)
+"""
+EXPERIMENT = """
+experiment: mine
+about: a stand-in
+source: tests
+rows_from: mine.py
+parts:
+  - part: a
+    rows: [{rows}]
+    viewers: [{viewers}]
+    runs: {runs}
+    streams: [{{packets_per_s: 400, packets: {packets}, frame_len_bytes: 200}}]
+"""
+
+
+def write(
+    folder: Path,
+    *,
+    rows: str = "mine",
+    options: tuple[str, ...] = (),
+    viewers: str = "1, 3",
+    runs: int = 1,
+    packets: int = 8,
+) -> Path:
+    (folder / "mine.py").write_text(ROWS.format(options=options))
+    file = folder / "mine.yaml"
+    file.write_text(EXPERIMENT.format(rows=rows, viewers=viewers, runs=runs, packets=packets))
+    return file
