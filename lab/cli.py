@@ -19,7 +19,7 @@ from lab.files import write_whole
 from lab.netns import NamespaceError, require_namespaces
 from lab.process import REPOSITORY, ChildError, interrupt_on_termination
 from lab.rows import ROWS, bmv2
-from lab.study.compare import HEADER, compared
+from lab.study.compare import HEADER, Side, compared
 from lab.study.derive import REPORT, Derived, derive
 from lab.study.folder import Folder, FolderError, folders
 from lab.study.index import n_due_rows, rows_without_results, write_index
@@ -320,7 +320,7 @@ def _make_report(arguments: argparse.Namespace, _: Sequence[str]) -> int:
 def _compare(arguments: argparse.Namespace, _: Sequence[str]) -> int:
     a, b = (Folder.open(path) for path in (arguments.a, arguments.b))
     print(f"A: {a.path}\nB: {b.path}\n")
-    print(text.table(HEADER, compared(a.runs(), b.runs())))
+    print(text.table(HEADER, compared(*(Side(one.experiment, [*one.runs()]) for one in (a, b)))))
     return 0
 
 
