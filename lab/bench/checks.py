@@ -15,6 +15,9 @@ from lab.bench.results import (
     PriorityRow,
     Results,
 )
+from lab.pisces.figures import ENOUGH, points
+from lab.pisces.results import PiscesRow
+from lab.pisces.switches import OFF, ON
 
 PKTSWITCH_SHARE_MIN = 0.9
 DELAY_RATIO_MAX = 1.2
@@ -47,6 +50,7 @@ def checks(results: Results) -> list[Check]:
         *_pipeline_checks(results.pipeline),
         *_overload_checks(results.overload),
         *_priority_checks(results.priority),
+        *_pisces_checks(results.pisces),
     ]
 
 
@@ -154,4 +158,12 @@ def _priority_checks(rows: Sequence[PriorityRow]) -> Iterator[Check]:
                 )
                 for row in rows
             ],
+        )
+
+
+def _pisces_checks(rows: Sequence[PiscesRow]) -> Iterator[Check]:
+    for caches in (OFF, ON) if rows else ():
+        yield check(
+            f"flow caches {caches}: optimised P4 at least {ENOUGH:.0%} of Open vSwitch's rate",
+            [(what, share, share >= ENOUGH) for what, share in points(rows, caches)],
         )

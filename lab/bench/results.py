@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lab.bench.rows import Row, rows_of
+from lab.pisces.complexity import Change, Counted
+from lab.pisces.results import PiscesRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,9 @@ class Results:
     pipeline: tuple[PipelineRow, ...]
     growth: tuple[GrowthRow, ...]
     pktswitch: tuple[PktswitchRow, ...]
+    pisces: tuple[PiscesRow, ...]
+    pisces_complexity: tuple[Counted, ...]
+    pisces_headers: tuple[Change, ...]
 
 
 FILES = (
@@ -153,6 +158,9 @@ FILES = (
     "overload.csv",
     "priority.csv",
     "pktswitch.csv",
+    "pisces.csv",
+    "pisces-complexity.csv",
+    "pisces-headers.csv",
 )
 
 
@@ -175,4 +183,7 @@ def results_of(
         pipeline=rows(PipelineRow, "pipeline.csv"),
         growth=rows(GrowthRow, "growth.csv"),
         pktswitch=rows(PktswitchRow, "pktswitch.csv"),
+        pisces=rows(PiscesRow, "pisces.csv"),
+        pisces_complexity=rows(Counted, "pisces-complexity.csv"),
+        pisces_headers=rows(Change, "pisces-headers.csv"),
     )

@@ -10,19 +10,20 @@ of one set's rates; the ratio of a row is the median of its sets'.
 import contextlib
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import product
 from pathlib import Path
 
-from lab.bench.experiment import Failures, csv_text, each, median
+from lab.bench.experiment import Failures, csv_text, each, median, merged
 from lab.bench.fanout import BEYOND_WHAT_CAME, Search, peak_of, search_steps
 from lab.bench.load import Run
 from lab.csvs import text_of
 from lab.files import write_whole
 from lab.pisces import traffic
+from lab.pisces.complexity import Change, Counted, changes, counted
 from lab.pisces.network import PROGRAMS, published
 from lab.pisces.offer import Traffic, offer
-from lab.pisces.results import PiscesRow, mbit_per_s, merged_rows
+from lab.pisces.results import PiscesRow, mbit_per_s
 from lab.pisces.switches import (
     CONTESTANTS,
     OVS_NAME,
@@ -33,11 +34,12 @@ from lab.pisces.switches import (
     optimise_option,
     running,
 )
-from lab.process import ChildError
+from lab.process import REPOSITORY, ChildError
 from lab.rows.open_vswitch import OvsGroup
 
 FILE = "pisces.csv"
 SETS_FILE = "pisces-sets.csv"
+COMPLEXITY_FILE, HEADERS_FILE = "pisces-complexity.csv", "pisces-headers.csv"
 RAW = "raw"
 PROBES_FILE = "pisces-probes.csv"
 SETS = {"afxdp": 3, "afpacket": 2}
@@ -47,10 +49,11 @@ QUICK_SIZES = traffic.FRAMES_BYTES[:1]
 TURN_S = 0.1
 SETTLE_PER_S, SETTLE_S = 20_000.0, 0.1
 """Every flow some times, so that caches know it."""
-PEAK_TURNS = 6
-TRIES, QUICK_TRIES = 8, 3
-UP_S, OFFER_S = 2.0, 0.25
-"""What starting a contestant takes, and an offer, about."""
+PEAK_TURNS, QUICK_TURNS = 6, 2
+TRIES, QUICK_TRIES = 8, 2
+_MEASURED = tuple(one.name for one in fields(PiscesRow) if one.type is float)
+UP_S, OFFER_S, FIND_OFFERS = 2.0, 0.35, 6
+"""What starting a contestant takes, and an offer, about; how many there are besides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +66,13 @@ class Cell:
     program: str
     frame_bytes: int
     tries: int = TRIES
+    """Steps about the limit."""
+    peak_turns: int = PEAK_TURNS
 
     @property
     def planned_s(self) -> float:
         """What it takes, about."""
-        offers = 4 + PEAK_TURNS + self.tries + 2
+        offers = FIND_OFFERS + self.peak_turns + self.tries
         return len(CONTESTANTS) * (UP_S + offers * OFFER_S)
 
     def __str__(self) -> str:
@@ -78,7 +83,7 @@ def cells(*, is_quick: bool = False) -> list[Cell]:
     """What is measured: a set of everything, then the next."""
     if is_quick:
         return [
-            Cell(0, "afxdp", program, size, QUICK_TRIES)
+            Cell(0, "afxdp", program, size, QUICK_TRIES, QUICK_TURNS)
             for program, size in product(PROGRAMS, QUICK_SIZES)
         ]
     return [
@@ -103,7 +108,8 @@ class Probe:
 
     def columns(self) -> dict[str, object]:
         """Its columns in the raw samples."""
-        cell = {name: value for name, value in asdict(self.cell).items() if name != "tries"}
+        how = ("tries", "peak_turns")
+        cell = {name: value for name, value in asdict(self.cell).items() if name not in how}
         rate = {"step": self.step, "offered_packets_per_s": self.offered_packets_per_s}
         return {**cell, **asdict(self.contestant), **rate, **asdict(self.run)}
 
@@ -143,12 +149,16 @@ class _Runner:
 
 def run(folder: Path, todo: Sequence[Cell]) -> Failures:
     """Measures every cell; what fails is returned and left out."""
-    if what := OvsGroup.lacks():
-        return [f"this machine lacks {what}"]
+    write_whole(folder / COMPLEXITY_FILE, csv_text(Counted, counted(_read)))
+    write_whole(folder / HEADERS_FILE, csv_text(Change, changes(_read)))
     rows: list[PiscesRow] = []
     probes: list[Probe] = []
     failures: Failures = []
-    for cell in each(todo, todo[0].planned_s, failures):
+    if what := OvsGroup.lacks():
+        # Alone ours says nothing.
+        failures.append(f"this machine lacks {what}")
+        todo = []
+    for cell in each(todo, todo[0].planned_s if todo else 0.0, failures):
         try:
             rows += _measure(cell, probes)
         except ChildError as error:
@@ -157,6 +167,10 @@ def run(folder: Path, todo: Sequence[Cell]) -> Failures:
         write_whole(folder / RAW / PROBES_FILE, _probes_csv(probes))
     write_whole(folder / FILE, csv_text(PiscesRow, merged_rows(rows)))
     return failures
+
+
+def _read(path: str) -> str:
+    return (REPOSITORY / path).read_text()
 
 
 def _probes_csv(probes: Sequence[Probe]) -> str:
@@ -169,7 +183,7 @@ def _measure(cell: Cell, probes: list[Probe]) -> list[PiscesRow]:
     with _runners(cell, probes) as runners:
         for runner in runners:
             runner.find_peak()
-        for _ in range(PEAK_TURNS):
+        for _ in range(cell.peak_turns):
             for runner in runners:
                 came = runner.offer(BEYOND_WHAT_CAME * runner.peak, "peak").copies_per_s
                 runner.at_peak.append(came)
@@ -247,3 +261,12 @@ def _beside(row: PiscesRow, rows: Sequence[PiscesRow]) -> PiscesRow:
 
 def _ratio(ours: float, theirs: float) -> float:
     return ours / theirs if theirs else float("nan")
+
+
+def merged_rows(rows: Sequence[PiscesRow]) -> list[PiscesRow]:
+    """Sets of the same become one row: the median of each measured column."""
+    alike: dict[tuple[object, ...], list[PiscesRow]] = {}
+    for row in rows:
+        key = (row.port, row.program, row.frame_bytes, row.switch, row.variant, row.flow_caches)
+        alike.setdefault(key, []).append(row)
+    return [merged(sets, _MEASURED, ["sets"]) for _, sets in sorted(alike.items())]

@@ -1,9 +1,6 @@
 """What pisces.csv holds. Pure."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
-
-from lab.bench.experiment import merged
+from dataclasses import dataclass
 
 BITS = 8
 
@@ -35,18 +32,6 @@ class PiscesRow:
     peak_of_ovs: float
 
 
-_MEASURED = tuple(one.name for one in fields(PiscesRow) if one.type is float)
-
-
 def mbit_per_s(packets_per_s: float, frame_bytes: int) -> float:
     """The frames' bits."""
     return packets_per_s * frame_bytes * BITS / 1e6
-
-
-def merged_rows(rows: Sequence[PiscesRow]) -> list[PiscesRow]:
-    """Sets of the same become one row: the median of each measured column."""
-    alike: dict[tuple[object, ...], list[PiscesRow]] = {}
-    for row in rows:
-        key = (row.port, row.program, row.frame_bytes, row.switch, row.variant, row.flow_caches)
-        alike.setdefault(key, []).append(row)
-    return [merged(sets, _MEASURED, ["sets"]) for _, sets in sorted(alike.items())]

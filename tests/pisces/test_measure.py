@@ -10,10 +10,10 @@ from lab import peers
 from lab.bench.rows import rows_of
 from lab.frames import checksums_are_right, parse_udp
 from lab.pisces import measure, traffic
-from lab.pisces.measure import Cell, cells, run
+from lab.pisces.measure import Cell, cells, merged_rows, run
 from lab.pisces.network import PROGRAMS, published
 from lab.pisces.offer import Traffic, offer
-from lab.pisces.results import PiscesRow, mbit_per_s, merged_rows
+from lab.pisces.results import PiscesRow, mbit_per_s
 from lab.pisces.switches import CONTESTANTS, OFF, ON, OPTIMISED, Contestant, Setting, running
 from tests.pisces.synthetic import row
 
@@ -78,8 +78,7 @@ def test_a_set_has_rates_and_ratios(
     load: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(measure, "CONTESTANTS", (NATIVE, OVS))
-    monkeypatch.setattr(measure, "PEAK_TURNS", 1)
-    assert run(tmp_path, [Cell(0, "afxdp", "l2", 64, tries=1)]) == []
+    assert run(tmp_path, [Cell(0, "afxdp", "l2", 64, tries=1, peak_turns=1)]) == []
     ours, theirs = sorted(
         rows_of(PiscesRow, (tmp_path / measure.FILE).read_text(), measure.FILE),
         key=lambda one: one.switch != "reprise",
