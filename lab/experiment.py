@@ -26,6 +26,7 @@ from pydantic import (
     model_validator,
 )
 
+from lab import media
 from lab.meter import FRAME_LEN_MAX_BYTES, FRAME_LEN_MIN_BYTES
 from lab.rows import ROWS
 from lab.rows.added import RowsError, add_rows
@@ -99,6 +100,9 @@ class StreamOf(_Model):
             between = getattr(self, name)
             if isinstance(between, tuple) and between[0] > between[1]:
                 raise ValueError(f"{name}: expected the smaller one first, found {list(between)}")
+        if self.media is not None and self.media not in media.names():
+            known = ", ".join(media.names())
+            raise ValueError(f"media: expected one of {known}, found {self.media!r}")
         if isinstance(self.frame_len_bytes, tuple) and self.interval_ms is None:
             raise ValueError("frame_len_bytes: two of them need interval_ms")
         return self

@@ -44,11 +44,11 @@ def keep(folder: Folder, studies: Path = STUDIES) -> Path:
     if n_bytes > BYTES_MAX:
         raise FolderError(f"{folder.path} has {n_bytes:,} bytes to keep, at most {BYTES_MAX:,}")
     kept = studies / folder.path.resolve().name
+    for relative, content in files.items():
+        write_whole(kept / relative, content)
     for old in folders(studies):
         if old.experiment.experiment == name and old.path != kept:
             shutil.rmtree(old.path)
-    for relative, content in files.items():
-        write_whole(kept / relative, content)
     write_index(studies)
     return kept
 

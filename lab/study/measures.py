@@ -21,7 +21,7 @@ from lab.experiment import Experiment, Part
 from lab.meter import Sample
 from lab.offered import copies_due, copies_missing
 from lab.study.folder import Run
-from lab.study.statistics import change_pct
+from lab.study.statistics import change_pct, percentile
 
 WARM_UP_PACKETS = 10
 """The first so many are shown apart; nothing is left out."""
@@ -148,7 +148,7 @@ class SummaryRow:
     topology: str
     wait: str
     avg_delay_low_s: float | None
-    """Bounds of the mean, 95 %, by bootstrap over blocks of packets of each run."""
+    """Bounds of the mean, 95 %, by bootstrap over runs and blocks of their packets."""
     avg_delay_high_s: float | None
     first_copy_avg_s: float | None
     p50_delay_s: float | None
@@ -208,13 +208,6 @@ def first_copies_s(samples: Sequence[Sample]) -> Delays:
     return np.array([one.first_copy_ns / NS for one in samples if one.copies], dtype=np.float64)
 
 
-def percentile(delays: Delays, percent: float) -> float | None:
-    """The nearest-rank percentile: the smallest value that `percent` of all do not exceed."""
-    if not len(delays):
-        return None
-    return float(np.percentile(delays, percent, method="inverted_cdf"))
-
-
 def n_outliers(delays: Delays) -> int:
     """How many are far above the others."""
     if not len(delays):
@@ -234,24 +227,33 @@ def bootstrap_mean(of_runs: Sequence[Delays], seed: int = 1) -> tuple[float | No
 
 
 def bootstrapped_means(of_runs: Sequence[Delays], seed: int) -> Delays | None:
-    """Means of all when blocks of packets are drawn again, within each run."""
-    if not any(len(run) for run in of_runs):
+    """Means of the runs' means when runs are drawn again, and blocks of packets within each.
+
+    Both, for runs differ by more than their packets tell: where a process's memory lies, what
+    else the machine does. Without any difference between runs the bounds are too wide, not too
+    narrow.
+    """
+    runs = [run for run in of_runs if len(run)]
+    if not runs:
         return None
     draw = np.random.default_rng(seed)
-    sums, counts = np.zeros(BOOTSTRAPS), np.zeros(BOOTSTRAPS)
-    for run in of_runs:
-        if not len(run):
-            continue
-        blocks = [run[at : at + BOOTSTRAP_BLOCK] for at in _block_starts(run)]
-        drawn = draw.integers(0, len(blocks), size=(BOOTSTRAPS, len(blocks)))
-        sums += np.array([block.sum() for block in blocks])[drawn].sum(axis=1)
-        counts += np.array([len(block) for block in blocks])[drawn].sum(axis=1)
-    means: Delays = sums / counts
+    sums = np.zeros(BOOTSTRAPS)
+    for _ in runs:
+        chosen = draw.integers(0, len(runs), size=BOOTSTRAPS)
+        for idx, run in enumerate(runs):
+            here = np.flatnonzero(chosen == idx)
+            sums[here] += _drawn_means(run, len(here), draw)
+    means: Delays = sums / len(runs)
     return means
 
 
-def _block_starts(run: Delays) -> range:
-    return range(0, len(run), BOOTSTRAP_BLOCK)
+def _drawn_means(run: Delays, n: int, draw: np.random.Generator) -> Delays:
+    """So many means of a run whose blocks are drawn again."""
+    blocks = [run[at : at + BOOTSTRAP_BLOCK] for at in range(0, len(run), BOOTSTRAP_BLOCK)]
+    drawn = draw.integers(0, len(blocks), size=(n, len(blocks)))
+    sums = np.array([block.sum() for block in blocks])[drawn].sum(axis=1)
+    means: Delays = sums / np.array([len(block) for block in blocks])[drawn].sum(axis=1)
+    return means
 
 
 def viewer_rows(part: Part, run: Run) -> list[ViewerRow]:

@@ -3,6 +3,9 @@
 import math
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
+
 
 def mean(values: Sequence[float]) -> float | None:
     """The arithmetic mean, summed without rounding in between."""
@@ -17,12 +20,15 @@ def population_stddev(values: Sequence[float]) -> float | None:
     return math.sqrt(math.fsum((value - middle) ** 2 for value in values) / len(values))
 
 
-def percentile(values: Sequence[float], percent: int) -> float | None:
-    """The nearest-rank percentile: the smallest value that `percent` of all do not exceed."""
-    if not values:
+def percentile(values: "Sequence[float] | npt.NDArray[np.float64]", percent: float) -> float | None:
+    """The nearest-rank percentile: the smallest value that `percent` of all do not exceed.
+
+    `percent` has one decimal at most: the rank is exact, where 0.999 times 1,000 is not 999.
+    """
+    if not len(values):
         return None
-    rank = -(-len(values) * percent // 100)
-    return sorted(values)[max(rank, 1) - 1]
+    rank = -(-len(values) * round(percent * 10) // 1000)
+    return float(np.sort(values)[max(rank, 1) - 1])
 
 
 def change_pct(value: float | None, before: float | None) -> float | None:

@@ -148,7 +148,7 @@ def overview(part: str, about: str, series: Sequence[Series]) -> Table:
     """All rows of a part."""
     rows = [_summary(one, row) for one in series for row in one.summaries]
     note = (
-        "Mean over packets, with its interval by bootstrap over blocks of ten packets of each run; "
+        "Mean of the runs' means, its interval by bootstrap over runs and blocks of ten packets; "
         "jitter is RFC 3550's, the average over streams and viewers; CPU is of the SFU's processes "
         "without and in their system calls, interrupts of its processor among the latter."
     )

@@ -104,6 +104,8 @@ BAD: dict[str, str] = {
     "bitrate_mbps, packets_per_s, interval_ms and media",
     HEAD + PART + VIEWERS + "    streams: [{bitrate_mbps: 3, packets_per_s: 3}]\n": "parts.0."
     "streams.0: expected one of bitrate_mbps, packets_per_s, interval_ms and media",
+    HEAD + PART + VIEWERS + "    streams: [{media: mp3}]\n": "parts.0.streams.0: media: expected "
+    "one of av1, h264, opus, vp8, found 'mp3'",
     HEAD + PART + VIEWERS + "    streams: [{bitrate_mbps: 0}]\n": "parts.0.streams.0.bitrate_mbps: "
     "expected greater than 0, found 0",
     HEAD + PART + VIEWERS + "    streams: [{bitrate_mbps: fast}]\n": "parts.0.streams.0."
