@@ -13,6 +13,7 @@
  * Says "ready" when it listens, runs until SIGTERM, then prints what it has counted as JSON. */
 #define _GNU_SOURCE
 #include <getopt.h>
+#include <linux/filter.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <linux/sock_diag.h>
@@ -27,9 +28,11 @@
 /* Packets in one call, and of one port or link before the next has its turn. */
 #define BATCH 64u
 #define LINKS_MAX 256u
-/* Of all links together; each has some. */
+/* Of all links together; each has some. Messages have a ring of their own: whoever wants fewer
+ * packets must be heard however many there are. */
 #define RING_SLOTS 4096u
 #define RING_SLOTS_MIN 256u
+#define MESSAGE_SLOTS 256u
 #define RING_SLOT_BYTES 2048u
 #define RING_BLOCK_BYTES 65536u
 #define SOCKET_BUFFER_BYTES (4 << 20)
@@ -39,13 +42,19 @@
 #define RETRIES_MAX 1000u
 #define TTL 64
 
+/* Of a packet socket, which fills it (TPACKET_V2). */
+struct ring {
+    int fd;
+    uint8_t *slots;
+    uint32_t n_slots, slot;
+};
+
 struct link {
     const char *name;
     uint8_t mac[6];
     int ifindex;
     struct xdp_socket *xdp;
-    uint8_t *ring;
-    uint32_t slot;
+    struct ring packets, messages;
 };
 
 struct io {
@@ -65,7 +74,7 @@ static uint16_t control_port;
 static uint32_t n_links;
 static struct link links[LINKS_MAX];
 /* What is waited for. With sockets the first is for messages, then one for each of `ports`. */
-static struct pollfd waited[LINKS_MAX];
+static struct pollfd waited[2 * LINKS_MAX];
 static uint32_t n_waited;
 
 static volatile sig_atomic_t is_stopped;
@@ -410,57 +419,122 @@ static bool has_every_port(uint32_t place, uint16_t udp_port) {
     return true;
 }
 
+/* ---- Packet sockets ---- */
+
+static void bind_to(int fd, const struct link *link, uint16_t protocol) {
+    struct sockaddr_ll address = {.sll_family = AF_PACKET,
+                                  .sll_protocol = htons(protocol),
+                                  .sll_ifindex = link->ifindex};
+    if (bind(fd, (struct sockaddr *)&address, sizeof address) < 0) fail("bind a packet socket");
+}
+
+/* Only datagrams without options to the port for messages, or all else. */
+static void attach_filter(int fd, bool is_for_messages) {
+    uint32_t message = is_for_messages ? UINT32_MAX : 0, other = ~message;
+    struct sock_filter code[] = {
+        /* A filter that looks beyond a frame's end drops it, and nobody would count that. */
+        BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0),  BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 38, 0, 9),
+        BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 12), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_IP, 0, 7),
+        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 14), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0x45, 0, 5),
+        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 23), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_UDP, 0, 3),
+        BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 36),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ntohs(control_port), 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, message),     BPF_STMT(BPF_RET | BPF_K, other),
+    };
+    struct sock_fprog filter = {.len = sizeof code / sizeof code[0], .filter = code};
+    if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter) < 0)
+        fail("attach a filter to a packet socket");
+}
+
+static void open_ring(struct ring *ring, const struct link *link, bool is_for_messages,
+                      uint32_t n_slots) {
+    int version = TPACKET_V2, on = 1;
+    uint32_t per_block = RING_BLOCK_BYTES / RING_SLOT_BYTES;
+    struct tpacket_req request = {.tp_block_size = RING_BLOCK_BYTES,
+                                  .tp_frame_size = RING_SLOT_BYTES,
+                                  .tp_block_nr = n_slots / per_block,
+                                  .tp_frame_nr = n_slots};
+    *ring = (struct ring){.fd = socket(AF_PACKET, SOCK_RAW, 0), .n_slots = n_slots};
+    if (ring->fd < 0) fail("open a packet socket");
+    attach_filter(ring->fd, is_for_messages);
+    if (setsockopt(ring->fd, SOL_PACKET, PACKET_VERSION, &version, sizeof version) < 0 ||
+        setsockopt(ring->fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof on) < 0 ||
+        setsockopt(ring->fd, SOL_PACKET, PACKET_RX_RING, &request, sizeof request) < 0)
+        fail("set up a receive ring");
+    ring->slots = mmap(NULL, (size_t)n_slots * RING_SLOT_BYTES, PROT_READ | PROT_WRITE,
+                       MAP_SHARED | MAP_POPULATE, ring->fd, 0);
+    if (ring->slots == MAP_FAILED) fail("map a receive ring");
+    bind_to(ring->fd, link, ETH_P_ALL);
+    waited[n_waited++] = (struct pollfd){.fd = ring->fd, .events = POLLIN};
+}
+
+static void count_lost_at(const struct ring *ring) {
+    struct tpacket_stats stats;
+    socklen_t len = sizeof stats;
+    /* Reading sets them to zero. */
+    if (getsockopt(ring->fd, SOL_PACKET, PACKET_STATISTICS, &stats, &len) == 0)
+        count.receive_lost += stats.tp_drops;
+}
+
+static void take_slot(uint16_t link, struct tpacket2_hdr *info) {
+    uint8_t *frame = (uint8_t *)info + info->tp_mac;
+    struct header *header = (struct header *)frame;
+    if (info->tp_snaplen < info->tp_len) {
+        count.too_long++;
+        return;
+    }
+    if (info->tp_status & TP_STATUS_VLAN_VALID) {
+        count.not_ours++; /* the kernel took its tag off */
+        return;
+    }
+    /* A sender on this machine left its checksum for the network card to finish. */
+    bool is_unfinished = info->tp_status & TP_STATUS_CSUMNOTREADY && info->tp_snaplen >= HEADER_BYTES;
+    if (is_unfinished && header->version_ihl == 0x45 && header->protocol == IPPROTO_UDP &&
+        ntohs(header->udp_len) <= info->tp_snaplen - ETHERNET_BYTES - IPV4_BYTES) {
+        header->udp_checksum = 0;
+        header->udp_checksum = udp_checksum_of(header);
+    }
+    take_frame(link, frame, info->tp_snaplen);
+}
+
+/* At most BATCH frames; whether there were any. */
+static bool take_ring(uint16_t link, struct ring *ring) {
+    uint32_t n = 0;
+    for (; n < BATCH; n++) {
+        uint8_t *slot = ring->slots + (size_t)ring->slot * RING_SLOT_BYTES;
+        struct tpacket2_hdr *info = (struct tpacket2_hdr *)slot;
+        _Atomic uint32_t *status = (_Atomic uint32_t *)&info->tp_status;
+        if (!(atomic_load_explicit(status, memory_order_acquire) & TP_STATUS_USER)) break;
+        take_slot(link, info);
+        atomic_store_explicit(status, TP_STATUS_KERNEL, memory_order_release);
+        ring->slot = (ring->slot + 1) % ring->n_slots;
+    }
+    return n != 0;
+}
+
 /* ---- AF_PACKET ---- */
 
 static int tx_fd;
-static uint32_t n_ring_slots;
-
-static int packet_socket(const struct link *link, int protocol) {
-    int fd = socket(AF_PACKET, SOCK_RAW, 0), on = 1, size = SOCKET_BUFFER_BYTES;
-    if (fd < 0) fail("open a packet socket");
-    setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof size);
-    setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof size);
-    if (protocol == 0) {
-        setsockopt(fd, SOL_PACKET, PACKET_QDISC_BYPASS, &on, sizeof on);
-    } else {
-        int version = TPACKET_V2;
-        uint32_t per_block = RING_BLOCK_BYTES / RING_SLOT_BYTES;
-        struct tpacket_req request = {.tp_block_size = RING_BLOCK_BYTES,
-                                      .tp_frame_size = RING_SLOT_BYTES,
-                                      .tp_block_nr = n_ring_slots / per_block,
-                                      .tp_frame_nr = n_ring_slots};
-        if (setsockopt(fd, SOL_PACKET, PACKET_VERSION, &version, sizeof version) < 0 ||
-            setsockopt(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof on) < 0 ||
-            setsockopt(fd, SOL_PACKET, PACKET_RX_RING, &request, sizeof request) < 0)
-            fail("set up the receive ring");
-    }
-    struct sockaddr_ll address = {.sll_family = AF_PACKET,
-                                  .sll_protocol = htons((uint16_t)protocol),
-                                  .sll_ifindex = link->ifindex};
-    if (bind(fd, (struct sockaddr *)&address, sizeof address) < 0) fail("bind a packet socket");
-    return fd;
-}
 
 static void open_afpacket(void) {
-    n_ring_slots = RING_SLOTS;
-    while (n_ring_slots > RING_SLOTS_MIN && n_ring_slots * n_links > RING_SLOTS) n_ring_slots /= 2;
+    uint32_t n_slots = RING_SLOTS;
+    while (n_slots > RING_SLOTS_MIN && n_slots * n_links > RING_SLOTS) n_slots /= 2;
     for (uint32_t i = 0; i < n_links; i++) {
-        int fd = packet_socket(&links[i], ETH_P_ALL);
-        links[i].ring = mmap(NULL, (size_t)n_ring_slots * RING_SLOT_BYTES, PROT_READ | PROT_WRITE,
-                             MAP_SHARED | MAP_POPULATE, fd, 0);
-        if (links[i].ring == MAP_FAILED) fail("map the receive ring");
-        waited[n_waited++] = (struct pollfd){.fd = fd, .events = POLLIN};
+        open_ring(&links[i].packets, &links[i], false, n_slots);
+        open_ring(&links[i].messages, &links[i], true, MESSAGE_SLOTS);
     }
-    tx_fd = packet_socket(&links[0], 0);
+    int on = 1, size = SOCKET_BUFFER_BYTES;
+    tx_fd = socket(AF_PACKET, SOCK_RAW, 0);
+    if (tx_fd < 0) fail("open a packet socket");
+    setsockopt(tx_fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof size);
+    setsockopt(tx_fd, SOL_PACKET, PACKET_QDISC_BYPASS, &on, sizeof on);
+    bind_to(tx_fd, &links[0], 0);
 }
 
 static void count_lost_at_rings(void) {
     for (uint32_t i = 0; i < n_links; i++) {
-        struct tpacket_stats stats;
-        socklen_t len = sizeof stats;
-        /* Reading sets them to zero. */
-        if (getsockopt(waited[i].fd, SOL_PACKET, PACKET_STATISTICS, &stats, &len) == 0)
-            count.receive_lost += stats.tp_drops;
+        count_lost_at(&links[i].packets);
+        count_lost_at(&links[i].messages);
     }
 }
 
@@ -501,40 +575,11 @@ static void fan_out_afpacket(const struct stream *stream, const uint8_t *payload
     }
 }
 
-static void take_slot(uint16_t link, struct tpacket2_hdr *info) {
-    uint8_t *frame = (uint8_t *)info + info->tp_mac;
-    struct header *header = (struct header *)frame;
-    if (info->tp_snaplen < info->tp_len) {
-        count.too_long++;
-        return;
-    }
-    if (info->tp_status & TP_STATUS_VLAN_VALID) {
-        count.not_ours++; /* the kernel took its tag off */
-        return;
-    }
-    /* A sender on this machine left its checksum for the network card to finish. */
-    bool is_unfinished = info->tp_status & TP_STATUS_CSUMNOTREADY && info->tp_snaplen >= HEADER_BYTES;
-    if (is_unfinished && header->version_ihl == 0x45 && header->protocol == IPPROTO_UDP &&
-        ntohs(header->udp_len) <= info->tp_snaplen - ETHERNET_BYTES - IPV4_BYTES) {
-        header->udp_checksum = 0;
-        header->udp_checksum = udp_checksum_of(header);
-    }
-    take_frame(link, frame, info->tp_snaplen);
-}
-
 static bool round_afpacket(void) {
     bool was_any = false;
     for (uint32_t i = 0; i < n_links; i++) {
-        for (uint32_t n = 0; n < BATCH; n++) {
-            uint8_t *slot = links[i].ring + (size_t)links[i].slot * RING_SLOT_BYTES;
-            struct tpacket2_hdr *info = (struct tpacket2_hdr *)slot;
-            _Atomic uint32_t *status = (_Atomic uint32_t *)&info->tp_status;
-            if (!(atomic_load_explicit(status, memory_order_acquire) & TP_STATUS_USER)) break;
-            take_slot((uint16_t)i, info);
-            atomic_store_explicit(status, TP_STATUS_KERNEL, memory_order_release);
-            links[i].slot = (links[i].slot + 1) % n_ring_slots;
-            was_any = true;
-        }
+        was_any |= take_ring((uint16_t)i, &links[i].packets);
+        was_any |= take_ring((uint16_t)i, &links[i].messages);
     }
     return was_any;
 }
@@ -545,19 +590,24 @@ static void open_afxdp(void) {
     for (uint32_t i = 0; i < n_links; i++) {
         links[i].xdp = calloc(1, sizeof *links[i].xdp);
         if (links[i].xdp == NULL) fail("make room for an AF_XDP socket");
-        xdp_open(links[i].xdp, links[i].name);
+        open_ring(&links[i].messages, &links[i], true, MESSAGE_SLOTS);
+        xdp_open_beside(links[i].xdp, links[i].name, control_port);
         waited[n_waited++] = (struct pollfd){.fd = links[i].xdp->fd, .events = POLLIN};
     }
 }
 
 static void count_lost_at_xdp(void) {
-    count.receive_lost = 0;
+    static uint64_t before;
+    uint64_t lost = 0;
     for (uint32_t i = 0; i < n_links; i++) {
         struct xdp_statistics stats = {0};
         socklen_t len = sizeof stats;
         getsockopt(links[i].xdp->fd, SOL_XDP, XDP_STATISTICS, &stats, &len);
-        count.receive_lost += stats.rx_dropped + stats.rx_ring_full;
+        lost += stats.rx_dropped + stats.rx_ring_full;
+        count_lost_at(&links[i].messages);
     }
+    count.receive_lost += lost - before;
+    before = lost;
 }
 
 /* Room for a frame: waits for the kernel to send others, but not for a link that is down. */
@@ -598,6 +648,10 @@ static void fan_out_afxdp(const struct stream *stream, const uint8_t *payload, u
     }
 }
 
+static void kick_all(void) {
+    for (uint32_t i = 0; i < n_links; i++) xdp_kick(links[i].xdp);
+}
+
 static bool round_afxdp(void) {
     bool was_any = false;
     for (uint32_t i = 0; i < n_links; i++) {
@@ -609,9 +663,12 @@ static bool round_afxdp(void) {
             xdp_release(xdp);
             was_any = true;
             /* Packets that wait together share their last kick. */
-            if (atomic_load_explicit(xdp->rx.producer, memory_order_acquire) != xdp->rx.cached)
-                continue;
-            for (uint32_t to = 0; to < n_links; to++) xdp_kick(links[to].xdp);
+            if (atomic_load_explicit(xdp->rx.producer, memory_order_acquire) == xdp->rx.cached)
+                kick_all();
+        }
+        if (take_ring((uint16_t)i, &links[i].messages)) {
+            kick_all();
+            was_any = true;
         }
     }
     return was_any;

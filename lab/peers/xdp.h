@@ -4,6 +4,7 @@
 #ifndef XDP_H
 #define XDP_H
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <linux/bpf.h>
 #include <linux/if_link.h>
@@ -58,13 +59,30 @@ static inline int bpf(int command, union bpf_attr *attr) {
     return (int)syscall(SYS_bpf, command, attr, sizeof *attr);
 }
 
-/* if (socket of this queue) redirect to it, else pass. */
-static inline void xdp_attach(struct xdp_socket *xdp, const char *interface) {
+/* Passes IPv4 datagrams without options to a UDP port, in network order, to the kernel; 0 is none.
+ * if (socket of this queue) redirect to it, else pass. */
+static inline void xdp_attach(struct xdp_socket *xdp, const char *interface, uint16_t passed_port) {
     union bpf_attr attr = {.map_type = BPF_MAP_TYPE_XSKMAP, .key_size = 4, .value_size = 4,
                            .max_entries = 1};
     int map = bpf(BPF_MAP_CREATE, &attr);
     if (map < 0) xdp_fail("create an XSK map");
     struct bpf_insn program[] = {
+        /* r2, r3 = context->data, data_end; r4 = what must be there to look at the port */
+        {.code = BPF_LDX | BPF_MEM | BPF_W, .dst_reg = 2, .src_reg = 1, .off = 0},
+        {.code = BPF_LDX | BPF_MEM | BPF_W, .dst_reg = 3, .src_reg = 1, .off = 4},
+        {.code = BPF_ALU64 | BPF_MOV | BPF_X, .dst_reg = 4, .src_reg = 2},
+        {.code = BPF_ALU64 | BPF_ADD | BPF_K, .dst_reg = 4, .imm = 38},
+        {.code = BPF_JMP | BPF_JGT | BPF_X, .dst_reg = 4, .src_reg = 3, .off = 10},
+        {.code = BPF_LDX | BPF_MEM | BPF_H, .dst_reg = 4, .src_reg = 2, .off = 12},
+        {.code = BPF_JMP | BPF_JNE | BPF_K, .dst_reg = 4, .off = 8, .imm = htons(0x0800)},
+        {.code = BPF_LDX | BPF_MEM | BPF_B, .dst_reg = 4, .src_reg = 2, .off = 14},
+        {.code = BPF_JMP | BPF_JNE | BPF_K, .dst_reg = 4, .off = 6, .imm = 0x45},
+        {.code = BPF_LDX | BPF_MEM | BPF_B, .dst_reg = 4, .src_reg = 2, .off = 23},
+        {.code = BPF_JMP | BPF_JNE | BPF_K, .dst_reg = 4, .off = 4, .imm = 17},
+        {.code = BPF_LDX | BPF_MEM | BPF_H, .dst_reg = 4, .src_reg = 2, .off = 36},
+        {.code = BPF_JMP | BPF_JNE | BPF_K, .dst_reg = 4, .off = 2, .imm = passed_port},
+        {.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = 0, .imm = XDP_PASS},
+        {.code = BPF_JMP | BPF_EXIT},
         /* r2 = context->rx_queue_index */
         {.code = BPF_LDX | BPF_MEM | BPF_W, .dst_reg = 2, .src_reg = 1, .off = 16},
         {.code = BPF_LD | BPF_DW | BPF_IMM, .dst_reg = 1, .src_reg = BPF_PSEUDO_MAP_FD, .imm = map},
@@ -73,10 +91,11 @@ static inline void xdp_attach(struct xdp_socket *xdp, const char *interface) {
         {.code = BPF_JMP | BPF_CALL, .imm = BPF_FUNC_redirect_map},
         {.code = BPF_JMP | BPF_EXIT},
     };
+    uint32_t first = passed_port == 0 ? 15 : 0;
     memset(&attr, 0, sizeof attr);
     attr.prog_type = BPF_PROG_TYPE_XDP;
-    attr.insns = (uintptr_t)program;
-    attr.insn_cnt = sizeof program / sizeof program[0];
+    attr.insns = (uintptr_t)(program + first);
+    attr.insn_cnt = sizeof program / sizeof program[0] - first;
     attr.license = (uintptr_t) "GPL";
     int loaded = bpf(BPF_PROG_LOAD, &attr);
     if (loaded < 0) xdp_fail("load the XDP program");
@@ -107,7 +126,8 @@ static inline void xdp_map_ring(int fd, struct xdp_ring *ring, const struct xdp_
     ring->cached = 0;
 }
 
-static inline void xdp_open(struct xdp_socket *xdp, const char *interface) {
+static inline void xdp_open_beside(struct xdp_socket *xdp, const char *interface,
+                                   uint16_t passed_port) {
     xdp->fd = socket(AF_XDP, SOCK_RAW, 0);
     if (xdp->fd < 0) xdp_fail("open an AF_XDP socket");
     xdp->umem = mmap(NULL, (size_t)XDP_FRAMES * XDP_FRAME_BYTES, PROT_READ | PROT_WRITE,
@@ -147,7 +167,11 @@ static inline void xdp_open(struct xdp_socket *xdp, const char *interface) {
         if (errno != EBUSY || attempt == 1000) xdp_fail("bind the AF_XDP socket");
         usleep(1000);
     }
-    xdp_attach(xdp, interface);
+    xdp_attach(xdp, interface, passed_port);
+}
+
+static inline void xdp_open(struct xdp_socket *xdp, const char *interface) {
+    xdp_open_beside(xdp, interface, 0);
 }
 
 /* Frames that the kernel has sent are there again. */

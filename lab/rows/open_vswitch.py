@@ -19,7 +19,8 @@ BRIDGE = "br0"
 PROTOCOL = "OpenFlow15"
 """The first with buckets that are added to a group: one message holds some 600 of them."""
 BUCKETS_A_MESSAGE = 400
-TIMEOUT_S = 60.0
+TIMEOUT_S = 120.0
+"""AF_XDP on fifty links takes a quarter of a minute."""
 
 
 class Daemons:
@@ -62,15 +63,17 @@ class Daemons:
     def add_ports(self, interface_type: str) -> None:
         """Makes the bridge, with the site's links as its ports, by their numbers."""
         bridge = ("datapath_type=netdev", "fail_mode=secure", f"protocols={PROTOCOL}")
+        links = self._site.links
         command = ["add-br", BRIDGE, "--", "set", "bridge", BRIDGE, *bridge]
-        for link in self._site.links:
+        for link in links:
             name = link.sfu_interface
             command += ["--", "add-port", BRIDGE, name, "--", "set", "interface", name]
             command += [f"type={interface_type}", f"ofport_request={link.port}"]
         # It returns when the switch has done it, and with success also when that failed.
         self.vsctl(*command)
-        for link in self._site.links:
-            number = self.vsctl("get", "interface", link.sfu_interface, "ofport").strip()
+        asked = [["--", "get", "interface", link.sfu_interface, "ofport"] for link in links]
+        numbers = self.vsctl(*(word for one in asked for word in one)).split()
+        for link, number in zip(links, numbers, strict=True):
             if number != str(link.port):
                 raise self._failure(
                     f"the bridge did not take {link.sfu_interface} as port {link.port} of type "

@@ -6,13 +6,13 @@ would look at them: a filter in the kernel lets nothing else through, whatever t
 
 import ctypes
 import itertools
-import selectors
+import select
 import socket
 import struct
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 
 from lab.frames import UdpFrame, parse_udp, udp_frame
@@ -76,14 +76,14 @@ class Participants:
         pending: dict[int, _Asked] = {}
         answers: dict[int, bytes] = {}
         last_answer_s = time.monotonic()
-        with _sockets(self._site) as sockets:
+        with _packet_socket() as packets:
             while waiting or pending:
                 while waiting and len(pending) < WINDOW:
                     asked = waiting.popleft()
                     pending[asked.message.request] = asked
                 for asked in pending.values():
-                    self._send(sockets, asked)
-                for datagram in _datagrams(sockets, RETRY_S if pending else 0.0):
+                    self._send(packets, asked)
+                for datagram in _datagrams(packets, RETRY_S):
                     if self._is_answered(datagram, pending):
                         answers[decode(datagram.payload).request] = datagram.payload
                         last_answer_s = time.monotonic()
@@ -93,17 +93,18 @@ class Participants:
                     raise ChildError(_unanswered(next(iter(pending.values()))))
         return [answers[message.request] for _, message in messages]
 
-    def _send(self, sockets: dict[int, socket.socket], asked: _Asked) -> None:
+    def _send(self, packets: socket.socket, asked: _Asked) -> None:
         now_s = time.monotonic()
         if now_s - asked.sent_s < RETRY_S:
             return
         asked.sent_s = now_s
         token = self._tokens.get(asked.endpoint, 0)
         participant = asked.endpoint.participant
+        link = self._site.links[participant.port - 1]
         frame = udp_frame(
             UdpFrame(
                 eth_src=participant.mac,
-                eth_dst=self._site.links[participant.port - 1].sfu_mac,
+                eth_dst=link.sfu_mac,
                 src_ip=str(participant.ip),
                 dst_ip=str(SFU_IP),
                 src_port=asked.endpoint.udp_port,
@@ -113,10 +114,13 @@ class Participants:
         )
         # A full queue, or a link that is down just now: it is sent again.
         with suppress(OSError):
-            sockets[participant.port].send(frame)
+            packets.sendto(frame, (link.host_interface, 0))
 
     def _is_answered(self, datagram: UdpFrame, pending: dict[int, _Asked]) -> bool:
         """Whether a datagram is the answer to a message, which then is no longer pending."""
+        # A few frames came before the filter was there.
+        if (datagram.src_ip, datagram.src_port) != (str(SFU_IP), CONTROL_PORT):
+            return False
         try:
             answer = decode(datagram.payload)
         except MessageError:
@@ -148,31 +152,22 @@ def _unanswered(asked: _Asked) -> str:
     )
 
 
-@contextmanager
-def _sockets(site: Site) -> Iterator[dict[int, socket.socket]]:
-    with ExitStack() as stack:
-        sockets = {}
-        for link in site.links:
-            one = stack.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0))
-            one.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
-            _attach_filter(one)
-            one.bind((link.host_interface, ETH_P_ALL))
-            sockets[link.port] = one
-        yield sockets
+def _packet_socket() -> socket.socket:
+    """One that hears the answers at all links: closing one for each takes the kernel a second."""
+    packets = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
+    packets.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
+    _attach_filter(packets)
+    return packets
 
 
-def _datagrams(sockets: dict[int, socket.socket], timeout_s: float) -> Iterator[UdpFrame]:
+def _datagrams(packets: socket.socket, timeout_s: float) -> Iterator[UdpFrame]:
     """What is there, or what comes first within the time."""
-    with selectors.DefaultSelector() as selector:
-        for one in sockets.values():
-            selector.register(one, selectors.EVENT_READ)
-        for key, _ in selector.select(timeout_s):
-            with suppress(BlockingIOError):
-                for _ in range(WINDOW):
-                    frame = key.fileobj.recv(2048, socket.MSG_DONTWAIT)  # type: ignore[union-attr]
-                    datagram = parse_udp(frame)
-                    if datagram is not None:
-                        yield datagram
+    readable, _, _ = select.select([packets], [], [], timeout_s)
+    with suppress(BlockingIOError):
+        for _ in range(WINDOW if readable else 0):
+            datagram = parse_udp(packets.recv(2048, socket.MSG_DONTWAIT))
+            if datagram is not None:
+                yield datagram
 
 
 def _attach_filter(one: socket.socket) -> None:

@@ -6,6 +6,7 @@ import signal
 import struct
 import subprocess
 import threading
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,7 +27,16 @@ from lab.rows.pktswitch import Pktswitch, PktswitchBypass, PktswitchSockets
 from lab.rows.pktswitch_messages import Message, Type
 from lab.rows.pktswitch_participants import CONTROL_PORT, RETRY_S, Endpoint
 from lab.rows.row import Variant
-from lab.sites import SFU_IP, OnePort, PortPerHost, Stream
+from lab.sites import (
+    LOAD_CPU,
+    SFU_IP,
+    SFU_UDP_PORT,
+    VIEWER_UDP_PORT,
+    OnePort,
+    PortPerHost,
+    Stream,
+    on_cpu,
+)
 from tests.rows.exchange import came, due, exchange, packet_of, rtp, serves_and_stops_serving
 from tests.rows.pktswitch_wire import after, datagram, frames_after, message_frame
 
@@ -34,6 +44,7 @@ ROWS: tuple[type[Pktswitch], ...] = (PktswitchSockets, PktswitchBypass)
 EVERY_VARIANT = [(row, variant) for row in ROWS for variant in row.variants]
 SLEEPING = [(row, variant) for row, variant in EVERY_VARIANT if variant.wait == "sleep"]
 BYPASS = [variant for _, variant in SLEEPING if variant.port in {"afpacket", "afxdp"}]
+FLOOD_VIEWERS, FLOOD_PPS, FLOOD_S = 200, 15000, 60.0
 FRAME_DROPS = ("no_stream", "too_long", "not_ours", "malformed", "fragments", "ip_options")
 
 
@@ -77,6 +88,51 @@ def test_payloads_of_every_length_are_untouched(
         assert all(copy.is_sound for copy in copies)
         empty = exchange(site, [(stream, b"")], len(viewers))
         assert [copy.datagram.payload for copy in empty] == [b""] * len(viewers)
+
+
+@pytest.mark.parametrize(("row", "variant"), SLEEPING, ids=said)
+def test_ten_who_all_see_each_other(row: type[Pktswitch], variant: Variant, tmp_path: Path) -> None:
+    with PortPerHost(10) as site, row(site, variant, tmp_path) as running:
+        everybody = site.participants(1, 10)
+        packets, expected = [], Counter[tuple[str, bytes]]()
+        for sender in everybody:
+            stream, viewers = Stream(sender.number, sender), [*everybody]
+            viewers.remove(sender)
+            running.subscribe(stream, viewers)
+            packets.append((stream, rtp(sender.number)))
+            expected += due([rtp(sender.number)], viewers)
+        assert came(exchange(site, packets, expected.total())) == expected
+
+
+@pytest.mark.parametrize(("row", "variant"), SLEEPING, ids=said)
+def test_who_subscribes_gets_an_answer_though_packets_never_run_dry(
+    row: type[Pktswitch], variant: Variant, tmp_path: Path
+) -> None:
+    with OnePort(FLOOD_VIEWERS + 2) as site, row(site, variant, tmp_path) as running:
+        stream = Stream(1, site.participant(1))
+        viewers = site.participants(2, FLOOD_VIEWERS)
+        running.subscribe(stream, viewers)
+        flood = on_cpu(LOAD_CPU, flood_command(site))
+        with site.hosts.start(flood, tmp_path / "flood.log") as flooding:
+            flooding.wait_for_line('{"sent"', FLOOD_S)
+            running.subscribe(stream, [*viewers, site.participant(FLOOD_VIEWERS + 2)])
+            running.subscribe(stream, viewers[:1])
+            assert running.statistics()["receive_lost"] > 0, "no flood"
+            assert flooding.exit_code is None
+
+
+def flood_command(site: OnePort) -> list[str]:
+    """More copies than any processor makes; it says how far it is, each second."""
+    link, sender = site.links[0], site.participant(1)
+    return [
+        str(peers.program("load")),
+        *("--interface", link.host_interface, "--frame-len", "1400"),
+        *("--sfu", f"{SFU_IP}:{SFU_UDP_PORT}", "--sfu-mac", link.sfu_mac),
+        *("--host", f"{sender.ip}:{SFU_UDP_PORT}", "--host-mac", link.host_mac),
+        *("--first-viewer", f"{site.participant(2).ip}:{VIEWER_UDP_PORT}"),
+        *("--viewers", str(FLOOD_VIEWERS), "--rate", str(FLOOD_PPS), "--seconds", str(FLOOD_S)),
+        *("--watch", "/dev/null"),
+    ]
 
 
 def with_ipv4(frame: bytes, at: int, value: int, *, sum_is_right: bool = True) -> bytes:
