@@ -63,7 +63,7 @@ def derive(folder: Folder) -> Derived:
         content["runs.csv"] = csv_of(RunRow, results.measured.runs)
         content["viewers.csv"] = csv_of(ViewerRow, results.measured.viewers)
         content["summary.csv"] = csv_of(SummaryRow, results.measured.summaries)
-    for table in made:
+    for table in [*made, *(table for section in sections for table in section.tables)]:
         content[f"tables/{table.key}.csv"] = table.as_csv()
         content[f"tables/{table.key}.md"] = table.as_markdown()
         content[f"tables/{table.key}.tex"] = table.as_latex()
