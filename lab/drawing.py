@@ -6,8 +6,10 @@ the page's own text colour, so that it can be read on light and on dark.
 
 import io
 import re
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from html import escape
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -73,7 +75,10 @@ def svg_for_page(key: str, title: str, draw: Draw) -> str:
     start = text.index("<svg")
     text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text[start:], count=1, flags=re.S)
     text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1, flags=re.S)
-    return text.replace("<svg ", f'<svg role="img" aria-label="{title}" ', 1)
+    # Letters and axes have the same ids in every figure, and a page has many figures.
+    own = f"f{zlib.crc32(key.encode()):08x}-"
+    text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{own}", text)
+    return text.replace("<svg ", f'<svg role="img" aria-label="{escape(title)}" ', 1)
 
 
 def _drawn(draw: Draw, paper: Paper) -> Canvas:

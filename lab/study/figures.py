@@ -85,7 +85,7 @@ def _beside(one: Series) -> Lines:
     ours = _line(one, label_of(one.row, one.variant), "avg_delay_s")
     number = f"{table.figure}: " if table.figure else ""
     return Lines(
-        f"published-{one.key}",
+        f"beside-{one.key}",
         f"{number}average delay against viewers, {one.part.part}",
         Axis("viewers (number)"),
         Axis("average delay of the last copy (ms)", is_log=True),

@@ -1,5 +1,6 @@
 """`report.html`: one file with everything in it, for people. Pure."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -88,7 +89,8 @@ def _headline(results: Results) -> str:
         sentence = f"{name}: {series.served(MUSICIANS_MS)} viewers within {MUSICIANS_MS:g} ms"
         if place := series.place(PLACE):
             longer_s = place.other_s - place.first_s
-            sentence += f"; viewer {PLACE} waits {duration(abs(longer_s))} longer than the first"
+            word = "longer" if longer_s >= 0 else "less"
+            sentence += f"; viewer {PLACE} waits {duration(abs(longer_s))} {word} than the first"
         sentences.append(sentence)
     items = "".join(f"<li>{escape(one)}.</li>" for one in sentences[:12])
     return f'<ul class="lead">{items}</ul>' if items else ""
@@ -112,13 +114,19 @@ def _checks(found: Sequence[Check], content: Content) -> str:
     rows = {run.row for run in content.results.measured.runs}
     due = dict.fromkeys(name for part in content.experiment.loads for name in part.rows)
     lacking = tuple(
-        f"{name}: {ROWS[name].lacks() or 'see below'}" for name in due if name not in rows
+        f"{name}: {_why_lacking(name, content.not_measured)}" for name in due if name not in rows
     )
     items.append(page.verdict(f"every row has results ({len(due)} rows)", not lacking, lacking))
     if content.not_measured:
         reasons = tuple(f"{what}: {why}" for what, why in content.not_measured.items())
         items.append(page.verdict("everything could be measured", False, reasons))
     return f'<h2 id="checks">Checks</h2><ul>{"".join(items)}</ul>'
+
+
+def _why_lacking(row: str, not_measured: Mapping[str, str]) -> str:
+    """As the last session noted it, of the row's place or of one of its runs."""
+    found = (why for what, why in not_measured.items() if row in re.findall(r"\w+", what))
+    return next(found, "not run yet")
 
 
 def _promise(promise: Promise) -> str:
