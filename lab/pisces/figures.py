@@ -194,7 +194,7 @@ def _ratios(rates: Rates) -> Lines:
         key="pisces-ratios",
         title="Optimised P4 beside Open vSwitch",
         x=_SIZES,
-        y=Axis("rate, of Open vSwitch's (share)", starts_at_zero=True),
+        y=Axis("rate, of Open vSwitch's (share)"),
         lines=tuple(lines),
         note="Each the median of the ratios of its sets of turns, on AF_XDP.",
         levels=(Level(f"{ENOUGH:.0%}", VERMILION, ENOUGH),),

@@ -1,5 +1,9 @@
 """The load through both switches, and rows of it."""
 
+import contextlib
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from ipaddress import IPv4Network
 from pathlib import Path
@@ -9,12 +13,14 @@ import pytest
 from lab import peers
 from lab.bench.rows import rows_of
 from lab.frames import checksums_are_right, parse_udp
+from lab.netns import NAME_PREFIX, NAMESPACES
 from lab.pisces import measure, traffic
 from lab.pisces.measure import Cell, cells, merged_rows, run
 from lab.pisces.network import PROGRAMS, published
 from lab.pisces.offer import Traffic, offer
 from lab.pisces.results import PiscesRow, mbit_per_s
 from lab.pisces.switches import CONTESTANTS, OFF, ON, OPTIMISED, Contestant, Setting, running
+from lab.sites import PortPerHost
 from tests.pisces.synthetic import row
 
 OVS = Contestant("ovs", "", OFF)
@@ -102,3 +108,39 @@ def test_sets_become_one_row_of_medians() -> None:
         sets=3,
         mbit_per_s_peak=mbit_per_s(1e7, 64),
     )
+
+
+KILLED = """
+from pathlib import Path
+from lab.pisces.measure import Cell, run
+run(Path(__import__("sys").argv[1]), [Cell(0, "afxdp", "l2", 64)])
+"""
+
+
+def standing_children(pid: int) -> dict[int, str]:
+    """Children of a process that are stopped, by name."""
+    found = {}
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        with contextlib.suppress(FileNotFoundError):
+            name, state = Path(f"/proc/{child}/stat").read_text().split(" (")[1].rsplit(") ", 1)
+            if state.startswith("T"):
+                found[int(child)] = name
+    return found
+
+
+def test_nothing_stands_for_ever_when_the_lab_is_killed(load: None, tmp_path: Path) -> None:
+    argv = [sys.executable, "-c", KILLED, str(tmp_path)]
+    limit_s = time.monotonic() + 60.0
+    with subprocess.Popen(argv, stderr=subprocess.DEVNULL) as lab:
+        while not {"reprise-switch", "ovs-vswitchd"} <= set(standing_children(lab.pid).values()):
+            assert lab.poll() is None
+            assert time.monotonic() < limit_s
+            time.sleep(0.02)
+        standing = standing_children(lab.pid)
+        lab.kill()
+    while any(Path(f"/proc/{pid}").exists() for pid in standing):
+        assert time.monotonic() < limit_s
+        time.sleep(0.02)
+    name = f"{NAME_PREFIX}-{lab.pid}-"
+    with PortPerHost(1):
+        assert not [one for one in NAMESPACES.iterdir() if one.name.startswith(name)]
