@@ -82,13 +82,14 @@ def _beside(one: Series) -> Lines:
         marker_of(one.row),
         is_dashed=True,
     )
-    ours = _line(one, label_of(one.row, one.variant), "avg_delay_s")
+    column = "avg_copy_delay_s" if table.is_per_copy else "avg_delay_s"
+    ours = _line(one, label_of(one.row, one.variant), column)
     number = f"{table.figure}: " if table.figure else ""
     return Lines(
         f"beside-{one.key}",
         f"{number}average delay against viewers, {one.part.part}",
         Axis("viewers (number)"),
-        Axis("average delay of the last copy (ms)", is_log=True),
+        Axis(f"average delay of {'a' if table.is_per_copy else 'the last'} copy (ms)", is_log=True),
         (ours, published),
         f"Ours beside {table.title} of the {table.source}.",
     )

@@ -2,6 +2,7 @@
 
 - The delay of a packet is from right before it was handed to the hosts' interface to the kernel's
   stamp of its last copy there; the first copy's stands beside it. A packet without a copy has none.
+- The delay of a copy is its own; `avg_copy_delay_s` is over all copies.
 - Delays are those of samples: of all packets, or of every n-th of each stream (`sample_every`).
   Copies, duplicates and disorder are counted of all packets.
 - Lost in: samples without any copy. Lost out: frames that came and are no copy. Copies missing:
@@ -101,6 +102,8 @@ class RunRow:
     late_max_s: float
     """The most that a packet was sent after it was due."""
     is_broken: bool
+    avg_copy_delay_s: float | None
+    """Over all copies, not over packets' last ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +167,7 @@ class SummaryRow:
     sfu_cpu_us_per_packet: float
     kernel_cpu_us_per_packet: float
     is_broken: bool
+    avg_copy_delay_s: float | None
 
     @property
     def key(self) -> tuple[str, str, str, str, str, str]:
@@ -311,6 +315,7 @@ def run_row(part: Part, run: Run, of_viewers: Sequence[ViewerRow], before: RunRo
     totals = seen.totals
     last, first = last_copies_s(seen.samples), first_copies_s(seen.samples)
     due = _due(part, run)
+    viewed = {stream for stream, _ in due}
     strangers = sum(
         slot.copies for slot in seen.slots if (slot.stream, slot.participant) not in due
     )
@@ -340,7 +345,9 @@ def run_row(part: Part, run: Run, of_viewers: Sequence[ViewerRow], before: RunRo
         stddev_delay_s=float(last.std()) if len(last) else None,
         packets_in=totals.sent,
         packets_out=copies + sum(one.duplicates for one in of_viewers) + strangers,
-        packets_lost_in=sum(not sample.copies for sample in seen.samples),
+        packets_lost_in=sum(
+            not sample.copies for sample in seen.samples if sample.stream in viewed
+        ),
         packets_lost_out=totals.others,
         volume_in_kbit=totals.bytes_sent * 8 / 1000,
         volume_out_kbit=copies * size * 8 / 1000,
@@ -382,7 +389,13 @@ def run_row(part: Part, run: Run, of_viewers: Sequence[ViewerRow], before: RunRo
         outliers=n_outliers(last),
         late_max_s=totals.late_max_ns / NS,
         is_broken=facts.is_broken,
+        avg_copy_delay_s=_avg_copy_s(seen.samples),
     )
+
+
+def _avg_copy_s(samples: Sequence[Sample]) -> float | None:
+    n_copies = sum(sample.copies for sample in samples)
+    return sum(sample.sum_ns for sample in samples) / n_copies / NS if n_copies else None
 
 
 def _variant(run: Run) -> tuple[str, str, str]:
@@ -417,6 +430,7 @@ def _summary(rows: Sequence[RunRow], runs: Sequence[Run], before: SummaryRow | N
     )
     firsts = [row.avg_first_copy_delay_s for row in rows if row.avg_first_copy_delay_s is not None]
     jitters = [row.jitter_avg_s for row in rows if row.jitter_avg_s is not None]
+    per_copy = [row.avg_copy_delay_s for row in rows if row.avg_copy_delay_s is not None]
     n = len(rows)
     return SummaryRow(
         row=first.row,
@@ -453,4 +467,5 @@ def _summary(rows: Sequence[RunRow], runs: Sequence[Run], before: SummaryRow | N
         sfu_cpu_us_per_packet=sum(row.sfu_cpu_us_per_packet for row in rows) / n,
         kernel_cpu_us_per_packet=sum(row.kernel_cpu_us_per_packet for row in rows) / n,
         is_broken=any(row.is_broken for row in rows),
+        avg_copy_delay_s=sum(per_copy) / len(per_copy) if per_copy else None,
     )

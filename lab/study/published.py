@@ -78,6 +78,8 @@ class PublishedTable:
     runs: tuple[PublishedRun, ...] = ()
     runs_title: str = ""
     figure: str = ""
+    is_per_copy: bool = False
+    """Its delays are those of all copies, not of packets' last ones."""
 
     def at(self, viewers: int) -> PublishedRow | None:
         """The row for a number of viewers."""

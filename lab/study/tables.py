@@ -221,6 +221,7 @@ def beside(one: Series, table: PublishedTable) -> Table:
 
 def _beside(row: SummaryRow, table: PublishedTable) -> tuple[str, ...]:
     published = table.at(row.viewers)
+    average = average_of(row, table)
     theirs = ("",) * 7
     if published:
         theirs = (
@@ -236,14 +237,19 @@ def _beside(row: SummaryRow, table: PublishedTable) -> tuple[str, ...]:
         str(row.viewers),
         seconds(row.min_delay_s),
         seconds(row.max_delay_s),
-        seconds(row.avg_delay_s),
+        seconds(average),
         percent(row.avg_delay_change_vs_previous_viewers_pct),
         seconds(row.stddev_of_avg_delay_between_runs_s),
         few(row.avg_packets_lost_in),
         few(row.avg_copies_missing),
         *theirs,
-        times(ratio(published.avg_delay_s if published else None, row.avg_delay_s)),
+        times(ratio(published.avg_delay_s if published else None, average)),
     )
+
+
+def average_of(row: SummaryRow, table: PublishedTable) -> float | None:
+    """Ours, of what the published average is of."""
+    return row.avg_copy_delay_s if table.is_per_copy else row.avg_delay_s
 
 
 def runs_beside(one: Series, table: PublishedTable) -> Table:
@@ -452,15 +458,16 @@ def why(one: Series, table: PublishedTable) -> str:
     """The sentence under what stands beside a published table."""
     interval_s = _interval_s(one)
     ours = [
-        (row.viewers, row.min_delay_s, row.avg_delay_s)
+        (row.viewers, row.min_delay_s, average)
         for row in one.summaries
-        if row.min_delay_s is not None and row.avg_delay_s is not None
+        if row.min_delay_s is not None and (average := average_of(row, table)) is not None
     ]
     theirs = [(row.viewers, row.min_delay_s, row.avg_delay_s) for row in table.rows]
     if not ours:
         return "No packet had a copy."
     largest = max(ours, key=lambda point: point[2])
     sentences = [
+        f"Averages are over {'all copies' if table.is_per_copy else 'last copies'}, as published.",
         f"Published: {_queueing(theirs, interval_s)}.",
         f"Ours: {_queueing(ours, interval_s)}; the largest average is {duration(largest[2])}, at "
         f"{count_viewers(largest[0])}.",
