@@ -1,6 +1,7 @@
 """The load through both switches, and rows of it."""
 
 import contextlib
+import re
 import subprocess
 import sys
 import time
@@ -20,11 +21,13 @@ from lab.pisces.network import PROGRAMS, published
 from lab.pisces.offer import Traffic, offer
 from lab.pisces.results import PiscesRow, mbit_per_s
 from lab.pisces.switches import CONTESTANTS, OFF, ON, OPTIMISED, Contestant, Setting, running
+from lab.rows.open_vswitch import Daemons
 from lab.sites import PortPerHost
 from tests.pisces.synthetic import row
 
 OVS = Contestant("ovs", "", OFF)
 NATIVE = Contestant("reprise", OPTIMISED, OFF)
+COUNTED = re.compile(r"^\s*([a-z ]+): (\d+)$", re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +81,25 @@ def test_every_flow_comes_through(
     # Receivers without a flow get nothing, the others the same, but for a last round.
     assert seen.copies_of_viewer_min == 0
     assert seen.copies_of_viewer_max == -(-seen.sent // traffic.N_FLOWS)
+
+
+@pytest.mark.parametrize(("caches", "hits"), [(OFF, "megaflow hits"), (ON, "emc hits")])
+def test_packets_are_found_where_the_setting_says(
+    load: None, caches: str, hits: str, tmp_path: Path
+) -> None:
+    offered = Traffic(tmp_path / "frames", "l2l3_acl", 64)
+    offered.write()
+    setting = Setting(Contestant("ovs", "", caches), "afxdp", "l2l3_acl", published())
+    with running(setting, tmp_path / "x") as up:
+        seen = offer(up, offered, 2_000.0, 0.5)
+        ovs = Daemons(up.site, tmp_path / "x")
+        target = f"--target={tmp_path}/x/ovs-vswitchd.{up.pid}.ctl"
+        said = ovs.say("ovs-appctl", target, "dpif-netdev/pmd-stats-show")
+    numbers = {name.strip(): int(value) for name, value in COUNTED.findall(said.split("main")[0])}
+    assert numbers["smc hits"] == 0
+    assert (numbers["emc hits"] == 0) == (caches == OFF)
+    # All but the first of each flow.
+    assert numbers[hits] >= seen.sent - 2 * traffic.N_FLOWS
 
 
 def test_a_set_has_rates_and_ratios(
