@@ -143,12 +143,14 @@ def set_up(runtime: Runtime, link: Link, groups: Mapping[int, Group]) -> None:
     runtime.set_queues(QUEUE_PACKETS)
     own_mac = _mac(link.sfu_mac)
     runtime.add_entry("own_addresses", [PORT, int(SFU_IP)], "set_own_mac", [own_mac])
-    if runtime.program["register_arrays"]:
+    arrays = runtime.program["register_arrays"]
+    in_registers = any(one["name"].endswith(".viewer_ips") for one in arrays)
+    if in_registers:
         runtime.mirror(MIRROR_SESSION, PORT)
     first_slot = 0
     for number, (stream, viewers) in groups.items():
         sender_ip = int(stream.sender.ip)
-        if runtime.program["register_arrays"]:
+        if in_registers:
             if first_slot:
                 raise ChildError("BMv2 with the recirculation program: one stream is set up here")
             for slot, viewer in enumerate(viewers):
