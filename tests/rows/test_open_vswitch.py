@@ -34,6 +34,12 @@ def sockets_in(folder: Path) -> list[str]:
     return [file.name for file in folder.rglob("*") if file.is_socket()]
 
 
+def kill(pid: int) -> None:
+    """Returns when nothing of it runs any more."""
+    os.kill(pid, signal.SIGKILL)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+
+
 @pytest.mark.parametrize("topology", OvsGroup.topologies)
 @pytest.mark.parametrize("variant", OvsGroup.variants, ids=str)
 def test_it_serves(topology: str, variant: Variant, tmp_path: Path) -> None:
@@ -111,9 +117,8 @@ def test_a_daemon_that_was_killed_leaves_nothing_and_it_starts_again(
         with killed:
             killed.subscribe(stream, viewers)
             for pid in process_ids(site.sfu):
-                name = Path(f"/proc/{pid}/comm").read_text().strip()
-                if name == daemon:
-                    os.kill(pid, signal.SIGKILL)
+                if Path(f"/proc/{pid}/comm").read_text().strip() == daemon:
+                    kill(pid)
             assert sockets_in(tmp_path)
             if daemon == "ovs-vswitchd":
                 with pytest.raises(ChildError, match=r"ovs-vswitchd: it has ended"):
@@ -123,6 +128,19 @@ def test_a_daemon_that_was_killed_leaves_nothing_and_it_starts_again(
         assert sockets_in(tmp_path) == []
         with OvsGroup(site, SLEEPING, tmp_path) as again:
             serves(again, stream)
+
+
+def test_it_starts_in_a_folder_that_a_killed_lab_left(tmp_path: Path) -> None:
+    with OnePort(3) as site:
+        left = OvsGroup(site, SLEEPING, tmp_path)
+        left.start()
+        for pid in process_ids(site.sfu):
+            kill(pid)
+        assert sockets_in(tmp_path)
+        with OvsGroup(site, SLEEPING, tmp_path) as again:
+            serves(again, Stream(1, site.participant(1)))
+        left.stop()
+        assert sockets_in(tmp_path) == []
 
 
 def serves(row: OvsGroup, stream: Stream) -> None:
