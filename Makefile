@@ -81,7 +81,7 @@ test-rust: packages toolchain ## unit and golden tests
 
 test-e2e: packages .venv/stamp .venv-finsy/stamp build ## the whole in network namespaces: bursts, video, membership
 	@# Packages of the lab's options: elsewhere their tests say what they lack.
-	@[ "$${CI:-}" != true ] || scripts/install-packages openvswitch mininet rtpengine gstreamer janus
+	@[ "$${CI:-}" != true ] || scripts/install-packages openvswitch rtpengine gstreamer janus
 	cargo build --release --locked --quiet -p conference --example membership_churn
 	$(IN_NAMESPACES) .venv/bin/python -m pytest -p no:cacheprovider tests/lab tests/rows tests/study tests/bench tests/pisces tests/operation tests/e2e
 

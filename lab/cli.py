@@ -165,6 +165,7 @@ def _run(arguments: argparse.Namespace, typed: Sequence[str]) -> int:
         if not os.access(arguments.bmv2, os.X_OK):
             raise ExperimentError(f"--bmv2: expected a program, found {arguments.bmv2}")
         os.environ[bmv2.VARIABLE] = str(arguments.bmv2.resolve())
+    _check_only(arguments)
     if os.geteuid() != 0:
         _install_packages(arguments)
         os.execv(IN_NAMESPACES, [str(IN_NAMESPACES), str(THIS), *typed])
@@ -227,6 +228,17 @@ def _resuming(folder: Folder, arguments: argparse.Namespace) -> list[str]:
         quick = ["--quick"] if arguments.quick else []
         return [*command, *quick, "--resume", "--results", str(arguments.results)]
     return [*command, "--resume", str(folder.path)]
+
+
+def _check_only(arguments: argparse.Namespace) -> None:
+    """A misspelt name would leave everything out in silence."""
+    names = known() if arguments.study == ALL else [arguments.study]
+    found = [_experiment(study, is_quick=arguments.quick) for study in names]
+    rows = [name for one in found for part in one.loads for name in part.rows]
+    choices = dict.fromkeys([*rows, *(part.part for one in found for part in one.benchmarks)])
+    for name in arguments.only:
+        if name not in choices:
+            raise ExperimentError(f"--only: expected one of {', '.join(choices)}, found {name!r}")
 
 
 def _install_packages(arguments: argparse.Namespace) -> None:
