@@ -20,7 +20,7 @@ from lab.netns import NamespaceError, require_namespaces
 from lab.process import REPOSITORY, ChildError, interrupt_on_termination
 from lab.rows import ROWS, bmv2
 from lab.study.compare import HEADER, Side, compared
-from lab.study.derive import REPORT, Derived, derive
+from lab.study.derive import REPORT, Derived, NothingMeasuredError, derive
 from lab.study.folder import Folder, FolderError, folders
 from lab.study.index import n_due_rows, rows_without_results, write_index
 from lab.study.keep import README, current_readme, keep
@@ -59,6 +59,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(typed)
     try:
         return _COMMANDS[arguments.command](arguments, typed)
+    except NothingMeasuredError as error:
+        print(f"reprise-lab: {error}", file=sys.stderr)
+        return EXIT_FAILED
     except (FolderError, ExperimentError, MarkerError) as error:
         print(f"reprise-lab: {error}", file=sys.stderr)
         return EXIT_USAGE

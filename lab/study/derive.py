@@ -31,6 +31,10 @@ REPORT = "report.html"
 _FORMS = (("_s", ".9f"), ("_pct", ".4f"), ("_kbps", ".3f"), ("_us", ".3f"), ("_packet", ".3f"))
 
 
+class NothingMeasuredError(FolderError):
+    """There is nothing to make a page of."""
+
+
 @dataclass(frozen=True, slots=True)
 class Derived:
     """What was made."""
@@ -56,7 +60,7 @@ def derive(folder: Folder) -> Derived:
     benchmarks = benchmarks_of(folder)
     sections, promises = sections_of(benchmarks), checks(benchmarks)
     if not results.measured.runs and not sections:
-        raise FolderError(f"{folder.path} has no finished run yet")
+        raise NothingMeasuredError(f"{folder.path} has no finished run yet")
     drawn, made = figures(results), tables(results)
     content: dict[str, str | bytes] = {}
     if results.measured.runs:
