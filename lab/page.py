@@ -118,10 +118,11 @@ def table_of(table: Table, *, is_open: bool = True) -> str:
     """A table that can be folded away."""
     starts = {sum(span for _, span in table.groups[:idx]) for idx in range(1, len(table.groups))}
 
+    words = {idx for idx in range(len(table.columns)) if _is_words(row[idx] for row in table.rows)}
+
     def cells(tag: str, values: Sequence[str]) -> str:
         return "".join(
-            f"<{tag}{' class=' + chr(34) + 'first' + chr(34) if idx in starts else ''}>"
-            f"{escape(value)}</{tag}>"
+            f"<{tag}{_classes(first=idx in starts, words=idx in words)}>{escape(value)}</{tag}>"
             for idx, value in enumerate(values)
         )
 
@@ -139,6 +140,17 @@ def table_of(table: Table, *, is_open: bool = True) -> str:
         f'<tr class="names">{cells("th", table.columns)}</tr></thead>\n'
         f"<tbody>{rows}</tbody></table></div></details>"
     )
+
+
+def _is_words(cells: Iterable[str]) -> bool:
+    """Whether a column is to be read, not compared: most of its cells begin with a letter."""
+    known = [cell for cell in cells if cell.strip("- ")]
+    return bool(known) and 2 * sum(cell[0].isalpha() for cell in known) > len(known)
+
+
+def _classes(*, first: bool, words: bool) -> str:
+    names = " ".join(name for name, holds in (("first", first), ("words", words)) if holds)
+    return f' class="{names}"' if names else ""
 
 
 def prose(text: str) -> str:

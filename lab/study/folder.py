@@ -29,6 +29,7 @@ from lab.experiment import Benchmark, Cell, Experiment, Place, parse
 from lab.files import write_whole
 from lab.meter import EmptyLoop, Sample, Seen, Slot, totals_of
 from lab.process import deaf_to_signals
+from lab.rows import ROWS
 
 FORMAT = 2
 EXPERIMENT = "experiment.yaml"
@@ -153,13 +154,23 @@ class Folder:
         """Whether the run is there, whole."""
         return self._file(cell).exists()
 
+    def places(self) -> list[Place]:
+        """The experiment's, but for optional rows that this machine lacks something for."""
+        return [
+            place
+            for place in self.experiment.places()
+            if not ROWS[place.row].is_optional
+            or not ROWS[place.row].lacks()
+            or any((self.path / "raw").glob(f"{place.name}-*"))
+        ]
+
     def missing_at(self, place: Place) -> list[Cell]:
         """The runs of a place that are still to be done, as far as they are known, in order."""
         return [cell for cell in self.cells_at(place) if not self.is_done(cell)]
 
     def missing(self) -> list[Cell]:
         """All of them."""
-        return [cell for place in self.experiment.places() for cell in self.missing_at(place)]
+        return [cell for place in self.places() for cell in self.missing_at(place)]
 
     def cells_at(self, place: Place) -> list[Cell]:
         """The runs of a place, done or not, as far as they are known: sizes may depend on runs."""
@@ -237,7 +248,7 @@ class Folder:
 
     def runs(self) -> Iterator[Run]:
         """All finished runs, in order."""
-        for place in self.experiment.places():
+        for place in self.places():
             for cell in sorted(self.cells_at(place), key=lambda one: (one.participants, one.run)):
                 if self.is_done(cell):
                     yield self.run(cell)

@@ -66,9 +66,14 @@ def _table(found: Iterable[Folder]) -> Table:
     of_rows: dict[str, list[str]] = {name: [] for name in ROWS}
     for folder in found:
         for name in rows_of(folder):
-            of_rows[name].append(folder.path.name)
+            of_rows[name].append(folder.experiment.experiment)
     rows = [
-        (name, ROWS[name].label, ROWS[name].source, ", ".join(studies) or ROWS[name].lacks())
+        (
+            name,
+            ROWS[name].label,
+            ROWS[name].source,
+            ", ".join(dict.fromkeys(studies)) or ROWS[name].lacks(),
+        )
         for name, studies in of_rows.items()
     ]
     rows += [

@@ -12,8 +12,7 @@ from lab.bench.report import Section, html_of
 from lab.experiment import Cell, Experiment, Part
 from lab.page import Table
 from lab.rows import ROWS
-from lab.study.results import MUSICIANS_MS, Check, Results, label_of
-from lab.study.tables import PLACE, duration
+from lab.study.results import Check, Results
 
 N_OPEN_COLUMNS = 20
 """A table with more is folded away."""
@@ -46,7 +45,6 @@ def report(content: Content) -> str:
         page.head(f"Reprise: study {experiment.experiment}", content.style),
         f"<h1>Study “{escape(experiment.experiment)}”{', short form' * content.is_quick}</h1>",
         f"<p>{page.prose(experiment.about)}. Source: {page.prose(experiment.source)}.</p>",
-        _headline(results),
         page.navigation(_places(content)),
         page.table_of(first) if first else "",
         _checks(results.checks, content),
@@ -82,20 +80,6 @@ def _facts(session: Mapping[str, object]) -> dict[str, str]:
     return {name: value for name, value in session.items() if isinstance(value, str)}
 
 
-def _headline(results: Results) -> str:
-    sentences = []
-    for series in results.series:
-        name = f"{label_of(series.row, series.variant)}, load “{series.part.part}”"
-        sentence = f"{name}: {series.served(MUSICIANS_MS)} viewers within {MUSICIANS_MS:g} ms"
-        if place := series.place(PLACE):
-            longer_s = place.other_s - place.first_s
-            word = "longer" if longer_s >= 0 else "less"
-            sentence += f"; viewer {PLACE} waits {duration(abs(longer_s))} {word} than the first"
-        sentences.append(sentence)
-    items = "".join(f"<li>{escape(one)}.</li>" for one in sentences[:12])
-    return f'<ul class="lead">{items}</ul>' if items else ""
-
-
 def _checks(found: Sequence[Check], content: Content) -> str:
     items = [
         page.verdict(f"{check.name} ({check.n_rows} runs)", check.holds, check.failures)
@@ -106,17 +90,23 @@ def _checks(found: Sequence[Check], content: Content) -> str:
     n_done = len(content.results.measured.runs)
     items.append(
         page.verdict(
-            f"complete: {n_done} of {n_done + len(content.missing)} runs",
+            f"complete{f': {n_done} of {n_done + len(content.missing)} runs' if n_done else ''}",
             not content.missing and not content.missing_benchmarks,
             (*(cell.name for cell in content.missing), *content.missing_benchmarks),
         )
     )
     rows = {run.row for run in content.results.measured.runs}
-    due = dict.fromkeys(name for part in content.experiment.loads for name in part.rows)
+    due = dict.fromkeys(
+        name
+        for part in content.experiment.loads
+        for name in part.rows
+        if name in rows or not ROWS[name].is_optional or not ROWS[name].lacks()
+    )
     lacking = tuple(
         f"{name}: {_why_lacking(name, content.not_measured)}" for name in due if name not in rows
     )
-    items.append(page.verdict(f"every row has results ({len(due)} rows)", not lacking, lacking))
+    if due:
+        items.append(page.verdict(f"every row has results ({len(due)} rows)", not lacking, lacking))
     if content.not_measured:
         reasons = tuple(f"{what}: {why}" for what, why in content.not_measured.items())
         items.append(page.verdict("everything could be measured", False, reasons))
@@ -153,7 +143,7 @@ def _load(part: Part) -> str:
     streams = "; ".join(
         f"{one.name}: {_pace(one.model_dump(exclude_defaults=True))}" for one in part.streams
     )
-    rows = ", ".join(ROWS[name].label for name in part.rows)
+    rows = "; ".join(ROWS[name].label for name in part.rows)
     who = "one sender" if part.senders == "one" else "everybody sends"
     about = f" {escape(part.about)}." if part.about else ""
     return (

@@ -60,7 +60,7 @@ def run_missing(folder: Folder, session: int, show: Report, *, only: Sequence[st
     logs = folder.path / "logs"
     shutil.rmtree(logs, ignore_errors=True)
     progress = _Progress(folder, show)
-    for place in folder.experiment.places():
+    for place in folder.places():
         if (only and place.row not in only) or not folder.missing_at(place):
             continue
         if why := ROWS[place.row].lacks():
