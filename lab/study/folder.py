@@ -51,8 +51,8 @@ class Facts:
     repeated_because: tuple[str, ...]
     sfu_cpu_s: float
     """Processor time of the row's processes, system calls and all."""
-    sfu_kernel_cpu_s: float
-    """The part of it that is the kernel's, by the share since the processes began."""
+    sfu_kernel_cpu_s: float | None
+    """The kernel's part of it, by its share since the processes began; None: unknown."""
     interrupts_s: float
     """Time that the SFU's processor spent in interrupts, in ticks."""
     sample_every: int

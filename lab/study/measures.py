@@ -91,9 +91,9 @@ class RunRow:
     """RFC 3550, section 6.4.1; over all streams at all viewers."""
     jitter_max_s: float | None
     sfu_cpu_us_per_packet: float
-    """Of the SFU's processes, without their system calls."""
-    kernel_cpu_us_per_packet: float
-    """In system calls of the SFU's processes, and in interrupts of its processor."""
+    """Of the SFU's processes, with their system calls."""
+    kernel_cpu_us_per_packet: float | None
+    """The part of that in system calls, by the kernel's own samples, and interrupts beside it."""
     empty_loop_p999_us: float
     """What the machine takes from a process that is alone: gaps of an empty loop, right before."""
     empty_loop_max_us: float
@@ -165,7 +165,7 @@ class SummaryRow:
     loss_pct: float
     """Of all copies that were due."""
     sfu_cpu_us_per_packet: float
-    kernel_cpu_us_per_packet: float
+    kernel_cpu_us_per_packet: float | None
     is_broken: bool
     avg_copy_delay_s: float | None
 
@@ -381,8 +381,12 @@ def run_row(part: Part, run: Run, of_viewers: Sequence[ViewerRow], before: RunRo
         fairness=jain([one.copies / one.copies_due for one in of_viewers]),
         jitter_avg_s=sum(jitters) / len(jitters) if jitters else None,
         jitter_max_s=max(jitters, default=None),
-        sfu_cpu_us_per_packet=(facts.sfu_cpu_s - facts.sfu_kernel_cpu_s) * 1e6 / n_packets,
-        kernel_cpu_us_per_packet=(facts.sfu_kernel_cpu_s + facts.interrupts_s) * 1e6 / n_packets,
+        sfu_cpu_us_per_packet=facts.sfu_cpu_s * 1e6 / n_packets,
+        kernel_cpu_us_per_packet=(
+            (facts.sfu_kernel_cpu_s + facts.interrupts_s) * 1e6 / n_packets
+            if facts.sfu_kernel_cpu_s is not None
+            else None
+        ),
         empty_loop_p999_us=run.empty_loop.p999_ns / 1e3,
         empty_loop_max_us=run.empty_loop.max_ns / 1e3,
         warm_up_avg_delay_s=float(last[:WARM_UP_PACKETS].mean()) if len(last) else None,
@@ -430,6 +434,9 @@ def _summary(rows: Sequence[RunRow], runs: Sequence[Run], before: SummaryRow | N
     )
     firsts = [row.avg_first_copy_delay_s for row in rows if row.avg_first_copy_delay_s is not None]
     jitters = [row.jitter_avg_s for row in rows if row.jitter_avg_s is not None]
+    kernel = [
+        row.kernel_cpu_us_per_packet for row in rows if row.kernel_cpu_us_per_packet is not None
+    ]
     per_copy = [row.avg_copy_delay_s for row in rows if row.avg_copy_delay_s is not None]
     n = len(rows)
     return SummaryRow(
@@ -465,7 +472,7 @@ def _summary(rows: Sequence[RunRow], runs: Sequence[Run], before: SummaryRow | N
         strangers=sum(row.strangers for row in rows),
         loss_pct=100.0 * sum(row.copies_missing for row in rows) / max(1, due),
         sfu_cpu_us_per_packet=sum(row.sfu_cpu_us_per_packet for row in rows) / n,
-        kernel_cpu_us_per_packet=sum(row.kernel_cpu_us_per_packet for row in rows) / n,
+        kernel_cpu_us_per_packet=sum(kernel) / len(kernel) if kernel else None,
         is_broken=any(row.is_broken for row in rows),
         avg_copy_delay_s=sum(per_copy) / len(per_copy) if per_copy else None,
     )

@@ -31,6 +31,8 @@ PACE_TOLERANCE_S = 0.002
 """... or so much, where that is more."""
 N_SAMPLES_MAX = 3_000
 """Packets of a run whose copies are timed; of more packets, every so-manieth of each stream."""
+TICKS_MIN = 20
+"""Of a hundredth of a second: what tells the kernel's part of a process' time well enough."""
 OVERHEAD_S = 2.0
 SET_UP_S = 4.0
 
@@ -165,6 +167,7 @@ def _repeat(folder: Folder, session: int, part: Part, running: Running, cell: Ce
             because.append(str(error))
             continue
         used_s = process_cpu_s(running.row.pids) - cpu_s
+        share = kernel_share(running.row.pids)
         planned_s = duration_s(sendings)
         if why := unpaced(seen, planned_s):
             because.append(why)
@@ -174,7 +177,7 @@ def _repeat(folder: Folder, session: int, part: Part, running: Running, cell: Ce
             session=session,
             repeated_because=tuple(because),
             sfu_cpu_s=used_s,
-            sfu_kernel_cpu_s=used_s * kernel_share(running.row.pids),
+            sfu_kernel_cpu_s=used_s * share if share is not None else None,
             interrupts_s=interrupts_s(SFU_CPU) - inside_s,
             sample_every=every,
             planned_s=planned_s,
@@ -236,16 +239,16 @@ def _state(pid: int) -> str:
         return "Z"
 
 
-def kernel_share(pids: Sequence[int]) -> float:
-    """Which part of the processes' time so far was the kernel's, in their system calls."""
+def kernel_share(pids: Sequence[int]) -> float | None:
+    """Which part of the processes' time so far was the kernel's, in their system calls.
+
+    The kernel samples it by the tick: None where it has seen too little of them.
+    """
     user, system = 0, 0
     for pid in pids:
-        try:
-            ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
-        except (FileNotFoundError, ProcessLookupError):
-            raise RowEndedError(f"the row's process {pid} has ended") from None
+        ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
         user, system = user + int(ticks[0]), system + int(ticks[1])
-    return system / max(1, user + system)
+    return system / (user + system) if user + system >= TICKS_MIN else None
 
 
 def interrupts_s(cpu: int) -> float:

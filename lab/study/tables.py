@@ -133,7 +133,7 @@ SUMMARY_COLUMNS = (
     "twice",
     "out of order",
     "SFU, us",
-    "kernel, us",
+    "of it kernel, us",
 )
 SUMMARY_GROUPS = (
     ("", 2),
@@ -150,7 +150,8 @@ def overview(part: str, about: str, series: Sequence[Series]) -> Table:
     note = (
         "Mean of the runs' means, its interval by bootstrap over runs and blocks of ten packets; "
         "jitter is RFC 3550's, the average over streams and viewers; CPU is of the SFU's processes "
-        "without and in their system calls, interrupts of its processor among the latter."
+        "with their system calls; the kernel's part is sampled by its tick, and has interrupts of "
+        "the SFU's processor."
     )
     return Table(
         f"load-{part}",
