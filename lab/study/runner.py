@@ -191,9 +191,11 @@ def _repeat(folder: Folder, session: int, part: Part, running: Running, cell: Ce
 def sample_every(sendings: Sequence[Sending]) -> int:
     """So that about `N_SAMPLES_MAX` packets are timed, and not all at one moment of a frame.
 
-    A frame that is too short for a whole mark says nothing of samples: all of them are.
+    All of them are where a frame is too short to say that it is none, and where BPF cannot count
+    the others.
     """
-    if any(least_frame_len(sending.packets) < SHORT_FRAME_BELOW_BYTES for sending in sendings):
+    has_short = any(least_frame_len(one.packets) < SHORT_FRAME_BELOW_BYTES for one in sendings)
+    if has_short or not is_root_of_system():
         return 1
     n_packets = sum(sending.packets.n_packets for sending in sendings)
     every = max(1, math.ceil(n_packets / N_SAMPLES_MAX))

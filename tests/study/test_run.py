@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from lab import meter, netns, peers
-from lab.meter import MeterError, Seen
+from lab.meter import MeterError, Seen, Sending, Steady, Trace
 from lab.process import REPOSITORY, ChildError, run
 from lab.rows import ROWS
+from lab.sites import OnePort, Stream
 from lab.study import runner
 from lab.study.folder import Folder
 from lab.study.runner import run_missing
@@ -23,6 +24,7 @@ from tests.study import small
 from tests.study.processes import alive, children
 
 LIMIT_S = 40.0
+STREAM = Stream(1, OnePort(2).participant(1))
 NO_SPACE = "No space left on device"
 
 
@@ -108,6 +110,26 @@ def test_only_some_rows_are_measured_where_that_is_said(place: Path) -> None:
     folder = new_folder(small.write(place, rows="failing, mine"))
     assert run_in(folder, only=("mine",)) == {}
     assert {one.cell.place.row for one in folder.runs()} == {"mine"}
+
+
+@pytest.mark.parametrize(
+    ("n_packets", "frame_len_bytes", "is_root", "every"),
+    [
+        (3_000, 1400, True, 1),
+        (3_001, 1400, True, 3),
+        (15_000, 1400, True, 5),
+        (12_001, 70, True, 5),
+        (15_000, 69, True, 1),
+        (15_000, 1400, False, 1),
+    ],
+)
+def test_many_packets_are_sampled_where_that_can_be(
+    monkeypatch: pytest.MonkeyPatch, n_packets: int, frame_len_bytes: int, is_root: bool, every: int
+) -> None:
+    monkeypatch.setattr(runner, "is_root_of_system", lambda: is_root)
+    long = Sending(STREAM, Steady(n_packets - 1, 1.0, 1400), 1)
+    one = Sending(STREAM, Trace(((0, frame_len_bytes),)), 1)
+    assert runner.sample_every([long, one]) == every
 
 
 def unpaced_until(good_at: int) -> tuple[list[Seen], Callable[..., Seen]]:
@@ -238,7 +260,7 @@ def study() -> Iterator[Callable[[Path], Study]]:
     yield begin
     for one in begun:
         one.process.kill()
-        one.process.wait()
+        one.process.communicate()
 
 
 def is_setting_up(study: Study) -> bool:
