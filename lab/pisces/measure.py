@@ -2,21 +2,23 @@
 
 All contestants of a program, a kind of port and a frame size are up, and one runs while the others
 stand (`lab.bench.turns` says why). Each set has new processes. In a set every contestant's peak is
-found, then each is offered a little more than its peak, in turns, and the median of what came is
-its peak; then the highest rate without loss is searched for, step by step in turns. A ratio is that
-of one set's rates; the ratio of a row is the median of its sets'.
+found about, then each is offered a fifth more, in turns, and the median of what came is its peak;
+then the highest rate without loss is searched for, step by step in turns. A ratio of peaks is the
+median of the turns' ratios, one of rates without loss is that of the set's; a row's is the median
+of its sets'.
 """
 
 import contextlib
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from itertools import product
 from pathlib import Path
 
 from lab.bench.experiment import Failures, csv_text, each, median, merged
 from lab.bench.fanout import BEYOND_WHAT_CAME, Search, peak_of, search_steps
 from lab.bench.load import Run
+from lab.bench.names import ratio
 from lab.csvs import text_of
 from lab.files import write_whole
 from lab.pisces import traffic
@@ -49,7 +51,7 @@ QUICK_SIZES = traffic.FRAMES_BYTES[:1]
 TURN_S = 0.1
 SETTLE_PER_S, SETTLE_S = 20_000.0, 0.1
 """Every flow some times, so that caches know it."""
-PEAK_TURNS, QUICK_TURNS = 6, 2
+PEAK_TURNS, QUICK_TURNS = 9, 3
 TRIES, QUICK_TRIES = 8, 2
 _MEASURED = tuple(one.name for one in fields(PiscesRow) if one.type is float)
 UP_S, OFFER_S, FIND_OFFERS = 2.0, 0.35, 6
@@ -126,6 +128,11 @@ class _Runner:
     at_peak: list[float] = field(default_factory=list)
     lossless: float = 0.0
 
+    @property
+    def contestant(self) -> Contestant:
+        """Which."""
+        return self.up.setting.contestant
+
     def offer(self, packets_per_s: float, step: str) -> Run:
         """It runs as long as packets are offered."""
         self.up.go_on()
@@ -136,8 +143,7 @@ class _Runner:
                 run = offer(self.up, self.traffic, packets_per_s, TURN_S)
         finally:
             self.up.stand()
-        contestant = self.up.setting.contestant
-        self.probes.append(Probe(self.cell, contestant, step, packets_per_s, run))
+        self.probes.append(Probe(self.cell, self.contestant, step, packets_per_s, run))
         if run.is_lossless:
             self.lossless = max(self.lossless, run.copies_per_s)
         return run
@@ -188,8 +194,7 @@ def _measure(cell: Cell, probes: list[Probe]) -> list[PiscesRow]:
                 came = runner.offer(BEYOND_WHAT_CAME * runner.peak, "peak").copies_per_s
                 runner.at_peak.append(came)
         _search(runners, cell.tries)
-        rows = [_row(runner) for runner in runners]
-    return [_beside(row, rows) for row in rows]
+        return [_row(runner, _ovs_beside(runner, runners)) for runner in runners]
 
 
 @contextlib.contextmanager
@@ -226,41 +231,39 @@ def _search(runners: Sequence[_Runner], tries: int) -> None:
         searches = left
 
 
-def _row(runner: _Runner) -> PiscesRow:
-    setting = runner.up.setting
-    contestant = setting.contestant
-    peak = max(median(runner.at_peak), runner.lossless)
+def _ovs_beside(runner: _Runner, runners: Sequence[_Runner]) -> _Runner:
+    """Open vSwitch with flow caches as this one's."""
+    caches = runner.contestant.flow_caches
+    return next(
+        one
+        for one in runners
+        if one.contestant.switch == OVS_NAME and one.contestant.flow_caches == caches
+    )
+
+
+def _row(runner: _Runner, ovs: _Runner) -> PiscesRow:
+    contestant, cell = runner.contestant, runner.cell
     options = optimise_option(contestant.variant, contestant.flow_caches)
+    peak = median(runner.at_peak)
     return PiscesRow(
         **asdict(contestant),
-        program=setting.program,
+        program=cell.program,
         optimisations="" if contestant.switch == OVS_NAME else options.replace(",", " "),
-        port=setting.port,
-        wait=PORTS[setting.port],
+        port=cell.port,
+        wait=PORTS[cell.port],
         flows=runner.traffic.n_flows,
-        frame_bytes=runner.traffic.frame_bytes,
+        frame_bytes=cell.frame_bytes,
         sets=1,
         packets_per_s_lossless=runner.lossless,
         packets_per_s_peak=peak,
-        mbit_per_s_lossless=mbit_per_s(runner.lossless, runner.traffic.frame_bytes),
-        mbit_per_s_peak=mbit_per_s(peak, runner.traffic.frame_bytes),
-        lossless_of_ovs=1.0,
-        peak_of_ovs=1.0,
+        mbit_per_s_lossless=mbit_per_s(runner.lossless, cell.frame_bytes),
+        mbit_per_s_peak=mbit_per_s(peak, cell.frame_bytes),
+        lossless_of_ovs=ratio(runner.lossless, ovs.lossless),
+        # Turn by turn: from one to the next the machine is as fast, from the first to the last not.
+        peak_of_ovs=median(
+            [ratio(*pair) for pair in zip(runner.at_peak, ovs.at_peak, strict=True)]
+        ),
     )
-
-
-def _beside(row: PiscesRow, rows: Sequence[PiscesRow]) -> PiscesRow:
-    """With its ratios to Open vSwitch with flow caches alike, in the same set."""
-    ovs = next(one for one in rows if one.switch == OVS_NAME and one.flow_caches == row.flow_caches)
-    return replace(
-        row,
-        lossless_of_ovs=_ratio(row.packets_per_s_lossless, ovs.packets_per_s_lossless),
-        peak_of_ovs=_ratio(row.packets_per_s_peak, ovs.packets_per_s_peak),
-    )
-
-
-def _ratio(ours: float, theirs: float) -> float:
-    return ours / theirs if theirs else float("nan")
 
 
 def merged_rows(rows: Sequence[PiscesRow]) -> list[PiscesRow]:

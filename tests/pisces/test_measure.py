@@ -112,7 +112,6 @@ def test_a_set_has_rates_and_ratios(
         key=lambda one: one.switch != "reprise",
     )
     assert (ours.switch, theirs.switch) == ("reprise", "ovs")
-    assert ours.packets_per_s_peak >= ours.packets_per_s_lossless
     assert ours.packets_per_s_peak > 1_000
     assert ours.peak_of_ovs == pytest.approx(
         ours.packets_per_s_peak / theirs.packets_per_s_peak, rel=1e-4
