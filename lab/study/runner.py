@@ -248,7 +248,10 @@ def kernel_share(pids: Sequence[int]) -> float | None:
     """
     user, system = 0, 0
     for pid in pids:
-        ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+        try:
+            ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+        except (FileNotFoundError, ProcessLookupError):
+            raise RowEndedError(f"the row's process {pid} has ended") from None
         user, system = user + int(ticks[0]), system + int(ticks[1])
     return system / (user + system) if user + system >= TICKS_MIN else None
 

@@ -132,6 +132,27 @@ def test_many_packets_are_sampled_where_that_can_be(
     assert runner.sample_every([long, one]) == every
 
 
+def test_processor_time_is_the_processes_and_one_that_ended_is_told() -> None:
+    def work() -> None:
+        until_s = time.process_time() + 0.3
+        while time.process_time() < until_s:
+            pass
+
+    before_s = runner.process_cpu_s([os.getpid()])
+    work()
+    assert 0.29 <= runner.process_cpu_s([os.getpid()]) - before_s < 2
+    share = runner.kernel_share([os.getpid()])
+    assert share is not None
+    assert 0 <= share <= 1
+    assert runner.kernel_share([]) is None
+    assert runner.interrupts_s(0) >= 0
+    with subprocess.Popen(["true"]) as ended:
+        ended.wait()
+    for of in (runner.process_cpu_s, runner.kernel_share):
+        with pytest.raises(runner.RowEndedError, match=f"the row's process {ended.pid} has ended"):
+            of([os.getpid(), ended.pid])
+
+
 def unpaced_until(good_at: int) -> tuple[list[Seen], Callable[..., Seen]]:
     tried: list[Seen] = []
     measure = meter.measure

@@ -1,0 +1,204 @@
+"""`./reprise-lab`: what is chosen, what is gone on with, and what is said of mistakes."""
+
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from lab import cli, peers
+from lab.cli import main
+from lab.experiment import known
+from lab.study.folder import Folder
+from tests.study.synthetic import runs_of
+
+TEXT = """
+experiment: {name}
+about: a few runs
+source: tests
+parts:
+  - part: a
+    rows: [p4_replication, userspace]
+    viewers: 1
+    runs: 1
+    streams: [{{packets_per_s: 50}}]
+    quick: {{rows: [userspace]}}
+"""
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    made = tmp_path / "tiny.yaml"
+    made.write_text(TEXT.format(name="tiny"))
+    return made
+
+
+class Runs:
+    """In place of the runner: which folders were to be measured; it does what it is told to."""
+
+    def __init__(self) -> None:
+        self.folders: list[Folder] = []
+        self.interrupts_at = 0
+        self.n_runs = 0
+
+    def __call__(self, folder: Folder, *_: object, only: Sequence[str]) -> None:
+        self.folders.append(folder)
+        for run in runs_of(folder.experiment):
+            if folder.is_done(run.cell) or (only and run.cell.place.row not in only):
+                continue
+            self.n_runs += 1
+            if self.n_runs == self.interrupts_at:
+                raise KeyboardInterrupt
+            folder.keep(run)
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
+    made = Runs()
+    monkeypatch.setattr(cli, "run_missing", made)
+    for name in ("require_namespaces", "require_build", "_install_packages"):
+        monkeypatch.setattr(cli, name, lambda *_: None)
+    monkeypatch.setattr(peers, "build", lambda: None)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    return made
+
+
+def run(file: Path, *options: str) -> int:
+    return main(["run", str(file), "--results", str(file.parent / "results"), *options])
+
+
+Said = pytest.CaptureFixture[str]
+
+
+def test_an_interrupted_study_is_gone_on_with_as_it_says(
+    runs: Runs, file: Path, capsys: Said
+) -> None:
+    runs.interrupts_at = 2
+    assert run(file) == 130
+    said = capsys.readouterr().err
+    (folder,) = runs.folders
+    assert f"go on: ./reprise-lab run {file} --resume {folder.path}\n" in said
+    assert "reprise-lab: interrupted" in said
+    assert main(["run", str(file), "--resume", str(folder.path)]) == 0
+    assert [one.path for one in runs.folders] == [folder.path] * 2
+    assert folder.is_complete
+    assert capsys.readouterr().out.splitlines()[-1] == str(folder.path / "report.html")
+
+
+def test_resume_alone_takes_the_newest_unfinished_of_this_experiment_and_form(
+    runs: Runs, file: Path, capsys: Said
+) -> None:
+    results, text = file.parent / "results", file.read_text()
+    made = [
+        Folder.create(results, text, str(file), NOW.replace(day=day), is_quick=is_quick)
+        for day, is_quick in ((1, False), (2, False), (3, False), (4, True))
+    ]
+    Folder.create(results, TEXT.format(name="other"), str(file), NOW.replace(day=5))
+    for one in runs_of(made[2].experiment):
+        made[2].keep(one)
+    assert run(file, "--resume") == 0
+    assert run(file, "--resume", "--quick") == 0
+    assert run(file, "--resume") == 0
+    assert [one.path for one in runs.folders] == [made[1].path, made[3].path, made[0].path]
+    assert run(file, "--resume") == 2
+    assert "no unfinished folder of tiny under" in capsys.readouterr().err
+
+
+def test_all_goes_on_where_it_was_interrupted(
+    runs: Runs, file: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said
+) -> None:
+    files = {}
+    for name in ("one", "two", "three"):
+        files[name] = file.with_name(f"{name}.yaml")
+        files[name].write_text(TEXT.format(name=name))
+    monkeypatch.setattr(cli, "known", lambda: files)
+    results = ["--results", str(file.parent / "results")]
+    runs.interrupts_at = 4  # in the second of three studies with two runs each
+    assert main(["run", "all", *results]) == 130
+    resume = ["run", "all", "--resume", *results]
+    assert f"go on: ./reprise-lab {' '.join(resume)}\n" in capsys.readouterr().err
+    first, second = runs.folders
+    main(resume)
+    # The one that was whole is left alone, the one that was not begun begins.
+    assert [one.path for one in runs.folders[2:3]] == [second.path]
+    assert [one.experiment.experiment for one in runs.folders] == ["one", "two", "two", "three"]
+    assert all(one.is_complete for one in runs.folders)
+    assert Path(first.path.parent / "index.html").exists()
+    assert main(["run", "all", "--resume", str(first.path)]) == 2
+    assert "--resume of all takes no folder" in capsys.readouterr().err
+
+
+def test_only_some_rows_are_measured_and_the_study_is_unfinished(runs: Runs, file: Path) -> None:
+    run(file, "--only", "userspace")
+    (folder,) = runs.folders
+    assert [cell.place.row for cell in folder.missing()] == ["p4_replication"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer"),
+    [
+        (["run", "nope"], (2, "nope: expected one of ")),
+        (
+            ["run", "FILE", "--only", "userspcae"],
+            (2, "--only: expected one of p4_replication, user"),
+        ),
+        (["run", "FILE", "--bmv2", "/nope"], (2, "--bmv2: expected a program, found /nope")),
+        (["run", "FILE", "--resume", "/nope"], (2, "/nope is no folder of a study")),
+        (["run", "FILE", "--resume", "FOLDER"], (2, "is a folder of other, not of tiny")),
+        (["report", "/nope"], (2, "/nope is no folder of a study: no study.json")),
+        (["report", "FOLDER"], (1, "has no finished run yet")),
+        (["compare", "FOLDER", "/nope"], (2, "/nope is no folder of a study")),
+    ],
+)
+def test_a_mistake_is_told_in_a_line(
+    runs: Runs, file: Path, capsys: Said, arguments: list[str], answer: tuple[int, str]
+) -> None:
+    code, says = answer
+    other = Folder.create(file.parent, TEXT.format(name="other"), str(file), NOW)
+    other.add_session({})
+    words = {"FILE": str(file), "FOLDER": str(other.path)}
+    results = ["--results", str(file.parent / "results")] if arguments[0] == "run" else []
+    assert main([*(words.get(one, one) for one in arguments), *results]) == code
+    said = capsys.readouterr().err
+    assert said.startswith("reprise-lab: ")
+    assert says in said
+    assert said.count("\n") == 1
+    assert runs.folders == []
+
+
+def test_an_experiment_with_a_mistake_makes_no_folder(runs: Runs, file: Path, capsys: Said) -> None:
+    file.write_text(file.read_text().replace("viewers: 1", "viewers: 0"))
+    assert run(file) == 2
+    assert f"reprise-lab: {file}: parts.0.viewers.0: expected" in capsys.readouterr().err
+    assert not (file.parent / "results").exists()
+
+
+def test_a_disk_that_is_full_is_told_in_a_line(
+    runs: Runs, file: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(cli, "run_missing", full)
+    assert run(file) == 1
+    said = capsys.readouterr().err
+    assert "reprise-lab: [Errno 28] No space left on device" in said
+    assert "--resume" in said
+
+
+def test_two_folders_are_compared_and_listed(runs: Runs, file: Path, capsys: Said) -> None:
+    run(file)
+    (folder,) = runs.folders
+    capsys.readouterr()
+    assert main(["compare", str(folder.path), str(folder.path)]) == 0
+    said = capsys.readouterr().out
+    assert said.count(" alike ") == 2
+    assert main(["list", "--results", str(folder.path.parent)]) == 0
+    listed = capsys.readouterr().out
+    assert all(name in listed for name in known())
+    assert f"{folder.path}" in listed
+    assert "complete" in listed
+    assert main(["index", str(folder.path.parent)]) == 0
+    assert capsys.readouterr().out.strip().endswith("results/index.html")
