@@ -330,6 +330,7 @@ class Experiment(_Model):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ValueError(f"parts: expected names of their own, found {', '.join(twice)} twice")
+        _check_once("measure", [part.measure for part in self.benchmarks])
         return self
 
     @property

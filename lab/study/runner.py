@@ -61,7 +61,7 @@ def run_missing(folder: Folder, session: int, show: Report, *, only: Sequence[st
     """
     logs = folder.path / "logs"
     shutil.rmtree(logs, ignore_errors=True)
-    progress = _Progress(folder, show)
+    progress = _Progress(folder, show, only)
     for place in folder.places():
         if (only and place.row not in only) or not folder.missing_at(place):
             continue
@@ -286,13 +286,18 @@ def _len(frame_len_bytes: int | tuple[int, int]) -> int:
 
 
 class _Progress:
-    def __init__(self, folder: Folder, show: Report) -> None:
+    def __init__(self, folder: Folder, show: Report, only: Sequence[str]) -> None:
         self._folder = folder
-        self._left = folder.missing()
+        self._only = only
+        self._left = self._missing()
         self._n_done = 0
         self._show = show
         self._estimate = Estimate()
         self._begun_s = 0.0
+
+    def _missing(self) -> list[Cell]:
+        missing = self._folder.missing()
+        return [cell for cell in missing if not self._only or cell.place.row in self._only]
 
     def show(self, what: str) -> None:
         left_s = self._estimate.left_s(
@@ -302,7 +307,7 @@ class _Progress:
 
     def begin(self, cell: Cell) -> None:
         self._begun_s = time.monotonic()
-        self._left = self._folder.missing()
+        self._left = self._missing()
         self.show(str(cell))
 
     def end(self, cell: Cell) -> None:

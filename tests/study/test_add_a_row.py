@@ -29,8 +29,6 @@ def experiment(namespaces: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert text
     (tmp_path / "mine.py").write_text(row[1])
     (tmp_path / "mine.yaml").write_text(text[1])
-    monkeypatch.setitem(ROWS, "mine", ROWS["userspace"])
-    monkeypatch.delitem(ROWS, "mine")
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))  # as ./reprise-lab sets it
     monkeypatch.setattr(runner, "PACE_TOLERANCE_S", 0.3)  # other tests may run beside this one
     return tmp_path / "mine.yaml"

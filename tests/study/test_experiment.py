@@ -132,6 +132,10 @@ BAD: dict[str, str] = {
     "expected true or false, found 7",
     HEAD + PART + VIEWERS + STREAMS + PART + VIEWERS + STREAMS: "parts: expected names of their "
     "own, found a twice",
+    HEAD + "  - {part: a, measure: fanout}\n  - {part: b, measure: fanout}\n": "measure: expected "
+    "each once, found fanout twice",
+    HEAD + "  - {part: a, measure: speed}\n": "parts.0.measure: expected 'pipeline', 'growth', "
+    "'fanout', 'overload', 'priority', 'pktswitch' or 'pisces', found 'speed'",
     HEAD + PART + VIEWERS + STREAMS + "    sweep: 3\n": "sweep: expected paths with a list of "
     "values, found 3",
     HEAD + PART + VIEWERS + STREAMS + "    sweep: {runs: []}\n": "sweep: expected paths with a "
@@ -311,12 +315,8 @@ class {name}(Row):
 
 
 @pytest.fixture
-def beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder for an experiment's file; rows that it adds are gone afterwards."""
-    for name, row in list(ROWS.items()):
-        monkeypatch.setitem(ROWS, name, row)
-    monkeypatch.setitem(ROWS, "mine", ROWS["userspace"])
-    monkeypatch.delitem(ROWS, "mine")
+def beside(tmp_path: Path) -> Path:
+    """Where an experiment's file would be, with rows of its own beside it."""
     return tmp_path / "mine.yaml"
 
 

@@ -164,10 +164,9 @@ def test_what_a_killed_process_left_half_written_is_no_run(folder: Folder) -> No
 
 @pytest.mark.parametrize("n_files", [0, 1, 2])
 def test_a_folder_whose_making_was_cut_short_is_in_nobodys_way(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_files: int
+    tmp_path: Path, n_files: int
 ) -> None:
     """Its files are the rows', `study.json`, `experiment.yaml`: the last one makes it one."""
-    monkeypatch.setitem(ROWS, "mine", ROWS["userspace"])
     file = small.write(tmp_path)
     whole = Folder.create(tmp_path / "results", file.read_text(), str(file), NOW)
     names = ("mine.py", "study.json", "experiment.yaml")
@@ -182,15 +181,12 @@ def test_a_folder_whose_making_was_cut_short_is_in_nobodys_way(
         Folder.create(tmp_path / "results", file.read_text(), str(file), NOW)
 
 
-def test_rows_of_ones_own_are_kept_with_the_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(ROWS, "mine", ROWS["userspace"])
+def test_rows_of_ones_own_are_kept_with_the_runs(tmp_path: Path) -> None:
     file = small.write(tmp_path)
     folder = Folder.create(tmp_path / "results", file.read_text(), str(file), NOW)
     file.unlink()
     file.with_name("mine.py").unlink()
-    monkeypatch.delitem(ROWS, "mine")
+    del ROWS["mine"]
     assert Folder.open(folder.path).experiment.loads[0].rows == ("mine",)
     assert ROWS["mine"].label == "Mine"
 
@@ -240,3 +236,52 @@ def test_a_search_goes_on_where_it_was(tmp_path: Path) -> None:
     found = [(one.cell.viewers, one.cell.run) for one in folder.runs()]
     assert found == [(size, run) for size in sorted(sizes) for run in (1, 2, 3)]
     assert folder.is_complete
+
+
+BENCHMARKS = HEAD + "  - {part: f, measure: fanout}\n  - {part: o, measure: overload}\n"
+
+
+def benchmark_folder(tmp_path: Path) -> tuple[Folder, Path]:
+    """A folder of benchmarks, and what one of them wrote."""
+    made = Folder.create(tmp_path / "results", BENCHMARKS, "small.yaml", NOW)
+    work = tmp_path / "work"
+    (work / "raw").mkdir(parents=True)
+    (work / "fanout.csv").write_text("rows\n")
+    (work / "fanout-rounds.csv").write_text("rounds\n")
+    (work / "raw" / "one.csv").write_text("samples\n")
+    return made, work
+
+
+def test_a_benchmark_is_done_when_its_file_is_there(tmp_path: Path) -> None:
+    folder, work = benchmark_folder(tmp_path)
+    assert [part.part for part in folder.missing_benchmarks()] == ["f", "o"]
+    folder.keep_benchmark(work, "fanout.csv")
+    again = Folder.open(folder.path)
+    assert [part.part for part in again.missing_benchmarks()] == ["o"]
+    assert not again.is_complete
+    assert again.benchmark_files()["fanout.csv"] == "rows\n"
+    assert lzma.decompress((folder.path / "raw" / "one.csv.xz").read_bytes()) == b"samples\n"
+
+
+@pytest.mark.parametrize("n_whole", [0, 1, 2])
+def test_a_benchmark_whose_keeping_was_cut_short_is_not_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_whole: int
+) -> None:
+    folder, work = benchmark_folder(tmp_path)
+    rename = Path.rename
+    renamed: list[Path] = []
+
+    def rename_some(path: Path, target: Path) -> Path:
+        if len(renamed) == n_whole:
+            raise KeyboardInterrupt
+        renamed.append(target)
+        return rename(path, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", rename_some)
+        with pytest.raises(KeyboardInterrupt):
+            folder.keep_benchmark(work, "fanout.csv")
+    assert len(renamed) == n_whole
+    assert len(Folder.open(folder.path).missing_benchmarks()) == 2
+    folder.keep_benchmark(work, "fanout.csv")
+    assert len(Folder.open(folder.path).missing_benchmarks()) == 1

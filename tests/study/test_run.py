@@ -15,7 +15,6 @@ import pytest
 from lab import meter, netns, peers
 from lab.meter import MeterError, Seen, Sending, Steady, Trace
 from lab.process import REPOSITORY, ChildError, run
-from lab.rows import ROWS
 from lab.sites import OnePort, Stream
 from lab.study import runner
 from lab.study.folder import Folder
@@ -32,9 +31,6 @@ NO_SPACE = "No space left on device"
 def place(namespaces: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     peers.build()
     monkeypatch.setattr(runner, "PACE_TOLERANCE_S", 0.3)  # other tests may run beside this one
-    for name in ("mine", "lacking", "failing", "refusing"):
-        monkeypatch.setitem(ROWS, name, ROWS["userspace"])  # as it was, afterwards: not there
-        monkeypatch.delitem(ROWS, name)
     yield tmp_path
     assert namespaces_of(os.getpid()) == []
 

@@ -1,0 +1,15 @@
+"""Rows that an experiment of a test brings are gone after the test."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from lab.rows import ROWS
+
+
+@pytest.fixture(autouse=True)
+def rows_of_the_project() -> Iterator[None]:
+    before = dict(ROWS)
+    yield
+    ROWS.clear()
+    ROWS.update(before)
