@@ -1,8 +1,8 @@
 """What has to be written: PISCES' count of complexity, over this repository's own files. Pure.
 
 The paper sets 341 lines of P4 against 14,535 of Open vSwitch's C, which say what a packet is and
-what can be matched and changed. The hand-written peer here is lab/peers/relay.c, which does what
-p4/sfu.p4 does to a stream's packets. Blank lines and comments are not counted. A change for a new
+what can be matched and changed. The hand-written peer here is lab/peers/pktswitch.c, an SFU
+without P4. Blank lines and comments are not counted. A change for a new
 header is a diff, which a test applies, compiles and tries with packets; its lines are those that it
 adds or writes anew.
 """
@@ -19,7 +19,7 @@ PROGRAMS = (
     "p4/sfu.p4",
     "p4/sfu_recirculation.p4",
 )
-PEER = ("lab/peers/relay.c", "lab/peers/wire.h", "lab/peers/xdp.h")
+PEER = "lab/peers/pktswitch.c"
 CHANGES = {
     "connection label": "p4/bench/changes/connection_label.diff",
     "TCP flags": "p4/bench/changes/tcp_flags.diff",
@@ -71,7 +71,7 @@ def code_lines(text: str) -> list[str]:
 
 
 def files_of(program: str, read: Read) -> dict[str, str]:
-    """A P4 program and the repository's files that it includes, each once: path and text."""
+    """A program and the repository's files that it includes, each once: path and text."""
     found: dict[str, str] = {}
     to_read = [program]
     while to_read:
@@ -113,17 +113,17 @@ def count_p4(program: str, read: Read) -> Counted:
     )
 
 
-def count_c(name: str, paths: tuple[str, ...], read: Read) -> Counted:
-    """Counts files of C."""
-    text = "\n".join(_COMMENT.sub("", read(path)) for path in paths)
+def count_c(program: str, read: Read) -> Counted:
+    """Counts a program in C."""
+    files = files_of(program, read)
+    text = "\n".join(_COMMENT.sub("", one) for one in files.values())
     functions = len(_C_FUNCTION.findall(text))
-    return Counted(name, len(paths), len(code_lines(text)), functions, 0, 0, 0)
+    return Counted(program, len(files), len(code_lines(text)), functions, 0, 0, 0)
 
 
 def counted(read: Read) -> list[Counted]:
     """The programs, then the hand-written peer."""
-    peer = count_c(PEER[0], PEER, read)
-    return [*(count_p4(program, read) for program in PROGRAMS), peer]
+    return [*(count_p4(program, read) for program in PROGRAMS), count_c(PEER, read)]
 
 
 def changes(read: Read) -> list[Change]:

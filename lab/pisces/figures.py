@@ -355,9 +355,9 @@ def _written(programs: Sequence[Counted]) -> Table:
         rows=tuple(lines),
         note="Lines without comments and blank ones, of a program and all that it includes of the "
         "repository. Functions are those of C, actions and functions of P4; states are the "
-        "parser's, blocks parsers and controls. `lab/peers/relay.c` with its headers is by hand "
-        "what the two SFU programs do to a stream's packets; they also answer ARP and ping and "
-        "count verdicts.",
+        "parser's, blocks parsers and controls. `lab/peers/pktswitch.c` is an SFU by hand, with "
+        "its ports and its protocol for viewers; the two SFU programs also answer ARP and ping and "
+        "count verdicts, and their ports are the switch's.",
     )
 
 
