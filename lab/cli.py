@@ -210,6 +210,11 @@ def _run_all(arguments: argparse.Namespace, typed: Sequence[str]) -> int:
 
 
 def _run_one(folder: Folder, arguments: argparse.Namespace, typed: Sequence[str]) -> int:
+    with folder.alone():
+        return _run_alone(folder, arguments, typed)
+
+
+def _run_alone(folder: Folder, arguments: argparse.Namespace, typed: Sequence[str]) -> int:
     index = folder.add_session(session(["./reprise-lab", *typed]))
     show = StatusLine()
     try:

@@ -13,8 +13,10 @@
 Files appear whole: they are written beside and renamed.
 """
 
+import fcntl
 import json
 import lzma
+import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -252,6 +254,19 @@ class Folder:
             for cell in sorted(self.cells_at(place), key=lambda one: (one.participants, one.run)):
                 if self.is_done(cell):
                     yield self.run(cell)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """While one process measures into the folder no other does; the kernel ends the lock."""
+        place = os.open(self.path, os.O_RDONLY)
+        try:
+            try:
+                fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise FolderError(f"{self.path}: another process is measuring into it") from None
+            yield
+        finally:
+            os.close(place)
 
     @contextmanager
     def work(self) -> Iterator[Path]:

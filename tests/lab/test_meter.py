@@ -5,7 +5,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -23,9 +24,17 @@ PACED_NS = 2e6
 WITHOUT_BPF = ["setpriv", "--bounding-set=-bpf,-sys_admin,-perfmon", "--"]
 
 
+UP: dict[str, Site] = {}
+"""One of each topology, with five participants beside the sender."""
+
+
 @pytest.fixture(autouse=True, scope="module")
-def built(namespaces: None) -> None:
+def up(namespaces: None) -> Iterator[None]:
     peers.build()
+    with ExitStack() as stack:
+        for topology, kind in SITES.items():
+            UP[topology] = stack.enter_context(kind(6))
+        yield
 
 
 @pytest.fixture(params=["bpf", "here"])
@@ -46,12 +55,11 @@ def seen_with(
     topology: str = "one_port",
     sample_every: int = 1,
 ) -> Seen:
-    """Participant 1 sends to the next ones; there are two more."""
-    with SITES[topology](n_viewers + 3) as site:
-        row = StandIn(site, Variant(), place)
-        row.options = options  # type: ignore[misc]
-        with row:
-            return measured_on(row, site, packets, n_viewers, sample_every=sample_every)
+    """Participant 1 sends to the next ones."""
+    row = StandIn(UP[topology], Variant(), place)
+    row.options = options  # type: ignore[misc]
+    with row:
+        return measured_on(row, UP[topology], packets, n_viewers, sample_every=sample_every)
 
 
 def measured_on(
@@ -119,13 +127,13 @@ def test_what_is_no_copy_counts_as_other(logs: Path, system_root: None) -> None:
 
 
 def test_a_copy_of_the_run_before_is_none_of_this_one(logs: Path, system_root: None) -> None:
-    with SITES["one_port"](4) as site:
-        row = StandIn(site, Variant(), logs)
-        # Of ten packets the last is held back until the next one comes.
-        row.options = ("--swap", "10")  # type: ignore[misc]
-        with row:
-            before = measured_on(row, site, Steady(10, PACED_NS, 200), 2)
-            after = measured_on(row, site, Steady(9, PACED_NS, 200), 2)
+    site = UP["one_port"]
+    row = StandIn(site, Variant(), logs)
+    # Of ten packets the last is held back until the next one comes.
+    row.options = ("--swap", "10")  # type: ignore[misc]
+    with row:
+        before = measured_on(row, site, Steady(10, PACED_NS, 200), 2)
+        after = measured_on(row, site, Steady(9, PACED_NS, 200), 2)
     assert before.totals.copies == 18
     assert (after.totals.copies, after.totals.others) == (18, 2)
     assert [counts(slot) for slot in after.slots] == [(9, 0, 0)] * 2
@@ -200,7 +208,8 @@ def test_samples_are_every_so_manieth_packet_and_counts_are_of_all(
 
 
 def test_several_streams_are_told_apart_long_and_short(logs: Path, counting: str) -> None:
-    with SITES["port_per_host"](3) as site, StandIn(site, Variant(), logs) as row:
+    site = UP["port_per_host"]
+    with StandIn(site, Variant(), logs) as row:
         sendings = []
         for number, (sender, udp_port, size) in enumerate(
             [(1, 5004, 46), (1, 5006, 200), (2, 5004, 45), (3, 5004, 1400)], 1

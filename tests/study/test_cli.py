@@ -106,6 +106,18 @@ def test_resume_alone_takes_the_newest_unfinished_of_this_experiment_and_form(
     assert "no unfinished folder of tiny under" in capsys.readouterr().err
 
 
+def test_two_at_once_do_not_measure_into_one_folder(runs: Runs, file: Path, capsys: Said) -> None:
+    made = Folder.create(file.parent, file.read_text(), str(file), NOW)
+    before = (made.path / "study.json").read_text()
+    with Folder.open(made.path).alone():
+        assert main(["run", str(file), "--resume", str(made.path)]) == 2
+        said = capsys.readouterr().err
+        assert said == f"reprise-lab: {made.path}: another process is measuring into it\n"
+        assert (made.path / "study.json").read_text() == before
+        assert runs.folders == []
+    assert main(["run", str(file), "--resume", str(made.path)]) == 0
+
+
 def test_all_goes_on_where_it_was_interrupted(
     runs: Runs, file: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said
 ) -> None:
