@@ -1,4 +1,4 @@
-/* Frames on the wire: what relay and load read and write of them. Ethernet II, IPv4 without
+/* Frames on the wire: what pktswitch, load and meter read and write of them. Ethernet II, IPv4 without
  * options, UDP: the only frames of the benchmark. RFC 791, 768, 1624. */
 #ifndef WIRE_H
 #define WIRE_H

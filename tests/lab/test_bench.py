@@ -146,10 +146,10 @@ def test_what_is_left_of_the_peak_is_the_median_of_pairs() -> None:
 
 
 def test_forwarders_are_chosen_by_words_of_their_names() -> None:
-    relay = Forwarder("pktswitch_bypass", "", "afxdp", "spin")
+    peer = Forwarder("pktswitch_bypass", "", "afxdp", "spin")
     native = Forwarder("p4_replication", "native", "udp", "spin")
-    assert matching([relay, native], []) == [relay, native]
-    assert matching([relay, native], ["native udp", "sleep"]) == [native]
+    assert matching([peer, native], []) == [peer, native]
+    assert matching([peer, native], ["native udp", "sleep"]) == [native]
 
 
 def test_a_reduction_is_in_percent_of_what_was() -> None:
