@@ -10,6 +10,7 @@ from lab.rows import ROWS
 from lab.rows.p4 import ConferenceRow
 from lab.rows.row import Row, Variant
 from lab.sites import OnePort, Participant, Stream
+from lab.switch import REPLICATION_PROGRAM
 
 RAW = "raw"
 """No forwarder: one processor that pushes frames, the limit of all of them."""
@@ -27,6 +28,7 @@ class P4Priority(ConferenceRow):
     label = "P4, priorities"
     source = "Reprise"
     program = Path(__file__).with_name("sfu_priority.p4")
+    options = ("--include", str(REPLICATION_PROGRAM.parent))
     has_stream_ports = True
 
 

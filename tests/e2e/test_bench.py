@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from lab.bench import experiment, overload, soak
+from lab.bench import experiment, overload, priority, soak
 from lab.bench.fanout import measure
-from lab.bench.forwarders import Forwarder
+from lab.bench.forwarders import PRIORITY, Forwarder
 from lab.bench.results import FanoutRow
 
 FORWARDERS = [
@@ -52,6 +52,14 @@ def test_overload_in_small_loses_nothing_uncounted(tmp_path: Path) -> None:
     for row in (below, beyond):
         assert float(row["vanished"]) == 0
         assert float(row["viewers_spread_pct"]) <= overload.SPREAD_PCT_MAX
+
+
+def test_the_urgent_stream_has_viewers_of_its_own(tmp_path: Path) -> None:
+    forwarder = Forwarder(PRIORITY, "native", "afxdp", "spin")
+    assert priority.run(tmp_path, [forwarder], [2]) == []
+    rows = rows_of(tmp_path / "priority.csv")
+    assert all(int(row["audio_sent"]) > 0 for row in rows)
+    assert rows
 
 
 def test_soak_in_small_finds_no_fault_while_viewers_come_and_go(tmp_path: Path) -> None:
