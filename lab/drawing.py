@@ -5,11 +5,9 @@ the page's own text colour, so that it can be read on light and on dark.
 """
 
 import io
-import re
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from html import escape
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -18,6 +16,8 @@ from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure as Canvas
 
+from lab.svg import for_page
+
 BLUE = "#0072b2"
 GREEN = "#009e73"
 VERMILION = "#d55e00"
@@ -25,6 +25,7 @@ PURPLE = "#cc79a7"
 ORANGE = "#e69f00"
 SKY = "#56b4e9"
 GREY = "#7f7f7f"
+FONT = "DejaVu Sans"
 WIDTH_INCHES = 5.0
 PNG_DOTS_PER_INCH = 160
 INK = "#1a1b1e"
@@ -70,25 +71,20 @@ def pdf(draw: Draw) -> bytes:
 
 
 def svg_for_page(key: str, title: str, draw: Draw) -> str:
-    """A figure to be put into HTML: in the page's text colour, on the page's background."""
-    text = _svg(key, draw, IN_PAGE).replace(INK_OF_PAGE, "currentColor")
-    start = text.index("<svg")
-    text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text[start:], count=1, flags=re.S)
-    text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1, flags=re.S)
-    # Letters and axes have the same ids in every figure, and a page has many figures.
-    own = f"f{zlib.crc32(key.encode()):08x}-"
-    text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{own}", text)
-    return text.replace("<svg ", f'<svg role="img" aria-label="{escape(title)}" ', 1)
+    """A figure to be put into HTML: in the page's text colour and font, on its background."""
+    text = _svg(key, draw, IN_PAGE, fonttype="none").replace(INK_OF_PAGE, "currentColor")
+    text = text.replace(f"font-family: '{FONT}'", "font-family: inherit")
+    return for_page(text, f"f{zlib.crc32(key.encode()):08x}", title)
 
 
 def _drawn(draw: Draw, paper: Paper) -> Canvas:
-    with mpl.rc_context({"font.family": "DejaVu Sans", "font.size": 10.5}):
+    with mpl.rc_context({"font.family": FONT, "font.size": 10.5}):
         return draw(paper)
 
 
-def _svg(key: str, draw: Draw, paper: Paper) -> str:
+def _svg(key: str, draw: Draw, paper: Paper, fonttype: str = "path") -> str:
     # Ids in one page must differ from figure to figure, and not from one making to the next.
-    with mpl.rc_context({"svg.hashsalt": key, "svg.fonttype": "path"}):
+    with mpl.rc_context({"svg.hashsalt": key, "svg.fonttype": fonttype}):
         canvas = _drawn(draw, paper)
         FigureCanvasSVG(canvas)
         out = io.StringIO()

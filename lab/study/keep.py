@@ -2,7 +2,7 @@
 
 What is small goes to `studies/`, in place of the study of the same experiment that was kept before:
 raw samples, rows, the page. Figures are in the page, so they are left out as files, and so are
-tables, for `./reprise-lab report` makes both again.
+tables and viewers.csv, for `./reprise-lab report` makes all of them again.
 """
 
 import shutil
@@ -19,7 +19,7 @@ from lab.study.published import THESIS_BITRATES_MBPS
 README = REPOSITORY / "README.md"
 STUDIES = REPOSITORY / "studies"
 BENCHMARK = "bench"
-LEFT_OUT = ("logs", "figures", "tables", ".work")
+LEFT_OUT = ("logs", "figures", "tables", "viewers.csv", ".work")
 BYTES_MAX = 2 << 20
 
 
