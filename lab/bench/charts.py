@@ -16,8 +16,12 @@ LEGEND_ROWS = 3
 LEGEND_ROW_INCHES = 0.22
 """For which there is room in a figure of that size, and how much higher one more makes it."""
 LEGEND_POINTS = 9.5
+LEGEND_POINTS_MIN = 7.5
+"""Labels that would have to be smaller to stand side by side stand below each other."""
 LEGEND_LETTERS = 52
 """Of two labels side by side, which fit at that size."""
+STROKES = ("-", ":", "-.", (0, (3, 1, 1, 1, 1, 1)))
+"""Of lines of one colour, in turn; dashes alone are the weaker of two."""
 BAR_INCHES = 0.33
 BARS_SPARE_INCHES = 1.15
 LABEL_ROOM = 1.22
@@ -26,7 +30,10 @@ LABEL_ROOM = 1.22
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line; hollow markers and dashes are the weaker of two of one colour."""
+    """One line; hollow markers and dashes are the weaker of two of one colour.
+
+    `turn` counts the lines of one colour and marker: each has a stroke of its own.
+    """
 
     label: str
     colour: str
@@ -34,6 +41,7 @@ class Line:
     ys: tuple[float, ...]
     marker: str = "o"
     is_dashed: bool = False
+    turn: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +134,7 @@ def _draw(chart: Chart, paper: Paper) -> Canvas:
         size = (drawing.WIDTH_INCHES, BARS_SPARE_INCHES + BAR_INCHES * len(chart.bars))
     else:
         width, height = LINES_SIZE_INCHES
-        n_rows = (len(_legend_labels(chart)) + 1) // 2
+        n_rows = -(-len(_legend_labels(chart)) // _legend_columns(chart))
         size = (width, height + LEGEND_ROW_INCHES * max(0, n_rows - LEGEND_ROWS))
     canvas = Canvas(figsize=size, facecolor=paper.background, layout="constrained")
     axes = canvas.add_subplot(facecolor="none")
@@ -136,7 +144,7 @@ def _draw(chart: Chart, paper: Paper) -> Canvas:
         _draw_lines(axes, chart, paper.ink)
         canvas.legend(
             loc="outside lower center",
-            ncols=2,
+            ncols=_legend_columns(chart),
             frameon=False,
             fontsize=_legend_points(chart),
             labelcolor=paper.ink,
@@ -150,8 +158,19 @@ def _legend_labels(chart: Lines) -> list[str]:
     return [line.label for line in chart.lines] + [level.label for level in chart.levels]
 
 
+def _legend_columns(chart: Lines) -> int:
+    return 2 if _points_of_two_columns(chart) >= LEGEND_POINTS_MIN else 1
+
+
 def _legend_points(chart: Lines) -> float:
-    """The size of letters at which two columns of labels are no wider than the figure."""
+    """The size of letters at which labels are no wider than the figure."""
+    if _legend_columns(chart) == 2:
+        return _points_of_two_columns(chart)
+    longest = max(map(len, _legend_labels(chart)))
+    return min(LEGEND_POINTS, LEGEND_POINTS * LEGEND_LETTERS / max(1, longest))
+
+
+def _points_of_two_columns(chart: Lines) -> float:
     labels = _legend_labels(chart)
     n_left = (len(labels) + 1) // 2
     columns = [column for column in (labels[:n_left], labels[n_left:]) if column]
@@ -166,7 +185,7 @@ def _draw_lines(axes: Axes, chart: Lines, ink: str) -> None:
             line.ys,
             label=line.label,
             color=line.colour,
-            linestyle="--" if line.is_dashed else "-",
+            linestyle="--" if line.is_dashed else STROKES[line.turn % len(STROKES)],
             marker=line.marker,
             markersize=5,
             markerfacecolor="none" if line.is_dashed else line.colour,

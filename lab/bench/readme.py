@@ -1,4 +1,4 @@
-"""README's section on performance, made from the run that is kept. Pure."""
+"""README's section on performance, made from the runs that are kept. Pure."""
 
 from collections.abc import Sequence
 
@@ -53,6 +53,15 @@ def section_of(results: Results | None, folder: str, series: Sequence[Series] = 
         _promises(made),
     ]
     return "\n\n".join(parts)
+
+
+def thesis_of(folder: str, figure: str) -> str:
+    """What README says of the thesis' study that is kept; `folder` is from README's place."""
+    return (
+        f"One run of `make thesis`, whole: [{folder}]({folder}/report.html). Average delay to the "
+        "last of n copies at 4 Mbit/s, beside the thesis' BMv2:\n\n"
+        f"![Average delay against viewers, ours and the thesis']({folder}/figures/{figure}.svg)"
+    )
 
 
 def _fanout(rows: Sequence[FanoutRow], beside: Beside, folder: str) -> list[str]:

@@ -1,13 +1,18 @@
 """The figures of a study: delay against viewers, and distributions. Pure.
 
-A row has the same colour and marker everywhere; what was published is dashed with hollow markers.
+A row has the same colour and marker everywhere, and a stroke for each of its variants; what was
+published is dashed with hollow markers.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
 
 from lab.bench.charts import Axis, Level, Line, Lines
 from lab.drawing import GREY
 from lab.looks import colour_of, marker_of
+from lab.study.published import PublishedTable
 from lab.study.results import (
     CONVERSATION_MS,
     MUSICIANS_MS,
@@ -18,6 +23,7 @@ from lab.study.results import (
 )
 
 LINES_MAX = 12
+"""A figure of more is two."""
 SOME = 20
 
 
@@ -27,13 +33,40 @@ def figures(results: Results) -> list[Lines]:
     for part in results.experiment.loads:
         series = results.series_of(part)
         if any(len(one.summaries) > 1 for one in series):
-            found.append(_delay(part.part, part.about, series))
-    found += [_beside(one) for one in results.series if one.published]
+            found += _split(_delay(part.part, part.about, series))
+    for part in results.experiment.loads:
+        told = [(table, one) for one in results.series_of(part) if (table := one.published)]
+        for row, group in groupby(told, key=lambda pair: pair[1].row):
+            pairs = list(group)
+            found.append(_beside(f"{part.part}-{row}", pairs[0][0], [one for _, one in pairs]))
     for part in results.experiment.loads:
         cdfs = [cdf for cdf in results.cdfs if cdf.part == part.part]
         if cdfs:
-            found.append(_distribution(part.part, cdfs))
+            found += _split(_distribution(part.part, cdfs))
     return found
+
+
+def _split(figure: Lines) -> Iterator[Lines]:
+    """So many figures that none has too many lines, with about as many in each."""
+    n_figures = -(-len(figure.lines) // LINES_MAX)
+    if n_figures == 1:
+        yield figure
+        return
+    n_lines = -(-len(figure.lines) // n_figures)
+    for idx in range(n_figures):
+        lines = figure.lines[idx * n_lines : (idx + 1) * n_lines]
+        title = f"{figure.title}, {idx + 1} of {n_figures}"
+        yield replace(figure, key=f"{figure.key}-{idx + 1}", title=title, lines=lines)
+
+
+def _in_turn(lines: Sequence[Line]) -> tuple[Line, ...]:
+    """Each with its place among those of its colour."""
+    seen: Counter[str] = Counter()
+    found = []
+    for line in lines:
+        found.append(replace(line, turn=seen[line.colour]))
+        seen[line.colour] += 1
+    return tuple(found)
 
 
 def _line(one: Series, label: str, name: str) -> Line:
@@ -64,33 +97,33 @@ def _delay(part: str, about: str, series: Sequence[Series]) -> Lines:
         f"p99 of the last copy's delay against viewers, load “{part}”",
         Axis("viewers (number)", is_log=most > SOME),
         Axis("p99 of the last copy's delay (ms)", is_log=True),
-        tuple(lines[:LINES_MAX]),
+        _in_turn(lines),
         about,
         tuple(levels),
     )
 
 
-def _beside(one: Series) -> Lines:
-    table = one.published
-    if table is None:
-        raise ValueError("nothing was published of this")
+def _beside(key: str, table: PublishedTable, series: Sequence[Series]) -> Lines:
+    """A row's variants under one load, and what was published of it."""
+    row = series[0].row
     published = Line(
         table.source,
-        colour_of(one.row),
-        tuple(float(row.viewers) for row in table.rows),
-        tuple(row.avg_delay_s * 1e3 for row in table.rows),
-        marker_of(one.row),
+        colour_of(row),
+        tuple(float(one.viewers) for one in table.rows),
+        tuple(one.avg_delay_s * 1e3 for one in table.rows),
+        marker_of(row),
         is_dashed=True,
     )
     column = "avg_copy_delay_s" if table.is_per_copy else "avg_delay_s"
-    ours = _line(one, label_of(one.row, one.variant), column)
+    ours = [_line(one, label_of(one.row, one.variant), column) for one in series]
     number = f"{table.figure}: " if table.figure else ""
+    most = max((x for line in ours for x in line.xs), default=1)
     return Lines(
-        f"beside-{one.key}",
-        f"{number}average delay against viewers, {one.part.part}",
-        Axis("viewers (number)"),
+        f"beside-{key}",
+        f"{number}average delay against viewers, {series[0].part.part}",
+        Axis("viewers (number)", is_log=most > SOME),
         Axis(f"average delay of {'a' if table.is_per_copy else 'the last'} copy (ms)", is_log=True),
-        (ours, published),
+        (*_in_turn(ours), published),
         f"Ours beside {table.title} of the {table.source}.",
     )
 
@@ -104,14 +137,14 @@ def _distribution(part: str, cdfs: Sequence[Cdf]) -> Lines:
             tuple(share * 100 for share in cdf.shares),
             "",
         )
-        for cdf in cdfs[:LINES_MAX]
+        for cdf in cdfs
     ]
     return Lines(
         f"cdf-{part}",
         f"Distribution of the last copy's delay, load “{part}”",
         Axis("delay of the last copy (ms)", is_log=True),
         Axis("packets at or below (%)", starts_at_zero=True),
-        tuple(lines),
+        _in_turn(lines),
         "Behind each name the number of viewers: the largest that all rows of the load have, or "
         "else the row's own largest.",
     )

@@ -8,7 +8,7 @@ tables and viewers.csv, for `./reprise-lab report` makes all of them again.
 import shutil
 from pathlib import Path
 
-from lab.bench.readme import FIGURE, replaced, section_of
+from lab.bench.readme import FIGURE, replaced, section_of, thesis_of
 from lab.files import write_whole
 from lab.process import REPOSITORY
 from lab.study.derive import benchmarks_of, derive, results_of
@@ -19,6 +19,9 @@ from lab.study.published import THESIS_BITRATES_MBPS
 README = REPOSITORY / "README.md"
 STUDIES = REPOSITORY / "studies"
 BENCHMARK = "bench"
+THESIS = "thesis"
+FIGURES = {BENCHMARK: FIGURE, THESIS: "beside-4mbps-p4_recirculation"}
+"""What README shows of them."""
 LEFT_OUT = ("logs", "figures", "tables", "viewers.csv", ".work")
 BYTES_MAX = 2 << 20
 
@@ -37,8 +40,8 @@ def keep(folder: Folder, studies: Path = STUDIES) -> Path:
         for file in sorted(folder.path.rglob("*"))
         if file.is_file() and file.relative_to(folder.path).parts[0] not in LEFT_OUT
     }
-    if name == BENCHMARK:
-        file = f"figures/{FIGURE}.svg"
+    if name in FIGURES:
+        file = f"figures/{FIGURES[name]}.svg"
         files[Path(file)] = (folder.path / file).read_bytes()
     n_bytes = sum(len(content) for content in files.values())
     if n_bytes > BYTES_MAX:
@@ -54,15 +57,17 @@ def keep(folder: Folder, studies: Path = STUDIES) -> Path:
 
 
 def readme_section() -> str:
-    """README's section on performance, from the benchmark that is kept."""
-    found = [one for one in folders(STUDIES) if one.experiment.experiment == BENCHMARK]
-    if not found:
-        return section_of(None, "")
-    folder = found[-1]
+    """README's section on performance, from the benchmark and the thesis' study that are kept."""
+    kept = {one.experiment.experiment: one.path for one in folders(STUDIES)}
+    where = {name: str(path.relative_to(REPOSITORY)) for name, path in kept.items()}
+    thesis = thesis_of(where[THESIS], FIGURES[THESIS]) if THESIS in kept else ""
+    if BENCHMARK not in kept:
+        return "\n\n".join(filter(None, [section_of(None, ""), thesis]))
+    folder = Folder.open(kept[BENCHMARK])
     series = results_of(folder).series
     at_most = [one for one in series if one.summaries[0].bitrate_mbps == THESIS_BITRATES_MBPS[0]]
-    where = str(folder.path.relative_to(REPOSITORY))
-    return section_of(benchmarks_of(folder), where, at_most)
+    made = section_of(benchmarks_of(folder), where[BENCHMARK], at_most)
+    return "\n\n".join(filter(None, [made, thesis]))
 
 
 def current_readme() -> str:

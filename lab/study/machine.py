@@ -15,10 +15,11 @@ from lab.switch import SWITCH
 
 
 def session(command: Sequence[str]) -> dict[str, str]:
-    """Facts about this session, as text by name."""
+    """Facts about this session, as text by name; of files their names: elsewhere paths differ."""
+    program, *words = command
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": " ".join(command),
+        "command": " ".join([program, *(Path(word).name for word in words)]),
         "commit": _commit(),
         "system": platform.platform(),
         "processor": _processor(),

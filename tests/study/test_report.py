@@ -298,6 +298,47 @@ def test_a_row_has_its_own_colour_and_marker_in_every_figure(thesis: Results) ->
     assert len({one.pop() for one in looks.values()}) == len(looks) == 3
 
 
+def of_variants(variants: str, viewers: str = "[1, 5, 60]") -> Results:
+    text = f"""
+experiment: variants
+about: one row in several forms
+source: tests
+parts:
+  - part: 4mbps
+    rows: [p4_recirculation, p4_replication]
+    variants: [{variants}]
+    viewers: {viewers}
+    streams: [{{packets: 300, bitrate_mbps: 4}}]
+"""
+    experiment = parse(text, "variants.yaml")
+    return Results(experiment, measured(experiment, runs_of(experiment)), ())
+
+
+def test_the_variants_of_a_row_share_its_colour_and_differ_in_their_stroke() -> None:
+    found = figures(of_variants("native afpacket spin, native afxdp spin, interpreter udp sleep"))
+    delay = next(one for one in found if one.key == "delay-4mbps")
+    assert len({(line.colour, line.turn) for line in delay.lines}) == len(delay.lines) == 6
+
+
+def test_what_was_published_stands_in_one_figure_beside_all_variants() -> None:
+    found = figures(of_variants("native afpacket spin, native afxdp spin"))
+    beside = [one for one in found if one.title.startswith("Figure 23: ")]
+    (figure,) = beside
+    assert [line.is_dashed for line in figure.lines] == [False, False, True]
+    assert figure.x.is_log, "60 viewers beside the thesis' 11"
+
+
+def test_a_figure_of_too_many_lines_is_two_and_none_is_left_out() -> None:
+    ports = ("afpacket", "afxdp", "udp")
+    variants = [f"{engine} {port} sleep" for engine in ("native", "interpreter") for port in ports]
+    variants.append("native afxdp spin")
+    found = figures(of_variants(", ".join(variants)))
+    parts = [one for one in found if one.key.startswith("delay-4mbps")]
+    assert [one.key for one in parts] == ["delay-4mbps-1", "delay-4mbps-2"]
+    assert [len(one.lines) for one in parts] == [7, 7]
+    assert len({line.label for one in parts for line in one.lines}) == 14
+
+
 def test_every_number_of_the_rows_is_in_the_files(folder: Folder) -> None:
     with (folder.path / "runs.csv").open(newline="") as file:
         runs = list(csv.DictReader(file))
