@@ -5,7 +5,10 @@
     NAME.py           rows that are no part of the project (`rows_from`)
     study.json        format, and per session: command, commit, machine, versions, what was not
                       measured and why
-    raw/RUN.json.xz   a run: what was seen, whole; a run with this file is done
+    raw/RUN.json.xz   a run: what was seen, whole; a run with this file is done. Columns of
+                      numbers, each the first and then differences; times in units of 100 ns,
+                      delays of 1 ms and more to four digits: a third of the bytes, and the
+                      instrument itself is no better
     fanout.csv ...    a benchmark's rows; its raw samples are in raw/, too
     logs/             of the processes of the last session
     runs.csv ...      derived, made again by `./reprise-lab report`
@@ -20,8 +23,9 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, astuple, dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,9 +37,14 @@ from lab.meter import EmptyLoop, Sample, Seen, Slot, totals_of
 from lab.process import deaf_to_signals
 from lab.rows import ROWS
 
-FORMAT = 2
+FORMAT = 3
 EXPERIMENT = "experiment.yaml"
 STUDY = "study.json"
+UNIT_NS = 100
+DIGITS = 4
+SUM, MEAN = "sum_ns", "mean_ns"
+COUNTS = {Sample: "copies", Slot: "timed"}
+"""What a sum of delays is over: their mean is what is written."""
 
 Line = TypeVar("Line", Sample, Slot)
 
@@ -317,14 +326,41 @@ def _run(cell: Cell, content: dict[str, Any]) -> Run:
 
 
 def _columns(kind: type[Line], lines: Sequence[Line]) -> dict[str, list[int]]:
-    names = [field.name for field in fields(kind)]
-    columns = zip(*(astuple(line) for line in lines), strict=True) if lines else ((),) * len(names)
-    return {name: list(column) for name, column in zip(names, columns, strict=True)}
+    columns = {field.name: [getattr(line, field.name) for line in lines] for field in fields(kind)}
+    counts = columns[COUNTS[kind]]
+    columns[MEAN] = [
+        round(total / count) if count else 0
+        for total, count in zip(columns.pop(SUM), counts, strict=True)
+    ]
+    return {name: _differences(_rounded(name, column)) for name, column in columns.items()}
+
+
+def _rounded(name: str, column: Sequence[int]) -> Sequence[int]:
+    """In units, if they are times; when a packet was sent grows with the run, delays do not."""
+    if not name.endswith("_ns"):
+        return column
+    units = [round(value / UNIT_NS) for value in column]
+    return units if name == "sent_ns" else [_to_digits(value) for value in units]
+
+
+def _to_digits(value: int) -> int:
+    place: int = 10 ** max(0, len(str(abs(value))) - DIGITS)
+    return round(value / place) * place
+
+
+def _differences(column: Sequence[int]) -> list[int]:
+    return [value - before for before, value in pairwise([0, *column])]
 
 
 def _lines(kind: type[Line], columns: Mapping[str, Sequence[int]]) -> tuple[Line, ...]:
-    names = [field.name for field in fields(kind)]
-    return tuple(kind(*line) for line in zip(*(columns[name] for name in names), strict=True))
+    found = {name: list(accumulate(column)) for name, column in columns.items()}
+    for name, column in found.items():
+        if name.endswith("_ns"):
+            found[name] = [value * UNIT_NS for value in column]
+    means, counts = found.pop(MEAN), found[COUNTS[kind]]
+    found[SUM] = [mean * count for mean, count in zip(means, counts, strict=True)]
+    ordered = (found[field.name] for field in fields(kind))
+    return tuple(kind(*line) for line in zip(*ordered, strict=True))
 
 
 def folders(results: Path) -> list[Folder]:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -73,9 +74,45 @@ def test_raw_files_are_small_json_that_anybody_can_read(folder: Folder) -> None:
     (file,) = folder.path.glob("raw/*")
     assert file.name == "a-userspace-0001viewers-run1.json.xz"
     content = json.loads(lzma.decompress(file.read_bytes()))
-    assert content["samples"]["last_copy_ns"] == [one.last_copy_ns for one in run.seen.samples]
+    units = [one.last_copy_ns // 100 for one in run.seen.samples]
+    assert list(accumulate(content["samples"]["last_copy_ns"])) == units
     assert content["totals"]["sent"] == run.seen.totals.sent
     assert list(content) == ["cell", "facts", "empty_loop", "totals", "samples", "slots"]
+
+
+def test_times_are_kept_to_a_tenth_of_a_microsecond_and_long_delays_to_four_digits(
+    folder: Folder,
+) -> None:
+    cell = folder.missing()[0]
+    run = run_of(folder.experiment.part(cell.place.part), cell)
+    odd = replace(
+        run.seen.samples[0],
+        sent_ns=123_456_789_049,
+        copies=7,
+        first_copy_ns=51_049,
+        sum_ns=7 * 51_200 + 3,
+        last_copy_ns=12_345_678,
+    )
+    slots = run.seen.slots
+    folder.keep(replace(run, seen=replace(run.seen, samples=(odd, odd, odd))))
+    (first, *others) = folder.run(cell).seen.samples
+    assert others == [first, first]
+    assert first == replace(
+        odd,
+        sent_ns=123_456_789_000,
+        first_copy_ns=51_000,
+        sum_ns=7 * 51_200,
+        last_copy_ns=12_350_000,
+    )
+    assert folder.run(cell).seen.slots == slots
+
+
+def test_a_packet_without_a_copy_has_no_mean_delay(folder: Folder) -> None:
+    cell = folder.missing()[0]
+    run = run_of(folder.experiment.part(cell.place.part), cell)
+    lost = replace(run.seen.samples[0], copies=0, first_copy_ns=0, last_copy_ns=0, sum_ns=0)
+    folder.keep(replace(run, seen=replace(run.seen, samples=(lost,))))
+    assert folder.run(cell).seen.samples == (lost,)
 
 
 def test_the_experiment_stays_as_it_was(folder: Folder, tmp_path: Path) -> None:

@@ -252,6 +252,19 @@ def test_the_page_is_well_formed_and_needs_nothing_else(folder: Folder) -> None:
     assert "./reprise-lab run <it>" in words
 
 
+@pytest.mark.parametrize(("n_late_runs", "most"), [(0, "60 or more"), (1, "60 or more"), (2, "1")])
+def test_a_number_of_viewers_is_served_if_most_of_its_runs_are(n_late_runs: int, most: str) -> None:
+    def delay(cell: Cell, packet: int, viewer: int) -> int:
+        is_late = cell.participants > 2 and cell.run <= n_late_runs
+        return (25_000 if is_late else 100) * US + packet + viewer
+
+    experiment = of_variants("native udp sleep").experiment
+    runs = list(runs_of(experiment, delay))
+    (series, _) = Results(experiment, measured(experiment, runs), ()).series
+    assert str(series.served(20)) == most
+    assert str(series.served(150)) == "60 or more"
+
+
 def test_the_page_answers_how_many_viewers_and_what_the_fiftieth_waits(folder: Folder) -> None:
     answers = find(tables(results_of(folder)), "answers")
     rows = {(row[0], row[1].partition(" (")[0]): row[2:] for row in answers.rows}
