@@ -18,7 +18,11 @@ class SharedGroups:
         self._viewers: dict[int, tuple[Stream, frozenset[Participant]]] = {}
 
     def subscribe(self, subscriptions: Sequence[Subscription]) -> dict[int, list[Participant]]:
-        """All groups by UDP port as they are then; `ValueError`, and no change, where none does."""
+        """All groups by UDP port as they are then; `ValueError`, and no change, where none does.
+
+        A stream without viewers is checked beside the others and then forgotten: its sender may
+        have left, and those who stay need not all view what nobody sends.
+        """
         wanted = self._viewers | {
             stream.number: (stream, frozenset(viewers)) for stream, viewers in subscriptions
         }
@@ -34,7 +38,7 @@ class SharedGroups:
             others = groups[stream.udp_port] - viewers - {stream.sender}
             if others:
                 raise ValueError(_differs(stream, min(others, key=_number), list(wanted.values())))
-        self._viewers = wanted
+        self._viewers = {number: one for number, one in wanted.items() if one[1]}
         return {udp_port: sorted(group, key=_number) for udp_port, group in groups.items()}
 
 

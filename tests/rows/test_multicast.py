@@ -197,6 +197,16 @@ def test_a_shared_group_is_all_viewers_and_the_senders_among_them() -> None:
     assert groups.subscribe(nobody)[5004] == []
 
 
+def test_a_conference_of_fewer_follows_one_of_more() -> None:
+    groups = SharedGroups()
+    for n in (4, 2, 3):
+        present = people(4)[:n]
+        streams = [Stream(sender.number, sender) for sender in present]
+        everybody = [(one, [other for other in present if other != one.sender]) for one in streams]
+        assert groups.subscribe(everybody) == {5004: present}
+        assert groups.subscribe([(one, []) for one in streams]) == {5004: []}
+
+
 def test_viewers_that_differ_by_more_than_the_senders_are_refused_and_nothing_changes() -> None:
     one, two, three, four = people(4)
     groups = SharedGroups()
