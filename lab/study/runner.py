@@ -6,7 +6,7 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -30,7 +30,7 @@ PACE_TOLERANCE = 0.001
 PACE_TOLERANCE_S = 0.002
 """... or so much, where that is more."""
 N_SAMPLES_MAX = 3_000
-"""Packets of a run whose copies are timed; of more packets, every so-manieth of each stream."""
+"""Samples of a run; of more packets, every so-manieth of each stream."""
 TICKS_MIN = 20
 """Of a hundredth of a second: what tells the kernel's part of a process' time well enough."""
 OVERHEAD_S = 2.0
@@ -179,11 +179,11 @@ def _repeat(folder: Folder, session: int, part: Part, running: Running, cell: Ce
             sfu_cpu_s=used_s,
             sfu_kernel_cpu_s=used_s * share if share is not None else None,
             interrupts_s=interrupts_s(SFU_CPU) - inside_s,
-            sample_every=every,
+            sample_every=every if every > 1 else every_for(len(seen.samples)),
             planned_s=planned_s,
             is_broken=is_broken(part, cell, seen),
         )
-        folder.keep(Run(cell, facts, loop, seen))
+        folder.keep(Run(cell, facts, loop, thinned(seen, facts.sample_every)))
         return ""
     return because[-1]
 
@@ -192,15 +192,24 @@ def sample_every(sendings: Sequence[Sending]) -> int:
     """So that about `N_SAMPLES_MAX` packets are timed, and not all at one moment of a frame.
 
     All of them are where a frame is too short to say that it is none, and where BPF cannot count
-    the others.
+    the others: then samples are taken of what was timed.
     """
     has_short = any(least_frame_len(one.packets) < SHORT_FRAME_BELOW_BYTES for one in sendings)
     if has_short or not is_root_of_system():
         return 1
-    n_packets = sum(sending.packets.n_packets for sending in sendings)
+    return every_for(sum(sending.packets.n_packets for sending in sendings))
+
+
+def every_for(n_packets: int) -> int:
+    """Odd, so that it falls on all places of a video frame's packets."""
     every = max(1, math.ceil(n_packets / N_SAMPLES_MAX))
-    # An odd number, so that it falls on all places of a video frame's packets.
     return every if every % 2 else every + 1
+
+
+def thinned(seen: Seen, every: int) -> Seen:
+    """Every so-manieth sample of each stream; what came to whom stays that of all."""
+    samples = tuple(one for one in seen.samples if one.sequence % every == 0)
+    return replace(seen, samples=samples)
 
 
 def unpaced(seen: Seen, planned_s: float) -> str:

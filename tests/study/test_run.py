@@ -21,6 +21,7 @@ from lab.study.folder import Folder
 from lab.study.runner import run_missing
 from tests.study import small
 from tests.study.processes import alive, children
+from tests.study.synthetic import cell_of, part_of, run_of
 
 LIMIT_S = 40.0
 STREAM = Stream(1, OnePort(2).participant(1))
@@ -126,6 +127,18 @@ def test_many_packets_are_sampled_where_that_can_be(
     long = Sending(STREAM, Steady(n_packets - 1, 1.0, 1400), 1)
     one = Sending(STREAM, Trace(((0, frame_len_bytes),)), 1)
     assert runner.sample_every([long, one]) == every
+
+
+def test_of_many_packets_that_were_all_timed_samples_are_kept() -> None:
+    part = part_of("participants: 3\n    senders: everybody\n    streams: [{packets_per_s: 50}]")
+    seen = run_of(part, cell_of(3, senders=3), n_packets=20).seen
+    every = runner.every_for(7_000)
+    assert every == 3
+    kept = runner.thinned(seen, every)
+    assert {one.sequence for one in kept.samples} == {0, 3, 6, 9, 12, 15, 18}
+    assert {one.stream for one in kept.samples} == {one.stream for one in seen.samples}
+    assert (kept.totals, kept.slots) == (seen.totals, seen.slots)
+    assert runner.thinned(seen, runner.every_for(3_000)) == seen
 
 
 def test_processor_time_is_the_processes_and_one_that_ended_is_told() -> None:
