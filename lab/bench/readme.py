@@ -19,8 +19,8 @@ ROWS = (
     ("p4_replication", "interpreter"),
     (PKTSWITCH, ""),
     (OVS, ""),
-    ("bmv2_replication", ""),
-    ("bmv2_recirculation", ""),
+    ("bmv2_replication", "one processor"),
+    ("bmv2_recirculation", "one processor"),
 )
 NOTHING_KEPT = "No run is kept in `studies/` yet; `make bench` makes one."
 
