@@ -88,6 +88,11 @@ pub const XDP_SHARED_PAYLOADS: usize = 16;
 /// Frames that can share one: as many as are sent at once.
 pub const XDP_SHARERS: usize = XDP_TX_BATCH_FRAMES;
 
+/// The part of the mappings that the kernel grants a process (`vm.max_map_count`, usually 65,530)
+/// that queues take for shared payloads: a half, 15 queues of 2,049 each. The process needs some for
+/// everything else; without any, memory can no longer be had.
+pub const XDP_MAPPINGS_DIVISOR: usize = 2;
+
 /// How often taking a queue or an interface is tried again while a program that has just ended
 /// still holds it.
 pub const XDP_BIND_RETRIES: u32 = 50;

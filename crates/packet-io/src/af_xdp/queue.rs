@@ -101,15 +101,15 @@ impl Queue {
         let is_scattered = config.frame_bytes_max > room(chunk_bytes);
         let n_chunks = (config.n_rx_chunks + config.n_tx_chunks()) as usize;
         let chunks_end = (n_chunks * chunk_bytes).next_multiple_of(XDP_LARGE_CHUNK_BYTES);
-        let is_shared = config.sends && !is_zero_copy && SharedPayloads::are_possible();
-        let (memory, shared) = if is_shared {
-            let memory = Mapping::anonymous(chunks_end + SharedPayloads::N_BYTES)?;
-            let shared = SharedPayloads::map(&memory, chunks_end)?;
-            (memory, Some(shared))
-        } else {
-            (Mapping::anonymous(chunks_end)?, None)
+        let mapped = match config.sends && !is_zero_copy {
+            true => SharedPayloads::map(chunks_end)?,
+            false => None,
         };
-        set_memory(fd, &memory, chunk_bytes, is_shared)?;
+        let (memory, shared) = match mapped {
+            Some((memory, shared)) => (memory, Some(shared)),
+            None => (Mapping::anonymous(chunks_end)?, None),
+        };
+        set_memory(fd, &memory, chunk_bytes, shared.is_some())?;
         for (option, n_entries) in [
             (libc::XDP_UMEM_FILL_RING, config.n_rx_chunks),
             (libc::XDP_UMEM_COMPLETION_RING, config.n_tx_chunks()),

@@ -11,19 +11,23 @@
 //!
 //! A place is free again when the kernel says that its frame has left (the completion ring). Drivers that
 //! send by zero copy take no frame that crosses from one page into another, so this is for copy mode.
+//!
+//! Each page is a mapping, and the kernel grants a process so many. The first queues that ask share
+//! payloads; those after them write each payload as often as it is sent.
 
 #![expect(
     unsafe_code,
     reason = "pages that are mapped many times are written through raw pointers"
 )]
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, FromRawFd};
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::ring::Mapping;
-use crate::limits::{XDP_SHARED_PAYLOADS, XDP_SHARERS};
+use crate::limits::{XDP_MAPPINGS_DIVISOR, XDP_SHARED_PAYLOADS, XDP_SHARERS};
 use crate::port::{Frame, Identity};
 
 /// Bytes of a page; with larger ones nothing is shared.
@@ -32,8 +36,21 @@ const PAGE_BYTES: usize = 4096;
 /// A page for the head, and the payload's.
 const PLACE_BYTES: usize = 2 * PAGE_BYTES;
 
+/// Mappings of one queue: a place has two, and around them the queue's own memory is cut in two.
+const QUEUE_MAPPINGS: usize = 2 * XDP_SHARED_PAYLOADS * XDP_SHARERS + 1;
+
+/// Mappings that the kernel grants where it does not say so.
+const DEFAULT_MAX_MAP_COUNT: usize = 65_530;
+
+/// Mappings of this process' queues.
+static MAPPINGS: AtomicUsize = AtomicUsize::new(0);
+
+/// The right to a queue's mappings, given back when it is dropped.
+struct Reservation;
+
 /// The places of frames that share payloads.
 pub(super) struct SharedPayloads {
+    _reservation: Reservation,
     payloads: [Shared; XDP_SHARED_PAYLOADS],
     /// Where they begin.
     address: u64,
@@ -61,17 +78,33 @@ unsafe impl Send for SharedPayloads {}
 
 impl SharedPayloads {
     /// Of the queue's memory.
-    pub(super) const N_BYTES: usize = XDP_SHARED_PAYLOADS * XDP_SHARERS * PLACE_BYTES;
+    const N_BYTES: usize = XDP_SHARED_PAYLOADS * XDP_SHARERS * PLACE_BYTES;
 
-    /// Whether this machine's pages are as they have to be.
-    pub(super) fn are_possible() -> bool {
+    /// Maps the places behind the first `at` bytes of a queue's memory, which end with a page;
+    /// `None` where this machine's pages are of another size, or the process has as many mappings as
+    /// queues may take.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub(super) fn map(at: usize) -> io::Result<Option<(Mapping, SharedPayloads)>> {
         // SAFETY: only asks.
         let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-        usize::try_from(page_bytes) == Ok(PAGE_BYTES)
+        if usize::try_from(page_bytes) != Ok(PAGE_BYTES) {
+            return Ok(None);
+        }
+        let Some(reservation) = Reservation::take() else {
+            return Ok(None);
+        };
+        let memory = Mapping::anonymous(at + SharedPayloads::N_BYTES)?;
+        let shared = SharedPayloads::map_over(&memory, at, reservation)?;
+        Ok(Some((memory, shared)))
     }
 
-    /// Maps the places over the memory, from that offset on, where a page begins.
-    pub(super) fn map(memory: &Mapping, at: usize) -> io::Result<SharedPayloads> {
+    fn map_over(
+        memory: &Mapping,
+        at: usize,
+        reservation: Reservation,
+    ) -> io::Result<SharedPayloads> {
         let n_pages = XDP_SHARED_PAYLOADS * (1 + XDP_SHARERS);
         // SAFETY: a name that ends with 0, and a descriptor that is nobody else's.
         let file = unsafe {
@@ -103,6 +136,7 @@ impl SharedPayloads {
             });
         }
         Ok(SharedPayloads {
+            _reservation: reservation,
             payloads: payloads.try_into().map_err(|_| io::ErrorKind::Other)?,
             address: at as u64,
             current: 0,
@@ -155,6 +189,28 @@ impl SharedPayloads {
     }
 }
 
+impl Reservation {
+    /// `None` if as many are taken as there may be.
+    fn take() -> Option<Reservation> {
+        let most = max_map_count() / XDP_MAPPINGS_DIVISOR;
+        let add = |n_mappings| Some(n_mappings + QUEUE_MAPPINGS).filter(|sum| *sum <= most);
+        let taken = MAPPINGS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+        taken.ok().map(|_| Reservation)
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        MAPPINGS.fetch_sub(QUEUE_MAPPINGS, Ordering::Relaxed);
+    }
+}
+
+/// `vm.max_map_count`, Linux' `Documentation/admin-guide/sysctl/vm.rst`.
+fn max_map_count() -> usize {
+    let text = fs::read_to_string("/proc/sys/vm/max_map_count").unwrap_or_default();
+    text.trim().parse().unwrap_or(DEFAULT_MAX_MAP_COUNT)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,8 +233,9 @@ mod tests {
 
     #[test]
     fn a_page_is_written_again_only_when_every_frame_with_it_has_left() {
-        let memory = Mapping::anonymous(AT + SharedPayloads::N_BYTES).expect("memory");
-        let mut shared = SharedPayloads::map(&memory, AT).expect("mappings");
+        let (memory, mut shared) = SharedPayloads::map(AT)
+            .expect("memory")
+            .expect("no other queue");
         let (ones, twos) = ([1; 1400], [2; 1400]);
         assert_eq!(
             shared.place(frame(&ones, 0)),
@@ -202,5 +259,24 @@ mod tests {
         shared.has_left(first[0]);
         let _first_with_it = shared.place(frame(&ones, 9));
         assert_eq!(shared.place(frame(&ones, 9)), Some(first[0]));
+    }
+
+    #[test]
+    fn more_queues_than_mappings_are_opened_and_the_first_share() {
+        let n_most = max_map_count() / XDP_MAPPINGS_DIVISOR / QUEUE_MAPPINGS;
+        let queues: Vec<_> = (0..=4 * n_most)
+            .map(|_| SharedPayloads::map(AT).expect("no more mappings than there are"))
+            .collect();
+        // Another test may have one.
+        let n_sharing = queues.iter().flatten().count();
+        assert!(
+            (n_most - 1..=n_most).contains(&n_sharing),
+            "{n_sharing} of {n_most}"
+        );
+        drop(queues);
+        assert!(
+            SharedPayloads::map(AT).expect("memory").is_some(),
+            "they are given back"
+        );
     }
 }
