@@ -1,6 +1,9 @@
-"""Files that are there whole or not at all."""
+"""Files that are there whole or not at all, and folders that one process changes at a time."""
 
+import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from lab.process import deaf_to_signals
@@ -22,3 +25,18 @@ def write_whole(path: Path, content: str | bytes) -> None:
             partial.rename(path)
         finally:
             partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def alone(place: Path) -> Iterator[bool]:
+    """Whether no other process is in such a block of the same folder; the kernel ends the lock."""
+    descriptor = os.open(place, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(descriptor)

@@ -7,8 +7,9 @@
                       measured and why
     raw/RUN.json.xz   a run: what was seen, whole; a run with this file is done. Columns of
                       numbers, each the first and then differences; times in units of 100 ns,
-                      delays of 1 ms and more to four digits: a third of the bytes, and the
-                      instrument itself is no better
+                      delays of 1 ms and more to four digits (of 100 us and more to three
+                      in a folder that was kept so): a third of the bytes, and the instrument
+                      itself is no better
     fanout.csv ...    a benchmark's rows; its raw samples are in raw/, too
     logs/             of the processes of the last session
     runs.csv ...      derived, made again by `./reprise-lab report`
@@ -16,14 +17,13 @@
 Files appear whole: they are written beside and renamed.
 """
 
-import fcntl
 import json
 import lzma
-import os
 import shutil
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -32,7 +32,7 @@ from typing import Any, TypeVar
 from lab.bench.results import FILES as RESULT_FILES
 from lab.bench.suite import FILES
 from lab.experiment import Benchmark, Cell, Experiment, Place, parse
-from lab.files import write_whole
+from lab.files import alone, write_whole
 from lab.meter import EmptyLoop, Sample, Seen, Slot, totals_of
 from lab.process import deaf_to_signals
 from lab.rows import ROWS
@@ -233,15 +233,15 @@ class Folder:
             if (self.path / name).exists()
         }
 
-    def keep(self, run: Run) -> None:
-        """Takes in a finished run."""
+    def keep(self, run: Run, digits: int = DIGITS) -> None:
+        """Takes in a finished run; delays have so many digits."""
         content = {
             "cell": asdict(run.cell),
             "facts": asdict(run.facts),
             "empty_loop": asdict(run.empty_loop),
             "totals": asdict(run.seen.totals),
-            "samples": _columns(Sample, run.seen.samples),
-            "slots": _columns(Slot, run.seen.slots),
+            "samples": _columns(Sample, run.seen.samples, digits),
+            "slots": _columns(Slot, run.seen.slots, digits),
         }
         text = json.dumps(content, separators=(",", ":"))
         write_whole(self._file(run.cell), lzma.compress(text.encode(), preset=6))
@@ -266,16 +266,11 @@ class Folder:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """While one process measures into the folder no other does; the kernel ends the lock."""
-        place = os.open(self.path, os.O_RDONLY)
-        try:
-            try:
-                fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise FolderError(f"{self.path}: another process is measuring into it") from None
+        """While one process measures into the folder no other does."""
+        with alone(self.path) as is_alone:
+            if not is_alone:
+                raise FolderError(f"{self.path}: another process is measuring into it")
             yield
-        finally:
-            os.close(place)
 
     @contextmanager
     def work(self) -> Iterator[Path]:
@@ -325,26 +320,26 @@ def _run(cell: Cell, content: dict[str, Any]) -> Run:
     return Run(cell, Facts(**facts), EmptyLoop(**content["empty_loop"]), seen)
 
 
-def _columns(kind: type[Line], lines: Sequence[Line]) -> dict[str, list[int]]:
+def _columns(kind: type[Line], lines: Sequence[Line], digits: int) -> dict[str, list[int]]:
     columns = {field.name: [getattr(line, field.name) for line in lines] for field in fields(kind)}
     counts = columns[COUNTS[kind]]
     columns[MEAN] = [
         round(total / count) if count else 0
         for total, count in zip(columns.pop(SUM), counts, strict=True)
     ]
-    return {name: _differences(_rounded(name, column)) for name, column in columns.items()}
+    return {name: _differences(_rounded(name, column, digits)) for name, column in columns.items()}
 
 
-def _rounded(name: str, column: Sequence[int]) -> Sequence[int]:
+def _rounded(name: str, column: Sequence[int], digits: int) -> Sequence[int]:
     """In units, if they are times; when a packet was sent grows with the run, delays do not."""
     if not name.endswith("_ns"):
         return column
     units = [round(value / UNIT_NS) for value in column]
-    return units if name == "sent_ns" else [_to_digits(value) for value in units]
+    return units if name == "sent_ns" else [_to_digits(value, digits) for value in units]
 
 
-def _to_digits(value: int) -> int:
-    place: int = 10 ** max(0, len(str(abs(value))) - DIGITS)
+def _to_digits(value: int, digits: int) -> int:
+    place: int = 10 ** max(0, len(str(abs(value))) - digits)
     return round(value / place) * place
 
 
@@ -361,6 +356,19 @@ def _lines(kind: type[Line], columns: Mapping[str, Sequence[int]]) -> tuple[Line
     found[SUM] = [mean * count for mean, count in zip(means, counts, strict=True)]
     ordered = (found[field.name] for field in fields(kind))
     return tuple(kind(*line) for line in zip(*ordered, strict=True))
+
+
+def thinned(run: Run, samples_max: int) -> Run:
+    """A run with at most so many samples: every second of each stream, or every third..."""
+    every = -(-len(run.seen.samples) // samples_max)
+    counts: Counter[int] = Counter()
+    samples = []
+    for sample in run.seen.samples:
+        if counts[sample.stream] % every == 0:
+            samples.append(sample)
+        counts[sample.stream] += 1
+    facts = replace(run.facts, sample_every=run.facts.sample_every * every)
+    return replace(run, facts=facts, seen=replace(run.seen, samples=tuple(samples)))
 
 
 def folders(results: Path) -> list[Folder]:

@@ -2,17 +2,22 @@
 
 What is small goes to `studies/`, in place of the study of the same experiment that was kept before:
 raw samples, rows, the page. Figures are in the page, so they are left out as files, and so are
-tables and viewers.csv, for `./reprise-lab report` makes all of them again.
+tables and viewers.csv, for `./reprise-lab report` makes all of them again. Where that is too much,
+delays are rounded to three digits; where it still is, every second sample of the runs that have
+most is kept, or every third. Everything is then made of those anew: each of its numbers can be had
+from what is kept.
+
+A folder is made whole in `studies/.keeping` and then renamed.
 """
 
 import shutil
 from pathlib import Path
 
 from lab.bench.readme import FIGURE, replaced, section_of, thesis_of
-from lab.files import write_whole
-from lab.process import REPOSITORY
+from lab.files import alone
+from lab.process import REPOSITORY, deaf_to_signals
 from lab.study.derive import benchmarks_of, derive, results_of
-from lab.study.folder import Folder, FolderError, folders
+from lab.study.folder import DIGITS, Folder, FolderError, folders, thinned
 from lab.study.index import write_index
 from lab.study.published import THESIS_BITRATES_MBPS
 
@@ -24,36 +29,96 @@ FIGURES = {BENCHMARK: FIGURE, THESIS: "beside-4mbps-p4_recirculation"}
 """What README shows of them."""
 LEFT_OUT = ("logs", "figures", "tables", "viewers.csv", ".work")
 BYTES_MAX = 2 << 20
+FORMS: tuple[tuple[int, int | None], ...] = (
+    (DIGITS, None),
+    (3, None),
+    (3, 2000),
+    (3, 1000),
+    (3, 500),
+    (3, 250),
+)
+"""Digits of a delay and samples of a run, at most; the first that is small enough is kept."""
+KEEPING = ".keeping"
 
 
 def keep(folder: Folder, studies: Path = STUDIES) -> Path:
-    """Copies what is small; the kept folder. Refuses what is unfinished or too large."""
+    """The kept folder. Refuses what is unfinished, or too large in every form."""
     name = folder.experiment.experiment
     if folder.missing() or folder.missing_benchmarks() or folder.is_quick:
         raise FolderError(
             f"{folder.path} is {'a short form' if folder.is_quick else 'unfinished'}: only whole "
             f"studies are kept; ./reprise-lab run {name} makes one"
         )
-    derive(folder)
-    files = {
-        file.relative_to(folder.path): file.read_bytes()
-        for file in sorted(folder.path.rglob("*"))
-        if file.is_file() and file.relative_to(folder.path).parts[0] not in LEFT_OUT
-    }
-    if name in FIGURES:
-        file = f"figures/{FIGURES[name]}.svg"
-        files[Path(file)] = (folder.path / file).read_bytes()
-    n_bytes = sum(len(content) for content in files.values())
-    if n_bytes > BYTES_MAX:
-        raise FolderError(f"{folder.path} has {n_bytes:,} bytes to keep, at most {BYTES_MAX:,}")
+    studies.mkdir(parents=True, exist_ok=True)
+    with alone(studies) as is_alone:
+        if not is_alone:
+            raise FolderError(f"{studies}: another process is keeping a study")
+        return _keep(folder, studies)
+
+
+def _keep(folder: Folder, studies: Path) -> Path:
     kept = studies / folder.path.resolve().name
-    for relative, content in files.items():
-        write_whole(kept / relative, content)
-    for old in folders(studies):
-        if old.experiment.experiment == name and old.path != kept:
-            shutil.rmtree(old.path)
+    made, replaced = studies / KEEPING / "made" / kept.name, studies / KEEPING / "replaced"
+    _tidy(studies)
+    try:
+        _make_smaller(folder, made)
+        replaced.mkdir()
+        for old in folders(studies):
+            if old.experiment.experiment == folder.experiment.experiment:
+                old.path.rename(replaced / old.path.name)
+        made.rename(kept)
+    finally:
+        _tidy(studies)
     write_index(studies)
     return kept
+
+
+def _tidy(studies: Path) -> None:
+    """Puts back what was to be replaced and was not; so, too, after a process that was killed."""
+    with deaf_to_signals():
+        there = {one.experiment.experiment for one in folders(studies)}
+        for old in folders(studies / KEEPING / "replaced"):
+            if old.experiment.experiment not in there:
+                old.path.rename(studies / old.path.name)
+        shutil.rmtree(studies / KEEPING, ignore_errors=True)
+
+
+def _make_smaller(folder: Folder, made: Path) -> None:
+    """A copy without what is left out, in the first form that is small enough."""
+    shutil.copytree(folder.path, made, ignore=lambda place, _: _left_out(Path(place), folder.path))
+    small = Folder.open(made)
+    for digits, samples_max in FORMS:
+        if digits < DIGITS:
+            for run in folder.runs():
+                small.keep(thinned(run, samples_max) if samples_max else run, digits)
+        if _n_bytes(made / "raw") > BYTES_MAX:
+            continue
+        derive(small)
+        figure = FIGURES.get(folder.experiment.experiment)
+        for name in LEFT_OUT:
+            _leave_out(made / name, but=f"{figure}.svg")
+        if _n_bytes(made) <= BYTES_MAX:
+            return
+    raise FolderError(
+        f"{folder.path}: expected at most {BYTES_MAX:,} bytes to keep, found more with "
+        f"{FORMS[-1][1]} samples a run; fewer sizes or runs make less"
+    )
+
+
+def _left_out(place: Path, whole: Path) -> tuple[str, ...]:
+    return LEFT_OUT if place == whole else ()
+
+
+def _leave_out(path: Path, but: str) -> None:
+    for file in [path] if path.is_file() else sorted(path.rglob("*")):
+        if file.name != but:
+            file.unlink()
+    if path.is_dir() and not any(path.iterdir()):
+        path.rmdir()
+
+
+def _n_bytes(place: Path) -> int:
+    return sum(file.stat().st_size for file in place.rglob("*") if file.is_file())
 
 
 def readme_section() -> str:
