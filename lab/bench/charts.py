@@ -6,7 +6,7 @@ from functools import partial
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
-from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, NullLocator
 
 from lab import drawing
 from lab.drawing import Paper
@@ -208,7 +208,14 @@ def _draw_lines(axes: Axes, chart: Lines, ink: str) -> None:
             axis.set_minor_locator(NullLocator())
         axis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
         axis.set_minor_formatter(NullFormatter())
+    if not chart.x.is_log and not chart.x.ticks and _are_whole(chart.lines):
+        # There are no two and a half viewers.
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     drawing.dress(axes, ink)
+
+
+def _are_whole(lines: Sequence[Line]) -> bool:
+    return all(x == int(x) for line in lines for x in line.xs)
 
 
 def _widen(axes: Axes) -> None:

@@ -341,6 +341,18 @@ def test_what_was_published_stands_in_one_figure_beside_all_variants() -> None:
     assert figure.x.is_log, "60 viewers beside the thesis' 11"
 
 
+def test_an_axis_of_viewers_has_whole_numbers(thesis: Results) -> None:
+    for figure in figures(thesis):
+        assert isinstance(figure, charts.Lines)
+        if figure.key.startswith("delay-"):
+            page = charts.svg_for_page(figure)
+            (middle,) = re.findall(r"\.([\w-]+)\{[^}]*text-anchor:middle", page)
+            texts = re.findall(rf'<text[^>]*class="{middle}"[^>]*>([^<]*)</text>', page)
+            ticks = [text for text in texts if re.fullmatch(r"[\d.,]+", text)]
+            assert len(ticks) > 2
+            assert all(tick.isdigit() for tick in ticks), ticks
+
+
 def test_a_figure_of_too_many_lines_is_two_and_none_is_left_out() -> None:
     ports = ("afpacket", "afxdp", "udp")
     variants = [f"{engine} {port} sleep" for engine in ("native", "interpreter") for port in ports]
