@@ -42,7 +42,7 @@ toolchain:
 	@touch $@
 
 build: toolchain ## the programs, in release
-	cargo build --release --locked -p reprise -p reprise-switch
+	cargo build --release --locked -p reprise -p reprise-switch -p pipeline-bench
 
 # The binary looks at the name under which it is started.
 compat: toolchain ## compat/bin: the compiler under the names p4c and p4c-bm2-ss, for PATH
@@ -60,7 +60,6 @@ thesis: packages .venv/stamp build ## the thesis' experiment whole, beside its f
 
 bench: packages .venv/stamp build ## the switch beside its peers, engine by engine; 20 minutes, as root
 	@scripts/install-packages openvswitch || echo "bench: without Open vSwitch"
-	cargo build --release --locked -p pipeline-bench
 	scripts/as-root ./reprise-lab run bench $(BENCH)
 
 test: setup lint test-generated test-rust test-e2e test-finsy ## every test, and lint

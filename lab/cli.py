@@ -12,7 +12,7 @@ from pathlib import Path
 from lab import peers
 from lab import report as text
 from lab.bench.readme import MarkerError
-from lab.bench.suite import measurement_of
+from lab.bench.suite import PIPELINE_BENCH, measurement_of
 from lab.controller import REPRISE
 from lab.experiment import Experiment, ExperimentError, known, parse
 from lab.files import write_whole
@@ -174,7 +174,7 @@ def _run(arguments: argparse.Namespace, typed: Sequence[str]) -> int:
         os.execv(IN_NAMESPACES, [str(IN_NAMESPACES), str(THIS), *typed])
     _install_packages(arguments)
     require_namespaces()
-    require_build(SWITCH, REPRISE)
+    require_build(SWITCH, REPRISE, PIPELINE_BENCH)
     peers.build()
     if arguments.study == ALL:
         return _run_all(arguments, typed)
