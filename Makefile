@@ -3,7 +3,7 @@ SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup packages toolchain build compat demo thesis bench test lint test-generated test-rust test-e2e test-finsy clean
+.PHONY: help setup packages toolchain build compat python-aom demo thesis bench test lint test-generated test-rust test-e2e test-finsy clean
 
 PYTHON ?= python3
 export PYTHONDONTWRITEBYTECODE := 1
@@ -42,7 +42,7 @@ toolchain:
 	@touch $@
 
 build: toolchain ## the programs, in release
-	cargo build --release --locked -p reprise -p reprise-switch -p pipeline-bench
+	cargo build --release --locked -p reprise -p reprise-switch -p reprise-signer -p aom-c -p aom-bench -p pipeline-bench
 
 # The binary looks at the name under which it is started.
 compat: toolchain ## compat/bin: the compiler under the names p4c and p4c-bm2-ss, for PATH
@@ -50,6 +50,10 @@ compat: toolchain ## compat/bin: the compiler under the names p4c and p4c-bm2-ss
 	@mkdir -p compat/bin
 	@for name in p4c p4c-bm2-ss; do ln -sfn ../../target/release/reprise compat/bin/$$name; done
 	@echo "compat: PATH=$(CURDIR)/compat/bin:\$$PATH make ..."
+
+python-aom: build ## the Python package of ordered multicast, in python/aom; its wheel in target/python
+	cp crates/aom-c/include/aom.h target/release/libaom_c.so python/aom/aom/
+	$(PYTHON) $(PIP_INSTALL:install=wheel) --no-deps --wheel-dir target/python python/aom
 
 demo: packages .venv/stamp build ## a conference, then the thesis' experiment in small; 6 minutes
 	$(IN_NAMESPACES) .venv/bin/python -m lab.demo
@@ -70,7 +74,7 @@ lint: toolchain .venv/stamp ## formatting and lints of Rust, P4 and Python
 	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
-	.venv/bin/mypy lab tests
+	.venv/bin/mypy lab tests python/aom/aom examples
 
 test-generated: toolchain ## the code generated from the P4Runtime protocol is current
 	crates/p4runtime-proto/regenerate.sh --check
@@ -78,7 +82,7 @@ test-generated: toolchain ## the code generated from the P4Runtime protocol is c
 test-rust: packages toolchain ## unit and golden tests
 	cargo test --workspace --locked --quiet --no-fail-fast --config '$(CARGO_TEST_RUNNER)'
 
-test-e2e: packages .venv/stamp .venv-finsy/stamp build ## the whole in network namespaces: bursts, video, membership
+test-e2e: packages .venv/stamp .venv-finsy/stamp python-aom ## the whole in network namespaces: bursts, video, membership
 	@# Packages of the lab's options: elsewhere their tests say what they lack.
 	@[ "$${CI:-}" != true ] || scripts/install-packages openvswitch rtpengine gstreamer janus
 	cargo build --release --locked --quiet -p conference --example membership_churn
@@ -89,6 +93,7 @@ test-finsy: packages .venv/stamp .venv-finsy/stamp build ## P4Runtime, by a clie
 	$(IN_NAMESPACES) .venv/bin/python -m lab.beside_switch -- $(FINSY_TESTS)
 
 clean: ## all that was built, set up and measured
+	rm -rf python/aom/build python/aom/aom.egg-info python/aom/aom/aom.h python/aom/aom/libaom_c.so
 	rm -rf target compat .venv .venv-finsy results
 	find lab tests -name __pycache__ -prune -exec rm -rf {} +
 	rm -rf .pytest_cache .mypy_cache .ruff_cache

@@ -14,6 +14,9 @@
 #error V1MODEL_VERSION is a date from 20180101 to 20200408
 #endif
 
+/* A field of reprise-switch's own, for programs that define V1MODEL_NANOSECONDS_INSIDE first: how long
+ * the packet has been inside the switch when egress begins. Before egress it is 0. */
+
 match_kind {
     range,
     optional,
@@ -56,6 +59,10 @@ struct standard_metadata_t {
     error parser_error;
     @alias("intrinsic_metadata.priority")
     bit<3> priority;
+#ifdef V1MODEL_NANOSECONDS_INSIDE
+    @alias("intrinsic_metadata.nanoseconds_inside")
+    bit<48> nanoseconds_inside;
+#endif
 }
 
 enum CounterType {

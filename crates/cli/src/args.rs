@@ -1,6 +1,6 @@
 //! The command line: what can be typed, and what `--help` teaches.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZero;
 use std::path::PathBuf;
 
@@ -113,6 +113,18 @@ Examples:
   reprise check --message-format json program.p4
 
 Exit code 0: no error in any of them; 1: errors; 2: not a command.";
+
+const AOM_EXAMPLES: &str = "\
+A switch, its configuration service, and a group of two members:
+
+  reprise-switch -i 1@veth1 -i 2@veth2 -i 3@veth3 &
+  reprise aom serve --program p4/aom_hm.p4 --listen 10.0.0.1:7443 --port 1 &
+  reprise aom group add counter --address 239.1.0.1
+  reprise aom member add counter m0 --ip 10.0.0.10 --mac 02:00:00:00:00:10 --port 2 -o m0.member
+  reprise aom member add counter m1 --ip 10.0.0.11 --mac 02:00:00:00:00:11 --port 3 -o m1.member
+  reprise aom group show
+
+What a member does with its file, and what the service promises: docs/aom-control.md";
 
 const REFRESH_EXAMPLES: &str = "\
 Examples:
@@ -285,6 +297,9 @@ pub enum Command {
     /// The SFU's own addresses, one a port: presenters send to them, copies come from them.
     #[command(subcommand)]
     Address(Address),
+    /// Authenticated ordered multicast: a sequencer's groups, members and epochs.
+    #[command(subcommand, after_long_help = AOM_EXAMPLES)]
+    Aom(Aom),
     /// Groups: one presenter and those who view it.
     #[command(subcommand)]
     Group(Group),
@@ -591,4 +606,169 @@ mod tests {
         assert!(help("show").unwrap_or_default().contains("--device-id"));
         assert!(help("apply").unwrap_or_default().contains("--takeover"));
     }
+}
+
+/// A service's folder.
+#[derive(clap::Args, Clone, Debug)]
+pub struct StateFolder {
+    /// The configuration service's folder: its state, its authority, and the socket that commands ask it over.
+    #[arg(
+        long = "state",
+        global = true,
+        value_name = "DIR",
+        env = "REPRISE_AOM_STATE",
+        default_value = "aom-state"
+    )]
+    pub folder: PathBuf,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum Aom {
+    /// Be the configuration service of one sequencer, until SIGTERM or Ctrl-C
+    Serve(Serve),
+    /// Groups
+    Group {
+        #[command(flatten)]
+        state: StateFolder,
+        #[command(subcommand)]
+        command: AomGroup,
+    },
+    /// Members: each change is a new epoch of their group
+    Member {
+        #[command(flatten)]
+        state: StateFolder,
+        #[command(subcommand)]
+        command: AomMember,
+    },
+    /// Epochs
+    Epoch {
+        #[command(flatten)]
+        state: StateFolder,
+        #[command(subcommand)]
+        command: AomEpoch,
+    },
+}
+
+#[derive(clap::Args, Debug)]
+pub struct Serve {
+    /// The sequencer's program: p4/aom_hm.p4 (tags), or p4/aom_pk.p4 (signatures); P4 source, or compiled (.json)
+    #[arg(long, value_name = "PROGRAM")]
+    pub program: PathBuf,
+    #[command(flatten)]
+    pub state: StateFolder,
+    /// Where members connect: ADDRESS:PORT of this host
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub listen: SocketAddr,
+    /// The same as members see it, where that is another: it is in their files
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub advertise: Option<SocketAddr>,
+    /// The MAC that the sequencer's packets come from
+    #[arg(long, default_value = "02:00:00:61:6f:6d")]
+    pub mac: String,
+    /// A port of the switch with hosts that are no members, senders for instance; may be repeated
+    #[arg(long = "port", value_name = "PORT")]
+    pub ports: Vec<u16>,
+    /// How long an epoch's advance waits for members that are connected and do not answer, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 1000)]
+    pub ack_deadline_ms: u64,
+    /// Take a switch that runs another program, which is lost
+    #[arg(long)]
+    pub replace_program: bool,
+}
+
+/// What authenticates a group's packets.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AomVariant {
+    /// AOM-HM: a tag for each receiver, computed in the switch.
+    Tagged,
+    /// AOM-PK: signatures by `reprise-signer` on a port of the switch.
+    Signed,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum AomGroup {
+    /// A new group, without members
+    Add {
+        /// Its name: lower-case letters, digits and hyphens
+        group: String,
+        /// Its number on the wire, from 1 on; left out: one that was never used
+        #[arg(long)]
+        id: Option<u16>,
+        /// The address that senders use, an IPv4 multicast address best; left out: requests name the number
+        #[arg(long)]
+        address: Option<Ipv4Addr>,
+        #[arg(long, value_enum, default_value_t = AomVariant::Tagged)]
+        variant: AomVariant,
+        /// The signer's port of the switch
+        #[arg(long, value_name = "PORT")]
+        signer_port: Option<u16>,
+        /// The signer's public key, 66 hexadecimal digits
+        #[arg(long, value_name = "KEY")]
+        signer_key: Option<aom_config::keys::PublicKey>,
+        /// Members confirm to each other what they got before they deliver it: the sequencer may lie
+        #[arg(long)]
+        byzantine: bool,
+    },
+    /// A group goes, with its members
+    Remove {
+        /// Its name
+        group: String,
+    },
+    /// Groups, their epochs and members
+    Show {
+        /// One group only
+        group: Option<String>,
+    },
+}
+
+#[derive(Subcommand, Debug)]
+pub enum AomMember {
+    /// A new member, and the file that makes a process this member
+    Add {
+        /// Of which group
+        group: String,
+        /// Its name: lower-case letters, digits and hyphens
+        member: String,
+        /// Where it receives
+        #[arg(long)]
+        ip: Ipv4Addr,
+        /// And with which UDP port
+        #[arg(long, default_value_t = 60_005)]
+        udp_port: u16,
+        /// Its MAC
+        #[arg(long)]
+        mac: Mac,
+        /// The switch's port that leads there
+        #[arg(long, value_name = "PORT")]
+        port: u16,
+        /// The member's file; it must not be there yet
+        #[arg(short, long, value_name = "FILE")]
+        output: PathBuf,
+    },
+    /// A member goes; it is told, and what comes after is not for it
+    Remove {
+        /// Of which group
+        group: String,
+        /// Its name
+        member: String,
+    },
+    /// A new file for a member whose old one is lost or known to others; the old one is refused
+    File {
+        /// Of which group
+        group: String,
+        /// Its name
+        member: String,
+        /// The new file; it must not be there yet
+        #[arg(short, long, value_name = "FILE")]
+        output: PathBuf,
+    },
+}
+
+#[derive(Subcommand, Debug)]
+pub enum AomEpoch {
+    /// New numbers under new keys, once the members know of it
+    Advance {
+        /// Of which group
+        group: String,
+    },
 }

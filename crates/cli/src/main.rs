@@ -81,6 +81,7 @@ fn run(args: Args) -> Result<(), Failure> {
         Command::Pipeline(command) => runtime.block_on(commands::pipeline::run(global, command)),
         Command::Entries(command) => runtime.block_on(commands::entries::run(global, command)),
         Command::Address(command) => runtime.block_on(commands::address::run(global, command)),
+        Command::Aom(command) => runtime.block_on(commands::aom::run(global, command)),
         Command::Group(command) => runtime.block_on(commands::group::run(global, command)),
         Command::Viewer(command) => runtime.block_on(commands::viewer::run(global, command)),
         Command::Show { watch } => runtime.block_on(commands::show::run(global, watch)),

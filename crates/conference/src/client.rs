@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use p4runtime_proto::google::rpc;
 use p4runtime_proto::p4::config::v1::P4Info;
+use p4runtime_proto::p4::v1::forwarding_pipeline_config::Cookie;
 use p4runtime_proto::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
 use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
@@ -417,6 +418,29 @@ impl Client {
         p4info: P4Info,
         device_config: Vec<u8>,
     ) -> Result<(), ClientError> {
+        self.set_config(p4info, device_config, None).await
+    }
+
+    /// The same, with a number of the caller's by which it knows it again ([`Client::pipeline`]).
+    ///
+    /// # Errors
+    /// Not primary, or the switch cannot realise the program.
+    pub async fn set_pipeline_with_cookie(
+        &mut self,
+        p4info: P4Info,
+        device_config: Vec<u8>,
+        cookie: u64,
+    ) -> Result<(), ClientError> {
+        self.set_config(p4info, device_config, Some(Cookie { cookie }))
+            .await
+    }
+
+    async fn set_config(
+        &mut self,
+        p4info: P4Info,
+        device_config: Vec<u8>,
+        cookie: Option<Cookie>,
+    ) -> Result<(), ClientError> {
         let request = SetForwardingPipelineConfigRequest {
             device_id: self.device_id,
             election_id: self.election_id().map(uint128),
@@ -424,7 +448,7 @@ impl Client {
             config: Some(ForwardingPipelineConfig {
                 p4info: Some(p4info),
                 p4_device_config: device_config,
-                cookie: None,
+                cookie,
             }),
             ..SetForwardingPipelineConfigRequest::default()
         };

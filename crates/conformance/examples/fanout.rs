@@ -138,8 +138,8 @@ fn measure(arguments: &Arguments, sfu: &mut Sfu, fanout: usize) -> Vec<f64> {
         let mut n_copies = 0;
         for _ in 0..n_packets {
             now += 1_000;
-            sfu.switch.handle_frame(now, SFU_PORT, &frame);
-            while let Some(transmit) = sfu.switch.poll_transmit(now) {
+            sfu.switches.reference.handle_frame(now, SFU_PORT, &frame);
+            while let Some(transmit) = sfu.switches.reference.poll_transmit(now) {
                 ring.put(transmit);
                 n_copies += 1;
             }

@@ -7,12 +7,10 @@
 use std::net::Ipv4Addr;
 
 use dataplane::{
-    ActionCall, CloneSession, MatchField, MulticastGroup, OwnedTransmit, PortId, Replica, Switch,
-    SwitchConfig, TableEntry, Transmit,
+    CloneSession, MulticastGroup, OwnedTransmit, PortId, Replica, Switch, SwitchConfig,
 };
-use dataplane_jit::NativeOptions;
 
-use crate::engines::native;
+use crate::beside::{Beside, ends_with};
 
 /// The port that the conference uses.
 pub const SFU_PORT: PortId = PortId(1);
@@ -78,36 +76,26 @@ impl Viewer {
 
 /// A switch with one of the programs, the SFU's address and one presenter.
 pub struct Sfu {
-    /// The switch itself, with the interpreter.
-    pub switch: Switch,
-    /// Switches with other engines; what leaves them must be the same.
-    twins: Vec<Switch>,
+    /// The switches.
+    pub switches: Beside,
     program: SfuProgram,
 }
 
 impl Sfu {
     /// Compiles and loads the program and sets up address, mirror session and presenter.
     pub fn new(program: SfuProgram, config: SwitchConfig) -> Self {
-        let twins = [NativeOptions::NAIVE, NativeOptions::ALL];
-        let twins = twins.map(|it| native(it)(config.clone()));
-        Self::set_up(program, Switch::new(config), twins.into())
+        Self::set_up(program, Beside::all_engines(config))
     }
 
     /// The same on a switch of whatever engine, alone.
     pub fn on(switch: Switch, program: SfuProgram) -> Self {
-        Self::set_up(program, switch, Vec::new())
+        Self::set_up(program, Beside::alone(switch))
     }
 
-    fn set_up(program: SfuProgram, switch: Switch, twins: Vec<Switch>) -> Self {
-        let mut sfu = Self {
-            twins,
-            switch,
-            program,
-        };
-        sfu.add_port(SFU_PORT);
-        let compiled = crate::compile::program_at(program.path());
-        sfu.all(|switch| switch.set_program(compiled.clone()));
-        sfu.insert(
+    fn set_up(program: SfuProgram, mut switches: Beside) -> Self {
+        switches.add_port(SFU_PORT);
+        switches.set_program(&crate::compile::program_at(program.path()));
+        switches.insert_exact(
             "own_addresses",
             "set_own_mac",
             &[&SFU_PORT.0.to_be_bytes(), &SFU_IP.octets()],
@@ -115,13 +103,13 @@ impl Sfu {
         );
         match program {
             SfuProgram::Recirculation => {
-                sfu.insert(
+                switches.insert_exact(
                     "presenters",
                     "set_group",
                     &[&PRESENTER_IP.octets()],
                     &[&GROUP.to_be_bytes(), &[0]],
                 );
-                let session = CloneSession {
+                switches.insert_session(&CloneSession {
                     id: MIRROR_SESSION,
                     replicas: vec![Replica {
                         port: SFU_PORT,
@@ -129,20 +117,16 @@ impl Sfu {
                     }],
                     truncate_bytes: None,
                     class_of_service: 0,
-                };
-                sfu.all(|switch| {
-                    let inserted = switch.insert_clone_session(session.clone());
-                    inserted.expect("session 100 is free");
                 });
             }
-            SfuProgram::Replication => sfu.insert(
+            SfuProgram::Replication => switches.insert_exact(
                 "streams",
                 "set_group",
                 &[&PRESENTER_IP.octets(), &STREAM_PORT.to_be_bytes()],
                 &[&GROUP.to_be_bytes(), &[0]],
             ),
         }
-        sfu
+        Self { switches, program }
     }
 
     /// Gives an empty switch's group its viewers.
@@ -150,25 +134,33 @@ impl Sfu {
         match self.program {
             SfuProgram::Recirculation => {
                 for (slot, viewer) in (0u64..).zip(viewers) {
-                    self.write_register(
+                    self.switches.write_register(
                         "SfuIngress.viewer_rewrite.viewer_ips",
                         slot,
                         &viewer.ip.octets(),
                     );
-                    self.write_register("SfuIngress.viewer_rewrite.viewer_macs", slot, &viewer.mac);
-                    self.write_register(
+                    self.switches.write_register(
+                        "SfuIngress.viewer_rewrite.viewer_macs",
+                        slot,
+                        &viewer.mac,
+                    );
+                    self.switches.write_register(
                         "SfuIngress.viewer_rewrite.viewer_ids",
                         slot,
                         &slot.to_be_bytes(),
                     );
                 }
                 let block = (viewers.len() as u64).to_be_bytes();
-                self.write_register("SfuIngress.group_block.groups", u64::from(GROUP), &block);
+                self.switches.write_register(
+                    "SfuIngress.group_block.groups",
+                    u64::from(GROUP),
+                    &block,
+                );
             }
             SfuProgram::Replication => {
                 let mut replicas = Vec::new();
                 for (rid, viewer) in (1u16..).zip(viewers) {
-                    self.insert(
+                    self.switches.insert_exact(
                         "viewers",
                         "send_to",
                         &[&GROUP.to_be_bytes(), &rid.to_be_bytes()],
@@ -183,13 +175,9 @@ impl Sfu {
                         instance: rid,
                     });
                 }
-                let group = MulticastGroup {
+                self.switches.insert_group(&MulticastGroup {
                     id: u32::from(GROUP),
                     replicas,
-                };
-                self.all(|switch| {
-                    let inserted = switch.insert_multicast_group(group.clone());
-                    inserted.expect("the group is new");
                 });
             }
         }
@@ -197,7 +185,7 @@ impl Sfu {
 
     /// Adds another port.
     pub fn add_port(&mut self, port: PortId) {
-        self.all(|switch| switch.add_port(port));
+        self.switches.add_port(port);
     }
 
     /// Gives a frame to the SFU's port and takes everything that leaves.
@@ -205,46 +193,27 @@ impl Sfu {
         self.send_from(SFU_PORT, frame)
     }
 
-    /// Gives a frame to a port and takes everything that leaves, from every engine the same: from the
-    /// first frame by frame, from the others many at once.
-    ///
-    /// # Panics
-    /// An engine gives something else than the interpreter.
+    /// Gives a frame to a port and takes everything that leaves, from every engine the same.
     pub fn send_from(&mut self, port: PortId, frame: &[u8]) -> Vec<OwnedTransmit> {
-        self.switch.handle_frame(0, port, frame);
-        let next = || Some(self.switch.poll_transmit(0)?.to_owned());
-        let expected: Vec<OwnedTransmit> = std::iter::from_fn(next).collect();
-        for twin in &mut self.twins {
-            twin.handle_frame(0, port, frame);
-            assert!(all_of(twin) == expected, "engines differ for {frame:02x?}");
-            assert_eq!(self.switch.counters(), twin.counters(), "{frame:02x?}");
-        }
-        expected
-    }
-
-    fn all(&mut self, mut to_do: impl FnMut(&mut Switch)) {
-        to_do(&mut self.switch);
-        self.twins.iter_mut().for_each(to_do);
+        self.switches.send(port, frame)
     }
 
     /// Every verdict's name and how many packets got it.
     pub fn verdicts(&self) -> Vec<(String, u64)> {
-        let program = self.switch.program().expect("a program is set");
-        let table = self.full_name("verdicts");
-        let table = program.table(&table).expect("the program has verdicts");
-        self.switch
-            .entries(table)
-            .into_iter()
-            .map(|entry| {
-                let call = entry.action.call().expect("an action");
-                let name = program
-                    .action_info(call.action)
-                    .expect("an entry's action exists")
-                    .name
-                    .clone();
-                (last_part(&name).to_owned(), entry.counter.packets)
-            })
-            .collect()
+        let program = self.switches.program();
+        let mut tables = program.tables();
+        let (table, _) = tables
+            .find(|(_, info)| ends_with(&info.name, "verdicts"))
+            .expect("the program has verdicts");
+        let entries = self.switches.reference.entries(table).into_iter();
+        let named = entries.map(|entry| {
+            let call = entry.action.call().expect("an action");
+            let info = program.action_info(call.action);
+            let name = &info.expect("an entry's action exists").name;
+            let verdict = name.rsplit('.').next().unwrap_or(name);
+            (verdict.to_owned(), entry.counter.packets)
+        });
+        named.collect()
     }
 
     /// How many packets got one verdict.
@@ -254,65 +223,4 @@ impl Sfu {
             .find_map(|(verdict, packets)| (verdict == name).then_some(packets))
             .unwrap_or_else(|| panic!("no verdict is called {name}"))
     }
-
-    fn insert(&mut self, table: &str, action: &str, key: &[&[u8]], args: &[&[u8]]) {
-        let program = self.switch.program().expect("a program is set");
-        let table_id = program
-            .table(&self.full_name(table))
-            .expect("the table exists");
-        let action = program
-            .tables()
-            .find(|(id, _)| *id == table_id)
-            .and_then(|(_, info)| {
-                info.actions.iter().copied().find(|&id| {
-                    program
-                        .action_info(id)
-                        .is_some_and(|info| last_part(&info.name) == action)
-                })
-            })
-            .expect("the table has the action");
-        let key = key.iter().map(|value| MatchField::Exact(value.to_vec()));
-        let call = ActionCall {
-            action,
-            args: args.iter().map(|arg| arg.to_vec()).collect(),
-        };
-        let entry = TableEntry::new(key.collect(), 0, call);
-        self.all(|switch| {
-            let inserted = switch.insert_entry(table_id, entry.clone());
-            inserted.expect("the entry is new");
-        });
-    }
-
-    fn write_register(&mut self, register: &str, index: u64, value: &[u8]) {
-        let program = self.switch.program().expect("a program is set");
-        let register = program.register(register).expect("the register exists");
-        self.all(|switch| {
-            let written = switch.set_register_cell(register, index, value);
-            written.expect("the index is in range");
-        });
-    }
-
-    /// The fully qualified name of a table given by its last part.
-    fn full_name(&self, short: &str) -> String {
-        let program = self.switch.program().expect("a program is set");
-        program
-            .tables()
-            .map(|(_, info)| info.name.clone())
-            .find(|name| last_part(name) == short)
-            .unwrap_or_else(|| panic!("no table is called {short}"))
-    }
-}
-
-/// The last part of a fully qualified name.
-fn last_part(name: &str) -> &str {
-    name.rsplit('.').next().unwrap_or(name)
-}
-
-/// Everything that leaves a switch now, some frames at a time.
-pub fn all_of(switch: &mut Switch) -> Vec<OwnedTransmit> {
-    const FRAMES_AT_ONCE: usize = 7;
-    let mut all = Vec::new();
-    let mut take = |transmit: Transmit<'_>| all.push(transmit.to_owned());
-    while !switch.transmit(0, FRAMES_AT_ONCE, &mut take).is_idle {}
-    all
 }

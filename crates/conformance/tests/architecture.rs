@@ -10,6 +10,32 @@ use std::{collections::BTreeMap, path::Path};
 
 /// Crates of the workspace, and which of the workspace's crates each may name.
 const ALLOWED: &[(&str, &[&str])] = &[
+    ("aom", &[]),
+    ("aom-config", &["aom"]),
+    ("aom-member", &["aom", "aom-config"]),
+    ("aom-c", &["aom", "aom-member"]),
+    (
+        "aom-service",
+        &[
+            "aom",
+            "aom-config",
+            "conference",
+            "p4-compiler",
+            "p4runtime-proto",
+        ],
+    ),
+    (
+        "aom-bench",
+        &[
+            "aom",
+            "conformance",
+            "dataplane",
+            "dataplane-jit",
+            "packet-io",
+            "reprise-signer",
+        ],
+    ),
+    ("reprise-signer", &["aom", "packet-io"]),
     ("bmv2-json", &[]),
     ("p4runtime-proto", &[]),
     ("packet-io", &[]),
@@ -38,6 +64,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "reprise",
         &[
+            "aom-config",
+            "aom-service",
             "conference",
             "dataplane",
             "dataplane-jit",
@@ -52,6 +80,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "conformance",
         &[
+            "aom",
             "bmv2-json",
             "conference",
             "dataplane",

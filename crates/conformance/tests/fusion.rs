@@ -8,10 +8,11 @@
 )]
 
 use conformance::{
+    beside::all_of,
     compile::program_at,
     engines::{Case, Step, Write, native},
     packet::presenter_frame,
-    sfu::{SFU_PORT, Sfu, SfuProgram, Viewer, all_of},
+    sfu::{SFU_PORT, Sfu, SfuProgram, Viewer},
 };
 use dataplane::{CloneSession, MulticastGroup, PortId, Replica, Switch, SwitchConfig};
 use dataplane_jit::NativeOptions;
@@ -141,19 +142,28 @@ fn both_sfu_programs_send_the_same_fused_and_one_by_one() {
             for round in 0..3_u8 {
                 let frame = presenter_frame(64, &[round; 200]);
                 // Two frames wait for ingress when the copies of the first leave.
-                reference.switch.handle_frame(0, SFU_PORT, &frame);
+                reference
+                    .switches
+                    .reference
+                    .handle_frame(0, SFU_PORT, &frame);
                 let expected = reference.send(&frame);
                 assert_eq!(expected.len(), 2 * usize::from(n_viewers));
                 for engine in &mut engines {
-                    engine.switch.handle_frame(0, SFU_PORT, &frame);
-                    engine.switch.handle_frame(0, SFU_PORT, &frame);
-                    let left = all_of(&mut engine.switch);
+                    engine.switches.reference.handle_frame(0, SFU_PORT, &frame);
+                    engine.switches.reference.handle_frame(0, SFU_PORT, &frame);
+                    let left = all_of(&mut engine.switches.reference);
                     assert!(left == expected, "{program:?}, {n_viewers} viewers");
                 }
             }
             for engine in &mut engines {
-                assert_eq!(engine.switch.counters(), reference.switch.counters());
-                assert_eq!(engine.switch.latency(), reference.switch.latency());
+                assert_eq!(
+                    engine.switches.reference.counters(),
+                    reference.switches.reference.counters()
+                );
+                assert_eq!(
+                    engine.switches.reference.latency(),
+                    reference.switches.reference.latency()
+                );
             }
         }
     }

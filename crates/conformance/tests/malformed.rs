@@ -154,7 +154,7 @@ fn every_malformed_packet_gets_one_verdict_and_the_switch_keeps_forwarding() {
             );
         }
 
-        let counters = sfu.switch.counters();
+        let counters = sfu.switches.reference.counters();
         assert_eq!(counters.port(SFU_PORT).rx_packets, sent, "{program:?}");
         let served = sfu.verdict("serve");
         assert!(served >= good, "{program:?}");

@@ -58,7 +58,7 @@ fn every_viewer_gets_one_copy_in_viewer_order_with_right_checksums() {
                     expected(program, &viewer, 64, payload.as_bytes(), &copy)
                 );
             }
-            assert_eq!(sfu.switch.counters().dropped_total(), 0);
+            assert_eq!(sfu.switches.reference.counters().dropped_total(), 0);
         }
     }
 }
@@ -169,7 +169,8 @@ fn an_empty_group_and_an_unknown_sender_are_counted_and_get_no_copy() {
         let empty = match program {
             SfuProgram::Recirculation => sfu.verdict("drop_empty_group"),
             SfuProgram::Replication => sfu
-                .switch
+                .switches
+                .reference
                 .counters()
                 .dropped(DropReason::MulticastGroupEmpty),
         };

@@ -410,6 +410,8 @@ fn start_egress(slots: &MetadataSlots, packet: &mut Packet, now: Nanos, input: &
     }
     slots.instance_type.set(vector, input.instance_type as u64);
     slots.egress_global_timestamp.set_to(vector, || micros(now));
+    let inside = || now.saturating_sub(input.arrived);
+    slots.nanoseconds_inside.set_to(vector, inside);
     if let Some(queueing) = &slots.queueing {
         let enqueued = micros(input.enqueued);
         let waited = micros(now).saturating_sub(enqueued);

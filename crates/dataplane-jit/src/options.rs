@@ -11,6 +11,9 @@ pub struct NativeOptions {
     pub microflow_cache: bool,
     /// The same, for packets that differ in bits that no entry looks at.
     pub megaflow_cache: bool,
+    /// Assignments that do the same to four sets of 32-bit fields are operations on vectors. Needs
+    /// action specialisation.
+    pub lane_vectorisation: bool,
     /// Fields that nobody reads or writes are not extracted: their header's bytes are copied. What
     /// has to be blank, and the metadata that are read, are written by code of the program's own.
     pub parser_specialisation: bool,
@@ -34,6 +37,7 @@ impl NativeOptions {
         action_specialisation: true,
         microflow_cache: true,
         megaflow_cache: true,
+        lane_vectorisation: true,
         parser_specialisation: true,
         inline_editing: true,
         incremental_checksum: true,
@@ -46,6 +50,7 @@ impl NativeOptions {
         action_specialisation: false,
         microflow_cache: false,
         megaflow_cache: false,
+        lane_vectorisation: false,
         parser_specialisation: false,
         inline_editing: false,
         incremental_checksum: false,
@@ -54,10 +59,11 @@ impl NativeOptions {
     };
 
     /// The names of the optimisations, as options and result files write them.
-    pub const NAMES: [&'static str; 8] = [
+    pub const NAMES: [&'static str; 9] = [
         "action-specialisation",
         "microflow-cache",
         "megaflow-cache",
+        "lane-vectorisation",
         "parser-specialisation",
         "inline-editing",
         "incremental-checksum",
@@ -71,6 +77,7 @@ impl NativeOptions {
             "action-specialisation" => &mut self.action_specialisation,
             "microflow-cache" => &mut self.microflow_cache,
             "megaflow-cache" => &mut self.megaflow_cache,
+            "lane-vectorisation" => &mut self.lane_vectorisation,
             "parser-specialisation" => &mut self.parser_specialisation,
             "inline-editing" => &mut self.inline_editing,
             "incremental-checksum" => &mut self.incremental_checksum,

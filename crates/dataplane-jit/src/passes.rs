@@ -430,6 +430,11 @@ fn start_egress(e: &mut Emit<'_, '_, '_>, input: Value, instance_type: Value) {
     };
     put(e, Some(metadata.instance_type), |_| instance_type);
     put(e, metadata.egress_global_timestamp, now);
+    put(e, metadata.nanoseconds_inside, |e| {
+        let now = e.load_context(types::I64, offset_of!(PassContext, now));
+        let arrived = told(e, types::I64, offset_of!(EgressInput, arrived));
+        since(e, now, arrived)
+    });
     if let Some(queueing) = &metadata.queueing {
         put(e, Some(queueing.enq_timestamp), enqueued);
         put(e, Some(queueing.enq_qdepth), |e| {
@@ -437,10 +442,7 @@ fn start_egress(e: &mut Emit<'_, '_, '_>, input: Value, instance_type: Value) {
         });
         put(e, Some(queueing.deq_timedelta), |e| {
             let (now, enqueued) = (now(e), enqueued(e));
-            let waited = e.b.ins().isub(now, enqueued);
-            let zero = e.constant(0);
-            let is_later = e.b.ins().icmp(IntCC::UnsignedGreaterThan, now, enqueued);
-            e.b.ins().select(is_later, waited, zero)
+            since(e, now, enqueued)
         });
         put(e, Some(queueing.deq_qdepth), |e| {
             told(e, types::I64, offset_of!(EgressInput, deq_depth))
@@ -496,6 +498,14 @@ fn is_cut(e: &mut Emit<'_, '_, '_>) -> Value {
     let truncated = requests + offset_of!(Requests, truncate_bytes);
     let truncated = e.load_context(types::I64, truncated);
     e.b.ins().icmp(IntCC::NotEqual, truncated, whole)
+}
+
+/// The time since then; 0 if that is to come.
+fn since(e: &mut Emit<'_, '_, '_>, now: Value, then: Value) -> Value {
+    let passed = e.b.ins().isub(now, then);
+    let zero = e.constant(0);
+    let is_later = e.b.ins().icmp(IntCC::UnsignedGreaterThan, now, then);
+    e.b.ins().select(is_later, passed, zero)
 }
 
 /// Timestamps are in microseconds.

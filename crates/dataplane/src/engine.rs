@@ -129,6 +129,8 @@ pub struct EgressInput {
     pub instance_type: InstanceType,
     /// `egress_rid` of a copy; none leaves what the program has written there.
     pub instance: Option<u16>,
+    /// When the root frame came.
+    pub arrived: Nanos,
     /// When it was queued.
     pub enqueued: Nanos,
     /// Packets that were in the queue before it.

@@ -10,6 +10,7 @@ pub mod control;
 mod drop_reason;
 pub mod engine;
 mod externs;
+mod generator;
 mod interpreter;
 mod latency;
 pub mod limits;
@@ -29,6 +30,9 @@ pub use control::{
 };
 pub use drop_reason::DropReason;
 pub use externs::{digest::Digest, hash::CrcParameters};
+pub use generator::{
+    GeneratorChange, GeneratorConfig, GeneratorCounters, GeneratorState, GeneratorStatus, Pace,
+};
 pub use latency::{Latencies, LatencyReport, LatencySummary, RecentMaxima, Stream};
 pub use program::{
     ActionId, ActionInfo, ActionProfileId, ActionProfileInfo, CounterId, KeyField, LoadError,

@@ -38,6 +38,23 @@ pub const CLONES_IN_A_ROW_MAX: u32 = 16;
 /// from its other work.
 pub const STEPS_IN_VAIN_MAX: usize = 64;
 
+/// Packet generators of a switch: some flows, each with a pace of its own.
+pub const GENERATORS_MAX: usize = 16;
+
+/// Frames that a generator makes at once when it is behind: a receive batch, so that it is to the switch
+/// what a port is.
+pub const GENERATOR_BURST_FRAMES: usize = 64;
+
+/// Bytes of a generator's frames together: some ten thousand short ones, and as base64 still less than
+/// the 4 MiB that gRPC clients take in a message unless told otherwise.
+pub const GENERATOR_BYTES_MAX: usize = 2 * 1024 * 1024;
+
+/// Bytes of a generator's frame at least: an Ethernet header, as at a port.
+pub const GENERATOR_FRAME_BYTES_MIN: usize = 14;
+
+/// Bytes of a generator's name: a label of the metrics.
+pub const GENERATOR_NAME_BYTES_MAX: usize = 64;
+
 /// States that the parser enters for one packet. Longer than any header stack; a cycle that
 /// consumes nothing would otherwise never end. Beyond it the error is `ParserTimeout`.
 pub const PARSER_STEPS_MAX: u32 = 4_096;

@@ -9,6 +9,7 @@ use crate::{
         EgressOutcome, Engine, EngineFactory, Frame, IngressOutcome, InstanceType, Interpreted,
         PacketHandle, State, interpret::InterpreterFactory,
     },
+    generator::Generator,
     latency::Latencies,
     limits,
     trace::{NameId, TraceKind},
@@ -124,8 +125,10 @@ pub struct TableCounters {
 /// `transmitted + to_cpu + dropped_total() +` [`Switch::packets_inside`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SwitchCounters {
-    /// Frames given to `handle_frame`.
+    /// Frames given to `handle_frame`, and those of generators.
     pub received: u64,
+    /// Those of generators.
+    pub generated: u64,
     /// Clones made.
     pub created_by_clone: u64,
     /// Replicas made beyond the packet that was replicated.
@@ -209,6 +212,7 @@ impl SwitchCounters {
     /// Adds what another switch with the same ports and the same program has counted.
     pub fn add(&mut self, other: &Self) {
         self.received += other.received;
+        self.generated += other.generated;
         self.created_by_clone += other.created_by_clone;
         self.created_by_replication += other.created_by_replication;
         self.transmitted += other.transmitted;
@@ -258,12 +262,16 @@ pub struct Switch {
     pub(crate) packet_ins: VecDeque<Vec<u8>>,
     pub(crate) digests: VecDeque<Digest>,
     pub(crate) idle_timeouts: VecDeque<IdleTimeout>,
+    /// By number.
+    pub(crate) generators: Vec<Generator>,
     pub(crate) latencies: Latencies,
     pub(crate) look_ahead: LookAhead,
     /// Empty, between one row of copies and the next.
     pub(crate) tallies: Vec<PortTally>,
     /// As the engine has it.
     pub(crate) fuses_fanout: bool,
+    /// As the program has it ([`Switch::is_timed`]).
+    is_timed: bool,
     epoch: u64,
     n_frames: u64,
     generation: u64,
@@ -299,10 +307,12 @@ impl Switch {
             packet_ins: VecDeque::new(),
             digests: VecDeque::new(),
             idle_timeouts: VecDeque::new(),
+            generators: Vec::new(),
             latencies: Latencies::default(),
             look_ahead: LookAhead::default(),
             tallies: Vec::new(),
             fuses_fanout: false,
+            is_timed: false,
             epoch: 0,
             n_frames: 0,
             generation: 0,
@@ -333,7 +343,7 @@ impl Switch {
 
     /// Replaces the program. All state is cleared: tables, registers, counters, groups, sessions,
     /// digests; the packets inside are dropped and counted. The switch's own counters of ports
-    /// and drops go on.
+    /// and drops go on, and so do its generators.
     pub fn set_program(&mut self, program: Program) {
         while let Some(common) = self.next_waiting() {
             let pass = common.pass();
@@ -347,6 +357,7 @@ impl Switch {
         self.idle_timeouts.clear();
         self.latencies.clear_streams();
         self.look_ahead = LookAhead::new(program.ir.gives_priorities());
+        self.is_timed = program.ir.tells_time_inside();
         self.state.set_program(program, &self.config);
         self.load_engine();
     }
@@ -399,6 +410,28 @@ impl Switch {
     /// afterwards until it gives none. A packet-out is a frame from the CPU port.
     pub fn handle_frame(&mut self, now: Nanos, port: PortId, frame: &[u8]) {
         let now = self.advance(now);
+        let name = self.begin_frame(now, port, frame);
+        if let Some(counters) = self.state.counters.port_mut(port) {
+            counters.rx_packets += 1;
+            counters.rx_bytes += frame.len() as u64;
+        } else if self.config.cpu_port != Some(port) {
+            self.refuse(name, DropReason::PortUnknown);
+            return;
+        }
+        self.admit(now, port, frame, name);
+    }
+
+    /// Takes a generator's frame in, as if it had come by a port, which need not be there; whether it
+    /// has come in.
+    pub(crate) fn take_in(&mut self, now: Nanos, port: PortId, frame: &[u8]) -> bool {
+        let name = self.begin_frame(now, port, frame);
+        self.state.counters.generated += 1;
+        self.admit(now, port, frame, name)
+    }
+
+    /// A frame is there, and is told of.
+    #[inline]
+    fn begin_frame(&mut self, now: Nanos, port: PortId, frame: &[u8]) -> NameId {
         self.n_frames += 1;
         let State {
             tracer, counters, ..
@@ -410,12 +443,12 @@ impl Switch {
             port,
             frame_len_bytes: frame.len(),
         });
-        if let Some(counters) = counters.port_mut(port) {
-            counters.rx_packets += 1;
-            counters.rx_bytes += frame.len() as u64;
-        } else if self.config.cpu_port != Some(port) {
-            return self.refuse(name, DropReason::PortUnknown);
-        }
+        name
+    }
+
+    /// Queues a frame for ingress, or refuses it; whether it was queued.
+    #[inline]
+    fn admit(&mut self, now: Nanos, port: PortId, frame: &[u8], name: NameId) -> bool {
         if self.is_engine_outdated && self.packets_inside() == 0 {
             self.load_engine();
         }
@@ -444,12 +477,14 @@ impl Switch {
             packet: engine.receive(frame),
             instance_type: InstanceType::Normal,
         });
+        true
     }
 
-    /// Drops a frame that has not come in.
-    fn refuse(&mut self, name: NameId, reason: DropReason) {
+    /// Drops a frame that has not come in, which is false.
+    fn refuse(&mut self, name: NameId, reason: DropReason) -> bool {
         self.count_drop(reason);
         self.state.tracer.forget(name);
+        false
     }
 
     /// Time never goes back, whatever is given.
@@ -478,6 +513,12 @@ impl Switch {
             port,
             frame: engine.frame(packet),
         })
+    }
+
+    /// Whether the program is told how long packets have been inside. What it is told is as right as the
+    /// times that are given: by [`Switch::transmit_step`], one a pass.
+    pub fn is_timed(&self) -> bool {
+        self.is_timed
     }
 
     /// The engine, for some passes; what it was kept busy with is over.
@@ -605,7 +646,9 @@ impl Switch {
         let is_frame_looked_at = self.look_ahead.is_due()
             && self.traffic.recirculation.is_empty()
             && !self.traffic.ingress.is_empty();
-        self.traffic.egress.is_passable() && !is_frame_looked_at
+        // A packet whose program is told the time inside has a queue between ingress and egress, where
+        // whoever calls can read his clock.
+        self.traffic.egress.is_passable() && !is_frame_looked_at && !self.is_timed
     }
 
     /// A packet that recirculates has its passes back to back nevertheless.

@@ -547,6 +547,83 @@ fn timestamps_depths_and_lengths_are_filled_in() {
     );
 }
 
+/// A program that is told the time inside: `pkt.value` gets its low 16 bits as often as egress runs;
+/// `left` says how many recirculations are to come, and a clone of each leaves by port 7.
+fn stamper() -> Builder {
+    let mut b = Builder::new();
+    let fields = b.json["header_types"][2]["fields"].as_array_mut();
+    fields
+        .unwrap()
+        .push(json!(["nanoseconds_inside", 48, false]));
+    b.field_list(1, &[]);
+    b.call(INGRESS, "in", &[output_to(1)], None);
+    b.start(INGRESS, "in");
+    let inside = field("standard_metadata.nanoseconds_inside");
+    b.call(
+        EGRESS,
+        "stamp",
+        &[assign("pkt.value", inside)],
+        Some("is_clone"),
+    );
+    let is_clone = op("==", field("standard_metadata.instance_type"), hex(2));
+    b.condition(EGRESS, "is_clone", is_clone, None, Some("is_last"));
+    let is_last = op("==", field("pkt.left"), hex(0));
+    b.condition(EGRESS, "is_last", is_last, None, Some("again"));
+    let again = [
+        assign("pkt.left", op("-", field("pkt.left"), hex(1))),
+        prim("clone_egress_pkt_to_egress", &[hex(5), hex(1)]),
+        prim("recirculate", &[hex(1)]),
+    ];
+    b.call(EGRESS, "again", &again, None);
+    b.start(EGRESS, "stamp");
+    b
+}
+
+#[test]
+fn the_time_inside_is_counted_from_the_root_frames_arrival_through_all_passes() {
+    let mut switch = stamper().switch(SwitchConfig::default());
+    switch.insert_clone_session(session(5, &[(7, 0)])).unwrap();
+    assert!(switch.is_timed());
+    switch.handle_frame(1_000, PortId(0), &[0, 2, 0, 0]);
+    // A clock that is read before each step: ingress, egress, the clone's egress, ingress again, ...
+    let (mut now, mut left) = (1_000, Vec::new());
+    loop {
+        now += 7;
+        let mut send = |transmit: dataplane::Transmit<'_>| left.push(transmit.to_owned());
+        if switch.transmit_step(now, &mut send).is_idle {
+            break;
+        }
+    }
+    assert_eq!(
+        brief(&left),
+        [
+            (7, vec![0, 1, 0, 21]),
+            (7, vec![0, 0, 0, 42]),
+            (1, vec![0, 0, 0, 56]),
+        ]
+    );
+    assert_accounted(&switch);
+}
+
+#[test]
+fn the_time_inside_is_that_of_a_rate_too_and_other_programs_have_none() {
+    let config = SwitchConfig {
+        egress_rate_pps: Some(1_000_000),
+        ..SwitchConfig::default()
+    };
+    let mut switch = stamper().switch(config);
+    for _ in 0..2 {
+        switch.handle_frame(500, PortId(0), &[0, 0, 0, 0]);
+    }
+    let mut out = drain(&mut switch, 600);
+    out.extend(drain(&mut switch, 1_600));
+    assert_eq!(
+        brief(&out),
+        [(1, vec![0, 0, 0, 100]), (1, vec![0, 0, 0x04, 0x4c])]
+    );
+    assert!(!walker().switch(SwitchConfig::default()).is_timed());
+}
+
 #[test]
 fn digests_carry_canonical_values() {
     let mut b = Builder::new();

@@ -1,6 +1,6 @@
 //! Everything that is counted, of one worker or of all: it adds up.
 
-use dataplane::{Latencies, Nanos, SwitchCounters, TableCounters};
+use dataplane::{GeneratorStatus, Latencies, Nanos, SwitchCounters, TableCounters};
 
 use crate::switch_handle::{PortStatus, SwitchContext};
 
@@ -19,6 +19,8 @@ pub struct Counted {
     pub tables: Vec<TableCounted>,
     /// The ports, and what was lost there.
     pub ports: Vec<PortStatus>,
+    /// The packet generators.
+    pub generators: Vec<GeneratorStatus>,
     /// How long frames that left were inside.
     pub latencies: Latencies,
 }
@@ -58,6 +60,7 @@ impl Counted {
             inside: switch.packets_inside(),
             tables: tables.collect(),
             ports: context.ports.to_vec(),
+            generators: switch.generators(),
             latencies: switch.latencies(),
             counters,
         }
@@ -82,6 +85,7 @@ impl Counted {
         for (ours, theirs) in self.ports.iter_mut().zip(&other.ports) {
             ours.add(theirs);
         }
+        self.generators.extend(other.generators);
         self.latencies.add(&other.latencies);
         self
     }

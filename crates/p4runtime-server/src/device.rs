@@ -222,6 +222,11 @@ impl Target {
         })
     }
 
+    /// Whether it waits for its COMMIT.
+    pub(crate) fn is_saved(&self) -> bool {
+        self.shadow.is_some()
+    }
+
     fn new(pipeline: Pipeline, generation: u64) -> Self {
         Self {
             pipeline,
@@ -501,6 +506,8 @@ impl Device {
             updates
                 .map(|update| {
                     entity::expect_workers(pipeline, update, self.handle.n_workers())?;
+                    let kind = update.entity.as_ref().and_then(|it| it.entity.as_ref());
+                    entity::expect_forwarding(kind, target.is_saved())?;
                     entity::operation(pipeline, update)
                 })
                 .collect()

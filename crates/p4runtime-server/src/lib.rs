@@ -4,8 +4,8 @@
 //! in pieces, in order, with frames between them. Engines never see a P4Runtime
 //! type: ids, byte strings and errors are translated here. Source: P4Runtime 1.5.0.
 //!
-//! Not here: named roles, action profiles, meters, value sets, digests, externs;
-//! each is refused by name. Reading order: `server`, `device`, `p4runtime_service`, `pipeline`,
+//! Not here: named roles, action profiles, meters, value sets, digests, externs of programs (the switch's
+//! packet generators are one of its own); each is refused by name. Reading order: `server`, `device`, `p4runtime_service`, `pipeline`,
 //! `entity`, `read`, `arbitration`, `stream`.
 
 mod answers;

@@ -19,7 +19,8 @@ use tonic::{Code, Status};
 use crate::answers::AnswerSender;
 use crate::device::{Device, Target, lock};
 use crate::entity::{
-    cells, counter, entity, register, replication, table_entry, unset, unsupported,
+    cells, counter, entity, expect_forwarding, generator, register, replication, table_entry,
+    unset, unsupported,
 };
 use crate::error::{EntityError, EntityResult, batch_status, stopped};
 use crate::limits::{CELLS_PER_VISIT, ENTRIES_PER_VISIT, READ_RESPONSE_BYTES, UPDATES_PER_PIECE};
@@ -82,7 +83,8 @@ impl Reader<'_> {
     }
 
     async fn read(&mut self, request: &Entity) -> EntityResult {
-        match request.entity.as_ref().ok_or_else(|| unset("entity"))? {
+        let kind = request.entity.as_ref().ok_or_else(|| unset("entity"))?;
+        match kind {
             Kind::TableEntry(request) => self.tables(request).await,
             Kind::DirectCounterEntry(request) => {
                 let of = request.table_entry.clone().unwrap_or_default();
@@ -90,6 +92,10 @@ impl Reader<'_> {
             }
             Kind::CounterEntry(request) => self.counters(request).await,
             Kind::RegisterEntry(request) => self.registers(request).await,
+            Kind::ExternEntry(request) => {
+                expect_forwarding(Some(kind), self.target.is_saved())?;
+                self.generators(generator::wanted(request)?).await
+            }
             Kind::PacketReplicationEngineEntry(request) => match &request.r#type {
                 Some(Replication::MulticastGroupEntry(request)) => {
                     self.groups(request.multicast_group_id).await
@@ -344,6 +350,14 @@ impl Reader<'_> {
             next = next.filter(|_| id == 0);
         }
         Ok(())
+    }
+
+    /// One packet generator, or all.
+    async fn generators(&mut self, wanted: Option<u32>) -> EntityResult {
+        let generators = self.visit_one(Switch::generators).await?.into_iter();
+        let found = generators.filter(|found| wanted.is_none_or(|id| id == found.id));
+        let found = found.map(|found| Kind::ExternEntry(generator::to_proto(found)));
+        self.push_all(found).await
     }
 
     /// What is the same in every worker.

@@ -35,6 +35,8 @@ pub(crate) enum SwitchError {
     P4Info { path: PathBuf, message: String },
     #[error("entries {path}: {message}", path = path.display())]
     Entries { path: PathBuf, message: String },
+    #[error("--generate {text}: {message}")]
+    Generator { text: String, message: String },
     #[error(transparent)]
     Port(#[from] PortError),
     #[error(

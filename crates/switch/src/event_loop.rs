@@ -3,9 +3,10 @@
 //!
 //! A turn: run submitted work; take frames in from every port that has some, up to a batch each, and
 //! after each port's batch run the switch until it has nothing left to do, and flush the ports; tell
-//! who waits for a drain. Between turns it waits for ports, work and the switch's own timeout. System
-//! calls are amortised over a batch: one `ppoll` a turn, one `sendmmsg` for up to 64 frames, none to
-//! receive. Told to spin, it does not wait, and looks at mailbox and ports in every turn.
+//! who waits for a drain. The generators have a turn as a port has, and some frames more that become due
+//! while copies leave, so that they come on time though the switch has much to do. Between
+//! turns it waits for ports, work, and the switch's own timeouts and generators. System calls are
+//! amortised over a batch: one `ppoll` a turn, one `sendmmsg` for up to 64 frames, none to receive. Told to spin, it does not wait, and looks at mailbox and ports in every turn.
 //!
 //! Work and frames have a [`Share`] of each turn. A switch that still has something to do when the
 //! share is used up is busy: it goes on in the next turn, which runs one piece of work and takes no
@@ -14,7 +15,7 @@
 use std::io;
 use std::sync::Arc;
 
-use dataplane::{Nanos, PortId, Switch, Transmitted, limits};
+use dataplane::{Nanos, PortId, Switch, Transmit, Transmitted, limits};
 use p4runtime_server::{
     DrainWaiters, IdleTimeoutNotice, PacketInFrame, PortStatus, SwitchContext, Work,
 };
@@ -40,6 +41,10 @@ const UPDATES_PER_TURN: usize = 128;
 /// Frames that leave between two looks at the clock, which take 25 ns and more: how exactly the time
 /// in the switch is known.
 const CLOCK_BATCH_FRAMES: usize = 16;
+
+/// Passes between two looks at what else is to be done, where the clock is read before each
+/// ([`Switch::is_timed`]): as many as may be in vain otherwise, and one a frame.
+const TIMED_PASSES: usize = CLOCK_BATCH_FRAMES + limits::STEPS_IN_VAIN_MAX;
 
 /// Rounds of up to [`CLOCK_BATCH_FRAMES`] frames that the switch may run for the work of a turn, and
 /// again for its frames: a millisecond or two with packet sockets, sixteen full send batches, after
@@ -160,12 +165,14 @@ pub(crate) struct EventLoop {
     n_spins: u32,
     /// The port that was last looked at ahead.
     look_at: usize,
-    /// Whose turn it is, in the order of the ports.
+    /// Whose turn it is, in the order of the ports; the generators come last.
     next_place: usize,
     is_woken: bool,
     share: Share,
     /// The switch has something to do at once.
     is_busy: bool,
+    /// Frames may come: from now on generators make theirs.
+    is_forwarding: bool,
     packet_ins_unclaimed: u64,
 }
 
@@ -188,6 +195,7 @@ impl EventLoop {
             is_woken: false,
             share: Share::from(0),
             is_busy: false,
+            is_forwarding: false,
             packet_ins_unclaimed: 0,
         }
     }
@@ -388,9 +396,11 @@ impl EventLoop {
             .switch
             .poll_timeout()
             .map(|at| at.max(self.clock.now() + 1));
+        // What is due now and was too much for the last turn is less after each.
+        let generated = self.switch.next_generated();
         let has_unsent = self.ports.iter().any(|place| place.port.has_unsent());
         let retry = has_unsent.then(|| self.clock.now() + UNSENT_RETRY_NS);
-        frames.chain(queues).chain(retry).min()
+        frames.chain(queues).chain(generated).chain(retry).min()
     }
 
     fn turn(&mut self, after: AfterReplay) -> Result<(), LoopError> {
@@ -405,6 +415,7 @@ impl EventLoop {
             }
             self.run_work()?;
         }
+        self.is_forwarding = !self.is_held(after);
         let now = self.clock.now();
         self.share = Share::from(now);
         let is_due = self.switch.poll_timeout().is_some_and(|at| at <= now);
@@ -414,27 +425,38 @@ impl EventLoop {
         if is_due || self.is_busy {
             self.run_switch(now)?;
         }
-        if !was_busy && !self.is_held(after) {
+        if !was_busy && self.is_forwarding {
             self.receive_all(now)?;
         }
         self.finish_turn()
     }
 
-    /// Takes frames in from every port, and runs the switch after each; ends where the switch is
-    /// busy, and goes on with the next port from there.
+    /// Takes frames in from every port, and from the generators, and runs the switch after each; ends
+    /// where the switch is busy, and goes on with the next from there.
     fn receive_all(&mut self, now: Nanos) -> Result<(), LoopError> {
-        while !self.is_busy && self.next_place < self.ports.len() {
-            let n_frames = self.receive(self.next_place, now)?;
+        while !self.is_busy && self.next_place <= self.ports.len() {
+            let n_frames = match self.next_place < self.ports.len() {
+                true => self.receive(self.next_place, now)?,
+                false => self.generate(),
+            };
             self.next_place += 1;
             if n_frames > 0 {
                 // Read the clock again, so that their time in the switch is known.
                 self.run_switch(self.clock.now())?;
             }
         }
-        if self.next_place >= self.ports.len() {
+        if self.next_place > self.ports.len() {
             self.next_place = 0;
         }
         Ok(())
+    }
+
+    /// Due frames of the generators, up to a batch of each, into the switch.
+    fn generate(&mut self) -> usize {
+        match self.switch.next_generated() {
+            Some(_) => self.switch.generate(self.clock.now()),
+            None => 0,
+        }
     }
 
     /// Ready or due frames of one port, up to a batch, into the switch.
@@ -444,6 +466,7 @@ impl EventLoop {
             switch,
             ports,
             waiter,
+            clock,
             ..
         } = self;
         let AttachedPort {
@@ -456,39 +479,54 @@ impl EventLoop {
         if !wait_place.map_or_else(is_due, |place| is_spinning || waiter.is_ready(place)) {
             return Ok(0);
         }
-        let id = *id;
+        let (id, arrival) = (*id, Arrival::of(switch, *clock, now));
         let received = port.receive(now, RX_BATCH_FRAMES, &mut |frame| {
-            switch.handle_frame(now, id, frame)
+            switch.handle_frame(arrival.time(), id, frame)
         });
         self.going_on(received, id)
     }
 
     /// A few frames more, where the switch wants to know their priorities before their turn. Ports
-    /// take turns. Captures wait: their time has not come.
+    /// take turns, and the generators.
     fn look_ahead(&mut self, now: Nanos) -> Result<(), LoopError> {
         let mut n_wanted = self.switch.n_frames_wanted();
-        for _ in 0..self.ports.len() {
+        for _ in 0..=self.ports.len() {
             if n_wanted == 0 {
                 break;
             }
-            self.look_at = (self.look_at + 1) % self.ports.len();
-            let AttachedPort {
-                id,
-                port,
-                wait_place: Some(_),
-                ..
-            } = &mut self.ports[self.look_at]
-            else {
-                continue;
+            self.look_at = (self.look_at + 1) % (self.ports.len() + 1);
+            let n_frames = match self.look_at < self.ports.len() {
+                true => self.look_at_port(self.look_at, now, n_wanted)?,
+                false if self.is_forwarding => self.generate(),
+                false => 0,
             };
-            let (id, switch) = (*id, &mut self.switch);
-            let received = port.receive(now, n_wanted, &mut |frame| {
-                switch.handle_frame(now, id, frame)
-            });
-            let n_frames = self.going_on(received, id)?;
             n_wanted = n_wanted.saturating_sub(n_frames);
         }
         Ok(())
+    }
+
+    /// A few frames of one port. Captures wait: their time has not come.
+    fn look_at_port(
+        &mut self,
+        place: usize,
+        now: Nanos,
+        n_wanted: usize,
+    ) -> Result<usize, LoopError> {
+        let AttachedPort {
+            id,
+            port,
+            wait_place: Some(_),
+            ..
+        } = &mut self.ports[place]
+        else {
+            return Ok(0);
+        };
+        let (id, switch) = (*id, &mut self.switch);
+        let arrival = Arrival::of(switch, self.clock, now);
+        let received = port.receive(now, n_wanted, &mut |frame| {
+            switch.handle_frame(arrival.time(), id, frame)
+        });
+        self.going_on(received, id)
     }
 
     /// Runs the switch until nothing can run or the share of the turn is used up, and has the ports
@@ -503,6 +541,9 @@ impl EventLoop {
             now = self.clock.now();
             self.share.spend(now);
             self.look_ahead(now)?;
+            if self.is_forwarding {
+                self.switch.generate_more(now);
+            }
         }
         self.flush(|attached| attached.has_queued)?;
         while let Some(frame) = self.switch.poll_packet_in() {
@@ -529,10 +570,11 @@ impl EventLoop {
             switch,
             ports,
             places,
+            clock,
             ..
         } = self;
         let mut failed = None;
-        let transmitted = switch.transmit(now, CLOCK_BATCH_FRAMES, &mut |transmit| {
+        let mut give = |transmit: Transmit<'_>| {
             let id = transmit.port;
             // The switch transmits to ports that were added, and to no others.
             let Some(place) = places.get(usize::from(id.0)).copied().flatten() else {
@@ -554,7 +596,11 @@ impl EventLoop {
             if let Err(source) = sent {
                 failed.get_or_insert((id, source));
             }
-        });
+        };
+        let transmitted = match switch.is_timed() {
+            true => transmit_timed(switch, *clock, &mut give),
+            false => switch.transmit(now, CLOCK_BATCH_FRAMES, &mut give),
+        };
         if let Some((id, source)) = failed {
             self.going_on(Err::<(), _>(source), id)?;
         }
@@ -653,6 +699,53 @@ impl EventLoop {
         }
         Ok(())
     }
+}
+
+/// When frames of a batch are said to have come: all at once, or each when it was taken, where the program
+/// is told how long it is inside.
+#[derive(Clone, Copy)]
+enum Arrival {
+    Together(Nanos),
+    Each(Clock),
+}
+
+impl Arrival {
+    fn of(switch: &Switch, clock: Clock, now: Nanos) -> Arrival {
+        match switch.is_timed() {
+            true => Arrival::Each(clock),
+            false => Arrival::Together(now),
+        }
+    }
+
+    fn time(&self) -> Nanos {
+        match self {
+            Arrival::Together(now) => *now,
+            Arrival::Each(clock) => clock.now(),
+        }
+    }
+}
+
+/// As [`Switch::transmit`], with a look at the clock before each pass: the program is told the time.
+fn transmit_timed(
+    switch: &mut Switch,
+    clock: Clock,
+    send: &mut dyn FnMut(Transmit<'_>),
+) -> Transmitted {
+    let mut transmitted = Transmitted {
+        n_frames: 0,
+        is_idle: false,
+    };
+    let mut n_passes = 0;
+    while !transmitted.is_idle
+        && transmitted.n_frames < CLOCK_BATCH_FRAMES
+        && n_passes < TIMED_PASSES
+    {
+        let step = switch.transmit_step(clock.now(), send);
+        transmitted.n_frames += step.n_frames;
+        transmitted.is_idle = step.is_idle;
+        n_passes += 1;
+    }
+    transmitted
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ mod drops;
 mod engine;
 mod error;
 mod event_loop;
+mod generators;
 mod handle;
 mod interfaces;
 mod log;
@@ -188,7 +189,7 @@ struct Prepared {
 }
 
 /// Everything that can be wrong is looked at before the first packet: command line, program,
-/// entries, ports, address, in this order.
+/// entries, generators' frames, ports, address, in this order.
 fn prepare(
     options: &Options,
     open: impl FnOnce(&Options) -> Result<OpenPorts, PortError>,
@@ -205,6 +206,7 @@ fn prepare(
         .map(program::read_entries)
         .transpose()?;
     options.check_entries(program.as_ref())?;
+    let generators = generators::read(options)?;
     let OpenPorts {
         workers: ports,
         watched,
@@ -212,6 +214,7 @@ fn prepare(
     let described = ports.first().into_iter().flatten();
     let described = described.map(|port| port.described.clone()).collect();
     let (handle, mut loops) = event_loops(options, ports)?;
+    generators::insert(loops[0].switch_mut(), generators)?;
     let trace = trace::sink(options)?.map(|(sink, end)| {
         loops[0].switch_mut().set_trace(Some(sink));
         end

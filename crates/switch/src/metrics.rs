@@ -19,7 +19,9 @@ use axum::{
     routing::get,
     serve::Listener,
 };
-use dataplane::{LatencySummary, PortCounters, RecentMaxima, Stream};
+use dataplane::{
+    GeneratorState, GeneratorStatus, LatencySummary, PortCounters, RecentMaxima, Stream,
+};
 use p4runtime_server::{
     Connection, ConnectionLimits, Connections, Counted, LinkState, PortStatus, Server,
     SwitchContext, SwitchHandle,
@@ -215,6 +217,7 @@ fn render(metrics: &mut Metrics, mut counted: Counted) {
     port_queues(metrics, &counted);
     port_drops(metrics, &counted);
     table_counters(metrics, &counted);
+    generators(metrics, &counted);
     latencies(metrics, &mut counted);
 }
 
@@ -391,6 +394,69 @@ fn table_counters(metrics: &mut Metrics, counted: &Counted) {
     for table in &counted.tables {
         metrics.sample(name, &[("table", &table.name)], table.size);
     }
+}
+
+fn generators(metrics: &mut Metrics, counted: &Counted) {
+    type Column = (
+        &'static str,
+        &'static str,
+        &'static str,
+        fn(&GeneratorStatus) -> u64,
+    );
+    let columns: [Column; 4] = [
+        (
+            "reprise_generator_sent_packets_total",
+            "counter",
+            "Frames of generators that came in.",
+            |generator| generator.counters.sent,
+        ),
+        (
+            "reprise_generator_dropped_packets_total",
+            "counter",
+            "Frames of generators that were refused as they came in; the reasons are among the drops.",
+            |generator| generator.counters.dropped,
+        ),
+        (
+            "reprise_generator_late_packets_total",
+            "counter",
+            "Frames of generators that were made when the next one was due already.",
+            |generator| generator.counters.late,
+        ),
+        (
+            "reprise_generator_running",
+            "gauge",
+            "Whether the generator runs.",
+            |generator| u64::from(generator.state == GeneratorState::Running),
+        ),
+    ];
+    for (name, kind, help, read) in columns {
+        metrics.family(name, kind, help);
+        for generator in &counted.generators {
+            generator_sample(metrics, name, generator, read(generator));
+        }
+    }
+    let name = "reprise_generator_late_max_seconds";
+    let help = "The longest time that a frame of the generator was made after it was due.";
+    metrics.family(name, "gauge", help);
+    for generator in &counted.generators {
+        let value = seconds(generator.counters.late_max_ns);
+        generator_sample(metrics, name, generator, value);
+    }
+}
+
+fn generator_sample(
+    metrics: &mut Metrics,
+    name: &str,
+    generator: &GeneratorStatus,
+    value: impl Display,
+) {
+    let GeneratorStatus { id, config, .. } = generator;
+    let labels: Labels<'_> = &[
+        ("generator", id),
+        ("name", &config.name),
+        ("port", &config.port),
+    ];
+    metrics.sample(name, labels, value);
 }
 
 fn latencies(metrics: &mut Metrics, counted: &mut Counted) {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::Parser;
-use dataplane::{PortId, limits};
+use dataplane::{Pace, PortId, limits};
 use dataplane_jit::NativeOptions;
 use p4runtime_server::Registers;
 use packet_io::Destination;
@@ -20,6 +20,12 @@ use crate::program::LoadedProgram;
 
 /// P4Runtime's port at IANA, on the loopback interface: whoever reaches it rules the switch.
 pub(crate) const DEFAULT_GRPC_ADDRESS: &str = "127.0.0.1:9559";
+
+/// What may stand behind a generator's file.
+const GENERATOR_KEYS: [&str; 6] = ["port", "rate", "period", "count", "name", "start"];
+
+/// Packets a second of a generator at most: a nanosecond is the shortest time there is.
+const MAX_RATE_PPS: u64 = 1_000_000_000;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,6 +47,9 @@ Examples:
 
   On two cores; the interface needs two queues (ethtool -L eth1 rx 2 tx 2):
     reprise-switch -i 1@afxdp:eth1 --workers 2 p4/sfu.p4
+
+  Make 10,000 packets a second inside the switch, the frames of a capture in turn:
+    reprise-switch -i 1@veth1 --generate load.pcap,port=7,rate=10000 p4/sfu.p4
 
   On a UDP socket, without any privilege:
     reprise-switch -i 1@udp:192.0.2.7:5004 p4/sfu.p4
@@ -76,6 +85,16 @@ pub(crate) struct Options {
     /// may be left out)
     #[arg(short = 'i', long = "interface", value_name = "PORT@INTERFACE")]
     pub(crate) ports: Vec<PortOption>,
+
+    /// Frames that the switch makes itself, those of a capture in turn, as if ingress port P had received
+    /// them, which need not be one of -i; one option each. At R a second (rate=R) or one every T
+    /// (period=10us; ns, us, ms or s), N in all (count=N) or for ever, at once or when a controller starts
+    /// it (start=command). A controller knows it as generator 1, 2, ..., people by its name (name=X)
+    #[arg(
+        long,
+        value_name = "FILE,port=P,rate=R|period=T[,count=N][,name=X][,start=now|command]"
+    )]
+    pub(crate) generate: Vec<GenerateOption>,
 
     /// End with exit code 3 when the interface of a port is removed. Otherwise the port waits for one of
     /// its name, and the others go on
@@ -290,6 +309,20 @@ impl PortSource {
     }
 }
 
+/// A generator as given with `--generate`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct GenerateOption {
+    /// As it was given.
+    pub(crate) text: String,
+    pub(crate) file: PathBuf,
+    pub(crate) name: String,
+    pub(crate) port: PortId,
+    pub(crate) pace: Pace,
+    pub(crate) count: Option<u64>,
+    /// It begins at once.
+    pub(crate) starts_now: bool,
+}
+
 /// A command line that is well formed and makes no sense.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -345,9 +378,33 @@ impl Options {
         if self.optimise.is_some() && self.engine == EngineOption::Interpreter {
             return fail("--optimise: expected --engine native, found interpreter: it has nothing to optimise".to_owned());
         }
+        self.check_generators()?;
         self.check_workers()?;
         self.check_addresses()?;
         self.check_outputs()
+    }
+
+    /// Somebody must be able to start a generator, and it must end where a replay is to.
+    fn check_generators(&self) -> Result<(), UsageError> {
+        for GenerateOption {
+            text,
+            count,
+            starts_now,
+            ..
+        } in &self.generate
+        {
+            if !starts_now && self.grpc_address().is_none() {
+                return Err(UsageError(format!(
+                    "--generate {text}: expected P4Runtime (--grpc) to start it over, found none; or leave start=command out"
+                )));
+            }
+            if count.is_none() && self.after_replay() == AfterReplay::End {
+                return Err(UsageError(format!(
+                    "--generate {text}: expected count=N, since the switch ends with its captures, found none"
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// What there is one of, and what a rate of each worker's own would not be.
@@ -356,6 +413,10 @@ impl Options {
         let capture = self.ports.iter().find(is_capture);
         let single = [
             (capture.map(ToString::to_string), "a capture"),
+            (
+                (self.generate.first()).map(|it| format!("--generate {}", it.text)),
+                "a generator",
+            ),
             (self.trace.then(|| "--trace".to_owned()), "a trace"),
             (
                 self.trace_to.as_ref().map(|_| "--trace-to".to_owned()),
@@ -410,7 +471,8 @@ impl Options {
         };
         let name = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let inputs = captures().filter_map(|(input, _)| input.as_deref());
-        let mut taken: BTreeSet<PathBuf> = inputs.map(name).collect();
+        let generated = self.generate.iter().map(|generator| &*generator.file);
+        let mut taken: BTreeSet<PathBuf> = inputs.chain(generated).map(name).collect();
         let outputs = captures().filter_map(|(_, output)| output.as_deref());
         for output in outputs.chain(self.trace_to.as_deref()) {
             if !taken.insert(name(output)) {
@@ -532,6 +594,96 @@ impl FromStr for PortOption {
             .map_err(|reason| format!("{expected}; {reason}"))?;
         Ok(PortOption { id, source })
     }
+}
+
+impl FromStr for GenerateOption {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        read_generator(text).map_err(|reason| {
+            format!(
+                "expected FILE,port=P,rate=R or FILE,port=P,period=T, and count=N, name=X, start=now or start=command behind it where wanted, for example load.pcap,port=1,rate=10000; {reason}"
+            )
+        })
+    }
+}
+
+fn read_generator(text: &str) -> Result<GenerateOption, String> {
+    let mut words = text.split(',');
+    let file = words.next().filter(|file| !file.is_empty());
+    let file = PathBuf::from(file.ok_or("there is no file")?);
+    let mut values = BTreeMap::new();
+    for word in words {
+        let Some((key, value)) = word.split_once('=') else {
+            return Err(format!("there is no \"=\" in \"{word}\""));
+        };
+        if !GENERATOR_KEYS.contains(&key) {
+            return Err(format!(
+                "\"{key}\" is none of {}",
+                GENERATOR_KEYS.join(", ")
+            ));
+        }
+        if values.insert(key, value).is_some() {
+            return Err(format!("\"{key}\" is given twice"));
+        }
+    }
+    let port = number(values.get("port"), "port", limits::PORT_ID_MAX.into())?;
+    let port = port.ok_or("there is no port")?;
+    let pace = match (values.get("rate"), values.get("period")) {
+        (Some(rate), None) => number(Some(rate), "rate", MAX_RATE_PPS)?.map(Pace::per_second),
+        (None, Some(period)) => Some(Pace::every(read_period(period)?)),
+        (None, None) => return Err("there is neither rate nor period".to_owned()),
+        (Some(_), Some(_)) => return Err("there are both rate and period".to_owned()),
+    };
+    let stem = file.file_stem().map(|stem| stem.to_string_lossy());
+    let name = values.get("name").map(|name| (*name).into()).or(stem);
+    Ok(GenerateOption {
+        text: text.to_owned(),
+        name: name.unwrap_or_default().into_owned(),
+        port: PortId(u16::try_from(port).unwrap_or(u16::MAX)),
+        pace: pace.ok_or("there is no rate")?,
+        count: number(values.get("count"), "count", u64::MAX)?,
+        starts_now: match values.get("start") {
+            None | Some(&"now") => true,
+            Some(&"command") => false,
+            Some(other) => return Err(format!("\"{other}\" is neither now nor command")),
+        },
+        file,
+    })
+}
+
+/// A number of a key that may be left out.
+fn number(text: Option<&&str>, key: &str, max: u64) -> Result<Option<u64>, String> {
+    let Some(text) = text else { return Ok(None) };
+    let min = u64::from(key != "port");
+    match text.parse() {
+        Ok(number) if (min..=max).contains(&number) => Ok(Some(number)),
+        _ => Err(format!(
+            "{key}: \"{text}\" is no number from {min} to {max}"
+        )),
+    }
+}
+
+/// A time with its unit, in nanoseconds.
+fn read_period(text: &str) -> Result<u64, String> {
+    let unit_at = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit_at);
+    let unit_ns = match unit {
+        "ns" => Some(1_u64),
+        "us" => Some(1_000),
+        "ms" => Some(1_000_000),
+        "s" => Some(1_000_000_000),
+        _ => None,
+    };
+    let period = number.parse::<u64>().ok().filter(|number| *number > 0);
+    let period = period
+        .zip(unit_ns)
+        .and_then(|(number, ns)| number.checked_mul(ns));
+    period.ok_or_else(|| {
+        format!("period: \"{text}\" is no time from 1ns on, like 500ns, 10us, 2ms or 1s")
+    })
 }
 
 impl FromStr for PortSource {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use dataplane::{Nanos, PortCounters, PortId, Switch};
+use dataplane::{GeneratorStatus, Nanos, PortCounters, PortId, Switch};
 use packet_io::PortStatistics;
 use serde_json::{Map, Value, json};
 
@@ -15,6 +15,7 @@ pub(crate) struct Totals {
     cpu_port: Option<(PortId, PortCounters)>,
     drops: Vec<(&'static str, u64)>,
     tables: Vec<TableTotals>,
+    generators: Vec<GeneratorStatus>,
 }
 
 /// One port.
@@ -72,6 +73,7 @@ impl Totals {
             ours.hits += theirs.hits;
             ours.misses += theirs.misses;
         }
+        self.generators.extend(other.generators);
     }
 
     pub(crate) fn new(
@@ -99,6 +101,7 @@ impl Totals {
             time_ns,
             packets: vec![
                 ("received", counters.received),
+                ("generated", counters.generated),
                 ("cloned", counters.created_by_clone),
                 ("replicated", counters.created_by_replication),
                 ("transmitted", counters.transmitted),
@@ -118,6 +121,7 @@ impl Totals {
                 .map(|(reason, count)| (reason.name(), count))
                 .collect(),
             tables: tables.collect(),
+            generators: switch.generators(),
         }
     }
 
@@ -144,6 +148,7 @@ impl Totals {
             "ports": ports,
             "drops": object(&self.drops),
             "tables": self.tables.iter().map(table).collect::<Vec<_>>(),
+            "generators": self.generators.iter().map(generator).collect::<Vec<_>>(),
         })
         .to_string()
     }
@@ -156,6 +161,20 @@ impl Totals {
         }
         .to_string()
     }
+}
+
+fn generator(status: &GeneratorStatus) -> Value {
+    let counters = status.counters;
+    json!({
+        "generator": status.id,
+        "name": status.config.name,
+        "port": status.config.port.0,
+        "state": status.state.name(),
+        "sent": counters.sent,
+        "dropped": counters.dropped,
+        "late": counters.late,
+        "late_max_ns": counters.late_max_ns,
+    })
 }
 
 impl PortTotals {
@@ -270,6 +289,20 @@ impl fmt::Display for Text<'_> {
         writeln!(f, "totals after {seconds:.3} s")?;
         self.ports(f)?;
         self.list(f, "packets", &totals.packets)?;
+        for status in &totals.generators {
+            let GeneratorStatus {
+                id, config, state, ..
+            } = status;
+            let title = format!("generator {id} {} ({})", config.name, state.name());
+            let counters = status.counters;
+            let counts = [
+                ("sent", counters.sent),
+                ("dropped", counters.dropped),
+                ("late", counters.late),
+                ("late_max_ns", counters.late_max_ns),
+            ];
+            self.list(f, &title, &counts)?;
+        }
         self.list(f, "dropped by the switch", &totals.drops)?;
         for port in &totals.ports {
             let title = format!("dropped at port {}@{}", port.id, port.name);

@@ -1,6 +1,7 @@
 //! One module a command, as they stand in `--help`.
 
 pub mod address;
+pub mod aom;
 pub mod apply;
 pub mod conformance;
 pub mod entries;

@@ -287,10 +287,11 @@ fn no_command_is_left_out_here() {
         all.contains("viewer refresh") && all.contains("fmt"),
         "{all:?}"
     );
-    for command in all {
+    // Those need a service: `tests/aom.rs` has them.
+    for command in all.iter().filter(|it| !it.starts_with("aom ")) {
         for ends in [0, 1] {
             let is_it = |run: &&(&str, i32, &str)| {
-                run.1 == ends && (run.0 == command || run.0.starts_with(&format!("{command} ")))
+                run.1 == ends && (run.0 == *command || run.0.starts_with(&format!("{command} ")))
             };
             assert!(RUNS.iter().any(|run| is_it(&run)), "{command}: {ends}");
         }

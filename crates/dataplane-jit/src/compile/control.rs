@@ -13,7 +13,7 @@ use dataplane::{
     limits,
 };
 
-use super::{Emit, coalesce, primitive::Flow};
+use super::{Emit, coalesce, lanes, primitive::Flow};
 use crate::{context::PassContext, flow::Capacity};
 
 /// The blocks of a control.
@@ -125,8 +125,20 @@ impl Emit<'_, '_, '_> {
         let jumps = |it: &Primitive| matches!(it, Primitive::Jump(_) | Primitive::JumpIfZero(..));
         let is_straight = specialised && !body.primitives.iter().any(jumps);
         let mut running = self.prepare(&body.primitives, end);
+        let with_lanes = is_straight && self.unit.options.lane_vectorisation;
         let mut reached = true;
+        let mut behind_run = 0;
         for (position, primitive) in body.primitives.iter().enumerate() {
+            if position < behind_run {
+                continue;
+            }
+            if with_lanes
+                && let Some(run) = lanes::run_of(self.names(), &body.primitives[position..])
+            {
+                self.lanes(&run);
+                behind_run = position + run.len();
+                continue;
+            }
             if let Some(block) = running.leaders.get(&position) {
                 if reached {
                     self.jump(*block);

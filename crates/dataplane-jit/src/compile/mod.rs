@@ -11,6 +11,7 @@ mod control;
 mod expression;
 mod flow;
 mod header;
+mod lanes;
 mod packed;
 mod primitive;
 pub(crate) mod range;

@@ -31,6 +31,8 @@ pub(super) struct RoundCode {
 struct Kept {
     /// The time of all rounds.
     now: Nanos,
+    /// When the root frame came.
+    arrived: Nanos,
     /// The code of the field list that it keeps.
     list: u32,
     /// The length of the frame that it would be.
@@ -67,6 +69,7 @@ impl Native {
         let rest_len = packet.rest_len();
         let mut kept = Kept {
             now,
+            arrived: input.arrived,
             list: packet.requests.recirculate,
             frame_len: packet.unwritten.unwrap_or_default(),
         };
@@ -135,6 +138,7 @@ impl Native {
     ) -> Result<EgressInput, IngressOutcome> {
         let Kept {
             now,
+            arrived,
             list,
             frame_len,
         } = kept;
@@ -157,6 +161,7 @@ impl Native {
                 queue,
                 instance_type: InstanceType::Normal,
                 instance: None,
+                arrived,
                 enqueued: now,
                 enq_depth: 0,
                 deq_depth: 0,

@@ -128,6 +128,7 @@ impl<'p> Values<'p> {
         let times = [
             metadata.ingress_global_timestamp,
             metadata.egress_global_timestamp,
+            metadata.nanoseconds_inside,
         ];
         let varies = times.contains(&Some(field))
             || queueing.is_some_and(|fields| fields.contains(&field))

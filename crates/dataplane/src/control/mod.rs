@@ -5,6 +5,7 @@
 //! section 8.4. Not here: protobuf messages, P4Info ids.
 
 mod arrays;
+mod generators;
 mod meters;
 mod profiles;
 mod tables;

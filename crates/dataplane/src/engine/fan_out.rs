@@ -8,7 +8,7 @@ use super::{
     EgressInput, EgressOutcome, EgressVerdict, Engine, Frame, IngressInput, IngressOutcome,
     PacketHandle, State,
 };
-use crate::{PortId, Replica};
+use crate::{Nanos, PortId, Replica};
 
 /// Copies of one packet that come to egress one after the other.
 pub trait Copies {
@@ -73,6 +73,8 @@ pub trait LoneClones {
 pub struct RoundsInput {
     /// That it comes to ingress, in the first round.
     pub ingress: IngressInput,
+    /// When the root frame came.
+    pub arrived: Nanos,
     /// Rounds at most.
     pub n_rounds_max: u32,
 }

@@ -191,6 +191,8 @@ fn start_egress(ir: &Ir, now: Nanos, packet: &mut Packet, input: &EgressInput) {
     let instance_type = Int::from(input.instance_type as u8);
     phv.set(ir, metadata.instance_type, instance_type);
     put(ir, phv, metadata.egress_global_timestamp, micros(now));
+    let inside = now.saturating_sub(input.arrived);
+    put(ir, phv, metadata.nanoseconds_inside, inside);
     if let Some(queueing) = metadata.queueing {
         let enqueued = micros(input.enqueued);
         let waited = micros(now).saturating_sub(enqueued);

@@ -64,6 +64,26 @@ impl Switch {
             is_idle,
         }
     }
+
+    /// As [`Switch::transmit`], but one step: a pass, and those that follow it without a queue between,
+    /// of which no more than one frame comes. For a caller that reads its clock before each
+    /// ([`Switch::is_timed`]).
+    pub fn transmit_step(&mut self, now: Nanos, send: &mut dyn FnMut(Transmit<'_>)) -> Transmitted {
+        let now = self.advance(now);
+        let Some(mut engine) = self.take_engine() else {
+            return Transmitted {
+                n_frames: 0,
+                is_idle: true,
+            };
+        };
+        let step = self.step(&mut *engine, now);
+        let n_frames = usize::from(hand_over(&mut *engine, &step, send));
+        self.put_back_engine(engine);
+        Transmitted {
+            n_frames,
+            is_idle: matches!(step, Step::Idle),
+        }
+    }
 }
 
 /// Whether frames leave by a port: it is there, and not the control plane's.

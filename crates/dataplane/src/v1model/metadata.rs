@@ -25,6 +25,9 @@ pub struct StandardMetadata {
     pub ingress_global_timestamp: Option<FieldId>,
     /// Microseconds when egress began.
     pub egress_global_timestamp: Option<FieldId>,
+    /// How long the packet has been inside when egress begins, in nanoseconds: its root frame's arrival
+    /// and now. A field of this switch's own, that a program asks for.
+    pub nanoseconds_inside: Option<FieldId>,
     /// The multicast group; 0 is none.
     pub mcast_grp: Option<FieldId>,
     /// The instance of a copy.
@@ -104,6 +107,7 @@ impl StandardMetadata {
             packet_length: required("packet_length", 1)?,
             ingress_global_timestamp: find("intrinsic_metadata", "ingress_global_timestamp"),
             egress_global_timestamp: find("intrinsic_metadata", "egress_global_timestamp"),
+            nanoseconds_inside: find("intrinsic_metadata", "nanoseconds_inside"),
             mcast_grp: find("intrinsic_metadata", "mcast_grp"),
             egress_rid: find("intrinsic_metadata", "egress_rid"),
             parser_error: find("standard_metadata", "parser_error"),

@@ -241,6 +241,7 @@ impl Switch {
             queue: departure.queue,
             instance_type: waiting.instance_type,
             instance: place.instance,
+            arrived: common.arrived,
             enqueued: waiting.enqueued,
             enq_depth: place.enq_depth,
             deq_depth: departure.depth,

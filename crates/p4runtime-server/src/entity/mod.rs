@@ -4,6 +4,7 @@
 //! switch's state is decided there. Source: P4Runtime 1.5.0, "P4 Entity Messages".
 
 pub(crate) mod counter;
+pub(crate) mod generator;
 pub(crate) mod register;
 pub(crate) mod replication;
 pub(crate) mod table_entry;
@@ -105,6 +106,20 @@ pub(crate) fn expect_workers(
                 "table \"{table}\": idle timeouts need a switch with one worker, this one has {n_workers}"
             )))
         }
+        Some(Kind::ExternEntry(_)) if n_workers > 1 => Err(EntityError::unimplemented(format!(
+            "packet generators need a switch with one worker, this one has {n_workers}"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Generators belong to the switch that forwards, not to a pipeline that waits for its COMMIT.
+pub(crate) fn expect_forwarding(kind: Option<&Kind>, is_saved: bool) -> EntityResult {
+    match kind {
+        Some(Kind::ExternEntry(_)) if is_saved => Err(EntityError::new(
+            Code::FailedPrecondition,
+            "packet generators belong to the switch that forwards, and a saved pipeline waits: commit it first",
+        )),
         _ => Ok(()),
     }
 }
@@ -125,6 +140,7 @@ pub(crate) fn operation(pipeline: &Pipeline, update: &Update) -> EntityResult<Op
         Some(Kind::CounterEntry(entry)) => counter::operation(pipeline, kind, entry),
         Some(Kind::DirectCounterEntry(entry)) => counter::direct_operation(pipeline, kind, entry),
         Some(Kind::RegisterEntry(entry)) => register::operation(pipeline, kind, entry),
+        Some(Kind::ExternEntry(entry)) => generator::operation(kind, entry),
         Some(Kind::PacketReplicationEngineEntry(entry)) => match &entry.r#type {
             Some(Replication::MulticastGroupEntry(entry)) => {
                 replication::group_operation(kind, entry)

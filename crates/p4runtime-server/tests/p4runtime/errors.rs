@@ -6,8 +6,8 @@ use p4runtime_proto::p4::v1::update::Type;
 use p4runtime_proto::p4::v1::write_request::Atomicity;
 use p4runtime_proto::p4::v1::{
     ActionProfileGroup, ActionProfileMember, CounterEntry, DigestEntry, DirectCounterEntry,
-    DirectMeterEntry, Entity, ExternEntry, MeterConfig, MeterEntry, ReadRequest, RegisterEntry,
-    TableEntry, Update, ValueSetEntry, WriteRequest,
+    DirectMeterEntry, Entity, MeterConfig, MeterEntry, ReadRequest, RegisterEntry, TableEntry,
+    Update, ValueSetEntry, WriteRequest,
 };
 use p4runtime_server::WriteError;
 use tonic::Code;
@@ -183,7 +183,6 @@ async fn a_wildcard_over_what_is_not_supported_is_refused() {
     let harness = Harness::start().await;
     let mut primary = harness.primary().await;
     for kind in [
-        Kind::ExternEntry(ExternEntry::default()),
         Kind::MeterEntry(MeterEntry::default()),
         Kind::DirectMeterEntry(DirectMeterEntry::default()),
         Kind::ValueSetEntry(ValueSetEntry::default()),

@@ -14,6 +14,7 @@ mod capabilities;
 mod counters;
 mod drain;
 mod errors;
+mod generators;
 mod harness;
 mod idle_timeouts;
 mod limits;

@@ -63,6 +63,7 @@ impl MemoryLoop {
         inside.now += ns;
         let now = inside.now;
         inside.switch.handle_timeout(now);
+        inside.switch.generate(now);
         inside.pump();
     }
 

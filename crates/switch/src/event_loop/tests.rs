@@ -4,7 +4,10 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use dataplane::{ActionCall, MatchField, Program, SwitchConfig, TableEntry};
+use dataplane::{
+    ActionCall, GeneratorConfig, GeneratorState, MatchField, Pace, Program, SwitchConfig,
+    TableEntry,
+};
 use p4runtime_server::{PacketInSender, SwitchHandle};
 use packet_io::{MemoryPort, memory_pair};
 
@@ -273,6 +276,96 @@ fn only_work_is_served_until_what_it_waits_for_is_there() {
     assert_eq!(two.receive(0, 1, &mut |_| ()).expect("receiving"), 0);
     handle.stop();
     assert!(!event_loop.serve_work_until(|| false).expect("no error"));
+}
+
+#[test]
+fn generators_begin_when_frames_may_come_and_wake_a_loop_that_sleeps() {
+    for wait in [Wait::Sleep, Wait::Spin] {
+        generators_begin(wait);
+    }
+}
+
+fn generators_begin(wait: Wait) {
+    let (mut event_loop, handle, _one, mut two) = forwarder(&[(1, 2)]);
+    event_loop.set_wait(wait);
+    let frames = [1, 2].map(|number| vec![number; 60].into_boxed_slice());
+    let config = GeneratorConfig {
+        name: "load".into(),
+        port: PortId(1),
+        frames: frames.into(),
+        pace: Pace::every(1_000_000),
+        count: Some(5),
+    };
+    let inserted = event_loop.switch_mut().insert_generator(1, config, true);
+    inserted.expect("a new generator");
+    let (done, is_done) = mpsc::channel();
+    let waker = handle.clone();
+    handle.submit(
+        0,
+        Box::new(move |context| {
+            done.send(context.switch.counters().generated)
+                .expect("somebody waits");
+            waker.wake();
+        }),
+    );
+    let mut generated = None;
+    let is_over = || {
+        generated = is_done.try_recv().ok();
+        generated.is_some()
+    };
+    assert!(event_loop.serve_work_until(is_over).expect("no error"));
+    assert_eq!(generated, Some(0));
+    let running = thread::spawn(move || {
+        event_loop.run(AfterReplay::Serve).expect("no error");
+        event_loop.switch_mut().generators()
+    });
+    let came: Vec<u8> = receive(&mut two, 5).iter().map(|frame| frame[0]).collect();
+    assert_eq!(came, [1, 2, 1, 2, 1]);
+    handle.stop();
+    let generators = running.join().expect("the loop ends");
+    assert_eq!(generators[0].state, GeneratorState::Finished);
+    assert_eq!(generators[0].counters.sent, 5);
+}
+
+/// A loop with ports 1 and 2 that sends what comes by port 1, with its time inside in front.
+fn stamper() -> (EventLoop, LoopHandle, MemoryPort, MemoryPort) {
+    let text = include_str!("../../../../p4/latency_stamp.p4");
+    let options = p4_compiler::Options::default();
+    let output = p4_compiler::compile("latency_stamp.p4", text, &|_: &str| None, &options);
+    let json = output.bmv2_json.expect("a program without errors");
+    let (mut event_loop, handle, one, two) = forwarder(&[]);
+    let switch = event_loop.switch_mut();
+    switch.set_program(Program::from_json(&json).expect("a sound program"));
+    let program = switch.program().expect("a program");
+    let table = program.table("StampIngress.ways").expect("the table");
+    let action = program.action_of(table, "StampIngress.send");
+    let call = ActionCall {
+        action: action.expect("the action"),
+        args: vec![vec![2]],
+    };
+    let entry = TableEntry::new(vec![MatchField::Exact(vec![1])], 0, call);
+    switch.insert_entry(table, entry).expect("a new entry");
+    (event_loop, handle, one, two)
+}
+
+#[test]
+fn a_program_is_told_how_long_packets_were_inside_and_no_more() {
+    let (mut event_loop, handle, mut one, mut two) = stamper();
+    let running = thread::spawn(move || event_loop.run(AfterReplay::Serve));
+    for number in 0..100 {
+        let began = std::time::Instant::now();
+        one.transmit(0, [&[number; 60][..], &[]].into())
+            .expect("sending");
+        let frame = receive(&mut two, 1).remove(0);
+        let passed = began.elapsed().as_nanos();
+        let inside = frame[..6]
+            .iter()
+            .fold(0, |ns, byte| ns << 8 | u128::from(*byte));
+        assert!(inside > 0 && inside < passed, "{inside} of {passed}");
+        assert_eq!(frame[6..], [number; 54]);
+    }
+    handle.stop();
+    running.join().expect("no panic").expect("no error");
 }
 
 mod overload;

@@ -61,6 +61,101 @@ fn what_is_wrong_with_a_port_is_said() {
 }
 
 #[test]
+fn generators_are_read() {
+    let read = |text: &str| text.parse::<GenerateOption>().expect(text);
+    let load = read("a/load.pcap,port=7,rate=10000");
+    assert_eq!(load.file, Path::new("a/load.pcap"));
+    assert_eq!((&*load.name, load.port), ("load", PortId(7)));
+    assert_eq!((load.pace, load.count), (Pace::per_second(10_000), None));
+    assert!(load.starts_now);
+    let all = read("x,start=command,name=storm,count=5,period=10us,port=0");
+    assert_eq!((&*all.name, all.port), ("storm", PortId(0)));
+    assert_eq!((all.pace, all.count), (Pace::every(10_000), Some(5)));
+    assert!(!all.starts_now);
+    for (period, ns) in [("1ns", 1), ("2ms", 2_000_000), ("3s", 3_000_000_000)] {
+        let read = read(&format!("x,port=1,period={period}"));
+        assert_eq!(read.pace, Pace::every(ns));
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_generator_is_said() {
+    for (text, reason) in [
+        ("", "there is no file"),
+        (",port=1,rate=1", "there is no file"),
+        ("x,rate=1", "there is no port"),
+        (
+            "x,port=511,rate=1",
+            "port: \"511\" is no number from 0 to 510",
+        ),
+        ("x,port=1", "neither rate nor period"),
+        ("x,port=1,rate=1,period=1s", "both rate and period"),
+        (
+            "x,port=1,rate=0",
+            "rate: \"0\" is no number from 1 to 1000000000",
+        ),
+        ("x,port=1,rate=-1", "rate: \"-1\" is no number"),
+        ("x,port=1,period=0us", "period: \"0us\" is no time"),
+        ("x,port=1,period=10", "period: \"10\" is no time"),
+        ("x,port=1,period=us", "period: \"us\" is no time"),
+        ("x,port=1,period=20000000000s", "is no time"),
+        (
+            "x,port=1,rate=1,count=0",
+            "count: \"0\" is no number from 1",
+        ),
+        (
+            "x,port=1,rate=1,start=later",
+            "\"later\" is neither now nor command",
+        ),
+        ("x,port=1,rate=1,speed=2", "\"speed\" is none of port, rate"),
+        ("x,port=1,rate=1,rate=2", "\"rate\" is given twice"),
+        ("x,port=1,rate", "there is no \"=\" in \"rate\""),
+    ] {
+        let error = text.parse::<GenerateOption>().expect_err(text);
+        assert!(error.contains(reason), "{text}: {error}");
+    }
+}
+
+#[test]
+fn generators_that_do_not_fit_the_other_options_are_refused() {
+    for (arguments, reason) in [
+        (
+            &[
+                "-i",
+                "1@a",
+                "--grpc",
+                "off",
+                "--generate",
+                "x,port=1,rate=1,start=command",
+            ][..],
+            "--generate x,port=1,rate=1,start=command: expected P4Runtime (--grpc)",
+        ),
+        (
+            &["-i", "1@pcap:,y", "--generate", "x,port=1,rate=1"],
+            "expected count=N, since the switch ends with its captures",
+        ),
+        (
+            &["-i", "1@pcap:,x", "--generate", "x,port=1,rate=1,count=1"],
+            "given a second time",
+        ),
+        (
+            &[
+                "-i",
+                "1@a",
+                "--workers",
+                "2",
+                "--generate",
+                "x,port=1,rate=1",
+            ],
+            "--generate x,port=1,rate=1: expected one worker for a generator, found --workers 2",
+        ),
+    ] {
+        let error = parse(arguments).expect_err(reason);
+        assert!(error.contains(reason), "{arguments:?}: {error}");
+    }
+}
+
+#[test]
 fn options_that_contradict_each_other_are_refused() {
     for (arguments, reason) in [
         (

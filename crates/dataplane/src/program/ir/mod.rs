@@ -275,6 +275,12 @@ pub struct Deparser {
 }
 
 impl Ir {
+    /// Whether the program is told how long a packet has been inside, so that it matters when each pass
+    /// begins.
+    pub fn tells_time_inside(&self) -> bool {
+        self.metadata.nanoseconds_inside.is_some()
+    }
+
     /// Whether some action writes `priority`, so that packets go to different queues.
     pub fn gives_priorities(&self) -> bool {
         let Some(priority) = self.metadata.priority else {

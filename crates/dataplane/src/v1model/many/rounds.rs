@@ -87,6 +87,7 @@ impl Switch {
         };
         let input = RoundsInput {
             ingress: ingress_input(&going),
+            arrived: going.common.arrived,
             n_rounds_max,
         };
         let rounds = engine.rounds(&mut self.state, &input, going.packet, &mut leaving);

@@ -95,6 +95,7 @@ impl Switch {
                 queue: row.queue,
                 instance_type: waiting.instance_type,
                 instance: None,
+                arrived: waiting.common.arrived,
                 enqueued: waiting.enqueued,
                 enq_depth: 0,
                 deq_depth: 0,

@@ -48,7 +48,7 @@ impl Switch {
                 let step = self.ingress_rest(engine, now, &waiting, outcome);
                 return n_sent + usize::from(hand_over(engine, &step, send));
             };
-            let input = at_once(now, port, queue);
+            let input = at_once(now, waiting.common.arrived, port, queue);
             self.look_ahead.earn();
             let outcome = engine.egress(&mut self.state, &input, waiting.packet);
             let Some(copy) = plain_copy(port, &outcome) else {
@@ -150,12 +150,13 @@ fn queue(priority: u64) -> Option<usize> {
 }
 
 /// What an engine is told of a packet that comes to egress without waiting.
-fn at_once(now: Nanos, port: PortId, queue: usize) -> EgressInput {
+fn at_once(now: Nanos, arrived: Nanos, port: PortId, queue: usize) -> EgressInput {
     EgressInput {
         port,
         queue,
         instance_type: InstanceType::Normal,
         instance: None,
+        arrived,
         enqueued: now,
         enq_depth: 0,
         deq_depth: 0,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use dataplane::engine::{EngineFactory, interpret::InterpreterFactory};
-use dataplane::{CloneSession, MulticastGroup, Replica};
+use dataplane::{CloneSession, GeneratorConfig, MulticastGroup, Pace, Replica};
 use dataplane_jit::{NativeFactory, NativeOptions};
 use packet_io::{PortStatistics, Waker};
 
@@ -238,12 +238,41 @@ impl Flooded {
         }
     }
 
+    /// A generator's frames come in too.
+    fn generators_are_served(&self) {
+        self.call(|context| {
+            let inserted = context
+                .switch
+                .insert_generator(1, generator(1_000_000), true);
+            inserted.expect("a new generator");
+        });
+        let n_made = |context: &mut SwitchContext<'_>| {
+            let counters = context.switch.generators()[0].counters;
+            counters.sent + counters.dropped
+        };
+        let began = Instant::now();
+        while self.call(n_made) < 5 {
+            assert!(began.elapsed() < PATIENCE, "the generator has no turn");
+        }
+    }
+
     fn stops(self) {
         let began = Instant::now();
         self.handle.stop();
         self.running.join().expect("no panic");
         assert!(began.elapsed() < STOP, "it took {:?}", began.elapsed());
         assert!(self.n_frames.load(Ordering::Relaxed) > 0, "no flood");
+    }
+}
+
+/// Frames to the group, one every so many nanoseconds.
+fn generator(period_ns: u64) -> GeneratorConfig {
+    GeneratorConfig {
+        name: "load".into(),
+        port: PortId(9),
+        frames: [vec![TO_THE_GROUP; 60].into_boxed_slice()].into(),
+        pace: Pace::every(period_ns),
+        count: None,
     }
 }
 
@@ -263,6 +292,9 @@ fn holds_for(kind: u8, gives_priorities: bool) {
         let mut flooded = case.start();
         flooded.calls_are_answered();
         flooded.idle_entries_are_told();
+        if kind != FOR_EVER {
+            flooded.generators_are_served();
+        }
         // What recirculates for ever goes before what has just come.
         if kind != FOR_EVER {
             flooded.other_ports_are_served();
@@ -298,6 +330,34 @@ fn packets_that_are_dropped_hold_nobody_up() {
 #[test]
 fn packet_ins_hold_nobody_up() {
     holds_for(TO_THE_CPU, true);
+}
+
+#[test]
+fn a_generator_that_is_faster_than_the_switch_holds_nobody_up() {
+    for (is_native, wait) in [
+        (true, Wait::Sleep),
+        (true, Wait::Spin),
+        (false, Wait::Sleep),
+    ] {
+        let case = Case {
+            kind: TO_THE_GROUP,
+            gives_priorities: false,
+            is_native,
+            wait,
+        };
+        let mut flooded = case.start();
+        flooded.call(|context| {
+            let inserted = context.switch.insert_generator(2, generator(1), true);
+            inserted.expect("a new generator");
+        });
+        flooded.calls_are_answered();
+        flooded.generators_are_served();
+        flooded.other_ports_are_served();
+        flooded.packet_ins_are_served();
+        let late = flooded.call(|context| context.switch.generators()[1].counters.late);
+        assert!(late > 0, "it is not faster than the switch");
+        flooded.stops();
+    }
 }
 
 #[test]

@@ -1,0 +1,114 @@
+//! Requests as frames, and what their copies say.
+
+use std::net::Ipv4Addr;
+
+use aom::wire::{HEADER_BYTES, UDP_PORT, Variant, request};
+
+const ETHERNET_BYTES: usize = 14;
+const IPV4_BYTES: usize = 20;
+const UDP_BYTES: usize = 8;
+/// Before the UDP payload.
+pub(crate) const BEFORE: usize = ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES;
+/// The message begins with which request it is of.
+pub(crate) const MARK_BYTES: usize = 4;
+/// Requests that are different; more are never under way.
+pub(crate) const N_MARKS: usize = 1 << 14;
+
+/// What a copy says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// The last byte of the address that it is sent to.
+    pub(crate) to: u8,
+    pub(crate) shard: u8,
+    /// Of the request.
+    pub(crate) mark: usize,
+    /// Whether a signature is in it.
+    pub(crate) is_signed: bool,
+}
+
+/// A request's frame: to a group's address, or as plain multicast to another port.
+pub(crate) fn frame(
+    variant: Variant,
+    (from, to): (Ipv4Addr, Ipv4Addr),
+    udp_port: u16,
+    mark: usize,
+    message_bytes: usize,
+) -> Vec<u8> {
+    let mut message = vec![0x5a; message_bytes.max(MARK_BYTES)];
+    message[..MARK_BYTES].copy_from_slice(&(mark as u32).to_be_bytes());
+    let payload = request(variant, 0, &message);
+    let [_, b, c, d] = to.octets();
+    let mut frame = vec![1, 0, 0x5e, b & 0x7f, c, d, 2, 0, 0, 0, 2, 1, 8, 0];
+    let udp_bytes = (UDP_BYTES + payload.len()) as u16;
+    let mut ip = vec![0x45, 0];
+    ip.extend((IPV4_BYTES as u16 + udp_bytes).to_be_bytes());
+    ip.extend([0, 0, 0x40, 0, 64, 17, 0, 0]);
+    ip.extend(from.octets());
+    ip.extend(to.octets());
+    let checksum = internet_checksum(&ip);
+    ip[10..12].copy_from_slice(&checksum.to_be_bytes());
+    frame.extend(ip);
+    for field in [40_000, udp_port, udp_bytes, 0] {
+        frame.extend(field.to_be_bytes());
+    }
+    frame.extend(payload);
+    frame
+}
+
+fn internet_checksum(bytes: &[u8]) -> u16 {
+    let words = bytes
+        .chunks_exact(2)
+        .map(|word| u32::from(word[0]) << 8 | u32::from(word[1]));
+    let sum: u32 = words.sum();
+    let folded = (sum & 0xffff) + (sum >> 16);
+    !((folded & 0xffff) + (folded >> 16)) as u16
+}
+
+/// Of which request a frame is a copy; none if it is something else.
+pub(crate) fn seen(frame: &[u8], variant: Variant) -> Option<Seen> {
+    let is_udp = frame.get(12..15)? == [8, 0, 0x45] && frame[23] == 17;
+    // Its payload is as long as any of ours.
+    let payload = frame.get(BEFORE..).filter(|_| is_udp)?;
+    let at = variant.overhead_bytes();
+    let mark = payload.get(at..at + MARK_BYTES)?;
+    let mark = u32::from_be_bytes([mark[0], mark[1], mark[2], mark[3]]) as usize;
+    let signature = &payload[HEADER_BYTES..at];
+    (mark < N_MARKS).then(|| Seen {
+        to: frame[33],
+        shard: payload[5],
+        mark,
+        is_signed: signature.iter().any(|byte| *byte != 0),
+    })
+}
+
+/// To what port a plain frame goes: the sequencer leaves it alone.
+pub(crate) const PLAIN_UDP_PORT: u16 = UDP_PORT + 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_is_read_as_it_was_made() {
+        let addresses = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(239, 1, 0, 9));
+        for variant in [Variant::Tagged, Variant::Signed] {
+            for mark in [0, 1, N_MARKS - 1] {
+                let frame = frame(variant, addresses, UDP_PORT, mark, 14);
+                let expected = Seen {
+                    to: 9,
+                    shard: 0,
+                    mark,
+                    is_signed: false,
+                };
+                assert_eq!(seen(&frame, variant), Some(expected));
+                assert_eq!(frame.len(), BEFORE + variant.overhead_bytes() + 14);
+                assert_eq!(
+                    internet_checksum(&frame[14..34]),
+                    0,
+                    "its own checksum is in it"
+                );
+            }
+        }
+        assert_eq!(seen(&[0; 60], Variant::Tagged), None);
+    }
+}

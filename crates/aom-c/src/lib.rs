@@ -1,0 +1,289 @@
+//! The C interface of `include/aom.h`, which says what each function does.
+#![expect(unsafe_code, reason = "C passes pointers")]
+
+use std::cell::RefCell;
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::fmt::Display;
+use std::path::Path;
+use std::time::Duration;
+
+use aom::event::Event;
+use aom_member::Joined;
+
+const ERROR: c_int = -1;
+const MESSAGE: c_int = 1;
+const DROP: c_int = 2;
+const EVIDENCE: c_int = 3;
+
+/// A member.
+pub struct AomMember(Joined);
+
+/// An event, with its parts as C reads them.
+pub struct AomEvent {
+    kind: c_int,
+    epoch: u64,
+    sequence: u32,
+    message: Vec<u8>,
+    certificate: Vec<u8>,
+    hashes: Option<[u8; 64]>,
+}
+
+thread_local! {
+    static LAST_ERROR: RefCell<CString> = RefCell::default();
+}
+
+fn fail<T>(error: impl Display, otherwise: T) -> T {
+    let text: Vec<u8> = error
+        .to_string()
+        .bytes()
+        .filter(|byte| *byte != 0)
+        .collect();
+    LAST_ERROR.with_borrow_mut(|last| *last = CString::new(text).unwrap_or_default());
+    otherwise
+}
+
+/// # Safety
+///
+/// `member_file` is NULL or ends with a zero byte.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aom_join(member_file: *const c_char, timeout_ms: u32) -> *mut AomMember {
+    if member_file.is_null() {
+        return fail(
+            "expected the path of a member file, found NULL",
+            std::ptr::null_mut(),
+        );
+    }
+    // SAFETY: the caller's promise.
+    let path = unsafe { CStr::from_ptr(member_file) }.to_string_lossy();
+    match Joined::join(Path::new(&*path), milliseconds(timeout_ms)) {
+        Ok(joined) => Box::into_raw(Box::new(AomMember(joined))),
+        Err(error) => fail(error, std::ptr::null_mut()),
+    }
+}
+
+/// # Safety
+///
+/// `member` is NULL or came from [`aom_join`], and nobody uses it any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aom_leave(member: *mut AomMember) {
+    if !member.is_null() {
+        // SAFETY: the caller's promise.
+        drop(unsafe { Box::from_raw(member) });
+    }
+}
+
+/// # Safety
+///
+/// `member` is one that has not left; `message` has so many bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aom_send(
+    member: *mut AomMember,
+    message: *const u8,
+    message_bytes: usize,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let (member, message) = unsafe { (member.as_ref(), bytes_at(message, message_bytes)) };
+    let (Some(member), Some(message)) = (member, message) else {
+        return fail("expected a member and a message, found NULL", ERROR);
+    };
+    match member.0.send(message) {
+        Ok(()) => 0,
+        Err(error) => fail(error, ERROR),
+    }
+}
+
+/// # Safety
+///
+/// `member` is one that has not left; `event` is a place for a pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aom_next(
+    member: *mut AomMember,
+    timeout_ms: u32,
+    event: *mut *mut AomEvent,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let (member, place) = unsafe { (member.as_ref(), event.as_mut()) };
+    let (Some(member), Some(place)) = (member, place) else {
+        return fail(
+            "expected a member and a place for an event, found NULL",
+            ERROR,
+        );
+    };
+    *place = std::ptr::null_mut();
+    match member.0.next(milliseconds(timeout_ms)) {
+        Ok(None) => 0,
+        Ok(Some(event)) => {
+            *place = Box::into_raw(Box::new(AomEvent::from(event)));
+            1
+        }
+        Err(error) => fail(error, ERROR),
+    }
+}
+
+/// # Safety
+///
+/// `event` is NULL or came from [`aom_next`], and nobody uses it any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aom_event_free(event: *mut AomEvent) {
+    if !event.is_null() {
+        // SAFETY: the caller's promise.
+        drop(unsafe { Box::from_raw(event) });
+    }
+}
+
+/// # Safety
+///
+/// `event` is NULL or one that is not freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aom_event_kind(event: *const AomEvent) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { event.as_ref() }.map_or(0, |event| event.kind)
+}
+
+/// # Safety
+///
+/// `event` is NULL or one that is not freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aom_event_epoch(event: *const AomEvent) -> u64 {
+    // SAFETY: the caller's promise.
+    unsafe { event.as_ref() }.map_or(0, |event| event.epoch)
+}
+
+/// # Safety
+///
+/// `event` is NULL or one that is not freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aom_event_sequence(event: *const AomEvent) -> u32 {
+    // SAFETY: the caller's promise.
+    unsafe { event.as_ref() }.map_or(0, |event| event.sequence)
+}
+
+/// # Safety
+///
+/// `event` is NULL or one that is not freed; `message_bytes` is NULL or a place for a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aom_event_message(
+    event: *const AomEvent,
+    message_bytes: *mut usize,
+) -> *const u8 {
+    // SAFETY: the caller's promise.
+    let (event, place) = unsafe { (event.as_ref(), message_bytes.as_mut()) };
+    let of_message = event.filter(|event| event.kind == MESSAGE);
+    part(of_message.map(|event| event.message.as_slice()), place)
+}
+
+/// # Safety
+///
+/// `event` is NULL or one that is not freed; `certificate_bytes` is NULL or a place for a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aom_event_certificate(
+    event: *const AomEvent,
+    certificate_bytes: *mut usize,
+) -> *const u8 {
+    // SAFETY: the caller's promise.
+    let (event, place) = unsafe { (event.as_ref(), certificate_bytes.as_mut()) };
+    let of_message = event.filter(|event| event.kind == MESSAGE);
+    part(of_message.map(|event| event.certificate.as_slice()), place)
+}
+
+/// # Safety
+///
+/// `event` is NULL or one that is not freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aom_event_hashes(event: *const AomEvent) -> *const u8 {
+    // SAFETY: the caller's promise.
+    let event = unsafe { event.as_ref() };
+    let hashes = event.and_then(|event| event.hashes.as_ref());
+    hashes.map_or(std::ptr::null(), |hashes| hashes.as_ptr())
+}
+
+/// # Safety
+///
+/// `member` is one that has not left; certificate and message have so many bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aom_verify(
+    member: *mut AomMember,
+    certificate: *const u8,
+    certificate_bytes: usize,
+    message: *const u8,
+    message_bytes: usize,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let (member, certificate, message) = unsafe {
+        (
+            member.as_ref(),
+            bytes_at(certificate, certificate_bytes),
+            bytes_at(message, message_bytes),
+        )
+    };
+    let (Some(member), Some(certificate), Some(message)) = (member, certificate, message) else {
+        return fail(
+            "expected a member, a certificate and a message, found NULL",
+            ERROR,
+        );
+    };
+    match member.0.verify(certificate, message) {
+        Ok(is_believed) => c_int::from(is_believed),
+        Err(error) => fail(error, ERROR),
+    }
+}
+
+/// What the thread's last call that failed says.
+#[unsafe(no_mangle)]
+pub extern "C" fn aom_error() -> *const c_char {
+    LAST_ERROR.with_borrow(|last| last.as_ptr())
+}
+
+impl From<Event> for AomEvent {
+    fn from(event: Event) -> AomEvent {
+        let empty = |kind, epoch, sequence| AomEvent {
+            kind,
+            epoch,
+            sequence,
+            message: Vec::new(),
+            certificate: Vec::new(),
+            hashes: None,
+        };
+        match event {
+            Event::Message(message) => AomEvent {
+                certificate: message.certificate.to_bytes(),
+                message: message.payload,
+                ..empty(MESSAGE, message.epoch, message.sequence)
+            },
+            Event::Drop(drop) => empty(DROP, drop.epoch, drop.sequence),
+            Event::Evidence(evidence) => {
+                let mut hashes = [0; 64];
+                hashes[..32].copy_from_slice(&evidence.first);
+                hashes[32..].copy_from_slice(&evidence.second);
+                AomEvent {
+                    hashes: Some(hashes),
+                    ..empty(EVIDENCE, evidence.epoch, evidence.sequence)
+                }
+            }
+        }
+    }
+}
+
+fn milliseconds(n: u32) -> Duration {
+    Duration::from_millis(u64::from(n))
+}
+
+/// No bytes may be anywhere, at NULL too.
+///
+/// # Safety
+///
+/// `bytes` is NULL or has so many bytes.
+unsafe fn bytes_at<'a>(bytes: *const u8, n_bytes: usize) -> Option<&'a [u8]> {
+    if n_bytes == 0 {
+        return Some(&[]);
+    }
+    // SAFETY: the caller's promise.
+    (!bytes.is_null()).then(|| unsafe { std::slice::from_raw_parts(bytes, n_bytes) })
+}
+
+fn part(bytes: Option<&[u8]>, n_bytes: Option<&mut usize>) -> *const u8 {
+    if let Some(place) = n_bytes {
+        *place = bytes.map_or(0, <[u8]>::len);
+    }
+    bytes.map_or(std::ptr::null(), <[u8]>::as_ptr)
+}

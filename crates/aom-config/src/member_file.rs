@@ -1,0 +1,208 @@
+//! What a member is given once, when it is added: who it is, where its service is, and the keys that show it. A
+//! secret: whoever has it is that member.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use k256::ecdsa::SigningKey;
+use serde::{Deserialize, Serialize};
+
+use crate::keys::{bytes_of, digits};
+use crate::limits::{MEMBER_FILE_BYTES_MAX, MEMBER_FILE_VERSION};
+use crate::message::check_name;
+
+/// The name in the service's certificate, wherever it is.
+pub const SERVICE_NAME: &str = "configuration.aom";
+
+/// The file's content. As text it is JSON.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberFile {
+    /// Of this format.
+    pub version: u32,
+    /// The group's name.
+    pub group: String,
+    /// The member's.
+    pub member: String,
+    /// Where the configuration service listens.
+    pub service: SocketAddr,
+    /// The certificate of the authority that the service's own is by, PEM.
+    pub authority: String,
+    /// The member's certificate, PEM.
+    pub certificate: String,
+    /// Its private key, PEM.
+    pub key: String,
+    /// What it signs its confirms with: 64 hexadecimal digits.
+    pub confirm_key: ConfirmKey,
+}
+
+/// A secret key of secp256k1.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ConfirmKey(SigningKey);
+
+/// Text that is no member file. What is in it is not repeated: keys are.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MemberFileError {
+    /// No JSON of this form.
+    #[error(
+        "line {line}, column {column}: expected a member file (version {MEMBER_FILE_VERSION}), which `reprise aom member add` writes; this is none"
+    )]
+    Form {
+        /// Where it stops to be one.
+        line: usize,
+        /// And where in the line.
+        column: usize,
+    },
+    /// Of another version.
+    #[error(
+        "expected a member file of version {MEMBER_FILE_VERSION}, found version {0}: use the reprise that wrote it, or have a new file made with `reprise aom member file`"
+    )]
+    Version(u32),
+    /// No name.
+    #[error("{0}")]
+    Name(String),
+    /// Longer than any.
+    #[error("expected at most {MEMBER_FILE_BYTES_MAX} bytes, found {0}: this is no member file")]
+    Length(usize),
+}
+
+impl MemberFile {
+    /// What a file's text says.
+    ///
+    /// # Errors
+    ///
+    /// What was expected, and where.
+    pub fn parse(text: &str) -> Result<MemberFile, MemberFileError> {
+        #[derive(Deserialize)]
+        struct Version {
+            version: u32,
+        }
+        if text.len() > MEMBER_FILE_BYTES_MAX {
+            return Err(MemberFileError::Length(text.len()));
+        }
+        let form = |error: serde_json::Error| MemberFileError::Form {
+            line: error.line(),
+            column: error.column(),
+        };
+        // A later version may have other fields.
+        let Version { version } = serde_json::from_str(text).map_err(form)?;
+        if version != MEMBER_FILE_VERSION {
+            return Err(MemberFileError::Version(version));
+        }
+        let file: MemberFile = serde_json::from_str(text).map_err(form)?;
+        check_name("group", &file.group).map_err(MemberFileError::Name)?;
+        check_name("member", &file.member).map_err(MemberFileError::Name)?;
+        Ok(file)
+    }
+}
+
+impl fmt::Display for MemberFile {
+    /// The file's text.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = serde_json::to_string_pretty(self).map_err(|_| fmt::Error)?;
+        writeln!(f, "{text}")
+    }
+}
+
+impl fmt::Debug for MemberFile {
+    /// Keys are not for logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let MemberFile {
+            group,
+            member,
+            service,
+            ..
+        } = self;
+        write!(f, "MemberFile({member} of {group}, service {service}, ..)")
+    }
+}
+
+impl ConfirmKey {
+    /// From so many random bytes; none if they are no key, which one in 2^128 is.
+    #[must_use]
+    pub fn from_random(bytes: &[u8; 32]) -> Option<ConfirmKey> {
+        SigningKey::from_slice(bytes).ok().map(ConfirmKey)
+    }
+
+    /// The key.
+    #[must_use]
+    pub fn signing_key(&self) -> &SigningKey {
+        &self.0
+    }
+}
+
+impl fmt::Debug for ConfirmKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ConfirmKey(..)")
+    }
+}
+
+impl Serialize for ConfirmKey {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&digits(&self.0.to_bytes()))
+    }
+}
+
+impl<'de> Deserialize<'de> for ConfirmKey {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<ConfirmKey, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let bytes: [u8; 32] = bytes_of(&text).map_err(serde::de::Error::custom)?;
+        let key = ConfirmKey::from_random(&bytes);
+        key.ok_or_else(|| serde::de::Error::custom("expected a key of secp256k1"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file() -> MemberFile {
+        MemberFile {
+            version: MEMBER_FILE_VERSION,
+            group: "counter".to_owned(),
+            member: "m0".to_owned(),
+            service: "10.0.0.1:7443".parse().expect("an address"),
+            authority: "PEM".to_owned(),
+            certificate: "PEM".to_owned(),
+            key: "SECRET".to_owned(),
+            confirm_key: ConfirmKey::from_random(&[7; 32]).expect("a key"),
+        }
+    }
+
+    #[test]
+    fn a_file_is_read_as_it_was_written() {
+        let file = file();
+        assert_eq!(MemberFile::parse(&file.to_string()), Ok(file));
+    }
+
+    #[test]
+    fn what_is_none_is_refused_without_a_word_of_it() {
+        let text = file().to_string();
+        let other = text.replace("\"version\": 1", "\"version\": 2");
+        assert_eq!(MemberFile::parse(&other), Err(MemberFileError::Version(2)));
+        let named = text.replace("\"m0\"", "\"M 0\"");
+        assert!(matches!(
+            MemberFile::parse(&named),
+            Err(MemberFileError::Name(_))
+        ));
+        let cut = text.replace("0707", "");
+        for text in ["", "{}", &text[..text.len() / 2], &cut] {
+            let error = MemberFile::parse(text).expect_err("no file");
+            assert!(matches!(error, MemberFileError::Form { .. }), "{error}");
+            assert!(!error.to_string().contains("SECRET"));
+        }
+        let long = " ".repeat(MEMBER_FILE_BYTES_MAX + 1);
+        assert!(matches!(
+            MemberFile::parse(&long),
+            Err(MemberFileError::Length(_))
+        ));
+    }
+
+    #[test]
+    fn no_key_is_printed() {
+        let printed = format!("{:?}", file());
+        assert!(
+            !printed.contains("SECRET") && !printed.contains("07070"),
+            "{printed}"
+        );
+    }
+}

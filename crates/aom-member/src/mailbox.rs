@@ -1,0 +1,147 @@
+//! Events between a member's thread and its application: bounded, and the one waits for the other.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use aom::event::Event;
+use tokio::sync::Notify;
+
+use crate::lock;
+
+#[derive(Debug)]
+pub(crate) struct Mailbox {
+    events_max: usize,
+    inside: Mutex<Inside>,
+    filled: Condvar,
+    emptied: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Inside {
+    events: VecDeque<Event>,
+    closed_because: Option<String>,
+}
+
+impl Mailbox {
+    pub(crate) fn new(events_max: usize) -> Mailbox {
+        Mailbox {
+            events_max,
+            inside: Mutex::default(),
+            filled: Condvar::new(),
+            emptied: Notify::new(),
+        }
+    }
+
+    /// Waits until there is room, or until nobody will make any.
+    pub(crate) async fn room(&self) {
+        loop {
+            let emptied = self.emptied.notified();
+            if self.has_room() {
+                return;
+            }
+            emptied.await;
+        }
+    }
+
+    pub(crate) fn has_room(&self) -> bool {
+        let inside = lock(&self.inside);
+        inside.events.len() < self.events_max || inside.closed_because.is_some()
+    }
+
+    /// What one datagram gives may be more than there is room for: a signature releases a whole chain.
+    pub(crate) fn put(&self, event: Event) {
+        lock(&self.inside).events.push_back(event);
+        self.filled.notify_one();
+    }
+
+    /// Nothing is put any more.
+    pub(crate) fn close(&self, because: String) {
+        lock(&self.inside).closed_because.get_or_insert(because);
+        self.filled.notify_all();
+        self.emptied.notify_one();
+    }
+
+    pub(crate) fn take(&self, timeout: Duration) -> Result<Option<Event>, String> {
+        let until = Instant::now().checked_add(timeout);
+        let mut inside = lock(&self.inside);
+        loop {
+            if let Some(event) = inside.events.pop_front() {
+                self.emptied.notify_one();
+                return Ok(Some(event));
+            }
+            if let Some(because) = &inside.closed_because {
+                return Err(because.clone());
+            }
+            let left = match until {
+                None => Duration::MAX,
+                Some(until) => until.saturating_duration_since(Instant::now()),
+            };
+            if left.is_zero() {
+                return Ok(None);
+            }
+            let waited = self.filled.wait_timeout(inside, left);
+            inside = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use aom::event::DropNotification;
+
+    use super::*;
+
+    fn event(sequence: u32) -> Event {
+        Event::Drop(DropNotification { epoch: 1, sequence })
+    }
+
+    #[test]
+    fn events_come_in_order_and_then_there_is_none() {
+        let mailbox = Mailbox::new(2);
+        mailbox.put(event(1));
+        mailbox.put(event(2));
+        assert!(!mailbox.has_room());
+        assert_eq!(mailbox.take(Duration::ZERO), Ok(Some(event(1))));
+        assert!(mailbox.has_room());
+        assert_eq!(mailbox.take(Duration::ZERO), Ok(Some(event(2))));
+        assert_eq!(mailbox.take(Duration::from_millis(1)), Ok(None));
+    }
+
+    #[test]
+    fn what_is_inside_is_taken_after_it_was_closed() {
+        let mailbox = Mailbox::new(2);
+        mailbox.put(event(1));
+        mailbox.close("first".to_owned());
+        mailbox.close("second".to_owned());
+        assert_eq!(mailbox.take(Duration::ZERO), Ok(Some(event(1))));
+        assert_eq!(mailbox.take(Duration::MAX), Err("first".to_owned()));
+    }
+
+    #[test]
+    fn who_waits_is_woken_on_either_side() {
+        let mailbox = Arc::new(Mailbox::new(1));
+        let taker = {
+            let mailbox = Arc::clone(&mailbox);
+            std::thread::spawn(move || {
+                let mut taken = Vec::new();
+                while let Ok(Some(event)) = mailbox.take(Duration::MAX) {
+                    taken.push(event);
+                }
+                taken
+            })
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        runtime.expect("a runtime").block_on(async {
+            for sequence in 1..=1000 {
+                mailbox.room().await;
+                mailbox.put(event(sequence));
+            }
+        });
+        mailbox.close("done".to_owned());
+        let expected: Vec<Event> = (1..=1000).map(event).collect();
+        assert_eq!(taker.join().expect("no panic"), expected);
+    }
+}

@@ -1,0 +1,255 @@
+//! The thread of a member: datagrams, time and commands in, events and confirms out.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use aom::confirm::{Confirming, RefusedConfirms};
+use aom::event::Event;
+use aom::membership::{Membership, MembershipError};
+use aom::receiver::Receiver;
+use aom::refused::Refused;
+use k256::ecdsa::SigningKey;
+use tokio::sync::mpsc;
+
+use crate::{Command, MemberError, SOCKET_BUFFER_BYTES, Shared, lock};
+
+/// Longer than any UDP payload.
+const DATAGRAM_BYTES: usize = 1 << 16;
+/// Datagrams that are read before commands and timeouts are looked at again.
+const DATAGRAMS_AT_ONCE: usize = 64;
+
+/// What a member has received and refused.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Datagrams that came, whatever became of them.
+    pub datagrams: u64,
+    /// The sequencer's packets that were refused, by reason.
+    pub refused: Refused,
+    /// The members' confirms that were refused, by reason.
+    pub refused_confirms: RefusedConfirms,
+    /// Confirms that the kernel would not send; the others then lack them.
+    pub unsent_confirms: u64,
+    /// Epoch and number of the last message or drop that is among the events.
+    pub told: Option<(u64, u32)>,
+}
+
+/// With confirms or without.
+enum Core {
+    Trusting(Box<Receiver>),
+    Confirming(Box<Confirming>),
+}
+
+pub(crate) struct Task {
+    socket: UdpSocket,
+    core: Core,
+    peers: Vec<SocketAddr>,
+    shared: Arc<Shared>,
+    begun: Instant,
+}
+
+/// Why the thread goes on or ends.
+enum Next {
+    GoOn,
+    End,
+}
+
+impl Task {
+    pub(crate) fn new(
+        socket: UdpSocket,
+        membership: Membership,
+        first: u32,
+        confirms: Option<(SigningKey, Vec<SocketAddr>)>,
+        shared: Arc<Shared>,
+    ) -> Result<Task, MemberError> {
+        socket.set_nonblocking(true)?;
+        // The kernel gives what its administrator allows.
+        socket2::SockRef::from(&socket).set_recv_buffer_size(SOCKET_BUFFER_BYTES)?;
+        let (core, peers) = match confirms {
+            None => (
+                Core::Trusting(Box::new(Receiver::new(membership, first)?)),
+                Vec::new(),
+            ),
+            Some((key, peers)) => {
+                let core = Confirming::new(membership, first, key)?;
+                (Core::Confirming(Box::new(core)), peers)
+            }
+        };
+        Ok(Task {
+            socket,
+            core,
+            peers,
+            shared,
+            begun: Instant::now(),
+        })
+    }
+
+    /// Until it is told to leave, or its socket fails.
+    pub(crate) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
+        let because = match self.receive(&mut commands).await {
+            Ok(()) => "it left".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        self.shared.mailbox.close(because);
+    }
+
+    async fn receive(&mut self, commands: &mut mpsc::UnboundedReceiver<Command>) -> io::Result<()> {
+        let socket = tokio::net::UdpSocket::from_std(self.socket.try_clone()?)?;
+        let mut buffer = vec![0; DATAGRAM_BYTES];
+        loop {
+            let due = self.core.poll_timeout().map(|at| self.begun + at);
+            let shared = Arc::clone(&self.shared);
+            tokio::select! {
+                biased;
+                command = commands.recv() => if let Next::End = self.obey(command) {
+                    return Ok(());
+                },
+                () = sleep_until(due) => self.core.handle_timeout(self.begun.elapsed()),
+                readable = readable(&socket, &shared) => {
+                    readable?;
+                    self.read(&socket, &mut buffer)?;
+                }
+            }
+            self.tell(&socket);
+        }
+    }
+
+    fn read(&mut self, socket: &tokio::net::UdpSocket, buffer: &mut [u8]) -> io::Result<()> {
+        let mut n_datagrams = 0;
+        for _ in 0..DATAGRAMS_AT_ONCE {
+            let n_bytes = match socket.try_recv(buffer) {
+                Ok(n_bytes) => n_bytes,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                // ICMP's word that a peer is not there, of a confirm that was sent before.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
+                Err(error) => return Err(error),
+            };
+            n_datagrams += 1;
+            let now = self.begun.elapsed();
+            self.core.handle_datagram(now, &buffer[..n_bytes]);
+        }
+        lock(&self.shared.counters).datagrams += n_datagrams;
+        Ok(())
+    }
+
+    fn obey(&mut self, command: Option<Command>) -> Next {
+        let Some(Command::Advance {
+            membership,
+            last,
+            peers,
+            done,
+        }) = command
+        else {
+            return Next::End;
+        };
+        let advanced = self
+            .core
+            .advance(self.begun.elapsed(), (*membership).clone(), last);
+        if advanced.is_ok() {
+            self.peers = peers;
+            let mut memberships = lock(&self.shared.memberships);
+            let old = memberships.pop();
+            *memberships = old.into_iter().chain([*membership]).collect();
+        }
+        // Who asked may have given up waiting.
+        let _ = done.send(advanced);
+        Next::GoOn
+    }
+
+    /// Everything that the core has to say, to the application and to the other members.
+    fn tell(&mut self, socket: &tokio::net::UdpSocket) {
+        let mut told = None;
+        while let Some(event) = self.core.poll_event() {
+            told = number_of(&event).or(told);
+            self.shared.mailbox.put(event);
+        }
+        let mut n_unsent = 0;
+        while let Some(confirm) = self.core.poll_transmit() {
+            for peer in &self.peers {
+                n_unsent += u64::from(socket.try_send_to(&confirm, *peer).is_err());
+            }
+        }
+        let mut counters = lock(&self.shared.counters);
+        counters.unsent_confirms += n_unsent;
+        counters.told = counters.told.max(told);
+        (counters.refused, counters.refused_confirms) = self.core.refused();
+    }
+}
+
+fn number_of(event: &Event) -> Option<(u64, u32)> {
+    match event {
+        Event::Message(it) => Some((it.epoch, it.sequence)),
+        Event::Drop(it) => Some((it.epoch, it.sequence)),
+        Event::Evidence(_) => None,
+    }
+}
+
+async fn sleep_until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// There is something to read, and room for what comes of it.
+async fn readable(socket: &tokio::net::UdpSocket, shared: &Shared) -> io::Result<()> {
+    shared.mailbox.room().await;
+    socket.readable().await
+}
+
+impl Core {
+    fn handle_datagram(&mut self, now: Duration, datagram: &[u8]) {
+        match self {
+            Core::Trusting(core) => core.handle_datagram(now, datagram),
+            Core::Confirming(core) => core.handle_datagram(now, datagram),
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Duration) {
+        match self {
+            Core::Trusting(core) => core.handle_timeout(now),
+            Core::Confirming(core) => core.handle_timeout(now),
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Duration> {
+        match self {
+            Core::Trusting(core) => core.poll_timeout(),
+            Core::Confirming(core) => core.poll_timeout(),
+        }
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        match self {
+            Core::Trusting(core) => core.poll_event(),
+            Core::Confirming(core) => core.poll_event(),
+        }
+    }
+
+    fn poll_transmit(&mut self) -> Option<Vec<u8>> {
+        match self {
+            Core::Trusting(_) => None,
+            Core::Confirming(core) => core.poll_transmit(),
+        }
+    }
+
+    fn advance(
+        &mut self,
+        now: Duration,
+        membership: Membership,
+        last: Option<u32>,
+    ) -> Result<(), MembershipError> {
+        match self {
+            Core::Trusting(core) => core.advance(membership, last),
+            Core::Confirming(core) => core.advance(now, membership, last),
+        }
+    }
+
+    fn refused(&self) -> (Refused, RefusedConfirms) {
+        match self {
+            Core::Trusting(core) => (core.refused(), RefusedConfirms::default()),
+            Core::Confirming(core) => (core.refused(), core.refused_confirms()),
+        }
+    }
+}

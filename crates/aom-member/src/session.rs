@@ -1,0 +1,255 @@
+//! The connection to the configuration service: made again whenever it breaks, for as long as the member is there.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::{Duration, Instant};
+
+use aom::limits::{FIRST_PROVED, PATIENCE};
+use aom_config::keys::PublicKey;
+use aom_config::limits::SILENCE_MAX;
+use aom_config::member_file::{MemberFile, SERVICE_NAME};
+use aom_config::message::{Join, Membership};
+use aom_config::session::{Event, Session};
+use rustls::RootCertStore;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use crate::joined::About;
+use crate::{Member, MemberError, lock};
+
+/// How long a service that does not answer is left alone, at first and at most.
+const RETRY_AFTER: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(2)];
+/// How long the messages of an epoch that has ended are waited for: one that is lost is a drop after the receiver's
+/// patience, and the next epoch's wait in the socket.
+const STRAGGLERS: Duration = PATIENCE.saturating_add(Duration::from_millis(5));
+/// How often it is looked whether they are there.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+/// Why a connection is over.
+pub(crate) enum Ended {
+    /// The service wants no other.
+    Refused(String),
+    /// The member cannot be, or is no more.
+    Member(MemberError),
+    /// The next one may succeed.
+    Again(String),
+}
+
+/// A file's keys for TLS.
+pub(crate) fn tls(file: &MemberFile) -> Result<rustls::ClientConfig, String> {
+    let certificate = |pem: &str| {
+        let read = CertificateDer::from_pem_slice(pem.as_bytes());
+        read.map_err(|error| error.to_string())
+    };
+    let key = PrivateKeyDer::from_pem_slice(file.key.as_bytes());
+    // What a key's text is not is not repeated.
+    let key = key.map_err(|_| "the private key is no PEM".to_owned())?;
+    let mut roots = RootCertStore::empty();
+    let added = roots.add(certificate(&file.authority)?);
+    added.map_err(|error| error.to_string())?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(|error| error.to_string())?
+        .with_root_certificates(roots)
+        .with_client_auth_cert(vec![certificate(&file.certificate)?], key);
+    config.map_err(|error| error.to_string())
+}
+
+/// Keeps a member what the service says that it is.
+pub(crate) struct Keeper {
+    file: MemberFile,
+    connector: TlsConnector,
+    about: Arc<Mutex<About>>,
+    /// Of the first membership, or why there is none.
+    first: Option<mpsc::Sender<Result<Arc<Member>, Ended>>>,
+    member: Option<Arc<Member>>,
+    begun: Instant,
+}
+
+impl Keeper {
+    pub(crate) fn new(
+        file: MemberFile,
+        tls: rustls::ClientConfig,
+        about: Arc<Mutex<About>>,
+        first: mpsc::Sender<Result<Arc<Member>, Ended>>,
+    ) -> Keeper {
+        Keeper {
+            file,
+            connector: TlsConnector::from(Arc::new(tls)),
+            about,
+            first: Some(first),
+            member: None,
+            begun: Instant::now(),
+        }
+    }
+
+    /// Until it is stopped, or the service wants it no more.
+    pub(crate) async fn run(mut self, mut stopped: oneshot::Receiver<()>) {
+        let mut retry_after = RETRY_AFTER[0];
+        loop {
+            let connected_at = Instant::now();
+            let ended = tokio::select! {
+                _ = &mut stopped => return,
+                ended = self.connection() => ended,
+            };
+            let because = match ended {
+                Ended::Again(because) => because,
+                ended => return self.end(ended),
+            };
+            lock(&self.about).because = because;
+            if connected_at.elapsed() > SILENCE_MAX {
+                retry_after = RETRY_AFTER[0];
+            }
+            tokio::select! {
+                _ = &mut stopped => return,
+                () = tokio::time::sleep(retry_after) => {}
+            }
+            retry_after = (2 * retry_after).min(RETRY_AFTER[1]);
+        }
+    }
+
+    /// There is no member any more: whoever waits is told.
+    fn end(self, ended: Ended) {
+        match (&self.member, &self.first) {
+            (Some(member), _) => {
+                let because = match ended {
+                    Ended::Refused(reason) | Ended::Again(reason) => reason,
+                    Ended::Member(error) => error.to_string(),
+                };
+                member.end(because);
+            }
+            (None, Some(first)) => {
+                // Who joined may have given up.
+                let _ = first.send(Err(ended));
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// From its beginning to its end.
+    async fn connection(&mut self) -> Ended {
+        let stream = match timeout(SILENCE_MAX, self.connect()).await {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => return Ended::Again(error.to_string()),
+            Err(_) => return Ended::Again("it takes too long to connect".to_owned()),
+        };
+        let public = self.file.confirm_key.signing_key().verifying_key();
+        let join = Join::new(
+            &self.file.group,
+            &self.file.member,
+            Some(PublicKey::from(*public)),
+        );
+        let installed = lock(&self.about).membership.as_ref().map(|it| it.epoch);
+        match Session::new(self.begun.elapsed(), join, installed) {
+            Ok(session) => self.attend(stream, session).await,
+            Err(error) => Ended::Again(error.to_string()),
+        }
+    }
+
+    async fn connect(&self) -> std::io::Result<TlsStream<TcpStream>> {
+        let stream = TcpStream::connect(self.file.service).await?;
+        stream.set_nodelay(true)?;
+        let name = ServerName::try_from(SERVICE_NAME).map_err(std::io::Error::other)?;
+        self.connector.connect(name, stream).await
+    }
+
+    async fn attend(&mut self, mut stream: TlsStream<TcpStream>, mut session: Session) -> Ended {
+        let mut bytes = [0; 4096];
+        loop {
+            while let Some(event) = session.poll_event() {
+                let membership = match event {
+                    Event::Membership(membership) => membership,
+                    Event::Refused { reason } => return Ended::Refused(reason),
+                };
+                let epoch = membership.epoch;
+                if let Err(error) = self.install(membership).await {
+                    return Ended::Member(error);
+                }
+                if let Err(error) = session.installed(epoch) {
+                    return Ended::Again(error.to_string());
+                }
+            }
+            while let Some(message) = session.poll_transmit() {
+                let sent = timeout(SILENCE_MAX, stream.write_all(&message)).await;
+                if !matches!(sent, Ok(Ok(()))) {
+                    return Ended::Again("the connection broke".to_owned());
+                }
+            }
+            if timeout(SILENCE_MAX, stream.flush()).await.is_err() {
+                return Ended::Again("the connection broke".to_owned());
+            }
+            let due = (self.begun + session.poll_timeout()).into();
+            let heard = match tokio::time::timeout_at(due, stream.read(&mut bytes)).await {
+                Ok(Ok(0)) => return Ended::Again("the service closed the connection".to_owned()),
+                Ok(Ok(n_bytes)) => session.handle_bytes(self.begun.elapsed(), &bytes[..n_bytes]),
+                Ok(Err(error)) => return Ended::Again(error.to_string()),
+                Err(_) => session.handle_timeout(self.begun.elapsed()),
+            };
+            if let Err(error) = heard {
+                return Ended::Again(error.to_string());
+            }
+        }
+    }
+
+    async fn install(&mut self, told: Membership) -> Result<(), MemberError> {
+        let membership = told.to_receiver()?;
+        let peers = peers(&told);
+        match &self.member {
+            Some(member) => {
+                let old = lock(&self.about).membership.as_ref().map(|it| it.epoch);
+                let ended = told.ended.filter(|ended| Some(ended.epoch) == old);
+                if let Some(ended) = ended {
+                    stragglers(member, (ended.epoch, ended.sequence)).await;
+                }
+                member
+                    .advance_later(membership, ended.map(|it| it.sequence), peers)?
+                    .await
+                    .map_err(|_| MemberError::Ended("its thread is gone".to_owned()))??;
+                lock(&self.about).membership = Some(told);
+            }
+            None => {
+                let own = told.receivers.get(usize::from(told.receiver));
+                let address = own.map(|it| SocketAddr::from((it.ip, it.udp_port)));
+                let address =
+                    address.ok_or_else(|| MemberError::Ended("it has no address".to_owned()))?;
+                let socket = UdpSocket::bind(address)
+                    .map_err(|source| MemberError::Bind { address, source })?;
+                let first = if told.has_begun { FIRST_PROVED } else { 1 };
+                let key = self.file.confirm_key.signing_key().clone();
+                let confirms = told.byzantine.then_some((key, peers));
+                let member = Arc::new(Member::start(socket, membership, first, confirms)?);
+                lock(&self.about).membership = Some(told);
+                self.member = Some(Arc::clone(&member));
+                if let Some(first) = self.first.take() {
+                    // Who joined may have given up; then it stops this soon.
+                    let _ = first.send(Ok(member));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where confirms go: to all others.
+fn peers(told: &Membership) -> Vec<SocketAddr> {
+    let others = (0..)
+        .zip(&told.receivers)
+        .filter(|(place, _)| *place != told.receiver);
+    let others = others.map(|(_, peer)| SocketAddr::from((peer.ip, peer.udp_port)));
+    others.collect()
+}
+
+/// Waits, not for long, until an epoch's last number is told of.
+async fn stragglers(member: &Member, last: (u64, u32)) {
+    let until = Instant::now() + STRAGGLERS;
+    while member.counters().told < Some(last) && Instant::now() < until {
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}

@@ -1,0 +1,156 @@
+//! An epoch's advance, and a group's removal, step by step. Each step is written down before it is carried out, so
+//! that who is killed in one goes on with it; each may be carried out twice.
+//!
+//! `sequences` is set to 0 in [`Phase::Write`] alone, before [`Phase::Start`] is written down: no step that can be
+//! done again gives a number again under keys that were in use.
+
+use aom_config::message::Ended;
+use tokio::time::{Duration, Instant, timeout};
+
+use crate::sequencer::{Connection, ConnectionError};
+use crate::service::{Core, ServiceError};
+use crate::state::{Group, Phase};
+
+/// How often it is looked whether a member that is waited for is still connected.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+impl Core {
+    /// Carries out what the group's phase says, and what follows, until it is active or gone.
+    pub(crate) async fn go_on(&mut self, name: &str) -> Result<(), ServiceError> {
+        while let Some(group) = self.state.groups.get(name) {
+            match group.phase {
+                Phase::Resting(_) | Phase::Active => break,
+                Phase::Stop => self.stop(name).await?,
+                Phase::Hand => self.hand(name).await?,
+                Phase::Write => self.write(name).await?,
+                Phase::Start => self.start(name).await?,
+                Phase::Halt(_) => self.halt(name).await?,
+                Phase::Remove => self.remove(name).await?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn stop(&mut self, name: &str) -> Result<(), ServiceError> {
+        let at = Instant::now();
+        let (connection, group) = self.both(name)?;
+        let last = connection.stop(group).await?;
+        group.ended = group.current.as_ref().map(|epoch| Ended {
+            epoch: epoch.number,
+            sequence: last,
+        });
+        group.phase = Phase::Hand;
+        self.stopped_at.insert(name.to_owned(), at);
+        self.reach("stop-done")?;
+        self.save()?;
+        self.reach("hand-saved")
+    }
+
+    async fn hand(&mut self, name: &str) -> Result<(), ServiceError> {
+        self.tell(name);
+        let until = Instant::now() + self.options.ack_deadline;
+        loop {
+            let Some(group) = self.state.groups.get(name) else {
+                return Ok(());
+            };
+            let missing = self.sessions.missing(name, group);
+            let left = until.saturating_duration_since(Instant::now());
+            if missing.is_empty() {
+                break;
+            }
+            if left.is_zero() {
+                tracing::warn!(
+                    group = name,
+                    ?missing,
+                    "the epoch begins without their word"
+                );
+                break;
+            }
+            let heard = timeout(left.min(LOOK_EVERY), self.from_members.recv()).await;
+            if let Ok(Some(message)) = heard {
+                self.hear(message)?;
+            }
+        }
+        self.reach("hand-done")?;
+        let (_, group) = self.both(name)?;
+        group.phase = Phase::Write;
+        self.save()?;
+        self.reach("write-saved")
+    }
+
+    async fn write(&mut self, name: &str) -> Result<(), ServiceError> {
+        let Some(connection) = &mut self.switch.connection else {
+            return Err(ConnectionError::Lost.into());
+        };
+        connection.write_entries(&self.state).await?;
+        self.reach("write-entries")?;
+        let (connection, group) = self.both(name)?;
+        if let Some(epoch) = &group.next {
+            connection.begin_epoch(group, epoch).await?;
+        }
+        group.current = group.next.take();
+        group.phase = Phase::Start;
+        self.reach("write-done")?;
+        self.save()?;
+        self.reach("start-saved")
+    }
+
+    async fn start(&mut self, name: &str) -> Result<(), ServiceError> {
+        let (connection, group) = self.both(name)?;
+        connection.set_active(group, true).await?;
+        group.phase = Phase::Active;
+        self.reach("start-done")?;
+        self.save()?;
+        let gap = self.stopped_at.remove(name).map(|at| at.elapsed());
+        match gap {
+            Some(gap) => self.gaps.insert(name.to_owned(), gap),
+            None => self.gaps.remove(name),
+        };
+        Ok(())
+    }
+
+    async fn halt(&mut self, name: &str) -> Result<(), ServiceError> {
+        let (connection, group) = self.both(name)?;
+        connection.stop(group).await?;
+        group.current = None;
+        group.next = None;
+        if let Phase::Halt(because) = &group.phase {
+            group.phase = Phase::Resting(because.clone());
+        }
+        self.reach("halt-stopped")?;
+        self.save()?;
+        self.reach("halt-saved")?;
+        self.tell(name);
+        let Some(connection) = &mut self.switch.connection else {
+            return Err(ConnectionError::Lost.into());
+        };
+        Ok(connection.write_entries(&self.state).await?)
+    }
+
+    async fn remove(&mut self, name: &str) -> Result<(), ServiceError> {
+        let (connection, group) = self.both(name)?;
+        connection.stop(group).await?;
+        self.reach("remove-stopped")?;
+        self.state.retire(name);
+        self.save()?;
+        self.reach("remove-saved")?;
+        let because = format!("group \"{name}\" was removed");
+        self.sessions.refuse(name, None, &because);
+        let Some(connection) = &mut self.switch.connection else {
+            return Err(ConnectionError::Lost.into());
+        };
+        Ok(connection.write_entries(&self.state).await?)
+    }
+
+    pub(crate) fn tell(&mut self, name: &str) {
+        if let Some(group) = self.state.groups.get(name) {
+            self.sessions.tell(name, group);
+        }
+    }
+
+    fn both(&mut self, name: &str) -> Result<(&mut Connection, &mut Group), ConnectionError> {
+        let connection = self.switch.connection.as_mut();
+        let both = connection.zip(self.state.groups.get_mut(name));
+        both.ok_or(ConnectionError::Lost)
+    }
+}

@@ -1,0 +1,210 @@
+//! Who is believed to be a member: a certificate authority of the service's own, in its folder. What it signs does not
+//! expire; a member is taken out by its fingerprint, which the service's state has.
+
+use std::fs::{self, Permissions};
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use aom_config::limits::MEMBER_FILE_VERSION;
+use aom_config::member_file::{ConfirmKey, MemberFile, SERVICE_NAME};
+use rcgen::{
+    BasicConstraints, Certificate, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256,
+};
+use rustls::RootCertStore;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use sha2::{Digest as _, Sha256};
+
+use crate::members::Fingerprint;
+use crate::service::Issue;
+
+const FILE: &str = "authority.pem";
+
+/// Why there is no authority.
+#[derive(Debug, thiserror::Error)]
+pub enum AuthorityError {
+    /// The system refuses.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file is none. What is in it is not repeated.
+    #[error("{}: expected the private key and the certificate of the service's authority, PEM: put the right file back; without it every member needs a new file", path.display())]
+    NoAuthority {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A certificate could not be made.
+    #[error("making a certificate: {0}")]
+    Certificate(#[from] rcgen::Error),
+    /// TLS does not take what was made.
+    #[error("TLS: {0}")]
+    Tls(String),
+}
+
+/// It signs members' certificates, and the service's own.
+pub struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    certificate: CertificateDer<'static>,
+    certificate_pem: String,
+    service: SocketAddr,
+}
+
+impl Authority {
+    /// That of a folder that is this service's, made if there is none. Members' files say that the service is at
+    /// `service`.
+    ///
+    /// # Errors
+    /// The file cannot be read or made, or is no authority's.
+    pub fn open(folder: &Path, service: SocketAddr) -> Result<Authority, AuthorityError> {
+        let path = folder.join(FILE);
+        let failed = |source| AuthorityError::Io {
+            path: path.clone(),
+            source,
+        };
+        let pem = match fs::read_to_string(&path) {
+            Ok(pem) => pem,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let pem = made()?;
+                write_whole(folder, &path, &pem).map_err(failed)?;
+                pem
+            }
+            Err(error) => return Err(failed(error)),
+        };
+        let no_authority = || AuthorityError::NoAuthority { path: path.clone() };
+        let key = KeyPair::from_pem(&pem).map_err(|_| no_authority())?;
+        let certificate = CertificateDer::from_pem_slice(pem.as_bytes());
+        let certificate = certificate.map_err(|_| no_authority())?;
+        let at = pem.find("-----BEGIN CERTIFICATE-----");
+        let certificate_pem = at.and_then(|at| pem.get(at..)).ok_or_else(no_authority)?;
+        Ok(Authority {
+            issuer: Issuer::new(about_the_authority()?, key),
+            certificate,
+            certificate_pem: certificate_pem.to_owned(),
+            service,
+        })
+    }
+
+    /// What the service's listener is: a certificate that is new at each start, and none without a member's.
+    ///
+    /// # Errors
+    /// A certificate cannot be made.
+    pub fn server_config(&self) -> Result<rustls::ServerConfig, AuthorityError> {
+        let tls = |error: &dyn std::fmt::Display| AuthorityError::Tls(error.to_string());
+        let (key, certificate) = self.signed(
+            vec![SERVICE_NAME.to_owned()],
+            SERVICE_NAME,
+            ExtendedKeyUsagePurpose::ServerAuth,
+        )?;
+        let mut roots = RootCertStore::empty();
+        let added = roots.add(self.certificate.clone());
+        added.map_err(|error| tls(&error))?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier =
+            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
+        let verifier = verifier.build().map_err(|error| tls(&error))?;
+        let key = PrivateKeyDer::try_from(key.serialize_der()).map_err(|error| tls(&error))?;
+        rustls::ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .map_err(|error| tls(&error))?
+            .with_client_cert_verifier(verifier)
+            .with_single_cert(vec![certificate.der().clone()], key)
+            .map_err(|error| tls(&error))
+    }
+
+    fn signed(
+        &self,
+        names: Vec<String>,
+        common_name: &str,
+        usage: ExtendedKeyUsagePurpose,
+    ) -> Result<(KeyPair, Certificate), AuthorityError> {
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+        let mut about = CertificateParams::new(names)?;
+        about
+            .distinguished_name
+            .push(DnType::CommonName, common_name);
+        about.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        about.extended_key_usages = vec![usage];
+        let certificate = about.signed_by(&key, &self.issuer)?;
+        Ok((key, certificate))
+    }
+
+    fn file_of(&self, group: &str, member: &str) -> Result<(String, Fingerprint), AuthorityError> {
+        let (key, certificate) = self.signed(
+            Vec::new(),
+            &format!("{member}.{group}"),
+            ExtendedKeyUsagePurpose::ClientAuth,
+        )?;
+        let file = MemberFile {
+            version: MEMBER_FILE_VERSION,
+            group: group.to_owned(),
+            member: member.to_owned(),
+            service: self.service,
+            authority: self.certificate_pem.clone(),
+            certificate: certificate.pem(),
+            key: key.serialize_pem(),
+            confirm_key: confirm_key()?,
+        };
+        Ok((file.to_string(), fingerprint(certificate.der())))
+    }
+}
+
+impl Issue for Authority {
+    fn issue(&self, group: &str, member: &str) -> Result<(String, Fingerprint), String> {
+        let issued = self.file_of(group, member);
+        issued.map_err(|error| error.to_string())
+    }
+}
+
+/// By which a member is known.
+pub(crate) fn fingerprint(certificate: &CertificateDer<'_>) -> Fingerprint {
+    Sha256::digest(certificate).into()
+}
+
+fn confirm_key() -> Result<ConfirmKey, AuthorityError> {
+    loop {
+        let mut bytes = [0; 32];
+        let filled = getrandom::fill(&mut bytes);
+        filled.map_err(|error| AuthorityError::Tls(error.to_string()))?;
+        if let Some(key) = ConfirmKey::from_random(&bytes) {
+            return Ok(key);
+        }
+    }
+}
+
+/// The same each time: who signs is named by it.
+fn about_the_authority() -> Result<CertificateParams, AuthorityError> {
+    let mut about = CertificateParams::new(Vec::new())?;
+    about.distinguished_name.push(
+        DnType::CommonName,
+        "the configuration service of an AOM sequencer",
+    );
+    about.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    about.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+    Ok(about)
+}
+
+/// Key and certificate of a new one.
+fn made() -> Result<String, AuthorityError> {
+    let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+    let certificate = about_the_authority()?.self_signed(&key)?;
+    Ok(key.serialize_pem() + &certificate.pem())
+}
+
+fn write_whole(folder: &Path, path: &Path, text: &str) -> io::Result<()> {
+    let mut file = tempfile::Builder::new()
+        .permissions(Permissions::from_mode(0o600))
+        .tempfile_in(folder)?;
+    file.write_all(text.as_bytes())?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    fs::File::open(folder)?.sync_all()
+}

@@ -1,0 +1,232 @@
+//! Members' connections: TLS 1.3, a certificate each, and crate `aom-config`'s protocol. Each is a task of its own, with
+//! bounds on what it may hold and how long it may take, so that none disturbs another.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aom_config::frame::{Frames, frame};
+use aom_config::limits::{ALIVE_EVERY, SILENCE_MAX, VERSION};
+use aom_config::message::{Join, ToMember, ToService};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{MissedTickBehavior, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use crate::authority::fingerprint;
+use crate::members::{Ending, Fingerprint, Members, NotJoined, Told};
+
+/// Connections at a time; more wait in the kernel. As many as 64 groups of 64 have members.
+const CONNECTIONS_MAX: usize = 4096;
+/// Of these, connections that have not joined yet: strangers leave room for members.
+const STRANGERS_MAX: usize = 256;
+/// Until a connection has shown a certificate and said that it joins, and until it takes what it is told.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Why a connection ended.
+#[derive(Debug, thiserror::Error)]
+enum Ended {
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    #[error("it took longer than {} s", PATIENCE.as_secs())]
+    Slow(#[from] tokio::time::error::Elapsed),
+    #[error("{0}")]
+    Frame(#[from] aom_config::frame::FrameError),
+    #[error("{0}")]
+    Protocol(&'static str),
+    #[error("{0}")]
+    Refused(String),
+    #[error(transparent)]
+    Ending(#[from] Ending),
+    #[error("it closed")]
+    Closed,
+}
+
+/// Takes members' connections as long as it is polled.
+pub async fn serve(listener: TcpListener, tls: rustls::ServerConfig, members: Members) {
+    let acceptor = TlsAcceptor::from(Arc::new(tls));
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let strangers = Arc::new(Semaphore::new(STRANGERS_MAX));
+    loop {
+        let place = Arc::clone(&places).acquire_owned().await;
+        let stranger = Arc::clone(&strangers).acquire_owned().await;
+        let (Ok(place), Ok(stranger)) = (place, stranger) else {
+            return;
+        };
+        let (stream, from) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!(%error, "no connection of a member can be taken");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let (acceptor, members) = (acceptor.clone(), members.clone());
+        tokio::spawn(async move {
+            let ended = match timeout(PATIENCE, greet(stream, &acceptor)).await {
+                Ok(Ok(connection)) => {
+                    drop(stranger);
+                    connection.attend(&members).await
+                }
+                Ok(Err(ended)) => ended,
+                Err(slow) => slow.into(),
+            };
+            tracing::info!(%from, because = %ended, "a member's connection has ended");
+            drop(place);
+        });
+    }
+}
+
+/// A connection that has said who it is.
+struct Connection {
+    stream: TlsStream<TcpStream>,
+    frames: Frames,
+    join: Join,
+    fingerprint: Fingerprint,
+}
+
+/// The handshake and the first message.
+async fn greet(stream: TcpStream, acceptor: &TlsAcceptor) -> Result<Connection, Ended> {
+    let socket = socket2::SockRef::from(&stream);
+    // A member's host that is gone answers nothing: what it is told is not taken.
+    socket.set_tcp_user_timeout(Some(SILENCE_MAX))?;
+    stream.set_nodelay(true)?;
+    let mut stream = acceptor.accept(stream).await?;
+    let (_, session) = stream.get_ref();
+    let certificate = session.peer_certificates().and_then(|them| them.first());
+    let fingerprint = certificate.map(fingerprint);
+    let fingerprint = fingerprint.ok_or(Ended::Protocol("it showed no certificate"))?;
+    let mut frames = Frames::default();
+    let join = loop {
+        match frames.poll()? {
+            Some(ToService::Join(join)) => break join,
+            Some(ToService::Installed { .. }) => {
+                return Err(Ended::Protocol("expected a join as the first message"));
+            }
+            None => read(&mut stream, &mut frames).await?,
+        }
+    };
+    Ok(Connection {
+        stream,
+        frames,
+        join,
+        fingerprint,
+    })
+}
+
+async fn read(stream: &mut TlsStream<TcpStream>, frames: &mut Frames) -> Result<(), Ended> {
+    let mut bytes = [0; 4096];
+    match stream.read(&mut bytes).await? {
+        0 => Err(Ended::Closed),
+        n_bytes => {
+            frames.push(&bytes[..n_bytes]);
+            Ok(())
+        }
+    }
+}
+
+impl Connection {
+    /// Until it ends.
+    async fn attend(mut self, members: &Members) -> Ended {
+        match self.told(members).await {
+            Ok(told) => match self.go_on(members, told).await {
+                Ok(never) => match never {},
+                Err(ended) => ended,
+            },
+            Err(NotJoined::Refused(reason)) => self.refuse(reason).await,
+            Err(NotJoined::Ending(ending)) => ending.into(),
+        }
+    }
+
+    async fn told(&self, members: &Members) -> Result<watch::Receiver<Told>, NotJoined> {
+        let Join {
+            version,
+            group,
+            member,
+            confirm_key,
+        } = &self.join;
+        if *version != VERSION {
+            return Err(NotJoined::Refused(format!(
+                "expected version {VERSION} of the protocol, found {version}: service and member must be of one release"
+            )));
+        }
+        members
+            .join((group, member), self.fingerprint, *confirm_key)
+            .await
+    }
+
+    /// The last word.
+    async fn refuse(&mut self, reason: String) -> Ended {
+        let last = ToMember::Refused {
+            reason: reason.clone(),
+        };
+        let said = self.say(&last).await;
+        // What was said arrives although what the member still sends is not read.
+        let closed = timeout(PATIENCE, self.stream.shutdown()).await;
+        match (said, closed) {
+            (Err(ended), _) => ended,
+            (Ok(()), _) => Ended::Refused(reason),
+        }
+    }
+
+    async fn say(&mut self, message: &ToMember) -> Result<(), Ended> {
+        let bytes = frame(message)?;
+        timeout(PATIENCE, self.stream.write_all(&bytes)).await??;
+        Ok(timeout(PATIENCE, self.stream.flush()).await??)
+    }
+
+    async fn go_on(
+        &mut self,
+        members: &Members,
+        mut told: watch::Receiver<Told>,
+    ) -> Result<std::convert::Infallible, Ended> {
+        let mut alive = tokio::time::interval(ALIVE_EVERY);
+        alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        told.mark_changed();
+        loop {
+            tokio::select! {
+                changed = told.changed() => {
+                    // Without a last word: the member connects again.
+                    changed.map_err(|_| Ending)?;
+                    let now = told.borrow_and_update().clone();
+                    match now {
+                        Told::Nothing => {}
+                        Told::Membership(membership) => self.say(&ToMember::Membership(*membership)).await?,
+                        Told::Refused(reason) => return Err(self.refuse(reason).await),
+                    }
+                }
+                _ = alive.tick() => self.say(&ToMember::Alive).await?,
+                came = read(&mut self.stream, &mut self.frames) => {
+                    came?;
+                    self.hear(members).await?;
+                }
+            }
+        }
+    }
+
+    async fn hear(&mut self, members: &Members) -> Result<(), Ended> {
+        let who = (self.join.group.clone(), self.join.member.clone());
+        while let Some(message) = self.frames.poll()? {
+            match message {
+                ToService::Installed { epoch } => {
+                    members.installed((&who.0, &who.1), epoch).await?;
+                }
+                ToService::Join(_) => {
+                    return Err(Ended::Protocol("it joined twice on one connection"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where members connect.
+///
+/// # Errors
+/// The address is taken, or not this host's.
+pub async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    TcpListener::bind(address).await
+}

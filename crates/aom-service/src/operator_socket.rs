@@ -1,0 +1,155 @@
+//! The socket between operators' commands and the service: in its folder, which only its owner can use. A request and
+//! its answer are a line of JSON each, and then the connection ends.
+
+use std::fs::Permissions;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use crate::operator::{Answer, Request};
+use crate::service::Operator;
+
+const NAME: &str = "operator.sock";
+/// Bytes of a request; one has some 300.
+const REQUEST_BYTES_MAX: u64 = 64 * 1024;
+/// Bytes of an answer; 1,024 groups of 64 members have some 20 million.
+const ANSWER_BYTES_MAX: u64 = 64 << 20;
+/// Until a request is there, and until its answer is taken.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Commands at a time; the next ones wait.
+const CONNECTIONS_MAX: usize = 64;
+
+/// Why a command has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// Nobody listens.
+    #[error("{}: no configuration service runs on this folder: start it with `reprise aom serve`, or name its folder with --state", folder.display())]
+    NotThere {
+        /// The service's folder.
+        folder: PathBuf,
+    },
+    /// The folder is another user's.
+    #[error("{}: this folder is not yours, and the service takes requests from its owner only", folder.display())]
+    NotYours {
+        /// The service's folder.
+        folder: PathBuf,
+    },
+    /// It ended in the middle.
+    #[error(
+        "the configuration service gave no answer ({0}): look with `reprise aom group show` what was done"
+    )]
+    Broken(String),
+}
+
+/// The service's end.
+pub struct OperatorSocket {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+impl OperatorSocket {
+    /// In the folder of a service that is open: whatever socket is there, its process is gone.
+    ///
+    /// # Errors
+    /// The socket cannot be made.
+    pub fn bind(folder: &Path) -> io::Result<OperatorSocket> {
+        let path = folder.join(NAME);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let listener = UnixListener::bind(&path)?;
+        std::fs::set_permissions(&path, Permissions::from_mode(0o600))?;
+        Ok(OperatorSocket { listener, path })
+    }
+
+    /// Serves as long as it is polled.
+    pub async fn serve(self, operator: Operator) {
+        let places = std::sync::Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        loop {
+            let Ok(place) = std::sync::Arc::clone(&places).acquire_owned().await else {
+                return;
+            };
+            match self.listener.accept().await {
+                Ok((stream, _)) => {
+                    let operator = operator.clone();
+                    tokio::spawn(async move {
+                        if let Err(error) = serve_one(stream, &operator).await {
+                            tracing::info!(%error, "an operator went away");
+                        }
+                        drop(place);
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "no connection of an operator can be taken");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            }
+        }
+    }
+}
+
+impl Drop for OperatorSocket {
+    fn drop(&mut self) {
+        // It may be gone with its folder.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+async fn serve_one(stream: UnixStream, operator: &Operator) -> io::Result<()> {
+    let mut stream = BufReader::new(stream);
+    let mut line = String::new();
+    let mut bounded = (&mut stream).take(REQUEST_BYTES_MAX);
+    let read = timeout(PATIENCE, bounded.read_line(&mut line)).await;
+    read.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+    let answer = match serde_json::from_str::<Request>(&line) {
+        Ok(request) => operator.ask(request).await,
+        Err(error) => Answer::Failed {
+            error: format!("expected a request of this version of reprise: {error}"),
+        },
+    };
+    let mut line = serde_json::to_vec(&answer)?;
+    line.push(b'\n');
+    let written = timeout(PATIENCE, stream.get_mut().write_all(&line)).await;
+    written.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+}
+
+/// Asks the service that has this folder. How long it takes is the service's: an advance waits for members.
+///
+/// # Errors
+/// There is none, or it ends before it answers.
+pub async fn ask(folder: &Path, request: &Request) -> Result<Answer, AskError> {
+    let folder = folder.to_owned();
+    let stream = match UnixStream::connect(folder.join(NAME)).await {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            return Err(AskError::NotYours { folder });
+        }
+        Err(_) => return Err(AskError::NotThere { folder }),
+        Ok(stream) => stream,
+    };
+    exchange(stream, request).await
+}
+
+async fn exchange(stream: UnixStream, request: &Request) -> Result<Answer, AskError> {
+    let broken = |error: io::Error| AskError::Broken(error.to_string());
+    let mut line = serde_json::to_vec(request).map_err(|error| broken(error.into()))?;
+    line.push(b'\n');
+    let mut stream = BufReader::new(stream);
+    stream.get_mut().write_all(&line).await.map_err(broken)?;
+    let mut answer = String::new();
+    let mut bounded = stream.take(ANSWER_BYTES_MAX);
+    bounded.read_line(&mut answer).await.map_err(broken)?;
+    match serde_json::from_str(&answer) {
+        Ok(answer) => Ok(answer),
+        Err(_) if answer.is_empty() => Err(AskError::Broken("it ended".to_owned())),
+        Err(_) => Err(AskError::Broken(
+            "its answer is of another version".to_owned(),
+        )),
+    }
+}

@@ -1,0 +1,481 @@
+//! The sequencer's program as the service writes it: which entries a state comes to, and a connection that makes the
+//! switch have just these.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use aom::wire::LANES;
+use conference::client::{Client, ClientError};
+use conference::entities::{
+    Array, ProgramError, Table, any_multicast_group, bytes, delete, insert, modify,
+    multicast_group, of_table,
+};
+use conference::limits::WRITE_BATCH_UPDATES;
+use conference::plan::Target as _;
+use p4runtime_proto::p4::config::v1::P4Info;
+use p4runtime_proto::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
+use p4runtime_proto::p4::v1::{
+    Entity, FieldMatch, TableEntry, Update, entity, field_match,
+    packet_replication_engine_entry::Type as PreType,
+};
+
+use crate::operator::Variant;
+use crate::state::{Epoch, Group, Mac, Member, Phase, State};
+
+/// Copies of what goes to an unknown station: `p4/lib/stations.p4`.
+const FLOOD_GROUP: u16 = 0xffff;
+
+/// What the switch is to run, and what is the same for all groups.
+#[derive(Debug, Clone)]
+pub struct Sequencer {
+    p4info: P4Info,
+    device_config: Vec<u8>,
+    tables: Tables,
+    registers: Registers,
+    /// The source of what receivers get.
+    own_mac: Mac,
+    /// Of hosts that are no members: what no station is known for goes there too.
+    ports: Vec<u16>,
+}
+
+#[derive(Debug, Clone)]
+struct Tables {
+    groups: Table,
+    receivers: Table,
+    stations: Table,
+    of_variant: OfVariant,
+}
+
+/// Which of the two programs it is.
+#[derive(Debug, Clone)]
+enum OfVariant {
+    Tagged { lane_keys: Table },
+    Signed { signers: Table },
+}
+
+#[derive(Debug, Clone)]
+struct Registers {
+    epochs: Array,
+    active: Array,
+    sequences: Array,
+}
+
+/// Why the program cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SequencerError {
+    /// It is none of the sequencer's.
+    #[error(
+        "expected the program of a sequencer, p4/aom_hm.p4, p4/aom_hm_rounds.p4 or p4/aom_pk.p4: {0}"
+    )]
+    Program(#[from] ProgramError),
+    /// No MAC.
+    #[error("{0}")]
+    Mac(String),
+}
+
+impl Sequencer {
+    /// A compiled program, the MAC that its copies come from, and the ports of hosts that are no members.
+    ///
+    /// # Errors
+    /// If it is none of the sequencer's programs.
+    pub fn new(
+        p4info: P4Info,
+        device_config: Vec<u8>,
+        own_mac: &str,
+        ports: Vec<u16>,
+    ) -> Result<Sequencer, SequencerError> {
+        let find = |name, fields: &[&str], action| Table::find(&p4info, name, fields, action);
+        let register =
+            |name: &str| Array::register(&p4info, &format!("AomIngress.sequencer.{name}"));
+        let lane_keys = find(
+            "lane_keys",
+            &["group", "epoch", "shard"],
+            ("set_keys", 2 * LANES),
+        );
+        let of_variant = match lane_keys {
+            Ok(lane_keys) => OfVariant::Tagged { lane_keys },
+            Err(_) => OfVariant::Signed {
+                signers: find("signers", &["port", "group"], ("deliver", 1))?,
+            },
+        };
+        Ok(Sequencer {
+            tables: Tables {
+                groups: find("groups", &["address", "group"], ("set_group", 4))?,
+                receivers: find("receivers", &["group", "receiver"], ("set_receiver", 4))?,
+                stations: find("stations", &["dst_addr"], ("forward", 1))?,
+                of_variant,
+            },
+            registers: Registers {
+                epochs: register("epochs")?,
+                active: register("active")?,
+                sequences: register("sequences")?,
+            },
+            own_mac: own_mac.parse().map_err(SequencerError::Mac)?,
+            p4info,
+            device_config,
+            ports,
+        })
+    }
+
+    /// Whether the program authenticates like that.
+    ///
+    /// # Errors
+    /// What is to be loaded instead.
+    pub(crate) fn check(&self, variant: &Variant) -> Result<(), String> {
+        let (program, other) = match (variant, &self.tables.of_variant) {
+            (Variant::Tagged, OfVariant::Tagged { .. })
+            | (Variant::Signed { .. }, OfVariant::Signed { .. }) => return Ok(()),
+            (Variant::Tagged, _) => ("p4/aom_hm.p4", "signed"),
+            (Variant::Signed { .. }, _) => ("p4/aom_pk.p4", "tagged"),
+        };
+        Err(format!(
+            "this service's sequencer makes {other} groups: for others start a service with --program {program} for another switch"
+        ))
+    }
+
+    /// Every entry that a state comes to.
+    pub(crate) fn entries(&self, state: &State) -> Vec<Entity> {
+        let mut entries = Vec::new();
+        for group in state.groups.values() {
+            if let Some(epoch) = in_the_switch(group) {
+                self.entries_of(group, epoch, &mut entries);
+            }
+        }
+        self.add_stations(state, &mut entries);
+        entries
+    }
+
+    fn entries_of(&self, group: &Group, epoch: &Epoch, entries: &mut Vec<Entity>) {
+        let number = u64::from(group.number);
+        let [shards, receivers] = multicast_ids(group);
+        entries.push(of_table(self.group_entry(group, shards, receivers)));
+        let ports = epoch.receivers.iter().map(|it| it.switch_port);
+        entries.push(multicast_group(receivers, ports.zip(0..)));
+        for (place, receiver) in (0..).zip(&epoch.receivers) {
+            let arguments = self.receiver(receiver);
+            let entry = self.tables.receivers.entry(&[number, place], &arguments);
+            entries.push(of_table(entry));
+        }
+        match (&self.tables.of_variant, &group.variant) {
+            (OfVariant::Signed { signers }, Variant::Signed { signer_port, .. }) => {
+                entries.push(multicast_group(shards, [(*signer_port, 0)]));
+                let key = [u64::from(*signer_port), number];
+                entries.push(of_table(signers.entry(&key, &[u64::from(receivers)])));
+            }
+            (OfVariant::Tagged { lane_keys }, _) => {
+                // A shard's copy recirculates: any port will do for its way through egress.
+                let port = epoch.receivers.first().map_or(0, |it| it.switch_port);
+                let of_shards = epoch.keys.chunks(LANES);
+                let replicas = (0..).take(of_shards.len()).map(|shard| (port, shard));
+                entries.push(multicast_group(shards, replicas));
+                for (shard, lanes) in (0..).zip(of_shards) {
+                    let key = [number, u64::from(epoch.on_the_wire()), shard];
+                    let words = lanes.iter().flat_map(|key| [key.0.k0, key.0.k1]);
+                    let words: Vec<u64> = words.map(u64::from).collect();
+                    entries.push(of_table(lane_keys.entry(&key, &words)));
+                }
+            }
+            (OfVariant::Signed { .. }, Variant::Tagged) => {}
+        }
+    }
+
+    /// By its address, or by its number where it has none.
+    fn group_entry(&self, group: &Group, shards: u16, receivers: u16) -> TableEntry {
+        let number = u64::from(group.number);
+        let arguments = [number, group.slot.into(), shards.into(), receivers.into()];
+        let (place, value) = match group.address {
+            Some(address) => (0, u64::from(address.to_bits())),
+            None => (1, number),
+        };
+        let mut entry = self.tables.groups.entry(&[0, 0], &arguments);
+        let optional = entry.r#match.get(place).map(|field| FieldMatch {
+            field_id: field.field_id,
+            field_match_type: Some(field_match::FieldMatchType::Optional(
+                field_match::Optional {
+                    value: bytes(value),
+                },
+            )),
+        });
+        entry.r#match = optional.into_iter().collect();
+        entry.priority = 1;
+        entry
+    }
+
+    fn receiver(&self, member: &Member) -> [u64; 4] {
+        [
+            self.own_mac.to_u64(),
+            member.mac.to_u64(),
+            member.ip.to_bits().into(),
+            member.udp_port.into(),
+        ]
+    }
+
+    /// What is no request goes to its station; what has none, to every port that anybody is at.
+    fn add_stations(&self, state: &State, entries: &mut Vec<Entity>) {
+        let members = state.groups.values().flat_map(|group| &group.members);
+        let stations: BTreeMap<Mac, u16> = members.map(|it| (it.mac, it.switch_port)).collect();
+        let ports = stations.values().chain(&self.ports).copied();
+        let ports: BTreeSet<u16> = ports.collect();
+        for (mac, port) in &stations {
+            let entry = self
+                .tables
+                .stations
+                .entry(&[mac.to_u64()], &[u64::from(*port)]);
+            entries.push(of_table(entry));
+        }
+        if !ports.is_empty() {
+            let replicas = ports.into_iter().map(|port| (port, 0));
+            entries.push(multicast_group(FLOOD_GROUP, replicas));
+        }
+    }
+}
+
+/// The epoch whose entries the switch is to have.
+fn in_the_switch(group: &Group) -> Option<&Epoch> {
+    match group.phase {
+        Phase::Write => group.next.as_ref(),
+        _ => group.current.as_ref(),
+    }
+}
+
+fn multicast_ids(group: &Group) -> [u16; 2] {
+    // Slots are below 1,024, so these are below the group of all ports.
+    let first = 1 + 2 * (group.slot as u16);
+    [first, first + 1]
+}
+
+/// A switch that has the sequencer's program and no entries but this service's.
+pub(crate) struct Connection {
+    client: Client,
+    sequencer: Sequencer,
+    cookie: u64,
+    /// What it has.
+    entries: BTreeMap<Key, Entity>,
+}
+
+/// Why there is no connection, or none any more.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectionError {
+    /// A call failed.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// Somebody else's program.
+    #[error(
+        "the switch runs another program, which would be lost: give the sequencer a switch of its own, or let it take this one with --replace-program"
+    )]
+    OtherProgram,
+    /// It was started anew, or somebody loaded a program.
+    #[error("the switch has lost its state: it was started anew, or its program was replaced")]
+    Lost,
+}
+
+impl ConnectionError {
+    /// Whether somebody else wants the switch.
+    pub(crate) fn is_of_a_rival(&self) -> bool {
+        use ClientError::{Busy, NotPrimary, Outbid, Unbeatable};
+        let ConnectionError::Client(error) = self else {
+            return matches!(self, ConnectionError::OtherProgram);
+        };
+        matches!(
+            error,
+            Busy { .. } | NotPrimary { .. } | Outbid { .. } | Unbeatable
+        )
+    }
+}
+
+/// What a switch's pipeline is to this service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// What this service wrote is there.
+    Ours,
+    /// It is to be loaded; whatever was there is gone.
+    Nothing,
+}
+
+/// What two entries cannot both have.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    Table(u32, Vec<(u32, Vec<u8>)>),
+    Multicast(u32),
+}
+
+impl Connection {
+    /// As the switch's primary controller, once nobody else is.
+    pub(crate) async fn open(
+        address: &str,
+        device_id: u64,
+        sequencer: &Sequencer,
+        cookie: u64,
+        replaces_programs: bool,
+    ) -> Result<(Connection, Found), ConnectionError> {
+        let mut client = Client::connect(address, device_id).await?;
+        client.take_turn(std::time::Duration::ZERO, |_| {}).await?;
+        let found = match client.pipeline(ResponseType::P4infoAndCookie).await {
+            Err(ClientError::NoPipeline) => Found::Nothing,
+            Err(error) => return Err(error.into()),
+            Ok(config) => {
+                let is_ours = config.p4info.as_ref() == Some(&sequencer.p4info);
+                match config.cookie.map(|it| it.cookie) == Some(cookie) {
+                    true if is_ours => Found::Ours,
+                    _ if is_ours || replaces_programs => Found::Nothing,
+                    _ => return Err(ConnectionError::OtherProgram),
+                }
+            }
+        };
+        let connection = Connection {
+            client,
+            sequencer: sequencer.clone(),
+            cookie,
+            entries: BTreeMap::new(),
+        };
+        Ok((connection, found))
+    }
+
+    /// Loads the program, to be known by this cookie from now on.
+    pub(crate) async fn load(&mut self, cookie: u64) -> Result<(), ConnectionError> {
+        let Sequencer {
+            p4info,
+            device_config,
+            ..
+        } = self.sequencer.clone();
+        self.client
+            .set_pipeline_with_cookie(p4info, device_config, cookie)
+            .await?;
+        self.cookie = cookie;
+        self.entries.clear();
+        Ok(())
+    }
+
+    /// Looks what is there.
+    pub(crate) async fn read_entries(&mut self) -> Result<(), ConnectionError> {
+        let tables = &self.sequencer.tables;
+        let mut wanted: Vec<Entity> = [&tables.groups, &tables.receivers, &tables.stations]
+            .map(Table::wildcard)
+            .into();
+        wanted.push(match &tables.of_variant {
+            OfVariant::Tagged { lane_keys } => lane_keys.wildcard(),
+            OfVariant::Signed { signers } => signers.wildcard(),
+        });
+        wanted.push(any_multicast_group());
+        let found = self.client.read(wanted).await?;
+        let found = found.into_iter().filter_map(as_written);
+        self.entries = found.collect();
+        Ok(())
+    }
+
+    /// Makes the switch have these entries and no others.
+    pub(crate) async fn write_entries(&mut self, state: &State) -> Result<(), ConnectionError> {
+        let wanted = self.sequencer.entries(state);
+        let wanted: BTreeMap<Key, Entity> = wanted.into_iter().filter_map(as_written).collect();
+        let updates = difference(&self.entries, &wanted);
+        for batch in updates.chunks(WRITE_BATCH_UPDATES) {
+            self.client.write(batch.to_vec()).await?;
+        }
+        self.entries = wanted;
+        Ok(())
+    }
+
+    /// No request of the group is stamped once this returns, and none that was is inside the switch any more.
+    /// The last number that was given.
+    pub(crate) async fn stop(&mut self, group: &Group) -> Result<u32, ConnectionError> {
+        self.set_active(group, false).await?;
+        self.client.drain().await?;
+        self.last_number(group).await
+    }
+
+    /// A new epoch's registers; the group is inactive.
+    pub(crate) async fn begin_epoch(
+        &mut self,
+        group: &Group,
+        epoch: &Epoch,
+    ) -> Result<(), ConnectionError> {
+        let registers = &self.sequencer.registers;
+        let updates = vec![
+            registers.sequences.write(group.slot, 0),
+            registers
+                .epochs
+                .write(group.slot, epoch.on_the_wire().into()),
+        ];
+        Ok(self.client.write(updates).await?)
+    }
+
+    pub(crate) async fn set_active(
+        &mut self,
+        group: &Group,
+        is_active: bool,
+    ) -> Result<(), ConnectionError> {
+        let active = &self.sequencer.registers.active;
+        let update = active.write(group.slot, u64::from(is_active));
+        Ok(self.client.write(vec![update]).await?)
+    }
+
+    pub(crate) async fn last_number(&mut self, group: &Group) -> Result<u32, ConnectionError> {
+        let sequences = &self.sequencer.registers.sequences;
+        let found = self.client.read(vec![sequences.cell(group.slot)]).await?;
+        let mut values = found.iter().filter_map(|cell| sequences.cell_value(cell));
+        let value = values.next().and_then(|(_, value)| value.try_into().ok());
+        value.ok_or(ConnectionError::Lost)
+    }
+
+    /// Whether it still is the switch that was loaded.
+    pub(crate) async fn check(&mut self) -> Result<(), ConnectionError> {
+        let config = self.client.pipeline(ResponseType::CookieOnly).await;
+        let config = config.map_err(|error| match error {
+            ClientError::NoPipeline => ConnectionError::Lost,
+            error => error.into(),
+        })?;
+        match config.cookie.map(|it| it.cookie) == Some(self.cookie) {
+            true => Ok(()),
+            false => Err(ConnectionError::Lost),
+        }
+    }
+}
+
+/// Without what the switch counts; none for what is no entry of a controller's.
+fn as_written(entity: Entity) -> Option<(Key, Entity)> {
+    match entity.entity? {
+        entity::Entity::TableEntry(entry) if !entry.is_default_action => {
+            let mut fields = Vec::new();
+            for field in &entry.r#match {
+                let value = match field.field_match_type.as_ref()? {
+                    field_match::FieldMatchType::Exact(it) => it.value.clone(),
+                    field_match::FieldMatchType::Optional(it) => it.value.clone(),
+                    _ => return None,
+                };
+                fields.push((field.field_id, value));
+            }
+            fields.sort();
+            let key = Key::Table(entry.table_id, fields);
+            let entry = TableEntry {
+                table_id: entry.table_id,
+                r#match: entry.r#match,
+                action: entry.action,
+                priority: entry.priority,
+                ..TableEntry::default()
+            };
+            Some((key, of_table(entry)))
+        }
+        entity::Entity::PacketReplicationEngineEntry(entry) => match entry.r#type.clone()? {
+            PreType::MulticastGroupEntry(group) => {
+                let key = Key::Multicast(group.multicast_group_id);
+                let entity = Some(entity::Entity::PacketReplicationEngineEntry(entry));
+                Some((key, Entity { entity }))
+            }
+            PreType::CloneSessionEntry(_) => None,
+        },
+        _ => None,
+    }
+}
+
+/// Deletions first: they make room.
+fn difference(has: &BTreeMap<Key, Entity>, wanted: &BTreeMap<Key, Entity>) -> Vec<Update> {
+    let gone = has.iter().filter(|(key, _)| !wanted.contains_key(key));
+    let mut updates: Vec<Update> = gone.map(|(_, entity)| delete(entity.clone())).collect();
+    for (key, entity) in wanted {
+        match has.get(key) {
+            Some(same) if same == entity => {}
+            Some(_) => updates.push(modify(entity.clone())),
+            None => updates.push(insert(entity.clone())),
+        }
+    }
+    updates
+}

@@ -1,0 +1,380 @@
+//! The service: one task that owns state, switch and sessions, so that there is one change at a time. Operators and
+//! members wait for their turn; while an advance waits for members, members are heard and operators are not.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, MissedTickBehavior};
+
+use crate::authority::AuthorityError;
+use crate::members::{Fingerprint, FromMember, Members};
+use crate::operator::{Answer, Request};
+use crate::sequencer::{Connection, ConnectionError, Found, Sequencer};
+use crate::sessions::Sessions;
+use crate::state::{Phase, State};
+use crate::store::{Store, StoreError};
+
+/// How often the switch is asked whether it still is the one that was loaded.
+pub const CHECK_EVERY: Duration = Duration::from_secs(1);
+/// How long a switch that does not answer is left alone, at first and at most.
+const RETRY_AFTER: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(2)];
+/// How long another controller may be in the way before the service gives up.
+const RIVAL_FOR: Duration = Duration::from_secs(3);
+/// A group that has given this number is advanced: 16 million are left, some seconds of the fastest senders.
+const NUMBERS_NEAR_END: u32 = 0xff00_0000;
+/// Requests of operators that wait.
+const WAITING_MAX: usize = 64;
+
+/// How the service is started.
+#[derive(Debug)]
+pub struct Options {
+    /// The switch's P4Runtime, `HOST:PORT`.
+    pub switch: String,
+    /// Its device.
+    pub device_id: u64,
+    /// The service's folder.
+    pub state: PathBuf,
+    /// What the switch is to run.
+    pub sequencer: Sequencer,
+    /// How long an advance waits for members that are connected and do not answer. All groups wait.
+    pub ack_deadline: Duration,
+    /// Whether the program that the switch runs may be another one, which is then lost.
+    pub replaces_programs: bool,
+    /// For tests: the service ends there as if it were killed; the points are called by [`Service::run`]'s steps.
+    pub stop_at: Option<&'static str>,
+}
+
+/// Who gives members their files.
+pub trait Issue: Send {
+    /// A new file for a member, and the fingerprint of the certificate that is in it.
+    ///
+    /// # Errors
+    /// In words.
+    fn issue(&self, group: &str, member: &str) -> Result<(String, Fingerprint), String>;
+}
+
+/// Why the service ends.
+#[derive(Debug, thiserror::Error)]
+pub enum ServiceError {
+    /// Its folder.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Its authority.
+    #[error(transparent)]
+    Authority(#[from] AuthorityError),
+    /// Its switch, in a way that waiting does not mend.
+    #[error("the sequencer: {0}")]
+    Connection(#[from] ConnectionError),
+    /// No random numbers.
+    #[error("the system gives no random numbers: {0}")]
+    Random(#[from] getrandom::Error),
+    /// [`Options::stop_at`].
+    #[error("stopped at \"{0}\"")]
+    StoppedAt(&'static str),
+}
+
+/// A request and where its answer goes.
+type Asked = (Request, oneshot::Sender<Answer>);
+
+/// The service, as operators reach it.
+#[derive(Debug, Clone)]
+pub struct Operator(mpsc::Sender<Asked>);
+
+impl Operator {
+    /// Asks, and waits for the answer. Who gives up waiting has asked all the same.
+    pub async fn ask(&self, request: Request) -> Answer {
+        let (answer, answered) = oneshot::channel();
+        let ending = || {
+            Answer::Failed {
+            error: "the configuration service is ending: look with `reprise aom group show` what was done once it is there again".to_owned(),
+        }
+        };
+        if self.0.send((request, answer)).await.is_err() {
+            return ending();
+        }
+        answered.await.unwrap_or_else(|_| ending())
+    }
+}
+
+/// A service that has its folder.
+pub struct Service {
+    core: Core,
+    operator: Operator,
+    members: Members,
+    asked: mpsc::Receiver<Asked>,
+}
+
+/// What the task owns.
+pub(crate) struct Core {
+    pub(crate) options: Options,
+    pub(crate) issuer: Box<dyn Issue>,
+    pub(crate) store: Store,
+    pub(crate) state: State,
+    pub(crate) sessions: Sessions,
+    pub(crate) from_members: mpsc::Receiver<FromMember>,
+    pub(crate) switch: Switch,
+    /// Groups that are to be advanced, since a member's key for confirms is new.
+    pub(crate) due: BTreeSet<String>,
+    /// How long nothing was stamped at the last advance.
+    pub(crate) gaps: BTreeMap<String, Duration>,
+    /// When a group was stopped that is being advanced.
+    pub(crate) stopped_at: BTreeMap<String, Instant>,
+}
+
+/// The switch, there or not.
+pub(crate) struct Switch {
+    pub(crate) connection: Option<Connection>,
+    /// Why it is not there.
+    pub(crate) because: String,
+    retry_at: Instant,
+    retry_after: Duration,
+    rival_since: Option<Instant>,
+}
+
+impl Service {
+    /// Takes the folder, and then asks for who makes members' files, whose place it may be. Nothing is done before
+    /// [`Service::run`].
+    ///
+    /// # Errors
+    /// The folder is another service's, or what is in it is no state.
+    pub fn open(
+        options: Options,
+        issuer: impl FnOnce() -> Result<Box<dyn Issue>, AuthorityError>,
+    ) -> Result<Service, ServiceError> {
+        let store = Store::open(&options.state)?;
+        let issuer = issuer()?;
+        let state = match store.load()? {
+            Some(state) => state,
+            None => State::new(getrandom::u64()?),
+        };
+        let (members, from_members) = Members::channel();
+        let (sender, asked) = mpsc::channel(WAITING_MAX);
+        let core = Core {
+            options,
+            issuer,
+            store,
+            state,
+            sessions: Sessions::default(),
+            from_members,
+            switch: Switch::unknown(),
+            due: BTreeSet::new(),
+            gaps: BTreeMap::new(),
+            stopped_at: BTreeMap::new(),
+        };
+        Ok(Service {
+            core,
+            operator: Operator(sender),
+            members,
+            asked,
+        })
+    }
+
+    /// For operators' sockets.
+    #[must_use]
+    pub fn operator(&self) -> Operator {
+        self.operator.clone()
+    }
+
+    /// For members' connections.
+    #[must_use]
+    pub fn members(&self) -> Members {
+        self.members.clone()
+    }
+
+    /// Serves until `stop`. What is begun then is gone on with by the next service on the folder.
+    ///
+    /// # Errors
+    /// The folder cannot be written, or the switch is another controller's.
+    pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ServiceError> {
+        let Service {
+            mut core,
+            mut asked,
+            operator: _operator,
+            members: _members,
+        } = self;
+        let mut checks = tokio::time::interval(CHECK_EVERY);
+        checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut stop = std::pin::pin!(stop);
+        loop {
+            core.work().await?;
+            tokio::select! {
+                () = &mut stop => return Ok(()),
+                Some((request, answer)) = asked.recv() => {
+                    let given = core.answer(request).await?;
+                    // Who asked may be gone; it is done all the same.
+                    let _ = answer.send(given);
+                }
+                Some(message) = core.from_members.recv() => core.hear(message)?,
+                _ = checks.tick() => core.check().await?,
+                () = tokio::time::sleep_until(core.switch.retry_at), if core.switch.connection.is_none() => {}
+            }
+        }
+    }
+}
+
+impl Switch {
+    fn unknown() -> Switch {
+        Switch {
+            connection: None,
+            because: "it was not looked for yet".to_owned(),
+            retry_at: Instant::now(),
+            retry_after: RETRY_AFTER[0],
+            rival_since: None,
+        }
+    }
+}
+
+impl Core {
+    /// Brings the switch to what the state says, as far as it is there.
+    async fn work(&mut self) -> Result<(), ServiceError> {
+        if self.switch.connection.is_none() {
+            if Instant::now() < self.switch.retry_at {
+                return Ok(());
+            }
+            let connected = self.connect().await;
+            self.outcome(connected)?;
+        }
+        self.begin_what_is_due()?;
+        for group in self.state.groups.keys().cloned().collect::<Vec<_>>() {
+            if self.switch.connection.is_some() {
+                let done = self.go_on(&group).await;
+                self.outcome(done)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_what_is_due(&mut self) -> Result<(), ServiceError> {
+        for name in std::mem::take(&mut self.due) {
+            if let Some(group) = self.state.groups.get_mut(&name)
+                && let Err(because) = group.begin_advance(false)
+            {
+                tracing::warn!(group = name, because, "no new epoch");
+            }
+            self.save()?;
+        }
+        Ok(())
+    }
+
+    /// A switch that fails is looked for again; whatever else fails ends the service.
+    pub(crate) fn outcome(&mut self, done: Result<(), ServiceError>) -> Result<(), ServiceError> {
+        let switch = &mut self.switch;
+        let error = match done {
+            Ok(()) => {
+                if switch.connection.is_some() {
+                    switch.retry_after = RETRY_AFTER[0];
+                    switch.rival_since = None;
+                }
+                return Ok(());
+            }
+            Err(ServiceError::Connection(error)) => error,
+            Err(error) => return Err(error),
+        };
+        let now = Instant::now();
+        if error.is_of_a_rival() {
+            let since = *switch.rival_since.get_or_insert(now);
+            if now - since >= RIVAL_FOR {
+                return Err(error.into());
+            }
+        }
+        let because = error.to_string();
+        if because != switch.because {
+            tracing::warn!(because, "the sequencer is gone, and looked for again");
+        }
+        switch.connection = None;
+        switch.because = because;
+        switch.retry_at = now + switch.retry_after;
+        switch.retry_after = (2 * switch.retry_after).min(RETRY_AFTER[1]);
+        Ok(())
+    }
+
+    async fn connect(&mut self) -> Result<(), ServiceError> {
+        let Options {
+            switch,
+            device_id,
+            sequencer,
+            replaces_programs,
+            ..
+        } = &self.options;
+        let opened = Connection::open(
+            switch,
+            *device_id,
+            sequencer,
+            self.state.cookie,
+            *replaces_programs,
+        );
+        let (mut connection, found) = opened.await?;
+        if found == Found::Nothing {
+            // With a new cookie first: whoever goes on from here loads it again, and gives no number twice.
+            self.state.cookie = getrandom::u64()?;
+            self.renew_all();
+            self.save()?;
+            self.reach("load-saved")?;
+            connection.load(self.state.cookie).await?;
+            self.reach("load-done")?;
+        }
+        connection.read_entries().await?;
+        connection.write_entries(&self.state).await?;
+        self.switch.connection = Some(connection);
+        tracing::info!(switch = self.options.switch, "the sequencer is there");
+        Ok(())
+    }
+
+    /// A switch that has lost its state has lost the last numbers: every group gets a new epoch.
+    fn renew_all(&mut self) {
+        for (name, group) in &mut self.state.groups {
+            let had_one = group.current.is_some() || group.next.is_some();
+            if matches!(group.phase, Phase::Halt(_) | Phase::Remove) || !had_one {
+                group.current = None;
+                continue;
+            }
+            if let Err(because) = group.begin_advance(true) {
+                tracing::warn!(group = name, because, "no new epoch");
+                group.current = None;
+                group.next = None;
+                group.phase = Phase::Resting(because);
+            }
+        }
+    }
+
+    /// From time to time: is it still that switch, and are there numbers left?
+    async fn check(&mut self) -> Result<(), ServiceError> {
+        let Some(connection) = &mut self.switch.connection else {
+            return Ok(());
+        };
+        let checked = connection.check().await;
+        self.outcome(checked.map_err(ServiceError::from))?;
+        for (name, group) in &self.state.groups {
+            let Some(connection) = &mut self.switch.connection else {
+                return Ok(());
+            };
+            if group.phase != Phase::Active {
+                continue;
+            }
+            match connection.last_number(group).await {
+                Ok(number) if number >= NUMBERS_NEAR_END => {
+                    tracing::info!(group = name, number, "the epoch's numbers end: a new one");
+                    self.due.insert(name.clone());
+                }
+                Ok(_) => {}
+                Err(error) => return self.outcome(Err(error.into())),
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn save(&self) -> Result<(), ServiceError> {
+        Ok(self.store.save(&self.state)?)
+    }
+
+    /// A point between two steps.
+    pub(crate) fn reach(&self, point: &'static str) -> Result<(), ServiceError> {
+        match self.options.stop_at == Some(point) {
+            true => Err(ServiceError::StoppedAt(point)),
+            false => Ok(()),
+        }
+    }
+}

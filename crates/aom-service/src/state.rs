@@ -1,0 +1,342 @@
+//! What the service knows of groups, members, keys and epochs, as it is written to its folder before it is carried out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+use aom::limits::RECEIVERS_MAX;
+use aom::wire::LANES;
+use aom_config::keys::{PublicKey, TagKey};
+use aom_config::message::{Ended, Membership, Peer, Sequencer};
+use serde::{Deserialize, Serialize};
+
+use crate::members::Fingerprint;
+use crate::operator::Variant;
+
+/// Of the file.
+pub(crate) const VERSION: u32 = 1;
+/// Cells of the sequencer's registers.
+pub(crate) const GROUPS_MAX: u32 = 1024;
+/// Epochs under one key of a signer: the wire has 8 bits of them.
+pub(crate) const EPOCHS_OF_A_KEY: u64 = 256;
+
+/// Everything.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct State {
+    pub(crate) version: u32,
+    /// What the switch's pipeline is known by: one with another cookie has lost what was written.
+    pub(crate) cookie: u64,
+    pub(crate) groups: BTreeMap<String, Group>,
+    /// Groups that are no more, by their numbers.
+    pub(crate) retired: BTreeMap<u16, Past>,
+}
+
+/// What must not come again when a group's number does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Past {
+    /// The highest epoch that any key or number was given in.
+    pub(crate) last_epoch: u64,
+    /// The signer's key, and the first epoch that was signed with it.
+    pub(crate) signer: Option<(PublicKey, u64)>,
+}
+
+/// A group.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Group {
+    pub(crate) number: u16,
+    /// Its cell of the registers.
+    pub(crate) slot: u32,
+    pub(crate) address: Option<Ipv4Addr>,
+    pub(crate) variant: Variant,
+    pub(crate) byzantine: bool,
+    pub(crate) members: Vec<Member>,
+    pub(crate) past: Past,
+    /// The epoch that the switch has the entries of.
+    pub(crate) current: Option<Epoch>,
+    /// The one that is being made.
+    pub(crate) next: Option<Epoch>,
+    /// How far the one before went, where that is known.
+    pub(crate) ended: Option<Ended>,
+    pub(crate) phase: Phase,
+}
+
+/// How far an advance has come. Each is written down before its work begins, and its work may be done twice.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Phase {
+    /// No epoch, and no request is stamped: why.
+    Resting(String),
+    /// Deactivate, drain, read the last number.
+    Stop,
+    /// Tell the members, wait for them.
+    Hand,
+    /// Write the new epoch's entries and registers; the old keys go.
+    Write,
+    /// Activate.
+    Start,
+    /// Requests are stamped.
+    Active,
+    /// Deactivate, drain, delete; then the group has no epoch: why.
+    Halt(String),
+    /// Deactivate, drain, delete; then the group is no more.
+    Remove,
+}
+
+/// A member, whether or not it receives in the current epoch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Member {
+    pub(crate) name: String,
+    pub(crate) mac: Mac,
+    pub(crate) ip: Ipv4Addr,
+    pub(crate) udp_port: u16,
+    pub(crate) switch_port: u16,
+    /// Of its certificate.
+    #[serde(with = "hex")]
+    pub(crate) fingerprint: Fingerprint,
+    /// Of its last join; a Byzantine group's member without one does not receive yet.
+    pub(crate) confirm_key: Option<PublicKey>,
+}
+
+/// Six bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub(crate) struct Mac(pub(crate) [u8; 6]);
+
+/// Receivers and keys of an epoch: they do not change as long as it lasts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Epoch {
+    pub(crate) number: u64,
+    /// By their numbers.
+    pub(crate) receivers: Vec<Member>,
+    /// A key a lane, so that lanes without a receiver have one too; none where a signer signs.
+    pub(crate) keys: Vec<TagKey>,
+}
+
+impl State {
+    pub(crate) fn new(cookie: u64) -> State {
+        State {
+            version: VERSION,
+            cookie,
+            groups: BTreeMap::new(),
+            retired: BTreeMap::new(),
+        }
+    }
+
+    /// The lowest cell that no group has.
+    pub(crate) fn free_slot(&self) -> Option<u32> {
+        let taken: BTreeSet<u32> = self.groups.values().map(|group| group.slot).collect();
+        (0..GROUPS_MAX).find(|slot| !taken.contains(slot))
+    }
+
+    /// The lowest number that no group has or had.
+    pub(crate) fn free_number(&self) -> Option<u16> {
+        let taken: BTreeSet<u16> = self.groups.values().map(|group| group.number).collect();
+        (1..=u16::MAX).find(|it| !taken.contains(it) && !self.retired.contains_key(it))
+    }
+
+    /// A group is no more; what must not come again is kept.
+    pub(crate) fn retire(&mut self, name: &str) {
+        if let Some(group) = self.groups.remove(name) {
+            self.retired.insert(group.number, group.past);
+        }
+    }
+}
+
+impl Group {
+    /// Begins an advance to a new epoch with new keys: what is left is [`Phase::Stop`] and what follows. An advance
+    /// that had begun begins again, with an epoch that nobody was told of. `is_switch_lost`: nobody knows how far
+    /// the epoch before went.
+    ///
+    /// # Errors
+    /// Why there can be none, with the next step.
+    pub(crate) fn begin_advance(&mut self, is_switch_lost: bool) -> Result<(), String> {
+        let receivers: Vec<Member> = self.receivers().cloned().collect();
+        if receivers.is_empty() {
+            return Err(self.nobody());
+        }
+        let number = self.past.last_epoch + 1;
+        self.check_signer(number)?;
+        let n_lanes = match self.variant {
+            Variant::Tagged => receivers.len().next_multiple_of(LANES),
+            Variant::Signed { .. } => 0,
+        };
+        let keys = (0..n_lanes).map(|_| random_key()).collect::<Result<_, _>>();
+        let keys = keys.map_err(|error| format!("the system gives no random numbers: {error}"))?;
+        self.past.last_epoch = number;
+        self.next = Some(Epoch {
+            number,
+            receivers,
+            keys,
+        });
+        // What was handed out already may be somebody's: what came before it has not ended there.
+        self.ended = None;
+        if is_switch_lost {
+            self.current = None;
+        }
+        self.phase = Phase::Stop;
+        Ok(())
+    }
+
+    fn receivers(&self) -> impl Iterator<Item = &Member> {
+        let is_there = |member: &&Member| !self.byzantine || member.confirm_key.is_some();
+        self.members.iter().filter(is_there)
+    }
+
+    fn nobody(&self) -> String {
+        match self.members.is_empty() {
+            true => "it has no members: add one with `reprise aom member add`".to_owned(),
+            false => "no member has joined yet, and of a Byzantine group's members the service must know the keys for confirms: start them".to_owned(),
+        }
+    }
+
+    fn check_signer(&mut self, number: u64) -> Result<(), String> {
+        let Variant::Signed { public_key, .. } = self.variant else {
+            return Ok(());
+        };
+        let first = match self.past.signer {
+            Some((key, first)) if key == public_key => first,
+            _ => number,
+        };
+        if number - first >= EPOCHS_OF_A_KEY {
+            return Err(format!(
+                "its signer's key has served {EPOCHS_OF_A_KEY} epochs, as many as packets can tell apart: make another (`reprise-signer key new`), remove the group and add it with the new public key"
+            ));
+        }
+        self.past.signer = Some((public_key, first));
+        Ok(())
+    }
+
+    /// What the members are told: the next epoch as soon as the old one is stopped.
+    pub(crate) fn told(&self) -> Option<&Epoch> {
+        match self.phase {
+            Phase::Hand | Phase::Write => self.next.as_ref(),
+            _ => self.current.as_ref(),
+        }
+    }
+
+    /// One member's part of what they are told; none if it does not receive in that epoch.
+    pub(crate) fn membership(&self, name: &str, member: &str) -> Option<Membership> {
+        let epoch = self.told()?;
+        let place = epoch.receivers.iter().position(|it| it.name == member)?;
+        let sequencer = match self.variant {
+            Variant::Tagged => Sequencer::Tagged {
+                key: *epoch.keys.get(place)?,
+            },
+            Variant::Signed { public_key, .. } => Sequencer::Signed { public_key },
+        };
+        Some(Membership {
+            group: name.to_owned(),
+            number: self.number,
+            epoch: epoch.number,
+            address: self.address,
+            has_begun: matches!(self.phase, Phase::Start | Phase::Active | Phase::Stop),
+            receiver: u8::try_from(place).ok()?,
+            receivers: epoch.receivers.iter().map(Member::peer).collect(),
+            sequencer,
+            byzantine: self.byzantine,
+            ended: self.ended,
+        })
+    }
+
+    pub(crate) fn member(&self, name: &str) -> Option<&Member> {
+        self.members.iter().find(|member| member.name == name)
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.members.len() >= usize::from(RECEIVERS_MAX)
+    }
+}
+
+impl Member {
+    fn peer(&self) -> Peer {
+        Peer {
+            name: self.name.clone(),
+            ip: self.ip,
+            udp_port: self.udp_port,
+            confirm_key: self.confirm_key,
+        }
+    }
+}
+
+impl Epoch {
+    /// Its low 8 bits, which packets have.
+    pub(crate) fn on_the_wire(&self) -> u8 {
+        self.number as u8
+    }
+}
+
+fn random_key() -> Result<TagKey, getrandom::Error> {
+    Ok(TagKey(aom::half_siphash::Key {
+        k0: getrandom::u32()?,
+        k1: getrandom::u32()?,
+    }))
+}
+
+impl TryFrom<String> for Mac {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Mac, String> {
+        text.parse()
+    }
+}
+
+impl std::str::FromStr for Mac {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Mac, String> {
+        let wrong = || {
+            format!(
+                "expected a MAC as 02:00:00:00:00:01, of one host and not zero, found \"{text}\""
+            )
+        };
+        let mut bytes = [0; 6];
+        let mut pairs = text.split(':');
+        for byte in &mut bytes {
+            let pair = pairs.next().filter(|pair| pair.len() == 2);
+            let pair = pair.and_then(|pair| u8::from_str_radix(pair, 16).ok());
+            *byte = pair.ok_or_else(wrong)?;
+        }
+        let is_of_a_group = bytes[0] & 1 == 1;
+        if pairs.next().is_some() || is_of_a_group || bytes == [0; 6] {
+            return Err(wrong());
+        }
+        Ok(Mac(bytes))
+    }
+}
+
+impl From<Mac> for String {
+    fn from(mac: Mac) -> String {
+        mac.to_string()
+    }
+}
+
+impl std::fmt::Display for Mac {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+impl Mac {
+    /// As a number.
+    pub(crate) fn to_u64(self) -> u64 {
+        self.0
+            .iter()
+            .fold(0, |sum, byte| sum << 8 | u64::from(*byte))
+    }
+}
+
+/// A fingerprint as 64 digits.
+mod hex {
+    use aom_config::keys::{bytes_of, digits};
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    use crate::members::Fingerprint;
+
+    pub(super) fn serialize<S: Serializer>(it: &Fingerprint, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&digits(it))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Fingerprint, D::Error> {
+        bytes_of(&String::deserialize(from)?).map_err(de::Error::custom)
+    }
+}

@@ -1,0 +1,131 @@
+//! The service's folder: who has it, and its state written whole or not at all.
+
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use crate::state::{State, VERSION};
+
+const STATE: &str = "state.json";
+const LOCK: &str = "lock";
+
+/// Why the folder cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The system refuses.
+    #[error("{}: {what}: {source}", path.display())]
+    Io {
+        /// Of which file or folder.
+        path: PathBuf,
+        /// What was to be done.
+        what: &'static str,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Others could read the keys.
+    #[error("{}: others than its owner may use this folder (mode {mode:03o}), and keys are in it: chmod 700 it", path.display())]
+    Mode {
+        /// The folder.
+        path: PathBuf,
+        /// Of it.
+        mode: u32,
+    },
+    /// A service has it.
+    #[error("{}: another configuration service has this folder: end it, or name another folder with --state", path.display())]
+    Taken {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The file is no state. What is in it is not repeated: keys are.
+    #[error("{}: line {line}, column {column}: expected the state of a configuration service (version {VERSION}), which this is not: put the right file back, or begin with an empty folder and new groups' numbers", path.display())]
+    NoState {
+        /// The file.
+        path: PathBuf,
+        /// Where it stops to be one.
+        line: usize,
+        /// And where in the line.
+        column: usize,
+    },
+}
+
+/// The folder, as long as this is there nobody else's.
+#[derive(Debug)]
+pub(crate) struct Store {
+    folder: PathBuf,
+    _lock: File,
+}
+
+impl Store {
+    /// Makes the folder if it is not there.
+    pub(crate) fn open(folder: &Path) -> Result<Store, StoreError> {
+        let made = DirBuilder::new().mode(0o700).recursive(true).create(folder);
+        made.map_err(failed(folder, "making the folder"))?;
+        let about = fs::metadata(folder).map_err(failed(folder, "looking at the folder"))?;
+        let mode = about.mode() & 0o777;
+        if mode & 0o077 != 0 {
+            let path = folder.to_owned();
+            return Err(StoreError::Mode { path, mode });
+        }
+        let path = folder.join(LOCK);
+        let lock = File::create(&path).map_err(failed(&path, "making the lock"))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Store {
+                folder: folder.to_owned(),
+                _lock: lock,
+            }),
+            Err(fs::TryLockError::WouldBlock) => Err(StoreError::Taken {
+                path: folder.to_owned(),
+            }),
+            Err(fs::TryLockError::Error(error)) => Err(failed(&path, "locking it")(error)),
+        }
+    }
+
+    /// What was saved last; none in a new folder.
+    pub(crate) fn load(&self) -> Result<Option<State>, StoreError> {
+        let path = self.folder.join(STATE);
+        let text = match fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            text => text.map_err(failed(&path, "reading it"))?,
+        };
+        let no_state = |line, column| StoreError::NoState {
+            path: path.clone(),
+            line,
+            column,
+        };
+        let state = serde_json::from_slice::<State>(&text)
+            .map_err(|error| no_state(error.line(), error.column()))?;
+        match state.version == VERSION {
+            true => Ok(Some(state)),
+            false => Err(no_state(1, 1)),
+        }
+    }
+
+    /// Once this returns, the state is what is found after a loss of power; before, the one before.
+    pub(crate) fn save(&self, state: &State) -> Result<(), StoreError> {
+        let path = self.folder.join(STATE);
+        let failed = |what| failed(&path, what);
+        let text = serde_json::to_vec_pretty(state);
+        let text = text.map_err(|error| failed("writing it")(error.into()))?;
+        let mut file = tempfile::Builder::new()
+            .prefix(".state")
+            .permissions(Permissions::from_mode(0o600))
+            .tempfile_in(&self.folder)
+            .map_err(failed("writing it"))?;
+        file.write_all(&text).map_err(failed("writing it"))?;
+        file.as_file().sync_all().map_err(failed("writing it"))?;
+        let renamed = file.persist(&path);
+        renamed.map_err(|error| failed("writing it")(error.error))?;
+        let folder = File::open(&self.folder).and_then(|folder| folder.sync_all());
+        folder.map_err(failed("writing its folder"))
+    }
+}
+
+fn failed(path: &Path, what: &'static str) -> impl Fn(io::Error) -> StoreError {
+    let path = path.to_owned();
+    move |source| StoreError::Io {
+        path: path.clone(),
+        what,
+        source,
+    }
+}

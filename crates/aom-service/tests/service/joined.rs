@@ -1,0 +1,313 @@
+//! Members by their files, over TLS: the service with its listener, and `aom-member` on sockets. The sequencer's
+//! copies go from the switch in memory to them by UDP.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use aom::event::{Event, Message};
+use aom_member::{JoinError, Joined};
+use aom_service::authority::Authority;
+use aom_service::listener;
+use aom_service::operator::{GroupAdd, MemberAdd, Request, Variant};
+use tokio::task::JoinHandle;
+
+use crate::changes::wait_for_switch;
+use crate::support::{MEMBERS, PATIENCE, Running, Switch, options, start_with};
+
+const GROUP: Ipv4Addr = Ipv4Addr::new(239, 1, 0, 1);
+
+/// The service where members can connect.
+struct Served {
+    switch: Switch,
+    folder: tempfile::TempDir,
+    service: Running,
+    listening: JoinHandle<()>,
+    address: SocketAddr,
+}
+
+impl Served {
+    async fn start() -> Served {
+        let switch = Switch::start().await;
+        let folder = tempfile::tempdir().expect("a folder");
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let (service, listening, address) = serve(&switch, folder.path(), any).await;
+        Served {
+            switch,
+            folder,
+            service,
+            listening,
+            address,
+        }
+    }
+
+    /// The service ends and begins anew on its folder.
+    async fn restart(&mut self) {
+        self.listening.abort();
+        let _ = (&mut self.listening).await;
+        self.service.end().await;
+        let address = self.address;
+        let (service, listening, _) = serve(&self.switch, self.folder.path(), address).await;
+        (self.service, self.listening) = (service, listening);
+    }
+
+    async fn add_group(&self, byzantine: bool) {
+        let group = GroupAdd {
+            group: "counter".to_owned(),
+            number: None,
+            address: Some(GROUP),
+            variant: Variant::Tagged,
+            byzantine,
+        };
+        self.service.done(Request::GroupAdd(group)).await;
+    }
+
+    /// A member on a UDP port that is free; its file.
+    async fn add(&self, member: &str) -> PathBuf {
+        let free = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let udp_port = free.local_addr().expect("an address").port();
+        drop(free);
+        let request = Request::MemberAdd(MemberAdd {
+            group: "counter".to_owned(),
+            member: member.to_owned(),
+            mac: format!("02:00:00:00:{:02x}:{:02x}", udp_port >> 8, udp_port & 255),
+            ip: Ipv4Addr::LOCALHOST,
+            udp_port,
+            switch_port: MEMBERS,
+        });
+        let (_, _, file) = self.service.done(request).await;
+        self.file(member, &file.expect("a file"))
+    }
+
+    fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.folder.path().join(format!("{name}.member"));
+        std::fs::write(&path, text).expect("written");
+        let mode = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(&path, mode).expect("its mode");
+        path
+    }
+
+    fn send(&self, message: &str) {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        for copy in self.switch.request(GROUP, message.as_bytes()) {
+            socket.send_to(&copy.datagram, copy.to).expect("it is sent");
+        }
+    }
+}
+
+async fn serve(
+    switch: &Switch,
+    folder: &Path,
+    address: SocketAddr,
+) -> (Running, JoinHandle<()>, SocketAddr) {
+    let state = folder.join("state");
+    let until = tokio::time::Instant::now() + PATIENCE;
+    let bound = loop {
+        match listener::bind(address).await {
+            Ok(bound) => break bound,
+            Err(error) => assert!(tokio::time::Instant::now() < until, "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    };
+    let address = bound.local_addr().expect("an address");
+    let of_service = state.clone();
+    let service = start_with(options(switch, &state), move || {
+        Ok(Box::new(Authority::open(&of_service, address)?))
+    });
+    let service = service.expect("it opens");
+    let authority = Authority::open(&state, address).expect("an authority");
+    let tls = authority.server_config().expect("a configuration");
+    let listening = tokio::spawn(listener::serve(bound, tls, service.members.clone()));
+    wait_for_switch(&service).await;
+    (service, listening, address)
+}
+
+async fn join(file: &Path) -> Result<Joined, JoinError> {
+    let file = file.to_owned();
+    let joining = tokio::task::spawn_blocking(move || Joined::join(&file, PATIENCE));
+    joining.await.expect("no panic")
+}
+
+fn message(member: &Joined) -> Message {
+    match member.next(PATIENCE).expect("it receives") {
+        Some(Event::Message(message)) => message,
+        other => unreachable!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_join_deliver_believe_each_other_advance_and_are_removed() {
+    let served = Served::start().await;
+    served.add_group(false).await;
+    let files = [served.add("m0").await, served.add("m1").await];
+    let members = [
+        join(&files[0]).await.expect("it joins"),
+        join(&files[1]).await.expect("it joins"),
+    ];
+    served.send("one");
+    let told = members.each_ref().map(message);
+    for (member, other) in [(&members[0], &told[1]), (&members[1], &told[0])] {
+        assert_eq!(
+            (other.epoch, other.sequence, other.payload.as_slice()),
+            (2, 1, b"one".as_slice())
+        );
+        let certificate = other.certificate.to_bytes();
+        assert!(member.verify(&certificate, b"one").expect("a certificate"));
+        assert!(!member.verify(&certificate, b"onf").expect("a certificate"));
+    }
+    let view = served.service.advance("counter").await;
+    assert!(
+        view.members.iter().all(|it| it.installed == Some(3)),
+        "{view:?}"
+    );
+    served.send("two");
+    for member in &members {
+        let told = message(member);
+        assert_eq!(
+            (told.epoch, told.sequence, told.payload.as_slice()),
+            (3, 1, b"two".as_slice())
+        );
+    }
+    // A certificate of the epoch before is believed for as long as one travels.
+    assert!(
+        members[0]
+            .verify(&told[1].certificate.to_bytes(), b"one")
+            .expect("a certificate")
+    );
+    let request = Request::MemberRemove {
+        group: "counter".to_owned(),
+        member: "m0".to_owned(),
+    };
+    served.service.done(request).await;
+    let error = members[0]
+        .next(PATIENCE)
+        .expect_err("it is no member")
+        .to_string();
+    assert!(error.contains("was removed"), "{error}");
+    let error = join(&files[0])
+        .await
+        .expect_err("it is no member")
+        .to_string();
+    assert!(error.contains("was removed"), "{error}");
+    served.send("three");
+    assert_eq!(message(&members[1]).epoch, 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_byzantine_group_begins_with_the_members_that_have_joined() {
+    let served = Served::start().await;
+    served.add_group(true).await;
+    let mut members = Vec::new();
+    for name in ["m0", "m1", "m2", "m3"] {
+        let file = served.add(name).await;
+        members.push(join(&file).await.expect("it joins"));
+    }
+    // The last one's key for confirms was an advance that all have installed when it is active again.
+    let view = served.service.active("counter").await;
+    assert_eq!(view.members.iter().filter_map(|it| it.receiver).count(), 4);
+    served.send("one");
+    for member in &members {
+        let told = message(member);
+        assert_eq!(
+            (told.sequence, told.payload.as_slice()),
+            (1, b"one".as_slice())
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_that_begins_again_finds_its_members() {
+    let mut served = Served::start().await;
+    served.add_group(false).await;
+    let file = served.add("m0").await;
+    let member = join(&file).await.expect("it joins");
+    served.restart().await;
+    served.send("meanwhile");
+    assert_eq!(message(&member).payload, b"meanwhile");
+    let until = tokio::time::Instant::now() + PATIENCE;
+    while !served.service.show("counter").await.members[0].is_connected {
+        assert!(tokio::time::Instant::now() < until, "it connects again");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let view = served.service.advance("counter").await;
+    assert_eq!(view.members[0].installed, Some(2));
+    served.send("after");
+    assert_eq!(message(&member).payload, b"after");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_has_no_file_of_this_service_does_not_join() {
+    let served = Served::start().await;
+    served.add_group(false).await;
+    let file = served.add("m0").await;
+    let text = std::fs::read_to_string(&file).expect("a file");
+    // Of another member's name.
+    let other = served.add("m1").await;
+    let renamed = text.replace("\"member\": \"m0\"", "\"member\": \"m1\"");
+    let error = join(&served.file("renamed", &renamed)).await;
+    assert!(
+        matches!(error, Err(JoinError::Refused(why)) if why.contains("not the newest certificate"))
+    );
+    // Of another authority, for this service's address: neither believes the other.
+    let strange = tempfile::tempdir().expect("a folder");
+    let authority = Authority::open(strange.path(), served.address).expect("an authority");
+    let (issued, _) =
+        aom_service::service::Issue::issue(&authority, "counter", "m0").expect("a file");
+    let path = served.file("strange", &issued);
+    let joining =
+        tokio::task::spawn_blocking(move || Joined::join(&path, Duration::from_millis(500)));
+    let error = joining.await.expect("no panic");
+    assert!(matches!(error, Err(JoinError::Late { .. })), "{error:?}");
+    // Readable by others.
+    std::fs::set_permissions(&other, std::fs::Permissions::from_mode(0o644)).expect("its mode");
+    assert!(matches!(
+        join(&other).await,
+        Err(JoinError::Mode { mode: 0o644, .. })
+    ));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn strangers_disturb_no_member() {
+    let served = Served::start().await;
+    served.add_group(false).await;
+    let file = served.add("m0").await;
+    // One that says nothing, and some that say anything.
+    let silent = TcpStream::connect(served.address).expect("it listens");
+    let mut random = 1_u32;
+    for _ in 0..20 {
+        let mut stranger = TcpStream::connect(served.address).expect("it listens");
+        let bytes: Vec<u8> = (0..10_000)
+            .map(|_| {
+                random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                (random >> 24) as u8
+            })
+            .collect();
+        // It may be cut off before all of it is there.
+        let _ = stranger.write_all(&bytes);
+        stranger.set_read_timeout(Some(PATIENCE)).expect("a time");
+        let mut answer = Vec::new();
+        let _ = stranger.read_to_end(&mut answer);
+    }
+    let member = join(&file).await.expect("it joins");
+    served.send("one");
+    assert_eq!(message(&member).payload, b"one");
+    drop(silent);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_is_for_one_process() {
+    let served = Served::start().await;
+    served.add_group(false).await;
+    let file = served.add("m0").await;
+    let first = join(&file).await.expect("it joins");
+    let second = join(&file).await;
+    // The port is the first one's, and the service has told that one that it is not wanted any more.
+    let error = first
+        .next(PATIENCE)
+        .expect_err("it is no member")
+        .to_string();
+    assert!(error.contains("another connection"), "{error}");
+    assert!(second.is_ok() || second.is_err_and(|error| error.to_string().contains("listened at")));
+}

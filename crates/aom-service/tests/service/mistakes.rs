@@ -1,0 +1,201 @@
+//! Requests that cannot be, and services that may not be.
+
+use std::net::Ipv4Addr;
+
+use aom_service::operator::{GroupAdd, MemberAdd, Request, Variant};
+
+use crate::changes::wait_for_switch;
+use crate::support::{Group, Switch, TestMember, member_name, options, start};
+
+fn group_with(set: impl FnOnce(&mut GroupAdd)) -> Request {
+    let mut it = GroupAdd {
+        group: "other".to_owned(),
+        number: None,
+        address: None,
+        variant: Variant::Tagged,
+        byzantine: false,
+    };
+    set(&mut it);
+    Request::GroupAdd(it)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn groups_that_cannot_be_are_refused_and_nothing_changes() {
+    let switch = Switch::start().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let service = start(options(&switch, &folder.path().join("state"))).expect("it opens");
+    wait_for_switch(&service).await;
+    Group::add(&service, "counter", 2).await;
+    let before = service.active("counter").await;
+    let key = "02b4632d08485ff1df2db55b9dafd23347d1c47a457072a1e87be26896549a8737";
+    let signed = Variant::Signed {
+        signer_port: 7,
+        public_key: key.parse().expect("a key"),
+    };
+    let taken = before.number;
+    for (request, expected) in [
+        (
+            group_with(|it| it.group = "Counter".to_owned()),
+            "is no name of a group",
+        ),
+        (
+            group_with(|it| it.group = "counter".to_owned()),
+            "already: choose another name",
+        ),
+        (
+            group_with(|it| it.number = Some(0)),
+            "expected a number from 1 to 65535, found 0",
+        ),
+        (
+            group_with(|it| it.number = Some(taken)),
+            "is group \"counter\"'s number",
+        ),
+        (
+            group_with(|it| it.address = Some(Ipv4Addr::LOCALHOST)),
+            "is no address of a group",
+        ),
+        (
+            group_with(|it| it.address = Some(Ipv4Addr::new(239, 1, 0, 7))),
+            "is group \"counter\"'s address",
+        ),
+        (group_with(|it| it.variant = signed), "p4/aom_pk.p4"),
+    ] {
+        let error = service.fails(request).await;
+        assert!(error.contains(expected), "{error}");
+    }
+    assert_eq!(service.active("counter").await, before);
+}
+
+/// Changes one thing about a member that could be.
+type Set = fn(&mut MemberAdd);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_that_cannot_be_are_refused_and_nothing_changes() {
+    let switch = Switch::start().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let service = start(options(&switch, &folder.path().join("state"))).expect("it opens");
+    wait_for_switch(&service).await;
+    let group = Group::add(&service, "counter", 2).await;
+    let before = service.active("counter").await;
+    let mistakes: [(Set, &str); 7] = [
+        (
+            |it| it.group = "none".to_owned(),
+            "there is no group \"none\"; there are: counter",
+        ),
+        (
+            |it| it.member = "m00".to_owned(),
+            "has a member \"m00\" already",
+        ),
+        (|it| it.mac = "02:00".to_owned(), "expected a MAC"),
+        (
+            |it| it.mac = "01:00:5e:00:00:01".to_owned(),
+            "expected a MAC",
+        ),
+        (
+            |it| it.udp_port = 0,
+            "expected a UDP port from 1 to 65535, found 0",
+        ),
+        (
+            |it| it.ip = Ipv4Addr::new(10, 0, 7, 1),
+            "is where member \"m01\" of group \"counter\" receives",
+        ),
+        (
+            |it| {
+                it.mac = "02:00:00:01:07:00".to_owned();
+                it.switch_port = 3;
+            },
+            "is at port 2 of the switch",
+        ),
+    ];
+    for (set, expected) in mistakes {
+        let Request::MemberAdd(mut it) = group.member(9) else {
+            unreachable!()
+        };
+        set(&mut it);
+        let error = service.fails(Request::MemberAdd(it)).await;
+        assert!(error.contains(expected), "{error}");
+    }
+    let of_nobody = Request::MemberRemove {
+        group: "counter".to_owned(),
+        member: "m07".to_owned(),
+    };
+    let error = service.fails(of_nobody).await;
+    assert!(
+        error.contains("has no member \"m07\"; it has: m00, m01"),
+        "{error}"
+    );
+    assert_eq!(service.active("counter").await, before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_65th_member_is_refused() {
+    let switch = Switch::start().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let service = start(options(&switch, &folder.path().join("state"))).expect("it opens");
+    wait_for_switch(&service).await;
+    let group = Group::add(&service, "counter", 64).await;
+    let error = service.fails(group.member(64)).await;
+    assert!(
+        error.contains("has 64 members, as many as there can be"),
+        "{error}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_no_member_does_not_join() {
+    let switch = Switch::start().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let service = start(options(&switch, &folder.path().join("state"))).expect("it opens");
+    wait_for_switch(&service).await;
+    let mut group = Group::add(&service, "counter", 2).await;
+    let stranger = TestMember::default();
+    let names = [("ledger", "m00"), ("counter", "m05")];
+    for (of, name) in names {
+        let error = stranger.join(&service, (of, name), "1", None).await;
+        assert!(error.is_err_and(|it| it.contains("it was removed")));
+    }
+    // Another member's certificate.
+    let file = &group.files[&member_name(1)];
+    let error = stranger
+        .join(&service, ("counter", "m00"), file, None)
+        .await;
+    assert!(error.is_err_and(|it| it.contains("not the newest certificate")));
+    // A second connection takes the place of the first, and a new file that of the old one.
+    group.join(&service).await;
+    let again = TestMember::default();
+    let file = group.files[&member_name(0)].clone();
+    let joined = again.join(&service, ("counter", "m00"), &file, None).await;
+    joined.expect("it is the member");
+    while group.members[&member_name(0)].refusal().is_none() {
+        tokio::task::yield_now().await;
+    }
+    let request = Request::MemberFile {
+        group: "counter".to_owned(),
+        member: member_name(0),
+    };
+    let (_, _, new) = service.done(request).await;
+    let error = again.join(&service, ("counter", "m00"), &file, None).await;
+    assert!(error.is_err_and(|it| it.contains("not the newest certificate")));
+    let file = new.expect("a file");
+    let joined = again.join(&service, ("counter", "m00"), &file, None).await;
+    joined.expect("it is the member");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_has_one_service_and_so_has_a_switch() {
+    let switch = Switch::start().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let service = start(options(&switch, &folder.path().join("state"))).expect("it opens");
+    wait_for_switch(&service).await;
+    let second = start(options(&switch, &folder.path().join("state"))).err();
+    let error = second.expect("the folder is taken").to_string();
+    assert!(
+        error.contains("another configuration service has this folder"),
+        "{error}"
+    );
+    let second = start(options(&switch, &folder.path().join("another"))).expect("it opens");
+    let error = second.error().await.to_string();
+    assert!(error.contains("another controller"), "{error}");
+    Group::add(&service, "counter", 1).await;
+    service.active("counter").await;
+}

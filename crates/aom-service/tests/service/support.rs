@@ -1,0 +1,469 @@
+//! A sequencer in this process, a service on it, and members that verify what they get.
+
+#[path = "../../../p4runtime-server/tests/support/memory_loop.rs"]
+#[allow(dead_code, reason = "a part of it is used")]
+mod memory_loop;
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use aom::event::Event;
+use aom::receiver::Receiver;
+use aom::refused::Refused;
+use aom::wire::{Packet, Variant as Kind, request};
+use aom_config::keys::PublicKey;
+use aom_service::authority::AuthorityError;
+use aom_service::members::{Fingerprint, Members, Told};
+use aom_service::operator::{Answer, GroupAdd, GroupState, GroupView, MemberAdd, Request, Variant};
+use aom_service::sequencer::Sequencer;
+use aom_service::service::{Issue, Operator, Options, Service, ServiceError};
+use conformance::aom::frame_to;
+use conformance::compile;
+use conformance::packet::udp_copy;
+use dataplane::SwitchConfig;
+use memory_loop::MemoryLoop;
+use p4runtime_server::{Registers, Server, ServerConfig, SwitchHandle};
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+pub const SENDER: u16 = 1;
+pub const MEMBERS: u16 = 2;
+/// How long anything is waited for.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A switch whose frames come and go by method calls, and its P4Runtime.
+pub struct Switch {
+    frames: Arc<MemoryLoop>,
+    /// Its own, so that its connections end with it.
+    runtime: Option<Runtime>,
+    pub address: String,
+}
+
+impl Switch {
+    pub async fn start() -> Switch {
+        Switch::start_at("127.0.0.1:0").await
+    }
+
+    async fn start_at(address: &str) -> Switch {
+        let until = tokio::time::Instant::now() + PATIENCE;
+        let listener = loop {
+            match TcpListener::bind(address).await {
+                Ok(listener) => break listener.into_std().expect("a port"),
+                Err(error) => assert!(tokio::time::Instant::now() < until, "{error}"),
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        };
+        let address = listener.local_addr().expect("an address").to_string();
+        let frames = Arc::new(MemoryLoop::start(SwitchConfig::default(), 8));
+        let config = ServerConfig {
+            device_id: 1,
+            cpu_port: None,
+            registers: Registers::OfTheSwitch,
+        };
+        let server = Server::new(config, Arc::clone(&frames) as Arc<dyn SwitchHandle>);
+        let runtime = Runtime::new().expect("a runtime");
+        runtime.spawn(async move {
+            let listener = TcpListener::from_std(listener).expect("a port");
+            server.serve(listener, std::future::pending()).await
+        });
+        Switch {
+            frames,
+            runtime: Some(runtime),
+            address,
+        }
+    }
+
+    /// As if killed and started anew: nothing of what was written is there.
+    pub async fn restart(&mut self) {
+        self.end();
+        *self = Switch::start_at(&self.address.clone()).await;
+    }
+
+    fn end(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+
+    /// A request to a group's address; the copies that come of it.
+    pub fn request(&self, address: Ipv4Addr, message: &[u8]) -> Vec<Copy> {
+        let datagram = request(Kind::Tagged, 0, message);
+        self.frames.receive(SENDER, &frame_to(address, &datagram));
+        let left = self.frames.transmitted();
+        let copies = left.iter().map(|sent| {
+            assert_eq!(sent.port.0, MEMBERS);
+            let copy = udp_copy(&sent.frame);
+            Copy {
+                to: (copy.ips.1, copy.ports.1),
+                datagram: copy.payload,
+            }
+        });
+        copies.collect()
+    }
+}
+
+impl Drop for Switch {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// A packet on its way to a member.
+pub struct Copy {
+    pub to: (Ipv4Addr, u16),
+    pub datagram: Vec<u8>,
+}
+
+/// Certificates are another part's: here a member's file is its fingerprint.
+struct Numbers(AtomicU64);
+
+impl Issue for Numbers {
+    fn issue(&self, _group: &str, _member: &str) -> Result<(String, Fingerprint), String> {
+        let number = self.0.fetch_add(1, Ordering::Relaxed);
+        Ok((number.to_string(), fingerprint(&number.to_string())))
+    }
+}
+
+pub fn fingerprint(file: &str) -> Fingerprint {
+    let mut it = [0; 32];
+    it[..8].copy_from_slice(&file.parse::<u64>().expect("a number").to_be_bytes());
+    it
+}
+
+/// A service that runs, until it is stopped or stops.
+pub struct Running {
+    pub operator: Operator,
+    pub members: Members,
+    ended: JoinHandle<Result<(), ServiceError>>,
+    stop: Option<oneshot::Sender<()>>,
+}
+
+pub fn options(switch: &Switch, folder: &Path) -> Options {
+    let (p4info, config) = compile::pipeline(&compile::root().join("p4/aom_hm.p4"));
+    Options {
+        switch: switch.address.clone(),
+        device_id: 1,
+        state: folder.to_owned(),
+        sequencer: Sequencer::new(p4info, config, "02:00:00:00:00:ff", vec![SENDER])
+            .expect("a sequencer"),
+        ack_deadline: PATIENCE,
+        replaces_programs: false,
+        stop_at: None,
+    }
+}
+
+/// With an issuer of its own.
+pub fn start_with(
+    options: Options,
+    issuer: impl FnOnce() -> Result<Box<dyn Issue>, AuthorityError>,
+) -> Result<Running, ServiceError> {
+    let service = Service::open(options, issuer)?;
+    Ok(run(service))
+}
+
+pub fn start(options: Options) -> Result<Running, ServiceError> {
+    static ISSUED: AtomicU64 = AtomicU64::new(1);
+    // Numbers go on over restarts, as serial numbers do.
+    let issuer = Numbers(AtomicU64::new(
+        ISSUED.fetch_add(1_000_000, Ordering::Relaxed),
+    ));
+    start_with(options, || Ok(Box::new(issuer)))
+}
+
+fn run(service: Service) -> Running {
+    let (operator, members) = (service.operator(), service.members());
+    let (stop, stopped) = oneshot::channel::<()>();
+    let ended = tokio::spawn(service.run(async {
+        let _ = stopped.await;
+    }));
+    Running {
+        operator,
+        members,
+        ended,
+        stop: Some(stop),
+    }
+}
+
+impl Running {
+    pub async fn done(&self, request: Request) -> (String, Option<GroupView>, Option<String>) {
+        match self.operator.ask(request.clone()).await {
+            Answer::Done {
+                message,
+                group,
+                member_file,
+            } => (message, group.map(|it| *it), member_file),
+            other => unreachable!("{request:?}: {other:?}"),
+        }
+    }
+
+    pub async fn fails(&self, request: Request) -> String {
+        match self.operator.ask(request.clone()).await {
+            Answer::Failed { error } => error,
+            other => unreachable!("{request:?}: {other:?}"),
+        }
+    }
+
+    pub async fn show(&self, group: &str) -> GroupView {
+        let request = Request::GroupShow {
+            group: Some(group.to_owned()),
+        };
+        match self.operator.ask(request).await {
+            Answer::Groups { mut groups } => groups.remove(0),
+            other => unreachable!("{other:?}"),
+        }
+    }
+
+    /// Until it is.
+    pub async fn active(&self, group: &str) -> GroupView {
+        let until = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            let view = self.show(group).await;
+            if view.state == GroupState::Active {
+                return view;
+            }
+            assert!(tokio::time::Instant::now() < until, "{view:?}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    pub async fn advance(&self, group: &str) -> GroupView {
+        let group = group.to_owned();
+        let (_, view, _) = self.done(Request::EpochAdvance { group }).await;
+        view.expect("it is there")
+    }
+
+    /// Asked to end.
+    pub async fn stop(mut self) {
+        self.end().await;
+    }
+
+    pub async fn end(&mut self) {
+        let stop = self.stop.take().expect("it was not stopped yet");
+        stop.send(()).expect("it runs");
+        let ended = (&mut self.ended).await;
+        ended.expect("no panic").expect("no error");
+    }
+
+    /// Ended by itself.
+    pub async fn error(self) -> ServiceError {
+        let ended = tokio::time::timeout(PATIENCE, self.ended).await;
+        let ended = ended.expect("it ends").expect("no panic");
+        ended.expect_err("an error")
+    }
+}
+
+/// A group with members, as the operator adds them and as they join.
+pub struct Group {
+    pub name: String,
+    pub address: Ipv4Addr,
+    pub byzantine: bool,
+    /// By their names.
+    pub files: BTreeMap<String, String>,
+    pub members: BTreeMap<String, TestMember>,
+}
+
+impl Group {
+    pub async fn add(service: &Running, name: &str, n_members: u8) -> Group {
+        let mut group = Group {
+            name: name.to_owned(),
+            address: Ipv4Addr::new(239, 1, 0, name.len() as u8),
+            byzantine: false,
+            files: BTreeMap::new(),
+            members: BTreeMap::new(),
+        };
+        service.done(Request::GroupAdd(group.request())).await;
+        for number in 0..n_members {
+            let (_, _, file) = service.done(group.member(number)).await;
+            let name = member_name(number);
+            group.files.insert(name, file.expect("a file"));
+        }
+        group
+    }
+
+    pub fn request(&self) -> GroupAdd {
+        GroupAdd {
+            group: self.name.clone(),
+            number: None,
+            address: Some(self.address),
+            variant: Variant::Tagged,
+            byzantine: self.byzantine,
+        }
+    }
+
+    pub fn member(&self, number: u8) -> Request {
+        let [.., group] = self.address.octets();
+        Request::MemberAdd(MemberAdd {
+            group: self.name.clone(),
+            member: member_name(number),
+            mac: format!("02:00:00:01:{group:02x}:{number:02x}"),
+            ip: Ipv4Addr::new(10, 0, group, number),
+            udp_port: 7000,
+            switch_port: MEMBERS,
+        })
+    }
+
+    /// All connect, and are told something.
+    pub async fn join(&mut self, service: &Running) {
+        for (name, file) in &self.files {
+            let member = self.members.remove(name).unwrap_or_default();
+            let joined = member.join(service, (&self.name, name), file, None).await;
+            joined.expect("it joins");
+            self.members.insert(name.clone(), member);
+        }
+    }
+
+    /// A message through the switch to all members.
+    pub fn send(&self, switch: &Switch, message: &[u8]) {
+        for copy in switch.request(self.address, message) {
+            self.give(&copy);
+        }
+    }
+
+    pub fn give(&self, copy: &Copy) {
+        let [.., number] = copy.to.0.octets();
+        if let Some(member) = self.members.get(&member_name(number)) {
+            member.give(&copy.datagram);
+        }
+    }
+}
+
+pub fn member_name(number: u8) -> String {
+    format!("m{number:02}")
+}
+
+/// A member that has what it is told at once.
+#[derive(Clone, Default)]
+pub struct TestMember(Arc<Mutex<Inside>>);
+
+#[derive(Default)]
+struct Inside {
+    receiver: Option<Receiver>,
+    events: Vec<Event>,
+    refusal: Option<String>,
+    is_silent: bool,
+}
+
+impl TestMember {
+    /// Connects, and waits for the first thing it is told, if it is told of a membership already.
+    pub async fn join(
+        &self,
+        service: &Running,
+        (group, name): (&str, &str),
+        file: &str,
+        key: Option<PublicKey>,
+    ) -> Result<(), String> {
+        let joined = service.members.join((group, name), fingerprint(file), key);
+        let mut told = joined.await.map_err(|error| error.to_string())?;
+        let (member, members) = (self.clone(), service.members.clone());
+        let (group, name) = (group.to_owned(), name.to_owned());
+        let first = told.borrow_and_update().clone();
+        member.hear(first, &members, (&group, &name)).await;
+        tokio::spawn(async move {
+            while told.changed().await.is_ok() {
+                let now = told.borrow_and_update().clone();
+                member.hear(now, &members, (&group, &name)).await;
+            }
+        });
+        Ok(())
+    }
+
+    async fn hear(&self, told: Told, members: &Members, who: (&str, &str)) {
+        let membership = match told {
+            Told::Nothing => return,
+            Told::Refused(reason) => {
+                self.inside().refusal = Some(reason);
+                return;
+            }
+            Told::Membership(membership) => membership,
+        };
+        let to_receive = membership.to_receiver().expect("a membership");
+        if self.inside().is_silent {
+            return;
+        }
+        self.inside().install(to_receive);
+        // The service may have been stopped.
+        let _ = members.installed(who, membership.epoch).await;
+    }
+
+    pub fn be_silent(&self) {
+        self.inside().is_silent = true;
+    }
+
+    fn give(&self, datagram: &[u8]) {
+        let mut inside = self.inside();
+        if let Some(receiver) = &mut inside.receiver {
+            receiver.handle_datagram(Duration::ZERO, datagram);
+        }
+        inside.take();
+    }
+
+    /// What was delivered: epoch, number and message.
+    pub fn delivered(&self) -> Vec<(u64, u32, String)> {
+        let inside = self.inside();
+        let delivered = inside.events.iter().map(|event| match event {
+            Event::Message(it) => {
+                let text = String::from_utf8(it.payload.clone()).expect("text");
+                (it.epoch, it.sequence, text)
+            }
+            other => unreachable!("{other:?}"),
+        });
+        delivered.collect()
+    }
+
+    pub fn refused(&self) -> Option<Refused> {
+        self.inside().receiver.as_ref().map(Receiver::refused)
+    }
+
+    pub fn refusal(&self) -> Option<String> {
+        self.inside().refusal.clone()
+    }
+
+    fn inside(&self) -> MutexGuard<'_, Inside> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inside {
+    fn install(&mut self, membership: aom::membership::Membership) {
+        match &mut self.receiver {
+            None => self.receiver = Some(Receiver::new(membership, 1).expect("a membership")),
+            Some(receiver) if receiver.membership() == &membership => {}
+            Some(receiver) => {
+                assert!(receiver.membership().epoch < membership.epoch, "never back");
+                receiver.advance(membership, None).expect("a membership");
+            }
+        }
+        self.take();
+    }
+
+    fn take(&mut self) {
+        let receiver = self.receiver.as_mut();
+        let events = receiver
+            .into_iter()
+            .flat_map(|it| std::iter::from_fn(|| it.poll_event()));
+        self.events.extend(events);
+    }
+}
+
+/// Epoch and number of each copy, with what was stamped: nothing may be given twice.
+#[derive(Default)]
+pub struct Stamps(BTreeMap<(u16, u8, u32), Vec<u8>>);
+
+impl Stamps {
+    pub fn note(&mut self, copies: &[Copy]) {
+        for copy in copies {
+            let packet = Packet::read(&copy.datagram).expect("a packet");
+            let stamp = packet.stamp;
+            let place = (stamp.group, stamp.epoch, stamp.sequence);
+            let message = packet.message.to_vec();
+            let first = self.0.entry(place).or_insert_with(|| message.clone());
+            assert_eq!(*first, message, "{place:?} was given twice");
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! What the sequencer, or the members, said of a message, to be shown to another member.
+
+use k256::ecdsa::VerifyingKey;
+
+use crate::chain::{self, ChainId, Hash, hash_of, state_of};
+use crate::confirm::Confirm;
+use crate::half_siphash;
+use crate::membership::{Membership, Sequencer};
+use crate::wire::{LANES, LINK_BYTES, SIGNATURE_BYTES, Stamp};
+
+/// Shows a message to another member of its group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Certificate {
+    /// The group.
+    pub group: u16,
+    /// The epoch.
+    pub epoch: u64,
+    /// The number.
+    pub sequence: u32,
+    /// What the other verifies.
+    pub proof: Proof,
+}
+
+/// What makes a certificate believed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Proof {
+    /// AOM-HM: four tags a shard, a tag a receiver. Each finds its own.
+    Tags(Vec<[u32; LANES]>),
+    /// AOM-PK: the sequencer's signature on this packet or on a later one of the chain.
+    Signed {
+        /// The predecessor's state.
+        link: Hash,
+        /// Of the messages behind this one, up to the signed packet's.
+        later: Vec<Hash>,
+        /// As it is on the wire.
+        signature: [u8; SIGNATURE_BYTES],
+    },
+    /// Where the network may lie: members, so many that no others can have said otherwise.
+    Confirmed(Vec<Confirm>),
+}
+
+/// Why bytes are no certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum CertificateError {
+    /// They end inside it, or go on behind it.
+    #[error("expected a certificate of {expected} bytes or more, found {found}")]
+    Length {
+        /// What its beginning says.
+        expected: usize,
+        /// What there is.
+        found: usize,
+    },
+    /// A proof that is not known.
+    #[error("expected tags (1), a signature (2) or confirms (3), found proof {0}")]
+    Proof(u8),
+}
+
+impl Certificate {
+    /// Whether this member, by what it knows itself, can believe that the message has this number.
+    #[must_use]
+    pub fn verify(&self, membership: &Membership, message: &[u8]) -> bool {
+        if (self.group, self.epoch) != (membership.group, membership.epoch) || self.sequence == 0 {
+            return false;
+        }
+        let hash = hash_of(message);
+        match (&self.proof, membership.sequencer) {
+            (Proof::Tags(tags), Sequencer::Tagging(key)) => {
+                // Who lies to one member of what others have said needs no tag of its own.
+                membership.confirm_keys.is_empty() && self.verify_tag(membership, tags, key, &hash)
+            }
+            (
+                Proof::Signed {
+                    link,
+                    later,
+                    signature,
+                },
+                Sequencer::Signing(key),
+            ) => {
+                let state = state_of(self.chain(), link, &hash, self.sequence);
+                membership.confirm_keys.is_empty()
+                    && self.verify_chain(&key, state, later, signature)
+            }
+            (Proof::Confirmed(confirms), _) => self.verify_confirms(membership, confirms, &hash),
+            _ => false,
+        }
+    }
+
+    fn verify_tag(
+        &self,
+        membership: &Membership,
+        tags: &[[u32; LANES]],
+        key: half_siphash::Key,
+        hash: &Hash,
+    ) -> bool {
+        let (shard, lane) = place_of(membership.receiver);
+        let Some(tags) = tags.get(usize::from(shard)) else {
+            return false;
+        };
+        let mut digest = [0; 8];
+        digest.copy_from_slice(&hash[..8]);
+        let stamp = Stamp {
+            epoch: self.epoch as u8,
+            shard,
+            group: self.group,
+            sequence: self.sequence,
+            digest,
+        };
+        half_siphash::verify(key, &stamp, tags[lane])
+    }
+
+    fn chain(&self) -> ChainId {
+        ChainId {
+            group: self.group,
+            epoch: self.epoch as u8,
+        }
+    }
+
+    /// Follows the chain from the packet's state to the signed one.
+    fn verify_chain(
+        &self,
+        key: &VerifyingKey,
+        mut state: Hash,
+        later: &[Hash],
+        signature: &[u8; SIGNATURE_BYTES],
+    ) -> bool {
+        let mut number = self.sequence;
+        for hash in later {
+            let Some(next) = number.checked_add(1) else {
+                return false;
+            };
+            number = next;
+            state = state_of(self.chain(), &state, hash, number);
+        }
+        chain::verify(key, &state, signature)
+    }
+
+    fn verify_confirms(&self, membership: &Membership, confirms: &[Confirm], hash: &Hash) -> bool {
+        let mut members: Vec<u8> = Vec::new();
+        for confirm in confirms {
+            let is_of_this = confirm.sequence == self.sequence && confirm.hash == *hash;
+            if is_of_this && !members.contains(&confirm.member) && confirm.verify(membership) {
+                members.push(confirm.member);
+            }
+        }
+        members.len() >= membership.quorum()
+    }
+
+    /// To be sent to another member.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = vec![match self.proof {
+            Proof::Tags(_) => TAGS,
+            Proof::Signed { .. } => SIGNED,
+            Proof::Confirmed(_) => CONFIRMED,
+        }];
+        bytes.extend(self.group.to_be_bytes());
+        bytes.extend(self.epoch.to_be_bytes());
+        bytes.extend(self.sequence.to_be_bytes());
+        match &self.proof {
+            Proof::Tags(tags) => {
+                bytes.extend(tags.iter().flatten().flat_map(|tag| tag.to_be_bytes()))
+            }
+            Proof::Signed {
+                link,
+                later,
+                signature,
+            } => {
+                bytes.extend(signature);
+                bytes.extend(link);
+                bytes.extend(later.iter().flatten());
+            }
+            Proof::Confirmed(confirms) => {
+                for confirm in confirms {
+                    bytes.push(confirm.member);
+                    bytes.extend(confirm.hash);
+                    bytes.extend(confirm.signature);
+                }
+            }
+        }
+        bytes
+    }
+
+    /// What [`to_bytes`](Self::to_bytes) wrote.
+    ///
+    /// # Errors
+    ///
+    /// If they are no certificate; whether it is a true one says [`verify`](Self::verify).
+    pub fn from_bytes(bytes: &[u8]) -> Result<Certificate, CertificateError> {
+        let length = |expected| CertificateError::Length {
+            expected,
+            found: bytes.len(),
+        };
+        let Some((head, rest)) = bytes.split_first_chunk::<HEAD_BYTES>() else {
+            return Err(length(HEAD_BYTES));
+        };
+        let [kind, g0, g1, e0, e1, e2, e3, e4, e5, e6, e7, s0, s1, s2, s3] = *head;
+        let group = u16::from_be_bytes([g0, g1]);
+        let epoch = u64::from_be_bytes([e0, e1, e2, e3, e4, e5, e6, e7]);
+        let sequence = u32::from_be_bytes([s0, s1, s2, s3]);
+        let pieces_of = |rest: &[u8], piece_bytes: usize, head_bytes: usize| {
+            let n_missing = rest.len().next_multiple_of(piece_bytes) - rest.len();
+            match n_missing {
+                0 => Ok(()),
+                _ => Err(length(head_bytes + rest.len() + n_missing)),
+            }
+        };
+        let proof = match kind {
+            TAGS => {
+                pieces_of(rest, 4 * LANES, HEAD_BYTES)?;
+                Proof::Tags(rest.chunks_exact(4 * LANES).map(tags_of).collect())
+            }
+            SIGNED => {
+                let head_bytes = HEAD_BYTES + SIGNATURE_BYTES + LINK_BYTES;
+                let whole = rest.split_first_chunk().and_then(|(signature, rest)| {
+                    let (link, later) = rest.split_first_chunk()?;
+                    Some((*signature, *link, later))
+                });
+                let (signature, link, later) = whole.ok_or_else(|| length(head_bytes))?;
+                pieces_of(later, LINK_BYTES, head_bytes)?;
+                Proof::Signed {
+                    link,
+                    later: later.chunks_exact(LINK_BYTES).map(array_of).collect(),
+                    signature,
+                }
+            }
+            CONFIRMED => {
+                pieces_of(rest, CONFIRM_BYTES, HEAD_BYTES)?;
+                let confirm = |piece: &[u8]| Confirm {
+                    member: piece[0],
+                    sequence,
+                    hash: array_of(&piece[1..33]),
+                    signature: array_of(&piece[33..]),
+                };
+                Proof::Confirmed(rest.chunks_exact(CONFIRM_BYTES).map(confirm).collect())
+            }
+            kind => return Err(CertificateError::Proof(kind)),
+        };
+        Ok(Certificate {
+            group,
+            epoch,
+            sequence,
+            proof,
+        })
+    }
+}
+
+const TAGS: u8 = 1;
+const SIGNED: u8 = 2;
+const CONFIRMED: u8 = 3;
+/// Proof, group, epoch, number.
+const HEAD_BYTES: usize = 1 + 2 + 8 + 4;
+/// Member, hash, signature.
+const CONFIRM_BYTES: usize = 1 + 32 + SIGNATURE_BYTES;
+
+/// Of a slice that has as many bytes.
+fn array_of<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    std::array::from_fn(|at| bytes[at])
+}
+
+fn tags_of(bytes: &[u8]) -> [u32; LANES] {
+    std::array::from_fn(|lane| u32::from_be_bytes(array_of(&bytes[4 * lane..])))
+}
+
+/// A receiver's shard, and its lane in it.
+pub(crate) fn place_of(receiver: u8) -> (u8, usize) {
+    (receiver / LANES as u8, usize::from(receiver) % LANES)
+}

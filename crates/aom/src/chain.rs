@@ -1,0 +1,161 @@
+//! AOM-PK: packets linked by hashes, and signatures on some of them.
+//!
+//! A packet's state is SHA-256 of its block; the block holds the predecessor's state (its link), so a
+//! signature on a state covers all packets before it. Group and epoch end the block, so no packet can be shown
+//! as another chain's; the published coprocessor has neither, and its vectors are those of group 0, epoch 0,
+//! whose block is without them. One key signs all chains; it is replaced before an epoch of eight bits comes
+//! again.
+
+use k256::ecdsa::signature::hazmat::PrehashVerifier;
+use k256::ecdsa::{Signature, VerifyingKey};
+use sha2::{Digest, Sha256};
+
+use crate::wire::{LINK_BYTES, SIGNATURE_BYTES};
+
+/// SHA-256 of a message, of a block.
+pub type Hash = [u8; 32];
+
+/// Of the published block: link and message overlap by 16 bytes.
+const BLOCK_BYTES: usize = LINK_BYTES + 16 + 4;
+
+/// Which chain a packet is in: there is one in each epoch of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ChainId {
+    /// The group's number.
+    pub group: u16,
+    /// The low 8 bits of the epoch.
+    pub epoch: u8,
+}
+
+/// The link of the epoch's first packet.
+pub const FIRST_LINK: Hash = [0; LINK_BYTES];
+
+/// SHA-256 of a message.
+#[must_use]
+pub fn hash_of(message: &[u8]) -> Hash {
+    Sha256::digest(message).into()
+}
+
+/// The state of the packet with this link, message and number.
+#[must_use]
+pub fn state_of(chain: ChainId, link: &Hash, message: &Hash, sequence: u32) -> Hash {
+    let mut block = [0; BLOCK_BYTES];
+    block[..LINK_BYTES].copy_from_slice(link);
+    for (byte, of_message) in block[16..48].iter_mut().zip(message) {
+        *byte ^= of_message;
+    }
+    block[48..].copy_from_slice(&sequence.to_be_bytes());
+    let block = Sha256::new_with_prefix(block);
+    // With these three bytes it is 55 bytes long, the most that SHA-256 hashes in one step.
+    let (group, epoch) = (chain.group.to_be_bytes(), chain.epoch);
+    match (chain.group, epoch) {
+        (0, 0) => block,
+        _ => block.chain_update(group).chain_update([epoch]),
+    }
+    .finalize()
+    .into()
+}
+
+/// Whether this is the key's signature of a state. Both signatures of a pair (s, -s) are taken: the
+/// published coprocessor sends either.
+#[must_use]
+pub fn verify(key: &VerifyingKey, state: &Hash, signature: &[u8; SIGNATURE_BYTES]) -> bool {
+    let mut bytes = *signature;
+    bytes.reverse();
+    let Ok(signature) = Signature::from_slice(&bytes) else {
+        return false;
+    };
+    let signature = signature.normalize_s().unwrap_or(signature);
+    key.verify_prehash(state, &signature).is_ok()
+}
+
+/// A signature as it is on the wire: r and s, as a whole from its last byte to its first.
+#[must_use]
+pub fn to_wire(signature: &Signature) -> [u8; SIGNATURE_BYTES] {
+    let mut bytes: [u8; SIGNATURE_BYTES] = signature.to_bytes().into();
+    bytes.reverse();
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes<const N: usize>(hex: &str) -> [u8; N] {
+        let byte = |at: usize| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).expect("hex");
+        std::array::from_fn(byte)
+    }
+
+    fn published_key() -> VerifyingKey {
+        let mut point = vec![4];
+        for coordinate in [
+            "9aa20c8c9979c2794014d04f4b01dcd9777d0bf79da53b02dda9598949d24fc7",
+            "42dd98759b2bb5f2c1984f8410097484a0d025f45181d42ec3c3d08ee5ea4385",
+        ] {
+            point.extend(bytes::<32>(coordinate));
+        }
+        VerifyingKey::from_sec1_bytes(&point).expect("a point of the curve")
+    }
+
+    const PUBLISHED_CHAIN: ChainId = ChainId { group: 0, epoch: 0 };
+
+    /// Digest of the message, state, signature; both have the number 1 and no predecessor.
+    const PUBLISHED: [(&str, &str, &str); 2] = [
+        (
+            "f3d48b51ee935b0a609b56e164264340e4cab21f58f35acd432a1b3c3945473f",
+            "501a1ceb657cbdcabeaa794978d13e755d49db359c42260bae8313dd813d0b92",
+            concat!(
+                "bbe5f34cda2edf549b9ff97287573451cad50229b8c9ac2eaaf77a08c9ce7cb8",
+                "f936e0bc13f10186b0996f8345c831b529529df8854f344910c35892018a30f9"
+            ),
+        ),
+        (
+            "e3eeb90ef31784b92a3fbbee4743a910dc07e7e9c18c88d7ae387e6690a9a0f6",
+            "06733e733c430607085480f8ae2544b6f9358bd8140d0cb134065a7907c1b0f7",
+            concat!(
+                "327275240ef10a2c7dece79abde782da8a82c93a9d21909c13651250f6d9ef9f",
+                "f936e0bc13f10186b0996f8345c831b529529df8854f344910c35892018a30f9"
+            ),
+        ),
+    ];
+
+    #[test]
+    fn states_and_signatures_of_the_published_coprocessor_are_verified() {
+        let key = published_key();
+        for (digest, state, signature) in PUBLISHED {
+            let found = state_of(PUBLISHED_CHAIN, &FIRST_LINK, &bytes(digest), 1);
+            assert_eq!(found, bytes(state));
+            let mut signature = bytes(signature);
+            assert!(verify(&key, &found, &signature));
+            for bit in 0..8 * SIGNATURE_BYTES {
+                signature[bit / 8] ^= 1 << (bit % 8);
+                assert!(!verify(&key, &found, &signature), "bit {bit}");
+                signature[bit / 8] ^= 1 << (bit % 8);
+            }
+        }
+    }
+
+    #[test]
+    fn every_bit_of_a_block_changes_the_state() {
+        let (link, message) = ([3; 32], [5; 32]);
+        let chain = ChainId { group: 3, epoch: 9 };
+        let before = state_of(chain, &link, &message, 7);
+        for bit in 0..256 {
+            let flipped = |mut hash: Hash| {
+                hash[bit / 8] ^= 1 << (bit % 8);
+                hash
+            };
+            assert_ne!(state_of(chain, &flipped(link), &message, 7), before);
+            assert_ne!(state_of(chain, &link, &flipped(message), 7), before);
+        }
+        for bit in 0..32 {
+            assert_ne!(state_of(chain, &link, &message, 7 ^ (1 << bit)), before);
+        }
+        for (group, epoch) in [(0, 0), (0, 9), (3, 0), (3, 8), (2, 9), (0x0900, 3)] {
+            assert_ne!(
+                state_of(ChainId { group, epoch }, &link, &message, 7),
+                before
+            );
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! Where the network may lie, members confirm to each other what they were told (NeoBFT's Byzantine network
+//! mode): a message is delivered when a quorum has signed that its number has its content.
+//!
+//! A member signs one content a number. Two contents with a quorum each would need a member more than may lie
+//! that signed both, so correct members never deliver different messages under one number.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use k256::ecdsa::signature::hazmat::{PrehashSigner, PrehashVerifier};
+use k256::ecdsa::{Signature, SigningKey};
+use sha2::{Digest, Sha256};
+
+use crate::certificate::{Certificate, Proof};
+use crate::chain::{Hash, hash_of};
+use crate::event::{DropNotification, Event, Message};
+use crate::limits::{CONFIRM_PATIENCE, FIRST_PROVED, WINDOW};
+use crate::membership::{Membership, MembershipError};
+use crate::receiver::Receiver;
+use crate::refused::Refused;
+use crate::wire::{ConfirmPacket, SIGNATURE_BYTES};
+
+/// A member's word that a number has this content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Confirm {
+    /// Whose word.
+    pub member: u8,
+    /// The number.
+    pub sequence: u32,
+    /// SHA-256 of the message.
+    pub hash: Hash,
+    /// r and s.
+    pub signature: [u8; SIGNATURE_BYTES],
+}
+
+/// How many confirms were refused, by reason.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RefusedConfirms {
+    /// Of another group or epoch, or of nobody.
+    pub strangers: u64,
+    /// The signature is wrong.
+    pub forged: u64,
+    /// Of a number that is settled, or a second time.
+    pub late: u64,
+    /// Another content than the member confirmed before.
+    pub contradictory: u64,
+    /// Of a number beyond the window.
+    pub beyond_window: u64,
+}
+
+/// A receiver, and what its group says of what it received.
+#[derive(Debug)]
+pub struct Confirming {
+    receiver: Receiver,
+    key: SigningKey,
+    /// The first number that is not settled.
+    next: u64,
+    /// Whether the first number that the receiver tells of is the first of all.
+    is_open: bool,
+    /// Of `next` and those that follow it.
+    rounds: VecDeque<Round>,
+    events: VecDeque<Event>,
+    outgoing: VecDeque<Vec<u8>>,
+    refused: RefusedConfirms,
+}
+
+/// One number.
+#[derive(Debug, Default)]
+struct Round {
+    own: Option<Own>,
+    confirms: Vec<Confirm>,
+}
+
+/// What this member received.
+#[derive(Debug)]
+enum Own {
+    Message(Duration, Hash, Box<Message>),
+    Drop,
+}
+
+impl Confirm {
+    fn sign(key: &SigningKey, membership: &Membership, sequence: u32, hash: Hash) -> Confirm {
+        let member = membership.receiver;
+        let said = said_by(membership, member, sequence, &hash);
+        let signature: Signature = key
+            .sign_prehash(&said)
+            .expect("a hash of 32 bytes can be signed");
+        Confirm {
+            member,
+            sequence,
+            hash,
+            signature: signature.to_bytes().into(),
+        }
+    }
+
+    /// Whether the member said so.
+    #[must_use]
+    pub fn verify(&self, membership: &Membership) -> bool {
+        let said = said_by(membership, self.member, self.sequence, &self.hash);
+        let key = membership.confirm_keys.get(usize::from(self.member));
+        let signature = Signature::from_slice(&self.signature);
+        key.zip(signature.ok())
+            .is_some_and(|(key, signature)| key.verify_prehash(&said, &signature).is_ok())
+    }
+}
+
+/// What a member signs. The first words keep it apart from everything else that is signed with its key.
+fn said_by(membership: &Membership, member: u8, sequence: u32, hash: &Hash) -> Hash {
+    Sha256::new()
+        .chain_update(b"authenticated ordered multicast, confirm")
+        .chain_update(membership.group.to_be_bytes())
+        .chain_update(membership.epoch.to_be_bytes())
+        .chain_update([member])
+        .chain_update(sequence.to_be_bytes())
+        .chain_update(hash)
+        .finalize()
+        .into()
+}
+
+impl Confirming {
+    /// `key` belongs to this member's key for confirms in the membership.
+    ///
+    /// # Errors
+    ///
+    /// If the membership cannot be, or has no such key.
+    pub fn new(
+        membership: Membership,
+        first: u32,
+        key: SigningKey,
+    ) -> Result<Confirming, MembershipError> {
+        check_key(&membership, &key)?;
+        Ok(Confirming {
+            receiver: Receiver::new(membership, first)?,
+            key,
+            next: u64::from(first.max(1)),
+            is_open: first == FIRST_PROVED,
+            rounds: VecDeque::new(),
+            events: VecDeque::new(),
+            outgoing: VecDeque::new(),
+            refused: RefusedConfirms::default(),
+        })
+    }
+
+    /// What came from the network: of the sequencer, or of another member.
+    pub fn handle_datagram(&mut self, now: Duration, datagram: &[u8]) {
+        match ConfirmPacket::read(datagram) {
+            Some(packet) => self.take_confirm(&packet),
+            None => self.receiver.handle_datagram(now, datagram),
+        }
+        self.go_on(now);
+    }
+
+    /// The time that [`poll_timeout`](Self::poll_timeout) named has come.
+    pub fn handle_timeout(&mut self, now: Duration) {
+        self.receiver.handle_timeout(now);
+        self.go_on(now);
+    }
+
+    /// When the next number is given up, if nothing comes before.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Duration> {
+        let given_up = self.rounds.front().and_then(Round::given_up_at);
+        self.receiver
+            .poll_timeout()
+            .into_iter()
+            .chain(given_up)
+            .min()
+    }
+
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// The next datagram for every other member.
+    pub fn poll_transmit(&mut self) -> Option<Vec<u8>> {
+        self.outgoing.pop_front()
+    }
+
+    /// How many of the sequencer's packets were refused.
+    #[must_use]
+    pub fn refused(&self) -> Refused {
+        self.receiver.refused()
+    }
+
+    /// How many of the members' confirms were refused.
+    #[must_use]
+    pub fn refused_confirms(&self) -> RefusedConfirms {
+        self.refused
+    }
+
+    /// The next epoch: what has no quorum by now is dropped.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new); then nothing changes.
+    pub fn advance(
+        &mut self,
+        now: Duration,
+        membership: Membership,
+        last: Option<u32>,
+    ) -> Result<(), MembershipError> {
+        check_key(&membership, &self.key)?;
+        membership.check()?;
+        let epoch = self.receiver.membership().epoch;
+        // Of the old epoch are all that the receiver tells before the new one's.
+        let old = self.receiver.membership().clone();
+        self.receiver.advance(membership, last)?;
+        while let Some(event) = self.receiver.poll_event() {
+            self.take_event(now, &old, event);
+        }
+        while !self.rounds.is_empty() {
+            self.settle_head(&old, epoch);
+        }
+        self.next = 1;
+        self.is_open = false;
+        Ok(())
+    }
+
+    fn take_confirm(&mut self, packet: &ConfirmPacket) {
+        let membership = self.receiver.membership();
+        let confirm = packet.confirm;
+        let number = u64::from(confirm.sequence);
+        let refused = &mut self.refused;
+        let is_ours = (packet.group, packet.epoch) == (membership.group, membership.epoch as u8);
+        if !is_ours || usize::from(confirm.member) >= membership.confirm_keys.len() {
+            refused.strangers += 1;
+        } else if number < self.next {
+            refused.late += 1;
+        } else if number >= self.next + u64::from(WINDOW) {
+            refused.beyond_window += 1;
+        } else if !confirm.verify(membership) {
+            refused.forged += 1;
+        } else {
+            let round = round(&mut self.rounds, self.next, number);
+            let mut before = round.confirms.iter();
+            match before.find(|before| before.member == confirm.member) {
+                Some(before) if before.hash != confirm.hash => refused.contradictory += 1,
+                Some(_) => refused.late += 1,
+                None => round.confirms.push(confirm),
+            }
+        }
+    }
+
+    fn go_on(&mut self, now: Duration) {
+        let membership = self.receiver.membership().clone();
+        while let Some(event) = self.receiver.poll_event() {
+            self.take_event(now, &membership, event);
+        }
+        let quorum = membership.quorum();
+        while self
+            .rounds
+            .front()
+            .is_some_and(|head| head.is_settled(now, quorum))
+        {
+            self.settle_head(&membership, membership.epoch);
+        }
+    }
+
+    fn take_event(&mut self, now: Duration, membership: &Membership, event: Event) {
+        let (sequence, own) = match event {
+            Event::Evidence(_) => {
+                self.events.push_back(event);
+                return;
+            }
+            Event::Drop(drop) => (drop.sequence, Own::Drop),
+            Event::Message(message) => {
+                let hash = hash_of(&message.payload);
+                (message.sequence, Own::Message(now, hash, Box::new(message)))
+            }
+        };
+        let number = u64::from(sequence);
+        if std::mem::take(&mut self.is_open) {
+            self.rounds.clear();
+            self.next = number;
+        }
+        // Bounds the memory where no quorum comes together.
+        while number >= self.next + u64::from(WINDOW) {
+            self.settle_head(membership, membership.epoch);
+        }
+        let confirm = match &own {
+            Own::Message(_, hash, _) => Some(Confirm::sign(&self.key, membership, sequence, *hash)),
+            Own::Drop => None,
+        };
+        let round = round(&mut self.rounds, self.next, number);
+        round.own = Some(own);
+        if let Some(confirm) = confirm {
+            round
+                .confirms
+                .retain(|other| other.member != confirm.member);
+            round.confirms.push(confirm);
+            self.outgoing.push_back(
+                ConfirmPacket {
+                    group: membership.group,
+                    epoch: membership.epoch as u8,
+                    confirm,
+                }
+                .write(),
+            );
+        }
+    }
+
+    /// The head becomes a message if it has a quorum, else a drop.
+    fn settle_head(&mut self, membership: &Membership, epoch: u64) {
+        let round = self.rounds.pop_front().unwrap_or_default();
+        // Numbers end with the epoch's last, so the head has 32 bits.
+        let sequence = self.next as u32;
+        self.next += 1;
+        let event = match round.confirmed(membership.quorum()) {
+            Some(message) => Event::Message(message),
+            None => Event::Drop(DropNotification { epoch, sequence }),
+        };
+        self.events.push_back(event);
+    }
+}
+
+/// The round of a number in the window.
+fn round(rounds: &mut VecDeque<Round>, next: u64, number: u64) -> &mut Round {
+    let idx = (number - next) as usize;
+    while rounds.len() <= idx {
+        rounds.push_back(Round::default());
+    }
+    &mut rounds[idx]
+}
+
+fn check_key(membership: &Membership, key: &SigningKey) -> Result<(), MembershipError> {
+    let own = membership
+        .confirm_keys
+        .get(usize::from(membership.receiver));
+    match own {
+        Some(own) if own == key.verifying_key() => Ok(()),
+        Some(_) => Err(MembershipError::OtherConfirmKey(membership.receiver)),
+        None => Err(MembershipError::ConfirmKeys {
+            n_receivers: membership.n_receivers,
+            found: membership.confirm_keys.len(),
+        }),
+    }
+}
+
+impl Round {
+    fn given_up_at(&self) -> Option<Duration> {
+        match &self.own {
+            Some(Own::Message(at, _, _)) => Some(*at + CONFIRM_PATIENCE),
+            _ => None,
+        }
+    }
+
+    fn is_settled(&self, now: Duration, quorum: usize) -> bool {
+        match &self.own {
+            None => false,
+            Some(Own::Drop) => true,
+            Some(Own::Message(_, hash, _)) => {
+                self.n_confirms(hash) >= quorum || self.given_up_at().is_some_and(|at| at <= now)
+            }
+        }
+    }
+
+    fn n_confirms(&self, hash: &Hash) -> usize {
+        let confirms = self.confirms.iter();
+        confirms.filter(|confirm| confirm.hash == *hash).count()
+    }
+
+    /// The message, with the members' word in the place of the sequencer's.
+    fn confirmed(self, quorum: usize) -> Option<Message> {
+        let Some(Own::Message(_, hash, message)) = self.own else {
+            return None;
+        };
+        let message = *message;
+        let mut confirms = self.confirms;
+        confirms.retain(|confirm| confirm.hash == hash);
+        (confirms.len() >= quorum).then_some(Message {
+            certificate: Certificate {
+                proof: Proof::Confirmed(confirms),
+                ..message.certificate
+            },
+            ..message
+        })
+    }
+}

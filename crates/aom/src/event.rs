@@ -1,0 +1,50 @@
+//! What a receiver tells.
+
+use crate::certificate::Certificate;
+use crate::chain::Hash;
+
+/// What happened in a group, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// The next message.
+    Message(Message),
+    /// The next number has no message here.
+    Drop(DropNotification),
+    /// The sequencer authenticated two contents under one number.
+    Evidence(Evidence),
+}
+
+/// A message that the sequencer ordered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// Its epoch.
+    pub epoch: u64,
+    /// Its number in the epoch, from 1 on.
+    pub sequence: u32,
+    /// What the sender sent.
+    pub payload: Vec<u8>,
+    /// What shows it to others.
+    pub certificate: Certificate,
+}
+
+/// A number whose message, or part of its proof, did not come in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DropNotification {
+    /// Its epoch.
+    pub epoch: u64,
+    /// The number.
+    pub sequence: u32,
+}
+
+/// Two contents of one number, both authenticated by the sequencer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Evidence {
+    /// The epoch.
+    pub epoch: u64,
+    /// The number that was used twice.
+    pub sequence: u32,
+    /// What came first: SHA-256 of the message (AOM-HM), the packet's state (AOM-PK).
+    pub first: Hash,
+    /// The other.
+    pub second: Hash,
+}

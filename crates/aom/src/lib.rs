@@ -1,0 +1,21 @@
+//! Authenticated ordered multicast, the receiver's side, after NeoBFT (Sun et al., SIGCOMM 2023).
+//!
+//! A sequencer in the network stamps every message to a group with an epoch and a sequence number
+//! and authenticates both towards each receiver. A receiver delivers in order, learns of gaps, and
+//! can show to another member what the sequencer said. `docs/aom.md` says what is promised.
+//!
+//! No sockets, clocks or threads: bytes and the time go in, events come out.
+
+pub mod certificate;
+pub mod chain;
+pub mod confirm;
+pub mod event;
+pub mod half_siphash;
+pub mod limits;
+pub mod membership;
+mod order;
+pub mod receiver;
+pub mod refused;
+mod signed;
+mod tagged;
+pub mod wire;

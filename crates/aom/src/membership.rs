@@ -1,0 +1,106 @@
+//! What the configuration service says to a member, for one epoch.
+
+use k256::ecdsa::VerifyingKey;
+
+use crate::half_siphash::Key;
+use crate::limits::RECEIVERS_MAX;
+use crate::wire::LANES;
+
+/// A member's place in its group, and what it verifies with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Membership {
+    /// The group.
+    pub group: u16,
+    /// The epoch; its low 8 bits are on the wire.
+    pub epoch: u64,
+    /// How many receivers the group has, from 1 to 64.
+    pub n_receivers: u8,
+    /// This receiver's number, from 0 on.
+    pub receiver: u8,
+    /// What proves the sequencer's stamp.
+    pub sequencer: Sequencer,
+    /// The members' keys for confirms, by their numbers; empty where the network is trusted.
+    pub confirm_keys: Vec<VerifyingKey>,
+}
+
+/// What a member knows of the sequencer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sequencer {
+    /// AOM-HM: the key that only the sequencer and this member have.
+    Tagging(Key),
+    /// AOM-PK: the coprocessor's public key.
+    Signing(VerifyingKey),
+}
+
+/// Why a membership cannot be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum MembershipError {
+    /// No receivers, or more than a group has.
+    #[error("expected 1 to {RECEIVERS_MAX} receivers, found {0}")]
+    Receivers(u8),
+    /// A number that no receiver has.
+    #[error("expected a receiver below {n_receivers}, found {receiver}")]
+    Receiver {
+        /// How many there are.
+        n_receivers: u8,
+        /// Which was told.
+        receiver: u8,
+    },
+    /// Some members have keys for confirms, others not.
+    #[error(
+        "expected no keys for confirms, or one of each of {n_receivers} receivers, found {found}"
+    )]
+    ConfirmKeys {
+        /// How many there are.
+        n_receivers: u8,
+        /// How many keys.
+        found: usize,
+    },
+    /// The member signs with another key than the others know.
+    #[error(
+        "expected the signing key that belongs to receiver {0}'s key for confirms, found another"
+    )]
+    OtherConfirmKey(u8),
+}
+
+impl Membership {
+    /// Shards of the group, each of four receivers.
+    #[must_use]
+    pub fn n_shards(&self) -> u8 {
+        self.n_receivers.div_ceil(LANES as u8)
+    }
+
+    /// Confirms of one content that a message needs: of any two such sets, more than the third of the members
+    /// that may lie are in both. With 3f+1 members it is 2f+1.
+    #[must_use]
+    pub fn quorum(&self) -> usize {
+        let n_members = usize::from(self.n_receivers);
+        let n_liars = (n_members - 1) / 3;
+        (n_members + n_liars) / 2 + 1
+    }
+
+    /// # Errors
+    ///
+    /// If its numbers contradict each other.
+    pub fn check(&self) -> Result<(), MembershipError> {
+        let Membership {
+            n_receivers,
+            receiver,
+            ..
+        } = *self;
+        if n_receivers == 0 || n_receivers > RECEIVERS_MAX {
+            return Err(MembershipError::Receivers(n_receivers));
+        }
+        if receiver >= n_receivers {
+            return Err(MembershipError::Receiver {
+                n_receivers,
+                receiver,
+            });
+        }
+        let found = self.confirm_keys.len();
+        if found != 0 && found != usize::from(n_receivers) {
+            return Err(MembershipError::ConfirmKeys { n_receivers, found });
+        }
+        Ok(())
+    }
+}

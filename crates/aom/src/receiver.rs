@@ -1,0 +1,157 @@
+//! A receiver of either variant: bytes and the time go in, events come out.
+
+use std::time::Duration;
+
+use crate::event::Event;
+use crate::membership::{Membership, MembershipError, Sequencer};
+use crate::order::{Order, Told};
+use crate::refused::{Refusal, Refused};
+use crate::signed::{self, SignedSlot};
+use crate::tagged::{self, TaggedSlot};
+use crate::wire::{Authenticator, Packet};
+
+/// A receiver that trusts the network not to lie, only to lose, reorder and repeat; for a network that may lie
+/// there is [`Confirming`](crate::confirm::Confirming).
+///
+/// Time is a duration since any fixed moment, and never runs backwards. Work a datagram: SHA-256 of its message
+/// and one tag (AOM-HM), or a signature where it has one (AOM-PK). Memory: at most [`WINDOW`](crate::limits::WINDOW)
+/// numbers with [`CANDIDATES_MAX`](crate::limits::CANDIDATES_MAX) contents a shard, and what was not yet polled.
+#[derive(Debug)]
+pub struct Receiver {
+    membership: Membership,
+    collector: Collector,
+    refused: Refused,
+}
+
+#[derive(Debug)]
+enum Collector {
+    Tagged(Order<TaggedSlot>),
+    Signed(Order<SignedSlot>),
+}
+
+impl Receiver {
+    /// A receiver that begins with number `first`, or, with [`FIRST_PROVED`](crate::limits::FIRST_PROVED), with the first
+    /// that it can prove.
+    ///
+    /// # Errors
+    ///
+    /// If the numbers of the membership cannot be.
+    pub fn new(membership: Membership, first: u32) -> Result<Receiver, MembershipError> {
+        membership.check()?;
+        Ok(Receiver {
+            collector: Collector::new(&membership, first, Told::default()),
+            membership,
+            refused: Refused::default(),
+        })
+    }
+
+    /// What came from the network.
+    pub fn handle_datagram(&mut self, now: Duration, datagram: &[u8]) {
+        if let Err(refusal) = self.take(now, datagram) {
+            self.refused.count(refusal);
+        }
+        self.handle_timeout(now);
+    }
+
+    /// The time that [`poll_timeout`](Self::poll_timeout) named has come.
+    pub fn handle_timeout(&mut self, now: Duration) {
+        match &mut self.collector {
+            Collector::Tagged(order) => order.deliver(now),
+            Collector::Signed(order) => order.deliver(now),
+        }
+    }
+
+    /// When the next number is given up, if nothing comes before.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Duration> {
+        match &self.collector {
+            Collector::Tagged(order) => order.timeout(),
+            Collector::Signed(order) => order.timeout(),
+        }
+    }
+
+    /// The next event; to be called until there is none after each datagram and timeout.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        match &mut self.collector {
+            Collector::Tagged(order) => order.poll_event(),
+            Collector::Signed(order) => order.poll_event(),
+        }
+    }
+
+    /// How many packets were refused.
+    #[must_use]
+    pub fn refused(&self) -> Refused {
+        self.refused
+    }
+
+    /// What it was told last.
+    #[must_use]
+    pub fn membership(&self) -> &Membership {
+        &self.membership
+    }
+
+    /// The next epoch begins with its number 1. `last` is the last number of the old one, where the configuration service
+    /// knows it: what is missing up to there is dropped, too, though nothing came after it. What is whole of the old one is delivered before,
+    /// and what is not is dropped; nothing of it comes after.
+    ///
+    /// # Errors
+    ///
+    /// If the numbers of the membership cannot be; then nothing changes.
+    pub fn advance(
+        &mut self,
+        membership: Membership,
+        last: Option<u32>,
+    ) -> Result<(), MembershipError> {
+        membership.check()?;
+        let empty = Collector::new(&membership, 1, Told::default());
+        let told = match std::mem::replace(&mut self.collector, empty) {
+            Collector::Tagged(order) => order.finish(last),
+            Collector::Signed(order) => order.finish(last),
+        };
+        self.collector = Collector::new(&membership, 1, told);
+        self.membership = membership;
+        Ok(())
+    }
+
+    fn take(&mut self, now: Duration, datagram: &[u8]) -> Result<(), Refusal> {
+        let packet = Packet::read(datagram).map_err(|_| Refusal::Malformed)?;
+        let (stamp, message) = (packet.stamp, packet.message);
+        if stamp.group != self.membership.group {
+            return Err(Refusal::OtherGroup);
+        }
+        if stamp.epoch != self.membership.epoch as u8 {
+            return Err(Refusal::OtherEpoch);
+        }
+        if stamp.sequence == 0 {
+            return Err(Refusal::NoNumber);
+        }
+        match (
+            &mut self.collector,
+            packet.authenticator,
+            self.membership.sequencer,
+        ) {
+            (Collector::Tagged(order), Authenticator::Tags(tags), Sequencer::Tagging(key)) => {
+                tagged::take(order, &self.membership, key, now, (stamp, tags, message))
+            }
+            (
+                Collector::Signed(order),
+                Authenticator::Chained { signature, link },
+                Sequencer::Signing(key),
+            ) => {
+                let packet = (stamp, signature, link, message);
+                signed::take(order, &key, now, &mut self.refused, packet)
+            }
+            _ => Err(Refusal::Malformed),
+        }
+    }
+}
+
+impl Collector {
+    fn new(membership: &Membership, first: u32, told: Told) -> Collector {
+        let Membership { group, epoch, .. } = *membership;
+        match membership.sequencer {
+            Sequencer::Tagging(_) => Collector::Tagged(Order::new(group, epoch, first, told)),
+            Sequencer::Signing(_) => Collector::Signed(Order::new(group, epoch, first, told)),
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Sequencers in memory, and what receivers tell.
+
+#![allow(dead_code, reason = "each test uses some of it")]
+
+use std::time::Duration;
+
+use aom::chain::{ChainId, FIRST_LINK, Hash, hash_of, state_of, to_wire};
+use aom::event::Event;
+use aom::half_siphash::{Key, tag};
+use aom::membership::{Membership, Sequencer};
+use aom::receiver::Receiver;
+use aom::wire::{Authenticator, LANES, Packet, Stamp, digest_of};
+use k256::ecdsa::SigningKey;
+use k256::ecdsa::signature::hazmat::PrehashSigner;
+
+pub const GROUP: u16 = 7;
+pub const NOW: Duration = Duration::from_secs(1);
+
+/// AOM-HM's sequencer: keys of all receivers, and what it makes of a message.
+pub struct Tagging {
+    pub epoch: u64,
+    pub keys: Vec<Key>,
+}
+
+impl Tagging {
+    pub fn new(n_receivers: u8, epoch: u64) -> Tagging {
+        let mut random = fastrand::Rng::with_seed(epoch);
+        let keys = (0..n_receivers.div_ceil(4) * 4)
+            .map(|_| Key {
+                k0: random.u32(..),
+                k1: random.u32(..),
+            })
+            .collect();
+        Tagging { epoch, keys }
+    }
+
+    /// The packets of all shards.
+    pub fn packets(&self, sequence: u32, message: &[u8]) -> Vec<Vec<u8>> {
+        let digest = digest_of(message);
+        let shards = self.keys.chunks(LANES).zip(0..);
+        shards
+            .map(|(keys, shard)| {
+                let stamp = Stamp {
+                    epoch: self.epoch as u8,
+                    shard,
+                    group: GROUP,
+                    sequence,
+                    digest,
+                };
+                let tags = std::array::from_fn(|lane| tag(keys[lane], &stamp));
+                Packet {
+                    stamp,
+                    authenticator: Authenticator::Tags(tags),
+                    message,
+                }
+                .write()
+            })
+            .collect()
+    }
+
+    pub fn membership(&self, n_receivers: u8, receiver: u8) -> Membership {
+        Membership {
+            group: GROUP,
+            epoch: self.epoch,
+            n_receivers,
+            receiver,
+            sequencer: Sequencer::Tagging(self.keys[usize::from(receiver)]),
+            confirm_keys: Vec::new(),
+        }
+    }
+
+    pub fn receiver(&self, n_receivers: u8, receiver: u8) -> Receiver {
+        Receiver::new(self.membership(n_receivers, receiver), 1).expect("a membership")
+    }
+}
+
+/// AOM-PK's switch and coprocessor: a key, and the state of the last packet.
+pub struct Signing {
+    pub epoch: u64,
+    pub key: SigningKey,
+    last: (u32, Hash),
+}
+
+impl Signing {
+    pub fn new(epoch: u64) -> Signing {
+        let key = [epoch as u8 + 1; 32];
+        Signing {
+            epoch,
+            key: SigningKey::from_bytes(&key.into()).expect("a key of the curve"),
+            last: (0, FIRST_LINK),
+        }
+    }
+
+    fn chain(&self) -> ChainId {
+        ChainId {
+            group: GROUP,
+            epoch: self.epoch as u8,
+        }
+    }
+
+    /// The next packet of the chain.
+    pub fn packet(&mut self, message: &[u8], is_signed: bool) -> Vec<u8> {
+        let (sequence, link) = (self.last.0 + 1, self.last.1);
+        let state = state_of(self.chain(), &link, &hash_of(message), sequence);
+        self.last = (sequence, state);
+        self.packet_of(sequence, link, message, is_signed)
+    }
+
+    /// A packet of any number and link.
+    pub fn packet_of(&self, sequence: u32, link: Hash, message: &[u8], is_signed: bool) -> Vec<u8> {
+        let state = state_of(self.chain(), &link, &hash_of(message), sequence);
+        let signature = self.key.sign_prehash(&state).expect("a hash is signed");
+        let stamp = Stamp {
+            epoch: self.epoch as u8,
+            shard: 0,
+            group: GROUP,
+            sequence,
+            digest: digest_of(message),
+        };
+        let signature = is_signed.then(|| to_wire(&signature));
+        Packet {
+            stamp,
+            authenticator: Authenticator::Chained { signature, link },
+            message,
+        }
+        .write()
+    }
+
+    pub fn membership(&self, n_receivers: u8, receiver: u8) -> Membership {
+        Membership {
+            group: GROUP,
+            epoch: self.epoch,
+            n_receivers,
+            receiver,
+            sequencer: Sequencer::Signing(*self.key.verifying_key()),
+            confirm_keys: Vec::new(),
+        }
+    }
+
+    pub fn receiver(&self) -> Receiver {
+        Receiver::new(self.membership(4, 0), 1).expect("a membership")
+    }
+}
+
+pub fn events(receiver: &mut Receiver) -> Vec<Event> {
+    std::iter::from_fn(|| receiver.poll_event()).collect()
+}
+
+/// What is delivered, and `None` for a drop, with the numbers.
+pub fn told(receiver: &mut Receiver) -> Vec<(u32, Option<Vec<u8>>)> {
+    events(receiver)
+        .into_iter()
+        .map(|event| match event {
+            Event::Message(message) => (message.sequence, Some(message.payload)),
+            Event::Drop(drop) => (drop.sequence, None),
+            Event::Evidence(evidence) => unreachable!("{evidence:?}"),
+        })
+        .collect()
+}
+
+pub fn message(sequence: u32) -> Vec<u8> {
+    format!("message {sequence}").into_bytes()
+}

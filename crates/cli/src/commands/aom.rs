@@ -1,0 +1,344 @@
+//! `reprise aom`: groups of authenticated ordered multicast. `serve` is the configuration service; the other commands
+//! ask it, over the socket in its folder.
+
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use aom_service::authority::Authority;
+use aom_service::listener;
+use aom_service::operator::{Answer, GroupAdd, GroupState, GroupView, MemberAdd, Request, Variant};
+use aom_service::operator_socket::{OperatorSocket, ask};
+use aom_service::sequencer::Sequencer;
+use aom_service::service::{Options, Service};
+use serde_json::json;
+
+use super::program;
+use crate::args::{Aom, AomEpoch, AomGroup, AomMember, AomVariant, Global, Serve};
+use crate::failure::Failure;
+use crate::files;
+use crate::output;
+
+pub async fn run(global: &Global, command: Aom) -> Result<(), Failure> {
+    match command {
+        Aom::Serve(options) => serve(global, options).await,
+        Aom::Group { state, command } => group(global, &state.folder, command).await,
+        Aom::Member { state, command } => member(global, &state.folder, command).await,
+        Aom::Epoch { state, command } => {
+            let AomEpoch::Advance { group } = command;
+            change(global, &state.folder, Request::EpochAdvance { group }).await
+        }
+    }
+}
+
+async fn serve(global: &Global, serve: Serve) -> Result<(), Failure> {
+    let Serve {
+        program: path,
+        state,
+        listen,
+        advertise,
+        mac,
+        ports,
+        ack_deadline_ms,
+        replace_program,
+    } = serve;
+    let loaded = program::load(&path, None)?;
+    let sequencer = Sequencer::new(loaded.p4info, loaded.json, &mac, ports);
+    let sequencer = sequencer.map_err(|error| Failure::in_file(&path, &error))?;
+    let advertised = advertised(listen, advertise)?;
+    let options = Options {
+        switch: global.switch.clone(),
+        device_id: global.device_id,
+        state: state.folder.clone(),
+        sequencer,
+        ack_deadline: Duration::from_millis(ack_deadline_ms),
+        replaces_programs: replace_program,
+        stop_at: None,
+    };
+    // The folder is this service's before anything in it is touched.
+    let (folder, issuer) = (state.folder.clone(), advertised);
+    let service = Service::open(options, move || {
+        Ok(Box::new(Authority::open(&folder, issuer)?))
+    })?;
+    let tls = Authority::open(&state.folder, advertised)?.server_config()?;
+    let bound = listener::bind(listen).await;
+    let bound = bound.map_err(|error| {
+        Failure::new(format!(
+            "{listen}: members cannot connect there: {}",
+            files::why(&error)
+        ))
+    })?;
+    let address = bound.local_addr()?;
+    let socket = OperatorSocket::bind(&state.folder)
+        .map_err(|error| Failure::in_file(&state.folder, &files::why(&error)))?;
+    let members = tokio::spawn(listener::serve(bound, tls, service.members()));
+    let operators = tokio::spawn(socket.serve(service.operator()));
+    log_to_standard_error();
+    ready(global, &state.folder, address);
+    let ended = service.run(stopped()).await;
+    members.abort();
+    operators.abort();
+    // The socket is taken away before the folder is another service's.
+    let _ = operators.await;
+    Ok(ended?)
+}
+
+/// What members' files say: where the service is, seen from them.
+fn advertised(listen: SocketAddr, advertise: Option<SocketAddr>) -> Result<SocketAddr, Failure> {
+    let address = advertise.unwrap_or(listen);
+    if address.ip().is_unspecified() || address.port() == 0 {
+        return Err(Failure::new(format!(
+            "{address} is no address that a member could connect to, and members' files say it: name one with --advertise"
+        )));
+    }
+    Ok(address)
+}
+
+fn ready(global: &Global, folder: &Path, address: SocketAddr) {
+    if global.json {
+        let folder = folder.display().to_string();
+        output::json(&json!({ "ready": true, "members": address.to_string(), "state": folder }));
+    } else {
+        output::text(format!(
+            "ready: members connect to {address}; operators: reprise aom group show --state {}",
+            folder.display()
+        ));
+    }
+}
+
+/// What happens while it serves: members that come and go, epochs, a sequencer that is gone. No keys.
+fn log_to_standard_error() {
+    let log = tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_max_level(tracing::Level::INFO)
+        .with_target(false);
+    // There is one already if this is called twice.
+    let _ = log.try_init();
+}
+
+/// SIGINT or SIGTERM.
+async fn stopped() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let terminated = signal(SignalKind::terminate());
+    match terminated {
+        Ok(mut terminated) => tokio::select! {
+            _ = terminated.recv() => {}
+            _ = tokio::signal::ctrl_c() => {}
+        },
+        // Without a handler the signal ends the process, which the next service goes on from.
+        Err(_) => std::future::pending().await,
+    }
+}
+
+async fn group(global: &Global, folder: &Path, command: AomGroup) -> Result<(), Failure> {
+    match command {
+        AomGroup::Show { group } => show(global, folder, group).await,
+        AomGroup::Remove { group } => change(global, folder, Request::GroupRemove { group }).await,
+        AomGroup::Add {
+            group,
+            id,
+            address,
+            variant,
+            signer_port,
+            signer_key,
+            byzantine,
+        } => {
+            let variant = match (variant, signer_port, signer_key) {
+                (AomVariant::Tagged, ..) => Variant::Tagged,
+                (AomVariant::Signed, Some(signer_port), Some(public_key)) => Variant::Signed {
+                    signer_port,
+                    public_key,
+                },
+                (AomVariant::Signed, ..) => {
+                    return Err(Failure::new(
+                        "a signed group has a signer: name its port of the switch with --signer-port and its public key with --signer-key (`reprise-signer key public`)",
+                    ));
+                }
+            };
+            let request = GroupAdd {
+                group,
+                number: id,
+                address,
+                variant,
+                byzantine,
+            };
+            change(global, folder, Request::GroupAdd(request)).await
+        }
+    }
+}
+
+async fn member(global: &Global, folder: &Path, command: AomMember) -> Result<(), Failure> {
+    match command {
+        AomMember::Remove { group, member } => {
+            change(global, folder, Request::MemberRemove { group, member }).await
+        }
+        AomMember::File {
+            group,
+            member,
+            output,
+        } => {
+            let request = Request::MemberFile {
+                group: group.clone(),
+                member: member.clone(),
+            };
+            with_file(global, folder, request, (&group, &member), &output).await
+        }
+        AomMember::Add {
+            group,
+            member,
+            mac,
+            ip,
+            udp_port,
+            port,
+            output,
+        } => {
+            let who = (group.clone(), member.clone());
+            let request = Request::MemberAdd(MemberAdd {
+                group,
+                member,
+                mac: mac.to_string(),
+                ip,
+                udp_port,
+                switch_port: port,
+            });
+            with_file(global, folder, request, (&who.0, &who.1), &output).await
+        }
+    }
+}
+
+async fn answered(folder: &Path, request: &Request) -> Result<Answer, Failure> {
+    match ask(folder, request).await? {
+        Answer::Failed { error } => Err(Failure::new(error)),
+        answer => Ok(answer),
+    }
+}
+
+async fn change(global: &Global, folder: &Path, request: Request) -> Result<(), Failure> {
+    if let Answer::Done { message, group, .. } = answered(folder, &request).await? {
+        told(global, &message, group.as_deref(), None);
+    }
+    Ok(())
+}
+
+/// The file is there before the service is asked, so that nobody is added whose keys have no place.
+async fn with_file(
+    global: &Global,
+    folder: &Path,
+    request: Request,
+    (group, member): (&str, &str),
+    path: &Path,
+) -> Result<(), Failure> {
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+        .map_err(|error| Failure::in_file(path, &files::why(&error)))?;
+    let answer = answered(folder, &request).await;
+    let Ok(Answer::Done {
+        message,
+        group: view,
+        member_file: Some(text),
+    }) = answer
+    else {
+        // Nothing is in it, and a later command may use the name.
+        let _ = std::fs::remove_file(path);
+        return answer.map(drop);
+    };
+    let written = file
+        .write_all(text.as_bytes())
+        .and_then(|()| file.sync_all());
+    written.map_err(|error| {
+        let next = format!("{message}, but its file cannot be written ({}): have another made with `reprise aom member file {group} {member} --output FILE`", files::why(&error));
+        Failure::in_file(path, &next)
+    })?;
+    told(global, &message, view.as_deref(), Some(path.to_owned()));
+    Ok(())
+}
+
+fn told(global: &Global, message: &str, group: Option<&GroupView>, file: Option<PathBuf>) {
+    let file = file.map(|file| file.display().to_string());
+    if global.json {
+        output::json(&json!({ "message": message, "group": group, "member_file": file }));
+        return;
+    }
+    output::text(message);
+    if let Some(file) = file {
+        output::text(format!(
+            "{file} is the member's, and a secret: copy it to where it runs"
+        ));
+    }
+    if let Some(gap) = group.and_then(|group| group.last_gap_ms) {
+        output::text(format!("no request was stamped for {gap} ms"));
+    }
+}
+
+async fn show(global: &Global, folder: &Path, group: Option<String>) -> Result<(), Failure> {
+    let Answer::Groups { groups } = answered(folder, &Request::GroupShow { group }).await? else {
+        return Ok(());
+    };
+    if global.json {
+        output::json(&json!({ "groups": groups }));
+        return Ok(());
+    }
+    if groups.is_empty() {
+        output::text("no groups: add one with `reprise aom group add`");
+    }
+    groups.iter().for_each(print);
+    Ok(())
+}
+
+fn print(group: &GroupView) {
+    let address = match group.address {
+        Some(address) => format!("{address}, "),
+        None => String::new(),
+    };
+    let variant = match &group.variant {
+        Variant::Tagged => "tagged".to_owned(),
+        Variant::Signed { signer_port, .. } => format!("signed at port {signer_port}"),
+    };
+    let byzantine = if group.byzantine { ", Byzantine" } else { "" };
+    output::text(format!(
+        "{}: {address}number {}, {variant}{byzantine}",
+        group.group, group.number
+    ));
+    let state = match &group.state {
+        GroupState::Active => "active".to_owned(),
+        GroupState::Advancing => "advancing".to_owned(),
+        GroupState::Inactive { because } => format!("inactive: {because}"),
+    };
+    let sequence = group
+        .sequence
+        .map_or("?".to_owned(), |it| output::grouped(it.into()));
+    output::text(format!(
+        "  epoch {}, {state}; last number {sequence}",
+        group.epoch
+    ));
+    let heads = [
+        "receiver",
+        "member",
+        "address",
+        "MAC",
+        "port",
+        "connected",
+        "epoch",
+    ];
+    let heads = heads.map(str::to_owned).to_vec();
+    let rows = group.members.iter().map(|it| {
+        vec![
+            it.receiver.map_or("-".to_owned(), |it| it.to_string()),
+            it.member.clone(),
+            format!("{}:{}", it.ip, it.udp_port),
+            it.mac.clone(),
+            it.switch_port.to_string(),
+            if it.is_connected { "yes" } else { "no" }.to_owned(),
+            it.installed.map_or("-".to_owned(), |it| it.to_string()),
+        ]
+    });
+    let rows: Vec<Vec<String>> = std::iter::once(heads).chain(rows).collect();
+    if rows.len() > 1 {
+        output::table(&rows, 4);
+    }
+}

@@ -1,0 +1,267 @@
+//! AOM-HM's two programs, each on every engine: whatever leaves one must leave the others. Set up by
+//! direct control calls; the control plane of groups is not involved.
+
+use std::net::Ipv4Addr;
+
+use aom::half_siphash::Key;
+use aom::wire::{LANES, UDP_PORT};
+use dataplane::{MatchField, MulticastGroup, OwnedTransmit, PortId, Replica, SwitchConfig};
+use etherparse::PacketBuilder;
+use fastrand::Rng;
+
+use crate::beside::Beside;
+use crate::packet::udp_copy;
+
+/// Where requests come in.
+pub const SENDER_PORT: PortId = PortId(1);
+/// Where receivers are.
+pub const RECEIVERS_PORT: PortId = PortId(2);
+/// The programs: every round in a pass, and one in each.
+pub const FORMS: [&str; 2] = ["p4/aom_hm.p4", "p4/aom_hm_rounds.p4"];
+
+const SENDER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+const SWITCH_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0xff];
+const SENDER_IP: Ipv4Addr = Ipv4Addr::new(10, 0, 9, 9);
+const RECEIVER_UDP_PORT: u16 = 7000;
+
+/// A group as the switch knows it.
+#[derive(Debug, Clone)]
+pub struct Group {
+    /// On the wire.
+    pub number: u16,
+    /// Its cell of the registers.
+    pub slot: u16,
+    /// The receivers' keys, by their numbers.
+    pub keys: Vec<Key>,
+    /// The low 8 bits.
+    pub epoch: u8,
+}
+
+impl Group {
+    /// Of so many receivers, with random keys.
+    pub fn random(rng: &mut Rng, number: u16, slot: u16, n_receivers: u8) -> Self {
+        let key = |_| Key {
+            k0: rng.u32(..),
+            k1: rng.u32(..),
+        };
+        Self {
+            number,
+            slot,
+            keys: (0..n_receivers).map(key).collect(),
+            epoch: 1,
+        }
+    }
+
+    /// Where its requests are sent to.
+    pub fn address(&self) -> Ipv4Addr {
+        let [high, low] = self.slot.to_be_bytes();
+        Ipv4Addr::new(239, 1, high, low)
+    }
+
+    /// Of its shards, and of its receivers.
+    fn multicast_ids(&self) -> [u16; 2] {
+        [1000, 2000].map(|base| base + self.slot)
+    }
+
+    /// The multicast group of its receivers.
+    pub fn receivers_group(&self) -> u16 {
+        let [_, receivers] = self.multicast_ids();
+        receivers
+    }
+
+    /// Packets that a receiver gets of each request.
+    pub fn n_shards(&self) -> u16 {
+        self.keys.len().div_ceil(LANES) as u16
+    }
+}
+
+/// Both programs on every engine.
+pub struct Sequencers {
+    /// In the order of [`FORMS`].
+    pub forms: [Beside; 2],
+}
+
+/// A copy to a receiver.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Copy {
+    /// The receiver's number.
+    pub receiver: u8,
+    /// The UDP payload.
+    pub datagram: Vec<u8>,
+}
+
+impl Sequencers {
+    /// Without groups.
+    pub fn new() -> Self {
+        let forms = FORMS.map(|path| {
+            let mut switches = Beside::all_engines(SwitchConfig::default());
+            switches.add_port(SENDER_PORT);
+            switches.add_port(RECEIVERS_PORT);
+            switches.set_program(&crate::compile::program_at(path));
+            switches
+        });
+        Self { forms }
+    }
+
+    /// Adds a group and activates it. Lanes without a receiver get random keys.
+    pub fn add(&mut self, rng: &mut Rng, group: &Group) {
+        let [shards, receivers] = group.multicast_ids();
+        self.know(group, Some(group.address()), None);
+        self.all(|switches| {
+            switches.insert_group(&multicast(shards, SENDER_PORT, group.n_shards()));
+            let n_receivers = group.keys.len() as u16;
+            switches.insert_group(&multicast(receivers, RECEIVERS_PORT, n_receivers));
+            for receiver in 0..n_receivers {
+                add_receiver(switches, group, receiver);
+            }
+        });
+        self.add_keys(rng, group);
+        self.set(group, "epochs", &[group.epoch]);
+        self.set(group, "active", &[1]);
+    }
+
+    /// Requests to this address, or with this number, are for the group.
+    pub fn know(&mut self, group: &Group, address: Option<Ipv4Addr>, number: Option<u16>) {
+        let [shards, receivers] = group.multicast_ids();
+        let args = [
+            group.number.to_be_bytes().to_vec(),
+            u32::from(group.slot).to_be_bytes().to_vec(),
+            shards.to_be_bytes().to_vec(),
+            receivers.to_be_bytes().to_vec(),
+        ];
+        let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+        let key = vec![
+            MatchField::Optional(address.map(|it| it.octets().to_vec())),
+            MatchField::Optional(number.map(|it| it.to_be_bytes().to_vec())),
+        ];
+        self.all(|switches| switches.insert("groups", "set_group", (key.clone(), 1), &args));
+    }
+
+    /// The keys of its epoch.
+    pub fn add_keys(&mut self, rng: &mut Rng, group: &Group) {
+        for (shard, keys) in (0u8..).zip(group.keys.chunks(LANES)) {
+            let lane = |lane: usize| match keys.get(lane) {
+                Some(key) => [key.k0, key.k1],
+                None => [rng.u32(..), rng.u32(..)],
+            };
+            let words: Vec<[u8; 4]> = (0..LANES).flat_map(lane).map(u32::to_be_bytes).collect();
+            let args: Vec<&[u8]> = words.iter().map(<[u8; 4]>::as_slice).collect();
+            let number = group.number.to_be_bytes();
+            let key: [&[u8]; 3] = [&number, &[group.epoch], &[shard]];
+            self.all(|switches| switches.insert_exact("lane_keys", "set_keys", &key, &args));
+        }
+    }
+
+    /// Writes a group's cell of one of the sequencer's registers.
+    pub fn set(&mut self, group: &Group, register: &str, value: &[u8]) {
+        let register = format!("AomIngress.sequencer.{register}");
+        let slot = u64::from(group.slot);
+        self.all(|switches| switches.write_register(&register, slot, value));
+    }
+
+    /// Sends a request to a group; what its receivers get, shard by shard.
+    pub fn request(&mut self, group: &Group, datagram: &[u8]) -> Vec<Copy> {
+        self.request_at(group.address(), group, datagram)
+    }
+
+    /// Sends a request to an address that stands for a group.
+    pub fn request_at(&mut self, address: Ipv4Addr, group: &Group, datagram: &[u8]) -> Vec<Copy> {
+        let left = self.send(SENDER_PORT, &frame_to(address, datagram));
+        let copies = left.iter().map(|sent| {
+            assert_eq!(sent.port, RECEIVERS_PORT);
+            let copy = udp_copy(&sent.frame);
+            assert_eq!(copy.udp_checksum, 0, "the tags cover more than it does");
+            assert_eq!(copy.macs.1, SWITCH_MAC);
+            assert_eq!(copy.ports.1, RECEIVER_UDP_PORT);
+            let [_, _, slot, receiver] = copy.ips.1.octets();
+            assert_eq!(slot, group.slot as u8);
+            assert_eq!(copy.macs.0[5], receiver);
+            Copy {
+                receiver,
+                datagram: copy.payload,
+            }
+        });
+        copies.collect()
+    }
+
+    /// Gives a frame to all; what leaves, which is the same.
+    ///
+    /// # Panics
+    /// A form or an engine gives something else.
+    pub fn send(&mut self, port: PortId, frame: &[u8]) -> Vec<OwnedTransmit> {
+        let [unrolled, rounds] = &mut self.forms;
+        let left = unrolled.send(port, frame);
+        let mut of_rounds = rounds.send(port, frame);
+        // Shards overtake each other where each takes twelve passes.
+        let by_shard = |sent: &OwnedTransmit| (sent.port, sent.frame.get(47).copied());
+        of_rounds.sort_by_key(by_shard);
+        let mut expected = left.clone();
+        expected.sort_by_key(by_shard);
+        assert!(of_rounds == expected, "forms differ for {frame:02x?}");
+        left
+    }
+
+    /// Packets by verdict, in its numbers' order.
+    pub fn verdicts(&self) -> Vec<u64> {
+        let [unrolled, rounds] = [0, 1].map(|form| {
+            let switch = &self.forms[form].reference;
+            let program = switch.program().expect("a program is set");
+            let counter = program.counter("AomIngress.sequencer.verdicts");
+            let counter = counter.expect("the program counts verdicts");
+            let cells = 0..switch.counter_size(counter);
+            let packets = cells.map(|at| switch.counter_cell(counter, at));
+            packets
+                .map(|cell| cell.expect("in range").packets)
+                .collect()
+        });
+        let unrolled: Vec<u64> = unrolled;
+        assert_eq!(unrolled, rounds);
+        unrolled
+    }
+
+    fn all(&mut self, to_do: impl FnMut(&mut Beside)) {
+        self.forms.iter_mut().for_each(to_do);
+    }
+}
+
+impl Default for Sequencers {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A UDP packet of the sender, both checksums right.
+pub fn frame_to(address: Ipv4Addr, payload: &[u8]) -> Vec<u8> {
+    let [_, b, c, d] = address.octets();
+    let builder = PacketBuilder::ethernet2(SENDER_MAC, [1, 0, 0x5e, b & 0x7f, c, d])
+        .ipv4(SENDER_IP.octets(), address.octets(), 64)
+        .udp(40_000, UDP_PORT);
+    let mut frame = Vec::with_capacity(builder.size(payload.len()));
+    builder
+        .write(&mut frame, payload)
+        .expect("a Vec takes everything");
+    frame
+}
+
+fn multicast(id: u16, port: PortId, n_replicas: u16) -> MulticastGroup {
+    let replica = |instance| Replica { port, instance };
+    MulticastGroup {
+        id: u32::from(id),
+        replicas: (0..n_replicas).map(replica).collect(),
+    }
+}
+
+fn add_receiver(switches: &mut Beside, group: &Group, receiver: u16) {
+    let [slot, number] = [group.slot as u8, receiver as u8];
+    switches.insert_exact(
+        "receivers",
+        "set_receiver",
+        &[&group.number.to_be_bytes(), &receiver.to_be_bytes()],
+        &[
+            &SWITCH_MAC,
+            &[2, 0, 0, 1, slot, number],
+            &[10, 0, slot, number],
+            &RECEIVER_UDP_PORT.to_be_bytes(),
+        ],
+    );
+}

@@ -1,0 +1,152 @@
+//! Switches of several engines side by side: all are set up and fed alike, and whatever leaves one
+//! must leave the others.
+
+#![expect(clippy::panic, reason = "a test's assertions and set-up")]
+
+use dataplane::{
+    ActionCall, CloneSession, MatchField, MulticastGroup, OwnedTransmit, PortId, Program, Switch,
+    SwitchConfig, TableEntry, Transmit,
+};
+use dataplane_jit::NativeOptions;
+
+use crate::engines::native;
+
+/// The interpreter, and switches with other engines beside it.
+pub struct Beside {
+    /// What is right.
+    pub reference: Switch,
+    twins: Vec<Switch>,
+}
+
+impl Beside {
+    /// The interpreter beside the native engine, naive and with every optimisation.
+    pub fn all_engines(config: SwitchConfig) -> Self {
+        let twins = [NativeOptions::NAIVE, NativeOptions::ALL];
+        let twins = twins.map(|it| native(it)(config.clone()));
+        Self {
+            reference: Switch::new(config),
+            twins: twins.into(),
+        }
+    }
+
+    /// One switch of whatever engine.
+    pub fn alone(switch: Switch) -> Self {
+        Self {
+            reference: switch,
+            twins: Vec::new(),
+        }
+    }
+
+    /// Does something to each.
+    pub fn all(&mut self, mut to_do: impl FnMut(&mut Switch)) {
+        to_do(&mut self.reference);
+        self.twins.iter_mut().for_each(to_do);
+    }
+
+    /// Adds a port.
+    pub fn add_port(&mut self, port: PortId) {
+        self.all(|switch| switch.add_port(port));
+    }
+
+    /// Loads a program.
+    pub fn set_program(&mut self, program: &Program) {
+        self.all(|switch| switch.set_program(program.clone()));
+    }
+
+    /// The program that is loaded.
+    pub fn program(&self) -> &Program {
+        self.reference.program().expect("a program is set")
+    }
+
+    /// Inserts an entry into a table that is named by the last part of its name, or its last parts.
+    pub fn insert(
+        &mut self,
+        table: &str,
+        action: &str,
+        (key, priority): (Vec<MatchField>, i32),
+        args: &[&[u8]],
+    ) {
+        let program = self.program();
+        let named = program
+            .tables()
+            .find(|(_, info)| ends_with(&info.name, table));
+        let (table_id, info) = named.unwrap_or_else(|| panic!("no table is called {table}"));
+        let named = info.actions.iter().copied().find(|&id| {
+            let info = program.action_info(id);
+            info.is_some_and(|info| ends_with(&info.name, action))
+        });
+        let call = ActionCall {
+            action: named.expect("the table has the action"),
+            args: args.iter().map(|arg| arg.to_vec()).collect(),
+        };
+        let entry = TableEntry::new(key, priority, call);
+        self.all(|switch| {
+            let inserted = switch.insert_entry(table_id, entry.clone());
+            inserted.expect("the entry is new");
+        });
+    }
+
+    /// Inserts an entry whose key fields are all exact.
+    pub fn insert_exact(&mut self, table: &str, action: &str, key: &[&[u8]], args: &[&[u8]]) {
+        let key = key.iter().map(|value| MatchField::Exact(value.to_vec()));
+        self.insert(table, action, (key.collect(), 0), args);
+    }
+
+    /// Writes a cell of a register array.
+    pub fn write_register(&mut self, register: &str, index: u64, value: &[u8]) {
+        let register = self.program().register(register);
+        let register = register.expect("the register exists");
+        self.all(|switch| {
+            let written = switch.set_register_cell(register, index, value);
+            written.expect("the index is in range");
+        });
+    }
+
+    /// Inserts a multicast group.
+    pub fn insert_group(&mut self, group: &MulticastGroup) {
+        self.all(|switch| {
+            let inserted = switch.insert_multicast_group(group.clone());
+            inserted.expect("the group is new");
+        });
+    }
+
+    /// Inserts a clone session.
+    pub fn insert_session(&mut self, session: &CloneSession) {
+        self.all(|switch| {
+            let inserted = switch.insert_clone_session(session.clone());
+            inserted.expect("the session is new");
+        });
+    }
+
+    /// Gives a frame to a port and takes everything that leaves, from every engine the same: from the
+    /// first frame by frame, from the others many at once.
+    ///
+    /// # Panics
+    /// An engine gives something else than the reference, or counts something else.
+    pub fn send(&mut self, port: PortId, frame: &[u8]) -> Vec<OwnedTransmit> {
+        self.reference.handle_frame(0, port, frame);
+        let next = || Some(self.reference.poll_transmit(0)?.to_owned());
+        let expected: Vec<OwnedTransmit> = std::iter::from_fn(next).collect();
+        for twin in &mut self.twins {
+            twin.handle_frame(0, port, frame);
+            assert!(all_of(twin) == expected, "engines differ for {frame:02x?}");
+            assert_eq!(self.reference.counters(), twin.counters(), "{frame:02x?}");
+        }
+        expected
+    }
+}
+
+/// Everything that leaves a switch now, some frames at a time.
+pub fn all_of(switch: &mut Switch) -> Vec<OwnedTransmit> {
+    const FRAMES_AT_ONCE: usize = 7;
+    let mut all = Vec::new();
+    let mut take = |transmit: Transmit<'_>| all.push(transmit.to_owned());
+    while !switch.transmit(0, FRAMES_AT_ONCE, &mut take).is_idle {}
+    all
+}
+
+/// Whether a fully qualified name ends with these parts.
+pub(crate) fn ends_with(name: &str, parts: &str) -> bool {
+    let rest = name.strip_suffix(parts);
+    rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+}

@@ -1,0 +1,310 @@
+//! The packet generator: frames that the switch makes itself, in turn and at a pace, as if a port had
+//! received them.
+//!
+//! It belongs to the switch and to no program, so generators go on when the program is replaced. Time
+//! is given, as everywhere here: whoever runs the switch asks for [`Switch::next_generated`] and calls
+//! [`Switch::generate`] when it has come. A frame that could not be made when it was due is made as soon
+//! as it can be, up to [`limits::GENERATOR_BURST_FRAMES`] at once: none is left out. A generator is to the
+//! switch what a port with an endless ring is: of one that is faster than the switch no more comes in than
+//! can be done, the rest is late.
+
+use std::sync::Arc;
+
+use crate::{Nanos, PortId, limits, switch::Switch};
+
+/// How fast frames follow each other: so many in so many nanoseconds, neither of them 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    /// Frames.
+    pub frames: u64,
+    /// Nanoseconds.
+    pub per_ns: u64,
+}
+
+impl Pace {
+    /// A frame every so many nanoseconds.
+    pub fn every(period_ns: u64) -> Self {
+        Self {
+            frames: 1,
+            per_ns: period_ns,
+        }
+    }
+
+    /// So many frames a second.
+    pub fn per_second(frames: u64) -> Self {
+        Self {
+            frames,
+            per_ns: 1_000_000_000,
+        }
+    }
+
+    /// When a frame is due, counted from the first, which is number 0. Never rounded twice, so that no
+    /// rate drifts.
+    fn due(self, number: u64) -> Nanos {
+        let due = u128::from(number) * u128::from(self.per_ns) / u128::from(self.frames.max(1));
+        Nanos::try_from(due).unwrap_or(Nanos::MAX)
+    }
+}
+
+/// What a generator makes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GeneratorConfig {
+    /// What people call it.
+    pub name: String,
+    /// The ingress port that its frames have; there need not be one of that number.
+    pub port: PortId,
+    /// The frames, in turn, from the first again after the last.
+    pub frames: Arc<[Box<[u8]>]>,
+    /// How fast they follow each other.
+    pub pace: Pace,
+    /// How many a run has; none goes on for ever.
+    pub count: Option<u64>,
+}
+
+/// What a control call changes of a generator: what is there.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GeneratorChange {
+    /// [`GeneratorConfig::name`].
+    pub name: Option<String>,
+    /// [`GeneratorConfig::port`].
+    pub port: Option<PortId>,
+    /// [`GeneratorConfig::frames`].
+    pub frames: Option<Arc<[Box<[u8]>]>>,
+    /// [`GeneratorConfig::pace`].
+    pub pace: Option<Pace>,
+    /// [`GeneratorConfig::count`].
+    pub count: Option<Option<u64>>,
+    /// Whether it runs from now on.
+    pub runs: Option<bool>,
+}
+
+impl GeneratorChange {
+    /// Whether something of what it makes changes.
+    fn is_of_config(&self) -> bool {
+        self.port.is_some() || self.frames.is_some() || self.pace.is_some() || self.count.is_some()
+    }
+
+    /// What is changed, written over what was there.
+    pub(crate) fn apply(&self, config: &mut GeneratorConfig) {
+        let change = self.clone();
+        config.name = change.name.unwrap_or_else(|| config.name.clone());
+        config.port = change.port.unwrap_or(config.port);
+        config.frames = change.frames.unwrap_or_else(|| Arc::clone(&config.frames));
+        config.pace = change.pace.unwrap_or(config.pace);
+        config.count = change.count.unwrap_or(config.count);
+    }
+}
+
+/// What a generator does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GeneratorState {
+    /// Nothing, until it is started.
+    Stopped,
+    /// Its frames come when they are due.
+    Running,
+    /// All frames of its run have come.
+    Finished,
+}
+
+impl GeneratorState {
+    /// In one word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stopped => "stopped",
+            Self::Running => "running",
+            Self::Finished => "finished",
+        }
+    }
+}
+
+/// What a generator has made, in all of its runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct GeneratorCounters {
+    /// Frames that came in.
+    pub sent: u64,
+    /// Frames that were refused as they came in, each with a drop reason of the switch's.
+    pub dropped: u64,
+    /// Frames, of both kinds, that were made when the next one was due already.
+    pub late: u64,
+    /// The longest time that one was made after it was due, in nanoseconds.
+    pub late_max_ns: u64,
+}
+
+/// A generator, as a control plane reads it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GeneratorStatus {
+    /// Chosen by the control plane, from 1.
+    pub id: u32,
+    /// What it makes.
+    pub config: GeneratorConfig,
+    /// What it does.
+    pub state: GeneratorState,
+    /// What it has made.
+    pub counters: GeneratorCounters,
+}
+
+/// Where a generator is in its run.
+#[derive(Debug, Clone, Copy)]
+enum Run {
+    Stopped,
+    /// It begins as soon as the switch is told the time.
+    Begins,
+    Goes {
+        began: Nanos,
+        n_made: u64,
+    },
+    Finished,
+}
+
+/// One generator.
+#[derive(Debug, Clone)]
+pub(crate) struct Generator {
+    pub(crate) id: u32,
+    pub(crate) config: GeneratorConfig,
+    run: Run,
+    /// Frames that it may still make before [`Switch::generate`] is called again.
+    n_allowed: usize,
+    counters: GeneratorCounters,
+}
+
+impl Generator {
+    pub(crate) fn new(id: u32, config: GeneratorConfig, runs: bool) -> Self {
+        let run = if runs { Run::Begins } else { Run::Stopped };
+        Self {
+            id,
+            config,
+            run,
+            n_allowed: 0,
+            counters: GeneratorCounters::default(),
+        }
+    }
+
+    /// Changes it. A run whose frames, pace, port or count change begins again; to be started means
+    /// nothing to one that runs.
+    pub(crate) fn change(&mut self, change: &GeneratorChange, config: GeneratorConfig) {
+        let was_running = matches!(self.run, Run::Begins | Run::Goes { .. });
+        let runs = change.runs.unwrap_or(was_running);
+        self.config = config;
+        self.run = match self.run {
+            _ if !runs && was_running => Run::Stopped,
+            run if !runs => run,
+            Run::Goes { .. } if !change.is_of_config() => self.run,
+            _ => Run::Begins,
+        };
+    }
+
+    pub(crate) fn status(&self) -> GeneratorStatus {
+        GeneratorStatus {
+            id: self.id,
+            config: self.config.clone(),
+            state: match self.run {
+                Run::Stopped => GeneratorState::Stopped,
+                Run::Begins | Run::Goes { .. } => GeneratorState::Running,
+                Run::Finished => GeneratorState::Finished,
+            },
+            counters: self.counters,
+        }
+    }
+
+    /// When its next frame is due; one that begins does so at once.
+    fn next_due(&self) -> Option<Nanos> {
+        match self.run {
+            Run::Stopped | Run::Finished => None,
+            Run::Begins => Some(0),
+            Run::Goes { began, n_made } => Some(began.saturating_add(self.config.pace.due(n_made))),
+        }
+    }
+
+    /// Begins its run if it is to, and says which frame of it is due.
+    fn due(&mut self, now: Nanos) -> Option<u64> {
+        if matches!(self.run, Run::Begins) {
+            self.run = Run::Goes {
+                began: now,
+                n_made: 0,
+            };
+        }
+        let is_due = self.next_due().is_some_and(|due| due <= now);
+        match self.run {
+            Run::Goes { n_made, .. } if is_due => Some(n_made),
+            _ => None,
+        }
+    }
+
+    /// The frame of a number.
+    fn frame(&self, number: u64) -> &[u8] {
+        let n_frames = self.config.frames.len() as u64;
+        let place = number.checked_rem(n_frames).unwrap_or(0);
+        let place = usize::try_from(place).expect("less than the length of a list");
+        self.config.frames.get(place).map_or(&[], |frame| frame)
+    }
+
+    /// Frame `number` was made, and the switch took it or not.
+    fn count(&mut self, now: Nanos, number: u64, is_taken: bool) {
+        let Run::Goes { began, .. } = self.run else {
+            return;
+        };
+        let due = |number| began.saturating_add(self.config.pace.due(number));
+        let counters = &mut self.counters;
+        match is_taken {
+            true => counters.sent += 1,
+            false => counters.dropped += 1,
+        }
+        let late_ns = now.saturating_sub(due(number));
+        counters.late += u64::from(late_ns > 0 && now >= due(number + 1));
+        counters.late_max_ns = counters.late_max_ns.max(late_ns);
+        let n_made = number + 1;
+        self.run = match self.config.count {
+            Some(count) if n_made >= count => Run::Finished,
+            _ => Run::Goes { began, n_made },
+        };
+    }
+}
+
+impl Switch {
+    /// When the next frame of a generator is due, if one runs; 0 if one is to begin.
+    pub fn next_generated(&self) -> Option<Nanos> {
+        self.generators.iter().filter_map(Generator::next_due).min()
+    }
+
+    /// Makes the frames that are due, and takes them in: of each generator
+    /// [`limits::GENERATOR_BURST_FRAMES`] at most. How many were made. To be called when
+    /// [`Switch::next_generated`] has come, and [`Switch::poll_transmit`] afterwards, as after
+    /// [`Switch::handle_frame`].
+    pub fn generate(&mut self, now: Nanos) -> usize {
+        for generator in &mut self.generators {
+            generator.n_allowed = limits::GENERATOR_BURST_FRAMES;
+        }
+        self.generate_more(now)
+    }
+
+    /// The same for what has become due since, of what the last [`Switch::generate`] has left of its
+    /// bound: for a caller that has the switch transmit for a while, so that frames come on time.
+    pub fn generate_more(&mut self, now: Nanos) -> usize {
+        if self.generators.is_empty() {
+            return 0;
+        }
+        let now = self.advance(now);
+        // They are moved out while the switch takes their frames in.
+        let mut generators = std::mem::take(&mut self.generators);
+        let mut n_made = 0;
+        for generator in &mut generators {
+            n_made += self.generate_some(now, generator);
+        }
+        self.generators = generators;
+        n_made
+    }
+
+    fn generate_some(&mut self, now: Nanos, generator: &mut Generator) -> usize {
+        let mut n_made = 0;
+        while generator.n_allowed > 0
+            && let Some(number) = generator.due(now)
+        {
+            let port = generator.config.port;
+            let is_taken = self.take_in(now, port, generator.frame(number));
+            generator.count(now, number, is_taken);
+            generator.n_allowed -= 1;
+            n_made += 1;
+        }
+        n_made
+    }
+}

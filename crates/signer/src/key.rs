@@ -1,0 +1,241 @@
+//! The signing key: from a file that nobody else can read, or from the environment.
+
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use k256::ecdsa::{SigningKey, VerifyingKey};
+use k256::elliptic_curve::rand_core::OsRng;
+use k256::elliptic_curve::zeroize::Zeroizing;
+
+/// Where the key is if no file is named.
+pub const VARIABLE: &str = "REPRISE_SIGNER_KEY";
+const KEY_BYTES: usize = 32;
+const HEX_DIGITS: usize = 2 * KEY_BYTES;
+
+/// Why there is no key. Nothing of a key is ever part of it.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// The file could not be read or written.
+    #[error("{path}: {error}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        error: io::Error,
+    },
+    /// Others could read it.
+    #[error(
+        "{path}: expected a file that only its owner can read, found mode {mode:04o}; chmod 600 {path}"
+    )]
+    Mode {
+        /// The file.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// It is a directory, a pipe, ...
+    #[error("{0}: expected a file, found something else")]
+    NoFile(PathBuf),
+    /// It is no number of 32 bytes.
+    #[error(
+        "{place}: expected 64 hexadecimal digits, found {found} characters that are not; `reprise-signer key new FILE` makes a key"
+    )]
+    Digits {
+        /// File or variable.
+        place: String,
+        /// What there is, in characters.
+        found: usize,
+    },
+    /// It is 0, or not below the order of the curve.
+    #[error(
+        "{0}: expected a number from 1 to the order of secp256k1, found another; `reprise-signer key new FILE` makes a key"
+    )]
+    Number(String),
+    /// Neither file nor variable.
+    #[error(
+        "expected --key FILE or {VARIABLE} in the environment, found neither; `reprise-signer key new FILE` makes a key"
+    )]
+    Missing,
+}
+
+/// A signing key, which is not printed.
+pub struct Key(SigningKey);
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key(..)")
+    }
+}
+
+impl Key {
+    /// A new one, of the system's random numbers.
+    #[must_use]
+    pub fn random() -> Key {
+        Key(SigningKey::random(&mut OsRng))
+    }
+
+    /// Of 64 hexadecimal digits; `place` is where they stand, for errors.
+    ///
+    /// # Errors
+    /// If they are something else.
+    pub fn from_hex(digits: &str, place: &str) -> Result<Key, KeyError> {
+        let digits = digits.trim();
+        let mut bytes = Zeroizing::new([0; KEY_BYTES]);
+        let wrong = || KeyError::Digits {
+            place: place.to_owned(),
+            found: digits.chars().count(),
+        };
+        if digits.len() != HEX_DIGITS || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return Err(wrong());
+        }
+        for (byte, digits) in bytes.iter_mut().zip(digits.as_bytes().chunks(2)) {
+            let digits = std::str::from_utf8(digits).map_err(|_| wrong())?;
+            *byte = u8::from_str_radix(digits, 16).map_err(|_| wrong())?;
+        }
+        let key = SigningKey::from_slice(bytes.as_slice());
+        key.map(Key).map_err(|_| KeyError::Number(place.to_owned()))
+    }
+
+    /// From a file of mode 0600, or less.
+    ///
+    /// # Errors
+    /// If it cannot be read, others can read it, or it is no key.
+    pub fn read(path: &Path) -> Result<Key, KeyError> {
+        let failed = |error| KeyError::Io {
+            path: path.to_owned(),
+            error,
+        };
+        let mut file = File::open(path).map_err(failed)?;
+        // Of the file that is open: another may have its name by now.
+        let metadata = file.metadata().map_err(failed)?;
+        if !metadata.is_file() {
+            return Err(KeyError::NoFile(path.to_owned()));
+        }
+        let mode = metadata.mode() & 0o7777;
+        if mode & 0o077 != 0 {
+            let path = path.to_owned();
+            return Err(KeyError::Mode { path, mode });
+        }
+        let mut text = Zeroizing::new(String::new());
+        let mut limited = (&mut file).take(4 * HEX_DIGITS as u64);
+        limited.read_to_string(&mut text).map_err(failed)?;
+        Key::from_hex(&text, &path.display().to_string())
+    }
+
+    /// From `path`, or else from the environment.
+    ///
+    /// # Errors
+    /// If there is none, or it is no key.
+    pub fn find(path: Option<&Path>, variable: Option<String>) -> Result<Key, KeyError> {
+        match (path, variable.map(Zeroizing::new)) {
+            (Some(path), _) => Key::read(path),
+            (None, Some(digits)) => Key::from_hex(&digits, VARIABLE),
+            (None, None) => Err(KeyError::Missing),
+        }
+    }
+
+    /// Writes a file of mode 0600 that was not there.
+    ///
+    /// # Errors
+    /// If it is there, or cannot be written.
+    pub fn write_new(&self, path: &Path) -> Result<(), KeyError> {
+        let failed = |error| KeyError::Io {
+            path: path.to_owned(),
+            error,
+        };
+        let mut options = OpenOptions::new();
+        let options = options.write(true).create_new(true).mode(0o600);
+        let mut file = options.open(path).map_err(failed)?;
+        let bytes = Zeroizing::new(<[u8; KEY_BYTES]>::from(self.0.to_bytes()));
+        let mut text = Zeroizing::new(hex(bytes.as_slice()));
+        text.push('\n');
+        file.write_all(text.as_bytes()).map_err(failed)?;
+        file.sync_all().map_err(failed)
+    }
+
+    /// What members verify with.
+    #[must_use]
+    pub fn public(&self) -> VerifyingKey {
+        *self.0.verifying_key()
+    }
+
+    /// The public key as the configuration service takes it: 33 bytes, SEC1's short form, in hex.
+    #[must_use]
+    pub fn public_hex(&self) -> String {
+        hex(self.public().to_encoded_point(true).as_bytes())
+    }
+
+    pub(crate) fn signing_key(&self) -> &SigningKey {
+        &self.0
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_key_is_what_was_written_and_only_its_owner_reads_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("key");
+        let key = Key::random();
+        key.write_new(&path).expect("written");
+        assert_eq!(fs::metadata(&path).expect("there").mode() & 0o7777, 0o600);
+        let read = Key::read(&path).expect("a key");
+        assert_eq!(read.public_hex(), key.public_hex());
+        assert!(matches!(key.write_new(&path), Err(KeyError::Io { .. })));
+        for mode in [0o640, 0o604, 0o610, 0o660] {
+            fs::set_permissions(&path, Permissions::from_mode(mode)).expect("changed");
+            let error = Key::read(&path)
+                .expect_err("others may read it")
+                .to_string();
+            assert!(
+                error.contains(&format!("found mode {mode:04o}; chmod 600")),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_key_is_told_without_telling_it() {
+        let secret = "11".repeat(31);
+        for (digits, says) in [
+            (secret.clone(), "expected 64 hexadecimal digits, found 62"),
+            (
+                format!("{secret}g1"),
+                "expected 64 hexadecimal digits, found 64",
+            ),
+            ("00".repeat(32), "expected a number from 1 to the order"),
+            ("ff".repeat(32), "expected a number from 1 to the order"),
+        ] {
+            let error = Key::find(None, Some(digits))
+                .expect_err("no key")
+                .to_string();
+            assert!(
+                error.starts_with(VARIABLE) && error.contains(says),
+                "{error}"
+            );
+            assert!(!error.contains("1111"), "{error}");
+        }
+        assert!(matches!(Key::find(None, None), Err(KeyError::Missing)));
+        assert!(matches!(
+            Key::read(Path::new("/")),
+            Err(KeyError::NoFile(_))
+        ));
+    }
+
+    #[test]
+    fn a_key_is_not_printed() {
+        assert_eq!(format!("{:?}", Key::random()), "Key(..)");
+    }
+}

@@ -1,0 +1,290 @@
+//! Nonces that are made beforehand: most of a signature's work does not depend on what is signed.
+//!
+//! Each comes from the system's random numbers, is used once and then overwritten. None is ever
+//! written to a file, so a process that begins has others.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use aom::chain::Hash;
+use k256::ecdsa::{Signature, SigningKey};
+use k256::elliptic_curve::PrimeField;
+use k256::elliptic_curve::ops::{Invert, Reduce};
+use k256::elliptic_curve::point::AffineCoordinates;
+use k256::elliptic_curve::rand_core::{CryptoRngCore, OsRng};
+use k256::elliptic_curve::zeroize::Zeroize;
+use k256::{FieldBytes, NonZeroScalar, ProjectivePoint, Scalar, U256};
+
+/// What a signature needs of k: its inverse, and the x-coordinate of k times the generator.
+pub struct Nonce {
+    inverse: Scalar,
+    r: Scalar,
+}
+
+impl Drop for Nonce {
+    fn drop(&mut self) {
+        // Who knows the nonce of a signature knows the key.
+        self.inverse.zeroize();
+    }
+}
+
+impl Nonce {
+    /// The next one.
+    pub fn random(rng: &mut impl CryptoRngCore) -> Nonce {
+        loop {
+            let k = NonZeroScalar::random(rng);
+            if let Some(nonce) = Nonce::of(&k) {
+                return nonce;
+            }
+        }
+    }
+
+    /// Of a k; none if its r is 0, which no signature may have.
+    #[must_use]
+    pub fn of(k: &NonZeroScalar) -> Option<Nonce> {
+        let point = (ProjectivePoint::GENERATOR * **k).to_affine();
+        let r = <Scalar as Reduce<U256>>::reduce_bytes(&point.x());
+        let inverse = Invert::invert(&**k);
+        let inverse: Option<Scalar> = inverse.into();
+        let is_usable = r.to_repr() != FieldBytes::default();
+        inverse
+            .filter(|_| is_usable)
+            .map(|inverse| Nonce { inverse, r })
+    }
+
+    /// Signs a state; the nonce is gone. None if s is 0, which happens to nobody.
+    #[must_use]
+    pub fn sign(self, key: &SigningKey, state: &Hash) -> Option<Signature> {
+        let z = <Scalar as Reduce<U256>>::reduce_bytes(&FieldBytes::from(*state));
+        let s = self.inverse * (z + self.r * **key.as_nonzero_scalar());
+        let signature = Signature::from_scalars(self.r.to_repr(), s.to_repr()).ok()?;
+        // Of (r, s) and (r, -s), verifiers that insist take the low one.
+        Some(signature.normalize_s().unwrap_or(signature))
+    }
+}
+
+/// Nonces that are ready, and the threads that make them.
+pub struct Pool {
+    shared: Arc<Shared>,
+    makers: Vec<JoinHandle<()>>,
+}
+
+struct Shared {
+    capacity: usize,
+    inside: Mutex<Inside>,
+    wanted: Condvar,
+}
+
+#[derive(Default)]
+struct Inside {
+    ready: VecDeque<Nonce>,
+    is_closed: bool,
+}
+
+impl Pool {
+    /// Of at most so many, filled by so many threads; with none it is filled by [`Pool::fill`] alone.
+    ///
+    /// # Errors
+    /// If there are no threads to be had.
+    pub fn new(capacity: usize, n_threads: usize) -> std::io::Result<Pool> {
+        let shared = Arc::new(Shared {
+            capacity,
+            inside: Mutex::default(),
+            wanted: Condvar::new(),
+        });
+        let maker = |_| {
+            let shared = Arc::clone(&shared);
+            let thread = std::thread::Builder::new().name("nonces".to_owned());
+            thread.spawn(move || shared.make())
+        };
+        let makers: std::io::Result<Vec<_>> = (0..n_threads).map(maker).collect();
+        Ok(Pool {
+            makers: makers?,
+            shared,
+        })
+    }
+
+    /// One that nobody else gets; none if none is ready.
+    pub fn take(&self) -> Option<Nonce> {
+        let mut inside = self.shared.lock();
+        let nonce = inside.ready.pop_front();
+        self.shared.wanted.notify_one();
+        nonce
+    }
+
+    /// How many are ready.
+    #[must_use]
+    pub fn level(&self) -> usize {
+        self.shared.lock().ready.len()
+    }
+
+    /// How many there can be.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.shared.capacity
+    }
+
+    /// Adds so many, as far as there is room; for tests, and before the first packet.
+    pub fn fill(&self, n: usize) {
+        for _ in 0..n.min(self.shared.capacity) {
+            self.shared.put(Nonce::random(&mut OsRng));
+        }
+    }
+
+    /// Adds one that is known, as the published coprocessor has it.
+    #[cfg(test)]
+    pub(crate) fn put_known(&self, k: &NonZeroScalar) {
+        if let Some(nonce) = Nonce::of(k) {
+            self.shared.put(nonce);
+        }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.shared.lock().is_closed = true;
+        self.shared.wanted.notify_all();
+        for maker in self.makers.drain(..) {
+            // A panic in the thread was printed there.
+            let _ = maker.join();
+        }
+    }
+}
+
+impl Shared {
+    /// What the lock holds is whole whenever it is released.
+    fn lock(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A thread's life: each nonce is made outside of the lock.
+    fn make(&self) {
+        while self.wait_for_room() {
+            self.put(Nonce::random(&mut OsRng));
+        }
+    }
+
+    /// Whether there is room; not if the pool is closed.
+    fn wait_for_room(&self) -> bool {
+        let mut inside = self.lock();
+        while inside.ready.len() >= self.capacity && !inside.is_closed {
+            inside = self
+                .wanted
+                .wait(inside)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        !inside.is_closed
+    }
+
+    fn put(&self, nonce: Nonce) {
+        let mut inside = self.lock();
+        if inside.ready.len() < self.capacity {
+            inside.ready.push_back(nonce);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use aom::chain::{self, FIRST_LINK, to_wire};
+    use aom::wire::SIGNATURE_BYTES;
+    use k256::ecdsa::VerifyingKey;
+
+    use super::*;
+
+    const SIGNATURES: usize = 100_000;
+
+    fn bytes<const N: usize>(hex: &str) -> [u8; N] {
+        std::array::from_fn(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).expect("hex"))
+    }
+
+    #[test]
+    fn a_hundred_thousand_signatures_have_as_many_different_r() {
+        let pool = Pool::new(1024, 2).expect("threads");
+        let key = SigningKey::random(&mut OsRng);
+        let mut seen = HashSet::with_capacity(SIGNATURES);
+        while seen.len() < SIGNATURES {
+            let Some(nonce) = pool.take() else {
+                std::thread::yield_now();
+                continue;
+            };
+            let signature = nonce.sign(&key, &FIRST_LINK).expect("s is not 0");
+            let (r, s) = signature.split_bytes();
+            assert!(seen.insert(r), "after {} signatures", seen.len());
+            assert_eq!(signature.normalize_s(), None, "s is low: {s:02x?}");
+        }
+    }
+
+    #[test]
+    fn nonces_that_are_ready_sign_as_the_library_verifies() {
+        let key = SigningKey::random(&mut OsRng);
+        for byte in 0..50 {
+            let state = [byte; 32];
+            let signature = Nonce::random(&mut OsRng)
+                .sign(&key, &state)
+                .expect("s is not 0");
+            assert!(chain::verify(
+                key.verifying_key(),
+                &state,
+                &to_wire(&signature)
+            ));
+            assert!(!chain::verify(
+                key.verifying_key(),
+                &[byte + 1; 32],
+                &to_wire(&signature)
+            ));
+        }
+    }
+
+    /// The published coprocessor has the nonce 3 twice, which gives its key away: s1 - s2 is (z1 - z2) / 3.
+    /// With that key and that nonce its signatures come out, but for the low s.
+    #[test]
+    fn the_published_nonce_gives_the_key_away_and_with_it_the_signatures() {
+        let states: [Hash; 2] = [
+            bytes("501a1ceb657cbdcabeaa794978d13e755d49db359c42260bae8313dd813d0b92"),
+            bytes("06733e733c430607085480f8ae2544b6f9358bd8140d0cb134065a7907c1b0f7"),
+        ];
+        let signatures: [[u8; SIGNATURE_BYTES]; 2] = [
+            bytes(concat!(
+                "bbe5f34cda2edf549b9ff97287573451cad50229b8c9ac2eaaf77a08c9ce7cb8",
+                "f936e0bc13f10186b0996f8345c831b529529df8854f344910c35892018a30f9"
+            )),
+            bytes(concat!(
+                "327275240ef10a2c7dece79abde782da8a82c93a9d21909c13651250f6d9ef9f",
+                "f936e0bc13f10186b0996f8345c831b529529df8854f344910c35892018a30f9"
+            )),
+        ];
+        let three = NonZeroScalar::new(Scalar::from(3u64)).expect("3 is not 0");
+        let mut first = signatures[0];
+        first.reverse();
+        let published = Signature::from_slice(&first).expect("a signature");
+        let z = <Scalar as Reduce<U256>>::reduce_bytes(&FieldBytes::from(states[0]));
+        let (r, s) = published.split_scalars();
+        let secret = (*s * *three - z) * Invert::invert(&*r).expect("r is not 0");
+        let secret = NonZeroScalar::new(secret).expect("it is not 0");
+        let key = SigningKey::from(secret);
+        let x: [u8; 32] = bytes("9aa20c8c9979c2794014d04f4b01dcd9777d0bf79da53b02dda9598949d24fc7");
+        let public: VerifyingKey = *key.verifying_key();
+        assert_eq!(
+            public.to_encoded_point(false).x().map(|it| it[..] == x),
+            Some(true)
+        );
+        let pool = Pool::new(4, 0).expect("no threads");
+        for (state, published) in states.iter().zip(&signatures) {
+            pool.put_known(&three);
+            let ours = pool
+                .take()
+                .expect("a nonce")
+                .sign(&key, state)
+                .expect("s is not 0");
+            let mut published = *published;
+            published.reverse();
+            let published = Signature::from_slice(&published).expect("a signature");
+            let low = published.normalize_s().unwrap_or(published);
+            assert_eq!(ours, low);
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! The signer on a port: frames in, frames out, until a signal.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use packet_io::{AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, Nanos, Port, PortError};
+use reprise_signer::key::{Key, KeyError, VARIABLE};
+use reprise_signer::limits::POOL_NONCES;
+use reprise_signer::nonces::Pool;
+use reprise_signer::{Counters, Signer};
+use serde_json::json;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+/// Frames that are read before anything is sent.
+const FRAMES_AT_ONCE: usize = 64;
+/// Longer waits are cut, so that a signal that came before the wait began is seen.
+const WAIT_MAX: Duration = Duration::from_millis(100);
+
+#[derive(Debug, Args)]
+pub(crate) struct RunOptions {
+    /// The interface at the other end of the switch's port: NAME or afpacket:NAME, or afxdp:NAME
+    #[arg(short = 'i', long = "interface", value_name = "INTERFACE")]
+    interface: String,
+    /// The key's file, of mode 0600; without it the key is taken from the environment
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+    /// Nonces that are kept ready
+    #[arg(long, value_name = "N", default_value_t = POOL_NONCES, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
+    pool: u32,
+    /// Threads that make nonces; with 0 there are those of the beginning (--fill) and no others
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    threads: usize,
+    /// Nonces that are made before the first packet is taken
+    #[arg(long, value_name = "N", default_value_t = 1024)]
+    fill: usize,
+    /// Look for packets all the time instead of sleeping: a processor for a few microseconds
+    #[arg(long)]
+    spin: bool,
+    /// At the end, print the counters as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Why the signer does not run.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RunError {
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    #[error(transparent)]
+    Port(#[from] PortError),
+    #[error("{0}")]
+    Io(#[from] io::Error),
+}
+
+pub(crate) fn run(options: &RunOptions) -> Result<(), RunError> {
+    let key = Key::find(options.key.as_deref(), std::env::var(VARIABLE).ok())?;
+    let mut port = open(&options.interface)?;
+    let is_over = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGINT] {
+        signal_hook::flag::register(signal, Arc::clone(&is_over))?;
+    }
+    let pool = Pool::new(options.pool as usize, options.threads)?;
+    pool.fill(options.fill);
+    let mut signer = Signer::new(key, pool);
+    println!("ready: {}", options.interface);
+    io::stdout().flush()?;
+    let served = serve(&mut *port, &mut signer, &is_over, options.spin);
+    report(&signer, &mut *port, options.json)?;
+    served
+}
+
+fn open(interface: &str) -> Result<Box<dyn Port>, PortError> {
+    Ok(match interface.split_once(':') {
+        Some(("afxdp", name)) => Box::new(AfXdpPort::open(name, &AfXdpConfig::default())?),
+        Some(("afpacket", name)) => Box::new(AfPacketPort::open(name, AfPacketConfig::default())?),
+        _ => Box::new(AfPacketPort::open(interface, AfPacketConfig::default())?),
+    })
+}
+
+fn serve(
+    port: &mut dyn Port,
+    signer: &mut Signer,
+    is_over: &AtomicBool,
+    spin: bool,
+) -> Result<(), RunError> {
+    let begun = Instant::now();
+    let mut waiter = packet_io::Waiter::default();
+    let mut frames: Vec<Vec<u8>> = vec![Vec::new(); FRAMES_AT_ONCE];
+    while !is_over.load(Ordering::Relaxed) {
+        let n_frames = take(port, begun, &mut frames)?;
+        let now = begun.elapsed();
+        for frame in &mut frames[..n_frames] {
+            send_on(port, now, |out| signer.handle_frame(now, frame, out))?;
+        }
+        if signer.poll_timeout().is_some_and(|at| at <= now) {
+            send_on(port, now, |out| signer.handle_timeout(now, out))?;
+        }
+        port.flush()?;
+        if n_frames == 0 && !spin {
+            let left = signer
+                .poll_timeout()
+                .map(|at| at.saturating_sub(begun.elapsed()));
+            let wait = left.unwrap_or(WAIT_MAX).min(WAIT_MAX);
+            waiter.wait(port.poll_fd(), Some(wait))?;
+        }
+    }
+    let now = begun.elapsed();
+    send_on(port, now, |out| signer.finish(now, out))?;
+    Ok(port.close()?)
+}
+
+fn take(port: &mut dyn Port, begun: Instant, frames: &mut [Vec<u8>]) -> Result<usize, PortError> {
+    let mut n_frames = 0;
+    port.receive(nanos(begun.elapsed()), frames.len(), &mut |frame| {
+        frames[n_frames].clear();
+        frames[n_frames].extend_from_slice(frame);
+        n_frames += 1;
+    })?;
+    Ok(n_frames)
+}
+
+/// What `work` gives out goes to the port; the first error of it.
+fn send_on(
+    port: &mut dyn Port,
+    now: Duration,
+    work: impl FnOnce(&mut dyn FnMut(&[u8])),
+) -> Result<(), PortError> {
+    let mut sent = Ok(());
+    work(&mut |frame| {
+        if sent.is_ok() {
+            sent = port.transmit(nanos(now), frame.into());
+        }
+    });
+    sent
+}
+
+fn nanos(since: Duration) -> Nanos {
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn report(signer: &Signer, port: &mut dyn Port, as_json: bool) -> io::Result<()> {
+    let named = named(&signer.counters());
+    let drops = port.statistics().drops();
+    let mut out = io::stdout().lock();
+    if as_json {
+        let signer: serde_json::Map<_, _> = named
+            .iter()
+            .map(|(name, n)| ((*name).to_owned(), json!(n)))
+            .collect();
+        let port: serde_json::Map<_, _> = drops
+            .iter()
+            .map(|(name, n)| ((*name).to_owned(), json!(n)))
+            .collect();
+        return writeln!(out, "{}", json!({"signer": signer, "port_drops": port}));
+    }
+    for (name, n) in named {
+        writeln!(out, "{name:>16} {n}")?;
+    }
+    for (name, n) in drops.into_iter().filter(|(_, n)| *n > 0) {
+        writeln!(out, "{name:>16} {n} (dropped at the port)")?;
+    }
+    Ok(())
+}
+
+fn named(counters: &Counters) -> [(&'static str, u64); 11] {
+    let Counters {
+        received,
+        linked,
+        signed,
+        signed_late,
+        not_stamped,
+        wrong_digest,
+        repeated,
+        old_epoch,
+        gaps,
+        ended_unsigned,
+        evicted,
+    } = *counters;
+    [
+        ("received", received),
+        ("linked", linked),
+        ("signed", signed),
+        ("signed late", signed_late),
+        ("not stamped", not_stamped),
+        ("wrong digest", wrong_digest),
+        ("repeated", repeated),
+        ("old epoch", old_epoch),
+        ("gaps", gaps),
+        ("ended unsigned", ended_unsigned),
+        ("evicted", evicted),
+    ]
+}

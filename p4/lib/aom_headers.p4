@@ -1,0 +1,63 @@
+// Headers of authenticated ordered multicast (docs/aom.md, "On the wire").
+#ifndef AOM_HEADERS_P4
+#define AOM_HEADERS_P4
+
+#include <core.p4>
+#include <v1model.p4>
+#include "headers.p4"
+#include "half_siphash.p4"
+
+const udp_port_t AOM_UDP_PORT = 60004;
+
+// What becomes of a datagram to the sequencer.
+enum bit<8> aom_verdict_t {
+    STAMPED = 0,
+    DROP_TRUNCATED = 1, // ends inside a header
+    DROP_NOT_A_REQUEST = 2, // claims to be stamped, and came from outside
+    DROP_UNKNOWN_GROUP = 3,
+    DROP_INACTIVE = 4, // between two epochs
+    DROP_EXHAUSTED = 5 // the epoch's last sequence number is used
+}
+
+// What a datagram to that port is.
+const bit<8> AOM_REQUEST = 1; // a sender's: group and digest, everything else 0
+const bit<8> AOM_TAGGED = 2; // the sequencer's, with four tags: AOM-HM
+const bit<8> AOM_SIGNED = 3; // the coprocessor's, with signature and link: AOM-PK
+
+// Epoch, shard and group are the first word that a tag covers, the sequence number the second, the
+// digest the third and the fourth.
+header aom_t {
+    bit<8> kind;
+    bit<24> _reserved;
+    bit<8> epoch;
+    bit<8> shard; // receivers 4 * shard .. 4 * shard + 3
+    bit<16> group;
+    bit<32> sequence; // from 1 on in each epoch
+    bit<64> digest; // the first 8 bytes of SHA-256(message)
+}
+
+header aom_tags_t {
+    tag_t tag0;
+    tag_t tag1;
+    tag_t tag2;
+    tag_t tag3;
+}
+
+// Written by the coprocessor; a signature of zeros is none.
+header aom_chained_t {
+    bit<512> signature;
+    bit<256> link; // the state of the packet before
+}
+
+struct aom_headers_t {
+    packet_out_t packet_out;
+    packet_in_t packet_in;
+    ethernet_t ethernet;
+    ipv4_t ipv4;
+    udp_t udp;
+    aom_t aom;
+    aom_tags_t tags;
+    aom_chained_t chained;
+}
+
+#endif

@@ -1,0 +1,12 @@
+"""The package has a library for one kind of machine, so its wheel says which."""
+
+from setuptools import Distribution, setup
+
+
+class _WithLibrary(Distribution):
+    def has_ext_modules(self) -> bool:
+        """Not for any machine."""
+        return True
+
+
+setup(distclass=_WithLibrary)

@@ -1,0 +1,1 @@
+#include "../../p4/latency_stamp.p4"

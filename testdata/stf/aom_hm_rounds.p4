@@ -1,0 +1,1 @@
+#include "../../p4/aom_hm_rounds.p4"
