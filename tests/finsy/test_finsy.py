@@ -1,6 +1,7 @@
 """P4Runtime as finsy speaks it: what is written is read back, and only the primary writes."""
 
 import asyncio
+from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,19 +10,31 @@ import finsy as fy
 import pytest
 from finsy.grpcutil import GRPCStatusCode
 from finsy.p4client import P4ClientError
-from finsy.p4entity import P4Replica
+from finsy.p4entity import P4ExternEntry, P4Replica
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.protobuf.json_format import MessageToDict
+from google.protobuf.struct_pb2 import Struct
 
 FIXTURE = Path(__file__).resolve().parents[2] / "crates/p4runtime-server/tests/fixture"
+P4INFO = FIXTURE / "bridge.p4info.txtpb"
+# What a client that knows externs by their names adds to the program's P4Info.
+GENERATORS = """
+externs {
+  extern_type_id: 0x81
+  extern_type_name: "PacketGenerator"
+  instances { preamble { id: 0x81000001 name: "load" alias: "load" } }
+}
+"""
 DST = 0x02_00_00_00_00_0A
 SRC = 0x02_00_00_00_00_0B
 FRAME = DST.to_bytes(6) + SRC.to_bytes(6) + b"\x08\x00" + bytes(50)
 PATIENCE_S = 20
 
 
-def options(election_id: int = 10) -> fy.SwitchOptions:
+def options(election_id: int = 10, p4info: Path = P4INFO) -> fy.SwitchOptions:
     """A controller that brings the pipeline along and always sets it."""
     return fy.SwitchOptions(
-        p4info=FIXTURE / "bridge.p4info.txtpb",
+        p4info=p4info,
         p4blob=FIXTURE / "bridge.json",
         p4force=True,
         device_id=1,
@@ -30,17 +43,19 @@ def options(election_id: int = 10) -> fy.SwitchOptions:
 
 
 @asynccontextmanager
-async def controller(address: str, election_id: int = 10) -> AsyncIterator[fy.Switch]:
+async def controller(
+    address: str, election_id: int = 10, p4info: Path = P4INFO
+) -> AsyncIterator[fy.Switch]:
     """A controller that has a stream, an election id and, if primary, has set the pipeline."""
-    async with fy.Switch("sw1", address, options(election_id)) as switch:
+    async with fy.Switch("sw1", address, options(election_id, p4info)) as switch:
         yield switch
 
 
-def run(address: str, check: Callable[[fy.Switch], Awaitable[None]]) -> None:
+def run(address: str, check: Callable[[fy.Switch], Awaitable[None]], p4info: Path = P4INFO) -> None:
     """Runs a check as the only controller, on a fresh pipeline."""
 
     async def main() -> None:
-        async with asyncio.timeout(PATIENCE_S), controller(address) as switch:
+        async with asyncio.timeout(PATIENCE_S), controller(address, p4info=p4info) as switch:
             assert switch.is_primary
             await check(switch)
 
@@ -172,6 +187,51 @@ def test_groups_and_sessions(address: str) -> None:
         assert await read_all(switch, fy.P4CloneSessionEntry()) == []
 
     run(address, check)
+
+
+def generator(**members: object) -> P4ExternEntry:
+    """The generator `load` with some of its members."""
+    entry, packed = Struct(), AnyMessage()
+    entry.update(members)
+    packed.Pack(entry)
+    return P4ExternEntry(extern_type_id="PacketGenerator", extern_id="load", entry=packed)
+
+
+def members_of(entry: object) -> dict[str, object]:
+    """What was read of a generator."""
+    assert isinstance(entry, P4ExternEntry)
+    found = Struct()
+    assert entry.entry.Unpack(found)
+    return MessageToDict(found)
+
+
+def test_packet_generators(address: str, tmp_path: Path) -> None:
+    p4info = tmp_path / "bridge.p4info.txtpb"
+    p4info.write_text(P4INFO.read_text() + GENERATORS)
+    frames = [b64encode(FRAME).decode()]
+
+    async def check(switch: fy.Switch) -> None:
+        load = generator(port=2, frames=frames, rate_pps=1000, count=5)
+        await switch.insert([load])
+        (found,) = await read_all(switch, generator())
+        members = members_of(found)
+        assert (members["port"], members["frames"], members["count"]) == (2, frames, 5)
+        assert (members["state"], members["running"]) == ("stopped", False)
+
+        await switch.modify([generator(running=True, count=None)])
+        (found,) = await read_all(switch, generator())
+        members = members_of(found)
+        assert (members["state"], members["count"]) == ("running", None)
+
+        with pytest.raises(P4ClientError) as error:
+            await switch.modify([generator(port=511)])
+        codes = {detail.canonical_code for detail in error.value.details.values()}
+        assert codes == {GRPCStatusCode.INVALID_ARGUMENT}
+
+        await switch.delete([generator()])
+        assert await read_all(switch, generator()) == []
+
+    run(address, check, p4info)
 
 
 def test_packets_go_out_and_come_in(address: str, in_memory: bool) -> None:

@@ -1,0 +1,57 @@
+"""A member that writes what it is told, a line of JSON an event, until its input ends.
+
+A line on its input, "verify CERTIFICATE MESSAGE", is answered "verify: True" or "verify: False".
+"""
+
+import json
+import sys
+import threading
+import time
+
+from aom import DropNotification, Error, Member, Message
+
+
+def main() -> None:
+    """Joins with the file that is the argument."""
+    member = Member.join(sys.argv[1], timeout_s=20.0)
+    print("joined", flush=True)
+    ended = threading.Event()
+    reader = threading.Thread(target=read, args=(member, ended))
+    reader.start()
+    for line in sys.stdin:
+        command, certificate, message = line.split(" ", 2)
+        believed = member.verify(bytes.fromhex(certificate), message.rstrip("\n").encode())
+        print(f"{command}: {believed}", flush=True)
+    ended.set()
+    reader.join()
+
+
+def read(member: Member, ended: threading.Event) -> None:
+    """What came before the end is written, too."""
+    quiet = False
+    while not (ended.is_set() and quiet):
+        try:
+            event = member.next(0.2)
+        except Error as error:
+            print(f"over: {error}", flush=True)
+            return
+        quiet = event is None
+        match event:
+            case Message(epoch, number, payload, certificate):
+                tell(epoch, number, "message", payload.decode(), certificate.hex())
+            case DropNotification(epoch, number):
+                tell(epoch, number, "drop", "", "")
+            case None:
+                sys.stdout.flush()
+            case other:
+                print(f"evidence: {other}", flush=True)
+
+
+def tell(epoch: int, number: int, kind: str, text: str, shown: str) -> None:
+    """One line; the clock is one for all hosts of the test."""
+    event = {"epoch": epoch, "number": number, "kind": kind, "text": text, "shown": shown}
+    print(json.dumps(event | {"at_ns": time.monotonic_ns()}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,24 @@
+"""Sends requests to a group: ADDRESS WHO COUNT RATE, as messages "WHO 0", "WHO 1", ..."""
+
+import socket
+import sys
+import time
+
+from aom import UDP_PORT, request
+
+
+def main() -> None:
+    """At that rate, without making up for what is late."""
+    address, who, count, rate = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
+    group = (address, UDP_PORT)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        at = time.monotonic()
+        for number in range(count):
+            sender.sendto(request(f"{who} {number}".encode()), group)
+            at = max(at + 1 / rate, time.monotonic() - 0.01)
+            time.sleep(max(0.0, at - time.monotonic()))
+    print("sent", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,186 @@
+"""A sequencer, its configuration service, and hosts on the switch's ports, each in a namespace.
+
+    h1 ... hN --veth-- ports 1 to N | reprise-switch | port 100 --veth-- the service
+
+Members reach the service through the switch, as any station.
+"""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lab.controller import REPRISE
+from lab.netns import HOST_INTERFACE, Namespace, Network
+from lab.process import REPOSITORY, Child, run
+from lab.switch import GRPC_ADDRESS, READY_TIMEOUT_S, SWITCH, require_build
+
+AOM_HM = REPOSITORY / "p4" / "aom_hm.p4"
+SIGNER = SWITCH.with_name("reprise-signer")
+PYTHON_PACKAGE = REPOSITORY / "python" / "aom"
+MEMBER = Path(__file__).with_name("aom_member.py")
+SENDER = Path(__file__).with_name("aom_sender.py")
+SERVICE_PORT = 100
+SERVICE_IP = "10.0.0.254"
+SERVICE = f"{SERVICE_IP}:7443"
+GROUP_IP = "239.1.0.1"
+
+
+def ip_of(host: int) -> str:
+    return f"10.0.0.{host}"
+
+
+def mac_of(host: int) -> str:
+    return f"02:00:00:00:01:{host:02x}"
+
+
+class Hosts(Network):
+    """The topology; a context manager."""
+
+    def __init__(self, n_hosts: int) -> None:
+        super().__init__()
+        self.switch = Namespace(f"{self.name}-switch")
+        self.hosts = {n: Namespace(f"{self.name}-h{n}") for n in range(1, n_hosts + 1)}
+
+    @property
+    def namespaces(self) -> tuple[Namespace, ...]:
+        return (self.switch, *self.hosts.values())
+
+    def _make(self) -> None:
+        self._make_namespaces()
+        for number, host in self.hosts.items():
+            run(
+                ["ip", "-n", self.switch.name, "-batch", "-"],
+                stdin=f"link add port{number} type veth peer name {HOST_INTERFACE} "
+                f"address {mac_of(number)} netns {host.name}\n"
+                f"link set port{number} up\n",
+            )
+            run(
+                ["ip", "-n", host.name, "-batch", "-"],
+                stdin=f"link set lo up\nlink set {HOST_INTERFACE} addrgenmode none up\n"
+                f"address add {ip_of(number)}/24 dev {HOST_INTERFACE}\n"
+                f"route add 239.0.0.0/8 dev {HOST_INTERFACE}\n",
+            )
+            # What comes from where there is no way back is dropped (RFC 3704): `Ordered.lose`.
+            host.run(["sh", "-c", "echo 1 > /proc/sys/net/ipv4/conf/all/rp_filter"])
+        run(
+            ["ip", "-n", self.switch.name, "-batch", "-"],
+            stdin="link set lo up\n"
+            f"link add port{SERVICE_PORT} type veth peer name service\n"
+            f"link set port{SERVICE_PORT} up\nlink set service up\n"
+            f"address add {SERVICE_IP}/24 dev service\n",
+        )
+
+
+@dataclass
+class Ordered:
+    """The running whole."""
+
+    hosts: Hosts
+    logs: Path
+    program: Path
+    stack: ExitStack
+    processes: dict[str, Child] = field(default_factory=dict)
+    n_started: int = 0
+
+    @property
+    def state(self) -> Path:
+        return self.logs / "state"
+
+    def start_switch(self) -> None:
+        ports = [*self.hosts.hosts, SERVICE_PORT]
+        interfaces = [word for port in ports for word in ("-i", f"{port}@port{port}")]
+        switch = self.start("switch", [str(SWITCH), *interfaces, "--grpc", GRPC_ADDRESS])
+        switch.wait_for_line("ready:", READY_TIMEOUT_S)
+
+    def start_service(self) -> None:
+        ports = [str(port) for port in [*self.hosts.hosts, SERVICE_PORT]]
+        argv = [str(REPRISE), "aom", "serve", "--program", str(self.program)]
+        argv += ["--state", str(self.state), "--listen", SERVICE, "--switch", GRPC_ADDRESS]
+        argv += [word for port in ports for word in ("--port", port)]
+        self.start("service", argv).wait_for_line("ready:", READY_TIMEOUT_S)
+
+    def kill(self, name: str) -> None:
+        self.processes.pop(name).kill()
+
+    def aom(self, *words: str) -> dict[str, Any]:
+        """`reprise aom` with these words; its document."""
+        argv = [str(REPRISE), "aom", *words[:1], "--state", str(self.state), *words[1:], "--json"]
+        answer = self.hosts.switch.run(argv)
+        document: dict[str, Any] = json.loads(answer)
+        return document
+
+    def group(self, name: str = "counter") -> dict[str, Any]:
+        (group,) = self.aom("group", "show", name)["groups"]
+        return dict(group)
+
+    def wait_for(self, state: str, *, epoch: int = 1, timeout_s: float = 20.0) -> dict[str, Any]:
+        """Until the group is in that state, in that epoch or a later one."""
+        until = time.monotonic() + timeout_s
+        while True:
+            group = self.group()
+            if group["state"]["state"] == state and group["epoch"] >= epoch:
+                return group
+            assert time.monotonic() < until, group
+            time.sleep(0.02)
+
+    def add_member(self, host: int, group: str = "counter") -> Path:
+        file = self.logs / f"{group}-m{host}.member"
+        words = ["--ip", ip_of(host), "--mac", mac_of(host), "--port", str(host)]
+        self.aom("member", "add", group, f"m{host}", *words, "--output", str(file))
+        return file
+
+    def start_member(self, host: int, file: Path) -> Child:
+        """Joins; it writes what it is told to its log, and ends when its input does."""
+        member = self.start(f"member{host}", self.python(MEMBER, str(file)), host)
+        member.wait_for_line("joined", READY_TIMEOUT_S)
+        return member
+
+    def start_sender(self, host: int, *words: str) -> Child:
+        return self.start(f"sender{host}", self.python(SENDER, GROUP_IP, *words), host)
+
+    def lose(self, *hosts: int, senders: tuple[int, ...], for_s: float) -> None:
+        """For a while these hosts drop what those send: they have no way back to there."""
+        for change in ("add", "del"):
+            for host in hosts:
+                for sender in senders:
+                    route = ["route", change, "blackhole", f"{ip_of(sender)}/32"]
+                    self.hosts.hosts[host].run(["ip", *route])
+            time.sleep(for_s if change == "add" else 0)
+
+    def python(self, script: Path, *words: str, package: Path = PYTHON_PACKAGE) -> list[str]:
+        interpreter = str(REPOSITORY / ".venv" / "bin" / "python")
+        return ["env", f"PYTHONPATH={package}", interpreter, str(script), *words]
+
+    def start(self, name: str, argv: list[str], host: int | None = None) -> Child:
+        namespace = self.hosts.switch if host is None else self.hosts.hosts[host]
+        self.n_started += 1
+        child = namespace.start(argv, self.logs / f"{self.n_started}-{name}.log")
+        self.stack.callback(child.stop)
+        self.processes[name] = child
+        return child
+
+
+@contextmanager
+def ordered(logs: Path, n_hosts: int, program: Path = AOM_HM) -> Iterator[Ordered]:
+    """Switch and service run, with one group, "counter", which has no members yet."""
+    require_build(SWITCH, REPRISE)
+    with Hosts(n_hosts) as hosts, ExitStack() as stack:
+        whole = Ordered(hosts, logs, program, stack)
+        whole.start_switch()
+        whole.start_service()
+        whole.aom("group", "add", "counter", "--address", GROUP_IP)
+        yield whole
+
+
+def events(member: Child) -> list[tuple[int, int, str, str, str]]:
+    """What a member was told: epoch, number, kind, message, certificate; it has ended."""
+    told = []
+    for line in member.log_text().splitlines():
+        if line.startswith("{"):
+            event = json.loads(line)
+            told.append(tuple(event[key] for key in ("epoch", "number", "kind", "text", "shown")))
+    return told
