@@ -285,11 +285,13 @@ def _check_once(name: str, values: Sequence[object]) -> None:
 
 
 class Benchmark(_Model):
-    """What a benchmark of its own measures (`lab/bench`, `lab/pisces`)."""
+    """What a benchmark of its own measures (`lab/bench`, `lab/pisces`, `lab/neobft`)."""
 
     part: Annotated[str, Field(pattern=r"^[a-z0-9_.-]+$")]
     about: str = ""
-    measure: Literal["pipeline", "growth", "fanout", "overload", "priority", "pktswitch", "pisces"]
+    measure: Literal[
+        "pipeline", "growth", "fanout", "overload", "priority", "pktswitch", "pisces", "neobft"
+    ]
     only: Annotated[tuple[str, ...], BeforeValidator(_as_list)] = ()
     """What is measured whose name holds one of these words; all of it without any."""
     fanouts: Annotated[tuple[Size, ...], BeforeValidator(_numbers)] = ()

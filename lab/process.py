@@ -61,15 +61,23 @@ class Child:
 
     def wait_for_line(self, prefix: str, timeout_s: float) -> str:
         """The first line of the log that begins with `prefix`."""
+        for line in self.lines(timeout_s):
+            if line.startswith(prefix):
+                return line
+        if self.exit_code is not None:
+            raise self.fail(f"exit code {self.exit_code} before a line {prefix!r}")
+        raise self.fail(f"no line {prefix!r} within {timeout_s} s")
+
+    def lines(self, timeout_s: float) -> Iterator[str]:
+        """The log's lines, from the first on, as they come; until the process or the time ends."""
         deadline_s = time.monotonic() + timeout_s
         for line in self._log_lines():
-            if line is not None and line.startswith(prefix):
-                return line
-            if line is None and self.exit_code is not None:
-                raise self.fail(f"exit code {self.exit_code} before a line {prefix!r}")
+            if line is not None:
+                yield line
+            elif self.exit_code is not None:
+                return
             if time.monotonic() > deadline_s:
-                break
-        raise self.fail(f"no line {prefix!r} within {timeout_s} s")
+                return
 
     def _log_lines(self) -> Iterator[str | None]:
         n_read = 0

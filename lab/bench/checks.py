@@ -15,6 +15,7 @@ from lab.bench.results import (
     PriorityRow,
     Results,
 )
+from lab.neobft.figures import promises
 from lab.pisces.figures import ENOUGH, points
 from lab.pisces.results import PiscesRow
 from lab.pisces.switches import OFF, ON
@@ -51,6 +52,7 @@ def checks(results: Results) -> list[Check]:
         *_overload_checks(results.overload),
         *_priority_checks(results.priority),
         *_pisces_checks(results.pisces),
+        *_neobft_checks(results),
     ]
 
 
@@ -159,6 +161,12 @@ def _priority_checks(rows: Sequence[PriorityRow]) -> Iterator[Check]:
                 for row in rows
             ],
         )
+
+
+def _neobft_checks(results: Results) -> Iterator[Check]:
+    measured = (results.neobft, results.neobft_passes, results.neobft_signatures)
+    for name, values in promises(*measured):
+        yield check(name, values)
 
 
 def _pisces_checks(rows: Sequence[PiscesRow]) -> Iterator[Check]:

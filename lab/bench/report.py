@@ -7,6 +7,7 @@ from lab import page
 from lab.bench import fanout_figures, load_figures, pipeline_figures
 from lab.bench.charts import Chart, svg_for_page
 from lab.bench.results import Results
+from lab.neobft import figures as neobft
 from lab.page import Table
 from lab.pisces import figures as pisces
 
@@ -71,6 +72,16 @@ def sections_of(results: Results) -> list[Section]:
                 *pisces.complexity_tables(results.pisces_complexity, results.pisces_headers),
             ),
         ),
+        Section(
+            "neobft",
+            "Authenticated ordered multicast",
+            _NEOBFT,
+            (
+                *neobft.delay_figures(results.neobft_distributions),
+                *neobft.throughput_figures(results.neobft, results.neobft_passes),
+            ),
+            tuple(neobft.tables(results.neobft, results.neobft_delays, results.neobft_passes)),
+        ),
     ]
     return [section for section in sections if section.charts or section.tables]
 
@@ -90,6 +101,13 @@ def html_of(section: Section) -> str:
     )
 
 
+_NEOBFT = (
+    "The sequencer of `p4/aom_hm.p4` (a tag for each receiver, computed in the switch) and of "
+    "`p4/aom_pk.p4` (signatures by `reprise-signer` on a port), set up by the configuration "
+    "service. One processor has switch and signer, the other the load, which sends requests and "
+    "takes every copy. Frames are as long as the published ones: 92 bytes, and 160 (ours 162). "
+    "NeoBFT's own figures are from a Tofino and an FPGA; a curve that it computed is called so."
+)
 _FANOUT = (
     "One 1400-byte packet in, n copies out of the same veth port. A forwarder has one processor, "
     "load and sink the other; a BPF program at the sink counts the copies of each viewer and drops "

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lab.bench.rows import Row, rows_of
+from lab.neobft.results import DelayRow, DistributionRow, NeobftRow, PassRow, SignatureRow
 from lab.pisces.complexity import Change, Counted
 from lab.pisces.results import PiscesRow
 
@@ -148,6 +149,11 @@ class Results:
     pisces: tuple[PiscesRow, ...]
     pisces_complexity: tuple[Counted, ...]
     pisces_headers: tuple[Change, ...]
+    neobft: tuple[NeobftRow, ...]
+    neobft_delays: tuple[DelayRow, ...]
+    neobft_distributions: tuple[DistributionRow, ...]
+    neobft_passes: tuple[PassRow, ...]
+    neobft_signatures: tuple[SignatureRow, ...]
 
 
 FILES = (
@@ -161,6 +167,11 @@ FILES = (
     "pisces.csv",
     "pisces-complexity.csv",
     "pisces-headers.csv",
+    "neobft.csv",
+    "neobft-delays.csv",
+    "neobft-distributions.csv",
+    "neobft-passes.csv",
+    "neobft-signatures.csv",
 )
 
 
@@ -186,4 +197,9 @@ def results_of(
         pisces=rows(PiscesRow, "pisces.csv"),
         pisces_complexity=rows(Counted, "pisces-complexity.csv"),
         pisces_headers=rows(Change, "pisces-headers.csv"),
+        neobft=rows(NeobftRow, "neobft.csv"),
+        neobft_delays=rows(DelayRow, "neobft-delays.csv"),
+        neobft_distributions=rows(DistributionRow, "neobft-distributions.csv"),
+        neobft_passes=rows(PassRow, "neobft-passes.csv"),
+        neobft_signatures=rows(SignatureRow, "neobft-signatures.csv"),
     )

@@ -11,6 +11,7 @@ from lab.bench.experiment import Failures
 from lab.bench.forwarders import Forwarder
 from lab.bench.matrix import RAW, Choice
 from lab.experiment import Benchmark
+from lab.neobft import measure as neobft
 from lab.pisces import measure as pisces
 from lab.process import run
 from lab.sites import SFU_CPU
@@ -46,6 +47,7 @@ FILES = {
     "priority": "priority.csv",
     "pktswitch": "pktswitch.csv",
     "pisces": "pisces.csv",
+    "neobft": "neobft.csv",
 }
 """What each writes last: a benchmark with this file is done."""
 
@@ -138,6 +140,13 @@ def _pisces(part: Benchmark) -> Measurement:
     )
 
 
+def _neobft(part: Benchmark) -> Measurement:
+    effort = neobft.QUICK if part.short else neobft.Effort()
+    return Measurement(
+        FILES[part.measure], effort.planned_s, lambda folder: neobft.run_study(folder, effort)
+    )
+
+
 _MEASUREMENTS: dict[str, Callable[[Benchmark], Measurement]] = {
     "pipeline": partial(_pipeline, "parts"),
     "growth": partial(_pipeline, "growth"),
@@ -146,6 +155,7 @@ _MEASUREMENTS: dict[str, Callable[[Benchmark], Measurement]] = {
     "priority": _priority,
     "pktswitch": _pktswitch,
     "pisces": _pisces,
+    "neobft": _neobft,
 }
 
 
