@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from lab.process import cpu_ns_of_threads
 from lab.rows import ROWS
 from lab.rows.p4 import ConferenceRow
 from lab.rows.row import Row, Variant
@@ -65,11 +66,7 @@ class Running:
 
     def cpu_s(self) -> float:
         """Processor time that it has used."""
-        # Nanoseconds of each thread; /proc/PID/stat counts ticks of ten milliseconds.
-        files = [
-            file for pid in self.pids for file in Path(f"/proc/{pid}/task").glob("*/schedstat")
-        ]
-        return sum(int(file.read_text().split()[0]) for file in files) / 1e9
+        return sum(sum(cpu_ns_of_threads(pid)) for pid in self.pids) / 1e9
 
 
 def there_is(row: str) -> bool:

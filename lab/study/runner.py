@@ -16,7 +16,7 @@ from lab.experiment import Benchmark, Cell, Experiment, Part, Place
 from lab.meter import SHORT_FRAME_BELOW_BYTES, MeterError, Seen, Sending, least_frame_len
 from lab.netns import is_root_of_system
 from lab.offered import copies_due, copies_missing, duration_s, sendings_of, streams_of, viewers_of
-from lab.process import ChildError
+from lab.process import ChildError, cpu_ns_of_threads
 from lab.rows import ROWS
 from lab.rows.row import Row
 from lab.sites import SFU_CPU, SITES, Site
@@ -232,14 +232,10 @@ def process_cpu_s(pids: Sequence[int]) -> float:
     """Processor time of processes so far, all threads; raises `RowEndedError`."""
     total_ns = 0
     for pid in pids:
-        tasks = list(Path(f"/proc/{pid}/task").glob("*/schedstat"))
-        if not tasks or _state(pid) == "Z":
+        times = cpu_ns_of_threads(pid)
+        if not times or _state(pid) == "Z":
             raise RowEndedError(f"the row's process {pid} has ended")
-        for task in tasks:
-            try:
-                total_ns += int(task.read_text().split()[0])
-            except (FileNotFoundError, ProcessLookupError):
-                continue  # a thread that has just ended
+        total_ns += sum(times)
     return total_ns / 1e9
 
 

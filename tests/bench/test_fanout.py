@@ -124,7 +124,8 @@ def test_the_benchmark_takes_less_than_twenty_minutes() -> None:
         parts = parse(text, "bench.yaml", is_quick=is_quick).benchmarks
         every = [measurement_of(part) for part in parts]
         assert sum(one.planned_s for one in every) < most_s
-        assert {one.file for one in every} == set(FILES.values()) - {FILES["pisces"]}
+        assert {one.file for one in every} == {FILES[part.measure] for part in parts}
+        assert set(FILES) - {part.measure for part in parts} == {"pisces", "neobft"}
 
 
 def test_a_percentile_is_the_smallest_value_that_so_many_are_not_above() -> None:

@@ -5,13 +5,16 @@ from pathlib import Path
 
 def children(pid: int) -> list[int]:
     found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
+    # Not by glob("*/stat"): it raises ProcessLookupError for a process that ends meanwhile.
+    for process in Path("/proc").iterdir():
+        if not process.name.isdigit():
+            continue
         try:
-            after_name = stat.read_text().rpartition(")")[2].split()
+            after_name = (process / "stat").read_text().rpartition(")")[2].split()
         except OSError:
             continue
         if int(after_name[1]) == pid:
-            found.append(int(stat.parent.name))
+            found.append(int(process.name))
     return found
 
 
