@@ -9,6 +9,8 @@ from lab.csvs import text_of
 
 STYLE = Path(__file__).with_name("page.css")
 N_FAILURES_SHOWN = 10
+NAME_LETTERS = 24
+"""A cell with more is a phrase."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +120,16 @@ def table_of(table: Table, *, is_open: bool = True) -> str:
     """A table that can be folded away."""
     starts = {sum(span for _, span in table.groups[:idx]) for idx in range(1, len(table.groups))}
 
-    words = {idx for idx in range(len(table.columns)) if _is_words(row[idx] for row in table.rows)}
+    columns = [[row[idx] for row in table.rows] for idx in range(len(table.columns))]
+    classes = [
+        _classes(first=idx in starts, words=_is_words(column), long=_is_long(column))
+        for idx, column in enumerate(columns)
+    ]
 
     def cells(tag: str, values: Sequence[str]) -> str:
         return "".join(
-            f"<{tag}{_classes(first=idx in starts, words=idx in words)}>{escape(value)}</{tag}>"
-            for idx, value in enumerate(values)
+            f"<{tag}{classes}>{escape(value)}</{tag}>"
+            for classes, value in zip(classes, values, strict=True)
         )
 
     groups = "".join(
@@ -148,8 +154,13 @@ def _is_words(cells: Iterable[str]) -> bool:
     return bool(known) and 2 * sum(cell[0].isalpha() for cell in known) > len(known)
 
 
-def _classes(*, first: bool, words: bool) -> str:
-    names = " ".join(name for name, holds in (("first", first), ("words", words)) if holds)
+def _is_long(cells: Iterable[str]) -> bool:
+    """Whether a column has phrases, which are to stand in few lines, and not names only."""
+    return any(len(cell) > NAME_LETTERS for cell in cells)
+
+
+def _classes(**holds: bool) -> str:
+    names = " ".join(name for name, is_so in holds.items() if is_so)
     return f' class="{names}"' if names else ""
 
 

@@ -191,16 +191,19 @@ def _delay_table(delays: Sequence[DelayRow]) -> Table:
             ours = {row.quantile_pct: row.delay_us for row in of_load}
             theirs = published.QUANTILES_US[kind, load_pct]
             about = of_load[0]
-            heads = (NAMES[kind], f"{load_pct}", f"{about.requests_per_s:,.0f}")
-            samples = f"{about.samples:,}"
-            lines.append((*heads, samples, *(_us(ours.get(it)) for it in quantiles)))
+            heads = (NAMES[kind], f"{load_pct}")
+            load = (f"{about.requests_per_s:,.0f}", f"{about.samples:,}")
+            lines.append((*heads, "ours", *load, *(_us(ours.get(it)) for it in quantiles)))
             cells = (_us(theirs.get(it)) for it in quantiles)
-            lines.append((f"NeoBFT {NAMES[kind]}", f"{load_pct}", "-", "-", *cells))
+            lines.append((*heads, "NeoBFT", "-", "-", *cells))
     return Table(
         key="neobft-delays",
         title="Delay to the first of four receivers, in µs",
-        groups=(("", 4), ("per cent of the requests", len(quantiles))),
-        columns=("variant", "load (%)", "requests/s", "samples", *(f"{it:g}" for it in quantiles)),
+        groups=(("", 5), ("per cent of the requests", len(quantiles))),
+        columns=(
+            *("variant", "load (%)", "whose", "requests/s", "samples"),
+            *(f"{it:g}" for it in quantiles),
+        ),
         rows=tuple(lines),
         note="0 is the least, 100 the most; a quantile is told where at least ten samples are "
         "above it. A request counts when the first receiver has all of its packets. NeoBFT's are "
