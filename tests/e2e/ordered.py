@@ -7,7 +7,7 @@ Members reach the service through the switch, as any station.
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +19,7 @@ from lab.process import REPOSITORY, Child, run
 from lab.switch import GRPC_ADDRESS, READY_TIMEOUT_S, SWITCH, require_build
 
 AOM_HM = REPOSITORY / "p4" / "aom_hm.p4"
+AOM_PK = REPOSITORY / "p4" / "aom_pk.p4"
 SIGNER = SWITCH.with_name("reprise-signer")
 PYTHON_PACKAGE = REPOSITORY / "python" / "aom"
 MEMBER = Path(__file__).with_name("aom_member.py")
@@ -27,6 +28,7 @@ SERVICE_PORT = 100
 SERVICE_IP = "10.0.0.254"
 SERVICE = f"{SERVICE_IP}:7443"
 GROUP_IP = "239.1.0.1"
+MEMBER_UDP_PORT = 60005
 
 
 def ip_of(host: int) -> str:
@@ -127,10 +129,15 @@ class Ordered:
             assert time.monotonic() < until, group
             time.sleep(0.02)
 
-    def add_member(self, host: int, group: str = "counter") -> Path:
-        file = self.logs / f"{group}-m{host}.member"
+    def add_member(
+        self, host: int, group: str = "counter", udp_port: int = MEMBER_UDP_PORT
+    ) -> Path:
+        """A host may have several, at different ports."""
+        name = f"m{host}" if udp_port == MEMBER_UDP_PORT else f"m{host}-{udp_port}"
+        file = self.logs / f"{group}-{name}.member"
         words = ["--ip", ip_of(host), "--mac", mac_of(host), "--port", str(host)]
-        self.aom("member", "add", group, f"m{host}", *words, "--output", str(file))
+        words += ["--udp-port", str(udp_port), "--output", str(file)]
+        self.aom("member", "add", group, name, *words)
         return file
 
     def start_member(self, host: int, file: Path) -> Child:
@@ -142,14 +149,46 @@ class Ordered:
     def start_sender(self, host: int, *words: str) -> Child:
         return self.start(f"sender{host}", self.python(SENDER, GROUP_IP, *words), host)
 
+    def start_signer(self, host: int, key: Path, *options: str) -> Child:
+        """The coprocessor of a signed group, at a host's port."""
+        require_build(SIGNER)
+        argv = [str(SIGNER), "run", "-i", HOST_INTERFACE, "--key", str(key), "--json", *options]
+        signer = self.start("signer", argv, host)
+        signer.wait_for_line("ready:", READY_TIMEOUT_S)
+        return signer
+
     def lose(self, *hosts: int, senders: tuple[int, ...], for_s: float) -> None:
-        """For a while these hosts drop what those send: they have no way back to there."""
-        for change in ("add", "del"):
-            for host in hosts:
-                for sender in senders:
-                    route = ["route", change, "blackhole", f"{ip_of(sender)}/32"]
-                    self.hosts.hosts[host].run(["ip", *route])
-            time.sleep(for_s if change == "add" else 0)
+        """For a while these hosts drop what those send."""
+        with self.losing(*hosts, senders=senders):
+            time.sleep(for_s)
+
+    @contextmanager
+    def losing(self, *hosts: int, senders: tuple[int, ...]) -> Iterator[None]:
+        """These hosts drop what those send: they have no way back to there."""
+        self._change_ways("add", hosts, senders)
+        try:
+            yield
+        finally:
+            self._change_ways("del", hosts, senders)
+
+    def _change_ways(self, change: str, hosts: Sequence[int], senders: Sequence[int]) -> None:
+        for host in hosts:
+            for sender in senders:
+                route = ["route", change, "blackhole", f"{ip_of(sender)}/32"]
+                self.hosts.hosts[host].run(["ip", *route])
+
+    def write_copies(self, group: int, copies: Sequence[tuple[int, int]]) -> None:
+        """What the switch makes of a packet to a multicast group: each copy's port and instance.
+
+        The service must be away: a switch has one controller.
+        """
+        replicas = [{"egress_port": port, "instance": instance} for port, instance in copies]
+        entry = {"multicast_group_id": group, "replicas": replicas}
+        file = self.logs / "copies.json"
+        file.write_text(json.dumps({"target": "bmv2", "multicast_group_entries": [entry]}))
+        self.hosts.switch.run(
+            [str(REPRISE), "entries", "apply", str(file), "--switch", GRPC_ADDRESS]
+        )
 
     def python(self, script: Path, *words: str, package: Path = PYTHON_PACKAGE) -> list[str]:
         interpreter = str(REPOSITORY / ".venv" / "bin" / "python")
@@ -165,14 +204,19 @@ class Ordered:
 
 
 @contextmanager
-def ordered(logs: Path, n_hosts: int, program: Path = AOM_HM) -> Iterator[Ordered]:
-    """Switch and service run, with one group, "counter", which has no members yet."""
+def ordered(
+    logs: Path, n_hosts: int, program: Path = AOM_HM, options: Sequence[str] = ()
+) -> Iterator[Ordered]:
+    """Switch and service run, with one group, "counter", which has no members yet.
+
+    `options` are further ones of `group add`.
+    """
     require_build(SWITCH, REPRISE)
     with Hosts(n_hosts) as hosts, ExitStack() as stack:
         whole = Ordered(hosts, logs, program, stack)
         whole.start_switch()
         whole.start_service()
-        whole.aom("group", "add", "counter", "--address", GROUP_IP)
+        whole.aom("group", "add", "counter", "--address", GROUP_IP, *options)
         yield whole
 
 

@@ -56,6 +56,33 @@ const uint8_t *aom_event_hashes(const aom_event *event);
 int aom_verify(aom_member *member, const uint8_t *certificate, size_t certificate_bytes, const uint8_t *message,
                size_t message_bytes);
 
+/* How many datagrams a member has received since it joined, and how many of them it has refused, by reason. */
+typedef struct aom_counters {
+    uint64_t datagrams; /* that came, whatever became of them */
+    /* The sequencer's packets: */
+    uint64_t malformed;     /* no packet of the sequencer, or not of the group's variant */
+    uint64_t other_group;   /* of another group */
+    uint64_t other_epoch;   /* of another epoch */
+    uint64_t wrong_shard;   /* of a shard that the group does not have */
+    uint64_t no_number;     /* the number 0 */
+    uint64_t wrong_digest;  /* the message is not the one of the digest */
+    uint64_t forged;        /* this member's tag, or the signature, is wrong */
+    uint64_t broken_link;   /* its predecessor or its successor is another packet's */
+    uint64_t replayed;      /* of a number that is delivered or given up, or a second time */
+    uint64_t beyond_window; /* not verified here, and of a number beyond the window */
+    uint64_t too_many;      /* a number, or a shard of it, has too many contents already */
+    /* The members' confirms: */
+    uint64_t confirms_of_strangers;  /* of another group or epoch, or of nobody */
+    uint64_t confirms_forged;        /* the signature is wrong */
+    uint64_t confirms_late;          /* of a number that is settled, or a second time */
+    uint64_t confirms_contradictory; /* another content than the member confirmed before */
+    uint64_t confirms_beyond_window; /* of a number beyond the window */
+    uint64_t confirms_unsent;        /* own ones that the kernel would not send: the others lack them */
+} aom_counters;
+
+/* Writes a member's counters as they are now. */
+int aom_count(aom_member *member, aom_counters *counters);
+
 /* What this thread's last call that failed says, for people; valid until its next call. Never NULL. */
 const char *aom_error(void);
 

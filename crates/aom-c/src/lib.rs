@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use aom::event::Event;
-use aom_member::Joined;
+use aom_member::{Counters, Joined};
 
 const ERROR: c_int = -1;
 const MESSAGE: c_int = 1;
@@ -26,6 +26,30 @@ pub struct AomEvent {
     message: Vec<u8>,
     certificate: Vec<u8>,
     hashes: Option<[u8; 64]>,
+}
+
+/// What a member has received and refused, in the order of `aom.h`.
+#[derive(Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct AomCounters {
+    datagrams: u64,
+    malformed: u64,
+    other_group: u64,
+    other_epoch: u64,
+    wrong_shard: u64,
+    no_number: u64,
+    wrong_digest: u64,
+    forged: u64,
+    broken_link: u64,
+    replayed: u64,
+    beyond_window: u64,
+    too_many: u64,
+    confirms_of_strangers: u64,
+    confirms_forged: u64,
+    confirms_late: u64,
+    confirms_contradictory: u64,
+    confirms_beyond_window: u64,
+    confirms_unsent: u64,
 }
 
 thread_local! {
@@ -228,10 +252,53 @@ pub unsafe extern "C" fn aom_verify(
     }
 }
 
+/// # Safety
+///
+/// `member` is one that has not left; `counters` is a place for them.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aom_count(member: *mut AomMember, counters: *mut AomCounters) -> c_int {
+    // SAFETY: the caller's promise.
+    let (member, place) = unsafe { (member.as_ref(), counters.as_mut()) };
+    let (Some(member), Some(place)) = (member, place) else {
+        return fail(
+            "expected a member and a place for its counters, found NULL",
+            ERROR,
+        );
+    };
+    *place = AomCounters::from(member.0.counters());
+    0
+}
+
 /// What the thread's last call that failed says.
 #[unsafe(no_mangle)]
 pub extern "C" fn aom_error() -> *const c_char {
     LAST_ERROR.with_borrow(|last| last.as_ptr())
+}
+
+impl From<Counters> for AomCounters {
+    fn from(counters: Counters) -> AomCounters {
+        let (refused, confirms) = (counters.refused, counters.refused_confirms);
+        AomCounters {
+            datagrams: counters.datagrams,
+            malformed: refused.malformed,
+            other_group: refused.other_group,
+            other_epoch: refused.other_epoch,
+            wrong_shard: refused.wrong_shard,
+            no_number: refused.no_number,
+            wrong_digest: refused.wrong_digest,
+            forged: refused.forged,
+            broken_link: refused.broken_link,
+            replayed: refused.replayed,
+            beyond_window: refused.beyond_window,
+            too_many: refused.too_many,
+            confirms_of_strangers: confirms.strangers,
+            confirms_forged: confirms.forged,
+            confirms_late: confirms.late,
+            confirms_contradictory: confirms.contradictory,
+            confirms_beyond_window: confirms.beyond_window,
+            confirms_unsent: counters.unsent_confirms,
+        }
+    }
 }
 
 impl From<Event> for AomEvent {

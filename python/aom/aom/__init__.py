@@ -17,7 +17,7 @@ import os
 import re
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -26,6 +26,7 @@ from cffi import FFI
 
 __all__ = [
     "UDP_PORT",
+    "Counters",
     "DropNotification",
     "Error",
     "Event",
@@ -74,6 +75,30 @@ class Evidence:
 
 
 Event = Message | DropNotification | Evidence
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """How many datagrams came, and how many of them were refused, by reason (`aom.h`)."""
+
+    datagrams: int
+    malformed: int
+    other_group: int
+    other_epoch: int
+    wrong_shard: int
+    no_number: int
+    wrong_digest: int
+    forged: int
+    broken_link: int
+    replayed: int
+    beyond_window: int
+    too_many: int
+    confirms_of_strangers: int
+    confirms_forged: int
+    confirms_late: int
+    confirms_contradictory: int
+    confirms_beyond_window: int
+    confirms_unsent: int
 
 
 def request(message: bytes, *, group: int = 0, signed: bool = False) -> bytes:
@@ -138,6 +163,14 @@ class Member:
                 _lib.aom_verify(self._live(), certificate, len(certificate), message, len(message))
             )
         )
+
+    @property
+    def counters(self) -> Counters:
+        """As they are now."""
+        place = _ffi.new("aom_counters *")
+        _checked(_lib.aom_count(self._live(), place))
+        names = (field.name for field in fields(Counters))
+        return Counters(**{name: getattr(place, name) for name in names})
 
     def leave(self) -> None:
         """Leaves the group, once no thread waits for an event; what was not told is gone."""

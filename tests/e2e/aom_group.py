@@ -1,0 +1,137 @@
+"""Groups whose members are in the test's own process, each in its host's namespace."""
+
+import socket
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from aom import UDP_PORT, Event, Member, Message, request
+
+from lab.netns import HOST_INTERFACE, Namespace
+from tests.e2e.ordered import GROUP_IP, MEMBER_UDP_PORT, Ordered, ip_of
+
+PATIENCE_S = 20.0
+ETH_P_IP = 0x0800
+IPV4_AND_UDP_BYTES = 28
+
+Seen = TypeVar("Seen")
+
+
+def wait_until(look: Callable[[], Seen], expected: Seen) -> None:
+    """Until what is seen is what is expected; fails with the difference."""
+    until_s = time.monotonic() + PATIENCE_S
+    while look() != expected and time.monotonic() < until_s:
+        time.sleep(0.005)
+    assert look() == expected
+
+
+@dataclass
+class Group:
+    """A group, and its members in the order of their numbers in it."""
+
+    whole: Ordered
+    name: str = "counter"
+    address: str = GROUP_IP
+    signed: bool = False
+    members: list[Member] = field(default_factory=list)
+    places: list[tuple[int, int]] = field(default_factory=list)
+
+    def join(self, host: int, udp_port: int = MEMBER_UDP_PORT) -> None:
+        """One member more, in a new epoch."""
+        file = self.whole.add_member(host, self.name, udp_port)
+        join = self.namespace(host).call
+        self.members.append(join(lambda: Member.join(file, PATIENCE_S)))
+        self.places.append((host, udp_port))
+
+    def leave(self) -> None:
+        """All members do."""
+        for member in self.members:
+            member.leave()
+
+    def namespace(self, host: int) -> Namespace:
+        return self.whole.hosts.hosts[host]
+
+    def told(self, n_events: int) -> list[list[Event]]:
+        """The next events of each member."""
+        return [next_events(member, n_events) for member in self.members]
+
+    def advance(self) -> int:
+        """A new epoch; its number."""
+        epoch: int = self.whole.aom("epoch", "advance", self.name)["group"]["epoch"]
+        return epoch
+
+
+def next_events(member: Member, n_events: int) -> list[Event]:
+    """As they come; fails if they do not."""
+    events: list[Event] = []
+    while len(events) < n_events:
+        event = member.next(PATIENCE_S)
+        assert event is not None, f"{len(events)} of {n_events} events came: {events[-3:]}"
+        events.append(event)
+    return events
+
+
+def messages(events: Sequence[Event]) -> list[Message]:
+    """All of them are messages."""
+    found = [event for event in events if isinstance(event, Message)]
+    assert len(found) == len(events), events
+    return found
+
+
+def brief(events: Sequence[Event]) -> list[tuple[int, str]]:
+    """Numbers and messages; in place of a message that is none, what it is."""
+    return [
+        (
+            event.sequence,
+            event.payload.decode() if isinstance(event, Message) else type(event).__name__,
+        )
+        for event in events
+    ]
+
+
+class Client:
+    """Sends from a host."""
+
+    def __init__(self, whole: Ordered, host: int) -> None:
+        namespace = whole.hosts.hosts[host]
+        self._socket = namespace.call(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        whole.stack.callback(self._socket.close)
+
+    def ask(self, group: Group, *texts: str) -> None:
+        """Requests to a group."""
+        for text in texts:
+            datagram = request(text.encode(), signed=group.signed)
+            self._socket.sendto(datagram, (group.address, UDP_PORT))
+
+    def send(self, place: tuple[int, int], *datagrams: bytes) -> None:
+        """To a member's own socket, as anybody may."""
+        host, udp_port = place
+        for datagram in datagrams:
+            self._socket.sendto(datagram, (ip_of(host), udp_port))
+
+
+class Tap:
+    """The datagrams that the switch sends to a member, whether or not its host takes them."""
+
+    def __init__(self, group: Group, member: int = 0) -> None:
+        host, self._udp_port = group.places[member]
+        self._socket = group.namespace(host).call(_packet_socket)
+        group.whole.stack.callback(self._socket.close)
+
+    def take(self, n_datagrams: int) -> list[bytes]:
+        """The next of them; fails if they do not come."""
+        taken: list[bytes] = []
+        while len(taken) < n_datagrams:
+            packet = self._socket.recv(1 << 16)
+            is_udp = packet[9] == socket.IPPROTO_UDP
+            if is_udp and int.from_bytes(packet[22:24], "big") == self._udp_port:
+                taken.append(packet[IPV4_AND_UDP_BYTES:])
+        return taken
+
+
+def _packet_socket() -> socket.socket:
+    tap = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(ETH_P_IP))
+    tap.bind((HOST_INTERFACE, ETH_P_IP))
+    tap.settimeout(PATIENCE_S)
+    return tap

@@ -1,0 +1,109 @@
+"""A sequencer that tells members different things under one number, over sockets."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from aom import Evidence, Message
+
+from tests.e2e.aom_group import Client, Group, brief, messages, wait_until
+from tests.e2e.lying_sequencer import LyingSequencer
+from tests.e2e.ordered import Ordered, ordered
+
+N_MEMBERS = 4
+CLIENT = 5
+
+
+@contextmanager
+def four(logs: Path, *options: str) -> Iterator[tuple[Group, Client]]:
+    """Four members that have all joined."""
+    with ordered(logs, CLIENT, options=options) as whole:
+        group = Group(whole)
+        whole.stack.callback(group.leave)
+        for host in range(1, N_MEMBERS + 1):
+            group.join(host)
+        # Who confirms receives from the epoch on that follows its first join.
+        wait_until(lambda: n_receiving(whole), N_MEMBERS)
+        yield group, Client(whole, CLIENT)
+
+
+def n_receiving(whole: Ordered) -> int:
+    """Members that have the group's epoch, which is active."""
+    group = whole.group()
+    receiving = [
+        member["receiver"] is not None and member["installed"] == group["epoch"]
+        for member in group["members"]
+    ]
+    return sum(receiving) if group["state"]["state"] == "active" else 0
+
+
+def tell(
+    group: Group, client: Client, liar: LyingSequencer, number: int, texts: tuple[str, ...]
+) -> None:
+    """Each member hears its own text under that number."""
+    for place, text in zip(group.places, texts, strict=True):
+        client.send(place, *liar.packets(number, text.encode()))
+
+
+def test_without_confirms_two_halves_deliver_different_messages_and_evidence_shows_it(
+    namespaces: None, logs: Path
+) -> None:
+    with four(logs) as (group, client):
+        liar = LyingSequencer.of(group.whole.state)
+        tell(group, client, liar, 1, ("left", "left", "right", "right"))
+        told = [messages(events) for events in group.told(1)]
+        assert [brief(one) for one in told] == [[(1, "left")]] * 2 + [[(1, "right")]] * 2
+        # Each believes what the other shows: the sequencer said it.
+        left, right = told[0][0], told[3][0]
+        assert group.members[0].verify(right.certificate, right.payload)
+        assert group.members[3].verify(left.certificate, left.payload)
+        tell(group, client, liar, 1, ("right", "right", "left", "left"))
+        for events in group.told(1):
+            (evidence,) = events
+            assert isinstance(evidence, Evidence)
+            assert evidence.sequence == 1
+            assert evidence.first != evidence.second
+
+
+def test_with_confirms_no_two_members_deliver_different_messages(
+    namespaces: None, logs: Path
+) -> None:
+    with four(logs, "--byzantine") as (group, client):
+        # The honest one's epoch, which has all four.
+        client.ask(group, "honest")
+        for told in group.told(1):
+            assert brief(told) == [(1, "honest")]
+        liar = LyingSequencer.of(group.whole.state)
+        tell(group, client, liar, 2, ("left", "left", "right", "right"))
+        tell(group, client, liar, 3, ("left", "left", "left", "right"))
+        tell(group, client, liar, 4, ("same", "same", "same", "same"))
+        everybody = group.told(3)
+        dropped, left = (2, "DropNotification"), (3, "left")
+        same = (4, "same")
+        for told in everybody[:3]:
+            assert brief(told) == [dropped, left, same]
+        assert brief(everybody[3]) == [dropped, (3, "DropNotification"), same]
+        # Who has dropped it believes the others' word, and not the sequencer's.
+        shown = everybody[0][1]
+        assert isinstance(shown, Message)
+        assert group.members[3].verify(shown.certificate, shown.payload)
+        assert not group.members[3].verify(shown.certificate, b"right")
+
+
+def test_confirms_that_no_member_signed_are_refused_and_counted(
+    namespaces: None, logs: Path
+) -> None:
+    with four(logs, "--byzantine") as (group, client):
+        liar = LyingSequencer.of(group.whole.state)
+        head = bytes([4, 0, 0, 0, liar.epoch % 256])
+        rest = liar.group.to_bytes(2, "big") + (1).to_bytes(4, "big") + bytes(32 + 64)
+        before = group.members[0].counters
+        client.send(group.places[0], head + bytes([9]) + rest, *[head + bytes([1]) + rest] * 2)
+        counts = {"confirms_of_strangers": 1, "confirms_forged": 2}
+        wait_until(
+            lambda: {it: getattr(group.members[0].counters, it) for it in counts},
+            {it: getattr(before, it) + n for it, n in counts.items()},
+        )
+        client.ask(group, "confirmed")
+        for told in group.told(1):
+            assert brief(told) == [(1, "confirmed")]

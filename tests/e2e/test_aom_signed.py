@@ -1,0 +1,188 @@
+"""A signed group over sockets, with its coprocessor on a port of the switch."""
+
+import hashlib
+import json
+import struct
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aom import DropNotification, Event, Message
+
+from lab.process import Child, run
+from tests.e2e import secp256k1
+from tests.e2e.aom_group import Client, Group, brief, messages, next_events
+from tests.e2e.ordered import AOM_PK, SIGNER, Ordered, ordered
+
+N_MEMBERS = 3
+CLIENT, SIGNER_HOST = 4, 5
+FULL = ("--pool", "1000", "--fill", "1000")
+# With so few nonces of so many no packet is signed for itself, but every 64th or after 1 ms.
+STARVED = ("--pool", "65536", "--fill", "200", "--threads", "0")
+CERTIFICATE_HEAD = struct.Struct(">BHQI64s32s")
+"""Proof, group, epoch, number, signature, link; a hash of each later message follows."""
+
+
+class Signed:
+    """A group of three, its signer and a client."""
+
+    def __init__(self, whole: Ordered, key: Path, public: bytes) -> None:
+        self.whole, self.key, self.public = whole, key, public
+        self.group = Group(whole, signed=True)
+        self.client = Client(whole, CLIENT)
+
+    def start_signer(self, *options: str) -> Child:
+        return self.whole.start_signer(SIGNER_HOST, self.key, *options)
+
+    def join_all(self) -> None:
+        """An epoch begins that all of them have from its first number on.
+
+        Who joins one that has begun has it from the first packet that is signed for itself.
+        """
+        for host in range(1, N_MEMBERS + 1):
+            self.group.join(host)
+        self.group.advance()
+
+
+@pytest.fixture
+def signed(namespaces: None, logs: Path) -> Iterator[Signed]:
+    key = logs / "signer.key"
+    run([str(SIGNER), "key", "new", str(key)])
+    public = run([str(SIGNER), "key", "public", str(key)]).strip()
+    options = ["--variant", "signed", "--signer-port", str(SIGNER_HOST), "--signer-key", public]
+    with ordered(logs, SIGNER_HOST, AOM_PK, options) as whole:
+        signed = Signed(whole, key, bytes.fromhex(public))
+        whole.stack.callback(signed.group.leave)
+        yield signed
+
+
+def counters(signer: Child) -> dict[str, Any]:
+    """What a signer counted, which ends with it."""
+    assert signer.stop() == 0
+    log = signer.log_text()
+    found: dict[str, Any] = json.loads(log[log.index("{") :])["signer"]
+    return found
+
+
+def signed_state(message: Message) -> tuple[bytes, bytes]:
+    """The state that a certificate's signature is of, and the signature, r first."""
+    head = CERTIFICATE_HEAD.size
+    proof, group, epoch, number, signature, link = CERTIFICATE_HEAD.unpack(
+        message.certificate[:head]
+    )
+    assert (proof, epoch, number) == (2, message.epoch, message.sequence)
+    later = [message.certificate[at : at + 32] for at in range(head, len(message.certificate), 32)]
+    state = link
+    for place, digest in enumerate([hashlib.sha256(message.payload).digest(), *later]):
+        block = bytearray(
+            state + bytes(16) + struct.pack(">IHB", number + place, group, epoch % 256)
+        )
+        block[16:48] = bytes(a ^ b for a, b in zip(block[16:48], digest, strict=True))
+        state = hashlib.sha256(block).digest()
+    return state, signature[::-1]
+
+
+def test_the_published_signatures_verify_and_no_altered_one_does() -> None:
+    # NeoBFT's two samples: state and signature as on its wire, its last byte first.
+    key = (
+        0x9AA20C8C9979C2794014D04F4B01DCD9777D0BF79DA53B02DDA9598949D24FC7,
+        0x42DD98759B2BB5F2C1984F8410097484A0D025F45181D42EC3C3D08EE5EA4385,
+    )
+    r = "f936e0bc13f10186b0996f8345c831b529529df8854f344910c35892018a30f9"
+    samples = {
+        "501a1ceb657cbdcabeaa794978d13e755d49db359c42260bae8313dd813d0b92": (
+            "bbe5f34cda2edf549b9ff97287573451cad50229b8c9ac2eaaf77a08c9ce7cb8"
+        ),
+        "06733e733c430607085480f8ae2544b6f9358bd8140d0cb134065a7907c1b0f7": (
+            "327275240ef10a2c7dece79abde782da8a82c93a9d21909c13651250f6d9ef9f"
+        ),
+    }
+    for state, s in samples.items():
+        digest, signature = bytes.fromhex(state), bytes.fromhex(s + r)[::-1]
+        assert secp256k1.verify(key, digest, signature)
+        for at in (0, 31, 32, 63):
+            wrong = signature[:at] + bytes([signature[at] ^ 1]) + signature[at + 1 :]
+            assert not secp256k1.verify(key, digest, wrong)
+        assert not secp256k1.verify(key, hashlib.sha256(digest).digest(), signature)
+
+
+@pytest.mark.parametrize("options", [FULL, STARVED], ids=["every packet", "the last of a burst"])
+def test_members_agree_on_what_an_unrelated_implementation_verifies(
+    signed: Signed, options: tuple[str, ...]
+) -> None:
+    signer = signed.start_signer(*options)
+    signed.join_all()
+    texts = [f"number {number}" for number in range(20)]
+    signed.client.ask(signed.group, *texts)
+    # Nothing follows: what the last packet lacks comes by itself.
+    told = [messages(events) for events in signed.group.told(len(texts))]
+    for one in told:
+        assert brief(one) == list(enumerate(texts, start=1))
+    key = secp256k1.point_of(signed.public)
+    for message in told[0]:
+        state, signature = signed_state(message)
+        assert secp256k1.verify(key, state, signature)
+        for member in signed.group.members:
+            assert member.verify(message.certificate, message.payload)
+            assert not member.verify(message.certificate, message.payload + b"!")
+    certificate, payload = told[0][0].certificate, told[0][0].payload
+    for at in range(1, len(certificate)):
+        altered = certificate[:at] + bytes([certificate[at] ^ 1]) + certificate[at + 1 :]
+        assert not signed.group.members[1].verify(altered, payload), f"byte {at}"
+    counted = counters(signer)
+    assert counted["linked"] == len(texts)
+    n_signatures = counted["signed"] + counted["signed late"]
+    if options == FULL:
+        assert n_signatures == len(texts)
+    else:
+        assert 0 < n_signatures < len(texts)
+
+
+def test_a_stream_that_ends_is_verified_with_no_further_packet(signed: Signed) -> None:
+    signer = signed.start_signer(*STARVED)
+    signed.join_all()
+    for number in range(1, 4):
+        signed.client.ask(signed.group, f"alone {number}")
+        for told in signed.group.told(1):
+            assert brief(told) == [(number, f"alone {number}")]
+    counted = counters(signer)
+    assert (counted["signed"], counted["signed late"]) == (0, 3)
+
+
+def test_a_signer_that_is_killed_while_nothing_is_unsigned_costs_nothing(signed: Signed) -> None:
+    signed.join_all()
+    for number in range(1, 5):
+        signer = signed.start_signer()
+        signed.client.ask(signed.group, f"signer {number}")
+        for told in signed.group.told(1):
+            assert brief(told) == [(number, f"signer {number}")]
+        signer.kill()
+
+
+def test_a_signer_that_is_killed_in_the_middle_costs_what_it_had_not_signed(
+    signed: Signed,
+) -> None:
+    signer = signed.start_signer()
+    signed.join_all()
+    texts = [f"number {number}" for number in range(1, 401)]
+    before, meanwhile, after = texts[:150], texts[150:250], texts[250:]
+    signed.client.ask(signed.group, *before[:100])
+    told = [messages(events) for events in signed.group.told(100)]
+    signed.client.ask(signed.group, *before[100:])
+    signer.kill()
+    signed.client.ask(signed.group, *meanwhile)
+    signed.start_signer()
+    signed.client.ask(signed.group, *after)
+    for member, first in zip(signed.group.members, told, strict=True):
+        events: list[Event] = [*first, *next_events(member, 300)]
+        assert [event.sequence for event in events] == list(range(1, 401))
+        drops = [event.sequence for event in events if isinstance(event, DropNotification)]
+        # One run of numbers: those that the first signer had not signed, up to the next signer's.
+        assert drops[0] <= 151
+        assert drops[-1] <= 250
+        assert all(b == a + 1 for a, b in pairwise(drops))
+        delivered = [event for event in events if isinstance(event, Message)]
+        assert len(delivered) + len(drops) == len(events)
+        assert all(it.payload.decode() == texts[it.sequence - 1] for it in delivered)
