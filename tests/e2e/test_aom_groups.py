@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from aom import Counters, Message
+from aom import Counters, Event, Message
 
 from tests.e2e.aom_group import (
     Client,
@@ -19,6 +19,7 @@ from tests.e2e.ordered import MEMBER_UDP_PORT, Ordered, ordered
 
 SIZES = (1, 3, 4, 5, 8, 16, 64)
 N_HOSTS = 16
+N_ROUNDS = 5
 OTHER_IP = "239.1.0.2"
 OTHER_UDP_PORT = 61000
 CERTIFICATE_HEAD_BYTES = 15
@@ -39,6 +40,12 @@ def grow(group: Group, size: int, first_udp_port: int) -> None:
         group.join(1 + member % N_HOSTS, first_udp_port + member // N_HOSTS)
 
 
+def gather(group: Group, told: list[list[Event]], n_events: int) -> None:
+    """What each member is told next is added to what it was told."""
+    for so_far, events in zip(told, group.told(n_events), strict=True):
+        so_far.extend(events)
+
+
 def assert_certificates_convince(group: Group, certificate: bytes, message: Message) -> None:
     """All members, of just this; of a vector each knows its own tag."""
     payload = message.payload
@@ -50,14 +57,14 @@ def assert_certificates_convince(group: Group, certificate: bytes, message: Mess
             assert not member.verify(altered(certificate, at), payload)
 
 
-def assert_all_agree(group: Group, expected: set[str]) -> None:
-    """Each member delivers all of it, in one order, and can show each message to each other."""
-    told = [messages(events) for events in group.told(len(expected))]
-    first = told[0]
+def assert_all_agree(group: Group, told: list[list[Event]], expected: set[str]) -> None:
+    """Each member was told all of it, in one order, and can show each message to each other."""
+    delivered = [messages(events) for events in told]
+    first = delivered[0]
     assert [message.sequence for message in first] == list(range(1, len(expected) + 1))
     assert {message.payload.decode() for message in first} == expected
     # Certificates too: each has the tags of all.
-    assert all(one == first for one in told)
+    assert all(one == first for one in delivered)
     shards = -(-len(group.members) // LANES)
     for message in first:
         assert len(message.certificate) == CERTIFICATE_HEAD_BYTES + 4 * LANES * shards
@@ -74,14 +81,19 @@ def test_two_groups_of_1_to_64_members_at_once(namespaces: None, logs: Path) -> 
         for size in SIZES:
             grow(counter, size, MEMBER_UDP_PORT)
             grow(other, size, OTHER_UDP_PORT)
+            of_counter: list[list[Event]] = [[] for _ in range(size)]
+            of_other: list[list[Event]] = [[] for _ in range(size)]
             # Both clients ask both groups, the one twice as often: their numbers differ.
-            for number in range(10):
+            for number in range(N_ROUNDS):
                 for who, client in enumerate(clients):
                     client.ask(counter, f"{who} {number}")
                     client.ask(other, f"{who} {number} a", f"{who} {number} b")
-            texts = {f"{who} {number}" for who in range(2) for number in range(10)}
-            assert_all_agree(counter, texts)
-            assert_all_agree(other, {f"{text} {which}" for text in texts for which in "ab"})
+                # 64 members get 6,144 copies a round: more at once would be lost.
+                gather(counter, of_counter, 2)
+                gather(other, of_other, 4)
+            texts = {f"{who} {number}" for who in range(2) for number in range(N_ROUNDS)}
+            assert_all_agree(counter, of_counter, texts)
+            assert_all_agree(other, of_other, {f"{text} {it}" for text in texts for it in "ab"})
 
 
 class Five:
