@@ -56,10 +56,24 @@ class Group:
         """The next events of each member."""
         return [next_events(member, n_events) for member in self.members]
 
-    def advance(self) -> int:
-        """A new epoch; its number."""
-        epoch: int = self.whole.aom("epoch", "advance", self.name)["group"]["epoch"]
-        return epoch
+    def advance(self) -> None:
+        """A new epoch, which all members have when this returns."""
+        self.wait_until_all_receive()
+        self.whole.aom("epoch", "advance", self.name)
+        self.wait_until_all_receive()
+
+    def wait_until_all_receive(self) -> None:
+        """All members are connected and have the group's epoch, which is active."""
+        wait_until(self._n_receiving, len(self.members))
+
+    def _n_receiving(self) -> int:
+        group = self.whole.group(self.name)
+        receiving = [
+            member["receiver"] is not None and member["installed"] == group["epoch"]
+            for member in group["members"]
+            if member["is_connected"]
+        ]
+        return sum(receiving) if group["state"]["state"] == "active" else 0
 
 
 def next_events(member: Member, n_events: int) -> list[Event]:

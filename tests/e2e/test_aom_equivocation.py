@@ -8,7 +8,7 @@ from aom import Evidence, Message
 
 from tests.e2e.aom_group import Client, Group, brief, messages, wait_until
 from tests.e2e.lying_sequencer import LyingSequencer
-from tests.e2e.ordered import Ordered, ordered
+from tests.e2e.ordered import ordered
 
 N_MEMBERS = 4
 CLIENT = 5
@@ -23,18 +23,8 @@ def four(logs: Path, *options: str) -> Iterator[tuple[Group, Client]]:
         for host in range(1, N_MEMBERS + 1):
             group.join(host)
         # Who confirms receives from the epoch on that follows its first join.
-        wait_until(lambda: n_receiving(whole), N_MEMBERS)
+        group.wait_until_all_receive()
         yield group, Client(whole, CLIENT)
-
-
-def n_receiving(whole: Ordered) -> int:
-    """Members that have the group's epoch, which is active."""
-    group = whole.group()
-    receiving = [
-        member["receiver"] is not None and member["installed"] == group["epoch"]
-        for member in group["members"]
-    ]
-    return sum(receiving) if group["state"]["state"] == "active" else 0
 
 
 def tell(
