@@ -23,7 +23,8 @@ def wait_until(look: Callable[[], Seen], expected: Seen) -> None:
     until_s = time.monotonic() + PATIENCE_S
     while look() != expected and time.monotonic() < until_s:
         time.sleep(0.005)
-    assert look() == expected
+    seen = look()
+    assert seen == expected, f"expected {expected}, found {seen}"
 
 
 @dataclass
