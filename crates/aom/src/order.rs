@@ -110,14 +110,15 @@ impl<S: Slot> Order<S> {
         &mut self.slots[idx]
     }
 
-    /// Moves the window so far that a number is in it, which is proved: what it leaves behind is settled.
-    pub(crate) fn make_room(&mut self, sequence: u32) {
+    /// Moves the window so far that a number is in it, which is proved: what it leaves behind is settled. `first` is
+    /// the first number that is proved with it.
+    pub(crate) fn make_room(&mut self, first: u32, sequence: u32) {
         if std::mem::take(&mut self.is_open) {
-            let before = u64::from(sequence) - self.next;
+            let before = u64::from(first) - self.next;
             let n_slots =
                 usize::try_from(before).map_or(self.slots.len(), |it| it.min(self.slots.len()));
             self.slots.drain(..n_slots);
-            self.next = u64::from(sequence);
+            self.next = u64::from(first);
         }
         let first = (u64::from(sequence) + 1).saturating_sub(u64::from(WINDOW));
         while self.next < first && !self.slots.is_empty() {

@@ -100,7 +100,7 @@ pub(crate) fn take(
     if first.is_some() || u64::from(sequence) < order.next() {
         return Err(Refusal::Replayed);
     }
-    order.make_room(sequence);
+    order.make_room(first_of_chain(order, sequence, &packet), sequence);
     let state = packet.state;
     let candidates = &mut order.slot(sequence, SignedSlot::default).candidates;
     candidates.retain(|candidate| *candidate != packet);
@@ -108,6 +108,18 @@ pub(crate) fn take(
     let run = (signature, Vec::new());
     refused.broken_link += walk(order, now, sequence, state, run);
     Ok(())
+}
+
+/// The number of the first packet of the chain that ends with this one: all of them wait.
+fn first_of_chain(order: &Order<SignedSlot>, sequence: u32, packet: &Candidate) -> u32 {
+    let (mut first, mut link) = (sequence, &packet.link);
+    while *link != FIRST_LINK
+        && let Some(before) = order.known(u64::from(first) - 1)
+        && let Some(packet) = before.candidates.iter().find(|it| it.state == *link)
+    {
+        (first, link) = (first - 1, &packet.link);
+    }
+    first
 }
 
 /// The state of a packet with that number that was accepted.

@@ -71,7 +71,7 @@ pub(crate) fn take(
     if u64::from(stamp.sequence) < order.next() {
         return Err(Refusal::Replayed);
     }
-    order.make_room(stamp.sequence);
+    order.make_room(stamp.sequence, stamp.sequence);
     let slot = order.slot(stamp.sequence, || TaggedSlot::of(membership));
     slot.proved = Some(Proved {
         at: now,

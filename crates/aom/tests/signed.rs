@@ -3,12 +3,16 @@
 use aom::certificate::{Certificate, Proof};
 use aom::chain::FIRST_LINK;
 use aom::event::{Event, Message};
-use aom::limits::{CANDIDATES_MAX, PATIENCE, WINDOW};
+use aom::limits::{CANDIDATES_MAX, FIRST_PROVED, PATIENCE, WINDOW};
+use aom::receiver::Receiver;
 use aom::refused::Refused;
 
 use common::{NOW, Signing, events, message, told};
 
 mod common;
+
+/// Where the link stands in a signed packet (docs/aom.md, "On the wire").
+const LINK_AT: usize = 84;
 
 /// Packets 1 to `last`, signed where the number is a multiple of `every`.
 fn chain(signing: &mut Signing, last: u32, every: u32) -> Vec<Vec<u8>> {
@@ -44,6 +48,30 @@ fn unsigned_packets_are_held_and_released_by_the_next_signature() {
         );
     }
     assert_eq!(receiver.refused(), Refused::default());
+}
+
+#[test]
+fn who_joins_an_epoch_that_has_begun_hears_from_the_first_number_of_the_chain_that_it_proves() {
+    for n_missed in 0..=4 {
+        let mut signing = Signing::new(1);
+        let packets = chain(&mut signing, 8, 4);
+        let membership = signing.membership(4, 0);
+        let mut receiver = Receiver::new(membership, FIRST_PROVED).expect("a membership");
+        for packet in &packets[n_missed as usize..] {
+            receiver.handle_datagram(NOW, packet);
+        }
+        assert_eq!(told(&mut receiver), all(n_missed + 1..=8));
+    }
+    // A packet that is not its successor's predecessor begins nothing.
+    let mut signing = Signing::new(1);
+    let packets = chain(&mut signing, 4, 4);
+    let mut forged = packets[1].clone();
+    forged[LINK_AT] ^= 1;
+    let mut receiver = Receiver::new(signing.membership(4, 0), FIRST_PROVED).expect("a membership");
+    for packet in [&packets[0], &forged, &packets[2], &packets[3]] {
+        receiver.handle_datagram(NOW, packet);
+    }
+    assert_eq!(told(&mut receiver), all(3..=4));
 }
 
 #[test]

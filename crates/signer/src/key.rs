@@ -26,6 +26,11 @@ pub enum KeyError {
         /// The reason.
         error: io::Error,
     },
+    /// A new key is not written over what is there.
+    #[error(
+        "{0}: there is a file of this name, and a key is not written over one: name another, or move it away"
+    )]
+    Exists(PathBuf),
     /// Others could read it.
     #[error(
         "{path}: expected a file that only its owner can read, found mode {mode:04o}; chmod 600 {path}"
@@ -142,9 +147,12 @@ impl Key {
     /// # Errors
     /// If it is there, or cannot be written.
     pub fn write_new(&self, path: &Path) -> Result<(), KeyError> {
-        let failed = |error| KeyError::Io {
-            path: path.to_owned(),
-            error,
+        let failed = |error: io::Error| match error.kind() {
+            io::ErrorKind::AlreadyExists => KeyError::Exists(path.to_owned()),
+            _ => KeyError::Io {
+                path: path.to_owned(),
+                error,
+            },
         };
         let mut options = OpenOptions::new();
         let options = options.write(true).create_new(true).mode(0o600);
@@ -193,7 +201,7 @@ mod tests {
         assert_eq!(fs::metadata(&path).expect("there").mode() & 0o7777, 0o600);
         let read = Key::read(&path).expect("a key");
         assert_eq!(read.public_hex(), key.public_hex());
-        assert!(matches!(key.write_new(&path), Err(KeyError::Io { .. })));
+        assert!(matches!(key.write_new(&path), Err(KeyError::Exists(_))));
         for mode in [0o640, 0o604, 0o610, 0o660] {
             fs::set_permissions(&path, Permissions::from_mode(mode)).expect("changed");
             let error = Key::read(&path)

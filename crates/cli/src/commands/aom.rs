@@ -218,6 +218,7 @@ async fn answered(folder: &Path, request: &Request) -> Result<Answer, Failure> {
 async fn change(global: &Global, folder: &Path, request: Request) -> Result<(), Failure> {
     if let Answer::Done { message, group, .. } = answered(folder, &request).await? {
         told(global, &message, group.as_deref(), None);
+        tell_of_epoch(global, group.as_deref());
     }
     Ok(())
 }
@@ -230,12 +231,13 @@ async fn with_file(
     (group, member): (&str, &str),
     path: &Path,
 ) -> Result<(), Failure> {
+    let is_new_epoch = matches!(request, Request::MemberAdd(_));
     let mut file = std::fs::OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(0o600)
         .open(path)
-        .map_err(|error| Failure::in_file(path, &files::why(&error)))?;
+        .map_err(|error| Failure::in_file(path, &why_not_new(&error)))?;
     let answer = answered(folder, &request).await;
     let Ok(Answer::Done {
         message,
@@ -255,7 +257,23 @@ async fn with_file(
         Failure::in_file(path, &next)
     })?;
     told(global, &message, view.as_deref(), Some(path.to_owned()));
+    if is_new_epoch {
+        tell_of_epoch(global, view.as_deref());
+    }
     Ok(())
+}
+
+/// Why a file that is to be new cannot be made, and what to do.
+fn why_not_new(error: &std::io::Error) -> String {
+    let why = files::why(error);
+    match error.kind() {
+        std::io::ErrorKind::AlreadyExists => {
+            format!(
+                "{why}, and a member's key is not written over one: name another, or move it away"
+            )
+        }
+        _ => why,
+    }
 }
 
 fn told(global: &Global, message: &str, group: Option<&GroupView>, file: Option<PathBuf>) {
@@ -270,8 +288,23 @@ fn told(global: &Global, message: &str, group: Option<&GroupView>, file: Option<
             "{file} is the member's, and a secret: copy it to where it runs"
         ));
     }
-    if let Some(gap) = group.and_then(|group| group.last_gap_ms) {
+}
+
+/// What a change of epoch cost, and whom it did not reach.
+fn tell_of_epoch(global: &Global, group: Option<&GroupView>) {
+    let Some(group) = group.filter(|_| !global.json) else {
+        return;
+    };
+    if let Some(gap) = group.last_gap_ms {
         output::text(format!("no request was stamped for {gap} ms"));
+    }
+    let away = group.members.iter().filter(|member| !member.is_connected);
+    let names: Vec<&str> = away.map(|member| member.member.as_str()).collect();
+    if !names.is_empty() {
+        output::text(format!(
+            "not connected, and told of the epoch when they are: {}",
+            names.join(", ")
+        ));
     }
 }
 
