@@ -35,6 +35,7 @@ mod fan_out;
 pub mod interpret;
 mod state;
 
+pub use crate::model::Frame;
 pub use fan_out::{Copies, LoneClone, LoneClones, Rounds, RoundsEnd, RoundsInput, one_by_one};
 pub use state::{EntryAccount, EntryAction, EntryIndex, EntryView, State};
 
@@ -182,18 +183,6 @@ pub struct Clones {
     pub packet: PacketHandle,
     /// `priority` in the metadata that the clone kept.
     pub priority: u64,
-}
-
-/// A frame where an engine has it: two pieces, one after the other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Frame<'a> {
-    /// The headers, as the deparser wrote them.
-    pub head: &'a [u8],
-    /// What follows them, shared with other copies.
-    pub payload: &'a [u8],
-    /// Of which bytes the payload is a part: as long as the process lives, where the number is the
-    /// same and the payload is at the same place, it is the same. 0 where that is not known.
-    pub payload_id: u64,
 }
 
 /// Numbers for what payloads are parts of.

@@ -11,20 +11,7 @@
 
 use hdrhistogram::Histogram;
 
-use crate::{Nanos, PortId, limits};
-
-/// What a packet belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Stream {
-    /// It is no copy.
-    Unicast,
-    /// It is a replica of this multicast group, or was made of one.
-    MulticastGroup(u32),
-    /// It is a clone of this session, or was made of one.
-    CloneSession(u32),
-    /// It belongs to one of those that are more than [`limits::LATENCY_STREAMS_MAX`].
-    Other,
-}
+use crate::{Nanos, PortId, Stream, limits};
 
 /// A histogram in short; times in nanoseconds, to two digits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -2,10 +2,9 @@
 
 use std::ops::Range;
 
-use super::{ControlErrorKind, Controlled, CounterValue, beyond, error};
 use crate::{
-    CounterId, CrcParameters, RegisterId, match_action, program::ir::CalculationId, switch::Switch,
-    value,
+    ControlErrorKind, Controlled, CounterId, CounterValue, CrcParameters, RegisterId,
+    control::beyond, match_action, program::ir::CalculationId, refuse, switch::Switch, value,
 };
 
 /// Each call is atomic and takes effect between two passes.
@@ -17,7 +16,7 @@ impl Switch {
     pub fn counter_cell(&self, counter: CounterId, index: u64) -> Controlled<CounterValue> {
         let cells = self.loaded()?.externs.counters.cells(counter);
         let Some(cells) = cells else {
-            return error(
+            return refuse(
                 ControlErrorKind::NotFound,
                 format!("no counter {}", counter.index()),
             );
@@ -75,7 +74,7 @@ impl Switch {
     pub fn register_cell(&self, register: RegisterId, index: u64) -> Controlled<Vec<u8>> {
         let registers = &self.loaded()?.externs.registers;
         let Some((cells, bits)) = registers.shape(register) else {
-            return error(
+            return refuse(
                 ControlErrorKind::NotFound,
                 format!("no register {}", register.index()),
             );
@@ -150,11 +149,11 @@ impl Switch {
         let position = calculations.iter().position(|it| it.name == calculation);
         let Some((position, found)) = position.map(|at| (at, &calculations[at])) else {
             let message = format!("no calculation \"{calculation}\"");
-            return error(ControlErrorKind::NotFound, message);
+            return refuse(ControlErrorKind::NotFound, message);
         };
         let Some(bits) = found.algorithm.custom_crc_bits() else {
             let message = format!("calculation \"{calculation}\" is no custom CRC");
-            return error(ControlErrorKind::FailedPrecondition, message);
+            return refuse(ControlErrorKind::FailedPrecondition, message);
         };
         let CrcParameters {
             polynomial,
@@ -169,7 +168,7 @@ impl Switch {
         {
             let message =
                 format!("calculation \"{calculation}\": a parameter does not fit {bits} bits");
-            return error(ControlErrorKind::InvalidArgument, message);
+            return refuse(ControlErrorKind::InvalidArgument, message);
         }
         let id = CalculationId(
             u32::try_from(position).expect("a program has fewer than 2^32 calculations"),

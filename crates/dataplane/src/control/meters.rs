@@ -1,15 +1,19 @@
 //! Meter arrays and direct meters.
 
-use super::{
-    ControlErrorKind, Controlled, MatchField, MeterConfig, beyond, error, tables::check_meter,
+use crate::{
+    ControlErrorKind, Controlled, MatchField, MeterConfig, MeterId, TableId,
+    control::{beyond, tables::check_meter},
+    engine::TableChange,
+    externs::meter::Meter,
+    refuse,
+    switch::Switch,
 };
-use crate::{MeterId, TableId, engine::TableChange, externs::meter::Meter, switch::Switch};
 
 /// Each call is atomic and takes effect between two passes.
 impl Switch {
     fn meter_cells(&self, meter: MeterId, index: u64) -> Controlled<usize> {
         let Some(cells) = self.loaded()?.externs.meters.cells(meter) else {
-            return error(
+            return refuse(
                 ControlErrorKind::NotFound,
                 format!("no meter {}", meter.index()),
             );

@@ -1,11 +1,11 @@
 //! Members and groups of action profiles.
 
-use super::{ActionCall, ControlErrorKind, Controlled, ProfileGroup, ProfileMember, error};
 use crate::{
-    ActionProfileId,
+    ActionCall, ActionProfileId, ControlErrorKind, Controlled, ProfileGroup, ProfileMember,
     engine::State,
     match_action::{self, Call, Profile},
     program::ActionProfileInfo,
+    refuse,
     switch::Switch,
 };
 
@@ -21,7 +21,7 @@ impl Target<'_> {
             return Ok(());
         }
         let message = format!("action profile \"{}\" has no groups", self.info.name);
-        error(ControlErrorKind::FailedPrecondition, message)
+        refuse(ControlErrorKind::FailedPrecondition, message)
     }
 }
 
@@ -34,7 +34,7 @@ impl Switch {
         let info = program.action_profiles.get(id.index());
         match (info, tables.profile_mut(id)) {
             (Some(info), Some(profile)) => Ok(Target { info, profile }),
-            _ => error(
+            _ => refuse(
                 ControlErrorKind::NotFound,
                 format!("no action profile {}", id.index()),
             ),
@@ -62,9 +62,9 @@ impl Switch {
                     info.name,
                     call.action.index()
                 );
-                error(ControlErrorKind::InvalidArgument, message)
+                refuse(ControlErrorKind::InvalidArgument, message)
             }
-            (None, None) => error(
+            (None, None) => refuse(
                 ControlErrorKind::NotFound,
                 format!("no action profile {}", id.index()),
             ),

@@ -1,7 +1,6 @@
 //! Multicast groups and clone sessions.
 
-use super::{CloneSession, Controlled, MulticastGroup};
-use crate::switch::Switch;
+use crate::{CloneSession, Controlled, MulticastGroup, switch::Switch};
 
 /// Each call is atomic and takes effect between two passes.
 impl Switch {

@@ -1,10 +1,10 @@
 //! Parser value sets.
 
-use super::{ControlErrorKind, Controlled, MatchField, error};
 use crate::{
-    ValueSetId,
+    ControlErrorKind, Controlled, MatchField, ValueSetId,
     externs::value_set::Member,
     match_action::{number, prefix_mask},
+    refuse,
     switch::Switch,
     value::{self, Int},
 };
@@ -20,7 +20,7 @@ impl Switch {
     pub fn set_value_set(&mut self, set: ValueSetId, members: Vec<Vec<MatchField>>) -> Controlled {
         let loaded = self.loaded_mut()?;
         let Some(declared) = loaded.program.ir.value_sets.get(set.index()) else {
-            return error(
+            return refuse(
                 ControlErrorKind::NotFound,
                 format!("no value set {}", set.index()),
             );
@@ -32,7 +32,7 @@ impl Switch {
                 members.len(),
                 declared.max_size
             );
-            return error(ControlErrorKind::ResourceExhausted, message);
+            return refuse(ControlErrorKind::ResourceExhausted, message);
         }
         let members: Controlled<Vec<Member>> = members
             .into_iter()
@@ -59,7 +59,7 @@ fn member(what: &str, parts: &[u32], fields: Vec<MatchField>) -> Controlled<Memb
             parts.len(),
             fields.len()
         );
-        return error(ControlErrorKind::InvalidArgument, message);
+        return refuse(ControlErrorKind::InvalidArgument, message);
     }
     let (mut value, mut mask) = (Int::ZERO, Int::ZERO);
     for (bits, field) in parts.iter().zip(&fields) {
@@ -90,7 +90,7 @@ fn masked(what: &str, bits: u32, field: &MatchField) -> Controlled<(Int, Int)> {
         other => {
             let message =
                 format!("{what}: expected a value, prefix or mask of {bits} bits, found {other:?}");
-            return error(ControlErrorKind::InvalidArgument, message);
+            return refuse(ControlErrorKind::InvalidArgument, message);
         }
     })
 }

@@ -5,17 +5,16 @@ use std::sync::Arc;
 
 use super::{expression::Scope, packet::Requests, phv::Phv};
 use crate::{
-    DropReason, Nanos,
+    ActionId, CounterId, DropReason, MeterId, Nanos, TableCounters, TableId,
     externs::{Externs, counter, hash},
     match_action::{EntryIndex, Tables},
     program::{
-        ActionId, ActionInfo, CounterId, MeterId, Program, TableId, TableInfo,
+        ActionInfo, Program, TableInfo,
         ir::{
             AnyStack, BoolExpr, CalculationId, Expr, FieldId, HeaderExpr, HeaderId, Ir, NextNode,
             Node, NodeId, Place, Primitive,
         },
     },
-    switch::TableCounters,
     trace::{self, TraceKind, Tracer},
     value::{self, Int},
 };

@@ -2,14 +2,12 @@
 
 use super::Call;
 use crate::{
-    control::{ActionCall, ControlError, ControlErrorKind, MatchField},
+    ActionCall, ControlError, ControlErrorKind, Controlled, MatchField,
     program::{ActionInfo, KeyField, MatchKind, TableInfo, ir::Matcher},
     value::{self, Int},
 };
 
-type Checked<T> = Result<T, ControlError>;
-
-fn invalid<T>(message: String) -> Checked<T> {
+fn invalid<T>(message: String) -> Controlled<T> {
     Err(ControlError::new(
         ControlErrorKind::InvalidArgument,
         message,
@@ -23,7 +21,7 @@ pub(crate) fn prefix_mask(bits: u32, prefix_len: u32) -> Int {
 }
 
 /// A byte string that fits a width.
-pub(crate) fn number(what: &str, bytes: &[u8], bits: u32) -> Checked<Int> {
+pub(crate) fn number(what: &str, bytes: &[u8], bits: u32) -> Controlled<Int> {
     if bytes.is_empty() {
         return invalid(format!("{what}: expected at least one byte, found none"));
     }
@@ -35,7 +33,7 @@ pub(crate) fn number(what: &str, bytes: &[u8], bits: u32) -> Checked<Int> {
 }
 
 /// An entry's key, checked against the table's.
-pub(crate) fn to_key(info: &TableInfo, key: &[MatchField]) -> Checked<Vec<Matcher>> {
+pub(crate) fn to_key(info: &TableInfo, key: &[MatchField]) -> Controlled<Vec<Matcher>> {
     if key.len() != info.key.len() {
         return invalid(format!(
             "table \"{}\": expected {} match fields, found {}",
@@ -51,7 +49,7 @@ pub(crate) fn to_key(info: &TableInfo, key: &[MatchField]) -> Checked<Vec<Matche
         .collect()
 }
 
-fn to_matcher(info: &TableInfo, field: &KeyField, given: &MatchField) -> Checked<Matcher> {
+fn to_matcher(info: &TableInfo, field: &KeyField, given: &MatchField) -> Controlled<Matcher> {
     let what = format!("table \"{}\": key \"{}\"", info.name, field.name);
     let bits = field.width_bits;
     Ok(match (field.kind, given) {
@@ -136,7 +134,7 @@ pub(crate) fn to_call(
     info: &TableInfo,
     actions: &[ActionInfo],
     call: &ActionCall,
-) -> Checked<Call> {
+) -> Controlled<Call> {
     let action = actions
         .get(call.action.index())
         .filter(|_| info.actions.contains(&call.action));
@@ -155,7 +153,7 @@ pub(crate) fn to_call(
             call.args.len()
         ));
     }
-    let args: Checked<Vec<Int>> = action
+    let args: Controlled<Vec<Int>> = action
         .params
         .iter()
         .zip(&call.args)

@@ -17,10 +17,10 @@ pub use table::{EntryAccount, EntryIndex};
 pub(crate) use table::{EntryShow, Slot, Table};
 
 use crate::{
-    Nanos,
+    ActionProfileId, Nanos, TableId,
     interpreter::expression::Scope,
     program::{
-        ActionProfileId, Program, TableId, TableInfo,
+        Program, TableInfo,
         ir::{Expr, KeySource, MeterKind, TableNode},
     },
     trace::{self, TraceValue},

@@ -6,16 +6,10 @@ use super::{
     Call, EntryAction, Profile, entry, exact::ExactIndex, lpm::LpmIndex, ternary::OrderedIndex,
 };
 use crate::{
-    Nanos, ShardedMap,
-    control::{
-        ControlError, ControlErrorKind, CounterValue, MatchField, MeterConfig, TableAction,
-        TableEntry, WeightedCall,
-    },
+    ControlError, ControlErrorKind, CounterValue, MatchField, MeterConfig, Nanos, ShardedMap,
+    TableAction, TableEntry, WeightedCall, color,
     engine::EntryView,
-    externs::{
-        counter,
-        meter::{self, Meter},
-    },
+    externs::{counter, meter::Meter},
     limits,
     program::{
         ActionInfo, MatchKind, TableInfo,
@@ -229,7 +223,7 @@ impl Table {
     ) -> u8 {
         let slot = self.slot_mut(entry);
         let meter = slot.and_then(|slot| slot.meter.as_mut());
-        meter.map_or(meter::GREEN, |meter| meter.color(kind, micros, bytes))
+        meter.map_or(color::GREEN, |meter| meter.color(kind, micros, bytes))
     }
 
     pub(crate) fn len(&self) -> usize {

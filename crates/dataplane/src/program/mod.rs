@@ -10,6 +10,8 @@ use thiserror::Error;
 
 use ir::Ir;
 
+use crate::{ActionId, ActionProfileId, CounterId, MeterId, RegisterId, TableId, ValueSetId};
+
 /// Why a BMv2 JSON file was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{place}: {message}")]
@@ -18,38 +20,6 @@ pub struct LoadError {
     pub place: String,
     /// What was expected and what was found.
     pub message: String,
-}
-
-macro_rules! ids {
-    ($($(#[$doc:meta])* $name:ident;)*) => {$(
-        $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-        pub struct $name(pub(crate) u32);
-
-        impl $name {
-            /// The position among its kind, from 0 without gaps.
-            pub fn index(self) -> usize {
-                self.0 as usize
-            }
-        }
-    )*};
-}
-
-ids! {
-    /// A table.
-    TableId;
-    /// An action; one P4 action has an id for each table that p4c gives a copy to.
-    ActionId;
-    /// A counter array (not a direct counter).
-    CounterId;
-    /// A register array.
-    RegisterId;
-    /// A meter array (not a direct meter).
-    MeterId;
-    /// An action profile or selector.
-    ActionProfileId;
-    /// A parser value set.
-    ValueSetId;
 }
 
 /// What a meter measures.

@@ -8,7 +8,7 @@
 use std::{fmt, sync::Arc};
 
 use super::{Stage, TraceEvent, TraceHeader, TraceKind, TraceValue};
-use crate::{DropReason, Nanos, externs::meter, limits, program::is_generated_name};
+use crate::{DropReason, Nanos, color, limits, program::is_generated_name};
 
 /// Where the places in the source begin, in characters.
 const SOURCE_COLUMN: usize = 90;
@@ -426,8 +426,8 @@ fn fmt_state(f: &mut fmt::Formatter<'_>, kind: &TraceKind) -> fmt::Result {
 
 fn color_name(color: u8) -> &'static str {
     match color {
-        meter::GREEN => "green",
-        meter::YELLOW => "yellow",
+        color::GREEN => "green",
+        color::YELLOW => "yellow",
         _ => "red",
     }
 }

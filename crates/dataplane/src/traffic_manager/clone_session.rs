@@ -3,10 +3,7 @@
 use std::sync::Arc;
 
 use super::replication::{ById, Copies, check_replicas};
-use crate::{
-    control::{CloneSession, ControlError, ControlErrorKind},
-    limits,
-};
+use crate::{CloneSession, ControlError, ControlErrorKind, limits};
 
 /// A session as the traffic manager reads it.
 #[derive(Debug)]

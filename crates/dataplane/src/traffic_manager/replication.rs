@@ -7,11 +7,7 @@ use std::{
 };
 
 use super::packet::Place;
-use crate::{
-    PortId,
-    control::{ControlError, ControlErrorKind, MulticastGroup, Replica},
-    limits,
-};
+use crate::{ControlError, ControlErrorKind, MulticastGroup, PortId, Replica, limits};
 
 /// Every multicast group.
 #[derive(Debug, Default)]

@@ -10,10 +10,10 @@ mod straight;
 pub(crate) use row::PortTally;
 
 use crate::{
-    Nanos, PortId,
+    Nanos, PortId, Transmit, Transmitted,
     engine::{Engine, State},
     limits,
-    switch::{Step, Switch, Transmit, Transmitted},
+    switch::{Step, Switch},
 };
 
 impl Switch {

@@ -8,11 +8,11 @@ mod crc;
 use std::sync::LazyLock;
 
 use self::crc::Crc;
-pub use self::crc::CrcParameters;
 pub(crate) use self::crc::CustomCrcs;
 
 use super::{Externs, random::Random};
 use crate::{
+    CrcParameters,
     bits::BitWriter,
     interpreter::phv::Phv,
     program::ir::{Calculation, CalculationId, CalculationInput, HeaderId, Ir},

@@ -13,11 +13,7 @@ pub use primitive::*;
 
 use std::ops::Range;
 
-use crate::{
-    program::{ActionId, ActionProfileId, TableId},
-    trace::SourceLine,
-    value::Int,
-};
+use crate::{ActionId, ActionProfileId, TableId, trace::SourceLine, value::Int};
 
 macro_rules! inner_ids {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(

@@ -6,8 +6,9 @@ use bmv2_json::{Primitive as JsonPrimitive, Value};
 
 use super::{Context, Load, Loader, index_u32, source_line};
 use crate::{
+    ActionId,
     program::{
-        ActionId, ActionInfo, ParamInfo,
+        ActionInfo, ParamInfo,
         ir::{
             Action, AnyStack, Arithmetic, DigestId, Expr, FieldId, FieldListId, HeaderExpr, Place,
             Primitive,
@@ -401,7 +402,7 @@ impl Call<'_, '_> {
         }
     }
 
-    fn register(&self, index: usize) -> Load<crate::program::RegisterId> {
+    fn register(&self, index: usize) -> Load<crate::RegisterId> {
         match self.param(index)? {
             Value::RegisterArray(name) => self.loader.register(self.context, name),
             other => self

@@ -12,9 +12,9 @@ use super::{
     source_line,
 };
 use crate::{
-    match_action,
+    ActionId, ActionProfileId, TableId, match_action,
     program::{
-        ActionId, ActionProfileId, KeyField, MatchKind, TableId, TableInfo,
+        KeyField, MatchKind, TableInfo,
         ir::{
             BoundAction, DirectMeter, Expr, InitialEntry, KeySource, Matcher, NextNode, TableInit,
             TableNode,

@@ -4,10 +4,10 @@
 
 use super::{hand_over, is_plain};
 use crate::{
-    Nanos, PortId, Stream,
+    Nanos, PortId, Stream, Transmit,
     engine::{Engine, Frame, LoneClone, LoneClones, RoundsEnd, RoundsInput, State},
     limits,
-    switch::{Step, Switch, Transmit},
+    switch::{Step, Switch},
     traffic_manager::{clone_session::CloneSessions, packet::IngressPacket},
     v1model::ingress_input,
 };

@@ -2,9 +2,9 @@
 
 use super::{hand_over, is_plain};
 use crate::{
-    Nanos, PortId,
+    Nanos, PortId, Transmit,
     engine::{Copies, EgressInput, Engine, Frame},
-    switch::{Switch, Transmit},
+    switch::Switch,
     traffic_manager::{
         packet::Place,
         queue::{EgressQueues, Row},

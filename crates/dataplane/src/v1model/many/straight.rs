@@ -3,13 +3,13 @@
 
 use super::{hand_over, is_plain};
 use crate::{
-    Nanos, PortId,
+    Nanos, PortId, Transmit,
     engine::{
         EgressInput, EgressOutcome, EgressVerdict, Engine, IngressOutcome, IngressVerdict,
         InstanceType, PacketHandle,
     },
     limits,
-    switch::{Step, Switch, Transmit},
+    switch::{Step, Switch},
     traffic_manager::packet::Common,
     v1model::ingress_input,
 };

@@ -1,0 +1,228 @@
+//! What a control plane reads and writes: the data that P4Runtime's entities become.
+//!
+//! Values are big endian byte strings of any length whose value fits the width; what the switch
+//! gives back is canonical (no leading zero byte, at least one byte), as P4Runtime 1.4 asks in
+//! section 8.4. Not here: protobuf messages, P4Info ids.
+
+use super::{ActionId, PortId, TableId};
+
+/// A table entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableEntry {
+    /// One match a key field, in the key's order.
+    pub key: Vec<MatchField>,
+    /// The numerically higher wins; 0 where the table has no ternary, range or optional field.
+    pub priority: i32,
+    /// What a hit runs.
+    pub action: TableAction,
+    /// Fixed by the program; ignored on writing.
+    pub is_const: bool,
+    /// The direct counter; zero where the table has none.
+    pub counter: CounterValue,
+    /// The direct meter; none is green.
+    pub meter: Option<MeterConfig>,
+    /// Nanoseconds without a hit after which [`crate::Switch::poll_idle_timeout`] tells; 0 is never.
+    pub idle_timeout_ns: u64,
+    /// Nanoseconds since the last hit, or since the entry was made; ignored on writing.
+    pub since_last_hit_ns: u64,
+}
+
+impl TableEntry {
+    /// An entry without meter and idle timeout whose counter begins at zero.
+    pub fn new(key: Vec<MatchField>, priority: i32, action: impl Into<TableAction>) -> Self {
+        Self {
+            key,
+            priority,
+            action: action.into(),
+            is_const: false,
+            counter: CounterValue::default(),
+            meter: None,
+            idle_timeout_ns: 0,
+            since_last_hit_ns: 0,
+        }
+    }
+}
+
+/// What an entry or a default action runs.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum TableAction {
+    /// An action; in a table with an action profile as default action only.
+    Call(ActionCall),
+    /// A member of the table's action profile.
+    Member(u32),
+    /// A group of the table's action selector.
+    Group(u32),
+    /// A group that belongs to this entry alone.
+    OneShot(Vec<WeightedCall>),
+}
+
+impl From<ActionCall> for TableAction {
+    fn from(call: ActionCall) -> Self {
+        Self::Call(call)
+    }
+}
+
+impl TableAction {
+    /// The action, where it is one.
+    pub fn call(&self) -> Option<&ActionCall> {
+        match self {
+            Self::Call(call) => Some(call),
+            _ => None,
+        }
+    }
+}
+
+/// An action and its share of a one-shot group.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct WeightedCall {
+    /// The action.
+    pub call: ActionCall,
+    /// From 1.
+    pub weight: u32,
+}
+
+/// A member of an action profile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProfileMember {
+    /// Chosen by the control plane.
+    pub id: u32,
+    /// What it runs.
+    pub action: ActionCall,
+}
+
+/// A group of an action selector.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProfileGroup {
+    /// Chosen by the control plane.
+    pub id: u32,
+    /// The sum of the weights at most; 0 is any.
+    pub max_size: u32,
+    /// Ids of members and their weights, from 1; read in the order in which the hash counts them.
+    pub members: Vec<(u32, u32)>,
+}
+
+/// Rates of a two-rate three-colour marker (RFC 2698), in bytes or packets as the program says.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MeterConfig {
+    /// Units a second that are green.
+    pub committed_rate: u64,
+    /// Units of the committed bucket.
+    pub committed_burst: u64,
+    /// Units a second that are not red; not below the committed rate.
+    pub peak_rate: u64,
+    /// Units of the peak bucket.
+    pub peak_burst: u64,
+}
+
+/// An entry that was not hit for as long as its idle timeout.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IdleTimeout {
+    /// Its table.
+    pub table: TableId,
+    /// The entry as it is.
+    pub entry: TableEntry,
+}
+
+/// What one field of an entry's key matches.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum MatchField {
+    /// This value.
+    Exact(Vec<u8>),
+    /// The leading `prefix_len` bits; 0 matches everything.
+    Lpm {
+        /// The prefix; bits after it are zero.
+        value: Vec<u8>,
+        /// How many leading bits count.
+        prefix_len: u32,
+    },
+    /// A value under a mask; a zero mask matches everything.
+    Ternary {
+        /// The value; zero where the mask is.
+        value: Vec<u8>,
+        /// The bits that count.
+        mask: Vec<u8>,
+    },
+    /// A closed interval.
+    Range {
+        /// The first value.
+        low: Vec<u8>,
+        /// The last value.
+        high: Vec<u8>,
+    },
+    /// This value, or anything.
+    Optional(Option<Vec<u8>>),
+}
+
+/// An action and its arguments, one byte string a parameter.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ActionCall {
+    /// The action.
+    pub action: ActionId,
+    /// The arguments in the parameters' order.
+    pub args: Vec<Vec<u8>>,
+}
+
+/// A counter cell; packets and bytes are always both counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct CounterValue {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes, as the packet was when it entered the control.
+    pub bytes: u64,
+}
+
+/// One copy that a multicast group or clone session makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Replica {
+    /// Where the copy goes.
+    pub port: PortId,
+    /// What the copy finds in `egress_rid`.
+    pub instance: u16,
+}
+
+/// A multicast group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MulticastGroup {
+    /// What the program writes to `mcast_grp`; from 1.
+    pub id: u32,
+    /// The copies, in the order in which they are made.
+    pub replicas: Vec<Replica>,
+}
+
+/// A clone session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CloneSession {
+    /// What the program gives to `clone`.
+    pub id: u32,
+    /// The copies, in the order in which they are made.
+    pub replicas: Vec<Replica>,
+    /// Clones are cut to so many bytes on leaving; none leaves them whole.
+    pub truncate_bytes: Option<u32>,
+    /// Queue of the clone at its port.
+    pub class_of_service: u32,
+}
+
+/// A digest message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Digest {
+    /// Name of the digest (the struct) in the BMv2 JSON.
+    pub name: String,
+    /// One value a member, canonical.
+    pub members: Vec<Vec<u8>>,
+}
+
+/// The parameters of a CRC in the Rocksoft model, without its width.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CrcParameters {
+    /// The polynomial without its highest term.
+    pub polynomial: u64,
+    /// What the remainder is at the beginning.
+    pub initial: u64,
+    /// What the result is combined with by exclusive or.
+    pub xor_out: u64,
+    /// Each byte goes in with its lowest bit first.
+    pub reflect_in: bool,
+    /// The remainder's bits are turned around at the end.
+    pub reflect_out: bool,
+}
