@@ -48,12 +48,7 @@ use crate::{ActionProfileId, Digest, DropReason, Nanos, PortId, TableId, ValueSe
 /// Expressions have infinite precision, cut where they are stored. What an undefined operation
 /// gives is said at each construct; the rest is in the interpreter, which is the semantics.
 pub mod ir {
-    pub use crate::{
-        externs::hash::Algorithm,
-        program::ir::*,
-        v1model::{Queueing, StandardMetadata},
-        value::Int,
-    };
+    pub use crate::{program::ir::*, value::Int};
 }
 
 /// A packet that an engine holds. A handle is good from [`Engine::receive`], or from whatever made

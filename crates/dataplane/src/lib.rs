@@ -32,7 +32,7 @@ pub use model::{
 pub(crate) use model::{Controlled, bits, color, refuse, value};
 pub use program::{
     ActionInfo, ActionProfileInfo, KeyField, LoadError, MatchKind, MeterUnit, ParamInfo, Program,
-    TableInfo,
+    TableInfo, ir::SourceLine,
 };
 pub use switch::{DrainToken, Switch};
-pub use trace::{SourceLine, TraceEvent, TraceKind, TraceRenderer, TraceSink};
+pub use trace::{TraceEvent, TraceKind, TraceRenderer, TraceSink};

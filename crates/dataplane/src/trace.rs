@@ -15,7 +15,7 @@ pub(crate) use render::{format_mask, format_value};
 use crate::{
     DropReason, Nanos, PortId,
     interpreter::phv::Phv,
-    program::ir::{FieldId, HeaderId, Ir},
+    program::ir::{FieldId, HeaderId, Ir, SourceLine},
     value::{self, Int},
 };
 
@@ -34,15 +34,6 @@ pub struct TraceEvent {
     pub source: Option<SourceLine>,
     /// What happened.
     pub kind: TraceKind,
-}
-
-/// A line of the P4 source.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SourceLine {
-    /// The file, as it was named to the compiler.
-    pub file: Arc<str>,
-    /// Its line, from 1.
-    pub line: u32,
 }
 
 /// A header with its fields' values.

@@ -3,7 +3,7 @@
 use crate::{
     ControlErrorKind, Controlled, MatchField, ValueSetId,
     externs::value_set::Member,
-    match_action::{number, prefix_mask},
+    match_action::number,
     refuse,
     switch::Switch,
     value::{self, Int},
@@ -84,9 +84,10 @@ fn masked(what: &str, bits: u32, field: &MatchField) -> Controlled<(Int, Int)> {
         MatchField::Ternary { value, mask } => {
             (number(what, value, bits)?, number(what, mask, bits)?)
         }
-        MatchField::Lpm { value, prefix_len } if *prefix_len <= bits => {
-            (number(what, value, bits)?, prefix_mask(bits, *prefix_len))
-        }
+        MatchField::Lpm { value, prefix_len } if *prefix_len <= bits => (
+            number(what, value, bits)?,
+            value::prefix_mask(bits, *prefix_len),
+        ),
         other => {
             let message =
                 format!("{what}: expected a value, prefix or mask of {bits} bits, found {other:?}");

@@ -14,12 +14,6 @@ fn invalid<T>(message: String) -> Controlled<T> {
     ))
 }
 
-/// The leading `prefix_len` of `bits` ones.
-pub(crate) fn prefix_mask(bits: u32, prefix_len: u32) -> Int {
-    let prefix_len = prefix_len.min(bits);
-    value::ones(prefix_len) << (bits - prefix_len) as usize
-}
-
 /// A byte string that fits a width.
 pub(crate) fn number(what: &str, bytes: &[u8], bits: u32) -> Controlled<Int> {
     if bytes.is_empty() {
@@ -59,7 +53,7 @@ fn to_matcher(info: &TableInfo, field: &KeyField, given: &MatchField) -> Control
                 return invalid(format!("{what}: a prefix of {prefix_len} of {bits} bits"));
             }
             let value = number(&what, value, bits)?;
-            if &value & prefix_mask(bits, *prefix_len) != value {
+            if &value & value::prefix_mask(bits, *prefix_len) != value {
                 return invalid(format!("{what}: bits set after the prefix of {prefix_len}"));
             }
             Matcher::Lpm {

@@ -12,7 +12,7 @@ mod ternary;
 pub use action::Call;
 pub use action_profile::EntryAction;
 pub(crate) use action_profile::{Choices, Profile};
-pub(crate) use entry::{number, prefix_mask, to_call, to_key};
+pub(crate) use entry::{number, to_call, to_key};
 pub use table::{EntryAccount, EntryIndex};
 pub(crate) use table::{EntryShow, Slot, Table};
 

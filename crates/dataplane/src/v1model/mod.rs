@@ -4,10 +4,8 @@
 
 mod copies;
 mod many;
-mod metadata;
 
 pub(crate) use many::PortTally;
-pub use metadata::{Queueing, StandardMetadata};
 
 use crate::{
     DropReason, Nanos, PortId,

@@ -23,7 +23,7 @@ use super::{
         Ir, Parser, StackId, UnionId, UnionStackId,
     },
 };
-use crate::{trace::SourceLine, v1model::StandardMetadata};
+use crate::program::ir::{SourceLine, StandardMetadata};
 
 type Load<T = ()> = Result<T, LoadError>;
 
