@@ -3,9 +3,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub use crate::match_action::{EntryAccount, EntryAction, EntryIndex};
+pub use crate::match_action::{EntryAccount, EntryAction, EntryIndex, EntryView};
 
-use super::ir::{CalculationId, Int, Matcher};
+use super::ir::{CalculationId, Int};
 use crate::{
     ActionProfileId, CounterId, CounterValue, MeterId, Nanos, Program, RegisterId, SwitchConfig,
     SwitchCounters, TableCounters, TableId, ValueSetId,
@@ -30,19 +30,6 @@ pub struct State {
 fn next_identity() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
-}
-
-/// An entry as a lookup needs it.
-#[derive(Debug, Clone, Copy)]
-pub struct EntryView<'a> {
-    /// One matcher a key field.
-    pub key: &'a [Matcher],
-    /// The numerically higher wins.
-    pub priority: i32,
-    /// What a hit runs.
-    pub action: &'a EntryAction,
-    /// The entry has a meter with rates.
-    pub has_meter: bool,
 }
 
 impl State {

@@ -4,13 +4,16 @@
 //! Here are its packets, and what v1model's metadata hold when a packet comes to a control; the
 //! rest is in one file a part of the pipeline.
 
+pub(crate) mod calculation;
 mod checksum;
 pub(crate) mod control_flow;
 mod deparser;
+mod digest;
 pub(crate) mod expression;
 pub(crate) mod packet;
 pub(crate) mod parser;
 pub(crate) mod phv;
+mod trace;
 
 use std::sync::Arc;
 
@@ -26,7 +29,6 @@ use crate::{
         EngineFactory, IngressInput, IngressOutcome, IngressVerdict, PacketHandle, PayloadIds,
         State, interpret::Carried,
     },
-    externs::digest,
     limits,
     program::ir::{FieldId, FieldListId, Ir},
     trace::{Stage, TraceKind},

@@ -1,11 +1,53 @@
-//! Entries between the control plane's byte strings and the tables' integers.
+//! Entries as engines see them, and between the control plane's byte strings and the tables' integers.
 
-use super::Call;
+use super::{Call, EntryAction};
 use crate::{
-    ActionCall, ControlError, ControlErrorKind, Controlled, MatchField,
+    ActionCall, ControlError, ControlErrorKind, Controlled, CounterValue, MatchField, Nanos,
     program::{ActionInfo, KeyField, MatchKind, TableInfo, ir::Matcher},
     value::{self, Int},
 };
+
+/// Position of an entry in its table; stays the same as long as the entry is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EntryIndex(pub(super) usize);
+
+impl EntryIndex {
+    /// The entry at a position that [`EntryIndex::index`] gave.
+    pub fn at(index: usize) -> Self {
+        Self(index)
+    }
+
+    /// The position, from 0; it may have gaps.
+    pub fn index(self) -> usize {
+        self.0
+    }
+}
+
+/// What packets have left at an entry. Engines may write it in place.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub struct EntryAccount {
+    /// The direct counter; counted whether the table has one or not.
+    pub counter: CounterValue,
+    /// When it was last hit, or made.
+    pub last_hit: Nanos,
+    /// The control plane knows that the entry is idle. A hit of an idle entry is counted by
+    /// [`crate::engine::State::count_hit`], which watches it again.
+    pub is_idle: bool,
+}
+
+/// An entry as a lookup needs it.
+#[derive(Debug, Clone, Copy)]
+pub struct EntryView<'a> {
+    /// One matcher a key field.
+    pub key: &'a [Matcher],
+    /// The numerically higher wins.
+    pub priority: i32,
+    /// What a hit runs.
+    pub action: &'a EntryAction,
+    /// The entry has a meter with rates.
+    pub has_meter: bool,
+}
 
 fn invalid<T>(message: String) -> Controlled<T> {
     Err(ControlError::new(

@@ -10,13 +10,8 @@ use std::sync::LazyLock;
 use self::crc::Crc;
 pub(crate) use self::crc::CustomCrcs;
 
-use super::{Externs, random::Random};
-use crate::{
-    CrcParameters,
-    bits::BitWriter,
-    interpreter::phv::Phv,
-    program::ir::{Algorithm, Calculation, CalculationId, CalculationInput, HeaderId, Ir},
-};
+use super::random::Random;
+use crate::{CrcParameters, program::ir::Algorithm};
 
 impl Algorithm {
     /// The result over some bytes; that of [`Algorithm::Random`] is drawn.
@@ -182,65 +177,6 @@ fn hash_ex(bytes: &[u8]) -> u32 {
     hash = hash.wrapping_add(hash << 3);
     hash ^= hash >> 17;
     hash.wrapping_add(hash << 5)
-}
-
-/// Computes a named calculation over a packet.
-pub(crate) fn calculate(
-    ir: &Ir,
-    phv: &Phv,
-    payload: &[u8],
-    id: CalculationId,
-    externs: &mut Externs,
-) -> u64 {
-    let calculation = &ir.calculations[id.index()];
-    let bytes = input_bytes(ir, phv, payload, calculation);
-    match externs.crcs.get(id) {
-        Some(crc) => crc.compute(&bytes),
-        None => calculation.algorithm.compute(&bytes, &mut externs.random),
-    }
-}
-
-/// What a calculation looks at. What belongs to an invalid header is left out; the payload begins
-/// at a whole byte, behind everything else, wherever it is named.
-pub(crate) fn input_bytes(
-    ir: &Ir,
-    phv: &Phv,
-    payload: &[u8],
-    calculation: &Calculation,
-) -> Vec<u8> {
-    let mut writer = BitWriter::with_capacity(64);
-    let mut with_payload = false;
-    for input in &calculation.input {
-        match input {
-            CalculationInput::Field(field) => {
-                if phv.is_valid(ir.fields[field.index()].header) {
-                    writer.push(phv.get(*field), phv.bits(ir, *field));
-                }
-            }
-            CalculationInput::Header(header) => {
-                if phv.is_valid(*header) {
-                    push_header(&mut writer, ir, phv, *header);
-                }
-            }
-            CalculationInput::Constant { value, bits } => writer.push(value, *bits),
-            CalculationInput::Payload => with_payload = true,
-        }
-    }
-    let mut bytes = writer.finish();
-    if with_payload {
-        bytes.extend_from_slice(payload);
-    }
-    bytes
-}
-
-/// Appends the fields of a header.
-pub(crate) fn push_header(writer: &mut BitWriter, ir: &Ir, phv: &Phv, header: HeaderId) {
-    for field in ir.headers[header.index()].field_ids() {
-        let bits = phv.bits(ir, field);
-        if bits > 0 {
-            writer.push(phv.get(field), bits);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! v1model `digest`: values that the control plane gets, taken at the end of ingress.
 
+use super::expression::Scope;
 use crate::{
     Digest,
-    interpreter::expression::Scope,
     program::ir::{DigestId, Ir},
     value,
 };
