@@ -32,10 +32,9 @@
 //! [`Engine::rounds`]. What can be seen is the same as pass by pass.
 
 mod fan_out;
-pub mod interpret;
 mod state;
 
-pub use crate::model::Frame;
+pub use crate::{interpreter::parts as interpret, model::Frame};
 pub use fan_out::{Copies, LoneClone, LoneClones, Rounds, RoundsEnd, RoundsInput, one_by_one};
 pub use state::{EntryAccount, EntryAction, EntryIndex, EntryView, State};
 

@@ -10,7 +10,6 @@ pub mod engine;
 mod externs;
 mod generator;
 mod interpreter;
-mod latency;
 mod match_action;
 mod model;
 pub mod program;
@@ -19,7 +18,6 @@ pub mod trace;
 mod traffic_manager;
 mod v1model;
 
-pub use latency::{Latencies, LatencyReport, LatencySummary, RecentMaxima};
 pub use model::{
     ActionCall, ActionId, ActionProfileId, CloneSession, ControlError, ControlErrorKind, CounterId,
     CounterValue, CrcParameters, Digest, DropReason, GeneratorChange, GeneratorConfig,
@@ -36,3 +34,4 @@ pub use program::{
 };
 pub use switch::{DrainToken, Switch};
 pub use trace::{TraceEvent, TraceKind, TraceRenderer, TraceSink};
+pub use traffic_manager::latency::{Latencies, LatencyReport, LatencySummary, RecentMaxima};

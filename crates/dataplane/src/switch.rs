@@ -7,14 +7,15 @@ use crate::{
     SwitchConfig, SwitchCounters, TraceSink, Transmit,
     engine::{
         EgressOutcome, Engine, EngineFactory, IngressOutcome, InstanceType, Interpreted,
-        PacketHandle, State, interpret::InterpreterFactory,
+        PacketHandle, State,
     },
     generator::Generator,
-    latency::Latencies,
+    interpreter::parts::InterpreterFactory,
     limits,
     trace::{NameId, TraceKind},
     traffic_manager::{
         TrafficManager,
+        latency::Latencies,
         look_ahead::LookAhead,
         packet::{Common, IngressPacket},
         queue::Departure,

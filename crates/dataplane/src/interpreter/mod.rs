@@ -12,6 +12,7 @@ mod digest;
 pub(crate) mod expression;
 pub(crate) mod packet;
 pub(crate) mod parser;
+pub mod parts;
 pub(crate) mod phv;
 mod trace;
 
@@ -27,8 +28,9 @@ use crate::{
     engine::{
         self, CloneCopies, Clones, EgressInput, EgressOutcome, EgressVerdict, Engine,
         EngineFactory, IngressInput, IngressOutcome, IngressVerdict, PacketHandle, PayloadIds,
-        State, interpret::Carried,
+        State,
     },
+    interpreter::parts::Carried,
     limits,
     program::ir::{FieldId, FieldListId, Ir},
     trace::{Stage, TraceKind},

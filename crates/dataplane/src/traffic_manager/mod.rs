@@ -1,6 +1,7 @@
 //! Between the controls: queues, copies, and who is still inside.
 
 pub(crate) mod clone_session;
+pub(crate) mod latency;
 pub(crate) mod look_ahead;
 pub(crate) mod packet;
 pub(crate) mod queue;

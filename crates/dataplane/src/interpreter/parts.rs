@@ -3,18 +3,17 @@
 
 use std::sync::Arc;
 
-pub use crate::interpreter::{
+pub use super::{
     InterpreterFactory, control_flow::Pass, packet::Requests, parser::Cursor, phv::Phv,
 };
 
-use super::{
-    State,
-    ir::{BoolExpr, Int, ParserOp},
-};
+use super::{calculation, control_flow, parser};
 use crate::{
     Program, TableId,
-    interpreter::{calculation, control_flow, parser},
+    engine::State,
     match_action::{Call, EntryIndex, Tables},
+    program::ir::{BoolExpr, ParserOp},
+    value::Int,
 };
 
 /// What a pass may touch of a packet.
