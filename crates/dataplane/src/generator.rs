@@ -153,7 +153,7 @@ impl Switch {
         if self.generators.is_empty() {
             return 0;
         }
-        let now = self.advance(now);
+        let now = self.model.state.advance(now);
         // They are moved out while the switch takes their frames in.
         let mut generators = std::mem::take(&mut self.generators);
         let mut n_made = 0;

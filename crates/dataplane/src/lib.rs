@@ -27,7 +27,7 @@ pub use model::{
     TableAction, TableCounters, TableEntry, TableId, Transmit, Transmitted, ValueSetId,
     WeightedCall, limits,
 };
-pub(crate) use model::{Controlled, bits, color, refuse, value};
+pub(crate) use model::{Controlled, Frame, bits, color, refuse, value};
 pub use program::{
     ActionInfo, ActionProfileInfo, KeyField, LoadError, MatchKind, MeterUnit, ParamInfo, Program,
     TableInfo, ir::SourceLine,

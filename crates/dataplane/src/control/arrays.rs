@@ -63,7 +63,7 @@ impl Switch {
 
     /// Cells of a counter array; 0 where there is none.
     pub fn counter_size(&self, counter: CounterId) -> u64 {
-        let cells = self.state.externs.counters.cells(counter);
+        let cells = self.model.state.externs.counters.cells(counter);
         cells.map_or(0, |cells| cells.len() as u64)
     }
 
@@ -124,13 +124,13 @@ impl Switch {
 
     /// Cells of a register array; 0 where there is none.
     pub fn register_size(&self, register: RegisterId) -> u64 {
-        let shape = self.state.externs.registers.shape(register);
+        let shape = self.model.state.externs.registers.shape(register);
         shape.map_or(0, |(cells, _)| cells as u64)
     }
 
     /// Bits of a cell of a register array; 0 where there is none.
     pub fn register_width_bits(&self, register: RegisterId) -> u32 {
-        let shape = self.state.externs.registers.shape(register);
+        let shape = self.model.state.externs.registers.shape(register);
         shape.map_or(0, |(_, bits)| bits)
     }
 
@@ -175,7 +175,7 @@ impl Switch {
         );
         loaded.externs.crcs.set(id, bits, parameters);
         if let Some(engine) = &mut self.engine {
-            engine.calculation_changed(&mut self.state, id);
+            engine.calculation_changed(&mut self.model.state, id);
         }
         Ok(())
     }

@@ -55,7 +55,7 @@ impl Switch {
 
     /// Cells of a meter array; 0 where there is none.
     pub fn meter_size(&self, meter: MeterId) -> u64 {
-        let cells = self.state.externs.meters.cells(meter);
+        let cells = self.model.state.externs.meters.cells(meter);
         cells.map_or(0, |cells| cells as u64)
     }
 

@@ -22,14 +22,14 @@ fn no_program() -> ControlError {
 impl Switch {
     fn loaded(&self) -> Controlled<&State> {
         match self.engine {
-            Some(_) => Ok(&self.state),
+            Some(_) => Ok(&self.model.state),
             None => Err(no_program()),
         }
     }
 
     fn loaded_mut(&mut self) -> Controlled<&mut State> {
         match self.engine {
-            Some(_) => Ok(&mut self.state),
+            Some(_) => Ok(&mut self.model.state),
             None => Err(no_program()),
         }
     }
@@ -37,7 +37,7 @@ impl Switch {
     /// Tells the engine what happened to a table.
     fn tell(&mut self, table: TableId, change: TableChange<'_>) {
         if let Some(engine) = &mut self.engine {
-            engine.table_changed(&mut self.state, table, change);
+            engine.table_changed(&mut self.model.state, table, change);
         }
     }
 }

@@ -197,7 +197,7 @@ impl Switch {
     }
 
     fn table_view(&self, id: TableId) -> Option<(&TableInfo, &Table, EntryShow<'_>)> {
-        let state = &self.state;
+        let state = &self.model.state;
         let info = state.program.tables.get(id.index())?;
         let view = EntryShow {
             actions: &state.program.actions,
@@ -218,7 +218,7 @@ impl Switch {
     /// entries, `NotFound` for the table, or for a member or group,
     /// `FailedPrecondition` for a meter where the table has none.
     pub fn insert_entry(&mut self, table: TableId, entry: TableEntry) -> Controlled {
-        let now = self.state.now;
+        let now = self.model.state.now;
         let mut target = self.target(table)?;
         target.writable()?;
         target.check_idle_timeout(entry.idle_timeout_ns)?;
@@ -248,7 +248,7 @@ impl Switch {
     /// # Errors
     /// As [`Switch::insert_entry`], and `NotFound` for the entry.
     pub fn modify_entry(&mut self, table: TableId, entry: TableEntry) -> Controlled {
-        let now = self.state.now;
+        let now = self.model.state.now;
         let mut target = self.target(table)?;
         target.writable()?;
         target.check_idle_timeout(entry.idle_timeout_ns)?;
@@ -410,8 +410,8 @@ impl Switch {
     }
 
     pub(crate) fn sweep_idle_entries(&mut self) {
-        let now = self.state.now;
-        let swept = self.state.tables.tables_mut().enumerate();
+        let now = self.model.state.now;
+        let swept = self.model.state.tables.tables_mut().enumerate();
         let idle: Vec<_> = swept
             .flat_map(|(index, table)| {
                 let entries = table.sweep_idle(now);
@@ -427,7 +427,7 @@ impl Switch {
             if self.idle_timeouts.len() < limits::IDLE_TIMEOUT_QUEUE_MAX {
                 self.idle_timeouts.push_back(IdleTimeout { table, entry });
             } else {
-                self.state.counters.idle_timeouts_lost += 1;
+                self.model.state.counters.idle_timeouts_lost += 1;
             }
         }
     }

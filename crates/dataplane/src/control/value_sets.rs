@@ -40,14 +40,14 @@ impl Switch {
             .collect();
         loaded.externs.value_sets.replace(set, members?);
         if let Some(engine) = &mut self.engine {
-            engine.value_set_changed(&mut self.state, set);
+            engine.value_set_changed(&mut self.model.state, set);
         }
         Ok(())
     }
 
     /// The members of a value set, as they were written.
     pub fn value_set(&self, set: ValueSetId) -> Vec<Vec<MatchField>> {
-        let members = self.state.externs.value_sets.members(set).iter();
+        let members = self.model.state.externs.value_sets.members(set).iter();
         members.map(|member| member.fields.clone()).collect()
     }
 }

@@ -7,11 +7,11 @@ pub use crate::match_action::{EntryAccount, EntryAction, EntryIndex, EntryView};
 
 use super::ir::{CalculationId, Int};
 use crate::{
-    ActionProfileId, CounterId, CounterValue, MeterId, Nanos, Program, RegisterId, SwitchConfig,
+    ActionProfileId, CounterId, CounterValue, DropReason, MeterId, Nanos, Program, RegisterId,
     SwitchCounters, TableCounters, TableId, ValueSetId,
     externs::Externs,
     match_action::{Call, Tables},
-    trace::Tracer,
+    trace::{TraceKind, Tracer},
 };
 
 /// A program's state.
@@ -34,11 +34,11 @@ fn next_identity() -> u64 {
 
 impl State {
     /// Without a program.
-    pub(crate) fn new(config: &SwitchConfig) -> Self {
+    pub(crate) fn new(random_seed: u64) -> Self {
         let program = Program::empty();
         Self {
             tables: Tables::default(),
-            externs: Externs::new(&program.ir, config.random_seed, 0),
+            externs: Externs::new(&program.ir, random_seed, 0),
             program,
             counters: SwitchCounters::default(),
             tracer: Tracer::default(),
@@ -48,12 +48,24 @@ impl State {
     }
 
     /// Replaces the program; tables and externs are as it declares them.
-    pub(crate) fn set_program(&mut self, program: Program, config: &SwitchConfig) {
+    pub(crate) fn set_program(&mut self, program: Program, random_seed: u64) {
         self.tables = Tables::new(&program, self.now);
-        self.externs = Externs::new(&program.ir, config.random_seed, self.now);
+        self.externs = Externs::new(&program.ir, random_seed, self.now);
         self.counters.tables = vec![TableCounters::default(); program.tables.len()];
         self.program = program;
         self.identity = next_identity();
+    }
+
+    /// Time never goes back, whatever is given.
+    pub(crate) fn advance(&mut self, now: Nanos) -> Nanos {
+        self.now = self.now.max(now);
+        self.now
+    }
+
+    /// Counts a drop of the packet that is being traced.
+    pub(crate) fn count_drop(&mut self, reason: DropReason) {
+        self.counters.count_drop(reason);
+        self.tracer.emit(|| TraceKind::Drop(reason));
     }
 
     /// The number of this state and its program: another state has another one, and so has this when

@@ -6,7 +6,7 @@ use super::replication::{ById, Copies, check_replicas};
 use crate::{CloneSession, ControlError, ControlErrorKind, limits};
 
 /// A session as the traffic manager reads it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Session {
     pub copies: Arc<Copies>,
     pub truncate_bytes: Option<u32>,
@@ -23,16 +23,6 @@ pub(crate) struct CloneSessions {
 impl CloneSessions {
     pub(crate) fn get(&self, id: u32) -> Option<&Session> {
         self.sessions.get(id)
-    }
-
-    /// Moves a session out, for the time of cloning.
-    pub(crate) fn take(&mut self, id: u32) -> Option<Session> {
-        self.sessions.take(id)
-    }
-
-    /// Puts back what [`CloneSessions::take`] gave.
-    pub(crate) fn put_back(&mut self, id: u32, session: Session) {
-        self.sessions.put(id, session);
     }
 
     /// By id, from an id on.

@@ -10,8 +10,9 @@ pub(crate) mod replication;
 
 use std::collections::VecDeque;
 
-use crate::SwitchConfig;
-use packet::IngressPacket;
+use crate::{Nanos, SwitchConfig};
+use look_ahead::LookAhead;
+use packet::{Common, IngressPacket};
 
 /// Every packet that waits, and the groups and sessions that make copies.
 #[derive(Debug)]
@@ -23,6 +24,7 @@ pub(crate) struct TrafficManager {
     pub groups: replication::MulticastGroups,
     pub sessions: clone_session::CloneSessions,
     pub inside: Inside,
+    pub look_ahead: LookAhead,
 }
 
 impl TrafficManager {
@@ -38,6 +40,35 @@ impl TrafficManager {
             groups: replication::MulticastGroups::default(),
             sessions: clone_session::CloneSessions::default(),
             inside: Inside::default(),
+            look_ahead: LookAhead::default(),
+        }
+    }
+
+    /// Takes a packet out of its queue, in the order in which they would run but for looks ahead,
+    /// whatever its time.
+    pub(crate) fn next_waiting(&mut self) -> Option<Common> {
+        let mut next = self.ingress.pop_front();
+        if next.is_none() {
+            next = self.recirculation.pop(Nanos::MAX);
+        }
+        match next {
+            Some(waiting) => Some(waiting.common),
+            None => Some(self.egress.pop(Nanos::MAX)?.packet.common),
+        }
+    }
+
+    /// Whether a frame is to be looked at now. A packet that recirculates has its passes back to back
+    /// nevertheless.
+    #[inline]
+    pub(crate) fn is_look_ahead_due(&self) -> bool {
+        self.look_ahead.is_due() && !self.egress.is_empty() && self.recirculation.is_empty()
+    }
+
+    /// Egress passes that may run before the next look at a frame, where nothing recirculates.
+    pub(crate) fn n_passes_before_look(&self) -> usize {
+        match self.ingress.is_empty() {
+            true => usize::MAX,
+            false => self.look_ahead.n_passes_left(),
         }
     }
 }

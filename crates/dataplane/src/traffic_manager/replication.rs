@@ -45,8 +45,7 @@ impl Copies {
     }
 }
 
-/// Things by small ids, found without a search. What is read for the time of many steps is moved
-/// out and put back.
+/// Things by small ids, found without a search.
 #[derive(Debug)]
 pub(super) struct ById<T> {
     /// By id, up to the highest that was ever there.
@@ -72,7 +71,7 @@ impl<T> ById<T> {
         matches!(self.places.get(id as usize), Some(Some(_)))
     }
 
-    /// Moves one out; none where there is none.
+    /// Takes one away; none where there is none.
     pub(super) fn take(&mut self, id: u32) -> Option<T> {
         self.places.get_mut(id as usize)?.take()
     }
