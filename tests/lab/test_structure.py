@@ -81,6 +81,15 @@ def test_an_arrow_to_a_later_layer_runs_upwards(tmp_path: Path) -> None:
     assert measured(tmp_path)["upward"] == ["switch -> lib", "tables -> ids"]
 
 
+def test_to_pass_a_whole_module_on_is_an_arrow(tmp_path: Path) -> None:
+    write(tmp_path, FILES)
+    ids = tmp_path / "src/ids.rs"
+    ids.write_text("use crate::switch;\n" + ids.read_text())
+    assert "ids -> switch" not in measured(tmp_path)["upward"]
+    ids.write_text("pub " + ids.read_text())
+    assert "ids -> switch" in measured(tmp_path)["upward"]
+
+
 def test_comments_blank_lines_and_tests_are_no_code(tmp_path: Path) -> None:
     write(tmp_path, FILES)
     found = measured(tmp_path)

@@ -5,10 +5,8 @@
 //! with [`Switch::poll_transmit`] until it gives none. The semantics are those of BMv2's
 //! `simple_switch` (v1model); what BMv2 does silently has a [`DropReason`] and a counter here.
 
-mod control;
 pub mod engine;
 mod externs;
-mod generator;
 mod interpreter;
 mod match_action;
 mod model;

@@ -1,8 +1,9 @@
 //! Packet generators. They need no program.
 
 use crate::{
-    ControlErrorKind, Controlled, GeneratorChange, GeneratorConfig, GeneratorStatus,
-    generator::Generator, limits, refuse, switch::Switch,
+    ControlErrorKind, Controlled, GeneratorChange, GeneratorConfig, GeneratorStatus, limits,
+    refuse,
+    switch::{Switch, generator::Generator},
 };
 
 /// Each call is atomic.

@@ -3,8 +3,11 @@
 use std::ops::Range;
 
 use crate::{
-    ControlErrorKind, Controlled, CounterId, CounterValue, CrcParameters, RegisterId,
-    control::beyond, match_action, program::ir::CalculationId, refuse, switch::Switch, value,
+    ControlErrorKind, Controlled, CounterId, CounterValue, CrcParameters, RegisterId, match_action,
+    program::ir::CalculationId,
+    refuse,
+    switch::{Switch, control::beyond},
+    value,
 };
 
 /// Each call is atomic and takes effect between two passes.

@@ -1,14 +1,17 @@
 //! The door: frames and control calls in, frames, packet-ins and digests out.
 
+mod control;
+mod generator;
+
 use std::collections::VecDeque;
 
 use crate::{
     Digest, DropReason, Frame, IdleTimeout, Latencies, LatencyReport, Nanos, PortId, Program,
     RecentMaxima, Stream, SwitchConfig, SwitchCounters, TraceSink, Transmit, Transmitted,
     engine::{Engine, EngineFactory, InstanceType, Interpreted, State},
-    generator::Generator,
     interpreter::InterpreterFactory,
     limits,
+    switch::generator::Generator,
     trace::{NameId, TraceKind},
     traffic_manager::packet::{Common, IngressPacket},
     v1model::{Run, V1Model},

@@ -2,11 +2,13 @@
 
 use crate::{
     ControlErrorKind, Controlled, MatchField, MeterConfig, MeterId, TableId,
-    control::{beyond, tables::check_meter},
     engine::TableChange,
     externs::meter::Meter,
     refuse,
-    switch::Switch,
+    switch::{
+        Switch,
+        control::{beyond, tables::check_meter},
+    },
 };
 
 /// Each call is atomic and takes effect between two passes.
