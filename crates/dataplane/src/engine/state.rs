@@ -1,5 +1,5 @@
-//! The state of a program: tables, externs, counters. The switch owns it, control calls write it,
-//! passes read and write it through the engine. So it reads the same whatever the engine is.
+//! The state of a program: tables, externs, counters. The architecture owns it, control calls write it,
+//! passes read and write it through the engine. It is the same for every engine.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,4 +1,4 @@
-//! Parser value sets: which values a `select` case stands for is the control plane's to say.
+//! Parser value sets: the control plane says which values a `select` case stands for.
 
 use crate::{MatchField, ValueSetId, program::ir::ValueSet, value::Int};
 

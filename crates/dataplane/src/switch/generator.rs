@@ -1,12 +1,11 @@
 //! The packet generator: frames that the switch makes itself, in turn and at a pace, as if a port had
 //! received them.
 //!
-//! It belongs to the switch and to no program, so generators go on when the program is replaced. Time
-//! is given, as everywhere here: whoever runs the switch asks for [`Switch::next_generated`] and calls
-//! [`Switch::generate`] when it has come. A frame that could not be made when it was due is made as soon
-//! as it can be, up to [`limits::GENERATOR_BURST_FRAMES`] at once: none is left out. A generator is to the
-//! switch what a port with an endless ring is: of one that is faster than the switch no more comes in than
-//! can be done, the rest is late.
+//! Generators belong to the switch and go on when the program is replaced. Time is given, as everywhere
+//! here: the caller asks for [`Switch::next_generated`] and calls [`Switch::generate`] when it has come.
+//! No frame is left out: one that was not made when it was due is made as soon as it can be, up to
+//! [`limits::GENERATOR_BURST_FRAMES`] at once. A generator that is faster than the switch is late, as a
+//! port with an endless ring would be.
 
 use crate::{
     GeneratorChange, GeneratorConfig, GeneratorCounters, GeneratorState, GeneratorStatus, Nanos,

@@ -1,9 +1,9 @@
 //! Events as a story: one block for each packet, pass and part of the pipeline, the place in the
 //! source at the right.
 //!
-//! Left out is what nobody reads: assignments that change nothing, variables and tables that the
-//! compiler made, what a later pass parses, and the queueing of a copy whose making was told on the
-//! line before.
+//! It leaves out what nobody reads: assignments that change nothing, variables and tables that the
+//! compiler made, the parser of later passes, and the queueing of a copy that the line before has told
+//! of.
 
 use std::{fmt, sync::Arc};
 

@@ -1,16 +1,15 @@
 //! The queues of the output ports: bounded, FIFO, at a rate in virtual time.
 //!
-//! Without a rate whatever waits may leave: the higher priority first, always; then the older
-//! packet, so that replicas leave in the order in which they were made, whatever their ports. A
-//! ring a priority. All copies of one packet may stand in a ring as one, from which each comes when it
-//! is its turn.
+//! Without a rate every packet may leave at once: the higher priority first, then the older packet, so
+//! that replicas leave in the order in which they were made, whatever their ports. There is a ring for
+//! each priority. All copies of one packet may stand in a ring as one, a replica batch.
 //!
 //! With a rate a packet gets its departure time when it is queued, one interval after the packet
 //! before it in its queue. So the order does not depend on how often anyone polls. At one instant
 //! the higher priority goes first, then the older packet.
 //!
-//! A queue, one of a port and a priority, is bounded: what waits at one takes no room from those of
-//! another.
+//! Each queue, of one port and one priority, is bounded on its own: packets that wait in one take no
+//! room from those in another.
 
 use std::{
     cmp::Reverse,

@@ -2,11 +2,11 @@
 //! controls. Source: behavioral-model, `simple_switch.cpp` and `docs/simple_switch.md`. What the
 //! standard metadata hold is the engine's to write, from what it is given here.
 //!
-//! There is one way of a packet, in turns ([`Run::turn`]). What runs next is a batch wherever it can be:
-//! frames that go straight through ([`fast_path`]), the replicas of one packet ([`replica_batch`]), the
-//! rounds of a packet that recirculates ([`rounds`]). Whatever else comes of a pass is a call of the
-//! [`slow_path`] or of [`copies`], which queue what is left to do for a later turn. An engine that fuses
-//! nothing ([`Engine::fuses_fanout`]) has every packet queued.
+//! Packets go on in turns ([`Run::turn`]). A turn is a batch where it can be: frames on the
+//! [`fast_path`], the replicas of one packet ([`replica_batch`]), the rounds of a packet that
+//! recirculates ([`rounds`]). A packet of which something else comes leaves the batch for the
+//! [`slow_path`], which queues what is left to do for a later turn. An engine that fuses nothing
+//! ([`Engine::fuses_fanout`]) has every packet queued.
 
 mod copies;
 mod fast_path;

@@ -1,5 +1,5 @@
-//! The slow path: what is left to do after a pass of which more comes than that the packet goes on. A
-//! packet that clones, multicasts, makes a digest, is dropped, recirculates or has to wait comes here.
+//! The slow path: a packet that clones, multicasts, makes a digest, is dropped, recirculates or has to
+//! wait comes here after its pass. What is left to do is queued for a later turn.
 
 use super::{Run, fast_path::queue};
 use crate::{
