@@ -243,6 +243,22 @@ impl Interpreter {
         PacketHandle(place)
     }
 
+    /// Parser and checksum verification of a packet that comes to ingress.
+    fn begin_ingress(
+        &mut self,
+        state: &mut State,
+        input: &IngressInput,
+        packet: PacketHandle,
+    ) -> (&Ir, &mut Packet) {
+        let phv = self.blank_vector();
+        let ir = &self.program.ir;
+        let packet = &mut self.packets[packet.0 as usize];
+        packet.phv = phv;
+        start_ingress(ir, packet, input);
+        parse_and_verify(ir, state, packet);
+        (ir, packet)
+    }
+
     /// A header vector with whatever in it.
     fn spare_vector(&mut self) -> Phv {
         let spare = self.spare_vectors.pop();
@@ -358,12 +374,7 @@ impl Engine for Interpreter {
         input: &IngressInput,
         packet: PacketHandle,
     ) -> IngressOutcome {
-        let phv = self.blank_vector();
-        let ir = &self.program.ir;
-        let packet = &mut self.packets[packet.0 as usize];
-        packet.phv = phv;
-        start_ingress(ir, packet, input);
-        parse_and_verify(ir, state, packet);
+        let (ir, packet) = self.begin_ingress(state, input, packet);
         if let Some(reason) = run_control(state, packet, Stage::Ingress) {
             return IngressOutcome {
                 verdict: IngressVerdict::Drop(reason),
@@ -390,12 +401,7 @@ impl Engine for Interpreter {
     }
 
     fn parse(&mut self, state: &mut State, input: &IngressInput, packet: PacketHandle) {
-        let phv = self.blank_vector();
-        let ir = &self.program.ir;
-        let packet = &mut self.packets[packet.0 as usize];
-        packet.phv = phv;
-        start_ingress(ir, packet, input);
-        parse_and_verify(ir, state, packet);
+        let (_, packet) = self.begin_ingress(state, input, packet);
         let phv = std::mem::take(&mut packet.phv);
         self.give_back_vector(phv);
     }

@@ -1,5 +1,6 @@
 //! Between the controls: queues, copies, and who is still inside.
 
+mod by_id;
 pub(crate) mod clone_session;
 pub(crate) mod latency;
 pub(crate) mod look_ahead;
@@ -37,8 +38,8 @@ impl TrafficManager {
                 config.recirculation_rate_pps,
             ),
             egress: queue::EgressQueues::new(config.egress_queue_packets, config.egress_rate_pps),
-            groups: replication::MulticastGroups::default(),
-            sessions: clone_session::CloneSessions::default(),
+            groups: replication::MulticastGroups::new(),
+            sessions: clone_session::CloneSessions::new(),
             inside: Inside::default(),
             look_ahead: LookAhead::default(),
         }
