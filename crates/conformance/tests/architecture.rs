@@ -166,12 +166,8 @@ fn a_forbidden_edge_is_seen() {
     assert_eq!(wrong, ["\"packet-io\" may not depend on \"dataplane\""]);
 }
 
-/// Files that may know each other around a circle: the contract of an engine names the interpreter's
-/// parts, for engines that fall back on them.
-const CIRCLE_FILES_MAX: usize = 4;
-
-/// The one arrow that runs upwards.
-const UPWARD: &[&str] = &["engine.rs -> interpreter/parts.rs"];
+/// Files that may know each other around a circle.
+const CIRCLE_FILES_MAX: usize = 3;
 
 /// What `scripts/structure` counts of the data plane, whose layers are in its `LAYERS`.
 fn structure() -> serde_json::Value {
@@ -194,7 +190,7 @@ fn in_the_data_plane_nothing_names_what_is_above_it() {
     let found = structure();
     assert!(found["arrows"].as_u64().unwrap() > 20, "{found}");
     let upward = found["upward_files"].as_array().unwrap();
-    assert_eq!(upward, UPWARD, "{upward:#?}");
+    assert!(upward.is_empty(), "{upward:#?}");
 }
 
 #[test]

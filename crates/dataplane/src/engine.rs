@@ -34,7 +34,7 @@
 mod fan_out;
 mod state;
 
-pub use crate::{interpreter::parts as interpret, model::Frame};
+pub use crate::model::Frame;
 pub use fan_out::{Copies, LoneClone, LoneClones, Rounds, RoundsEnd, RoundsInput, one_by_one};
 pub use state::{EntryAccount, EntryAction, EntryIndex, EntryView, State};
 

@@ -16,6 +16,7 @@ pub mod trace;
 mod traffic_manager;
 mod v1model;
 
+pub use interpreter::parts as interpret;
 pub use model::{
     ActionCall, ActionId, ActionProfileId, CloneSession, ControlError, ControlErrorKind, CounterId,
     CounterValue, CrcParameters, Digest, DropReason, GeneratorChange, GeneratorConfig,
