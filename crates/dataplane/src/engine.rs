@@ -266,15 +266,15 @@ pub trait Engine: Send {
         packet: PacketHandle,
     ) -> IngressOutcome;
 
-    /// Frames that the engine wants to be told of before their turn, with [`Engine::expect`].
-    fn expects(&self) -> usize {
+    /// How many frames before its turn the engine wants to be told of one, by [`Engine::prefetch`].
+    fn prefetch_depth(&self) -> usize {
         0
     }
 
-    /// The ingress pass of this frame comes soon. The engine may do of it what nobody can see, so that
-    /// the memory it needs is near when its turn comes. Until then anything may happen: other packets
-    /// pass, control calls, the frame is told of again, or discarded.
-    fn expect(&mut self, state: &mut State, input: &IngressInput, packet: PacketHandle) {
+    /// The ingress pass of this frame comes soon. The engine may begin what nobody can see, so that the
+    /// memory that the pass needs is near when its turn comes. Anything may happen before that: other
+    /// packets pass, control calls come, the frame is told of again or discarded.
+    fn prefetch(&mut self, state: &mut State, input: &IngressInput, packet: PacketHandle) {
         let _ = (state, input, packet);
     }
 
@@ -288,7 +288,7 @@ pub trait Engine: Send {
     /// The digest that the ingress pass asked for.
     fn digest(&mut self, state: &mut State, packet: PacketHandle) -> Digest;
 
-    /// The clone that the ingress pass asked for: the headers as they arrived, parsed once more,
+    /// The clone that the ingress pass asked for: the headers as they arrived, by a re-parse,
     /// the metadata of its field list. `input` is that of the pass.
     fn clone_ingress(
         &mut self,

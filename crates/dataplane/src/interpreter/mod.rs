@@ -422,7 +422,7 @@ impl Engine for Interpreter {
         )
     }
 
-    /// An ingress clone has the headers as they arrived: the frame is parsed once more.
+    /// An ingress clone has the headers as they arrived: a re-parse of the frame.
     fn clone_ingress(
         &mut self,
         state: &mut State,

@@ -69,7 +69,7 @@ impl Run<'_> {
     /// New frames, until one has left the fast path.
     pub(super) fn send_frames(&mut self, max_frames: usize) -> usize {
         let (mut tally, mut n_sent) = (Tally::default(), 0);
-        let n_ahead = self.engine.expects();
+        let n_ahead = self.engine.prefetch_depth();
         while n_sent < max_frames {
             self.prefetch(n_ahead);
             let Some(frame) = self.next_frame() else {
@@ -96,7 +96,7 @@ impl Run<'_> {
         {
             let input = ingress_input(later);
             let state = &mut self.model.state;
-            self.engine.expect(state, &input, later.packet);
+            self.engine.prefetch(state, &input, later.packet);
             self.n_prefetched += 1;
         }
     }
