@@ -1,4 +1,5 @@
-//! Who may depend on whom: ARCHITECTURE.md's arrows, held against every `Cargo.toml`.
+//! Who may depend on whom: ARCHITECTURE.md's arrows between crates, held against every `Cargo.toml`, and
+//! the layers of the data plane, counted by `scripts/structure`.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -6,7 +7,11 @@
     reason = "a test stops at what it did not expect, and tells one story"
 )]
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 /// Crates of the workspace, and which of the workspace's crates each may name.
 const ALLOWED: &[(&str, &[&str])] = &[
@@ -159,4 +164,39 @@ fn a_forbidden_edge_is_seen() {
     let (name, dependencies) = read(manifest);
     let wrong = wrong_edges(&name, &dependencies);
     assert_eq!(wrong, ["\"packet-io\" may not depend on \"dataplane\""]);
+}
+
+/// Files that may know each other around a circle.
+const CIRCLE_FILES_MAX: usize = 3;
+
+/// What `scripts/structure` counts of the data plane, whose layers are in its `LAYERS`.
+fn structure() -> serde_json::Value {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folder: PathBuf = root.join("crates/dataplane");
+    let script = root.join("scripts/structure");
+    let done = Command::new(script)
+        .arg("--json")
+        .arg(folder)
+        .output()
+        .unwrap();
+    let problem = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "scripts/structure: {problem}");
+    let crates: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+    crates[0].clone()
+}
+
+#[test]
+fn in_the_data_plane_nothing_names_what_is_above_it() {
+    let found = structure();
+    assert!(found["arrows"].as_u64().unwrap() > 20, "{found}");
+    let upward = found["upward_files"].as_array().unwrap();
+    assert!(upward.is_empty(), "{upward:#?}");
+}
+
+#[test]
+fn in_the_data_plane_no_circle_of_files_is_large() {
+    let circles = structure()["circles"].clone();
+    let largest = circles[0].as_array().map_or(0, Vec::len);
+    assert!(largest > 0, "circles of two files are expected");
+    assert!(largest <= CIRCLE_FILES_MAX, "{circles:#}");
 }

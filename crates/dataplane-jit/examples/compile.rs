@@ -23,7 +23,8 @@ use std::{
 
 use dataplane::{
     Switch, SwitchConfig,
-    engine::{Engine, EngineFactory, Interpreted, State, interpret::InterpreterFactory},
+    engine::{Engine, EngineFactory, Interpreted, State},
+    interpret::InterpreterFactory,
 };
 use dataplane_jit::NativeFactory;
 

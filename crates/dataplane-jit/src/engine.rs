@@ -458,7 +458,7 @@ impl Engine for Native {
         }
     }
 
-    fn expects(&self) -> usize {
+    fn prefetch_depth(&self) -> usize {
         let NativeProgram {
             passes, runtime, ..
         } = &self.controls;
@@ -468,7 +468,7 @@ impl Engine for Native {
         }
     }
 
-    fn expect(&mut self, state: &mut State, input: &IngressInput, handle: PacketHandle) {
+    fn prefetch(&mut self, state: &mut State, input: &IngressInput, handle: PacketHandle) {
         let halves = self.controls.passes.halves;
         if let (Some(halves), Some(arrived)) = (halves, input.arrived)
             && self.packets.pool.packet(handle).begun != self.epoch

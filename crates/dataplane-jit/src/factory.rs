@@ -5,8 +5,8 @@ use dataplane::{
     engine::{
         CloneCopies, Clones, EgressInput, EgressOutcome, Engine, EngineFactory, Frame,
         IngressInput, IngressOutcome, Interpreted, PacketHandle, State,
-        interpret::InterpreterFactory,
     },
+    interpret::InterpreterFactory,
 };
 
 use crate::{engine::Native, options::NativeOptions, program::NativeProgram};

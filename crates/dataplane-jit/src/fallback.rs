@@ -11,9 +11,9 @@ use dataplane::{
     ActionId, TableId,
     engine::{
         EntryIndex, State,
-        interpret::{Carried, Pass, Requests as Asked},
         ir::{BoolExpr, Expr, Int, ParserOp, Primitive},
     },
+    interpret::{Carried, Pass, Requests as Asked},
 };
 
 use crate::{

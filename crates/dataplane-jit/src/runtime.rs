@@ -8,10 +8,8 @@
 use cranelift_codegen::ir::{Type, types};
 use dataplane::{
     ActionProfileId, CounterId, MeterId, Program, RegisterId, TableId,
-    engine::{
-        EntryAction, State, TableChange,
-        interpret::{Pass, Phv},
-    },
+    engine::{EntryAction, State, TableChange},
+    interpret::{Pass, Phv},
 };
 
 use crate::{

@@ -4,9 +4,9 @@
 use std::{ops::Range, ptr};
 
 use dashu_int::{IBig, UBig};
-use dataplane::engine::{
+use dataplane::{
+    engine::ir::{AnyStack, FieldId, HeaderId, Int, Ir, StackId, UnionStackId},
     interpret::Phv,
-    ir::{AnyStack, FieldId, HeaderId, Int, Ir, StackId, UnionStackId},
 };
 
 use crate::{layout::Layout, packing::PACKED_BITS_MAX, wire};

@@ -14,7 +14,8 @@ use std::{
 
 use dataplane::{
     Program, Switch, SwitchConfig,
-    engine::{Engine, EngineFactory, Interpreted, State, interpret::InterpreterFactory},
+    engine::{Engine, EngineFactory, Interpreted, State},
+    interpret::InterpreterFactory,
 };
 use dataplane_jit::{NativeFactory, NativeOptions, program::NativeProgram};
 use support::{load, programs};

@@ -13,9 +13,9 @@ use dataplane::{
     Program, Switch, SwitchConfig,
     engine::{
         Engine, EngineFactory, State,
-        interpret::{Carried, InterpreterFactory, Phv, Requests},
         ir::{AnyStack, FieldId, HeaderId, Int, Ir, Primitive, StackId},
     },
+    interpret::{Carried, InterpreterFactory, Phv, Requests},
     limits,
 };
 use dataplane_jit::{

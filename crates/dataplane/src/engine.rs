@@ -32,9 +32,9 @@
 //! [`Engine::rounds`]. What can be seen is the same as pass by pass.
 
 mod fan_out;
-pub mod interpret;
 mod state;
 
+pub use crate::model::Frame;
 pub use fan_out::{Copies, LoneClone, LoneClones, Rounds, RoundsEnd, RoundsInput, one_by_one};
 pub use state::{EntryAccount, EntryAction, EntryIndex, EntryView, State};
 
@@ -47,12 +47,7 @@ use crate::{ActionProfileId, Digest, DropReason, Nanos, PortId, TableId, ValueSe
 /// Expressions have infinite precision, cut where they are stored. What an undefined operation
 /// gives is said at each construct; the rest is in the interpreter, which is the semantics.
 pub mod ir {
-    pub use crate::{
-        externs::hash::Algorithm,
-        program::ir::*,
-        v1model::{Queueing, StandardMetadata},
-        value::Int,
-    };
+    pub use crate::{program::ir::*, value::Int};
 }
 
 /// A packet that an engine holds. A handle is good from [`Engine::receive`], or from whatever made
@@ -184,18 +179,6 @@ pub struct Clones {
     pub priority: u64,
 }
 
-/// A frame where an engine has it: two pieces, one after the other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Frame<'a> {
-    /// The headers, as the deparser wrote them.
-    pub head: &'a [u8],
-    /// What follows them, shared with other copies.
-    pub payload: &'a [u8],
-    /// Of which bytes the payload is a part: as long as the process lives, where the number is the
-    /// same and the payload is at the same place, it is the same. 0 where that is not known.
-    pub payload_id: u64,
-}
-
 /// Numbers for what payloads are parts of.
 #[derive(Debug)]
 pub struct PayloadIds(u64);
@@ -283,15 +266,15 @@ pub trait Engine: Send {
         packet: PacketHandle,
     ) -> IngressOutcome;
 
-    /// Frames that the engine wants to be told of before their turn, with [`Engine::expect`].
-    fn expects(&self) -> usize {
+    /// How many frames before its turn the engine wants to be told of one, by [`Engine::prefetch`].
+    fn prefetch_depth(&self) -> usize {
         0
     }
 
-    /// The ingress pass of this frame comes soon. The engine may do of it what nobody can see, so that
-    /// the memory it needs is near when its turn comes. Until then anything may happen: other packets
-    /// pass, control calls, the frame is told of again, or discarded.
-    fn expect(&mut self, state: &mut State, input: &IngressInput, packet: PacketHandle) {
+    /// The ingress pass of this frame comes soon. The engine may begin what nobody can see, so that the
+    /// memory that the pass needs is near when its turn comes. Anything may happen before that: other
+    /// packets pass, control calls come, the frame is told of again or discarded.
+    fn prefetch(&mut self, state: &mut State, input: &IngressInput, packet: PacketHandle) {
         let _ = (state, input, packet);
     }
 
@@ -305,7 +288,7 @@ pub trait Engine: Send {
     /// The digest that the ingress pass asked for.
     fn digest(&mut self, state: &mut State, packet: PacketHandle) -> Digest;
 
-    /// The clone that the ingress pass asked for: the headers as they arrived, parsed once more,
+    /// The clone that the ingress pass asked for: the headers as they arrived, by a re-parse,
     /// the metadata of its field list. `input` is that of the pass.
     fn clone_ingress(
         &mut self,

@@ -14,8 +14,7 @@ pub(crate) use render::{format_mask, format_value};
 
 use crate::{
     DropReason, Nanos, PortId,
-    interpreter::phv::Phv,
-    program::ir::{FieldId, HeaderId, Ir},
+    program::ir::SourceLine,
     value::{self, Int},
 };
 
@@ -34,15 +33,6 @@ pub struct TraceEvent {
     pub source: Option<SourceLine>,
     /// What happened.
     pub kind: TraceKind,
-}
-
-/// A line of the P4 source.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SourceLine {
-    /// The file, as it was named to the compiler.
-    pub file: Arc<str>,
-    /// Its line, from 1.
-    pub line: u32,
 }
 
 /// A header with its fields' values.
@@ -363,30 +353,5 @@ pub(crate) fn named(name: impl Into<String>, value: &Int, width_bits: u32) -> Tr
         name: name.into(),
         width_bits,
         value: value::to_be_bytes(value, width_bits),
-    }
-}
-
-/// A field's value.
-pub(crate) fn field_value(ir: &Ir, phv: &Phv, field: FieldId) -> TraceValue {
-    named(
-        &ir.fields[field.index()].name,
-        phv.get(field),
-        phv.bits(ir, field),
-    )
-}
-
-/// A header with its fields' values.
-pub(crate) fn header_values(ir: &Ir, phv: &Phv, header: HeaderId) -> TraceHeader {
-    let header = &ir.headers[header.index()];
-    let fields = header.field_ids().map(|field| {
-        let mut value = field_value(ir, phv, field);
-        if let Some((_, own_name)) = value.name.rsplit_once('.') {
-            value.name = own_name.to_owned();
-        }
-        value
-    });
-    TraceHeader {
-        name: header.name.clone(),
-        fields: fields.collect(),
     }
 }

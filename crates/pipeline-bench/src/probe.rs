@@ -233,7 +233,7 @@ macro_rules! in_part {
 impl Engine for Probe {
     in_part! {
         Buffers: fn receive(frame: &[u8]) -> PacketHandle;
-        Ingress: fn expect(state: &mut State, input: &IngressInput, packet: PacketHandle);
+        Ingress: fn prefetch(state: &mut State, input: &IngressInput, packet: PacketHandle);
         Ingress: fn digest(state: &mut State, packet: PacketHandle) -> Digest;
         Buffers: fn clone_ingress(
             state: &mut State,
@@ -309,8 +309,8 @@ impl Engine for Probe {
         rounds
     }
 
-    fn expects(&self) -> usize {
-        self.engine.expects()
+    fn prefetch_depth(&self) -> usize {
+        self.engine.prefetch_depth()
     }
 
     fn fuses_fanout(&self) -> bool {

@@ -1,7 +1,7 @@
 //! What is compared: the interpreter, and the native engine with one choice of optimisations after
 //! the other. The optimisations are those that the engine names itself.
 
-use dataplane::engine::{EngineFactory, interpret::InterpreterFactory};
+use dataplane::{engine::EngineFactory, interpret::InterpreterFactory};
 use dataplane_jit::{NativeFactory, NativeOptions};
 
 /// One engine with one choice.

@@ -1,6 +1,6 @@
 //! Which engine runs the programs, and with which of its optimisations.
 
-use dataplane::engine::{EngineFactory, interpret::InterpreterFactory};
+use dataplane::{engine::EngineFactory, interpret::InterpreterFactory};
 use dataplane_jit::{NativeFactory, NativeOptions};
 
 /// As `--engine` names them.

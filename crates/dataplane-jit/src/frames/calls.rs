@@ -6,13 +6,15 @@
 )]
 
 use cranelift_codegen::ir::{Type, types};
-use dataplane::engine::{
-    State,
-    interpret::Cursor,
-    ir::{
-        AnyStack, CalculationId, CalculationInput, HeaderId, Int, StackId, TransitionCase,
-        UnionStackId,
+use dataplane::{
+    engine::{
+        State,
+        ir::{
+            AnyStack, CalculationId, CalculationInput, HeaderId, Int, StackId, TransitionCase,
+            UnionStackId,
+        },
     },
+    interpret::Cursor,
 };
 
 use super::sum;

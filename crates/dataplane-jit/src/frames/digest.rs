@@ -6,9 +6,9 @@ use dataplane::{
     Digest,
     engine::{
         Interpreted, State,
-        interpret::{Carried, Phv, Requests as Asked},
         ir::{Expr, Int, Ir},
     },
+    interpret::{Carried, Phv, Requests as Asked},
 };
 
 use crate::{

@@ -1,8 +1,8 @@
 //! Many copies of one packet in one call: those of a group or session, which come to egress one after
 //! the other, and those of a packet that recirculates and leaves a clone each time.
 //!
-//! The traffic manager says what copies there are and where they go, and gets what leaves; it does its
-//! accounts when the call is over. So what an engine prepares for one copy is there for the next.
+//! The caller says where each copy goes, takes the frames that leave, and does its accounts when the
+//! call is over. An engine prepares once what all copies share.
 
 use super::{
     EgressInput, EgressOutcome, EgressVerdict, Engine, Frame, IngressInput, IngressOutcome,

@@ -1,17 +1,17 @@
-//! The state of a program: tables, externs, counters. The switch owns it, control calls write it,
-//! passes read and write it through the engine. So it reads the same whatever the engine is.
+//! The state of a program: tables, externs, counters. The architecture owns it, control calls write it,
+//! passes read and write it through the engine. It is the same for every engine.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub use crate::match_action::{EntryAccount, EntryAction, EntryIndex};
+pub use crate::match_action::{EntryAccount, EntryAction, EntryIndex, EntryView};
 
-use super::ir::{CalculationId, Int, Matcher};
+use super::ir::{CalculationId, Int};
 use crate::{
-    ActionProfileId, CounterId, CounterValue, MeterId, Nanos, Program, RegisterId, SwitchConfig,
+    ActionProfileId, CounterId, CounterValue, DropReason, MeterId, Nanos, Program, RegisterId,
     SwitchCounters, TableCounters, TableId, ValueSetId,
     externs::Externs,
     match_action::{Call, Tables},
-    trace::Tracer,
+    trace::{TraceKind, Tracer},
 };
 
 /// A program's state.
@@ -32,26 +32,13 @@ fn next_identity() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// An entry as a lookup needs it.
-#[derive(Debug, Clone, Copy)]
-pub struct EntryView<'a> {
-    /// One matcher a key field.
-    pub key: &'a [Matcher],
-    /// The numerically higher wins.
-    pub priority: i32,
-    /// What a hit runs.
-    pub action: &'a EntryAction,
-    /// The entry has a meter with rates.
-    pub has_meter: bool,
-}
-
 impl State {
     /// Without a program.
-    pub(crate) fn new(config: &SwitchConfig) -> Self {
+    pub(crate) fn new(random_seed: u64) -> Self {
         let program = Program::empty();
         Self {
             tables: Tables::default(),
-            externs: Externs::new(&program.ir, config.random_seed, 0),
+            externs: Externs::new(&program.ir, random_seed, 0),
             program,
             counters: SwitchCounters::default(),
             tracer: Tracer::default(),
@@ -61,12 +48,24 @@ impl State {
     }
 
     /// Replaces the program; tables and externs are as it declares them.
-    pub(crate) fn set_program(&mut self, program: Program, config: &SwitchConfig) {
+    pub(crate) fn set_program(&mut self, program: Program, random_seed: u64) {
         self.tables = Tables::new(&program, self.now);
-        self.externs = Externs::new(&program.ir, config.random_seed, self.now);
+        self.externs = Externs::new(&program.ir, random_seed, self.now);
         self.counters.tables = vec![TableCounters::default(); program.tables.len()];
         self.program = program;
         self.identity = next_identity();
+    }
+
+    /// Time never goes back, whatever is given.
+    pub(crate) fn advance(&mut self, now: Nanos) -> Nanos {
+        self.now = self.now.max(now);
+        self.now
+    }
+
+    /// Counts a drop of the packet that is being traced.
+    pub(crate) fn count_drop(&mut self, reason: DropReason) {
+        self.counters.count_drop(reason);
+        self.tracer.emit(|| TraceKind::Drop(reason));
     }
 
     /// The number of this state and its program: another state has another one, and so has this when

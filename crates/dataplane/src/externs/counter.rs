@@ -1,10 +1,7 @@
 //! Counter arrays. Packets and bytes are always both counted; an index beyond the end counts
 //! nothing, as in BMv2.
 
-use crate::{
-    control::CounterValue,
-    program::{CounterId, ir::CounterArray},
-};
+use crate::{CounterId, CounterValue, program::ir::CounterArray};
 
 /// Every indexed counter array of a program.
 #[derive(Debug)]

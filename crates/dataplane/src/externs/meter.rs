@@ -7,18 +7,13 @@
 //! rates is green, and so is one beyond the end of its array.
 
 use crate::{
-    Nanos,
-    control::MeterConfig,
+    MeterConfig, MeterId, Nanos,
+    color::{GREEN, RED, YELLOW},
     program::{
-        MeterId, MeterUnit,
+        MeterUnit,
         ir::{MeterArray, MeterKind},
     },
 };
-
-/// The colours as v1model's `MeterColor` numbers them.
-pub(crate) const GREEN: u8 = 0;
-pub(crate) const YELLOW: u8 = 1;
-pub(crate) const RED: u8 = 2;
 
 #[derive(Debug, Clone, Default)]
 struct Bucket {

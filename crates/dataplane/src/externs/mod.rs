@@ -1,7 +1,6 @@
 //! Stateful objects and computations that a program names.
 
 pub(crate) mod counter;
-pub(crate) mod digest;
 pub(crate) mod hash;
 pub(crate) mod meter;
 pub(crate) mod random;

@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use crate::{
-    program::{RegisterId, ir::RegisterArray},
+    RegisterId,
+    program::ir::RegisterArray,
     value::{self, Int},
 };
 

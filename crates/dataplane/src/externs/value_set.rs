@@ -1,10 +1,6 @@
-//! Parser value sets: which values a `select` case stands for is the control plane's to say.
+//! Parser value sets: the control plane says which values a `select` case stands for.
 
-use crate::{
-    control::MatchField,
-    program::{ValueSetId, ir::ValueSet},
-    value::Int,
-};
+use crate::{MatchField, ValueSetId, program::ir::ValueSet, value::Int};
 
 /// A member: the parts of the key one after the other, and the bits of them that count.
 #[derive(Debug, Clone)]

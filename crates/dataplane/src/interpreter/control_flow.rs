@@ -3,19 +3,24 @@
 
 use std::sync::Arc;
 
-use super::{expression::Scope, packet::Requests, phv::Phv};
+use super::{
+    calculation::{calculate, input_bytes},
+    expression::Scope,
+    packet::Requests,
+    phv::Phv,
+    trace::field_value,
+};
 use crate::{
-    DropReason, Nanos,
-    externs::{Externs, counter, hash},
+    ActionId, CounterId, DropReason, MeterId, Nanos, TableCounters, TableId,
+    externs::{Externs, counter},
     match_action::{EntryIndex, Tables},
     program::{
-        ActionId, ActionInfo, CounterId, MeterId, Program, TableId, TableInfo,
+        ActionInfo, Program, TableInfo,
         ir::{
             AnyStack, BoolExpr, CalculationId, Expr, FieldId, HeaderExpr, HeaderId, Ir, NextNode,
             Node, NodeId, Place, Primitive,
         },
     },
-    switch::TableCounters,
     trace::{self, TraceKind, Tracer},
     value::{self, Int},
 };
@@ -101,9 +106,9 @@ impl Pass<'_> {
             self.phv.set(self.ir, field, value);
             return;
         }
-        let old = trace::field_value(self.ir, self.phv, field);
+        let old = field_value(self.ir, self.phv, field);
         self.phv.set(self.ir, field, value);
-        let new = trace::field_value(self.ir, self.phv, field).value;
+        let new = field_value(self.ir, self.phv, field).value;
         self.tracer.emit(|| TraceKind::Assign { old, new });
     }
 
@@ -271,7 +276,7 @@ impl Pass<'_> {
 
     /// The result of a calculation over the packet as it is now.
     pub fn calculate(&mut self, calculation: CalculationId) -> u64 {
-        hash::calculate(self.ir, self.phv, self.payload, calculation, self.externs)
+        calculate(self.ir, self.phv, self.payload, calculation, self.externs)
     }
 
     fn count(&mut self, counter: CounterId, index: &Expr) {
@@ -451,6 +456,18 @@ pub(crate) fn run(
     }
 }
 
+/// The entry that the packet hits.
+pub(crate) fn lookup(
+    tables: &mut Tables,
+    pass: &Pass<'_>,
+    id: TableId,
+    info: &TableInfo,
+) -> Option<EntryIndex> {
+    let scope = pass.scope();
+    let key = &pass.ir.table_nodes[id.index()].key;
+    tables.lookup(id, info, key.iter().map(|source| scope.key(source)))
+}
+
 /// Applies a table and says where the control goes on.
 fn apply(
     program: &Program,
@@ -460,7 +477,7 @@ fn apply(
 ) -> Option<NodeId> {
     let info = &program.tables[id.index()];
     let node = &program.ir.table_nodes[id.index()];
-    let hit = tables.lookup(id, info, node, &pass.scope());
+    let hit = lookup(tables, pass, id, info);
     pass.tracer.set_line(|| node.line.clone());
     pass.tracer.emit(|| TraceKind::Table {
         table: info.name.clone(),
@@ -493,7 +510,7 @@ fn apply(
             .and_then(|profile| ir.action_profiles[profile.index()].selector.as_ref());
         let hash = || {
             selector.map_or(0, |selector| {
-                let bytes = hash::input_bytes(ir, phv, payload, selector);
+                let bytes = input_bytes(ir, phv, payload, selector);
                 selector.algorithm.compute(&bytes, &mut externs.random)
             })
         };

@@ -1,11 +1,7 @@
 //! The deparser: valid headers to bytes, in the program's order.
 
-use super::{checksum, control_flow::Pass};
-use crate::{
-    bits::BitWriter,
-    externs::hash,
-    trace::{self, TraceKind},
-};
+use super::{calculation::push_header, checksum, control_flow::Pass, trace::header_values};
+use crate::{bits::BitWriter, trace::TraceKind};
 
 /// Updates the checksums and gives the headers in front of the payload, in the room of `head`.
 pub(crate) fn deparse(pass: &mut Pass<'_>, head: Vec<u8>) -> Vec<u8> {
@@ -19,13 +15,11 @@ pub(crate) fn deparse(pass: &mut Pass<'_>, head: Vec<u8>) -> Vec<u8> {
     let valid = order.filter(|header| phv.is_valid(*header));
     let mut writer = BitWriter::with_buffer(head);
     for header in valid.clone() {
-        hash::push_header(&mut writer, ir, phv, header);
+        push_header(&mut writer, ir, phv, header);
     }
     let head = writer.finish();
     pass.tracer.emit(|| TraceKind::Deparse {
-        headers: valid
-            .map(|header| trace::header_values(ir, phv, header))
-            .collect(),
+        headers: valid.map(|header| header_values(ir, phv, header)).collect(),
         frame_len_bytes: head.len() + pass.payload.len(),
     });
     head

@@ -11,7 +11,7 @@ use crate::{
     limits,
     program::ir::{
         AnyStack, Arithmetic, BoolExpr, Comparison, Expr, FieldId, HeaderExpr, HeaderId, Ir,
-        UnionExpr, UnionId,
+        KeySource, UnionExpr, UnionId,
     },
     value::{self, Int},
 };
@@ -26,6 +26,21 @@ pub(crate) struct Scope<'a> {
 }
 
 impl Scope<'_> {
+    /// The value of a key's field. One of a header that is not valid is zero, whatever it held, as in
+    /// BMv2.
+    pub(crate) fn key(&self, source: &KeySource) -> Int {
+        if let Expr::Field(field) = source.value
+            && !self.phv.is_valid(self.ir.fields[field.index()].header)
+        {
+            return Int::ZERO;
+        }
+        let value = self.number(&source.value);
+        match &source.mask {
+            Some(mask) => value & mask,
+            None => value,
+        }
+    }
+
     pub(crate) fn number(&self, expr: &Expr) -> Int {
         match expr {
             Expr::Const(value) => value.clone(),

@@ -4,13 +4,17 @@
 //! Here are its packets, and what v1model's metadata hold when a packet comes to a control; the
 //! rest is in one file a part of the pipeline.
 
+pub(crate) mod calculation;
 mod checksum;
 pub(crate) mod control_flow;
 mod deparser;
+mod digest;
 pub(crate) mod expression;
 pub(crate) mod packet;
 pub(crate) mod parser;
+pub mod parts;
 pub(crate) mod phv;
+mod trace;
 
 use std::sync::Arc;
 
@@ -24,9 +28,9 @@ use crate::{
     engine::{
         self, CloneCopies, Clones, EgressInput, EgressOutcome, EgressVerdict, Engine,
         EngineFactory, IngressInput, IngressOutcome, IngressVerdict, PacketHandle, PayloadIds,
-        State, interpret::Carried,
+        State,
     },
-    externs::digest,
+    interpreter::parts::Carried,
     limits,
     program::ir::{FieldId, FieldListId, Ir},
     trace::{Stage, TraceKind},
@@ -239,6 +243,22 @@ impl Interpreter {
         PacketHandle(place)
     }
 
+    /// Parser and checksum verification of a packet that comes to ingress.
+    fn begin_ingress(
+        &mut self,
+        state: &mut State,
+        input: &IngressInput,
+        packet: PacketHandle,
+    ) -> (&Ir, &mut Packet) {
+        let phv = self.blank_vector();
+        let ir = &self.program.ir;
+        let packet = &mut self.packets[packet.0 as usize];
+        packet.phv = phv;
+        start_ingress(ir, packet, input);
+        parse_and_verify(ir, state, packet);
+        (ir, packet)
+    }
+
     /// A header vector with whatever in it.
     fn spare_vector(&mut self) -> Phv {
         let spare = self.spare_vectors.pop();
@@ -354,12 +374,7 @@ impl Engine for Interpreter {
         input: &IngressInput,
         packet: PacketHandle,
     ) -> IngressOutcome {
-        let phv = self.blank_vector();
-        let ir = &self.program.ir;
-        let packet = &mut self.packets[packet.0 as usize];
-        packet.phv = phv;
-        start_ingress(ir, packet, input);
-        parse_and_verify(ir, state, packet);
+        let (ir, packet) = self.begin_ingress(state, input, packet);
         if let Some(reason) = run_control(state, packet, Stage::Ingress) {
             return IngressOutcome {
                 verdict: IngressVerdict::Drop(reason),
@@ -386,12 +401,7 @@ impl Engine for Interpreter {
     }
 
     fn parse(&mut self, state: &mut State, input: &IngressInput, packet: PacketHandle) {
-        let phv = self.blank_vector();
-        let ir = &self.program.ir;
-        let packet = &mut self.packets[packet.0 as usize];
-        packet.phv = phv;
-        start_ingress(ir, packet, input);
-        parse_and_verify(ir, state, packet);
+        let (_, packet) = self.begin_ingress(state, input, packet);
         let phv = std::mem::take(&mut packet.phv);
         self.give_back_vector(phv);
     }
@@ -412,7 +422,7 @@ impl Engine for Interpreter {
         )
     }
 
-    /// An ingress clone has the headers as they arrived: the frame is parsed once more.
+    /// An ingress clone has the headers as they arrived: a re-parse of the frame.
     fn clone_ingress(
         &mut self,
         state: &mut State,

@@ -1,7 +1,7 @@
 //! The parser: bytes to headers. P4_16 section 13, with BMv2's choices: an error ends the parser,
 //! is kept in `parser_error`, and ingress runs nevertheless.
 
-use super::{control_flow::Pass, packet};
+use super::{control_flow::Pass, packet, trace::header_values};
 use crate::{
     bits, limits,
     program::ir::{
@@ -292,6 +292,6 @@ fn extract(
     cursor.consumed += n_bytes;
     let phv = &*pass.phv;
     pass.tracer
-        .emit(|| TraceKind::Extract(trace::header_values(ir, phv, id)));
+        .emit(|| TraceKind::Extract(header_values(ir, phv, id)));
     Ok(())
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::{
-    control::ActionCall,
-    program::{ActionId, ActionInfo, ir::BoundAction},
+    ActionCall, ActionId,
+    program::{ActionInfo, ir::BoundAction},
     value::{self, Int},
 };
 

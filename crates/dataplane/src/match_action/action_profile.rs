@@ -10,13 +10,7 @@ use std::{
 };
 
 use super::Call;
-use crate::control::{ControlError, ControlErrorKind};
-
-type Checked<T = ()> = Result<T, ControlError>;
-
-fn error<T>(kind: ControlErrorKind, message: String) -> Checked<T> {
-    Err(ControlError::new(kind, message))
-}
+use crate::{ControlErrorKind, Controlled, refuse};
 
 /// Number of a member inside; free numbers are used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -139,20 +133,20 @@ impl Profile {
     }
 
     /// The handle of a member's id.
-    pub(crate) fn handle(&self, id: u32) -> Checked<MemberHandle> {
+    pub(crate) fn handle(&self, id: u32) -> Controlled<MemberHandle> {
         match self.handles.get(&id) {
             Some(handle) => Ok(*handle),
-            None => error(
+            None => refuse(
                 ControlErrorKind::NotFound,
                 format!("action profile \"{}\" has no member {id}", self.name),
             ),
         }
     }
 
-    pub(crate) fn check_group(&self, id: u32) -> Checked {
+    pub(crate) fn check_group(&self, id: u32) -> Controlled {
         match self.groups.contains_key(&id) {
             true => Ok(()),
-            false => error(
+            false => refuse(
                 ControlErrorKind::NotFound,
                 format!("action profile \"{}\" has no group {id}", self.name),
             ),
@@ -178,17 +172,17 @@ impl Profile {
         }
     }
 
-    pub(crate) fn insert_member(&mut self, id: u32, call: Call) -> Checked {
+    pub(crate) fn insert_member(&mut self, id: u32, call: Call) -> Controlled {
         if self.handles.contains_key(&id) {
             let message = format!("action profile \"{}\" has a member {id} already", self.name);
-            return error(ControlErrorKind::AlreadyExists, message);
+            return refuse(ControlErrorKind::AlreadyExists, message);
         }
         if self.handles.len() >= self.max_size {
             let message = format!(
                 "action profile \"{}\" is full, its size is {}",
                 self.name, self.max_size
             );
-            return error(ControlErrorKind::ResourceExhausted, message);
+            return refuse(ControlErrorKind::ResourceExhausted, message);
         }
         let free = self.members.iter().position(Option::is_none);
         let handle = free.unwrap_or(self.members.len());
@@ -201,7 +195,7 @@ impl Profile {
         Ok(())
     }
 
-    pub(crate) fn modify_member(&mut self, id: u32, call: Call) -> Checked {
+    pub(crate) fn modify_member(&mut self, id: u32, call: Call) -> Controlled {
         let handle = self.handle(id)?;
         if let Some(Some(member)) = self.members.get_mut(handle.0) {
             member.call = call;
@@ -209,7 +203,7 @@ impl Profile {
         Ok(())
     }
 
-    pub(crate) fn delete_member(&mut self, id: u32) -> Checked {
+    pub(crate) fn delete_member(&mut self, id: u32) -> Controlled {
         let handle = self.handle(id)?;
         let uses = self.member(handle).map_or(0, |member| member.uses);
         if uses > 0 {
@@ -217,7 +211,7 @@ impl Profile {
                 "action profile \"{}\": member {id} is used by {uses} entries or groups",
                 self.name
             );
-            return error(ControlErrorKind::FailedPrecondition, message);
+            return refuse(ControlErrorKind::FailedPrecondition, message);
         }
         self.handles.remove(&id);
         if let Some(slot) = self.members.get_mut(handle.0) {
@@ -238,23 +232,23 @@ impl Profile {
         id: u32,
         max_size: u32,
         members: &[(u32, u32)],
-    ) -> Checked<BTreeMap<MemberHandle, u32>> {
+    ) -> Controlled<BTreeMap<MemberHandle, u32>> {
         let what = || format!("action profile \"{}\": group {id}", self.name);
         let mut weights = BTreeMap::new();
         for (member, weight) in members {
             if *weight == 0 {
                 let message = format!("{}: member {member} has the weight 0", what());
-                return error(ControlErrorKind::InvalidArgument, message);
+                return refuse(ControlErrorKind::InvalidArgument, message);
             }
             if weights.insert(self.handle(*member)?, *weight).is_some() {
                 let message = format!("{}: member {member} is named twice", what());
-                return error(ControlErrorKind::InvalidArgument, message);
+                return refuse(ControlErrorKind::InvalidArgument, message);
             }
         }
         let total: u64 = weights.values().map(|weight| u64::from(*weight)).sum();
         if max_size > 0 && total > u64::from(max_size) {
             let message = format!("{}: weights of {total}, its size is {max_size}", what());
-            return error(ControlErrorKind::ResourceExhausted, message);
+            return refuse(ControlErrorKind::ResourceExhausted, message);
         }
         Ok(weights)
     }
@@ -264,10 +258,10 @@ impl Profile {
         id: u32,
         max_size: u32,
         members: &[(u32, u32)],
-    ) -> Checked {
+    ) -> Controlled {
         if self.groups.contains_key(&id) {
             let message = format!("action profile \"{}\" has a group {id} already", self.name);
-            return error(ControlErrorKind::AlreadyExists, message);
+            return refuse(ControlErrorKind::AlreadyExists, message);
         }
         let members = self.weights(id, max_size, members)?;
         self.put_group(id, max_size, members, 0);
@@ -279,7 +273,7 @@ impl Profile {
         id: u32,
         max_size: u32,
         members: &[(u32, u32)],
-    ) -> Checked {
+    ) -> Controlled {
         self.check_group(id)?;
         let members = self.weights(id, max_size, members)?;
         let uses = self.take_group(id);
@@ -287,7 +281,7 @@ impl Profile {
         Ok(())
     }
 
-    pub(crate) fn delete_group(&mut self, id: u32) -> Checked {
+    pub(crate) fn delete_group(&mut self, id: u32) -> Controlled {
         self.check_group(id)?;
         let uses = self.groups.get(&id).map_or(0, |group| group.uses);
         if uses > 0 {
@@ -295,7 +289,7 @@ impl Profile {
                 "action profile \"{}\": group {id} is used by {uses} entries",
                 self.name
             );
-            return error(ControlErrorKind::FailedPrecondition, message);
+            return refuse(ControlErrorKind::FailedPrecondition, message);
         }
         self.take_group(id);
         Ok(())

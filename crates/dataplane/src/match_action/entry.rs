@@ -1,29 +1,63 @@
-//! Entries between the control plane's byte strings and the tables' integers.
+//! Entries as engines see them, and between the control plane's byte strings and the tables' integers.
 
-use super::Call;
+use super::{Call, EntryAction};
 use crate::{
-    control::{ActionCall, ControlError, ControlErrorKind, MatchField},
+    ActionCall, ControlError, ControlErrorKind, Controlled, CounterValue, MatchField, Nanos,
     program::{ActionInfo, KeyField, MatchKind, TableInfo, ir::Matcher},
     value::{self, Int},
 };
 
-type Checked<T> = Result<T, ControlError>;
+/// Position of an entry in its table; stays the same as long as the entry is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EntryIndex(pub(super) usize);
 
-fn invalid<T>(message: String) -> Checked<T> {
+impl EntryIndex {
+    /// The entry at a position that [`EntryIndex::index`] gave.
+    pub fn at(index: usize) -> Self {
+        Self(index)
+    }
+
+    /// The position, from 0; it may have gaps.
+    pub fn index(self) -> usize {
+        self.0
+    }
+}
+
+/// What packets have left at an entry. Engines may write it in place.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub struct EntryAccount {
+    /// The direct counter; counted whether the table has one or not.
+    pub counter: CounterValue,
+    /// When it was last hit, or made.
+    pub last_hit: Nanos,
+    /// The control plane knows that the entry is idle. A hit of an idle entry is counted by
+    /// [`crate::engine::State::count_hit`], which watches it again.
+    pub is_idle: bool,
+}
+
+/// An entry as a lookup needs it.
+#[derive(Debug, Clone, Copy)]
+pub struct EntryView<'a> {
+    /// One matcher a key field.
+    pub key: &'a [Matcher],
+    /// The numerically higher wins.
+    pub priority: i32,
+    /// What a hit runs.
+    pub action: &'a EntryAction,
+    /// The entry has a meter with rates.
+    pub has_meter: bool,
+}
+
+fn invalid<T>(message: String) -> Controlled<T> {
     Err(ControlError::new(
         ControlErrorKind::InvalidArgument,
         message,
     ))
 }
 
-/// The leading `prefix_len` of `bits` ones.
-pub(crate) fn prefix_mask(bits: u32, prefix_len: u32) -> Int {
-    let prefix_len = prefix_len.min(bits);
-    value::ones(prefix_len) << (bits - prefix_len) as usize
-}
-
 /// A byte string that fits a width.
-pub(crate) fn number(what: &str, bytes: &[u8], bits: u32) -> Checked<Int> {
+pub(crate) fn number(what: &str, bytes: &[u8], bits: u32) -> Controlled<Int> {
     if bytes.is_empty() {
         return invalid(format!("{what}: expected at least one byte, found none"));
     }
@@ -35,7 +69,7 @@ pub(crate) fn number(what: &str, bytes: &[u8], bits: u32) -> Checked<Int> {
 }
 
 /// An entry's key, checked against the table's.
-pub(crate) fn to_key(info: &TableInfo, key: &[MatchField]) -> Checked<Vec<Matcher>> {
+pub(crate) fn to_key(info: &TableInfo, key: &[MatchField]) -> Controlled<Vec<Matcher>> {
     if key.len() != info.key.len() {
         return invalid(format!(
             "table \"{}\": expected {} match fields, found {}",
@@ -51,7 +85,7 @@ pub(crate) fn to_key(info: &TableInfo, key: &[MatchField]) -> Checked<Vec<Matche
         .collect()
 }
 
-fn to_matcher(info: &TableInfo, field: &KeyField, given: &MatchField) -> Checked<Matcher> {
+fn to_matcher(info: &TableInfo, field: &KeyField, given: &MatchField) -> Controlled<Matcher> {
     let what = format!("table \"{}\": key \"{}\"", info.name, field.name);
     let bits = field.width_bits;
     Ok(match (field.kind, given) {
@@ -61,7 +95,7 @@ fn to_matcher(info: &TableInfo, field: &KeyField, given: &MatchField) -> Checked
                 return invalid(format!("{what}: a prefix of {prefix_len} of {bits} bits"));
             }
             let value = number(&what, value, bits)?;
-            if &value & prefix_mask(bits, *prefix_len) != value {
+            if &value & value::prefix_mask(bits, *prefix_len) != value {
                 return invalid(format!("{what}: bits set after the prefix of {prefix_len}"));
             }
             Matcher::Lpm {
@@ -136,7 +170,7 @@ pub(crate) fn to_call(
     info: &TableInfo,
     actions: &[ActionInfo],
     call: &ActionCall,
-) -> Checked<Call> {
+) -> Controlled<Call> {
     let action = actions
         .get(call.action.index())
         .filter(|_| info.actions.contains(&call.action));
@@ -155,7 +189,7 @@ pub(crate) fn to_call(
             call.args.len()
         ));
     }
-    let args: Checked<Vec<Int>> = action
+    let args: Controlled<Vec<Int>> = action
         .params
         .iter()
         .zip(&call.args)

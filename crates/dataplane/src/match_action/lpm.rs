@@ -3,7 +3,7 @@
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
-use super::{EntryIndex, prefix_mask};
+use super::EntryIndex;
 use crate::{
     ShardedMap,
     program::{MatchKind, TableInfo, ir::Matcher},
@@ -29,7 +29,7 @@ impl LpmIndex {
                 bytes.clear();
                 for (field, value) in info.key.iter().zip(key) {
                     if field.kind == MatchKind::Lpm {
-                        let prefix = value & prefix_mask(field.width_bits, *prefix_len);
+                        let prefix = value & value::prefix_mask(field.width_bits, *prefix_len);
                         value::push_be_bytes(bytes, &prefix, field.width_bits);
                     } else {
                         value::push_be_bytes(bytes, value, field.width_bits);

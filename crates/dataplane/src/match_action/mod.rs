@@ -12,17 +12,13 @@ mod ternary;
 pub use action::Call;
 pub use action_profile::EntryAction;
 pub(crate) use action_profile::{Choices, Profile};
-pub(crate) use entry::{number, prefix_mask, to_call, to_key};
-pub use table::{EntryAccount, EntryIndex};
+pub use entry::{EntryAccount, EntryIndex, EntryView};
+pub(crate) use entry::{number, to_call, to_key};
 pub(crate) use table::{EntryShow, Slot, Table};
 
 use crate::{
-    Nanos,
-    interpreter::expression::Scope,
-    program::{
-        ActionProfileId, Program, TableId, TableInfo,
-        ir::{Expr, KeySource, MeterKind, TableNode},
-    },
+    ActionProfileId, Nanos, TableId,
+    program::{Program, TableInfo, ir::MeterKind},
     trace::{self, TraceValue},
     value::Int,
 };
@@ -88,17 +84,15 @@ impl Tables {
         self.profiles.get_mut(id.index())
     }
 
-    /// The entry that the packet hits.
+    /// The entry that a key hits: one value a key field.
     pub(crate) fn lookup(
         &mut self,
         id: TableId,
         info: &TableInfo,
-        node: &TableNode,
-        scope: &Scope<'_>,
+        key: impl Iterator<Item = Int>,
     ) -> Option<EntryIndex> {
         self.key.clear();
-        self.key
-            .extend(node.key.iter().map(|source| read(source, scope)));
+        self.key.extend(key);
         self.tables[id.index()].lookup(info, &self.key, &mut self.key_bytes)
     }
 
@@ -150,20 +144,5 @@ impl Tables {
         bytes: usize,
     ) -> u8 {
         self.tables[id.index()].color(entry, kind, micros, bytes)
-    }
-}
-
-/// The value of a key's field. One of a header that is not valid is zero, whatever it held, as in
-/// BMv2.
-fn read(source: &KeySource, scope: &Scope<'_>) -> Int {
-    if let Expr::Field(field) = source.value
-        && !scope.phv.is_valid(scope.ir.fields[field.index()].header)
-    {
-        return Int::ZERO;
-    }
-    let value = scope.number(&source.value);
-    match &source.mask {
-        Some(mask) => value & mask,
-        None => value,
     }
 }

@@ -3,19 +3,13 @@
 use std::ops::Range;
 
 use super::{
-    Call, EntryAction, Profile, entry, exact::ExactIndex, lpm::LpmIndex, ternary::OrderedIndex,
+    Call, EntryAccount, EntryAction, EntryIndex, EntryView, Profile, entry, exact::ExactIndex,
+    lpm::LpmIndex, ternary::OrderedIndex,
 };
 use crate::{
-    Nanos, ShardedMap,
-    control::{
-        ControlError, ControlErrorKind, CounterValue, MatchField, MeterConfig, TableAction,
-        TableEntry, WeightedCall,
-    },
-    engine::EntryView,
-    externs::{
-        counter,
-        meter::{self, Meter},
-    },
+    ControlError, ControlErrorKind, CounterValue, MatchField, MeterConfig, Nanos, ShardedMap,
+    TableAction, TableEntry, WeightedCall, color,
+    externs::{counter, meter::Meter},
     limits,
     program::{
         ActionInfo, MatchKind, TableInfo,
@@ -24,35 +18,6 @@ use crate::{
     trace::{format_mask, format_value},
     value::{self, Int},
 };
-
-/// Position of an entry in its table; stays the same as long as the entry is there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct EntryIndex(usize);
-
-impl EntryIndex {
-    /// The entry at a position that [`EntryIndex::index`] gave.
-    pub fn at(index: usize) -> Self {
-        Self(index)
-    }
-
-    /// The position, from 0; it may have gaps.
-    pub fn index(self) -> usize {
-        self.0
-    }
-}
-
-/// What packets have left at an entry. Engines may write it in place.
-#[derive(Debug, Clone, Copy, Default)]
-#[repr(C)]
-pub struct EntryAccount {
-    /// The direct counter; counted whether the table has one or not.
-    pub counter: CounterValue,
-    /// When it was last hit, or made.
-    pub last_hit: Nanos,
-    /// The control plane knows that the entry is idle. A hit of an idle entry is counted by
-    /// [`crate::engine::State::count_hit`], which watches it again.
-    pub is_idle: bool,
-}
 
 #[derive(Debug)]
 enum Index {
@@ -229,7 +194,7 @@ impl Table {
     ) -> u8 {
         let slot = self.slot_mut(entry);
         let meter = slot.and_then(|slot| slot.meter.as_mut());
-        meter.map_or(meter::GREEN, |meter| meter.color(kind, micros, bytes))
+        meter.map_or(color::GREEN, |meter| meter.color(kind, micros, bytes))
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -1,10 +1,10 @@
 //! Tables with ternary, range or optional fields: the entries in the order of their priority,
 //! looked at one after the other. Of two entries with one priority the older is looked at first.
 
-use super::{EntryIndex, prefix_mask, range};
+use super::{EntryIndex, range};
 use crate::{
     program::{TableInfo, ir::Matcher},
-    value::Int,
+    value::{self, Int},
 };
 
 /// Entries, highest priority first.
@@ -53,7 +53,7 @@ fn matches(matcher: &Matcher, bits: u32, value: &Int) -> bool {
         Matcher::Lpm {
             value: wanted,
             prefix_len,
-        } => &(value & prefix_mask(bits, *prefix_len)) == wanted,
+        } => &(value & value::prefix_mask(bits, *prefix_len)) == wanted,
         Matcher::Ternary {
             value: wanted,
             mask,

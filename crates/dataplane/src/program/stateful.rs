@@ -1,8 +1,8 @@
 //! What a program lets one packet leave for the next.
 //!
-//! Several switches that run one program side by side, each with packets of its own, are as one
-//! switch as long as no packet finds what another has left: then which of them it comes to makes
-//! no difference. Counters are left too, but no program reads them, and they add up.
+//! Switches that run one program side by side, each with a part of the packets, are as good as one
+//! switch if no packet finds what another has left. Counters do not matter: no program reads them, and
+//! they add up.
 
 use super::{
     Program,

@@ -1,14 +1,14 @@
 //! Events as a story: one block for each packet, pass and part of the pipeline, the place in the
 //! source at the right.
 //!
-//! Left out is what nobody reads: assignments that change nothing, variables and tables that the
-//! compiler made, what a later pass parses, and the queueing of a copy whose making was told on the
-//! line before.
+//! It leaves out what nobody reads: assignments that change nothing, variables and tables that the
+//! compiler made, the parser of later passes, and the queueing of a copy that the line before has told
+//! of.
 
 use std::{fmt, sync::Arc};
 
 use super::{Stage, TraceEvent, TraceHeader, TraceKind, TraceValue};
-use crate::{DropReason, Nanos, externs::meter, limits, program::is_generated_name};
+use crate::{DropReason, Nanos, color, limits, program::is_generated_name};
 
 /// Where the places in the source begin, in characters.
 const SOURCE_COLUMN: usize = 90;
@@ -426,8 +426,8 @@ fn fmt_state(f: &mut fmt::Formatter<'_>, kind: &TraceKind) -> fmt::Result {
 
 fn color_name(color: u8) -> &'static str {
     match color {
-        meter::GREEN => "green",
-        meter::YELLOW => "yellow",
+        color::GREEN => "green",
+        color::YELLOW => "yellow",
         _ => "red",
     }
 }

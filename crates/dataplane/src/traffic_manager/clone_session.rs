@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::replication::{ById, Copies, check_replicas};
-use crate::{
-    control::{CloneSession, ControlError, ControlErrorKind},
-    limits,
+use super::{
+    by_id::ById,
+    replication::{Copies, check_id, check_replicas},
 };
+use crate::{CloneSession, ControlErrorKind, Controlled, limits, refuse};
 
 /// A session as the traffic manager reads it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Session {
     pub copies: Arc<Copies>,
     pub truncate_bytes: Option<u32>,
@@ -18,24 +18,20 @@ pub(crate) struct Session {
 }
 
 /// Every clone session.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct CloneSessions {
     sessions: ById<Session>,
 }
 
 impl CloneSessions {
+    pub(crate) fn new() -> Self {
+        Self {
+            sessions: ById::new("clone session"),
+        }
+    }
+
     pub(crate) fn get(&self, id: u32) -> Option<&Session> {
         self.sessions.get(id)
-    }
-
-    /// Moves a session out, for the time of cloning.
-    pub(crate) fn take(&mut self, id: u32) -> Option<Session> {
-        self.sessions.take(id)
-    }
-
-    /// Puts back what [`CloneSessions::take`] gave.
-    pub(crate) fn put_back(&mut self, id: u32, session: Session) {
-        self.sessions.put(id, session);
     }
 
     /// By id, from an id on.
@@ -49,72 +45,39 @@ impl CloneSessions {
         })
     }
 
-    fn checked(session: CloneSession) -> Result<Session, ControlError> {
+    fn checked(session: CloneSession) -> Controlled<Session> {
         let what = format!("clone session {}", session.id);
-        let invalid = |expected: String| {
-            let message = format!("{what}: {expected}");
-            Err(ControlError::new(
-                ControlErrorKind::InvalidArgument,
-                message,
-            ))
+        check_id(&what, session.id, limits::CLONE_SESSION_ID_MAX)?;
+        let invalid = |message: String| {
+            let message = format!("{what}: {message}");
+            refuse(ControlErrorKind::InvalidArgument, message)
         };
-        if session.id == 0 || session.id > limits::CLONE_SESSION_ID_MAX {
-            return invalid(format!(
-                "expected an id of 1 to {}",
-                limits::CLONE_SESSION_ID_MAX
-            ));
-        }
         if session.truncate_bytes == Some(0) {
             return invalid(
                 "a clone of no byte at all; leave the length out for whole ones".into(),
             );
         }
-        let queue = session.class_of_service as usize;
-        if queue >= limits::EGRESS_QUEUES_PER_PORT {
-            return invalid(format!(
-                "class of service {queue}, expected 0 to {}",
-                limits::EGRESS_QUEUES_PER_PORT - 1
-            ));
+        let (queue, max) = (session.class_of_service, limits::EGRESS_QUEUES_PER_PORT - 1);
+        if queue as usize > max {
+            return invalid(format!("class of service {queue}, expected 0 to {max}"));
         }
         check_replicas(&what, &session.replicas)?;
         Ok(Session {
             copies: Arc::new(Copies::new(session.replicas)),
             truncate_bytes: session.truncate_bytes,
-            queue: session.class_of_service,
+            queue,
         })
     }
 
-    pub(crate) fn insert(&mut self, session: CloneSession) -> Result<(), ControlError> {
-        let id = session.id;
-        let checked = Self::checked(session)?;
-        if self.sessions.has(id) {
-            let message = format!("clone session {id} is there already");
-            return Err(ControlError::new(ControlErrorKind::AlreadyExists, message));
-        }
-        self.sessions.put(id, checked);
-        Ok(())
+    pub(crate) fn insert(&mut self, session: CloneSession) -> Controlled {
+        self.sessions.insert(session.id, Self::checked(session)?)
     }
 
-    pub(crate) fn modify(&mut self, session: CloneSession) -> Result<(), ControlError> {
-        let id = session.id;
-        let checked = Self::checked(session)?;
-        match self.sessions.get_mut(id) {
-            Some(slot) => {
-                *slot = checked;
-                Ok(())
-            }
-            None => Err(not_found(id)),
-        }
+    pub(crate) fn modify(&mut self, session: CloneSession) -> Controlled {
+        self.sessions.modify(session.id, Self::checked(session)?)
     }
 
-    pub(crate) fn delete(&mut self, id: u32) -> Result<(), ControlError> {
-        self.sessions
-            .take(id)
-            .map(|_| ())
-            .ok_or_else(|| not_found(id))
+    pub(crate) fn delete(&mut self, id: u32) -> Controlled {
+        self.sessions.delete(id)
     }
-}
-
-fn not_found(id: u32) -> ControlError {
-    ControlError::new(ControlErrorKind::NotFound, format!("no clone session {id}"))
 }

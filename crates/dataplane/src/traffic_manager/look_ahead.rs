@@ -1,16 +1,14 @@
 //! Looking at frames before their turn, so that priorities count when the switch is overloaded.
 //!
-//! What a frame's priority is only its ingress pass can tell. In the order of their turns frames
-//! come to ingress when every copy of those before them has left; if more comes than can be sent,
-//! the receive ring overflows and loses frames of every priority alike. So, where the program gives
-//! priorities, a frame is taken through ingress now and then while copies wait. One of a high
-//! priority overtakes them; of a low one the queue fills, and then refuses packets with all of
-//! their copies.
+//! A frame's priority is known after its ingress pass only. Frames come to ingress in their order,
+//! when every copy of those before them has left; under overload the receive ring overflows and loses
+//! frames of every priority alike. So, where the program gives priorities, a frame is taken through
+//! ingress now and then while copies wait. One of a high priority overtakes the copies. One of a low
+//! priority waits, until its queue is full and refuses packets with all of their copies.
 //!
-//! A pass for a packet that is refused is work in vain, which an overloaded switch has no time for.
-//! It is paid for by egress passes: the rate of copies stays above 95 % of what it would be where
-//! ingress costs no more than egress, whatever is offered. What more than that comes the ring
-//! loses, unlooked at.
+//! The pass of a packet that is refused is work in vain. Egress passes pay for it: where an ingress
+//! pass costs no more than an egress pass, the rate of copies stays above 95 % of what it would be
+//! without looks, whatever is offered. Frames beyond that are lost in the receive ring without a look.
 
 use crate::limits;
 

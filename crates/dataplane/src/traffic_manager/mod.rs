@@ -1,6 +1,8 @@
 //! Between the controls: queues, copies, and who is still inside.
 
+mod by_id;
 pub(crate) mod clone_session;
+pub(crate) mod latency;
 pub(crate) mod look_ahead;
 pub(crate) mod packet;
 pub(crate) mod queue;
@@ -9,8 +11,9 @@ pub(crate) mod replication;
 
 use std::collections::VecDeque;
 
-use crate::SwitchConfig;
-use packet::IngressPacket;
+use crate::{Nanos, SwitchConfig};
+use look_ahead::LookAhead;
+use packet::{Common, IngressPacket};
 
 /// Every packet that waits, and the groups and sessions that make copies.
 #[derive(Debug)]
@@ -22,6 +25,7 @@ pub(crate) struct TrafficManager {
     pub groups: replication::MulticastGroups,
     pub sessions: clone_session::CloneSessions,
     pub inside: Inside,
+    pub look_ahead: LookAhead,
 }
 
 impl TrafficManager {
@@ -34,9 +38,38 @@ impl TrafficManager {
                 config.recirculation_rate_pps,
             ),
             egress: queue::EgressQueues::new(config.egress_queue_packets, config.egress_rate_pps),
-            groups: replication::MulticastGroups::default(),
-            sessions: clone_session::CloneSessions::default(),
+            groups: replication::MulticastGroups::new(),
+            sessions: clone_session::CloneSessions::new(),
             inside: Inside::default(),
+            look_ahead: LookAhead::default(),
+        }
+    }
+
+    /// Takes a packet out of its queue, in the order in which they would run but for looks ahead,
+    /// whatever its time.
+    pub(crate) fn next_waiting(&mut self) -> Option<Common> {
+        let mut next = self.ingress.pop_front();
+        if next.is_none() {
+            next = self.recirculation.pop(Nanos::MAX);
+        }
+        match next {
+            Some(waiting) => Some(waiting.common),
+            None => Some(self.egress.pop(Nanos::MAX)?.packet.common),
+        }
+    }
+
+    /// Whether a frame is to be looked at now. A packet that recirculates has its passes back to back
+    /// nevertheless.
+    #[inline]
+    pub(crate) fn is_look_ahead_due(&self) -> bool {
+        self.look_ahead.is_due() && !self.egress.is_empty() && self.recirculation.is_empty()
+    }
+
+    /// Egress passes that may run before the next look at a frame, where nothing recirculates.
+    pub(crate) fn n_passes_before_look(&self) -> usize {
+        match self.ingress.is_empty() {
+            true => usize::MAX,
+            false => self.look_ahead.n_passes_left(),
         }
     }
 }

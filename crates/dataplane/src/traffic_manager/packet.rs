@@ -1,9 +1,9 @@
 //! A packet as the traffic manager holds it: a handle of the engine's and what every engine's
 //! packets have.
 //!
-//! These are written field by field and read as a whole where they are moved, which a processor
-//! can only do when the writes have reached the cache (about 12 cycles). So they are handed on by
-//! reference on the way that every copy goes.
+//! They are handed on by reference where every copy passes. To move one reads it as a whole right after
+//! its fields were written one by one, and the processor waits until those writes have reached the
+//! cache (about 12 cycles).
 
 use crate::{
     Nanos, PortId, Stream,

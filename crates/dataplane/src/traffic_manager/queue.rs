@@ -1,16 +1,15 @@
 //! The queues of the output ports: bounded, FIFO, at a rate in virtual time.
 //!
-//! Without a rate whatever waits may leave: the higher priority first, always; then the older
-//! packet, so that replicas leave in the order in which they were made, whatever their ports. A
-//! ring a priority. All copies of one packet may stand in a ring as one, from which each comes when it
-//! is its turn.
+//! Without a rate every packet may leave at once: the higher priority first, then the older packet, so
+//! that replicas leave in the order in which they were made, whatever their ports. There is a ring for
+//! each priority. All copies of one packet may stand in a ring as one, a replica batch.
 //!
 //! With a rate a packet gets its departure time when it is queued, one interval after the packet
 //! before it in its queue. So the order does not depend on how often anyone polls. At one instant
 //! the higher priority goes first, then the older packet.
 //!
-//! A queue, one of a port and a priority, is bounded: what waits at one takes no room from those of
-//! another.
+//! Each queue, of one port and one priority, is bounded on its own: packets that wait in one take no
+//! room from those in another.
 
 use std::{
     cmp::Reverse,
@@ -140,7 +139,7 @@ pub(crate) struct Departure {
 
 /// Copies of one packet whose turn it is, one after the other. They stay in their queue until it is
 /// told how many have left.
-pub(crate) struct Row {
+pub(crate) struct ReplicaBatch {
     pub packet: EgressPacket,
     pub queue: usize,
     /// What waited in the queue of each of their ports before them.
@@ -150,7 +149,7 @@ pub(crate) struct Row {
     n_left: usize,
 }
 
-impl Row {
+impl ReplicaBatch {
     /// Where each of them goes.
     pub(crate) fn places(&self) -> impl Iterator<Item = Place> {
         let places = self.copies.places.get(self.n_left..).unwrap_or_default();
@@ -329,13 +328,13 @@ impl EgressQueues {
 
     /// The copies of one packet whose turn it is, if there are such.
     #[inline]
-    pub(crate) fn row(&self, now: Nanos) -> Option<Row> {
+    pub(crate) fn replica_batch(&self, now: Nanos) -> Option<ReplicaBatch> {
         let Waiting::Rings { rings, filled } = &self.waiting else {
             return None;
         };
         let queue = next_ring(*filled)?;
         match rings[queue].front()? {
-            (departure, Entry::Many(many)) if *departure <= now => Some(Row {
+            (departure, Entry::Many(many)) if *departure <= now => Some(ReplicaBatch {
                 packet: many.packet,
                 queue,
                 depth: many.depth,
@@ -346,23 +345,23 @@ impl EgressQueues {
         }
     }
 
-    /// One of a row leaves; packets left in its queue.
+    /// One of a batch leaves; packets left in its queue.
     #[inline]
-    pub(crate) fn take_of_row(&mut self, row: &Row, place: &Place) -> usize {
-        take_one(&mut self.depths, place.port, row.queue)
+    pub(crate) fn take_of_batch(&mut self, batch: &ReplicaBatch, place: &Place) -> usize {
+        take_one(&mut self.depths, place.port, batch.queue)
     }
 
-    /// So many of a row have left.
-    pub(crate) fn end_row(&mut self, row: &Row, n_taken: usize) {
+    /// So many of a batch have left.
+    pub(crate) fn end_batch(&mut self, batch: &ReplicaBatch, n_taken: usize) {
         let Waiting::Rings { rings, filled } = &mut self.waiting else {
             return;
         };
-        let ring = &mut rings[row.queue];
+        let ring = &mut rings[batch.queue];
         if let Some((_, Entry::Many(many))) = ring.front_mut() {
             many.n_left += n_taken;
             if many.n_left >= many.copies.replicas.len() {
                 ring.pop_front();
-                *filled &= !(u8::from(ring.is_empty()) << row.queue);
+                *filled &= !(u8::from(ring.is_empty()) << batch.queue);
             }
         }
     }

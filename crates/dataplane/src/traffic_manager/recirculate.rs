@@ -45,11 +45,9 @@ impl RecirculationQueue {
         self.waiting.push_back((departure, packet));
     }
 
-    /// The only packet, if there is one, its time has come, and others may follow it at once.
-    pub(crate) fn only(&self, now: Nanos) -> Option<&IngressPacket> {
-        let is_alone = self.waiting.len() == 1 && self.interval_ns.is_none();
-        let (departure, packet) = self.waiting.front()?;
-        (is_alone && *departure <= now).then_some(packet)
+    /// Whether a packet would come to ingress at once that goes here now.
+    pub(crate) fn is_passable(&self) -> bool {
+        self.waiting.is_empty() && self.interval_ns.is_none()
     }
 
     /// The oldest packet, if its time has come.

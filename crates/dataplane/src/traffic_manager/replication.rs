@@ -6,15 +6,11 @@ use std::{
     sync::Arc,
 };
 
-use super::packet::Place;
-use crate::{
-    PortId,
-    control::{ControlError, ControlErrorKind, MulticastGroup, Replica},
-    limits,
-};
+use super::{by_id::ById, packet::Place};
+use crate::{ControlErrorKind, Controlled, MulticastGroup, PortId, Replica, limits, refuse};
 
 /// Every multicast group.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct MulticastGroups {
     groups: ById<Arc<Copies>>,
 }
@@ -49,91 +45,47 @@ impl Copies {
     }
 }
 
-/// Things by small ids, found without a search. What is read for the time of many steps is moved
-/// out and put back.
-#[derive(Debug)]
-pub(super) struct ById<T> {
-    /// By id, up to the highest that was ever there.
-    places: Vec<Option<T>>,
-}
-
-impl<T> Default for ById<T> {
-    fn default() -> Self {
-        Self { places: Vec::new() }
-    }
-}
-
-impl<T> ById<T> {
-    pub(super) fn get(&self, id: u32) -> Option<&T> {
-        self.places.get(id as usize)?.as_ref()
-    }
-
-    pub(super) fn get_mut(&mut self, id: u32) -> Option<&mut T> {
-        self.places.get_mut(id as usize)?.as_mut()
-    }
-
-    pub(super) fn has(&self, id: u32) -> bool {
-        matches!(self.places.get(id as usize), Some(Some(_)))
-    }
-
-    /// Moves one out; none where there is none.
-    pub(super) fn take(&mut self, id: u32) -> Option<T> {
-        self.places.get_mut(id as usize)?.take()
-    }
-
-    pub(super) fn put(&mut self, id: u32, thing: T) {
-        let place = id as usize;
-        if place >= self.places.len() {
-            self.places.resize_with(place + 1, || None);
-        }
-        self.places[place] = Some(thing);
-    }
-
-    /// By id, from an id on.
-    pub(super) fn iter_from(&self, first: u32) -> impl Iterator<Item = (u32, &T)> {
-        let all = (first..).zip(self.places.iter().skip(first as usize));
-        all.filter_map(|(id, thing)| Some((id, thing.as_ref()?)))
-    }
-}
-
 /// Refuses replicas that the switch cannot make: too many, the same twice, or to no port.
-pub(crate) fn check_replicas(what: &str, replicas: &[Replica]) -> Result<(), ControlError> {
-    if replicas.len() > limits::REPLICAS_PER_GROUP_MAX {
-        return Err(ControlError::new(
-            ControlErrorKind::ResourceExhausted,
-            format!(
-                "{what}: {} replicas, the most is {}",
-                replicas.len(),
-                limits::REPLICAS_PER_GROUP_MAX
-            ),
-        ));
+pub(crate) fn check_replicas(what: &str, replicas: &[Replica]) -> Controlled {
+    let max = limits::REPLICAS_PER_GROUP_MAX;
+    if replicas.len() > max {
+        let message = format!("{what}: {} replicas, the most is {max}", replicas.len());
+        return refuse(ControlErrorKind::ResourceExhausted, message);
     }
-    let invalid = |message: String| {
-        Err(ControlError::new(
-            ControlErrorKind::InvalidArgument,
-            message,
-        ))
-    };
     let mut seen = HashSet::new();
     for replica in replicas {
-        if replica.port.0 > limits::PORT_ID_MAX {
-            return invalid(format!(
-                "{what}: port {}, expected 0 to {}",
-                replica.port,
-                limits::PORT_ID_MAX
-            ));
+        let Replica { port, instance } = *replica;
+        if port.0 > limits::PORT_ID_MAX {
+            let max = limits::PORT_ID_MAX;
+            let message = format!("{what}: port {port}, expected 0 to {max}");
+            return refuse(ControlErrorKind::InvalidArgument, message);
         }
         if !seen.insert(*replica) {
-            return invalid(format!(
-                "{what}: port {} and instance {} are there twice",
-                replica.port, replica.instance
-            ));
+            let message = format!("{what}: port {port} and instance {instance} are there twice");
+            return refuse(ControlErrorKind::InvalidArgument, message);
         }
     }
     Ok(())
 }
 
+/// Refuses an id beyond a kind's.
+pub(super) fn check_id(what: &str, id: u32, max: u32) -> Controlled {
+    match id {
+        1.. if id <= max => Ok(()),
+        _ => refuse(
+            ControlErrorKind::InvalidArgument,
+            format!("{what}: expected an id of 1 to {max}"),
+        ),
+    }
+}
+
 impl MulticastGroups {
+    pub(crate) fn new() -> Self {
+        Self {
+            groups: ById::new("multicast group"),
+        }
+    }
+
     /// The replicas of a group as they are now.
     pub(crate) fn get(&self, id: u32) -> Option<Arc<Copies>> {
         self.groups.get(id).cloned()
@@ -148,53 +100,22 @@ impl MulticastGroups {
         })
     }
 
-    fn check(group: &MulticastGroup) -> Result<(), ControlError> {
-        if group.id == 0 || group.id > limits::MULTICAST_GROUP_ID_MAX {
-            return Err(ControlError::new(
-                ControlErrorKind::InvalidArgument,
-                format!(
-                    "multicast group {}: expected an id of 1 to {}",
-                    group.id,
-                    limits::MULTICAST_GROUP_ID_MAX
-                ),
-            ));
-        }
-        check_replicas(&format!("multicast group {}", group.id), &group.replicas)
+    fn checked(group: MulticastGroup) -> Controlled<Arc<Copies>> {
+        let what = format!("multicast group {}", group.id);
+        check_id(&what, group.id, limits::MULTICAST_GROUP_ID_MAX)?;
+        check_replicas(&what, &group.replicas)?;
+        Ok(Arc::new(Copies::new(group.replicas)))
     }
 
-    pub(crate) fn insert(&mut self, group: MulticastGroup) -> Result<(), ControlError> {
-        Self::check(&group)?;
-        if self.groups.has(group.id) {
-            let message = format!("multicast group {} is there already", group.id);
-            return Err(ControlError::new(ControlErrorKind::AlreadyExists, message));
-        }
-        self.groups
-            .put(group.id, Arc::new(Copies::new(group.replicas)));
-        Ok(())
+    pub(crate) fn insert(&mut self, group: MulticastGroup) -> Controlled {
+        self.groups.insert(group.id, Self::checked(group)?)
     }
 
-    pub(crate) fn modify(&mut self, group: MulticastGroup) -> Result<(), ControlError> {
-        Self::check(&group)?;
-        match self.groups.get_mut(group.id) {
-            Some(copies) => {
-                *copies = Arc::new(Copies::new(group.replicas));
-                Ok(())
-            }
-            None => Err(not_found(group.id)),
-        }
+    pub(crate) fn modify(&mut self, group: MulticastGroup) -> Controlled {
+        self.groups.modify(group.id, Self::checked(group)?)
     }
 
-    pub(crate) fn delete(&mut self, id: u32) -> Result<(), ControlError> {
-        self.groups
-            .take(id)
-            .map(|_| ())
-            .ok_or_else(|| not_found(id))
+    pub(crate) fn delete(&mut self, id: u32) -> Controlled {
+        self.groups.delete(id)
     }
-}
-
-fn not_found(id: u32) -> ControlError {
-    ControlError::new(
-        ControlErrorKind::NotFound,
-        format!("no multicast group {id}"),
-    )
 }

@@ -1,362 +1,117 @@
 //! The v1model architecture as BMv2's `simple_switch` runs it: what happens to a packet between the
 //! controls. Source: behavioral-model, `simple_switch.cpp` and `docs/simple_switch.md`. What the
 //! standard metadata hold is the engine's to write, from what it is given here.
+//!
+//! Packets go on in turns ([`Run::turn`]). A turn is a batch where it can be: frames on the
+//! [`fast_path`], the replicas of one packet ([`replica_batch`]), the rounds of a packet that
+//! recirculates ([`rounds`]). A packet of which something else comes leaves the batch for the
+//! [`slow_path`], which queues what is left to do for a later turn. An engine that fuses nothing
+//! ([`Engine::fuses_fanout`]) has every packet queued.
 
 mod copies;
-mod many;
-mod metadata;
+mod fast_path;
+mod replica_batch;
+mod rounds;
+mod slow_path;
 
-pub(crate) use many::PortTally;
-pub use metadata::{Queueing, StandardMetadata};
+use std::collections::VecDeque;
 
 use crate::{
-    DropReason, Nanos, PortId,
-    engine::{
-        EgressInput, EgressOutcome, EgressVerdict, Engine, IngressInput, IngressOutcome,
-        IngressVerdict, InstanceType, PacketHandle,
-    },
+    Digest, PortId, Program, SwitchConfig, Transmit, Transmitted,
+    engine::{EgressInput, Engine, IngressInput, IngressOutcome, InstanceType, State},
     limits,
-    switch::Switch,
-    trace::{NameId, TraceKind},
+    trace::NameId,
     traffic_manager::{
-        packet::{Common, EgressPacket, IngressPacket, Place},
+        TrafficManager,
+        latency::Latencies,
+        look_ahead::LookAhead,
+        packet::{Common, IngressPacket},
         queue::Departure,
     },
 };
 
-/// How a packet goes to egress.
-#[derive(Debug, Clone, Copy)]
-struct Way {
+/// What v1model adds to an engine: the state of the program, the traffic between the controls, and
+/// what waits for the control plane.
+pub(crate) struct V1Model {
+    pub state: State,
+    pub traffic: TrafficManager,
+    pub latencies: Latencies,
+    pub packet_ins: VecDeque<Vec<u8>>,
+    pub digests: VecDeque<Digest>,
+    cpu_port: Option<PortId>,
+    /// As the engine has it ([`Engine::fuses_fanout`]).
+    pub fuses_fanout: bool,
+    /// The program is told how long packets have been inside.
+    pub is_timed: bool,
+    /// Empty, between one batch of replicas and the next.
+    tallies: Vec<PortTally>,
+}
+
+/// Frames that have left one after the other by one port.
+#[derive(Debug)]
+struct PortTally {
     port: PortId,
-    /// The queue of the port; there may be none of that number.
-    queue: u64,
-    instance_type: InstanceType,
-    /// `egress_rid` of a copy.
-    instance: Option<u16>,
-    /// The queue has no room for all copies of the packet, so it gets none.
-    is_refused: bool,
+    n_frames: u64,
+    n_bytes: u64,
 }
 
-/// What an egress pass leaves to do.
-pub(crate) enum Passed {
-    Nothing,
-    /// The frame of a packet leaves by a port.
-    Out(PortId, PacketHandle),
-    /// It is the packet's clone's turn now, without a queue: it was written where its departure goes.
-    /// The packet itself does not leave then.
-    On,
+/// The architecture at work: its engine, and who takes what leaves.
+pub(crate) struct Run<'a> {
+    pub model: &'a mut V1Model,
+    pub engine: &'a mut dyn Engine,
+    pub send: &'a mut dyn FnMut(Transmit<'_>),
+    /// Frames at the front of the ingress queue that the engine has been told of.
+    pub n_prefetched: usize,
 }
 
-/// What an engine is told of a packet that comes to ingress.
-fn ingress_input(waiting: &IngressPacket) -> IngressInput {
-    let is_new = waiting.instance_type == InstanceType::Normal;
-    IngressInput {
-        ingress_port: waiting.common.ingress_port,
-        instance_type: waiting.instance_type,
-        arrived: is_new.then_some(waiting.common.arrived),
-        ingress_bytes: waiting.common.ingress_bytes,
-    }
-}
-
-impl Switch {
-    /// Parser, checksum verification, ingress, and what the packet asked for there. Writes the
-    /// packet to `next` where it goes on to egress without a queue.
-    pub(crate) fn ingress_pass(
-        &mut self,
-        engine: &mut dyn Engine,
-        now: Nanos,
-        waiting: &IngressPacket,
-        next: &mut Option<Departure>,
-    ) {
-        self.trace_packet(now, &waiting.common);
-        let input = ingress_input(waiting);
-        let outcome = engine.ingress(&mut self.state, &input, waiting.packet);
-        self.after_ingress(engine, now, waiting, outcome, next);
+impl V1Model {
+    /// Without a program.
+    pub(crate) fn new(config: &SwitchConfig) -> Self {
+        Self {
+            state: State::new(config.random_seed),
+            traffic: TrafficManager::new(config),
+            latencies: Latencies::default(),
+            packet_ins: VecDeque::new(),
+            digests: VecDeque::new(),
+            cpu_port: config.cpu_port,
+            fuses_fanout: false,
+            is_timed: false,
+            tallies: Vec::new(),
+        }
     }
 
-    /// What comes of an ingress pass.
-    #[inline]
-    pub(crate) fn after_ingress(
-        &mut self,
-        engine: &mut dyn Engine,
-        now: Nanos,
-        waiting: &IngressPacket,
-        outcome: IngressOutcome,
-        next: &mut Option<Departure>,
-    ) {
-        let packet = waiting.packet;
-        if let Some(session) = outcome.clone_session {
-            let input = ingress_input(waiting);
-            self.clone_at_ingress(engine, now, waiting, &input, session);
-        }
-        if outcome.has_digest {
-            self.send_digest(engine, packet);
-        }
-        match outcome.verdict {
-            IngressVerdict::Drop(reason) => self.end(engine, &waiting.common, packet, reason),
-            IngressVerdict::Resubmit => self.resubmit(engine, now, *waiting),
-            IngressVerdict::Multicast(group) => {
-                let priority = outcome.priority;
-                self.multicast(engine, now, &waiting.common, packet, group, priority);
-            }
-            IngressVerdict::Unicast(port) => {
-                let way = Way {
-                    port,
-                    queue: outcome.priority,
-                    instance_type: InstanceType::Normal,
-                    instance: None,
-                    is_refused: false,
-                };
-                if self.may_fuse(&waiting.common) && self.is_next_at_egress() {
-                    self.pass_on(engine, now, way, &waiting.common, packet, next);
-                } else {
-                    self.enqueue(engine, now, way, &waiting.common, packet);
-                }
-            }
-        }
+    /// Replaces the program. No packet is inside.
+    pub(crate) fn set_program(&mut self, program: Program, config: &SwitchConfig) {
+        self.traffic = TrafficManager::new(config);
+        self.traffic.look_ahead = LookAhead::new(program.ir.gives_priorities());
+        self.digests.clear();
+        self.latencies.clear_streams();
+        self.is_timed = program.ir.tells_time_inside();
+        self.state.set_program(program, config.random_seed);
     }
 
     /// Whether the engine wants packets to be queued as one, or not at all, and nobody is told of
     /// their being queued.
+    #[inline]
     fn may_fuse(&self, common: &Common) -> bool {
         self.fuses_fanout && !self.state.tracer.is_on() && common.name == NameId::NONE
     }
 
-    /// A packet that would be queued and leave its queue at once.
-    fn pass_on(
-        &mut self,
-        engine: &mut dyn Engine,
-        now: Nanos,
-        way: Way,
-        common: &Common,
-        packet: PacketHandle,
-        next: &mut Option<Departure>,
-    ) {
-        let queue = usize::try_from(way.queue).unwrap_or(usize::MAX);
-        if queue >= limits::EGRESS_QUEUES_PER_PORT {
-            return self.end(engine, common, packet, DropReason::PriorityOutOfRange);
-        }
-        *next = Some(Departure {
-            place: Place {
-                port: way.port,
-                instance: way.instance,
-                enq_depth: 0,
-            },
-            queue,
-            depth: 0,
-            packet: EgressPacket {
-                common: *common,
-                packet,
-                instance_type: way.instance_type,
-                enqueued: now,
-            },
-        });
-    }
-
-    fn send_digest(&mut self, engine: &mut dyn Engine, packet: PacketHandle) {
-        let digest = engine.digest(&mut self.state, packet);
-        let tracer = &mut self.state.tracer;
-        tracer.emit(|| TraceKind::Digest(digest.name.clone()));
-        self.state.counters.digests += 1;
-        if self.digests.len() < limits::DIGEST_QUEUE_MAX {
-            self.digests.push_back(digest);
-        } else {
-            self.state.counters.digests_lost += 1;
-        }
-    }
-
-    /// Sends a packet through ingress again as it came.
-    fn resubmit(&mut self, engine: &mut dyn Engine, now: Nanos, mut waiting: IngressPacket) {
-        waiting.common.resubmits += 1;
-        if waiting.common.resubmits > limits::RESUBMITS_PER_PACKET_MAX {
-            let reason = DropReason::ResubmitLimit;
-            return self.end(engine, &waiting.common, waiting.packet, reason);
-        }
-        let pass = waiting.common.pass();
-        self.state.tracer.emit(|| TraceKind::Resubmit { pass });
-        engine.resubmit(waiting.packet);
-        waiting.instance_type = InstanceType::Resubmitted;
-        self.back_to_ingress(engine, now, waiting);
-    }
-
-    fn back_to_ingress(&mut self, engine: &mut dyn Engine, now: Nanos, waiting: IngressPacket) {
-        if self.traffic.recirculation.is_full() {
-            let reason = DropReason::RecirculationQueueFull;
-            return self.end(engine, &waiting.common, waiting.packet, reason);
-        }
-        self.traffic.recirculation.push(now, waiting);
-    }
-
-    /// Puts a packet into a queue of an output port.
-    fn enqueue(
-        &mut self,
-        engine: &mut dyn Engine,
-        now: Nanos,
-        way: Way,
-        common: &Common,
-        packet: PacketHandle,
-    ) {
-        self.trace_packet(now, common);
-        let Way { port, .. } = way;
-        let queue = usize::try_from(way.queue).unwrap_or(usize::MAX);
-        if queue >= limits::EGRESS_QUEUES_PER_PORT {
-            return self.end(engine, common, packet, DropReason::PriorityOutOfRange);
-        }
-        if way.is_refused || self.traffic.egress.is_full(port, queue) {
-            return self.end(engine, common, packet, DropReason::EgressQueueFull);
-        }
-        let depth = self.traffic.egress.depth(port, queue);
-        let tracer = &mut self.state.tracer;
-        tracer.emit(|| TraceKind::Enqueue { port, queue, depth });
-        let waiting = EgressPacket {
-            common: *common,
-            packet,
-            instance_type: way.instance_type,
-            enqueued: now,
-        };
-        let place = Place {
-            port,
-            instance: way.instance,
-            enq_depth: depth,
-        };
-        self.traffic.egress.push(now, place, queue, waiting);
-    }
-
-    /// Egress, the clone, then drop, deparser, and recirculation or transmission, in this order:
-    /// a drop beats recirculation, and the clone survives it.
-    pub(crate) fn egress_pass(
-        &mut self,
-        engine: &mut dyn Engine,
-        now: Nanos,
-        departure: &Departure,
-        next: &mut Option<Departure>,
-    ) -> Passed {
-        let place = &departure.place;
-        let port = place.port;
-        let waiting = &departure.packet;
-        let common = &waiting.common;
-        self.trace_packet(now, common);
-        let input = EgressInput {
-            port,
-            queue: departure.queue,
-            instance_type: waiting.instance_type,
-            instance: place.instance,
-            arrived: common.arrived,
-            enqueued: waiting.enqueued,
-            enq_depth: place.enq_depth,
-            deq_depth: departure.depth,
-            is_deparsed: self.fuses_fanout,
-        };
-        let outcome = engine.egress(&mut self.state, &input, waiting.packet);
-        self.after_egress(engine, now, common, port, outcome, next)
-    }
-
-    /// What comes of an egress pass.
+    /// Whether a packet that is queued now would be the next thing that runs.
     #[inline]
-    pub(crate) fn after_egress(
-        &mut self,
-        engine: &mut dyn Engine,
-        now: Nanos,
-        common: &Common,
-        port: PortId,
-        outcome: EgressOutcome,
-        next: &mut Option<Departure>,
-    ) -> Passed {
-        let packet = outcome.packet;
-        let mut passed = Passed::Nothing;
-        if let Some(session) = outcome.clone_session {
-            let leaves = outcome.verdict == EgressVerdict::Transmit;
-            if self.clone_at_egress(engine, now, common, (packet, leaves), session, next) {
-                passed = Passed::On;
-            }
-        }
-        if let EgressVerdict::Drop(reason) = outcome.verdict {
-            self.end(engine, common, packet, reason);
-            return passed;
-        }
-        let frame_len_bytes = match outcome.frame_len_bytes {
-            Some(len) => len,
-            None => engine.deparse(&mut self.state, packet),
-        };
-        if outcome.verdict == EgressVerdict::Recirculate {
-            self.recirculate(engine, now, *common, packet, frame_len_bytes);
-            return passed;
-        }
-        match self.send(engine, port, common, packet, frame_len_bytes) {
-            true => Passed::Out(port, packet),
-            false => passed,
-        }
+    fn is_next_at_egress(&self) -> bool {
+        let traffic = &self.traffic;
+        let is_frame_looked_at = traffic.look_ahead.is_due()
+            && traffic.recirculation.is_empty()
+            && !traffic.ingress.is_empty();
+        // A packet whose program is told the time inside has a queue between ingress and egress, where
+        // whoever calls can read his clock.
+        traffic.egress.is_passable() && !is_frame_looked_at && !self.is_timed
     }
 
-    /// Sends a packet through ingress again as it would have left.
-    fn recirculate(
-        &mut self,
-        engine: &mut dyn Engine,
-        now: Nanos,
-        mut common: Common,
-        packet: PacketHandle,
-        frame_len_bytes: usize,
-    ) {
-        if self.begin_again(engine, &mut common, packet, frame_len_bytes) {
-            let waiting = IngressPacket {
-                common,
-                packet,
-                instance_type: InstanceType::Recirculated,
-            };
-            self.back_to_ingress(engine, now, waiting);
-        }
-    }
-
-    /// A packet's next way through the pipeline; whether it may go it.
-    fn begin_again(
-        &mut self,
-        engine: &mut dyn Engine,
-        common: &mut Common,
-        packet: PacketHandle,
-        frame_len_bytes: usize,
-    ) -> bool {
-        common.recirculations += 1;
-        if common.recirculations > limits::RECIRCULATIONS_PER_PACKET_MAX {
-            self.end(engine, common, packet, DropReason::RecirculationLimit);
-            return false;
-        }
-        if frame_len_bytes > limits::FRAME_BYTES_MAX {
-            self.end(engine, common, packet, DropReason::FrameTooLong);
-            return false;
-        }
-        let pass = common.pass();
-        self.state.tracer.emit(|| TraceKind::Recirculate { pass });
-        engine.recirculate(packet);
-        common.ingress_bytes = frame_len_bytes;
-        true
-    }
-
-    /// The end of a packet's way: out of a port, which has it as long as the engine keeps it, or
-    /// to the control plane; whether it is a port.
-    #[inline]
-    fn send(
-        &mut self,
-        engine: &mut dyn Engine,
-        port: PortId,
-        common: &Common,
-        packet: PacketHandle,
-        frame_len_bytes: usize,
-    ) -> bool {
-        if self.config().cpu_port == Some(port) {
-            self.send_to_cpu(engine, common, packet, frame_len_bytes);
-            return false;
-        }
-        if self.state.counters.port_mut(port).is_none() {
-            self.end(engine, common, packet, DropReason::EgressPortUnknown);
-            return false;
-        }
-        self.state.tracer.emit(|| TraceKind::Transmit {
-            port,
-            frame_len_bytes,
-        });
-        self.count_sent(port, common, 1, frame_len_bytes as u64);
-        self.state.tracer.forget(common.name);
-        true
+    /// Whether frames leave by a port: it is there, and not the control plane's.
+    fn is_plain(&self, port: PortId) -> bool {
+        is_plain(&self.state, self.cpu_port, port)
     }
 
     /// Frames have left by a port that is there, copies of one packet, and are no longer inside.
@@ -373,53 +128,133 @@ impl Switch {
         self.traffic.inside.leave_many(common.epoch, n_frames);
     }
 
-    fn send_to_cpu(
-        &mut self,
-        engine: &mut dyn Engine,
-        common: &Common,
-        packet: PacketHandle,
-        frame_len_bytes: usize,
-    ) {
-        if self.packet_ins.len() >= limits::PACKET_IN_QUEUE_MAX {
-            return self.end(engine, common, packet, DropReason::PacketInQueueFull);
-        }
-        let tracer = &mut self.state.tracer;
-        tracer.emit(|| TraceKind::PacketIn { frame_len_bytes });
-        self.state.counters.to_cpu += 1;
-        let frame = engine.frame(packet);
-        self.packet_ins
-            .push_back([frame.head, frame.payload].concat());
-        self.leave(common);
-        engine.discard(packet);
-    }
-
-    /// Ends a packet inside the switch, counted.
-    fn end(
-        &mut self,
-        engine: &mut dyn Engine,
-        common: &Common,
-        packet: PacketHandle,
-        reason: DropReason,
-    ) {
-        self.count_drop(reason);
-        self.leave(common);
-        engine.discard(packet);
-    }
-
     /// A packet is no longer inside.
     pub(crate) fn leave(&mut self, common: &Common) {
         self.traffic.inside.leave(common.epoch);
         self.state.tracer.forget(common.name);
     }
+}
 
-    fn trace_packet(&mut self, now: Nanos, common: &Common) {
-        let tracer = &mut self.state.tracer;
-        tracer.set_packet(now, common.name, common.pass());
+fn is_plain(state: &State, cpu_port: Option<PortId>, port: PortId) -> bool {
+    cpu_port != Some(port) && state.counters.has_port(port)
+}
+
+/// What an engine is told of a packet that comes to ingress.
+#[inline]
+fn ingress_input(waiting: &IngressPacket) -> IngressInput {
+    let is_new = waiting.instance_type == InstanceType::Normal;
+    IngressInput {
+        ingress_port: waiting.common.ingress_port,
+        instance_type: waiting.instance_type,
+        arrived: is_new.then_some(waiting.common.arrived),
+        ingress_bytes: waiting.common.ingress_bytes,
+    }
+}
+
+impl Run<'_> {
+    /// Turns, until so many frames have left, nothing can run, or as many turns and
+    /// [`limits::STEPS_IN_VAIN_MAX`] more were made.
+    pub(crate) fn transmit(&mut self, max_frames: usize) -> Transmitted {
+        let (mut n_frames, mut is_idle) = (0, false);
+        let mut n_turns_left = max_frames.saturating_add(limits::STEPS_IN_VAIN_MAX);
+        while n_frames < max_frames && n_turns_left > 0 && !is_idle {
+            n_turns_left -= 1;
+            match self.turn(max_frames - n_frames) {
+                Some(n_sent) => n_frames += n_sent,
+                None => is_idle = true,
+            }
+        }
+        Transmitted { n_frames, is_idle }
     }
 
-    /// Counts a drop of the packet that is being traced.
-    pub(crate) fn count_drop(&mut self, reason: DropReason) {
-        self.state.counters.count_drop(reason);
-        self.state.tracer.emit(|| TraceKind::Drop(reason));
+    /// Runs what is next: a look at a frame if one is due, then egress, then what recirculates, then
+    /// new frames. How many frames have left, which are `max_frames` at most; none where nothing can
+    /// run now.
+    pub(crate) fn turn(&mut self, max_frames: usize) -> Option<usize> {
+        let now = self.model.state.now;
+        if self.model.traffic.is_look_ahead_due()
+            && let Some(frame) = self.next_frame()
+        {
+            return Some(self.look_ahead(&frame));
+        }
+        if let Some((batch, n_copies)) = self.model.replica_batch(max_frames) {
+            return Some(self.send_replicas(&batch, n_copies));
+        }
+        let traffic = &mut self.model.traffic;
+        if let Some(departure) = traffic.egress.pop(now) {
+            return Some(self.egress(&departure));
+        }
+        if let Some(going) = traffic.recirculation.pop(now) {
+            return Some(self.send_rounds(going, max_frames));
+        }
+        if traffic.ingress.is_empty() {
+            return None;
+        }
+        Some(self.send_frames(max_frames))
+    }
+
+    /// Takes a frame before its turn, so that its priority counts.
+    #[cold]
+    fn look_ahead(&mut self, frame: &IngressPacket) -> usize {
+        let n_dropped = self.model.state.counters.dropped_total();
+        let n_sent = self.ingress(frame);
+        let was_in_vain = self.model.state.counters.dropped_total() > n_dropped;
+        self.model.traffic.look_ahead.pay(was_in_vain);
+        n_sent
+    }
+
+    /// The frame whose turn it is.
+    #[inline]
+    fn next_frame(&mut self) -> Option<IngressPacket> {
+        self.n_prefetched = self.n_prefetched.saturating_sub(1);
+        self.model.traffic.ingress.pop_front()
+    }
+
+    /// Parser, checksum verification, ingress, and what comes of it.
+    fn ingress(&mut self, waiting: &IngressPacket) -> usize {
+        self.trace_packet(&waiting.common);
+        let input = ingress_input(waiting);
+        let state = &mut self.model.state;
+        let outcome = self.engine.ingress(state, &input, waiting.packet);
+        self.after_ingress(waiting, &outcome)
+    }
+
+    /// What comes of an ingress pass: egress at once where nothing is before it, or the slow path.
+    fn after_ingress(&mut self, waiting: &IngressPacket, outcome: &IngressOutcome) -> usize {
+        let Some((port, queue)) = self.model.way_on(&waiting.common, outcome) else {
+            self.finish_ingress(waiting, outcome);
+            return 0;
+        };
+        let outcome = self.egress_at_once(waiting, port, queue);
+        self.finish_egress(&waiting.common, port, &outcome)
+    }
+
+    /// Egress of a packet whose turn it is, and what comes of it.
+    fn egress(&mut self, departure: &Departure) -> usize {
+        let place = &departure.place;
+        let waiting = &departure.packet;
+        let common = &waiting.common;
+        self.trace_packet(common);
+        let input = EgressInput {
+            port: place.port,
+            queue: departure.queue,
+            instance_type: waiting.instance_type,
+            instance: place.instance,
+            arrived: common.arrived,
+            enqueued: waiting.enqueued,
+            enq_depth: place.enq_depth,
+            deq_depth: departure.depth,
+            is_deparsed: self.model.fuses_fanout,
+        };
+        self.model.traffic.look_ahead.earn();
+        let state = &mut self.model.state;
+        let outcome = self.engine.egress(state, &input, waiting.packet);
+        self.finish_egress(common, place.port, &outcome)
+    }
+
+    #[inline]
+    fn trace_packet(&mut self, common: &Common) {
+        let State { tracer, now, .. } = &mut self.model.state;
+        tracer.set_packet(*now, common.name, common.pass());
     }
 }

@@ -3,22 +3,10 @@
 //! Eight bytes at a time: the remainder has a word of 64 bits whatever the CRC's width, so eight
 //! bytes shift all of it out, and a table for each of the eight says what that leaves behind.
 
-use crate::program::ir::{Calculation, CalculationId};
-
-/// The parameters of a CRC in the Rocksoft model, without its width.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CrcParameters {
-    /// The polynomial without its highest term.
-    pub polynomial: u64,
-    /// What the remainder is at the beginning.
-    pub initial: u64,
-    /// What the result is combined with by exclusive or.
-    pub xor_out: u64,
-    /// Each byte goes in with its lowest bit first.
-    pub reflect_in: bool,
-    /// The remainder's bits are turned around at the end.
-    pub reflect_out: bool,
-}
+use crate::{
+    CrcParameters,
+    program::ir::{Calculation, CalculationId},
+};
 
 /// What a byte with so many zeros behind it leaves.
 type Tables = [[u64; 256]; 8];

@@ -8,71 +8,12 @@ mod crc;
 use std::sync::LazyLock;
 
 use self::crc::Crc;
-pub use self::crc::CrcParameters;
 pub(crate) use self::crc::CustomCrcs;
 
-use super::{Externs, random::Random};
-use crate::{
-    bits::BitWriter,
-    interpreter::phv::Phv,
-    program::ir::{Calculation, CalculationId, CalculationInput, HeaderId, Ir},
-};
-
-/// An algorithm over bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Algorithm {
-    /// The Internet checksum (RFC 1071).
-    Csum16,
-    /// Exclusive or of the words of 2 bytes.
-    Xor16,
-    /// Exclusive or of the words of 4 bytes.
-    Xor32,
-    /// CRC-8, with parameters that may be chosen.
-    Crc8Custom,
-    /// CRC-16/ARC.
-    Crc16,
-    /// CRC-16, with parameters that may be chosen.
-    Crc16Custom,
-    /// CRC-16/CCITT.
-    CrcCcitt,
-    /// CRC-32/ISO-HDLC.
-    Crc32,
-    /// CRC-32, with parameters that may be chosen.
-    Crc32Custom,
-    /// CRC-64, with parameters that may be chosen.
-    Crc64Custom,
-    /// The first 8 bytes as a number.
-    Identity,
-    /// XXH64.
-    Xxh64,
-    /// FNV-1a with a final mix, as BMv2's tests use it.
-    HashEx,
-    /// A number that has nothing to do with the bytes.
-    Random,
-}
+use super::random::Random;
+use crate::{CrcParameters, program::ir::Algorithm};
 
 impl Algorithm {
-    /// The algorithm of a name as BMv2 JSON writes it.
-    pub(crate) fn from_name(name: &str) -> Option<Self> {
-        Some(match name {
-            "csum16" | "cksum16" => Self::Csum16,
-            "xor16" => Self::Xor16,
-            "xor32" => Self::Xor32,
-            "crc8_custom" => Self::Crc8Custom,
-            "crc16" => Self::Crc16,
-            "crc16_custom" => Self::Crc16Custom,
-            "crcCCITT" => Self::CrcCcitt,
-            "crc32" => Self::Crc32,
-            "crc32_custom" => Self::Crc32Custom,
-            "crc64_custom" => Self::Crc64Custom,
-            "identity" => Self::Identity,
-            "xxh64" | "bmv2_hash" => Self::Xxh64,
-            "hash_ex" => Self::HashEx,
-            "random" => Self::Random,
-            _ => return None,
-        })
-    }
-
     /// The result over some bytes; that of [`Algorithm::Random`] is drawn.
     pub(crate) fn compute(self, bytes: &[u8], random: &mut Random) -> u64 {
         if let Some(crc) = self.crc() {
@@ -236,65 +177,6 @@ fn hash_ex(bytes: &[u8]) -> u32 {
     hash = hash.wrapping_add(hash << 3);
     hash ^= hash >> 17;
     hash.wrapping_add(hash << 5)
-}
-
-/// Computes a named calculation over a packet.
-pub(crate) fn calculate(
-    ir: &Ir,
-    phv: &Phv,
-    payload: &[u8],
-    id: CalculationId,
-    externs: &mut Externs,
-) -> u64 {
-    let calculation = &ir.calculations[id.index()];
-    let bytes = input_bytes(ir, phv, payload, calculation);
-    match externs.crcs.get(id) {
-        Some(crc) => crc.compute(&bytes),
-        None => calculation.algorithm.compute(&bytes, &mut externs.random),
-    }
-}
-
-/// What a calculation looks at. What belongs to an invalid header is left out; the payload begins
-/// at a whole byte, behind everything else, wherever it is named.
-pub(crate) fn input_bytes(
-    ir: &Ir,
-    phv: &Phv,
-    payload: &[u8],
-    calculation: &Calculation,
-) -> Vec<u8> {
-    let mut writer = BitWriter::with_capacity(64);
-    let mut with_payload = false;
-    for input in &calculation.input {
-        match input {
-            CalculationInput::Field(field) => {
-                if phv.is_valid(ir.fields[field.index()].header) {
-                    writer.push(phv.get(*field), phv.bits(ir, *field));
-                }
-            }
-            CalculationInput::Header(header) => {
-                if phv.is_valid(*header) {
-                    push_header(&mut writer, ir, phv, *header);
-                }
-            }
-            CalculationInput::Constant { value, bits } => writer.push(value, *bits),
-            CalculationInput::Payload => with_payload = true,
-        }
-    }
-    let mut bytes = writer.finish();
-    if with_payload {
-        bytes.extend_from_slice(payload);
-    }
-    bytes
-}
-
-/// Appends the fields of a header.
-pub(crate) fn push_header(writer: &mut BitWriter, ir: &Ir, phv: &Phv, header: HeaderId) {
-    for field in ir.headers[header.index()].field_ids() {
-        let bits = phv.bits(ir, field);
-        if bits > 0 {
-            writer.push(phv.get(field), bits);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Expressions and places. Numbers have infinite precision, cut where they are stored.
 
 use super::{FieldId, HeaderId, StackId, UnionId, UnionStackId};
-use crate::{program::RegisterId, value::Int};
+use crate::{RegisterId, value::Int};
 
 /// Operators that give a number; with infinite precision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,10 @@
 //! What a program declares beside its controls: calculations, arrays, value sets, profiles.
 
 use super::{BoolExpr, CalculationId, Expr, FieldId, HeaderId};
-use crate::{externs::hash::Algorithm, program::MeterUnit, value::Int};
+use crate::{
+    program::{MeterUnit, ir::Algorithm},
+    value::Int,
+};
 
 /// A part of what a calculation is over.
 #[derive(Debug, Clone)]

@@ -1,61 +1,25 @@
 //! The verified program as engines read it: typed ids instead of names, every reference
 //! resolved, every expression typed. Built by `load`, never changed afterwards.
 
+mod algorithm;
 mod expression;
 mod externs;
+mod id;
+mod metadata;
 mod parser;
 mod primitive;
 
+pub use algorithm::Algorithm;
 pub use expression::*;
 pub use externs::*;
+pub use id::*;
+pub use metadata::{Queueing, StandardMetadata};
 pub use parser::*;
 pub use primitive::*;
 
 use std::ops::Range;
 
-use crate::{
-    program::{ActionId, ActionProfileId, TableId},
-    trace::SourceLine,
-    value::Int,
-};
-
-macro_rules! inner_ids {
-    ($($(#[$doc:meta])* $name:ident;)*) => {$(
-        $(#[$doc])*
-        #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-        pub struct $name(pub u32);
-
-        impl $name {
-            /// The position among its kind, from 0 without gaps.
-            pub fn index(self) -> usize {
-                self.0 as usize
-            }
-        }
-    )*};
-}
-
-inner_ids! {
-    /// A field of a header instance, among all fields.
-    FieldId;
-    /// A header or metadata instance.
-    HeaderId;
-    /// A header stack.
-    StackId;
-    /// A header union.
-    UnionId;
-    /// A stack of header unions.
-    UnionStackId;
-    /// A parser state.
-    StateId;
-    /// A calculation.
-    CalculationId;
-    /// A field list.
-    FieldListId;
-    /// A digest.
-    DigestId;
-    /// A node of a control.
-    NodeId;
-}
+use crate::{ActionId, ActionProfileId, TableId, value::Int};
 
 /// A field of a header instance.
 #[derive(Debug, Clone)]
@@ -306,7 +270,7 @@ pub struct Ir {
     /// By [`UnionStackId`].
     pub union_stacks: Vec<UnionStack>,
     /// The fields that the target reads and writes.
-    pub metadata: crate::v1model::StandardMetadata,
+    pub metadata: StandardMetadata,
     /// Names and numbers of the program's errors.
     pub errors: Vec<(String, u32)>,
     /// Numbers of the errors that the target raises.

@@ -1,7 +1,7 @@
 //! The parser: states, what they extract, where they go on.
 
 use super::{BoolExpr, Expr, HeaderId, Place, Primitive, StackId, StateId, UnionStackId};
-use crate::{program::ValueSetId, value::Int};
+use crate::{ValueSetId, value::Int};
 
 /// Where the parser extracts to.
 #[derive(Debug, Clone)]

@@ -4,7 +4,7 @@ use super::{
     AnyStack, BoolExpr, CalculationId, DigestId, Expr, FieldId, FieldListId, HeaderExpr, Place,
     StackId, UnionExpr, UnionStackId,
 };
-use crate::program::{CounterId, MeterId, RegisterId};
+use crate::{CounterId, MeterId, RegisterId};
 
 /// A statement of an action, of the parser or of the deparser.
 #[derive(Debug, Clone)]

@@ -6,8 +6,9 @@ use bmv2_json::{Primitive as JsonPrimitive, Value};
 
 use super::{Context, Load, Loader, index_u32, source_line};
 use crate::{
+    ActionId,
     program::{
-        ActionId, ActionInfo, ParamInfo,
+        ActionInfo, ParamInfo,
         ir::{
             Action, AnyStack, Arithmetic, DigestId, Expr, FieldId, FieldListId, HeaderExpr, Place,
             Primitive,
@@ -107,6 +108,46 @@ fn constant_u32(context: &Context, value: &Value) -> Load<u32> {
     context.fail(format!("expected a constant of 32 bits, found {value:?}"))
 }
 
+/// How many parameters a primitive may have; none if there is no such primitive.
+fn arities(op: &str) -> Option<&'static [usize]> {
+    Some(match op {
+        "no_op" | "exit" | "drop" => &[0],
+        "mark_to_drop" => &[0, 1],
+        "clone_ingress_pkt_to_egress" | "clone_egress_pkt_to_egress" => &[1, 2],
+        "resubmit" | "recirculate" | "add_header" | "remove_header" | "add_header_fast"
+        | "_jump" | "truncate" | "assert" | "assume" => &[1],
+        "assign"
+        | "modify_field"
+        | "assign_VL"
+        | "assign_header"
+        | "copy_header"
+        | "assign_union"
+        | "assign_header_stack"
+        | "assign_union_stack"
+        | "_jump_if_zero"
+        | "push"
+        | "pop"
+        | "count"
+        | "generate_digest"
+        | "log_msg"
+        | "add_to_field"
+        | "subtract_from_field" => &[2],
+        "register_read"
+        | "execute_meter"
+        | "register_write"
+        | "modify_field_rng_uniform"
+        | "add"
+        | "subtract"
+        | "bit_xor"
+        | "bit_or"
+        | "bit_and"
+        | "shift_left"
+        | "shift_right" => &[3],
+        "modify_field_with_hash_based_offset" => &[4],
+        _ => return None,
+    })
+}
+
 impl Call<'_, '_> {
     fn param(&self, index: usize) -> Load<&Value> {
         self.json.parameters.get(index).ok_or_else(|| {
@@ -143,32 +184,10 @@ impl Call<'_, '_> {
     }
 
     fn load(&self) -> Load<Primitive> {
-        let expected: &[usize] = match self.json.op.as_str() {
-            "no_op" | "exit" | "drop" => &[0],
-            "mark_to_drop" => &[0, 1],
-            "clone_ingress_pkt_to_egress" | "clone_egress_pkt_to_egress" => &[1, 2],
-            "resubmit" | "recirculate" => &[1],
-            "add_header" | "remove_header" | "add_header_fast" | "_jump" | "truncate"
-            | "assert" | "assume" => &[1],
-            "register_read"
-            | "execute_meter"
-            | "register_write"
-            | "modify_field_rng_uniform"
-            | "add"
-            | "subtract"
-            | "bit_xor"
-            | "bit_or"
-            | "bit_and"
-            | "shift_left"
-            | "shift_right" => &[3],
-            "modify_field_with_hash_based_offset" => &[4],
-            _ => &[2],
-        };
-        match self.json.op.as_str() {
-            op if self.is_known(op) => {}
-            _ => return self.context.fail("unknown primitive"),
+        match arities(&self.json.op) {
+            Some(expected) => self.arity(expected)?,
+            None => return self.context.fail("unknown primitive"),
         }
-        self.arity(expected)?;
         if let Some(primitive) = self.copy_primitive()? {
             return Ok(primitive);
         }
@@ -176,55 +195,6 @@ impl Call<'_, '_> {
             return Ok(primitive);
         }
         self.other_primitive()
-    }
-
-    fn is_known(&self, op: &str) -> bool {
-        const KNOWN: &[&str] = &[
-            "no_op",
-            "exit",
-            "drop",
-            "mark_to_drop",
-            "clone_ingress_pkt_to_egress",
-            "clone_egress_pkt_to_egress",
-            "resubmit",
-            "recirculate",
-            "add_header",
-            "remove_header",
-            "add_header_fast",
-            "_jump",
-            "_jump_if_zero",
-            "truncate",
-            "assert",
-            "assume",
-            "register_read",
-            "execute_meter",
-            "register_write",
-            "modify_field_rng_uniform",
-            "add",
-            "subtract",
-            "bit_xor",
-            "bit_or",
-            "bit_and",
-            "shift_left",
-            "shift_right",
-            "modify_field_with_hash_based_offset",
-            "assign",
-            "modify_field",
-            "assign_VL",
-            "assign_header",
-            "copy_header",
-            "assign_union",
-            "assign_header_stack",
-            "assign_union_stack",
-            "push",
-            "pop",
-            "count",
-            "generate_digest",
-            "log_msg",
-            "add_to_field",
-            "subtract_from_field",
-        ];
-        KNOWN.contains(&op)
     }
 
     fn copy_primitive(&self) -> Load<Option<Primitive>> {
@@ -401,7 +371,7 @@ impl Call<'_, '_> {
         }
     }
 
-    fn register(&self, index: usize) -> Load<crate::program::RegisterId> {
+    fn register(&self, index: usize) -> Load<crate::RegisterId> {
         match self.param(index)? {
             Value::RegisterArray(name) => self.loader.register(self.context, name),
             other => self

@@ -4,9 +4,9 @@ use bmv2_json as json;
 
 use super::{Context, Load, Loader, declarations::check_width, index_u32};
 use crate::{
-    limits,
+    ActionProfileId, CounterId, MeterId, RegisterId, ValueSetId, limits,
     program::{
-        ActionProfileId, CounterId, MeterId, MeterUnit, RegisterId, ValueSetId,
+        MeterUnit,
         ir::{
             ActionProfile, Calculation, CounterArray, DirectMeter, MeterArray, MeterKind,
             RegisterArray, ValueSet,

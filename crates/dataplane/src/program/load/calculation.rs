@@ -3,10 +3,7 @@
 use bmv2_json::Value;
 
 use super::{Context, Load, Loader, index_u32};
-use crate::{
-    externs::hash::Algorithm,
-    program::ir::{Calculation, CalculationId, CalculationInput, Checksum},
-};
+use crate::program::ir::{Algorithm, Calculation, CalculationId, CalculationInput, Checksum};
 
 impl Loader<'_> {
     pub(super) fn calculations(&mut self) -> Load {

@@ -9,9 +9,8 @@ use crate::{
     limits,
     program::ir::{
         DigestId, DigestList, Expr, Field, FieldId, FieldList, FieldListId, Header, HeaderId,
-        Stack, StackId, Union, UnionId, UnionStack, UnionStackId,
+        Stack, StackId, StandardMetadata, Union, UnionId, UnionStack, UnionStackId,
     },
-    v1model::StandardMetadata,
 };
 
 impl<'a> Loader<'a> {

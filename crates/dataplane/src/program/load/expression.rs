@@ -4,13 +4,10 @@ use bmv2_json::{Expression, Operand, Operation, Value};
 
 use super::{Context, Load, Loader, index_u32};
 use crate::{
-    limits,
-    program::{
-        RegisterId,
-        ir::{
-            AnyStack, Arithmetic, BoolExpr, Comparison, Expr, HeaderExpr, HeaderId, Place,
-            UnionExpr, UnionId,
-        },
+    RegisterId, limits,
+    program::ir::{
+        AnyStack, Arithmetic, BoolExpr, Comparison, Expr, HeaderExpr, HeaderId, Place, UnionExpr,
+        UnionId,
     },
     value::{self, Int},
 };

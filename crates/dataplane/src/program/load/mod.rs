@@ -1,5 +1,5 @@
-//! BMv2 JSON to verified program: names become ids, whatever dangles is an error that names the
-//! object. Afterwards nothing is left that could go wrong because of the program.
+//! BMv2 JSON to verified program: names become ids, and a name without an object is an error that says
+//! where it is. A program that was loaded cannot fail later.
 
 mod action;
 mod arrays;
@@ -23,7 +23,7 @@ use super::{
         Ir, Parser, StackId, UnionId, UnionStackId,
     },
 };
-use crate::{trace::SourceLine, v1model::StandardMetadata};
+use crate::program::ir::{SourceLine, StandardMetadata};
 
 type Load<T = ()> = Result<T, LoadError>;
 

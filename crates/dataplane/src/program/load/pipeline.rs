@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use bmv2_json as json;
 
 use super::{Context, Load, Loader, index_u32, source_line};
-use crate::program::{
+use crate::{
     ActionId,
-    ir::{NextNode, Node, NodeId},
+    program::ir::{NextNode, Node, NodeId},
 };
 
 /// Nodes of one control, by name.

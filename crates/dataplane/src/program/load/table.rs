@@ -12,9 +12,9 @@ use super::{
     source_line,
 };
 use crate::{
-    match_action,
+    ActionId, ActionProfileId, TableId,
     program::{
-        ActionId, ActionProfileId, KeyField, MatchKind, TableId, TableInfo,
+        KeyField, MatchKind, TableInfo,
         ir::{
             BoundAction, DirectMeter, Expr, InitialEntry, KeySource, Matcher, NextNode, TableInit,
             TableNode,
@@ -306,7 +306,7 @@ fn matcher(context: &Context, field: &KeyField, key: &MatchKey) -> Load<Matcher>
                     field.name, field.width_bits
                 ));
             }
-            let mask = match_action::prefix_mask(field.width_bits, *prefix_length);
+            let mask = value::prefix_mask(field.width_bits, *prefix_length);
             Matcher::Lpm {
                 value: number(key)? & mask,
                 prefix_len: *prefix_length,

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use dataplane::engine::{EngineFactory, interpret::InterpreterFactory};
 use dataplane::{CloneSession, GeneratorConfig, MulticastGroup, Pace, Replica};
+use dataplane::{engine::EngineFactory, interpret::InterpreterFactory};
 use dataplane_jit::{NativeFactory, NativeOptions};
 use packet_io::{PortStatistics, Waker};
 

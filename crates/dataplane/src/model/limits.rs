@@ -29,11 +29,7 @@ pub const RESUBMITS_PER_PACKET_MAX: u32 = RECIRCULATIONS_PER_PACKET_MAX;
 /// deep as a packet may recirculate, since each pass may leave a clone that carries on.
 pub const CLONE_GENERATIONS_MAX: u32 = 65_536;
 
-/// Clones of clones that run one after the other, as one step of the switch, before the next one takes
-/// a place in its queue.
-pub const CLONES_IN_A_ROW_MAX: u32 = 16;
-
-/// Steps of the switch of which no frame comes, in one call of `transmit`: the drops of a receive
+/// Turns of the switch of which no frame comes, in one call of `transmit`: the drops of a receive
 /// batch (64 frames). A program whose packets recirculate until the limit must not keep the caller
 /// from its other work.
 pub const STEPS_IN_VAIN_MAX: usize = 64;

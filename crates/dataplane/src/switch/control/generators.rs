@@ -1,10 +1,9 @@
 //! Packet generators. They need no program.
 
-use super::{ControlErrorKind, Controlled, error};
 use crate::{
-    generator::{Generator, GeneratorChange, GeneratorConfig, GeneratorStatus},
-    limits,
-    switch::Switch,
+    ControlErrorKind, Controlled, GeneratorChange, GeneratorConfig, GeneratorStatus, limits,
+    refuse,
+    switch::{Switch, generator::Generator},
 };
 
 /// Each call is atomic.
@@ -17,12 +16,12 @@ impl Switch {
         expect_possible(id, &config)?;
         if self.generators.iter().any(|generator| generator.id == id) {
             let message = format!("generator {id} is there already: modify it, or delete it first");
-            return error(ControlErrorKind::AlreadyExists, message);
+            return refuse(ControlErrorKind::AlreadyExists, message);
         }
         if self.generators.len() >= limits::GENERATORS_MAX {
             let max = limits::GENERATORS_MAX;
             let message = format!("generator {id}: the switch has {max} already, delete one first");
-            return error(ControlErrorKind::ResourceExhausted, message);
+            return refuse(ControlErrorKind::ResourceExhausted, message);
         }
         self.generators.push(Generator::new(id, config, runs));
         self.generators.sort_by_key(|generator| generator.id);
@@ -67,14 +66,14 @@ impl Switch {
 
 fn not_found<T>(id: u32) -> Controlled<T> {
     let message = format!("there is no generator {id}: insert it first");
-    error(ControlErrorKind::NotFound, message)
+    refuse(ControlErrorKind::NotFound, message)
 }
 
 /// What a generator can be.
 fn expect_possible(id: u32, config: &GeneratorConfig) -> Controlled {
     let wrong = |message: String| {
         let message = format!("generator {id}: {message}");
-        error(ControlErrorKind::InvalidArgument, message)
+        refuse(ControlErrorKind::InvalidArgument, message)
     };
     let GeneratorConfig {
         name,

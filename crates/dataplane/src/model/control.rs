@@ -4,22 +4,7 @@
 //! gives back is canonical (no leading zero byte, at least one byte), as P4Runtime 1.4 asks in
 //! section 8.4. Not here: protobuf messages, P4Info ids.
 
-mod arrays;
-mod generators;
-mod meters;
-mod profiles;
-mod tables;
-mod traffic;
-mod value_sets;
-
-use thiserror::Error;
-
-use crate::{
-    PortId, TableId,
-    engine::{State, TableChange},
-    program::ActionId,
-    switch::Switch,
-};
+use super::{ActionId, PortId, TableId};
 
 /// A table entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +21,7 @@ pub struct TableEntry {
     pub counter: CounterValue,
     /// The direct meter; none is green.
     pub meter: Option<MeterConfig>,
-    /// Nanoseconds without a hit after which [`Switch::poll_idle_timeout`] tells; 0 is never.
+    /// Nanoseconds without a hit after which [`crate::Switch::poll_idle_timeout`] tells; 0 is never.
     pub idle_timeout_ns: u64,
     /// Nanoseconds since the last hit, or since the entry was made; ignored on writing.
     pub since_last_hit_ns: u64,
@@ -218,81 +203,26 @@ pub struct CloneSession {
     pub class_of_service: u32,
 }
 
-/// Why a control-plane call was refused; the switch is as it was before the call.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{message}")]
-pub struct ControlError {
-    /// The kind; maps one to one to a canonical gRPC code.
-    pub kind: ControlErrorKind,
-    /// What was expected, what came, and of which object.
-    pub message: String,
+/// A digest message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Digest {
+    /// Name of the digest (the struct) in the BMv2 JSON.
+    pub name: String,
+    /// One value a member, canonical.
+    pub members: Vec<Vec<u8>>,
 }
 
-impl ControlError {
-    /// An error of a kind with its message.
-    pub fn new(kind: ControlErrorKind, message: impl Into<String>) -> Self {
-        Self {
-            kind,
-            message: message.into(),
-        }
-    }
-}
-
-/// The kinds of [`ControlError`], named as gRPC names its codes.
+/// The parameters of a CRC in the Rocksoft model, without its width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ControlErrorKind {
-    /// No such entity.
-    NotFound,
-    /// The entity is there already.
-    AlreadyExists,
-    /// Badly formed, whatever the state.
-    InvalidArgument,
-    /// An index beyond the end.
-    OutOfRange,
-    /// Full.
-    ResourceExhausted,
-    /// Fixed by the program.
-    PermissionDenied,
-    /// Not in this state, for example without a program.
-    FailedPrecondition,
-    /// Not supported.
-    Unimplemented,
-}
-
-type Controlled<T = ()> = Result<T, ControlError>;
-
-fn error<T>(kind: ControlErrorKind, message: impl Into<String>) -> Controlled<T> {
-    Err(ControlError::new(kind, message))
-}
-
-fn no_program() -> ControlError {
-    ControlError::new(ControlErrorKind::FailedPrecondition, "no program is loaded")
-}
-
-impl Switch {
-    fn loaded(&self) -> Controlled<&State> {
-        match self.engine {
-            Some(_) => Ok(&self.state),
-            None => Err(no_program()),
-        }
-    }
-
-    fn loaded_mut(&mut self) -> Controlled<&mut State> {
-        match self.engine {
-            Some(_) => Ok(&mut self.state),
-            None => Err(no_program()),
-        }
-    }
-
-    /// Tells the engine what happened to a table.
-    fn tell(&mut self, table: TableId, change: TableChange<'_>) {
-        if let Some(engine) = &mut self.engine {
-            engine.table_changed(&mut self.state, table, change);
-        }
-    }
-}
-
-fn beyond<T>(what: &str, index: u64, cells: usize) -> Controlled<T> {
-    let message = format!("{what}: index {index} of {cells} cells");
-    error(ControlErrorKind::OutOfRange, message)
+pub struct CrcParameters {
+    /// The polynomial without its highest term.
+    pub polynomial: u64,
+    /// What the remainder is at the beginning.
+    pub initial: u64,
+    /// What the result is combined with by exclusive or.
+    pub xor_out: u64,
+    /// Each byte goes in with its lowest bit first.
+    pub reflect_in: bool,
+    /// The remainder's bits are turned around at the end.
+    pub reflect_out: bool,
 }

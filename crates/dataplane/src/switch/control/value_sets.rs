@@ -1,10 +1,10 @@
 //! Parser value sets.
 
-use super::{ControlErrorKind, Controlled, MatchField, error};
 use crate::{
-    ValueSetId,
+    ControlErrorKind, Controlled, MatchField, ValueSetId,
     externs::value_set::Member,
-    match_action::{number, prefix_mask},
+    match_action::number,
+    refuse,
     switch::Switch,
     value::{self, Int},
 };
@@ -20,7 +20,7 @@ impl Switch {
     pub fn set_value_set(&mut self, set: ValueSetId, members: Vec<Vec<MatchField>>) -> Controlled {
         let loaded = self.loaded_mut()?;
         let Some(declared) = loaded.program.ir.value_sets.get(set.index()) else {
-            return error(
+            return refuse(
                 ControlErrorKind::NotFound,
                 format!("no value set {}", set.index()),
             );
@@ -32,7 +32,7 @@ impl Switch {
                 members.len(),
                 declared.max_size
             );
-            return error(ControlErrorKind::ResourceExhausted, message);
+            return refuse(ControlErrorKind::ResourceExhausted, message);
         }
         let members: Controlled<Vec<Member>> = members
             .into_iter()
@@ -40,14 +40,14 @@ impl Switch {
             .collect();
         loaded.externs.value_sets.replace(set, members?);
         if let Some(engine) = &mut self.engine {
-            engine.value_set_changed(&mut self.state, set);
+            engine.value_set_changed(&mut self.model.state, set);
         }
         Ok(())
     }
 
     /// The members of a value set, as they were written.
     pub fn value_set(&self, set: ValueSetId) -> Vec<Vec<MatchField>> {
-        let members = self.state.externs.value_sets.members(set).iter();
+        let members = self.model.state.externs.value_sets.members(set).iter();
         members.map(|member| member.fields.clone()).collect()
     }
 }
@@ -59,7 +59,7 @@ fn member(what: &str, parts: &[u32], fields: Vec<MatchField>) -> Controlled<Memb
             parts.len(),
             fields.len()
         );
-        return error(ControlErrorKind::InvalidArgument, message);
+        return refuse(ControlErrorKind::InvalidArgument, message);
     }
     let (mut value, mut mask) = (Int::ZERO, Int::ZERO);
     for (bits, field) in parts.iter().zip(&fields) {
@@ -84,13 +84,14 @@ fn masked(what: &str, bits: u32, field: &MatchField) -> Controlled<(Int, Int)> {
         MatchField::Ternary { value, mask } => {
             (number(what, value, bits)?, number(what, mask, bits)?)
         }
-        MatchField::Lpm { value, prefix_len } if *prefix_len <= bits => {
-            (number(what, value, bits)?, prefix_mask(bits, *prefix_len))
-        }
+        MatchField::Lpm { value, prefix_len } if *prefix_len <= bits => (
+            number(what, value, bits)?,
+            value::prefix_mask(bits, *prefix_len),
+        ),
         other => {
             let message =
                 format!("{what}: expected a value, prefix or mask of {bits} bits, found {other:?}");
-            return error(ControlErrorKind::InvalidArgument, message);
+            return refuse(ControlErrorKind::InvalidArgument, message);
         }
     })
 }

@@ -3,12 +3,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{
-    ControlErrorKind, Controlled, CounterValue, IdleTimeout, MatchField, MeterConfig, TableAction,
-    TableEntry, error,
-};
 use crate::{
-    TableId,
+    ControlErrorKind, Controlled, CounterValue, IdleTimeout, MatchField, MeterConfig, TableAction,
+    TableEntry, TableId,
     engine::{EntryAccount, State, TableChange},
     externs::meter::Meter,
     limits,
@@ -17,6 +14,7 @@ use crate::{
         ActionInfo, TableInfo,
         ir::{Matcher, MeterKind},
     },
+    refuse,
     switch::Switch,
 };
 
@@ -39,15 +37,15 @@ impl Target<'_> {
         let what = self.what();
         if self.info.has_priority() && priority <= 0 {
             let message = format!("{what}: expected a priority above 0, found {priority}");
-            return error(ControlErrorKind::InvalidArgument, message);
+            return refuse(ControlErrorKind::InvalidArgument, message);
         }
         if !self.info.has_priority() && priority != 0 {
             let message = format!("{what} has no priorities, found {priority}");
-            return error(ControlErrorKind::InvalidArgument, message);
+            return refuse(ControlErrorKind::InvalidArgument, message);
         }
         if self.info.key.is_empty() {
             let message = format!("{what} has no key, so it has no entries");
-            return error(ControlErrorKind::InvalidArgument, message);
+            return refuse(ControlErrorKind::InvalidArgument, message);
         }
         match_action::to_key(self.info, key)
     }
@@ -55,7 +53,7 @@ impl Target<'_> {
     fn writable(&self) -> Controlled {
         if self.info.is_const {
             let message = format!("{}: the program fixes its entries", self.what());
-            return error(ControlErrorKind::PermissionDenied, message);
+            return refuse(ControlErrorKind::PermissionDenied, message);
         }
         Ok(())
     }
@@ -65,14 +63,14 @@ impl Target<'_> {
             return Ok(());
         }
         let message = format!("{} has no direct counter", self.what());
-        error(ControlErrorKind::FailedPrecondition, message)
+        refuse(ControlErrorKind::FailedPrecondition, message)
     }
 
     pub(super) fn metered(&self) -> Controlled<MeterKind> {
         self.meter.map_or_else(
             || {
                 let message = format!("{} has no direct meter", self.what());
-                error(ControlErrorKind::FailedPrecondition, message)
+                refuse(ControlErrorKind::FailedPrecondition, message)
             },
             Ok,
         )
@@ -92,13 +90,13 @@ impl Target<'_> {
             return Ok(());
         }
         let message = format!("{} has no idle timeouts", self.what());
-        error(ControlErrorKind::InvalidArgument, message)
+        refuse(ControlErrorKind::InvalidArgument, message)
     }
 
     /// What an entry, or the default action, is to run.
     fn action(&self, action: &TableAction, is_default: bool) -> Controlled<EntryAction> {
         let what = self.what();
-        let refuse = |message: String| error(ControlErrorKind::InvalidArgument, message);
+        let refuse = |message: String| refuse(ControlErrorKind::InvalidArgument, message);
         let Some(profile) = &self.profile else {
             return match action {
                 TableAction::Call(call) => {
@@ -167,7 +165,7 @@ pub(super) fn check_meter(what: &str, kind: MeterKind, config: &MeterConfig) -> 
             "{what}: the peak rate {} is below the committed rate {}",
             config.peak_rate, config.committed_rate
         );
-        return error(ControlErrorKind::InvalidArgument, message);
+        return refuse(ControlErrorKind::InvalidArgument, message);
     }
     Ok(())
 }
@@ -191,7 +189,7 @@ impl Switch {
                     .as_ref()
                     .map(|meter| meter.kind),
             }),
-            _ => error(
+            _ => refuse(
                 ControlErrorKind::NotFound,
                 format!("no table {}", id.index()),
             ),
@@ -199,7 +197,7 @@ impl Switch {
     }
 
     fn table_view(&self, id: TableId) -> Option<(&TableInfo, &Table, EntryShow<'_>)> {
-        let state = &self.state;
+        let state = &self.model.state;
         let info = state.program.tables.get(id.index())?;
         let view = EntryShow {
             actions: &state.program.actions,
@@ -220,7 +218,7 @@ impl Switch {
     /// entries, `NotFound` for the table, or for a member or group,
     /// `FailedPrecondition` for a meter where the table has none.
     pub fn insert_entry(&mut self, table: TableId, entry: TableEntry) -> Controlled {
-        let now = self.state.now;
+        let now = self.model.state.now;
         let mut target = self.target(table)?;
         target.writable()?;
         target.check_idle_timeout(entry.idle_timeout_ns)?;
@@ -250,7 +248,7 @@ impl Switch {
     /// # Errors
     /// As [`Switch::insert_entry`], and `NotFound` for the entry.
     pub fn modify_entry(&mut self, table: TableId, entry: TableEntry) -> Controlled {
-        let now = self.state.now;
+        let now = self.model.state.now;
         let mut target = self.target(table)?;
         target.writable()?;
         target.check_idle_timeout(entry.idle_timeout_ns)?;
@@ -339,7 +337,7 @@ impl Switch {
         let mut target = self.target(table)?;
         if target.info.is_default_const {
             let message = format!("{}: the program fixes the default action", target.what());
-            return error(ControlErrorKind::PermissionDenied, message);
+            return refuse(ControlErrorKind::PermissionDenied, message);
         }
         let action = match &action {
             Some(action) => Some(target.action(action, true)?),
@@ -369,14 +367,14 @@ impl Switch {
     ) -> Controlled<CounterValue> {
         self.loaded()?;
         let Some((info, state, _)) = self.table_view(table) else {
-            return error(
+            return refuse(
                 ControlErrorKind::NotFound,
                 format!("no table {}", table.index()),
             );
         };
         if !info.with_counters {
             let message = format!("table \"{}\" has no direct counter", info.name);
-            return error(ControlErrorKind::FailedPrecondition, message);
+            return refuse(ControlErrorKind::FailedPrecondition, message);
         }
         match_action::to_key(info, key)?;
         match self.entry(table, key, priority) {
@@ -412,8 +410,8 @@ impl Switch {
     }
 
     pub(crate) fn sweep_idle_entries(&mut self) {
-        let now = self.state.now;
-        let swept = self.state.tables.tables_mut().enumerate();
+        let now = self.model.state.now;
+        let swept = self.model.state.tables.tables_mut().enumerate();
         let idle: Vec<_> = swept
             .flat_map(|(index, table)| {
                 let entries = table.sweep_idle(now);
@@ -429,7 +427,7 @@ impl Switch {
             if self.idle_timeouts.len() < limits::IDLE_TIMEOUT_QUEUE_MAX {
                 self.idle_timeouts.push_back(IdleTimeout { table, entry });
             } else {
-                self.state.counters.idle_timeouts_lost += 1;
+                self.model.state.counters.idle_timeouts_lost += 1;
             }
         }
     }

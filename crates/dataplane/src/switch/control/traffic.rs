@@ -1,7 +1,6 @@
 //! Multicast groups and clone sessions.
 
-use super::{CloneSession, Controlled, MulticastGroup};
-use crate::switch::Switch;
+use crate::{CloneSession, Controlled, MulticastGroup, switch::Switch};
 
 /// Each call is atomic and takes effect between two passes.
 impl Switch {
@@ -11,7 +10,7 @@ impl Switch {
     /// `InvalidArgument`, `AlreadyExists`, `ResourceExhausted`, `FailedPrecondition`.
     pub fn insert_clone_session(&mut self, session: CloneSession) -> Controlled {
         self.loaded()?;
-        self.traffic.sessions.insert(session)
+        self.model.traffic.sessions.insert(session)
     }
 
     /// Replaces a clone session.
@@ -20,7 +19,7 @@ impl Switch {
     /// `InvalidArgument`, `NotFound`, `ResourceExhausted`, `FailedPrecondition`.
     pub fn modify_clone_session(&mut self, session: CloneSession) -> Controlled {
         self.loaded()?;
-        self.traffic.sessions.modify(session)
+        self.model.traffic.sessions.modify(session)
     }
 
     /// Takes a clone session away.
@@ -29,19 +28,19 @@ impl Switch {
     /// `NotFound`, `FailedPrecondition`.
     pub fn delete_clone_session(&mut self, id: u32) -> Controlled {
         self.loaded()?;
-        self.traffic.sessions.delete(id)
+        self.model.traffic.sessions.delete(id)
     }
 
     /// Clone sessions by id, from an id on: as many as have so many replicas, or one that has more; none
     /// where there are no more. For whoever reads many piece by piece.
     pub fn clone_sessions_from(&self, first: u32, n_replicas: usize) -> Vec<CloneSession> {
-        let sessions = self.traffic.sessions.from(first);
+        let sessions = self.model.traffic.sessions.from(first);
         some(sessions, n_replicas, |session| session.replicas.len())
     }
 
     /// Every clone session, by id.
     pub fn clone_sessions(&self) -> Vec<CloneSession> {
-        self.traffic.sessions.from(0).collect()
+        self.model.traffic.sessions.from(0).collect()
     }
 
     /// Adds a multicast group.
@@ -50,7 +49,7 @@ impl Switch {
     /// `InvalidArgument`, `AlreadyExists`, `ResourceExhausted`, `FailedPrecondition`.
     pub fn insert_multicast_group(&mut self, group: MulticastGroup) -> Controlled {
         self.loaded()?;
-        self.traffic.groups.insert(group)
+        self.model.traffic.groups.insert(group)
     }
 
     /// Replaces the replicas of a multicast group.
@@ -59,7 +58,7 @@ impl Switch {
     /// `InvalidArgument`, `NotFound`, `ResourceExhausted`, `FailedPrecondition`.
     pub fn modify_multicast_group(&mut self, group: MulticastGroup) -> Controlled {
         self.loaded()?;
-        self.traffic.groups.modify(group)
+        self.model.traffic.groups.modify(group)
     }
 
     /// Takes a multicast group away.
@@ -68,18 +67,18 @@ impl Switch {
     /// `NotFound`, `FailedPrecondition`.
     pub fn delete_multicast_group(&mut self, id: u32) -> Controlled {
         self.loaded()?;
-        self.traffic.groups.delete(id)
+        self.model.traffic.groups.delete(id)
     }
 
     /// Multicast groups, as [`Switch::clone_sessions_from`].
     pub fn multicast_groups_from(&self, first: u32, n_replicas: usize) -> Vec<MulticastGroup> {
-        let groups = self.traffic.groups.from(first);
+        let groups = self.model.traffic.groups.from(first);
         some(groups, n_replicas, |group| group.replicas.len())
     }
 
     /// Every multicast group, by id.
     pub fn multicast_groups(&self) -> Vec<MulticastGroup> {
-        self.traffic.groups.from(0).collect()
+        self.model.traffic.groups.from(0).collect()
     }
 }
 

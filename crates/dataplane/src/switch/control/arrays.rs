@@ -2,9 +2,11 @@
 
 use std::ops::Range;
 
-use super::{ControlErrorKind, Controlled, CounterValue, beyond, error};
 use crate::{
-    CounterId, CrcParameters, RegisterId, match_action, program::ir::CalculationId, switch::Switch,
+    ControlErrorKind, Controlled, CounterId, CounterValue, CrcParameters, RegisterId, match_action,
+    program::ir::CalculationId,
+    refuse,
+    switch::{Switch, control::beyond},
     value,
 };
 
@@ -17,7 +19,7 @@ impl Switch {
     pub fn counter_cell(&self, counter: CounterId, index: u64) -> Controlled<CounterValue> {
         let cells = self.loaded()?.externs.counters.cells(counter);
         let Some(cells) = cells else {
-            return error(
+            return refuse(
                 ControlErrorKind::NotFound,
                 format!("no counter {}", counter.index()),
             );
@@ -64,7 +66,7 @@ impl Switch {
 
     /// Cells of a counter array; 0 where there is none.
     pub fn counter_size(&self, counter: CounterId) -> u64 {
-        let cells = self.state.externs.counters.cells(counter);
+        let cells = self.model.state.externs.counters.cells(counter);
         cells.map_or(0, |cells| cells.len() as u64)
     }
 
@@ -75,7 +77,7 @@ impl Switch {
     pub fn register_cell(&self, register: RegisterId, index: u64) -> Controlled<Vec<u8>> {
         let registers = &self.loaded()?.externs.registers;
         let Some((cells, bits)) = registers.shape(register) else {
-            return error(
+            return refuse(
                 ControlErrorKind::NotFound,
                 format!("no register {}", register.index()),
             );
@@ -125,13 +127,13 @@ impl Switch {
 
     /// Cells of a register array; 0 where there is none.
     pub fn register_size(&self, register: RegisterId) -> u64 {
-        let shape = self.state.externs.registers.shape(register);
+        let shape = self.model.state.externs.registers.shape(register);
         shape.map_or(0, |(cells, _)| cells as u64)
     }
 
     /// Bits of a cell of a register array; 0 where there is none.
     pub fn register_width_bits(&self, register: RegisterId) -> u32 {
-        let shape = self.state.externs.registers.shape(register);
+        let shape = self.model.state.externs.registers.shape(register);
         shape.map_or(0, |(_, bits)| bits)
     }
 
@@ -150,11 +152,11 @@ impl Switch {
         let position = calculations.iter().position(|it| it.name == calculation);
         let Some((position, found)) = position.map(|at| (at, &calculations[at])) else {
             let message = format!("no calculation \"{calculation}\"");
-            return error(ControlErrorKind::NotFound, message);
+            return refuse(ControlErrorKind::NotFound, message);
         };
         let Some(bits) = found.algorithm.custom_crc_bits() else {
             let message = format!("calculation \"{calculation}\" is no custom CRC");
-            return error(ControlErrorKind::FailedPrecondition, message);
+            return refuse(ControlErrorKind::FailedPrecondition, message);
         };
         let CrcParameters {
             polynomial,
@@ -169,14 +171,14 @@ impl Switch {
         {
             let message =
                 format!("calculation \"{calculation}\": a parameter does not fit {bits} bits");
-            return error(ControlErrorKind::InvalidArgument, message);
+            return refuse(ControlErrorKind::InvalidArgument, message);
         }
         let id = CalculationId(
             u32::try_from(position).expect("a program has fewer than 2^32 calculations"),
         );
         loaded.externs.crcs.set(id, bits, parameters);
         if let Some(engine) = &mut self.engine {
-            engine.calculation_changed(&mut self.state, id);
+            engine.calculation_changed(&mut self.model.state, id);
         }
         Ok(())
     }

@@ -17,6 +17,12 @@ pub(crate) fn ones(bits: u32) -> Int {
     (Int::ONE << bits as usize) - Int::ONE
 }
 
+/// The leading `prefix_len` of `bits` ones.
+pub(crate) fn prefix_mask(bits: u32, prefix_len: u32) -> Int {
+    let prefix_len = prefix_len.min(bits);
+    ones(prefix_len) << (bits - prefix_len) as usize
+}
+
 /// Whether a value is in the range of an unsigned field.
 pub(crate) fn fits(value: &Int, bits: u32) -> bool {
     value.sign() == Sign::Positive && value.bit_len() <= bits as usize

@@ -1,30 +1,16 @@
 //! How long packets are in the switch, from the time of their root frame's arrival to the time of
 //! their leaving: a histogram an output port, and one a stream. Always on.
 //!
-//! What a stream is to a switch that knows no RTP: what a program makes copies by. The replicas of
-//! one multicast group are a stream, the clones of one session are, and everything else is. It is
-//! known without looking into packets, and it is what a controller has given a name to.
+//! The switch knows no RTP. Its streams are what a program makes copies by: the replicas of one
+//! multicast group are a stream, the clones of one session are, and everything else is one. That is
+//! known without a look into packets, and the controller has given it a name.
 //!
-//! Packets that came in one batch mostly leave at few times of the caller's clock, and so do copies of
-//! one packet: equal values that a histogram is given one after the other are counted and recorded
-//! once, so that a packet costs two comparisons.
+//! Packets of one batch leave at few times of the caller's clock, and so do the copies of one packet.
+//! Equal times in a row are counted and recorded once, so a packet costs two comparisons.
 
 use hdrhistogram::Histogram;
 
-use crate::{Nanos, PortId, limits};
-
-/// What a packet belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Stream {
-    /// It is no copy.
-    Unicast,
-    /// It is a replica of this multicast group, or was made of one.
-    MulticastGroup(u32),
-    /// It is a clone of this session, or was made of one.
-    CloneSession(u32),
-    /// It belongs to one of those that are more than [`limits::LATENCY_STREAMS_MAX`].
-    Other,
-}
+use crate::{Nanos, PortId, Stream, limits};
 
 /// A histogram in short; times in nanoseconds, to two digits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -1,11 +1,11 @@
 //! Members and groups of action profiles.
 
-use super::{ActionCall, ControlErrorKind, Controlled, ProfileGroup, ProfileMember, error};
 use crate::{
-    ActionProfileId,
+    ActionCall, ActionProfileId, ControlErrorKind, Controlled, ProfileGroup, ProfileMember,
     engine::State,
     match_action::{self, Call, Profile},
     program::ActionProfileInfo,
+    refuse,
     switch::Switch,
 };
 
@@ -21,7 +21,7 @@ impl Target<'_> {
             return Ok(());
         }
         let message = format!("action profile \"{}\" has no groups", self.info.name);
-        error(ControlErrorKind::FailedPrecondition, message)
+        refuse(ControlErrorKind::FailedPrecondition, message)
     }
 }
 
@@ -34,7 +34,7 @@ impl Switch {
         let info = program.action_profiles.get(id.index());
         match (info, tables.profile_mut(id)) {
             (Some(info), Some(profile)) => Ok(Target { info, profile }),
-            _ => error(
+            _ => refuse(
                 ControlErrorKind::NotFound,
                 format!("no action profile {}", id.index()),
             ),
@@ -43,7 +43,7 @@ impl Switch {
 
     fn tell_profile(&mut self, profile: ActionProfileId) -> Controlled {
         if let Some(engine) = &mut self.engine {
-            engine.profile_changed(&mut self.state, profile);
+            engine.profile_changed(&mut self.model.state, profile);
         }
         Ok(())
     }
@@ -62,9 +62,9 @@ impl Switch {
                     info.name,
                     call.action.index()
                 );
-                error(ControlErrorKind::InvalidArgument, message)
+                refuse(ControlErrorKind::InvalidArgument, message)
             }
-            (None, None) => error(
+            (None, None) => refuse(
                 ControlErrorKind::NotFound,
                 format!("no action profile {}", id.index()),
             ),
@@ -105,10 +105,10 @@ impl Switch {
 
     /// Every member; none of a profile that is not there.
     pub fn members(&self, profile: ActionProfileId) -> Vec<ProfileMember> {
-        let Some(profile) = self.state.tables.profile(profile) else {
+        let Some(profile) = self.model.state.tables.profile(profile) else {
             return Vec::new();
         };
-        let actions = &self.state.program.actions;
+        let actions = &self.model.state.program.actions;
         let member = |(id, call): (u32, &Call)| {
             let action = call.to_control(actions.get(call.action.index())?);
             Some(ProfileMember { id, action })
@@ -160,7 +160,7 @@ impl Switch {
 
     /// Every group, by id; none of a profile that is not there.
     pub fn groups(&self, profile: ActionProfileId) -> Vec<ProfileGroup> {
-        let profile = self.state.tables.profile(profile);
+        let profile = self.model.state.tables.profile(profile);
         profile.map_or_else(Vec::new, |profile| {
             let groups = profile.groups();
             let group = |(id, max_size, members)| ProfileGroup {

@@ -3,19 +3,17 @@
 
 use std::sync::Arc;
 
-pub use crate::interpreter::{
+pub use super::{
     InterpreterFactory, control_flow::Pass, packet::Requests, parser::Cursor, phv::Phv,
 };
 
-use super::{
-    State,
-    ir::{BoolExpr, Int, ParserOp},
-};
+use super::{calculation, control_flow, parser};
 use crate::{
     Program, TableId,
-    externs::hash,
-    interpreter::parser,
+    engine::State,
     match_action::{Call, EntryIndex, Tables},
+    program::ir::{BoolExpr, ParserOp},
+    value::Int,
 };
 
 /// What a pass may touch of a packet.
@@ -46,8 +44,7 @@ impl State {
     pub fn hit(&mut self, table: TableId, carried: Carried<'_>) -> Option<EntryIndex> {
         let (program, tables, pass) = self.split(carried);
         let info = program.tables.get(table.index())?;
-        let node = program.ir.table_nodes.get(table.index())?;
-        tables.lookup(table, info, node, &pass.scope())
+        control_flow::lookup(tables, &pass, table, info)
     }
 
     /// What an entry, or the default action, of a table with an action profile comes down to for a
@@ -69,7 +66,7 @@ impl State {
         };
         tables.profile(profile)?.resolve(action, || {
             declared.selector.as_ref().map_or(0, |selector| {
-                let bytes = hash::input_bytes(&program.ir, pass.phv, pass.payload, selector);
+                let bytes = calculation::input_bytes(&program.ir, pass.phv, pass.payload, selector);
                 selector.algorithm.compute(&bytes, &mut pass.externs.random)
             })
         })

@@ -1,15 +1,21 @@
 //! Meter arrays and direct meters.
 
-use super::{
-    ControlErrorKind, Controlled, MatchField, MeterConfig, beyond, error, tables::check_meter,
+use crate::{
+    ControlErrorKind, Controlled, MatchField, MeterConfig, MeterId, TableId,
+    engine::TableChange,
+    externs::meter::Meter,
+    refuse,
+    switch::{
+        Switch,
+        control::{beyond, tables::check_meter},
+    },
 };
-use crate::{MeterId, TableId, engine::TableChange, externs::meter::Meter, switch::Switch};
 
 /// Each call is atomic and takes effect between two passes.
 impl Switch {
     fn meter_cells(&self, meter: MeterId, index: u64) -> Controlled<usize> {
         let Some(cells) = self.loaded()?.externs.meters.cells(meter) else {
-            return error(
+            return refuse(
                 ControlErrorKind::NotFound,
                 format!("no meter {}", meter.index()),
             );
@@ -51,7 +57,7 @@ impl Switch {
 
     /// Cells of a meter array; 0 where there is none.
     pub fn meter_size(&self, meter: MeterId) -> u64 {
-        let cells = self.state.externs.meters.cells(meter);
+        let cells = self.model.state.externs.meters.cells(meter);
         cells.map_or(0, |cells| cells as u64)
     }
 

@@ -1,0 +1,148 @@
+//! What a switch counts on its own.
+
+use super::{DropReason, PortId, TableId};
+
+/// What one port has seen.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PortCounters {
+    /// Frames in.
+    pub rx_packets: u64,
+    /// Bytes in.
+    pub rx_bytes: u64,
+    /// Frames out.
+    pub tx_packets: u64,
+    /// Bytes out.
+    pub tx_bytes: u64,
+}
+
+/// What one table has seen.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TableCounters {
+    /// Lookups that found an entry.
+    pub hits: u64,
+    /// Lookups that found none.
+    pub misses: u64,
+}
+
+/// Everything the switch counts on its own.
+///
+/// `received + created_by_clone + created_by_replication` is always
+/// `transmitted + to_cpu + dropped_total() +` [`crate::Switch::packets_inside`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SwitchCounters {
+    /// Frames given to `handle_frame`, and those of generators.
+    pub received: u64,
+    /// Those of generators.
+    pub generated: u64,
+    /// Clones made.
+    pub created_by_clone: u64,
+    /// Replicas made beyond the packet that was replicated.
+    pub created_by_replication: u64,
+    /// Frames given out by `poll_transmit`.
+    pub transmitted: u64,
+    /// Frames sent to the CPU port.
+    pub to_cpu: u64,
+    /// Digests made.
+    pub digests: u64,
+    /// Digests lost because nobody took them.
+    pub digests_lost: u64,
+    /// Idle timeouts lost because nobody took them.
+    pub idle_timeouts_lost: u64,
+    /// By port number; none where no port was added.
+    ports: Vec<Option<PortCounters>>,
+    /// In the order of [`DropReason::ALL`].
+    drops: Vec<u64>,
+    pub(crate) tables: Vec<TableCounters>,
+}
+
+impl SwitchCounters {
+    /// Every port that was added, and what it has seen.
+    pub fn ports(&self) -> impl Iterator<Item = (PortId, PortCounters)> {
+        let all = (0..).map(PortId).zip(&self.ports);
+        all.filter_map(|(port, counters)| Some((port, (*counters)?)))
+    }
+
+    /// One port.
+    pub fn port(&self, port: PortId) -> PortCounters {
+        let counters = self.ports.get(usize::from(port.0)).copied();
+        counters.flatten().unwrap_or_default()
+    }
+
+    /// Whether the port was added.
+    pub(crate) fn has_port(&self, port: PortId) -> bool {
+        matches!(self.ports.get(usize::from(port.0)), Some(Some(_)))
+    }
+
+    pub(crate) fn port_mut(&mut self, port: PortId) -> Option<&mut PortCounters> {
+        self.ports.get_mut(usize::from(port.0))?.as_mut()
+    }
+
+    pub(crate) fn add_port(&mut self, port: PortId) {
+        let place = usize::from(port.0);
+        if place >= self.ports.len() {
+            self.ports.resize(place + 1, None);
+        }
+        self.ports[place].get_or_insert_default();
+    }
+
+    /// Packets dropped for a reason.
+    pub fn dropped(&self, reason: DropReason) -> u64 {
+        self.drops.get(reason as usize).copied().unwrap_or_default()
+    }
+
+    /// Every reason with its count, zeros too.
+    pub fn drops(&self) -> impl Iterator<Item = (DropReason, u64)> {
+        DropReason::ALL
+            .iter()
+            .map(|reason| (*reason, self.dropped(*reason)))
+    }
+
+    /// Packets dropped for any reason.
+    pub fn dropped_total(&self) -> u64 {
+        self.drops.iter().sum()
+    }
+
+    pub(crate) fn count_drop(&mut self, reason: DropReason) {
+        self.drops.resize(DropReason::ALL.len(), 0);
+        if let Some(count) = self.drops.get_mut(reason as usize) {
+            *count += 1;
+        }
+    }
+
+    /// One table.
+    pub fn table(&self, table: TableId) -> TableCounters {
+        self.tables.get(table.index()).copied().unwrap_or_default()
+    }
+
+    /// Adds what another switch with the same ports and the same program has counted.
+    pub fn add(&mut self, other: &Self) {
+        self.received += other.received;
+        self.generated += other.generated;
+        self.created_by_clone += other.created_by_clone;
+        self.created_by_replication += other.created_by_replication;
+        self.transmitted += other.transmitted;
+        self.to_cpu += other.to_cpu;
+        self.digests += other.digests;
+        self.digests_lost += other.digests_lost;
+        self.idle_timeouts_lost += other.idle_timeouts_lost;
+        for (port, theirs) in other.ports() {
+            self.add_port(port);
+            if let Some(ours) = self.port_mut(port) {
+                ours.rx_packets += theirs.rx_packets;
+                ours.rx_bytes += theirs.rx_bytes;
+                ours.tx_packets += theirs.tx_packets;
+                ours.tx_bytes += theirs.tx_bytes;
+            }
+        }
+        self.drops.resize(DropReason::ALL.len(), 0);
+        for (ours, theirs) in self.drops.iter_mut().zip(&other.drops) {
+            *ours += theirs;
+        }
+        let n_tables = self.tables.len().max(other.tables.len());
+        self.tables.resize(n_tables, TableCounters::default());
+        for (ours, theirs) in self.tables.iter_mut().zip(&other.tables) {
+            ours.hits += theirs.hits;
+            ours.misses += theirs.misses;
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! What things are called: times, ports, the objects of a program, streams.
+
+use std::fmt;
+
+/// Monotonic nanoseconds, given by the caller.
+pub type Nanos = u64;
+
+/// A port number: 9 bits in v1model, so 0 to 510; 511 is the drop port.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct PortId(pub u16);
+
+impl fmt::Display for PortId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub struct $name(pub(crate) u32);
+
+        impl $name {
+            /// The position among its kind, from 0 without gaps.
+            pub fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+    )*};
+}
+
+ids! {
+    /// A table.
+    TableId;
+    /// An action; one P4 action has an id for each table that p4c gives a copy to.
+    ActionId;
+    /// A counter array (not a direct counter).
+    CounterId;
+    /// A register array.
+    RegisterId;
+    /// A meter array (not a direct meter).
+    MeterId;
+    /// An action profile or selector.
+    ActionProfileId;
+    /// A parser value set.
+    ValueSetId;
+}
+
+/// What a packet belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Stream {
+    /// It is no copy.
+    Unicast,
+    /// It is a replica of this multicast group, or was made of one.
+    MulticastGroup(u32),
+    /// It is a clone of this session, or was made of one.
+    CloneSession(u32),
+    /// It belongs to one of those that are more than [`crate::limits::LATENCY_STREAMS_MAX`].
+    Other,
+}

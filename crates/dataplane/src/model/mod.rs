@@ -1,0 +1,36 @@
+//! The values that everything else is said in: ids, what control calls read and write, counters,
+//! errors, limits, drop reasons. Knows nothing of the rest.
+
+pub(crate) mod bits;
+pub(crate) mod color;
+mod config;
+mod control;
+mod counters;
+mod drop_reason;
+mod error;
+mod frame;
+mod generator;
+mod id;
+pub mod limits;
+mod sharded;
+pub(crate) mod value;
+
+pub use config::SwitchConfig;
+pub use control::{
+    ActionCall, CloneSession, CounterValue, CrcParameters, Digest, IdleTimeout, MatchField,
+    MeterConfig, MulticastGroup, ProfileGroup, ProfileMember, Replica, TableAction, TableEntry,
+    WeightedCall,
+};
+pub use counters::{PortCounters, SwitchCounters, TableCounters};
+pub use drop_reason::DropReason;
+pub use error::{ControlError, ControlErrorKind};
+pub(crate) use error::{Controlled, refuse};
+pub use frame::{Frame, OwnedTransmit, Transmit, Transmitted};
+pub use generator::{
+    GeneratorChange, GeneratorConfig, GeneratorCounters, GeneratorState, GeneratorStatus, Pace,
+};
+pub use id::{
+    ActionId, ActionProfileId, CounterId, MeterId, Nanos, PortId, RegisterId, Stream, TableId,
+    ValueSetId,
+};
+pub use sharded::ShardedMap;

@@ -1,0 +1,129 @@
+//! What a control plane may know of a program, and why one was refused.
+
+use thiserror::Error;
+
+use crate::{ActionId, ActionProfileId};
+
+/// Why a BMv2 JSON file was refused.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{place}: {message}")]
+pub struct LoadError {
+    /// The object, for example `table "viewers"`.
+    pub place: String,
+    /// What was expected and what was found.
+    pub message: String,
+}
+
+/// What a meter measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MeterUnit {
+    /// Packets.
+    Packets,
+    /// Bytes, as the packet was when it came in.
+    Bytes,
+}
+
+/// What a control plane may know of an action profile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ActionProfileInfo {
+    /// Fully qualified name.
+    pub name: String,
+    /// Members at most.
+    pub max_size: usize,
+    /// It has groups, of which a hash chooses a member.
+    pub has_selector: bool,
+}
+
+/// How a key field is matched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MatchKind {
+    /// The value.
+    Exact,
+    /// Longest prefix.
+    Lpm,
+    /// Value and mask.
+    Ternary,
+    /// Closed interval.
+    Range,
+    /// A value or anything.
+    Optional,
+}
+
+/// A field of a table's key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyField {
+    /// The control plane's name.
+    pub name: String,
+    /// How it is matched.
+    pub kind: MatchKind,
+    /// Width in bits.
+    pub width_bits: u32,
+}
+
+/// What a control plane may know of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableInfo {
+    /// Fully qualified name.
+    pub name: String,
+    /// The key's fields.
+    pub key: Vec<KeyField>,
+    /// Entries at most.
+    pub size: usize,
+    /// The actions.
+    pub actions: Vec<ActionId>,
+    /// The program fixes the entries.
+    pub is_const: bool,
+    /// The program fixes the default action.
+    pub is_default_const: bool,
+    /// Each entry has a counter.
+    pub with_counters: bool,
+    /// Each entry has a meter.
+    pub with_meters: bool,
+    /// Entries may have an idle timeout.
+    pub has_idle_timeout: bool,
+    /// Where its actions are; none where the entries have them.
+    pub action_profile: Option<ActionProfileId>,
+    /// The action profile has groups.
+    pub has_selector: bool,
+}
+
+impl TableInfo {
+    /// Whether a compiler made the table, to run statements between tables: it has no key, and a
+    /// name that no P4 table has.
+    pub fn is_generated(&self) -> bool {
+        self.key.is_empty() && is_generated_name(&self.name)
+    }
+
+    /// Whether entries have priorities: some field is ternary, range or optional.
+    pub fn has_priority(&self) -> bool {
+        self.key.iter().any(|field| {
+            matches!(
+                field.kind,
+                MatchKind::Ternary | MatchKind::Range | MatchKind::Optional
+            )
+        })
+    }
+}
+
+/// Whether p4c, or ours, names generated tables so; P4 tables have their control in front.
+pub(crate) fn is_generated_name(table: &str) -> bool {
+    table.starts_with("tbl_") && !table.contains('.')
+}
+
+/// What a control plane may know of an action.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ActionInfo {
+    /// Fully qualified name.
+    pub name: String,
+    /// The parameters.
+    pub params: Vec<ParamInfo>,
+}
+
+/// A parameter of an action.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParamInfo {
+    /// Name in the P4 program.
+    pub name: String,
+    /// Width in bits.
+    pub width_bits: u32,
+}

@@ -1,0 +1,164 @@
+//! The fast path: frames that find nothing waiting go through ingress and egress and out, one after the
+//! other. They are counted when the last one has left; nobody can look before.
+
+use super::{Run, V1Model, ingress_input};
+use crate::{
+    PortId,
+    engine::{EgressInput, EgressOutcome, IngressOutcome, IngressVerdict, InstanceType},
+    limits,
+    traffic_manager::packet::{Common, IngressPacket},
+};
+
+/// Frames that have left one after the other by one port, of one stream and of one time of arrival and
+/// drain epoch, and are not counted yet.
+#[derive(Default)]
+struct Tally {
+    of: Option<(PortId, Common)>,
+    n_frames: u64,
+    n_bytes: u64,
+}
+
+impl Tally {
+    /// Whether another frame may be counted with those that are.
+    #[inline]
+    fn is_of(&self, port: PortId, common: &Common) -> bool {
+        self.of.as_ref().is_some_and(|(of, like)| {
+            *of == port
+                && like.arrived == common.arrived
+                && like.epoch == common.epoch
+                && like.stream == common.stream
+        })
+    }
+}
+
+impl V1Model {
+    /// Where a packet goes on to from ingress without a queue, if that is all that came of it and its
+    /// turn is next.
+    #[inline]
+    pub(super) fn way_on(
+        &self,
+        common: &Common,
+        outcome: &IngressOutcome,
+    ) -> Option<(PortId, usize)> {
+        match outcome {
+            IngressOutcome {
+                verdict: IngressVerdict::Unicast(port),
+                clone_session: None,
+                has_digest: false,
+                priority,
+            } if self.may_fuse(common) && self.is_next_at_egress() => {
+                Some((*port, queue(*priority)?))
+            }
+            _ => None,
+        }
+    }
+
+    fn settle(&mut self, tally: &mut Tally) {
+        let Tally {
+            of,
+            n_frames,
+            n_bytes,
+        } = std::mem::take(tally);
+        if let Some((port, common)) = of {
+            self.count_sent(port, &common, n_frames, n_bytes);
+        }
+    }
+}
+
+impl Run<'_> {
+    /// New frames, until one has left the fast path.
+    pub(super) fn send_frames(&mut self, max_frames: usize) -> usize {
+        let (mut tally, mut n_sent) = (Tally::default(), 0);
+        let n_ahead = self.engine.prefetch_depth();
+        while n_sent < max_frames {
+            self.prefetch(n_ahead);
+            let Some(frame) = self.next_frame() else {
+                break;
+            };
+            match self.send_frame(&mut tally, &frame) {
+                Ok(()) => n_sent += 1,
+                Err(n_sent_slowly) => {
+                    n_sent += n_sent_slowly;
+                    break;
+                }
+            }
+        }
+        self.model.settle(&mut tally);
+        n_sent
+    }
+
+    /// Tells the engine of the frames whose turn comes soon.
+    #[inline]
+    fn prefetch(&mut self, n_ahead: usize) {
+        while self.n_prefetched <= n_ahead
+            && n_ahead > 0
+            && let Some(later) = self.model.traffic.ingress.get(self.n_prefetched)
+        {
+            let input = ingress_input(later);
+            let state = &mut self.model.state;
+            self.engine.prefetch(state, &input, later.packet);
+            self.n_prefetched += 1;
+        }
+    }
+
+    /// A frame goes all the way, to be counted with those before it; or it has left the fast path, and
+    /// so many frames came of that.
+    #[inline]
+    fn send_frame(&mut self, tally: &mut Tally, frame: &IngressPacket) -> Result<(), usize> {
+        let common = &frame.common;
+        self.trace_packet(common);
+        let state = &mut self.model.state;
+        let input = ingress_input(frame);
+        let outcome = self.engine.ingress(state, &input, frame.packet);
+        let Some((port, queue)) = self.model.way_on(common, &outcome) else {
+            self.finish_ingress(frame, &outcome);
+            return Err(0);
+        };
+        let outcome = self.egress_at_once(frame, port, queue);
+        let plain_len = outcome.frame_len_bytes.filter(|_| outcome.is_plain());
+        let Some(frame_len_bytes) = plain_len else {
+            return Err(self.finish_egress(common, port, &outcome));
+        };
+        if !tally.is_of(port, common) {
+            self.model.settle(tally);
+            if !self.model.is_plain(port) {
+                return Err(self.finish_egress(common, port, &outcome));
+            }
+            tally.of = Some((port, *common));
+        }
+        tally.n_frames += 1;
+        tally.n_bytes += frame_len_bytes as u64;
+        self.hand_over(port, outcome.packet);
+        Ok(())
+    }
+
+    /// Egress of a packet that was not queued.
+    #[inline]
+    pub(super) fn egress_at_once(
+        &mut self,
+        waiting: &IngressPacket,
+        port: PortId,
+        queue: usize,
+    ) -> EgressOutcome {
+        let state = &mut self.model.state;
+        let input = EgressInput {
+            port,
+            queue,
+            instance_type: InstanceType::Normal,
+            instance: None,
+            arrived: waiting.common.arrived,
+            enqueued: state.now,
+            enq_depth: 0,
+            deq_depth: 0,
+            is_deparsed: true,
+        };
+        self.model.traffic.look_ahead.earn();
+        self.engine.egress(state, &input, waiting.packet)
+    }
+}
+
+/// The queue of a priority, if there is one.
+pub(super) fn queue(priority: u64) -> Option<usize> {
+    let queue = usize::try_from(priority).ok()?;
+    (queue < limits::EGRESS_QUEUES_PER_PORT).then_some(queue)
+}

@@ -1,0 +1,129 @@
+//! A replica batch: the copies of a group or session, which are queued as one, have their egress
+//! passes in one call of the engine ([`crate::engine::Engine::fan_out`]).
+
+use super::{PortTally, Run, V1Model};
+use crate::{
+    Frame, PortId, Transmit,
+    engine::{Copies, EgressInput},
+    traffic_manager::{
+        packet::Place,
+        queue::{EgressQueues, ReplicaBatch},
+    },
+};
+
+/// Some of a batch, as the engine asks for them and gives them back.
+struct Leaving<'a, I> {
+    batch: &'a ReplicaBatch,
+    places: I,
+    queues: &'a mut EgressQueues,
+    input: EgressInput,
+    n_taken: u32,
+    tallies: &'a mut Vec<PortTally>,
+    send: &'a mut dyn FnMut(Transmit<'_>),
+}
+
+impl<I: Iterator<Item = Place>> Copies for Leaving<'_, I> {
+    #[inline]
+    fn next_copy(&mut self) -> Option<EgressInput> {
+        let place = self.places.next()?;
+        self.n_taken += 1;
+        self.input = EgressInput {
+            port: place.port,
+            instance: place.instance,
+            enq_depth: place.enq_depth,
+            deq_depth: self.queues.take_of_batch(self.batch, &place),
+            ..self.input
+        };
+        Some(self.input)
+    }
+
+    #[inline]
+    fn leave(&mut self, frame: Frame<'_>) {
+        let port = self.input.port;
+        let n_bytes = (frame.head.len() + frame.payload.len()) as u64;
+        match self.tallies.last_mut() {
+            Some(tally) if tally.port == port => {
+                tally.n_frames += 1;
+                tally.n_bytes += n_bytes;
+            }
+            _ => self.tallies.push(PortTally {
+                port,
+                n_frames: 1,
+                n_bytes,
+            }),
+        }
+        (self.send)(Transmit { port, frame });
+    }
+}
+
+impl Run<'_> {
+    /// So many copies of one packet, or less where one does something else than leave.
+    pub(super) fn send_replicas(&mut self, batch: &ReplicaBatch, n_copies: usize) -> usize {
+        let model = &mut *self.model;
+        let waiting = &batch.packet;
+        let mut tallies = std::mem::take(&mut model.tallies);
+        let mut leaving = Leaving {
+            places: batch.places().take(n_copies),
+            batch,
+            queues: &mut model.traffic.egress,
+            input: EgressInput {
+                port: PortId(0),
+                queue: batch.queue,
+                instance_type: waiting.instance_type,
+                instance: None,
+                arrived: waiting.common.arrived,
+                enqueued: waiting.enqueued,
+                enq_depth: 0,
+                deq_depth: 0,
+                is_deparsed: true,
+            },
+            n_taken: 0,
+            tallies: &mut tallies,
+            send: &mut *self.send,
+        };
+        let state = &mut model.state;
+        let other = self.engine.fan_out(state, waiting.packet, &mut leaving);
+        let Leaving { n_taken, input, .. } = leaving;
+        model.traffic.look_ahead.earn_many(n_taken);
+        model.traffic.egress.end_batch(batch, n_taken as usize);
+        let common = &waiting.common;
+        for tally in tallies.drain(..) {
+            model.count_sent(tally.port, common, tally.n_frames, tally.n_bytes);
+        }
+        model.tallies = tallies;
+        match other {
+            None => n_taken as usize,
+            Some(outcome) => {
+                n_taken as usize - 1 + self.finish_egress(common, input.port, &outcome)
+            }
+        }
+    }
+}
+
+impl V1Model {
+    /// The copies of one packet whose turn it is, and how many of them may leave, from 1: before so
+    /// many frames have left, before something else is to be done, to ports that frames leave by.
+    pub(super) fn replica_batch(&self, max_frames: usize) -> Option<(ReplicaBatch, usize)> {
+        let batch = self.traffic.egress.replica_batch(self.state.now)?;
+        if !self.may_fuse(&batch.packet.common) {
+            return None;
+        }
+        let n_copies = match self.traffic.recirculation.is_empty() {
+            true => max_frames.min(self.traffic.n_passes_before_look()),
+            false => max_frames,
+        };
+        let n_copies = self.n_plain(batch.places().take(n_copies));
+        (n_copies > 0).then_some((batch, n_copies))
+    }
+
+    /// How many of the first places are of ports that frames leave by.
+    fn n_plain(&self, places: impl Iterator<Item = Place>) -> usize {
+        let mut last = None;
+        let is_plain = |place: &Place| {
+            let is_known = last == Some(place.port);
+            last = Some(place.port);
+            is_known || self.is_plain(place.port)
+        };
+        places.take_while(is_plain).count()
+    }
+}

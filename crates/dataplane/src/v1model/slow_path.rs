@@ -1,0 +1,228 @@
+//! The slow path: a packet that clones, multicasts, makes a digest, is dropped, recirculates or has to
+//! wait comes here after its pass. What is left to do is queued for a later turn.
+
+use super::{Run, fast_path::queue};
+use crate::{
+    DropReason, PortId, Transmit,
+    engine::{
+        EgressOutcome, EgressVerdict, IngressOutcome, IngressVerdict, InstanceType, PacketHandle,
+    },
+    limits,
+    trace::TraceKind,
+    traffic_manager::packet::{Common, EgressPacket, IngressPacket, Place},
+};
+
+/// How a packet goes to egress.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Way {
+    pub port: PortId,
+    /// The queue of the port; there may be none of that number.
+    pub queue: u64,
+    pub instance_type: InstanceType,
+    /// `egress_rid` of a copy.
+    pub instance: Option<u16>,
+    /// The queue has no room for all copies of the packet, so it gets none.
+    pub is_refused: bool,
+}
+
+impl Run<'_> {
+    /// What comes of an ingress pass: the clone, the digest, then what the verdict says.
+    pub(super) fn finish_ingress(&mut self, waiting: &IngressPacket, outcome: &IngressOutcome) {
+        let IngressPacket { common, packet, .. } = waiting;
+        if let Some(session) = outcome.clone_session {
+            self.clone_at_ingress(waiting, session);
+        }
+        if outcome.has_digest {
+            self.send_digest(*packet);
+        }
+        match outcome.verdict {
+            IngressVerdict::Drop(reason) => self.end(common, *packet, reason),
+            IngressVerdict::Resubmit => self.resubmit(*waiting),
+            IngressVerdict::Multicast(group) => {
+                self.multicast(common, *packet, group, outcome.priority);
+            }
+            IngressVerdict::Unicast(port) => {
+                let way = Way {
+                    port,
+                    queue: outcome.priority,
+                    instance_type: InstanceType::Normal,
+                    instance: None,
+                    is_refused: false,
+                };
+                self.enqueue(way, common, *packet);
+            }
+        }
+    }
+
+    fn send_digest(&mut self, packet: PacketHandle) {
+        let model = &mut *self.model;
+        let digest = self.engine.digest(&mut model.state, packet);
+        let tracer = &mut model.state.tracer;
+        tracer.emit(|| TraceKind::Digest(digest.name.clone()));
+        model.state.counters.digests += 1;
+        if model.digests.len() < limits::DIGEST_QUEUE_MAX {
+            model.digests.push_back(digest);
+        } else {
+            model.state.counters.digests_lost += 1;
+        }
+    }
+
+    /// Sends a packet through ingress again as it came.
+    fn resubmit(&mut self, mut waiting: IngressPacket) {
+        waiting.common.resubmits += 1;
+        if waiting.common.resubmits > limits::RESUBMITS_PER_PACKET_MAX {
+            return self.end(&waiting.common, waiting.packet, DropReason::ResubmitLimit);
+        }
+        let pass = waiting.common.pass();
+        let tracer = &mut self.model.state.tracer;
+        tracer.emit(|| TraceKind::Resubmit { pass });
+        self.engine.resubmit(waiting.packet);
+        waiting.instance_type = InstanceType::Resubmitted;
+        self.back_to_ingress(waiting);
+    }
+
+    fn back_to_ingress(&mut self, waiting: IngressPacket) {
+        if self.model.traffic.recirculation.is_full() {
+            let reason = DropReason::RecirculationQueueFull;
+            return self.end(&waiting.common, waiting.packet, reason);
+        }
+        let now = self.model.state.now;
+        self.model.traffic.recirculation.push(now, waiting);
+    }
+
+    /// Puts a packet into a queue of an output port.
+    pub(super) fn enqueue(&mut self, way: Way, common: &Common, packet: PacketHandle) {
+        self.trace_packet(common);
+        let Way { port, .. } = way;
+        let Some(queue) = queue(way.queue) else {
+            return self.end(common, packet, DropReason::PriorityOutOfRange);
+        };
+        let (state, egress) = (&mut self.model.state, &mut self.model.traffic.egress);
+        if way.is_refused || egress.is_full(port, queue) {
+            return self.end(common, packet, DropReason::EgressQueueFull);
+        }
+        let depth = egress.depth(port, queue);
+        let tracer = &mut state.tracer;
+        tracer.emit(|| TraceKind::Enqueue { port, queue, depth });
+        let waiting = EgressPacket {
+            common: *common,
+            packet,
+            instance_type: way.instance_type,
+            enqueued: state.now,
+        };
+        let place = Place {
+            port,
+            instance: way.instance,
+            enq_depth: depth,
+        };
+        egress.push(state.now, place, queue, waiting);
+    }
+
+    /// What comes of an egress pass: the clone, then drop, deparser, and recirculation or
+    /// transmission, in this order: a drop beats recirculation, and the clone survives it. How many
+    /// frames have left.
+    pub(super) fn finish_egress(
+        &mut self,
+        common: &Common,
+        port: PortId,
+        outcome: &EgressOutcome,
+    ) -> usize {
+        let packet = outcome.packet;
+        if let Some(session) = outcome.clone_session {
+            self.clone_at_egress(common, packet, session);
+        }
+        if let EgressVerdict::Drop(reason) = outcome.verdict {
+            self.end(common, packet, reason);
+            return 0;
+        }
+        let frame_len_bytes = match outcome.frame_len_bytes {
+            Some(len) => len,
+            None => self.engine.deparse(&mut self.model.state, packet),
+        };
+        if outcome.verdict == EgressVerdict::Recirculate {
+            self.recirculate(*common, packet, frame_len_bytes);
+            return 0;
+        }
+        self.send(port, common, packet, frame_len_bytes)
+    }
+
+    /// Sends a packet through ingress again as it would have left.
+    fn recirculate(&mut self, mut common: Common, packet: PacketHandle, frame_len_bytes: usize) {
+        common.recirculations += 1;
+        if common.recirculations > limits::RECIRCULATIONS_PER_PACKET_MAX {
+            return self.end(&common, packet, DropReason::RecirculationLimit);
+        }
+        if frame_len_bytes > limits::FRAME_BYTES_MAX {
+            return self.end(&common, packet, DropReason::FrameTooLong);
+        }
+        let pass = common.pass();
+        let tracer = &mut self.model.state.tracer;
+        tracer.emit(|| TraceKind::Recirculate { pass });
+        self.engine.recirculate(packet);
+        common.ingress_bytes = frame_len_bytes;
+        self.back_to_ingress(IngressPacket {
+            common,
+            packet,
+            instance_type: InstanceType::Recirculated,
+        });
+    }
+
+    /// The end of a packet's way: out of a port, or to the control plane. How many frames have left.
+    #[inline]
+    fn send(
+        &mut self,
+        port: PortId,
+        common: &Common,
+        packet: PacketHandle,
+        frame_len_bytes: usize,
+    ) -> usize {
+        if self.model.cpu_port == Some(port) {
+            self.send_to_cpu(common, packet, frame_len_bytes);
+            return 0;
+        }
+        if !self.model.state.counters.has_port(port) {
+            self.end(common, packet, DropReason::EgressPortUnknown);
+            return 0;
+        }
+        let tracer = &mut self.model.state.tracer;
+        tracer.emit(|| TraceKind::Transmit {
+            port,
+            frame_len_bytes,
+        });
+        tracer.forget(common.name);
+        let n_bytes = frame_len_bytes as u64;
+        self.model.count_sent(port, common, 1, n_bytes);
+        self.hand_over(port, packet);
+        1
+    }
+
+    /// Gives a frame to whoever sends it.
+    #[inline]
+    pub(super) fn hand_over(&mut self, port: PortId, packet: PacketHandle) {
+        let frame = self.engine.frame(packet);
+        (self.send)(Transmit { port, frame });
+        self.engine.discard(packet);
+    }
+
+    fn send_to_cpu(&mut self, common: &Common, packet: PacketHandle, frame_len_bytes: usize) {
+        if self.model.packet_ins.len() >= limits::PACKET_IN_QUEUE_MAX {
+            return self.end(common, packet, DropReason::PacketInQueueFull);
+        }
+        let state = &mut self.model.state;
+        let tracer = &mut state.tracer;
+        tracer.emit(|| TraceKind::PacketIn { frame_len_bytes });
+        state.counters.to_cpu += 1;
+        let frame = self.engine.frame(packet);
+        let frame = [frame.head, frame.payload].concat();
+        self.model.packet_ins.push_back(frame);
+        self.model.leave(common);
+        self.engine.discard(packet);
+    }
+
+    /// Ends a packet inside the switch, counted.
+    pub(super) fn end(&mut self, common: &Common, packet: PacketHandle, reason: DropReason) {
+        self.model.state.count_drop(reason);
+        self.model.leave(common);
+        self.engine.discard(packet);
+    }
+}
