@@ -4,11 +4,11 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use control::{PacketInSender, Subscriber, SwitchHandle};
 use dataplane::{
     ActionCall, GeneratorConfig, GeneratorState, MatchField, Pace, Program, SwitchConfig,
     TableEntry,
 };
-use p4runtime_server::{PacketInSender, SwitchHandle};
 use packet_io::{MemoryPort, memory_pair};
 
 use super::*;
@@ -239,7 +239,7 @@ fn a_drain_is_told_of_when_its_frames_have_left() {
 fn frames_to_the_cpu_port_go_to_those_who_subscribed() {
     let (mut event_loop, handle, mut one, _two) = forwarder(&[(1, CPU_PORT)]);
     let (sender, mut packet_ins) = PacketInSender::channel(1_024);
-    handle.subscribe_packet_in(sender);
+    handle.subscribe(Subscriber::PacketIns(sender));
     one.transmit(0, [&[3; 60][..], &[]].into())
         .expect("sending");
     let running = thread::spawn(move || event_loop.run(AfterReplay::Serve));

@@ -1,0 +1,16 @@
+//! A client without a protocol: everything that a neighbour of P4Runtime's server needs, by this crate alone.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::too_many_lines,
+    reason = "a test stops at what it did not expect, and tells one story"
+)]
+
+mod changes;
+mod cut_short;
+mod entities;
+mod harness;
+mod life;
+#[path = "../support/memory_loop.rs"]
+mod memory_loop;
+mod workers;
