@@ -90,7 +90,11 @@ impl Running {
         let first = cells.start.saturating_add(self.n_cells);
         let n_cells_max = n_updates_max as u64 * CELLS_PER_UPDATE;
         let end = cells.end.min(first.saturating_add(n_cells_max)).max(first);
-        let result = value.set(site, first..end);
+        let is_there = match self.n_cells {
+            0 => value.expect_there(site, cells),
+            _ => Ok(()),
+        };
+        let result = is_there.and_then(|()| value.set(site, first..end));
         self.n_cells = end - cells.start;
         if end >= cells.end || result.is_err() {
             self.n_cells = 0;

@@ -108,7 +108,8 @@ impl Device {
     }
 
     /// Waits for a turn, in which nobody else reads, writes or sets a pipeline, and carries out a call in
-    /// it. Given up while it waits, it has changed nothing; from then on it goes on without its caller.
+    /// it, as a task of the Tokio runtime that it is called in. Given up while it waits, it has changed
+    /// nothing; from then on it goes on without its caller.
     ///
     /// # Errors
     /// [`Error::Stopped`]: the runtime ends.
@@ -238,8 +239,9 @@ impl Device {
         self.handle.subscribe(subscriber);
     }
 
-    /// Runs something on every worker's thread, which is told its number, at once and without a turn. The
-    /// answers never come if the switch stops.
+    /// Runs something on every worker's thread, which is told its number, at once and without a turn. For
+    /// what is no state of a pipeline: what is written here is no change that is told. The answers never come
+    /// if the switch stops.
     pub fn submit<R: Send + 'static>(
         &self,
         work: impl Fn(usize, &mut SwitchContext<'_>) -> R + Send + Sync + 'static,

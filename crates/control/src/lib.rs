@@ -7,25 +7,25 @@
 //!
 //! # The steps of a call that changes something
 //!
-//! | step | a packet sees after it | who reads sees after it | ends here |
+//! | step | a packet sees after it | a reader sees after it | ended there |
 //! |---|---|---|---|
 //! | 1. It waits for its turn ([`Device::in_turn`]). | the state before | the state before | given up: nothing was done |
-//! | 2. It has its turn, and goes on without its caller. | the state before | nothing, he waits for step 6 | |
+//! | 2. It has its turn, and goes on though its caller gives up. | the state before | nothing: reads wait for step 6 | |
 //! | 3. It is checked against the pipeline it finds. | the state before | | refused: nothing was done |
 //! | 4. Its work is handed to every worker, in one go. | the state before | | stopped: nothing was done |
-//! | 5. Each worker carries it out, in pieces. | every update so far, each wholly; a worker may be earlier than another | | stopped: what was done stays |
+//! | 5. Each worker carries it out, in pieces. | every update so far; a worker may be earlier than another | | stopped: what was done stays |
 //! | 6. All have answered; the change has a number and is told ([`Device::changes`]); the turn ends. | all of it | all of it | |
 //!
-//! - **A batch** ([`Batch`]) is not one step to packets: its updates are, in order, up to
-//!   [`limits::UPDATES_PER_PIECE`] of them with no frame in between. One that is refused changes nothing and is never
-//!   made good by taking others back; whether those behind it are attempted its [`Atomicity`] says.
+//! - **A batch** ([`Batch`]) is carried out in its order. A packet sees an update wholly or not at all, only cells of an
+//!   array one by one; [`limits::UPDATES_PER_PIECE`] updates have no frame in between. An update that is refused
+//!   changes nothing, and none is taken back for it; [`Atomicity`] says whether those behind it are attempted.
 //! - **A pipeline** is set by a step 5 of one piece: packets inside are dropped and counted, all state is cleared, and
 //!   the switch has the pipeline's generation for a name. A saved pipeline has a switch of its own that forwards nothing;
 //!   its commit sets it and writes again, in pieces, what was written to it.
-//! - **Work names the pipeline that it was made for**; where another forwards it is refused ([`Error::Replaced`]),
-//!   before its first piece or between two, which only somebody can cause who replaces programs behind the device.
-//! - **A read** ([`Device::reading`]) waits until nobody has a turn, and nobody gets one until it is dropped. It may
-//!   be many visits with frames in between: what packets count goes on meanwhile.
+//! - **Work names the pipeline that it was made for.** Where another forwards it is refused ([`Error::Replaced`]); once
+//!   it has begun only somebody who replaces programs behind the device can bring that about.
+//! - **A read** ([`Device::reading`]) waits until nobody has a turn, and nobody gets one until it is dropped. A large one
+//!   is many visits with frames in between: what packets count goes on meanwhile.
 //! - **Frames** have their turn between pieces: a loop runs so many updates a turn, whoever wrote them.
 //!
 //! Reading order: `switch_handle`, `device`, `turn`, `pipeline`, `operation`, `batch`, `reading`, `changes`.

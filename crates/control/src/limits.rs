@@ -20,6 +20,6 @@ pub const ENTRIES_PER_VISIT: usize = 256;
 /// and viewer of a full SFU, several times.
 pub const SAVED_UPDATES_MAX: usize = 1 << 20;
 
-/// Changes kept for whoever follows them slowly; beyond that he is told that he missed some, and reads anew.
-/// As many calls as a switch takes in a few milliseconds.
-pub const CHANGES_WAITING_MAX: usize = 1_024;
+/// Updates of changes that are kept for who follows them slowly, some ten megabytes; who is further behind
+/// is told so, and reads anew. A replica counts as one.
+pub const CHANGED_UPDATES_KEPT_MAX: usize = 65_536;

@@ -182,7 +182,10 @@ impl Operation {
                 switch.modify_group(*profile, group.clone())
             }
             Self::DeleteProfileGroup(profile, id) => switch.delete_group(*profile, *id),
-            Self::SetCells(value, cells) => value.set(site, cells.clone()),
+            Self::SetCells(value, cells) => {
+                value.expect_there(site, cells)?;
+                value.set(site, cells.clone())
+            }
             Self::SetValueSet(set, members) => switch.set_value_set(*set, members.clone()),
             Self::SetCrcParameters(of, parameters) => switch.set_crc_parameters(of, *parameters),
             Self::InsertMulticastGroup(group, note) => {
@@ -273,18 +276,27 @@ pub(crate) fn expect_forwarding(forwards: bool) -> OperationResult {
 }
 
 impl CellValue {
-    /// Writes it to cells, to all of them or to none.
+    /// The array has all of these cells. Asked once, before the first of them is written.
+    pub(crate) fn expect_there(&self, site: &Site<'_>, cells: &Range<u64>) -> OperationResult {
+        let Some(last) = cells.clone().next_back() else {
+            return Ok(());
+        };
+        match self {
+            Self::Counter(counter, _) => site.switch.counter_cell(*counter, last).map(drop),
+            Self::Meter(meter, _) => site.switch.meter_cell(*meter, last).map(drop),
+            Self::Register(register, _) => site.switch.register_cell(*register, last).map(drop),
+        }
+    }
+
+    /// Writes it to cells that are there, to all of them or to none.
     pub(crate) fn set(&self, site: &mut Site<'_>, mut cells: Range<u64>) -> OperationResult {
         match self {
             Self::Counter(counter, value) => {
                 let value = site.share_of(*value);
                 site.switch.set_counter_cells(*counter, cells, value)
             }
+            // Rates that are refused are so in the first.
             Self::Meter(meter, config) => {
-                if let Some(last) = cells.clone().next_back() {
-                    site.switch.meter_cell(*meter, last)?;
-                }
-                // Rates that are refused are so in the first.
                 cells.try_for_each(|cell| site.switch.set_meter_cell(*meter, cell, *config))
             }
             Self::Register(register, value) => {

@@ -75,8 +75,8 @@ impl Turn {
     ) -> Result<Vec<OperationResult>, Error> {
         let made_for = pipeline.generation();
         let found = self.device.pipeline()?.generation();
-        let results = pipeline.write_saved(batch, self.device.n_workers());
-        let results = results.filter(|_| found == made_for);
+        let is_there = (found == made_for).then_some(pipeline);
+        let results = is_there.and_then(|it| it.write_saved(batch, self.device.n_workers()));
         results.ok_or(Error::Replaced { made_for, found })
     }
 
@@ -160,14 +160,19 @@ impl Written {
     /// # Errors
     /// [`Error::Replaced`], [`Error::Apart`], [`Error::Stopped`].
     pub async fn results(self) -> Result<Vec<OperationResult>, Error> {
-        let of_workers = self.answers.all().await?;
-        let of_workers = of_workers.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let results = agreed(of_workers)?;
+        let of_workers: Result<Vec<_>, _> = self.answers.all().await?.into_iter().collect();
+        let mut of_workers = of_workers?.into_iter();
+        // What a write comes to depends on what was written before, which is the same in all.
+        let results = of_workers.next().ok_or(Error::Stopped)?;
+        let agree = of_workers.all(|others| others == results);
         if !self.pipeline.is_saved() && results.iter().any(Result::is_ok) {
             let written = || Changed::Written(self.batch, results.as_slice().into());
             self.turn.device.changes.tell(&self.pipeline, written);
         }
-        Ok(results)
+        match agree {
+            true => Ok(results),
+            false => Err(Error::Apart),
+        }
     }
 }
 
@@ -190,15 +195,4 @@ impl Committed {
         replayed?;
         Ok(self.pipeline)
     }
-}
-
-/// What all workers say of a batch. What a write comes to depends on what was written before, which
-/// is the same in all.
-fn agreed(all: Vec<Vec<OperationResult>>) -> Result<Vec<OperationResult>, Error> {
-    let mut all = all.into_iter();
-    let first = all.next().ok_or(Error::Stopped)?;
-    if all.any(|other| other != first) {
-        return Err(Error::Apart);
-    }
-    Ok(first)
 }

@@ -7,6 +7,8 @@ use dataplane::MulticastGroup;
 
 use crate::harness::{Harness, bridge, patiently, replicas};
 
+const N_REPLICAS: u16 = 1_023;
+
 #[tokio::test]
 async fn what_is_told_is_what_was_carried_out_in_its_order() {
     let harness = Harness::start().await;
@@ -65,22 +67,49 @@ async fn what_is_written_to_a_saved_program_is_told_with_its_commit() {
 async fn who_follows_too_slowly_is_told_how_much_he_missed() {
     let harness = Harness::start().await;
     let mut changes = harness.device.changes();
-    let n_more = 3;
-    let group = |number: usize| MulticastGroup {
-        id: 1,
-        replicas: replicas(u16::try_from(number % 5).unwrap()),
+    let insert = |id| {
+        let group = MulticastGroup {
+            id,
+            replicas: replicas(N_REPLICAS),
+        };
+        Operation::InsertMulticastGroup(group, Note::default())
     };
-    let insert = Operation::InsertMulticastGroup(group(0), Note::default());
-    harness.write(vec![insert]).await;
-    for number in 1..limits::CHANGES_WAITING_MAX + n_more {
-        let modify = Operation::ModifyMulticastGroup(group(number), Note::default());
-        harness.write(vec![modify]).await;
+    let n_kept = limits::CHANGED_UPDATES_KEPT_MAX / usize::from(1 + N_REPLICAS);
+    let (n_kept, n_missed) = (u32::try_from(n_kept).unwrap(), 3);
+    for id in 1..=n_kept + n_missed {
+        harness.write(vec![insert(id)]).await;
     }
     let missed = patiently(changes.next()).await.unwrap();
-    assert_eq!(missed.unwrap_err(), Missed(n_more as u64));
-    let oldest = patiently(changes.next()).await.unwrap().unwrap();
-    // Setting the program was the first change.
-    assert_eq!(oldest.number, 1 + n_more as u64 + 1);
+    assert_eq!(missed.unwrap_err(), Missed(n_missed.into()));
+    for id in n_missed + 1..=n_missed + n_kept {
+        let change = patiently(changes.next()).await.unwrap().unwrap();
+        let Changed::Written(batch, _) = change.what else {
+            panic!("expected a batch, found {change:?}")
+        };
+        assert_eq!(batch.operations, [insert(id)]);
+    }
+    // Whoever comes later misses nothing; and what nobody follows is not kept.
+    drop(changes);
+    harness.write(vec![harness.insert(1, 2)]).await;
+    let mut changes = harness.device.changes();
+    harness.write(vec![harness.insert(2, 2)]).await;
+    let change = patiently(changes.next()).await.unwrap().unwrap();
+    assert_eq!(change.number, u64::from(n_kept + n_missed) + 3);
+}
+
+#[tokio::test]
+async fn the_changes_end_with_the_device() {
+    let harness = Harness::start().await;
+    let mut changes = harness.device.changes();
+    harness.write(vec![harness.insert(1, 2)]).await;
+    let Harness { device, .. } = harness;
+    let follower = tokio::spawn(async move {
+        let change = changes.next().await.unwrap().unwrap();
+        (change.number, changes.next().await.is_none())
+    });
+    tokio::task::yield_now().await;
+    drop(device);
+    assert_eq!(patiently(follower).await.unwrap(), (2, true));
 }
 
 #[tokio::test]
