@@ -153,24 +153,19 @@ impl Operation {
     /// All of it at once.
     pub(crate) fn run(&self, site: &mut Site<'_>) -> OperationResult {
         self.expect_possible(site)?;
-        let Site { switch, notes, .. } = site;
+        self.change(site)?;
+        self.keep_note(site.notes);
+        Ok(())
+    }
+
+    fn change(&self, site: &mut Site<'_>) -> OperationResult {
+        let switch = &mut *site.switch;
         match self {
-            Self::InsertEntry { table, entry, note } => site.insert_entry(*table, entry, note),
+            Self::InsertEntry { table, entry, .. } => site.insert_entry(*table, entry),
             Self::ModifyEntry(key, change) => site.modify_entry(key, change),
-            Self::DeleteEntry(key) => {
-                switch.delete_entry(key.table, &key.key, key.priority)?;
-                notes.remove_entry(key);
-                Ok(())
-            }
-            Self::SetDefaultAction {
-                table,
-                action,
-                note,
-            } => {
-                switch.set_default_action(*table, action.clone())?;
-                let note = action.as_ref().map(|_| note.clone());
-                notes.set_default_action(*table, note.unwrap_or_default());
-                Ok(())
+            Self::DeleteEntry(of) => switch.delete_entry(of.table, &of.key, of.priority),
+            Self::SetDefaultAction { table, action, .. } => {
+                switch.set_default_action(*table, action.clone())
             }
             Self::InsertMember(profile, member) => switch.insert_member(*profile, member.clone()),
             Self::ModifyMember(profile, member) => switch.modify_member(*profile, member.clone()),
@@ -188,41 +183,54 @@ impl Operation {
             }
             Self::SetValueSet(set, members) => switch.set_value_set(*set, members.clone()),
             Self::SetCrcParameters(of, parameters) => switch.set_crc_parameters(of, *parameters),
-            Self::InsertMulticastGroup(group, note) => {
-                switch.insert_multicast_group(group.clone())?;
-                notes.set_group(group.id, note.clone());
-                Ok(())
-            }
-            Self::ModifyMulticastGroup(group, note) => {
-                switch.modify_multicast_group(group.clone())?;
-                notes.set_group(group.id, note.clone());
-                Ok(())
-            }
-            Self::DeleteMulticastGroup(id) => {
-                switch.delete_multicast_group(*id)?;
-                notes.set_group(*id, Note::default());
-                Ok(())
-            }
-            Self::InsertCloneSession(session, note) => {
-                switch.insert_clone_session(session.clone())?;
-                notes.set_session(session.id, note.clone());
-                Ok(())
-            }
-            Self::ModifyCloneSession(session, note) => {
-                switch.modify_clone_session(session.clone())?;
-                notes.set_session(session.id, note.clone());
-                Ok(())
-            }
-            Self::DeleteCloneSession(id) => {
-                switch.delete_clone_session(*id)?;
-                notes.set_session(*id, Note::default());
-                Ok(())
-            }
+            Self::InsertMulticastGroup(group, _) => switch.insert_multicast_group(group.clone()),
+            Self::ModifyMulticastGroup(group, _) => switch.modify_multicast_group(group.clone()),
+            Self::DeleteMulticastGroup(id) => switch.delete_multicast_group(*id),
+            Self::InsertCloneSession(session, _) => switch.insert_clone_session(session.clone()),
+            Self::ModifyCloneSession(session, _) => switch.modify_clone_session(session.clone()),
+            Self::DeleteCloneSession(id) => switch.delete_clone_session(*id),
             Self::InsertGenerator { id, config, runs } => {
                 switch.insert_generator(*id, config.clone(), *runs)
             }
             Self::ModifyGenerator(id, change) => switch.modify_generator(*id, change),
             Self::DeleteGenerator(id) => switch.delete_generator(*id),
+        }
+    }
+
+    /// What the client stores with the entity that has changed.
+    fn keep_note(&self, notes: &mut Notes) {
+        match self {
+            Self::InsertEntry { table, entry, note } => {
+                let key = EntryKey {
+                    table: *table,
+                    key: entry.key.clone(),
+                    priority: entry.priority,
+                };
+                notes.set_entry(key, note.clone());
+            }
+            Self::ModifyEntry(key, change) => {
+                if let Some(new) = &change.action {
+                    notes.set_entry(key.clone(), new.note.clone());
+                }
+            }
+            Self::DeleteEntry(key) => notes.remove_entry(key),
+            Self::SetDefaultAction {
+                table,
+                action,
+                note,
+            } => {
+                let note = action.as_ref().map(|_| note.clone());
+                notes.set_default_action(*table, note.unwrap_or_default());
+            }
+            Self::InsertMulticastGroup(group, note) | Self::ModifyMulticastGroup(group, note) => {
+                notes.set_group(group.id, note.clone());
+            }
+            Self::DeleteMulticastGroup(id) => notes.set_group(*id, Note::default()),
+            Self::InsertCloneSession(session, note) | Self::ModifyCloneSession(session, note) => {
+                notes.set_session(session.id, note.clone());
+            }
+            Self::DeleteCloneSession(id) => notes.set_session(*id, Note::default()),
+            _ => {}
         }
     }
 
@@ -315,17 +323,10 @@ impl Site<'_> {
         }
     }
 
-    fn insert_entry(&mut self, table: TableId, entry: &TableEntry, note: &Note) -> OperationResult {
+    fn insert_entry(&mut self, table: TableId, entry: &TableEntry) -> OperationResult {
         let mut entry = entry.clone();
         entry.counter = self.share_of(entry.counter);
-        let key = EntryKey {
-            table,
-            key: entry.key.clone(),
-            priority: entry.priority,
-        };
-        self.switch.insert_entry(table, entry)?;
-        self.notes.set_entry(key, note.clone());
-        Ok(())
+        self.switch.insert_entry(table, entry)
     }
 
     fn modify_entry(&mut self, key: &EntryKey, change: &EntryChange) -> OperationResult {
@@ -351,7 +352,6 @@ impl Site<'_> {
             entry.idle_timeout_ns = new.idle_timeout_ns;
             entry.meter = change.meter.flatten();
             self.switch.modify_entry(*table, entry)?;
-            self.notes.set_entry(key.clone(), new.note.clone());
         }
         if let Some(config) = change.meter
             && (config.is_none() || change.action.is_none())
