@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use control::{
-    Atomicity, Batch, CellValue, EntryChange, Error, NewAction, Note, Operation, Subscriber,
+    Atomicity, Batch, CellValue, EntryChange, Error, NewAction, Note, Operation, Subscriber, limits,
 };
 use dataplane::{ControlErrorKind, CounterValue, PortId, SwitchConfig};
 
-use crate::harness::{Harness, bare, bridge, frame, key, patiently};
+use crate::harness::{Harness, N_SLOTS, bare, bridge, frame, key, patiently, replicas};
 
 #[tokio::test]
 async fn a_device_lives_from_no_program_to_another() {
@@ -125,6 +125,34 @@ async fn a_wrong_update_leaves_what_the_atomicity_says() {
         let entries = harness.entries().await;
         let of_two = entries.iter().find(|entry| entry.key == key(2));
         assert_eq!(of_two, Some(&harness.entry(2, 2)));
+    }
+}
+
+#[tokio::test]
+async fn a_large_batch_comes_in_pieces_with_frames_between_them() {
+    let harness = Harness::start().await;
+    let group = |n_replicas| dataplane::MulticastGroup {
+        id: 1,
+        replicas: replicas(n_replicas),
+    };
+    let insert = |n| Operation::InsertMulticastGroup(group(n), Note::default());
+    let cycle = |n| {
+        let operations = [harness.insert(1, 2), harness.delete(1)];
+        operations.into_iter().cycle().take(n).collect::<Vec<_>>()
+    };
+    let per_piece = limits::UPDATES_PER_PIECE;
+    let per_update = limits::CELLS_PER_UPDATE;
+    let n_pieces_of_all = N_SLOTS.div_ceil(per_update * per_piece as u64);
+    for (operations, n_pieces) in [
+        (cycle(per_piece), 1),
+        (cycle(per_piece + 2), 2),
+        // A replica counts for one.
+        (vec![insert(100), harness.slot(0, 1)], 2),
+        (vec![harness.every_slot(7)], n_pieces_of_all),
+    ] {
+        let before = harness.switch.n_pieces();
+        harness.write(operations).await;
+        assert_eq!((harness.switch.n_pieces() - before) as u64, n_pieces);
     }
 }
 

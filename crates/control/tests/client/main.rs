@@ -11,6 +11,7 @@ mod cut_short;
 mod entities;
 mod harness;
 mod life;
+#[allow(dead_code, reason = "other crates' tests use what is left over here")]
 #[path = "../support/memory_loop.rs"]
 mod memory_loop;
 mod workers;
