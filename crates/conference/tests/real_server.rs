@@ -4,7 +4,7 @@
 
 mod support;
 
-#[path = "../../p4runtime-server/tests/support/memory_loop.rs"]
+#[path = "../../control/tests/support/memory_loop.rs"]
 #[allow(dead_code, reason = "a part of it is used")]
 mod memory_loop;
 
@@ -18,10 +18,11 @@ use conference::backend::SfuProgram;
 use conference::client::{Client, ClientError};
 use conference::model::{Conference, GroupId, OwnAddress, Presenter, Viewer};
 use conference::plan;
+use control::{Device, Registers, SwitchHandle};
 use dataplane::{PortId, SwitchConfig};
 use memory_loop::MemoryLoop;
 use p4runtime_proto::p4::config::v1::{P4Info, Preamble, Table};
-use p4runtime_server::{Registers, Server, ServerConfig, SwitchHandle};
+use p4runtime_server::{Server, ServerConfig};
 use serde_json::{Value, json};
 use support::{Random, programs};
 
@@ -134,9 +135,10 @@ async fn serve() -> String {
     let config = ServerConfig {
         device_id: DEVICE_ID,
         cpu_port: Some(PortId(510)),
-        registers: Registers::OfTheSwitch,
     };
-    let server = Server::new(config, switch as Arc<dyn SwitchHandle>);
+    let handle = switch as Arc<dyn SwitchHandle>;
+    let device = Device::new(handle, Registers::OfTheSwitch);
+    let server = Server::new(config, Arc::new(device));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
         .await
         .expect("a port");

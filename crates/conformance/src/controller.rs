@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use conference::{backend::SfuProgram as Backend, model::Conference};
+use control::{Device, Lent, Registers};
 use dataplane::Switch;
 use p4runtime_proto::p4::v1::WriteRequest;
-use p4runtime_server::{Lent, Registers, Server, ServerConfig};
+use p4runtime_server::{Server, ServerConfig};
 
 use crate::sfu::SfuProgram;
 
@@ -36,9 +37,9 @@ pub fn set_up(
     let config = ServerConfig {
         device_id: DEVICE_ID,
         cpu_port: None,
-        registers: Registers::OfTheSwitch,
     };
-    let server = Server::new(config, Arc::new(lent.clone()));
+    let device = Device::new(Arc::new(lent.clone()), Registers::OfTheSwitch);
+    let server = Server::new(config, Arc::new(device));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .map_err(|error| error.to_string())?;

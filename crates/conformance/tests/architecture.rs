@@ -47,15 +47,17 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("p4-compiler", &["bmv2-json", "p4runtime-proto"]),
     ("dataplane", &["bmv2-json"]),
     ("dataplane-jit", &["bmv2-json", "dataplane"]),
+    ("control", &["dataplane"]),
     (
         "p4runtime-server",
-        &["bmv2-json", "dataplane", "p4runtime-proto"],
+        &["bmv2-json", "control", "dataplane", "p4runtime-proto"],
     ),
     ("conference", &["p4runtime-proto"]),
     (
         "reprise-switch",
         &[
             "bmv2-json",
+            "control",
             "dataplane",
             "dataplane-jit",
             "p4-compiler",
@@ -72,6 +74,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "aom-config",
             "aom-service",
             "conference",
+            "control",
             "dataplane",
             "dataplane-jit",
             "lockstep",
@@ -88,6 +91,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "aom",
             "bmv2-json",
             "conference",
+            "control",
             "dataplane",
             "dataplane-jit",
             "lockstep",
@@ -155,6 +159,34 @@ fn every_crate_depends_only_on_what_is_below_it() {
     }
     assert!(n_crates >= 9, "found {n_crates} crates only");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What speaks of a protocol: in the name of a crate, or in a line of source.
+const PROTOCOLS: [&str; 4] = ["p4runtime", "prost", "tonic", "grpc"];
+
+fn speaks_of_a_protocol(text: &str) -> Option<&str> {
+    let speaks = |line: &&str| {
+        let line = line.to_lowercase();
+        PROTOCOLS.iter().any(|protocol| line.contains(protocol))
+    };
+    text.lines().find(speaks)
+}
+
+#[test]
+fn the_control_plane_and_the_event_loops_know_no_protocol() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let (_, dependencies) =
+        read(&std::fs::read_to_string(crates.join("control/Cargo.toml")).unwrap());
+    assert_eq!(speaks_of_a_protocol(&dependencies.join("\n")), None);
+    for file in ["event_loop.rs", "handle.rs", "workers.rs"] {
+        let text = std::fs::read_to_string(crates.join("switch/src").join(file)).unwrap();
+        assert_eq!(speaks_of_a_protocol(&text), None, "{file}");
+    }
+    let services = std::fs::read_to_string(crates.join("switch/src/services.rs")).unwrap();
+    assert!(
+        speaks_of_a_protocol(&services).is_some(),
+        "it would be seen"
+    );
 }
 
 #[test]

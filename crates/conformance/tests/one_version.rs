@@ -24,11 +24,9 @@ use conference::model::{Conference, GroupId, OwnAddress, Presenter, Viewer};
 use conference::plan;
 use conformance::packet::{presenter_frame, udp_copy};
 use conformance::sfu::{GROUP, PRESENTER_IP, SFU_IP, SFU_MAC, SFU_PORT, STREAM_PORT, SfuProgram};
+use control::{Device, DrainWaiters, Registers, Subscriber, SwitchContext, SwitchHandle, Work};
 use dataplane::{DropReason, Nanos, Switch, SwitchConfig, SwitchCounters};
-use p4runtime_server::{
-    DrainWaiters, IdleTimeoutSender, PacketInSender, Registers, Server, ServerConfig,
-    SwitchContext, SwitchHandle, Work,
-};
+use p4runtime_server::{Server, ServerConfig};
 
 const DEVICE_ID: u64 = 1;
 const N_VIEWERS: usize = 1024;
@@ -63,9 +61,7 @@ impl SwitchHandle for Handle {
         let _ = self.0.send(Message::Work(work));
     }
 
-    fn subscribe_packet_in(&self, _sender: PacketInSender) {}
-
-    fn subscribe_idle_timeouts(&self, _sender: IdleTimeoutSender) {}
+    fn subscribe(&self, _subscriber: Subscriber) {}
 }
 
 /// A full recirculation queue, or a full egress queue where the program does not recirculate.
@@ -194,9 +190,9 @@ async fn change_again_and_again(program: SfuProgram, pump: &Pump) -> Versions {
     let config = ServerConfig {
         device_id: DEVICE_ID,
         cpu_port: None,
-        registers: Registers::OfTheSwitch,
     };
-    let server = Server::new(config, handle);
+    let device = Device::new(handle, Registers::OfTheSwitch);
+    let server = Server::new(config, Arc::new(device));
     server.set_pipeline(p4info.clone(), json).await.unwrap();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();

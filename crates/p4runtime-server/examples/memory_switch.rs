@@ -9,13 +9,14 @@ use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
 
+use control::{Device, Registers, SwitchHandle};
 use dataplane::{PortId, SwitchConfig};
 use p4runtime_proto::text_format;
-use p4runtime_server::{Registers, Server, ServerConfig, SwitchHandle};
+use p4runtime_server::{Server, ServerConfig};
 use tokio::net::TcpListener;
 
 #[allow(dead_code, reason = "the tests use what is left over here")]
-#[path = "../tests/support/memory_loop.rs"]
+#[path = "../../control/tests/support/memory_loop.rs"]
 mod memory_loop;
 
 use memory_loop::MemoryLoop;
@@ -35,10 +36,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let config = ServerConfig {
         device_id: 1,
         cpu_port: Some(PortId(510)),
-        registers: Registers::OfTheSwitch,
     };
     let switch = Arc::new(MemoryLoop::start(SwitchConfig::default(), 4));
-    let server = Server::new(config, Arc::clone(&switch) as Arc<dyn SwitchHandle>);
+    let handle = Arc::clone(&switch) as Arc<dyn SwitchHandle>;
+    let device = Device::new(handle, Registers::OfTheSwitch);
+    let server = Server::new(config, Arc::new(device));
     if let Some((p4info, json)) = program {
         let p4info = text_format::parse_p4info(&std::fs::read_to_string(p4info)?)?;
         server.set_pipeline(p4info, std::fs::read(json)?).await?;

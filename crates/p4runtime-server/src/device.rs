@@ -1,35 +1,28 @@
-//! The device behind the services: pipelines, order of requests, the way to the switch's thread.
+//! The device as P4Runtime has it: who may write, what is for controllers, and pipelines with a P4Info.
 //!
-//! A call that changes something has these steps: it waits for its turn ([`Device::order`]); it is
-//! checked; its work is submitted to every worker, in one go and while arbitration stands still; the work
-//! runs; the answer goes back. A caller that gives up in the first step has changed nothing. From
-//! the second on the call goes on without him and keeps its turn to its end ([`carried_out`]), so that
-//! nobody reads, writes or sets a pipeline in its middle. Work names the pipeline that it was made for,
-//! and is refused where another forwards.
+//! Pipelines, batches and the way to the switch are [`control`]'s, whose first page lists the steps of a call.
+//! Work is handed over while arbitration stands still, so that a former primary's comes before its successor is told.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use dataplane::{PortId, Switch, SwitchConfig};
+use control::{Batch, Checked, Committed, IdleTimeoutSender, Operation, PacketInSender, Turn};
+use dataplane::PortId;
 use p4runtime_proto::p4::v1::write_request::Atomicity;
 use p4runtime_proto::p4::v1::{ForwardingPipelineConfig, Uint128, Update, WriteRequest};
-use tokio::sync::{RwLock, Semaphore, oneshot, watch};
+use tokio::sync::{Semaphore, watch};
 use tonic::{Code, Status};
 
 use crate::arbitration::Arbitration;
-use crate::batch::Batch;
 use crate::bytes::{Bytes, BytesMax, Kind};
-use crate::controller_data::ControllerData;
-use crate::entity::{self, Operation, Site};
-use crate::error::{EntityError, EntityResult, WriteError, stopped};
+use crate::entity;
+use crate::error::{EntityError, EntityResult, WriteError};
 use crate::limits::{
     ANSWER_STALL_S, ANSWERS_BYTES_MAX, ANSWERS_BYTES_PER_CONNECTION_MAX, PACKET_OUTS_WAITING_MAX,
-    REQUEST_BYTES_MAX, REQUEST_STALL_S, REQUESTS_BYTES_MAX, SAVED_UPDATES_MAX,
+    REQUEST_BYTES_MAX, REQUEST_STALL_S, REQUESTS_BYTES_MAX,
 };
 use crate::pipeline::{Pipeline, PipelineError};
-use crate::switch_handle::{IdleTimeoutSender, PacketInSender, SwitchContext, SwitchHandle, Work};
-use crate::workers::{Countdown, Registers, expect_one_for_all};
 
 /// What is chosen when a server is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,8 +31,6 @@ pub struct ServerConfig {
     pub device_id: u64,
     /// Where packet-outs go in; none refuses them.
     pub cpu_port: Option<PortId>,
-    /// What becomes of registers that packets write where there are several workers.
-    pub registers: Registers,
 }
 
 /// What clients may take of the server.
@@ -80,19 +71,13 @@ pub(crate) struct Device {
     pub(crate) answers: Bytes,
     /// Room for requests.
     pub(crate) requests: Bytes,
-    pub(crate) handle: Arc<dyn SwitchHandle>,
+    /// What it shares with other protocols.
+    pub(crate) control: Arc<control::Device>,
     pub(crate) arbitration: Mutex<Arbitration>,
     pub(crate) packet_in_drops: PacketInDrops,
     pub(crate) idle_timeout_drops: IdleTimeoutDrops,
     /// Places for packet-outs that wait for the switch.
     pub(crate) packet_outs: Arc<Semaphore>,
-    /// Writes exclude reads, so that a read of many visits to the switch's thread sees no half
-    /// of a write; frames pass in between.
-    pub(crate) order: Arc<RwLock<()>>,
-    /// Names of pipelines; none is used twice.
-    generation: AtomicU64,
-    committed: Mutex<Option<Arc<Target>>>,
-    saved: Mutex<Option<Arc<Target>>>,
     shutdown: watch::Sender<bool>,
 }
 
@@ -160,117 +145,20 @@ impl Count {
     }
 }
 
-/// A pipeline and the state that reads and writes refer to.
+/// A pipeline that was set with a P4Info.
+#[derive(Clone)]
 pub(crate) struct Target {
-    pub(crate) pipeline: Pipeline,
-    /// The switch's name for its program.
-    pub(crate) generation: u64,
-    pub(crate) data: Mutex<ControllerData>,
-    /// Some between `VERIFY_AND_SAVE` and `COMMIT`: writes and reads go to a switch of their own.
-    shadow: Option<Mutex<Shadow>>,
-}
-
-/// What was asked of every worker.
-pub(crate) struct Answers<R>(Vec<oneshot::Receiver<R>>);
-
-impl<R> Answers<R> {
-    /// What nobody had to be asked for.
-    fn ready(answer: R) -> Self {
-        let (sender, receiver) = oneshot::channel();
-        let _ = sender.send(answer);
-        Self(vec![receiver])
-    }
-
-    /// All of them, in the workers' order.
-    pub(crate) async fn all(self) -> EntityResult<Vec<R>> {
-        let mut answers = Vec::with_capacity(self.0.len());
-        for answer in self.0 {
-            answers.push(answer.await.map_err(|_| stopped())?);
-        }
-        Ok(answers)
-    }
-}
-
-/// A switch that forwards nothing, and what was written to it.
-struct Shadow {
-    switch: Switch,
-    written: Vec<Operation>,
+    /// The P4Info, bound to the program.
+    pub(crate) pipeline: Arc<Pipeline>,
+    /// What the device knows it by.
+    pub(crate) device: Arc<control::Pipeline>,
 }
 
 impl Target {
-    /// Where a worker carries out updates. What controllers store is the first worker's, which is
-    /// read; the others' is not kept.
-    fn with_site<R>(
-        &self,
-        worker: usize,
-        switch: &mut Switch,
-        work: impl FnOnce(&mut Site<'_>) -> R,
-    ) -> R {
-        if worker > 0 {
-            let data = &mut ControllerData::default();
-            return work(&mut Site {
-                switch,
-                data,
-                worker,
-            });
-        }
-        let data = &mut *lock(&self.data);
-        work(&mut Site {
-            switch,
-            data,
-            worker,
-        })
-    }
-
-    /// Whether it waits for its COMMIT.
-    pub(crate) fn is_saved(&self) -> bool {
-        self.shadow.is_some()
-    }
-
-    fn new(pipeline: Pipeline, generation: u64) -> Self {
-        Self {
-            pipeline,
-            generation,
-            data: Mutex::default(),
-            shadow: None,
-        }
-    }
-
-    /// Carries out updates in the switch of the saved pipeline, this one, and keeps them for its COMMIT.
-    fn write_saved(
-        &self,
-        shadow: &mut Shadow,
-        operations: &[EntityResult<Operation>],
-    ) -> Vec<EntityResult> {
-        let Shadow { switch, written } = shadow;
-        let mut one = |site: &mut Site<'_>, operation: &EntityResult<Operation>| {
-            let operation = operation.as_ref().map_err(Clone::clone)?;
-            if written.len() >= SAVED_UPDATES_MAX {
-                return Err(EntityError::new(
-                    Code::ResourceExhausted,
-                    format!(
-                        "{SAVED_UPDATES_MAX} updates wait for the saved pipeline's COMMIT already"
-                    ),
-                ));
-            }
-            operation.run(site)?;
-            written.push(operation.clone());
-            Ok(())
-        };
-        self.with_site(0, switch, |site| {
-            let results = operations.iter().map(|operation| one(site, operation));
-            results.collect()
-        })
-    }
-
-    fn saved(pipeline: Pipeline, generation: u64) -> Self {
-        let mut switch = Switch::new(SwitchConfig::default());
-        switch.set_program(pipeline.program().clone());
-        let written = Vec::new();
-        Self {
-            shadow: Some(Mutex::new(Shadow { switch, written })),
-            ..Self::new(pipeline, generation)
-        }
+    /// None of a pipeline that another protocol has set.
+    pub(crate) fn of(device: &Arc<control::Pipeline>) -> Option<Self> {
+        let (pipeline, device) = (device.view()?, Arc::clone(device));
+        Some(Self { pipeline, device })
     }
 }
 
@@ -298,7 +186,7 @@ impl Device {
     pub(crate) fn new(
         config: ServerConfig,
         limits: ServerLimits,
-        handle: Arc<dyn SwitchHandle>,
+        control: Arc<control::Device>,
     ) -> Self {
         Self {
             answers: Bytes::new(Kind::Answers, limits.answers),
@@ -306,14 +194,10 @@ impl Device {
             limits,
             arbitration: Mutex::new(Arbitration::new(config.device_id)),
             config,
-            handle,
+            control,
             packet_in_drops: PacketInDrops::default(),
             idle_timeout_drops: IdleTimeoutDrops::default(),
             packet_outs: Arc::new(Semaphore::new(PACKET_OUTS_WAITING_MAX)),
-            order: Arc::default(),
-            generation: AtomicU64::new(0),
-            committed: Mutex::default(),
-            saved: Mutex::default(),
             shutdown: watch::Sender::new(false),
         }
     }
@@ -330,186 +214,79 @@ impl Device {
     }
 
     /// The pipeline that forwards.
-    pub(crate) fn committed(&self) -> Option<Arc<Target>> {
-        lock(&self.committed).clone()
-    }
-
-    /// The pipeline that reads and writes refer to: the saved one, if there is one.
-    pub(crate) fn target(&self) -> Option<Arc<Target>> {
-        lock(&self.saved).clone().or_else(|| self.committed())
+    pub(crate) fn committed(&self) -> Option<Target> {
+        Target::of(&self.control.committed()?)
     }
 
     /// A checked pipeline that the workers can run as one switch.
-    pub(crate) fn pipeline(
-        &self,
-        config: ForwardingPipelineConfig,
-    ) -> Result<Pipeline, PipelineError> {
+    pub(crate) fn check(&self, config: ForwardingPipelineConfig) -> Result<Checked, PipelineError> {
         let pipeline = Pipeline::new(config)?;
-        let n_workers = self.handle.n_workers();
-        expect_one_for_all(pipeline.program(), n_workers, self.config.registers)?;
-        Ok(pipeline)
-    }
-
-    /// Runs work on every worker's thread, which is told its number. The answers never come if the
-    /// switch stops.
-    pub(crate) fn submit<R: Send + 'static>(
-        &self,
-        work: impl Fn(usize, &mut SwitchContext<'_>) -> R + Send + Sync + 'static,
-    ) -> Answers<R> {
-        let work = Arc::new(work);
-        self.submit_steps(|worker| {
-            let work = Arc::clone(&work);
-            move |context: &mut SwitchContext<'_>| Some(work(worker, context))
-        })
-    }
-
-    /// Runs work that takes long on every worker's thread: the steps that `begin` gives for a worker,
-    /// until one has an answer. Frames may pass between two steps, and no other work.
-    fn submit_steps<R, S>(&self, begin: impl Fn(usize) -> S) -> Answers<R>
-    where
-        R: Send + 'static,
-        S: FnMut(&mut SwitchContext<'_>) -> Option<R> + Send + 'static,
-    {
-        let workers = 0..self.handle.n_workers();
-        let answers = workers.map(|worker| {
-            let (sender, receiver) = oneshot::channel();
-            self.handle.submit(worker, steps(begin(worker), sender));
-            receiver
-        });
-        Answers(answers.collect())
-    }
-
-    /// Does something when all work that was submitted before has run.
-    pub(crate) fn after_work(&self, done: impl FnOnce() + Send + 'static) {
-        let n_workers = self.handle.n_workers();
-        let countdown = Countdown::new(n_workers, done);
-        for worker in 0..n_workers {
-            let countdown = Arc::clone(&countdown);
-            let tell = move |_: &mut SwitchContext<'_>| countdown.tell();
-            self.handle.submit(worker, Box::new(tell));
-        }
-    }
-
-    /// Reads something from each of the target's switches: every worker's, or the one of a saved
-    /// pipeline. `n_updates` is what it counts for in a worker's turn.
-    pub(crate) async fn read<R: Send + 'static>(
-        &self,
-        target: &Target,
-        n_updates: usize,
-        work: impl Fn(&Switch) -> R + Send + Sync + 'static,
-    ) -> EntityResult<Vec<R>> {
-        let Some(shadow) = &target.shadow else {
-            let generation = target.generation;
-            let answers = self.submit(move |_, context| {
-                expect_generation(context.switch, generation)?;
-                context.n_updates += n_updates;
-                Ok(work(context.switch))
-            });
-            return answers.all().await?.into_iter().collect();
-        };
-        Ok(vec![work(&lock(shadow).switch)])
+        let checked = self.control.check(pipeline.program().clone(), pipeline);
+        checked.map_err(|error| PipelineError(error.to_string()))
     }
 
     /// Applies a batch; `election_id` is checked when the batch is handed over, if there is one to
-    /// check. Every update is attempted, in order; a worker's frames may pass between two pieces
-    /// ([`Batch`]), and one worker may be earlier than another.
+    /// check. Every update is attempted, in order.
     pub(crate) async fn write(
         self: &Arc<Self>,
         request: WriteRequest,
         election_id: Option<Option<Uint128>>,
     ) -> Result<(), WriteError> {
-        let alone = Arc::clone(&self.order).write_owned().await;
         let device = Arc::clone(self);
-        let written = carried_out(async move {
-            let written = device.write_alone(&request, election_id).await;
-            drop(alone);
-            written
-        });
-        written.await.map_err(WriteError::Refused)?
+        let call = |turn| async move { device.write_in_turn(turn, &request, election_id).await };
+        self.control.in_turn(call).await.map_err(refused)?
     }
 
-    async fn write_alone(
+    async fn write_in_turn(
         &self,
+        turn: Turn,
         request: &WriteRequest,
         election_id: Option<Option<Uint128>>,
     ) -> Result<(), WriteError> {
-        let refused = |code, message: &str| WriteError::Refused(EntityError::new(code, message));
-        let target = self
-            .target()
-            .ok_or_else(|| refused(Code::FailedPrecondition, "no forwarding pipeline is set"))?;
+        let target = Target::of(&turn.device().pipeline().map_err(refused)?);
+        let target = target.ok_or_else(|| refused(control::Error::NoPipeline))?;
         if request.atomicity != Atomicity::ContinueOnError as i32 {
-            return Err(refused(
-                Code::Unimplemented,
+            return Err(WriteError::Refused(EntityError::unimplemented(
                 "only the atomicity CONTINUE_ON_ERROR is supported",
-            ));
+            )));
         }
         let operations = self.operations(&target, &request.updates).await;
-        let operations: Arc<[_]> = operations.map_err(WriteError::Refused)?.into();
-        let answers = {
+        let (batch, wrong) = parted(operations.map_err(WriteError::Refused)?);
+        let written = {
             // Held while submitting: a new primary's writes come after this batch.
             let arbitration = lock(&self.arbitration);
             if let Some(election_id) = election_id {
-                let denied = |status: Status| refused(status.code(), status.message());
-                arbitration.expect_primary(election_id).map_err(denied)?;
+                let denied = |status: Status| EntityError::new(status.code(), status.message());
+                let primary = arbitration.expect_primary(election_id).map_err(denied);
+                primary.map_err(WriteError::Refused)?;
             }
-            match &target.shadow {
-                None => self.submit_batch(&target, operations),
-                Some(shadow) => {
-                    let results = target.write_saved(&mut lock(shadow), &operations);
-                    Answers::ready(Ok(results))
-                }
-            }
+            turn.write(&target.device, batch)
         };
-        let of_workers = answers.all().await.map_err(WriteError::Refused)?;
-        let of_workers: EntityResult<_> = of_workers.into_iter().collect();
-        let results = of_workers.and_then(agreed).map_err(WriteError::Refused)?;
-        if results.iter().any(Result::is_err) {
-            return Err(WriteError::Updates(results));
+        let results = written.results().await.map_err(refused)?;
+        let mut results = results.into_iter();
+        let results = wrong.into_iter().map(|wrong| match wrong {
+            Some(error) => Err(error),
+            None => Ok(results.next().expect("every one was attempted")?),
+        });
+        let results: Vec<EntityResult> = results.collect();
+        match results.iter().any(Result::is_err) {
+            true => Err(WriteError::Updates(results)),
+            false => Ok(()),
         }
-        Ok(())
-    }
-
-    /// Carries out updates on every worker's thread.
-    fn submit_batch(
-        &self,
-        target: &Arc<Target>,
-        operations: Arc<[EntityResult<Operation>]>,
-    ) -> Answers<EntityResult<Vec<EntityResult>>> {
-        self.submit_steps(|worker| {
-            let target = Arc::clone(target);
-            let mut batch = Batch::new(Arc::clone(&operations));
-            move |context: &mut SwitchContext<'_>| {
-                if let Err(error) = expect_generation(context.switch, target.generation) {
-                    return Some(Err(error));
-                }
-                context.n_updates +=
-                    target.with_site(worker, context.switch, |site| batch.go_on(site));
-                batch.results().map(Ok)
-            }
-        })
-    }
-
-    fn next_generation(&self) -> u64 {
-        self.generation.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Checks and translates the updates of a batch. Where there are too few numbers for new names,
     /// those that no entry has any more are forgotten first.
     async fn operations(
         &self,
-        target: &Arc<Target>,
+        target: &Target,
         updates: &[Update],
     ) -> EntityResult<Vec<EntityResult<Operation>>> {
         let pipeline = &target.pipeline;
         let translate = || -> Vec<_> {
             let updates = updates.iter();
             updates
-                .map(|update| {
-                    entity::expect_workers(pipeline, update, self.handle.n_workers())?;
-                    let kind = update.entity.as_ref().and_then(|it| it.entity.as_ref());
-                    entity::expect_forwarding(kind, target.is_saved())?;
-                    entity::operation(pipeline, update)
-                })
+                .map(|update| entity::operation(pipeline, update))
                 .collect()
         };
         let operations = translate();
@@ -520,9 +297,9 @@ impl Device {
         if !operations.iter().any(is_short) {
             return Ok(operations);
         }
-        let target_there = Arc::clone(target);
-        let used = self.read(target, 0, move |switch| {
-            entity::names_in_use(&target_there.pipeline, switch)
+        let there = Arc::clone(pipeline);
+        let used = self.control.read(&target.device, 0, move |switch| {
+            entity::names_in_use(&there, switch)
         });
         // Names are of entries, which are the same in every worker.
         if let Some(used) = used.await?.first() {
@@ -530,131 +307,35 @@ impl Device {
         }
         Ok(translate())
     }
+}
 
-    /// Makes a pipeline forward, in place of whatever there was, if `election_id` is the primary's or
-    /// none is to be checked; all state is cleared.
-    pub(crate) fn commit(
-        self: &Arc<Self>,
-        pipeline: Pipeline,
-        election_id: Option<Option<Uint128>>,
-    ) -> Result<Answers<()>, Status> {
-        // Held while submitting: a new primary is told after the commit.
-        let arbitration = lock(&self.arbitration);
-        if let Some(election_id) = election_id {
-            arbitration.expect_primary(election_id)?;
-        }
-        lock(&self.saved).take();
-        let target = Arc::new(Target::new(pipeline, self.next_generation()));
-        let device = Arc::clone(self);
-        Ok(self.submit(move |worker, context| device.realize(worker, context, &target)))
+/// Waits until a pipeline forwards, and tells the log.
+pub(crate) async fn pipeline_set(committed: Committed) -> Result<(), control::Error> {
+    let target = Target::of(committed.pipeline());
+    let done = committed.done().await.map(drop);
+    if done != Err(control::Error::Stopped)
+        && let Some(target) = target
+    {
+        target.pipeline.tell_set();
     }
+    done
+}
 
-    /// Makes a pipeline the one that reads and writes refer to.
-    pub(crate) fn save(
-        &self,
-        pipeline: Pipeline,
-        election_id: Option<Uint128>,
-    ) -> Result<(), Status> {
-        let arbitration = lock(&self.arbitration);
-        arbitration.expect_primary(election_id)?;
-        let saved = Target::saved(pipeline, self.next_generation());
-        *lock(&self.saved) = Some(Arc::new(saved));
-        Ok(())
-    }
-
-    /// Makes the saved pipeline forward and writes to it again what was written since.
-    pub(crate) fn commit_saved(
-        self: &Arc<Self>,
-        election_id: Option<Uint128>,
-    ) -> Result<Answers<EntityResult>, Status> {
-        let arbitration = lock(&self.arbitration);
-        arbitration.expect_primary(election_id)?;
-        let saved = lock(&self.saved).take();
-        let saved = saved.ok_or_else(|| Status::not_found("no pipeline config is saved"))?;
-        let config = saved.pipeline.config().clone();
-        let pipeline = self.pipeline(config);
-        let pipeline = pipeline.map_err(|error| Status::internal(error.to_string()))?;
-        let written = match &saved.shadow {
-            Some(shadow) => std::mem::take(&mut lock(shadow).written),
-            None => Vec::new(),
-        };
-        pipeline.adopt_names(&saved.pipeline);
-        let target = Arc::new(Target::new(pipeline, self.next_generation()));
-        let written: Arc<[_]> = written.into_iter().map(Ok).collect();
-        Ok(self.submit_steps(|worker| {
-            let (device, target) = (Arc::clone(self), Arc::clone(&target));
-            let mut batch = Batch::new(Arc::clone(&written));
-            let mut is_realized = false;
-            move |context: &mut SwitchContext<'_>| {
-                if !std::mem::replace(&mut is_realized, true) {
-                    device.realize(worker, context, &target);
-                }
-                context.n_updates +=
-                    target.with_site(worker, context.switch, |site| batch.go_on(site));
-                let results = batch.results()?;
-                Some(results.into_iter().collect())
+/// What can be attempted; and of every update, in order, the error of what cannot.
+fn parted(operations: Vec<EntityResult<Operation>>) -> (Batch, Vec<Option<EntityError>>) {
+    let (mut sound, mut wrong) = (Vec::new(), Vec::with_capacity(operations.len()));
+    for operation in operations {
+        match operation {
+            Ok(operation) => {
+                sound.push(operation);
+                wrong.push(None);
             }
-        }))
-    }
-
-    /// On a worker's thread.
-    fn realize(&self, worker: usize, context: &mut SwitchContext<'_>, target: &Arc<Target>) {
-        let program = target.pipeline.program().clone();
-        context.switch.set_program_as(program, target.generation);
-        // Packet-outs, which are made as the pipeline says, go to the first.
-        if worker == 0 {
-            *lock(&self.committed) = Some(Arc::clone(target));
-            target.pipeline.tell_set();
+            Err(error) => wrong.push(Some(error)),
         }
     }
+    (Batch::new(sound), wrong)
 }
 
-/// Work that runs step by step until one has the answer.
-fn steps<R: Send + 'static>(
-    mut step: impl FnMut(&mut SwitchContext<'_>) -> Option<R> + Send + 'static,
-    sender: oneshot::Sender<R>,
-) -> Work {
-    Box::new(move |context| match step(context) {
-        // Nobody waits any more: the call was cancelled, the work is done all the same.
-        Some(answer) => drop(sender.send(answer)),
-        None => context.rest = Some(steps(step, sender)),
-    })
-}
-
-/// Carries a call out to its end, whatever becomes of the caller meanwhile.
-///
-/// # Errors
-/// The server ends.
-pub(crate) async fn carried_out<R: Send + 'static>(
-    call: impl Future<Output = R> + Send + 'static,
-) -> EntityResult<R> {
-    match tokio::spawn(call).await {
-        Ok(result) => Ok(result),
-        Err(ended) if ended.is_panic() => std::panic::resume_unwind(ended.into_panic()),
-        Err(_) => Err(stopped()),
-    }
-}
-
-/// Work was made for one pipeline: its ids and widths say nothing of another's.
-pub(crate) fn expect_generation(switch: &Switch, generation: u64) -> EntityResult {
-    if switch.generation() == generation {
-        return Ok(());
-    }
-    Err(EntityError::new(
-        Code::Aborted,
-        "nothing was done, since the forwarding pipeline was replaced meanwhile: look at the pipeline \
-         config, and call again with what is meant for it",
-    ))
-}
-
-/// What all workers say of a batch. What a write comes to depends on what was written before, which
-/// is the same in all.
-fn agreed(all: Vec<Vec<EntityResult>>) -> EntityResult<Vec<EntityResult>> {
-    let mut all = all.into_iter();
-    let first = all.next().ok_or_else(stopped)?;
-    if all.any(|other| other != first) {
-        let message = "the workers do not agree about the write: their state has gone apart";
-        return Err(EntityError::new(Code::Internal, message));
-    }
-    Ok(first)
+fn refused(error: control::Error) -> WriteError {
+    WriteError::Refused(error.into())
 }

@@ -63,6 +63,25 @@ impl From<ControlError> for EntityError {
     }
 }
 
+impl From<control::Error> for EntityError {
+    fn from(error: control::Error) -> Self {
+        let code = match &error {
+            control::Error::Refused(error) => return error.clone().into(),
+            control::Error::NoPipeline => Code::FailedPrecondition,
+            control::Error::Replaced { .. } => Code::Aborted,
+            control::Error::Apart => Code::Internal,
+            control::Error::Stopped => Code::Unavailable,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<EntityError> for Status {
+    fn from(error: EntityError) -> Self {
+        Status::new(error.code, error.message)
+    }
+}
+
 /// Why a batch of updates was not applied, or not wholly.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
@@ -77,15 +96,10 @@ pub enum WriteError {
 impl From<WriteError> for Status {
     fn from(error: WriteError) -> Self {
         match error {
-            WriteError::Refused(error) => Status::new(error.code, error.message),
+            WriteError::Refused(error) => error.into(),
             WriteError::Updates(results) => batch_status("update", &results),
         }
     }
-}
-
-/// The work was dropped unrun.
-pub(crate) fn stopped() -> EntityError {
-    EntityError::new(Code::Unavailable, "the switch has stopped")
 }
 
 /// The status of a batch with at least one error: code `UNKNOWN`, one `p4.v1.Error` an element.

@@ -40,14 +40,6 @@ pub const READ_RESPONSE_BYTES: usize = 64 * 1024;
 /// one waits.
 pub const ANSWER_RESERVE_BYTES: usize = 512 * 1024;
 
-/// Array cells read in one visit to the switch's thread, which counts as [`UPDATES_PER_PIECE`] updates:
-/// a tenth of a millisecond, so that frames wait no longer than that.
-pub const CELLS_PER_VISIT: u64 = 1_024;
-
-/// Places of a table, or replicas of groups and sessions, read in one visit, which counts as many updates:
-/// a tenth of a millisecond.
-pub const ENTRIES_PER_VISIT: usize = 256;
-
 /// Bytes of a string that stands for a number of the data plane (`@p4runtime_translation`): PINS' are
 /// some tens.
 pub const NAME_BYTES_MAX: usize = 1_024;
@@ -59,24 +51,12 @@ pub const STREAMS_MAX: usize = 256;
 /// dropped. As many as the data plane itself keeps.
 pub const PACKET_IN_QUEUE_MAX: usize = 4_096;
 
-/// Updates of a batch between which no frame passes; a replica counts as one. A worker runs some such
-/// pieces in a turn, a tenth of a millisecond or so, before its frames have theirs.
-pub const UPDATES_PER_PIECE: usize = 64;
-
-/// Array cells that are written in the time of an update, at most: an update of all cells of a large array
-/// is many pieces.
-pub const CELLS_PER_UPDATE: u64 = 64;
-
 /// Answers and errors that a controller may leave unread before no more requests are read of its stream:
 /// an error has the packet-out in it.
 pub const UNREAD_MESSAGES_MAX: usize = 64;
 
 /// Packet-outs that wait for the switch; the stream that sends them is not read on meanwhile.
 pub const PACKET_OUTS_WAITING_MAX: usize = 1_024;
-
-/// Successful updates kept for replay between `VERIFY_AND_SAVE` and `COMMIT`: every register cell
-/// and viewer of a full SFU, several times.
-pub const SAVED_UPDATES_MAX: usize = 1 << 20;
 
 /// Open gRPC connections: every live controller one, as many strangers, and half of a thousand
 /// descriptors, the usual limit of a process, left for the switch.

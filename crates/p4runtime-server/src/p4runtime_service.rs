@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use control::{Checked, Turn};
 use p4runtime_proto::P4RUNTIME_API_VERSION;
 use p4runtime_proto::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
 use p4runtime_proto::p4::v1::p4_runtime_server::P4Runtime;
@@ -17,8 +18,8 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::answers::{AnswerReceiver, answers};
 use crate::arbitration::device_mismatch;
 use crate::connections::Caller;
-use crate::device::{Device, carried_out, lock};
-use crate::error::stopped;
+use crate::device::{Device, Target, lock, pipeline_set};
+use crate::error::EntityError;
 use crate::pipeline::Pipeline;
 use crate::read::read;
 use crate::stream::{StreamReceiver, serve_stream, stream_pair};
@@ -53,15 +54,13 @@ impl P4Runtime for P4RuntimeService {
         let request = request.into_inner();
         self.expect_device(request.device_id)?;
         expect_default_role(&request.role, 0)?;
-        let device = Arc::clone(&self.0);
+        let device = &self.0;
         let made = answers(caller, device.answers.clone(), device.limits.answer_stall).await;
-        let (sender, receiver) = made.map_err(|error| Status::new(error.code, error.message))?;
-        let no_writes = Arc::clone(&self.0.order).read_owned().await;
-        let target = self
-            .0
-            .target()
-            .ok_or_else(|| Status::failed_precondition("no forwarding pipeline is set"))?;
-        tokio::spawn(read(device, target, request.entities, sender, no_writes));
+        let (sender, receiver) = made?;
+        let reading = device.control.reading().await.map_err(EntityError::from)?;
+        let target = Target::of(reading.pipeline())
+            .ok_or_else(|| EntityError::from(control::Error::NoPipeline))?;
+        tokio::spawn(read(reading, target.pipeline, request.entities, sender));
         Ok(Response::new(receiver))
     }
 
@@ -74,14 +73,10 @@ impl P4Runtime for P4RuntimeService {
         #[expect(deprecated, reason = "controllers of before P4Runtime 1.4 write it")]
         expect_default_role(&request.role, request.role_id)?;
         lock(&self.0.arbitration).expect_primary(request.election_id)?;
-        let alone = Arc::clone(&self.0.order).write_owned().await;
         let device = Arc::clone(&self.0);
-        let set = carried_out(async move {
-            let set = set_pipeline(&device, request).await;
-            drop(alone);
-            set
-        });
-        set.await.map_err(|_| unavailable())??;
+        let call = |turn| async move { set_pipeline(&device, turn, request).await };
+        let set = self.0.control.in_turn(call).await;
+        set.map_err(EntityError::from)??;
         Ok(Response::new(SetForwardingPipelineConfigResponse {}))
     }
 
@@ -137,15 +132,16 @@ impl P4RuntimeService {
     }
 }
 
-fn verify(device: &Device, config: Option<ForwardingPipelineConfig>) -> Result<Pipeline, Status> {
+fn verify(device: &Device, config: Option<ForwardingPipelineConfig>) -> Result<Checked, Status> {
     let config = config.ok_or_else(|| Status::invalid_argument("expected a config, found none"))?;
-    let pipeline = device.pipeline(config);
-    pipeline.map_err(|error| Status::invalid_argument(error.to_string()))
+    let checked = device.check(config);
+    checked.map_err(|error| Status::invalid_argument(error.to_string()))
 }
 
 /// Between the check of the request and this place another may have become primary.
 async fn set_pipeline(
-    device: &Arc<Device>,
+    device: &Device,
+    turn: Turn,
     request: SetForwardingPipelineConfigRequest,
 ) -> Result<(), Status> {
     let (action, config) = (request.action(), request.config);
@@ -155,21 +151,39 @@ async fn set_pipeline(
             "expected an action, found UNSPECIFIED",
         )),
         Action::Verify => verify(device, config).map(drop),
-        Action::VerifyAndSave => device.save(verify(device, config)?, election_id),
+        Action::VerifyAndSave => {
+            let checked = verify(device, config)?;
+            let arbitration = lock(&device.arbitration);
+            arbitration.expect_primary(election_id)?;
+            turn.save(checked);
+            Ok(())
+        }
         Action::VerifyAndCommit => {
-            let committed = device.commit(verify(device, config)?, Some(election_id))?;
-            committed.all().await.map_err(|_| unavailable()).map(drop)
+            let checked = verify(device, config)?;
+            let committed = {
+                // Held while submitting: a new primary is told after the commit.
+                let arbitration = lock(&device.arbitration);
+                arbitration.expect_primary(election_id)?;
+                turn.commit(checked)
+            };
+            let done = pipeline_set(committed).await;
+            Ok(done.map_err(EntityError::from)?)
         }
         Action::Commit => {
             if config.is_some() {
                 return Err(Status::invalid_argument("expected no config, found one"));
             }
-            let committed = device.commit_saved(election_id)?;
-            let replayed = committed.all().await.map_err(|_| unavailable())?;
-            let replayed = replayed.into_iter().collect::<Result<(), _>>();
-            replayed.map_err(|error| {
-                Status::internal(format!("a saved write failed on replay: {error}"))
-            })
+            let committed = {
+                let arbitration = lock(&device.arbitration);
+                arbitration.expect_primary(election_id)?;
+                turn.commit_saved().map_err(EntityError::from)?
+            };
+            match pipeline_set(committed).await {
+                Err(control::Error::Refused(error)) => Err(Status::internal(format!(
+                    "a saved write failed on replay: {error}"
+                ))),
+                done => Ok(done.map_err(EntityError::from)?),
+            }
         }
         Action::ReconcileAndCommit => Err(Status::unimplemented(
             "the action RECONCILE_AND_COMMIT is not supported",
@@ -193,11 +207,6 @@ fn part(pipeline: &Pipeline, response_type: ResponseType) -> ForwardingPipelineC
         },
         cookie: config.cookie,
     }
-}
-
-fn unavailable() -> Status {
-    let error = stopped();
-    Status::new(error.code, error.message)
 }
 
 pub(crate) fn expect_device(device: &Device, found: u64) -> Result<(), Status> {

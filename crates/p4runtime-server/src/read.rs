@@ -1,62 +1,54 @@
 //! The `Read` RPC: requests are filters, wildcards included; what they find is streamed.
 //!
 //! Source: P4Runtime 1.5.0, "Read RPC" and the sections of the entities. What is large is read in
-//! several visits to the switch's thread, with frames in between and writes shut out.
+//! portions ([`control::Reading`]).
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use dataplane::{ControlError, CounterValue, MatchField, Switch};
+use control::{Places, Reading};
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as Replication;
 use p4runtime_proto::p4::v1::{
     CounterEntry, Entity, Index, ReadResponse, RegisterEntry, TableEntry,
 };
 use prost::Message;
-use tokio::sync::OwnedRwLockReadGuard;
 use tonic::{Code, Status};
 
 use crate::answers::AnswerSender;
-use crate::device::{Device, Target, lock};
 use crate::entity::{
-    cells, counter, entity, expect_forwarding, generator, register, replication, table_entry,
-    unset, unsupported,
+    cells, counter, entity, generator, register, replication, table_entry, unset, unsupported,
 };
-use crate::error::{EntityError, EntityResult, batch_status, stopped};
-use crate::limits::{CELLS_PER_VISIT, ENTRIES_PER_VISIT, READ_RESPONSE_BYTES, UPDATES_PER_PIECE};
-use crate::pipeline::Table;
+use crate::error::{EntityError, EntityResult, batch_status};
+use crate::limits::READ_RESPONSE_BYTES;
+use crate::pipeline::{Pipeline, Table};
 
 /// Serves one `Read`: sends what is found, and the errors at the end. Where whoever asked is slow, writes
 /// are let in.
 pub(crate) async fn read(
-    device: Arc<Device>,
-    target: Arc<Target>,
+    reading: Reading,
+    pipeline: Arc<Pipeline>,
     requests: Vec<Entity>,
     answers: AnswerSender,
-    no_writes: OwnedRwLockReadGuard<()>,
 ) {
     let mut reader = Reader {
-        device: &device,
-        target: &target,
+        pipeline: &pipeline,
+        reading,
         answers,
-        no_writes: Some(no_writes),
         entities: Vec::new(),
         len_bytes: 0,
     };
     let end = reader.read_all(&requests).await;
     let Reader {
-        answers, no_writes, ..
+        answers, reading, ..
     } = reader;
-    drop(no_writes);
+    drop(reading);
     answers.finish(end).await;
 }
 
 struct Reader<'a> {
-    device: &'a Device,
-    target: &'a Target,
+    pipeline: &'a Pipeline,
+    reading: Reading,
     answers: AnswerSender,
-    /// While it is there.
-    no_writes: Option<OwnedRwLockReadGuard<()>>,
     entities: Vec<Entity>,
     len_bytes: usize,
 }
@@ -92,10 +84,7 @@ impl Reader<'_> {
             }
             Kind::CounterEntry(request) => self.counters(request).await,
             Kind::RegisterEntry(request) => self.registers(request).await,
-            Kind::ExternEntry(request) => {
-                expect_forwarding(Some(kind), self.target.is_saved())?;
-                self.generators(generator::wanted(request)?).await
-            }
+            Kind::ExternEntry(request) => self.generators(generator::wanted(request)?).await,
             Kind::PacketReplicationEngineEntry(request) => match &request.r#type {
                 Some(Replication::MulticastGroupEntry(request)) => {
                     self.groups(request.multicast_group_id).await
@@ -113,7 +102,7 @@ impl Reader<'_> {
 
     /// Whether a request is a wildcard over objects that the program does not have.
     fn has_none_of(&self, request: &Kind) -> bool {
-        let Some(p4info) = self.target.pipeline.p4info() else {
+        let Some(p4info) = self.pipeline.p4info() else {
             return false;
         };
         match request {
@@ -128,14 +117,12 @@ impl Reader<'_> {
     }
 
     async fn tables(&mut self, request: &TableEntry) -> EntityResult {
-        let target = self.target;
+        let pipeline = self.pipeline;
         if request.table_id != 0 {
-            return self
-                .table(target.pipeline.table(request.table_id)?, request)
-                .await;
+            return self.table(pipeline.table(request.table_id)?, request).await;
         }
         table_entry::expect_no_filter(request)?;
-        for table in target.pipeline.tables() {
+        for table in pipeline.tables() {
             self.table(table, request).await?;
         }
         Ok(())
@@ -150,13 +137,12 @@ impl Reader<'_> {
             Err(error) if error.code == Code::NotFound => return Ok(()),
             filter => filter?,
         };
-        let target = self.target;
-        let mut places = Places::of(table, &filter);
+        let mut places = places(table, &filter);
         while let Some(entries) = self.entries(table, &filter, &mut places).await? {
             let found: Vec<_> = {
-                let data = lock(&target.data);
+                let notes = self.reading.pipeline().notes();
                 let entries = entries.iter();
-                let entries = entries.map(|it| table_entry::to_proto(table, it, &data, request));
+                let entries = entries.map(|it| table_entry::to_proto(table, it, &notes, request));
                 let accepted = entries.filter(|entry| filter.accepts_metadata(entry));
                 accepted.map(Kind::TableEntry).collect()
             };
@@ -174,11 +160,13 @@ impl Reader<'_> {
         }
         let id = table.table;
         let action = self
-            .visit_one(move |switch| switch.default_action(id))
+            .reading()?
+            .of_first(move |switch| switch.default_action(id))
             .await?;
-        let target = self.target;
-        let entry =
-            action.map(|action| table_entry::default_to_proto(table, &action, &lock(&target.data)));
+        let entry = action.map(|action| {
+            let notes = self.reading.pipeline().notes();
+            table_entry::default_to_proto(table, &action, &notes)
+        });
         self.push_all(entry.map(Kind::TableEntry)).await
     }
 
@@ -189,52 +177,30 @@ impl Reader<'_> {
         filter: &table_entry::Filter,
         places: &mut Places,
     ) -> EntityResult<Option<Vec<dataplane::TableEntry>>> {
-        let id = table.table;
-        let all = match places {
-            Places::Done => return Ok(None),
-            Places::Key(key) => {
-                let key = std::mem::take(key);
-                *places = Places::Done;
-                self.visit(1, move |switch| Vec::from_iter(switch.entry(id, &key, 0)))
-                    .await?
-            }
-            Places::From(first) => {
-                // What is in a place is the same in all workers.
-                let range = *first..*first + ENTRIES_PER_VISIT;
-                *first = range.end;
-                let part = move |switch: &Switch| {
-                    let is_end = range.end >= switch.entry_places(id);
-                    (switch.entries_in(id, range.clone()), is_end)
-                };
-                let parts = self.visit(ENTRIES_PER_VISIT, part).await?;
-                if parts.iter().all(|(_, is_end)| *is_end) {
-                    *places = Places::Done;
-                }
-                parts.into_iter().map(|(entries, _)| entries).collect()
-            }
-        };
-        let mut entries = counted_together(all);
-        entries.retain(|entry| filter.accepts(entry));
-        Ok(Some(entries))
+        let mut entries = self.reading()?.entries(table.table, places).await?;
+        if let Some(entries) = &mut entries {
+            entries.retain(|entry| filter.accepts(entry));
+        }
+        Ok(entries)
     }
 
     async fn direct_counters(&mut self, of: &TableEntry) -> EntityResult {
-        let target = self.target;
+        let pipeline = self.pipeline;
         if of.table_id == 0 {
             table_entry::expect_no_filter(of)?;
-            for table in target.pipeline.tables().filter(|t| t.has_direct_counter) {
+            for table in pipeline.tables().filter(|t| t.has_direct_counter) {
                 self.direct_counter(table, of).await?;
             }
             return Ok(());
         }
-        let table = target.pipeline.table(of.table_id)?;
+        let table = pipeline.table(of.table_id)?;
         counter::expect_direct_counter(table, of)?;
         self.direct_counter(table, of).await
     }
 
     async fn direct_counter(&mut self, table: &Table, of: &TableEntry) -> EntityResult {
         let filter = table_entry::Filter::new(table, of)?;
-        let mut places = Places::of(table, &filter);
+        let mut places = places(table, &filter);
         let mut has_some = false;
         while let Some(entries) = self.entries(table, &filter, &mut places).await? {
             has_some |= !entries.is_empty();
@@ -253,77 +219,60 @@ impl Reader<'_> {
     }
 
     async fn counters(&mut self, request: &CounterEntry) -> EntityResult {
-        let target = self.target;
-        let all = target.pipeline.counters();
-        let of_id = |id| target.pipeline.counter(id);
+        let pipeline = self.pipeline;
+        let all = pipeline.counters();
+        let of_id = |id| pipeline.counter(id);
         for counter in select(request.counter_id, request.index, all, of_id)? {
             let what = format!("counter \"{}\"", counter.name);
-            let id = counter.counter;
-            for cells in visits(cells(request.index, counter.size, &what)?) {
+            let mut cells = cells(request.index, counter.size, &what)?;
+            loop {
                 let first = cells.start;
-                let read = move |switch: &Switch| {
-                    let values = cells.clone().map(|cell| switch.counter_cell(id, cell));
-                    values.collect::<Result<Vec<_>, ControlError>>()
+                let reading = self.reading()?;
+                let Some(values) = reading.counter_cells(counter.counter, &mut cells).await? else {
+                    break;
                 };
-                let values = self.visit(UPDATES_PER_PIECE, read).await?.into_iter();
-                let sums = values.reduce(|sums, values| {
-                    let pairs = sums?.into_iter().zip(values?);
-                    Ok(pairs.map(|(sum, value)| plus(sum, value)).collect())
-                });
-                let cells = (first..).zip(sums.ok_or_else(stopped)??);
-                let cells = cells.map(|(cell, value)| counter::to_proto(counter, cell, value));
-                self.push_all(cells.map(Kind::CounterEntry)).await?;
+                let values = (first..).zip(values);
+                let values = values.map(|(cell, value)| counter::to_proto(counter, cell, value));
+                self.push_all(values.map(Kind::CounterEntry)).await?;
             }
         }
         Ok(())
     }
 
     async fn registers(&mut self, request: &RegisterEntry) -> EntityResult {
-        let target = self.target;
-        let all = target.pipeline.registers();
-        let of_id = |id| target.pipeline.register(id);
+        let pipeline = self.pipeline;
+        let all = pipeline.registers();
+        let of_id = |id| pipeline.register(id);
         for register in select(request.register_id, request.index, all, of_id)? {
             register::expect_supported(register)?;
             let what = format!("register \"{}\"", register.name);
-            let id = register.register;
-            for cells in visits(cells(request.index, register.size, &what)?) {
+            let mut cells = cells(request.index, register.size, &what)?;
+            loop {
                 let first = cells.start;
-                let read = move |switch: &Switch| {
-                    let values = cells.clone().map(|cell| switch.register_cell(id, cell));
-                    values.collect::<Result<Vec<_>, ControlError>>()
-                };
-                let all: Result<Vec<_>, ControlError> = self
-                    .visit(UPDATES_PER_PIECE, read)
+                let reading = self.reading()?;
+                let Some(values) = reading
+                    .register_cells(register.register, &mut cells)
                     .await?
-                    .into_iter()
-                    .collect();
-                let mut all = all?.into_iter();
-                let values = all.next().ok_or_else(stopped)?;
-                for others in all {
-                    let mut pairs = (first..).zip(values.iter().zip(&others));
-                    if let Some((cell, _)) = pairs.find(|(_, (ours, theirs))| ours != theirs) {
-                        return Err(differs(&what, cell));
-                    }
-                }
-                let cells = (first..).zip(values);
-                let cells = cells.map(|(cell, value)| register::to_proto(register, cell, value));
-                self.push_all(cells.map(Kind::RegisterEntry)).await?;
+                else {
+                    break;
+                };
+                let values = (first..).zip(values);
+                let values = values.map(|(cell, value)| register::to_proto(register, cell, value));
+                self.push_all(values.map(Kind::RegisterEntry)).await?;
             }
         }
         Ok(())
     }
 
     async fn groups(&mut self, id: u32) -> EntityResult {
-        let (target, mut next) = (self.target, Some(id));
+        let mut next = Some(id);
         while let Some(first) = next {
-            let some =
-                move |switch: &Switch| switch.multicast_groups_from(first, ENTRIES_PER_VISIT);
-            let groups = self.visit_one(some).await?;
+            let groups = self.reading()?.multicast_groups(first).await?;
             next = groups.last().map(|group| group.id + 1);
             let found: Vec<_> = {
-                let data = lock(&target.data);
+                let notes = self.reading.pipeline().notes();
                 let groups = groups.iter().filter(|group| id == 0 || group.id == id);
-                let entries = groups.map(|group| replication::group_to_proto(group, &data));
+                let entries = groups.map(|group| replication::group_to_proto(group, &notes));
                 entries.map(Kind::PacketReplicationEngineEntry).collect()
             };
             self.push_all(found).await?;
@@ -333,17 +282,17 @@ impl Reader<'_> {
     }
 
     async fn sessions(&mut self, id: u32) -> EntityResult {
-        let (target, mut next) = (self.target, Some(id));
+        let mut next = Some(id);
         while let Some(first) = next {
-            let some = move |switch: &Switch| switch.clone_sessions_from(first, ENTRIES_PER_VISIT);
-            let sessions = self.visit_one(some).await?;
+            let sessions = self.reading()?.clone_sessions(first).await?;
             next = sessions.last().map(|session| session.id + 1);
             let found: Vec<_> = {
-                let data = lock(&target.data);
+                let notes = self.reading.pipeline().notes();
                 let sessions = sessions
                     .iter()
                     .filter(|session| id == 0 || session.id == id);
-                let entries = sessions.map(|session| replication::session_to_proto(session, &data));
+                let entries =
+                    sessions.map(|session| replication::session_to_proto(session, &notes));
                 entries.map(Kind::PacketReplicationEngineEntry).collect()
             };
             self.push_all(found).await?;
@@ -354,31 +303,18 @@ impl Reader<'_> {
 
     /// One packet generator, or all.
     async fn generators(&mut self, wanted: Option<u32>) -> EntityResult {
-        let generators = self.visit_one(Switch::generators).await?.into_iter();
+        let generators = self.reading()?.generators().await?.into_iter();
         let found = generators.filter(|found| wanted.is_none_or(|id| id == found.id));
         let found = found.map(|found| Kind::ExternEntry(generator::to_proto(found)));
         self.push_all(found).await
     }
 
-    /// What is the same in every worker.
-    async fn visit_one<R: Send + 'static>(
-        &self,
-        work: impl Fn(&Switch) -> R + Send + Sync + 'static,
-    ) -> EntityResult<R> {
-        let answers = self.visit(ENTRIES_PER_VISIT, work).await?;
-        answers.into_iter().next().ok_or_else(stopped)
-    }
-
-    /// Every worker's answer; `n_updates` is what a visit counts for.
-    async fn visit<R: Send + 'static>(
-        &self,
-        n_updates: usize,
-        work: impl Fn(&Switch) -> R + Send + Sync + 'static,
-    ) -> EntityResult<Vec<R>> {
+    /// As long as anybody wants to know.
+    fn reading(&self) -> EntityResult<&Reading> {
         if self.answers.is_closed() {
             return Err(EntityError::new(Code::Cancelled, "the client has gone"));
         }
-        self.device.read(self.target, n_updates, work).await
+        Ok(&self.reading)
     }
 
     async fn push_all(&mut self, kinds: impl IntoIterator<Item = Kind>) -> EntityResult {
@@ -402,64 +338,20 @@ impl Reader<'_> {
         let response = ReadResponse { entities };
         if let Err(response) = self.answers.try_send(response, n_bytes) {
             // Who writes does not wait for who is slow to read.
-            self.no_writes = None;
+            self.reading.let_writes_in();
             self.answers.send(response, n_bytes).await?;
-            let order = Arc::clone(&self.device.order);
-            self.no_writes = Some(order.read_owned().await);
+            self.reading.shut_writes_out().await;
         }
         Ok(())
     }
 }
 
-/// Where in a table is still to be read.
-enum Places {
-    /// From there on.
-    From(usize),
-    /// One entry at most, found without walking the table.
-    Key(Vec<MatchField>),
-    Done,
-}
-
-impl Places {
-    fn of(table: &Table, filter: &table_entry::Filter) -> Self {
-        match &filter.key {
-            Some(key) if !table.has_priority => Self::Key(key.clone()),
-            _ => Self::From(0),
-        }
+/// Where in a table what is asked for may be.
+fn places(table: &Table, filter: &table_entry::Filter) -> Places {
+    match &filter.key {
+        Some(key) if !table.has_priority => Places::Key(key.clone()),
+        _ => Places::ALL,
     }
-}
-
-/// The first worker's entries with what all workers have counted at them.
-fn counted_together(all: Vec<Vec<dataplane::TableEntry>>) -> Vec<dataplane::TableEntry> {
-    let mut all = all.into_iter();
-    let mut entries = all.next().unwrap_or_default();
-    let others: Vec<_> = all.flatten().collect();
-    let mut counts: HashMap<_, CounterValue> = HashMap::with_capacity(entries.len());
-    for other in &others {
-        let count = counts.entry((&other.key, other.priority)).or_default();
-        *count = plus(*count, other.counter);
-    }
-    for entry in &mut entries {
-        if let Some(count) = counts.get(&(&entry.key, entry.priority)) {
-            entry.counter = plus(entry.counter, *count);
-        }
-    }
-    entries
-}
-
-fn plus(one: CounterValue, other: CounterValue) -> CounterValue {
-    CounterValue {
-        packets: one.packets.wrapping_add(other.packets),
-        bytes: one.bytes.wrapping_add(other.bytes),
-    }
-}
-
-/// With registers of their own, there is no one value.
-fn differs(what: &str, cell: u64) -> EntityError {
-    EntityError::new(
-        Code::FailedPrecondition,
-        format!("{what}: the workers have different values in cell {cell}, each its own"),
-    )
 }
 
 /// One array, or all of them where the id is 0; an index needs an id.
@@ -476,13 +368,4 @@ fn select<'a, T>(
         )),
         (id, _) => Ok(vec![of_id(id)?]),
     }
-}
-
-/// Cells in portions that do not hold up frames.
-fn visits(cells: std::ops::Range<u64>) -> impl Iterator<Item = std::ops::Range<u64>> {
-    let end = cells.end;
-    let step = usize::try_from(CELLS_PER_VISIT).expect("a small number");
-    cells
-        .step_by(step)
-        .map(move |first| first..end.min(first + CELLS_PER_VISIT))
 }

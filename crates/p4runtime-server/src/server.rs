@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use control::{IdleTimeoutSender, PacketInSender, Subscriber, Turn};
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::p4_runtime_server::P4RuntimeServer;
 use p4runtime_proto::p4::v1::{ForwardingPipelineConfig, WriteRequest};
@@ -14,8 +15,8 @@ use tokio::sync::mpsc::{Sender, channel};
 use tokio_stream::wrappers::ReceiverStream;
 
 use crate::connections::{Connection, ConnectionLimits, Connections};
-use crate::device::{CONTROLLER_DROPS, Device, ServerConfig, ServerLimits, carried_out};
-use crate::error::{WriteError, stopped};
+use crate::device::{CONTROLLER_DROPS, Device, ServerConfig, ServerLimits, pipeline_set};
+use crate::error::WriteError;
 use crate::limits::{
     CALLS_PER_CONNECTION_MAX, CONNECTIONS_MAX, FIRST_CALL_S, IDLE_TIMEOUT_QUEUE_MAX,
     KEEPALIVE_INTERVAL_S, KEEPALIVE_TIMEOUT_S, PACKET_IN_QUEUE_MAX, REQUEST_BYTES_MAX,
@@ -25,7 +26,6 @@ use crate::p4runtime_service::P4RuntimeService;
 use crate::pipeline::PipelineError;
 use crate::requests::Bounding;
 use crate::stream::{serve_idle_timeouts, serve_packet_in};
-use crate::switch_handle::{IdleTimeoutSender, PacketInSender, SwitchHandle};
 use crate::switch_service::SwitchService;
 
 /// A P4Runtime server for one switch. Clones share everything.
@@ -46,20 +46,25 @@ pub enum SetPipelineError {
 }
 
 impl Server {
-    /// A server without a pipeline.
-    pub fn new(config: ServerConfig, handle: Arc<dyn SwitchHandle>) -> Self {
-        Self::with_limits(config, ServerLimits::default(), handle)
+    /// A server of a device, which other protocols may serve too.
+    pub fn new(config: ServerConfig, device: Arc<control::Device>) -> Self {
+        Self::with_limits(config, ServerLimits::default(), device)
     }
 
     /// The same with other limits.
     pub fn with_limits(
         config: ServerConfig,
         limits: ServerLimits,
-        handle: Arc<dyn SwitchHandle>,
+        device: Arc<control::Device>,
     ) -> Self {
         Self {
-            device: Arc::new(Device::new(config, limits, handle)),
+            device: Arc::new(Device::new(config, limits, device)),
         }
+    }
+
+    /// The device that it serves.
+    pub fn device(&self) -> &Arc<control::Device> {
+        &self.device.control
     }
 
     /// Bytes of requests, and of answers to Reads, that are held for clients now.
@@ -84,23 +89,15 @@ impl Server {
         p4info: P4Info,
         device_config: Vec<u8>,
     ) -> Result<(), SetPipelineError> {
-        let pipeline = self.device.pipeline(ForwardingPipelineConfig {
+        let checked = self.device.check(ForwardingPipelineConfig {
             p4info: Some(p4info),
             p4_device_config: device_config,
             cookie: None,
         })?;
-        let alone = Arc::clone(&self.device.order).write_owned().await;
-        let device = Arc::clone(&self.device);
-        let committed = carried_out(async move {
-            let committed = match device.commit(pipeline, None) {
-                Ok(committed) => committed.all().await.map(drop),
-                Err(_) => Err(stopped()),
-            };
-            drop(alone);
-            committed
-        });
-        let committed = committed.await.and_then(|committed| committed);
-        committed.map_err(|_| SetPipelineError::Stopped)
+        let call = |turn: Turn| async move { pipeline_set(turn.commit(checked)).await };
+        let set = self.device.control.in_turn(call).await;
+        let set = set.and_then(|set| set);
+        set.map_err(|_| SetPipelineError::Stopped)
     }
 
     /// Applies a batch as a switch does that is started with entries: device id, role and
@@ -125,7 +122,8 @@ impl Server {
     ) -> Result<(), tonic::transport::Error> {
         let (sender, frames) = PacketInSender::channel(PACKET_IN_QUEUE_MAX);
         let _ = self.device.packet_in_drops.from_switch.set(sender.clone());
-        self.device.handle.subscribe_packet_in(sender);
+        let subscriber = Subscriber::PacketIns(sender);
+        self.device.control.subscribe(subscriber);
         let packet_in = tokio::spawn(serve_packet_in(Arc::clone(&self.device), frames));
         let (sender, notices) = IdleTimeoutSender::channel(IDLE_TIMEOUT_QUEUE_MAX);
         let _ = self
@@ -133,7 +131,8 @@ impl Server {
             .idle_timeout_drops
             .from_switch
             .set(sender.clone());
-        self.device.handle.subscribe_idle_timeouts(sender);
+        let subscriber = Subscriber::IdleTimeouts(sender);
+        self.device.control.subscribe(subscriber);
         let idle_timeouts = tokio::spawn(serve_idle_timeouts(Arc::clone(&self.device), notices));
         let p4runtime = P4RuntimeServer::new(P4RuntimeService(Arc::clone(&self.device)))
             .max_decoding_message_size(REQUEST_BYTES_MAX)

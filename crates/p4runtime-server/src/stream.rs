@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use control::{IdleTimeoutNotice, PacketInFrame};
 use p4runtime_proto::p4::v1::stream_error::Details;
 use p4runtime_proto::p4::v1::stream_message_request::Update as RequestUpdate;
 use p4runtime_proto::p4::v1::stream_message_response::Update;
@@ -22,12 +23,11 @@ use tokio_stream::Stream;
 use tonic::{Code, Status, Streaming};
 
 use crate::arbitration::{ClientId, Notify};
-use crate::device::{Device, expect_generation, lock};
+use crate::device::{Device, Target, lock};
 use crate::entity::table_entry;
 use crate::error::{EntityError, EntityResult};
 use crate::limits::{IDLE_TIMEOUT_QUEUE_MAX, PACKET_IN_QUEUE_MAX, UNREAD_MESSAGES_MAX};
 use crate::malformed::refused;
-use crate::switch_handle::{IdleTimeoutNotice, PacketInFrame, SwitchContext};
 
 type Message = Result<StreamMessageResponse, Status>;
 
@@ -258,7 +258,9 @@ fn arbitrate(
                 // Work runs in the order of submission: when this runs, the former primary's
                 // writes have ended.
                 let device_there = Arc::clone(device);
-                device.after_work(move || lock(&device_there.arbitration).notify(client));
+                device
+                    .control
+                    .after_work(move || lock(&device_there.arbitration).notify(client));
             }
         }
     }
@@ -282,9 +284,7 @@ fn packet_out(
     if !arbitration.is_primary(client) {
         return Err(EntityError::denied("only the primary may send packets"));
     }
-    let no_pipeline =
-        || EntityError::new(Code::FailedPrecondition, "no forwarding pipeline is set");
-    let target = device.committed().ok_or_else(no_pipeline)?;
+    let target = device.committed().ok_or(control::Error::NoPipeline)?;
     let port = device
         .config
         .cpu_port
@@ -300,15 +300,13 @@ fn packet_out(
     };
     frame.extend_from_slice(&packet.payload);
     let (packet, sender) = (packet.clone(), sender.clone());
-    // One worker for all, so that they stay in order.
-    let work = move |context: &mut SwitchContext<'_>| {
-        match expect_generation(context.switch, target.generation) {
-            Ok(()) => context.switch.handle_frame(context.now, port, &frame),
-            Err(error) => packet_out_error(&sender, error, packet),
+    let done = move |sent: Result<(), control::Error>| {
+        if let Err(error) = sent {
+            packet_out_error(&sender, error.into(), packet);
         }
         drop(turn);
     };
-    device.handle.submit(0, Box::new(work));
+    device.control.packet_out(&target.device, port, frame, done);
     Ok(())
 }
 
@@ -336,11 +334,12 @@ pub(crate) async fn serve_packet_in(device: Arc<Device>, mut frames: Receiver<Pa
 
 fn packet_in(device: &Device, packet: &PacketInFrame) {
     let drops = &device.packet_in_drops;
-    let target = device.committed();
-    let of = target.as_ref().map_or(0, |target| target.generation);
+    let committed = device.control.committed();
+    let of = committed.as_ref().map_or(0, |it| it.generation());
     if of != packet.generation {
         return drops.pipeline_changed.add();
     }
+    let target = committed.as_ref().and_then(Target::of);
     let frame = packet.frame.as_slice();
     let header = target.as_ref().and_then(|t| t.pipeline.packet_in());
     let (metadata, payload) = match header {
@@ -374,7 +373,7 @@ pub(crate) async fn serve_idle_timeouts(
 fn idle_timeout(device: &Device, notice: &IdleTimeoutNotice) {
     let drops = &device.idle_timeout_drops;
     let target = device.committed();
-    let target = target.filter(|target| target.generation == notice.generation);
+    let target = target.filter(|target| target.device.generation() == notice.generation);
     let table = target.as_ref().and_then(|target| {
         let mut tables = target.pipeline.tables();
         let table = tables.find(|table| table.table == notice.idle.table)?;
@@ -383,7 +382,7 @@ fn idle_timeout(device: &Device, notice: &IdleTimeoutNotice) {
     let Some((table, target)) = table else {
         return drops.pipeline_changed.add();
     };
-    let entry = table_entry::identified(table, &notice.idle.entry, &lock(&target.data));
+    let entry = table_entry::identified(table, &notice.idle.entry, &target.device.notes());
     let notification = IdleTimeoutNotification {
         table_entry: vec![entry],
         timestamp: unix_nanoseconds(),

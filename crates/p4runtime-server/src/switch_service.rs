@@ -3,21 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use control::{Counted, LinkState};
 use dataplane::{LatencyReport, LatencySummary, Stream};
 use p4runtime_proto::reprise::v1::switch_server::Switch;
 use p4runtime_proto::reprise::v1::{
     DrainRequest, DrainResponse, DropCounter, GetCountersRequest, GetCountersResponse, Latency,
     PacketCounters, PortCounters, TableCounters, latency, port_counters,
 };
-use tokio::sync::oneshot;
 use tonic::{Request, Response, Status};
 
-use crate::counted::Counted;
 use crate::device::Device;
-use crate::error::{EntityResult, stopped};
+use crate::error::EntityError;
 use crate::limits::DRAIN_ANSWER_MARGIN_MS;
 use crate::p4runtime_service::expect_device;
-use crate::switch_handle::LinkState;
 
 /// The service.
 pub(crate) struct SwitchService(pub(crate) Arc<Device>);
@@ -30,27 +28,15 @@ impl Switch for SwitchService {
     ) -> Result<Response<DrainResponse>, Status> {
         let deadline = answer_within(&request);
         expect_device(&self.0, request.into_inner().device_id)?;
-        let waiting = self.0.submit(|_, context| {
-            let (done, drained) = oneshot::channel();
-            let token = context.switch.begin_drain();
-            context.drain_waiters.push(token, done);
-            drained
-        });
-        let drained = async {
-            for worker in waiting.all().await? {
-                worker.await.map_err(|_| stopped())?;
-            }
-            EntityResult::Ok(())
-        };
         tokio::select! {
-            drained = drained => match drained {
-                Ok(()) => Ok(Response::new(DrainResponse {})),
-                Err(_) => Err(Status::unavailable(stopped().message)),
-            },
+            drained = self.0.control.drain() => {
+                drained.map_err(EntityError::from)?;
+                Ok(Response::new(DrainResponse {}))
+            }
             () = deadline => Err(Status::deadline_exceeded(
                 "packets that were in the switch at the call are still in it",
             )),
-            () = self.0.shutdown_begun() => Err(Status::unavailable(stopped().message)),
+            () = self.0.shutdown_begun() => Err(EntityError::from(control::Error::Stopped).into()),
         }
     }
 
@@ -59,10 +45,8 @@ impl Switch for SwitchService {
         request: Request<GetCountersRequest>,
     ) -> Result<Response<GetCountersResponse>, Status> {
         expect_device(&self.0, request.into_inner().device_id)?;
-        let unavailable = || Status::unavailable(stopped().message);
-        let answers = self.0.submit(|_, context| Counted::of(context));
-        let all = answers.all().await.map_err(|_| unavailable())?;
-        let mut counters = to_proto(Counted::sum(all).ok_or_else(unavailable)?);
+        let counted = self.0.control.counted().await;
+        let mut counters = to_proto(counted.map_err(EntityError::from)?);
         let own = self.0.controller_drops();
         let own = own.map(|(reason, packets)| drop_counter(reason, packets));
         counters.drops.extend(own);

@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use control::Counted;
 use dataplane::DropReason;
-use p4runtime_server::{Counted, Server};
-
-use crate::handle::LoopHandle;
-use crate::metrics;
+use p4runtime_server::Server;
 
 /// What a program decided of a packet, and what was for a controller while there was none: told, but
 /// nothing to be warned of.
@@ -24,11 +22,11 @@ const DECIDED: [&str; 6] = [
 type Counter = (Option<u16>, &'static str);
 
 /// Looks at the counters every `interval`, until the switch stops.
-pub(crate) async fn tell(handle: LoopHandle, server: Server, interval: Duration) {
+pub(crate) async fn tell(server: Server, interval: Duration) {
     let mut before = BTreeMap::new();
     loop {
         tokio::time::sleep(interval).await;
-        let Some(counted) = metrics::count(&handle).await else {
+        let Ok(counted) = server.device().counted().await else {
             return;
         };
         for growth in grown(&mut before, &counted, &server.controller_drops()) {
@@ -121,8 +119,8 @@ fn grown(
 
 #[cfg(test)]
 mod tests {
+    use control::{DrainWaiters, PortStatus, SwitchContext};
     use dataplane::{PortId, Switch, SwitchConfig};
-    use p4runtime_server::{DrainWaiters, PortStatus, SwitchContext};
 
     use super::*;
 

@@ -15,10 +15,10 @@
 use std::io;
 use std::sync::Arc;
 
-use dataplane::{Nanos, PortId, Switch, Transmit, Transmitted, limits};
-use p4runtime_server::{
-    DrainWaiters, IdleTimeoutNotice, PacketInFrame, PortStatus, SwitchContext, Work,
+use control::{
+    DigestNotice, DrainWaiters, IdleTimeoutNotice, PacketInFrame, PortStatus, SwitchContext, Work,
 };
+use dataplane::{Nanos, PortId, Switch, Transmit, Transmitted, limits};
 use packet_io::{Frame, Port, PortError, PortStatistics, Waiter};
 
 use crate::clock::Clock;
@@ -560,6 +560,13 @@ impl EventLoop {
             let generation = self.switch.generation();
             let notice = IdleTimeoutNotice { generation, idle };
             self.mailbox.publish_idle_timeout(&notice);
+        }
+        while self.mailbox.tells_digests()
+            && let Some(digest) = self.switch.poll_digest()
+        {
+            let generation = self.switch.generation();
+            let notice = DigestNotice { generation, digest };
+            self.mailbox.publish_digest(&notice);
         }
         Ok(())
     }

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use dataplane::PortId;
-use p4runtime_server::{
-    IdleTimeoutNotice, IdleTimeoutSender, NoticeSender, PacketInFrame, PacketInSender,
-    SwitchHandle, Work,
+use control::{
+    DigestNotice, DigestSender, IdleTimeoutNotice, IdleTimeoutSender, NoticeSender, PacketInFrame,
+    PacketInSender, Subscriber, SwitchHandle, Work,
 };
+use dataplane::PortId;
 use packet_io::{Port, Waker};
 
 /// Who is told of what happens in the switches.
@@ -17,12 +17,18 @@ use packet_io::{Port, Waker};
 struct Subscribers {
     packet_ins: Arc<Mutex<Vec<PacketInSender>>>,
     idle_timeouts: Arc<Mutex<Vec<IdleTimeoutSender>>>,
+    digests: Arc<Mutex<Vec<DigestSender>>>,
 }
 
 fn subscribe<T>(to: &Mutex<Vec<NoticeSender<T>>>, sender: NoticeSender<T>) {
     to.lock()
         .unwrap_or_else(PoisonError::into_inner)
         .push(sender);
+}
+
+fn has_subscribers<T>(to: &Mutex<Vec<NoticeSender<T>>>) -> bool {
+    let subscribers = to.lock().unwrap_or_else(PoisonError::into_inner);
+    !subscribers.is_empty()
 }
 
 /// Tells everybody who subscribed; false if nobody is there.
@@ -140,12 +146,13 @@ impl SwitchHandle for LoopHandle {
         }
     }
 
-    fn subscribe_packet_in(&self, sender: PacketInSender) {
-        subscribe(&self.subscribers.packet_ins, sender);
-    }
-
-    fn subscribe_idle_timeouts(&self, sender: IdleTimeoutSender) {
-        subscribe(&self.subscribers.idle_timeouts, sender);
+    fn subscribe(&self, subscriber: Subscriber) {
+        let to = &self.subscribers;
+        match subscriber {
+            Subscriber::PacketIns(sender) => subscribe(&to.packet_ins, sender),
+            Subscriber::IdleTimeouts(sender) => subscribe(&to.idle_timeouts, sender),
+            Subscriber::Digests(sender) => subscribe(&to.digests, sender),
+        }
     }
 }
 
@@ -173,14 +180,22 @@ impl Mailbox {
 
     /// Whether anybody subscribed to idle timeouts.
     pub(crate) fn tells_idle_timeouts(&self) -> bool {
-        let subscribers = &self.subscribers.idle_timeouts;
-        let subscribers = subscribers.lock().unwrap_or_else(PoisonError::into_inner);
-        !subscribers.is_empty()
+        has_subscribers(&self.subscribers.idle_timeouts)
     }
 
     /// Gives an idle timeout to everybody who subscribed.
     pub(crate) fn publish_idle_timeout(&self, notice: &IdleTimeoutNotice) {
         publish(&self.subscribers.idle_timeouts, notice);
+    }
+
+    /// Whether anybody subscribed to digests.
+    pub(crate) fn tells_digests(&self) -> bool {
+        has_subscribers(&self.subscribers.digests)
+    }
+
+    /// Gives a digest to everybody who subscribed.
+    pub(crate) fn publish_digest(&self, notice: &DigestNotice) {
+        publish(&self.subscribers.digests, notice);
     }
 }
 
@@ -201,9 +216,9 @@ mod tests {
         assert!(!mailbox.publish_packet_in(&packet(1)));
         let (sender, mut first) = PacketInSender::channel(1);
         let sender_of_first = sender.clone();
-        handle.subscribe_packet_in(sender);
+        handle.subscribe(Subscriber::PacketIns(sender));
         let (sender, mut second) = PacketInSender::channel(1);
-        handle.subscribe_packet_in(sender);
+        handle.subscribe(Subscriber::PacketIns(sender));
         assert!(mailbox.publish_packet_in(&packet(2)));
         assert_eq!(
             (first.try_recv(), second.try_recv()),

@@ -18,8 +18,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use control::{LinkState, SwitchHandle};
 use dataplane::PortId;
-use p4runtime_server::{LinkState, SwitchHandle};
 use packet_io::{Link, LinkEvent, LinkMonitor, LostPort, Port, PortError, Waiter, Waker};
 
 use crate::error::SwitchError;

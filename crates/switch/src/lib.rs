@@ -1,7 +1,7 @@
 //! `reprise-switch`: a program, ports and a P4Runtime server around the data plane.
 //!
 //! One thread, this one, owns the switch and its ports ([`event_loop`]), or several do, each a part
-//! ([`workers`]); the others serve P4Runtime and wait for signals ([`control`]), and reach the switch
+//! ([`workers`]); the others serve P4Runtime and wait for signals ([`services`]), and reach the switch
 //! through [`handle`].
 
 #![forbid(unsafe_code)]
@@ -12,7 +12,6 @@
 )]
 
 mod clock;
-mod control;
 mod descriptors;
 mod drops;
 mod engine;
@@ -26,6 +25,7 @@ mod metrics;
 mod options;
 mod ports;
 mod program;
+mod services;
 mod totals;
 mod trace;
 mod workers;
@@ -41,13 +41,13 @@ use dataplane_jit::NativeOptions;
 use packet_io::{LinkMonitor, Port, PortError};
 
 use crate::clock::Clock;
-use crate::control::Control;
 use crate::error::SwitchError;
 use crate::event_loop::{AfterReplay, EventLoop, LoopError};
 use crate::handle::LoopHandle;
 use crate::interfaces::{Interfaces, Watched};
 use crate::options::Options;
 use crate::ports::{OpenPort, OpenPorts};
+use crate::services::Services;
 use crate::totals::{Detail, Totals};
 use crate::trace::TraceEnd;
 use crate::workers::Workers;
@@ -117,7 +117,7 @@ pub fn forward(
         watched: Vec::new(),
     };
     let stopped = prepare(&options, |_| Ok(open)).and_then(|mut prepared| {
-        prepared.control.serve(&options)?;
+        prepared.services.serve(&options)?;
         let handle = prepared.handle.clone();
         let stopper = thread::spawn(move || {
             during();
@@ -161,9 +161,13 @@ fn run(options: &Options) -> Result<(), SwitchError> {
         if options.explain_engine {
             explain(prepared.workers.first_mut().switch_mut());
         }
-        prepared.control.serve(options)?;
+        prepared.services.serve(options)?;
         log.flush();
-        say(&ready_line(options, &prepared.described, &prepared.control));
+        say(&ready_line(
+            options,
+            &prepared.described,
+            &prepared.services,
+        ));
         result = prepared.workers.run(options.after_replay());
     }
     // A port that broke is told after the totals.
@@ -175,7 +179,7 @@ fn run(options: &Options) -> Result<(), SwitchError> {
 /// A switch with its program and its entries, and no packet yet.
 struct Prepared {
     workers: Workers,
-    control: Control,
+    services: Services,
     handle: LoopHandle,
     /// The ports, as the ready line has them.
     described: Vec<String>,
@@ -219,12 +223,12 @@ fn prepare(
         loops[0].switch_mut().set_trace(Some(sink));
         end
     });
-    let control = Control::start(handle.clone(), options)?;
+    let services = Services::start(handle.clone(), options)?;
     let mut workers = Workers::start(loops.remove(0), loops, handle.clone())?;
-    let is_up = control.configure(&mut workers, program, entries)?;
+    let is_up = services.configure(&mut workers, program, entries)?;
     Ok(Prepared {
         workers,
-        control,
+        services,
         handle,
         described,
         watched,
@@ -251,7 +255,7 @@ impl Prepared {
         drop(loops);
         let traced = self.trace.map_or(Ok(()), TraceEnd::result);
         let lost = self.interfaces.and_then(Interfaces::stop);
-        self.control.stop();
+        self.services.stop();
         let result = first.and(others).and(closed).map_err(SwitchError::from);
         let lost = lost.map_or(Ok(()), |port| Err(SwitchError::PortLost { port }));
         (totals, result.and(lost).and(traced))
@@ -310,13 +314,13 @@ fn say(line: &str) {
 }
 
 /// Scripts wait for a line that begins with "ready: ".
-fn ready_line(options: &Options, ports: &[String], control: &Control) -> String {
+fn ready_line(options: &Options, ports: &[String], services: &Services) -> String {
     let ports = if ports.is_empty() {
         "none".to_owned()
     } else {
         ports.join(" ")
     };
-    let address = match control.grpc_address() {
+    let address = match services.grpc_address() {
         Some(address) => format!("on {address}"),
         None => "off".to_owned(),
     };
@@ -324,7 +328,7 @@ fn ready_line(options: &Options, ports: &[String], control: &Control) -> String 
         Some(path) => path.display().to_string(),
         None => "none yet".to_owned(),
     };
-    let metrics = match control.metrics_address() {
+    let metrics = match services.metrics_address() {
         Some(address) => format!(", metrics on {address}"),
         None => String::new(),
     };

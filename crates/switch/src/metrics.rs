@@ -19,15 +19,12 @@ use axum::{
     routing::get,
     serve::Listener,
 };
+use control::{Counted, LinkState, PortStatus, SwitchHandle};
 use dataplane::{
     GeneratorState, GeneratorStatus, LatencySummary, PortCounters, RecentMaxima, Stream,
 };
-use p4runtime_server::{
-    Connection, ConnectionLimits, Connections, Counted, LinkState, PortStatus, Server,
-    SwitchContext, SwitchHandle,
-};
+use p4runtime_server::{Connection, ConnectionLimits, Connections, Server};
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
 
 use crate::handle::LoopHandle;
 use health::Turns;
@@ -97,9 +94,10 @@ async fn answer(State(served): State<Arc<Served>>) -> Response {
 
 /// None if the switch has stopped.
 async fn text(served: &Served) -> Option<String> {
-    let counted = count(&served.handle).await?;
-    let selected = selected::read(&served.handle, &served.selection).await?;
-    served.recent.take(&served.handle).await?;
+    let device = served.server.device();
+    let counted = device.counted().await.ok()?;
+    let selected = selected::read(device, &served.selection).await?;
+    served.recent.take(device).await?;
     let mut metrics = Metrics::default();
     process(&mut metrics, served);
     render(&mut metrics, counted);
@@ -109,25 +107,6 @@ async fn text(served: &Served) -> Option<String> {
     deepest_queues(&mut metrics, &maxima);
     selected::render(&mut metrics, &selected);
     Some(metrics.text)
-}
-
-/// All workers together, each one's part a consistent view; none if the switch has stopped.
-pub(crate) async fn count(handle: &LoopHandle) -> Option<Counted> {
-    let mut answers = Vec::new();
-    for worker in 0..handle.n_workers() {
-        let (sender, counted) = oneshot::channel();
-        let count = |context: &mut SwitchContext<'_>| {
-            // Whoever asked may have gone.
-            let _ = sender.send(Counted::of(context));
-        };
-        handle.submit(worker, Box::new(count));
-        answers.push(counted);
-    }
-    let mut all = Vec::new();
-    for counted in answers {
-        all.push(counted.await.ok()?);
-    }
-    Counted::sum(all)
 }
 
 /// A text that is being written.
@@ -544,10 +523,10 @@ impl Listener for BoundedListener {
 mod tests {
     use std::collections::BTreeSet;
 
+    use control::{DrainWaiters, SwitchContext};
     use dataplane::{
         ActionCall, DropReason, MatchField, PortId, Program, Switch, SwitchConfig, TableEntry,
     };
-    use p4runtime_server::DrainWaiters;
     use packet_io::PortStatistics;
 
     use super::*;

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::Parser;
+use control::Registers;
 use dataplane::{Pace, PortId, limits};
 use dataplane_jit::NativeOptions;
-use p4runtime_server::Registers;
 use packet_io::Destination;
 
 use crate::engine::{self, EngineOption};

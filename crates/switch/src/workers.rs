@@ -3,16 +3,13 @@
 //!
 //! Nothing is shared on a packet's way: which worker it comes to is decided before it is received
 //! (by queue or by flow), and it stays there with all its copies. All hold the same entries, groups
-//! and sessions, since every control call comes to each (`p4runtime-server`). The first runs on the
+//! and sessions, since every control call comes to each (`control`). The first runs on the
 //! thread that made them.
 
 use std::panic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-
-use dataplane::Program;
-use p4runtime_server::{SwitchContext, SwitchHandle};
 
 use crate::error::SwitchError;
 use crate::event_loop::{AfterReplay, EventLoop, LoopError};
@@ -60,16 +57,6 @@ impl Workers {
 
     pub(crate) fn first_mut(&mut self) -> &mut EventLoop {
         &mut self.first
-    }
-
-    /// Gives every worker a program that no controller knows of, before they begin.
-    pub(crate) fn set_program(&mut self, program: &Program) {
-        self.first.switch_mut().set_program(program.clone());
-        for worker in 1..self.handle.n_workers() {
-            let program = program.clone();
-            let set = move |context: &mut SwitchContext<'_>| context.switch.set_program(program);
-            self.handle.submit(worker, Box::new(set));
-        }
     }
 
     /// Forwards until stopped, or until one of them cannot go on.

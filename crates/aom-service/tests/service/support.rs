@@ -1,6 +1,6 @@
 //! A sequencer in this process, a service on it, and members that verify what they get.
 
-#[path = "../../../p4runtime-server/tests/support/memory_loop.rs"]
+#[path = "../../../control/tests/support/memory_loop.rs"]
 #[allow(dead_code, reason = "a part of it is used")]
 mod memory_loop;
 
@@ -24,9 +24,10 @@ use aom_service::service::{Issue, Operator, Options, Service, ServiceError};
 use conformance::aom::frame_to;
 use conformance::compile;
 use conformance::packet::udp_copy;
+use control::{Device, Registers, SwitchHandle};
 use dataplane::SwitchConfig;
 use memory_loop::MemoryLoop;
-use p4runtime_server::{Registers, Server, ServerConfig, SwitchHandle};
+use p4runtime_server::{Server, ServerConfig};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
@@ -64,9 +65,10 @@ impl Switch {
         let config = ServerConfig {
             device_id: 1,
             cpu_port: None,
-            registers: Registers::OfTheSwitch,
         };
-        let server = Server::new(config, Arc::clone(&frames) as Arc<dyn SwitchHandle>);
+        let handle = Arc::clone(&frames) as Arc<dyn SwitchHandle>;
+        let device = Device::new(handle, Registers::OfTheSwitch);
+        let server = Server::new(config, Arc::new(device));
         let runtime = Runtime::new().expect("a runtime");
         runtime.spawn(async move {
             let listener = TcpListener::from_std(listener).expect("a port");

@@ -1,6 +1,6 @@
 //! A switch without ports' kernel in this process, and the binary that is run against it.
 
-#[path = "../../../p4runtime-server/tests/support/memory_loop.rs"]
+#[path = "../../../control/tests/support/memory_loop.rs"]
 #[allow(dead_code, reason = "a part of it is used")]
 mod memory_loop;
 
@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;
 
+use control::{Device, Registers, SwitchHandle};
 use dataplane::SwitchConfig;
 use memory_loop::MemoryLoop;
-use p4runtime_server::{Registers, Server, ServerConfig, SwitchHandle};
+use p4runtime_server::{Server, ServerConfig};
 use serde_json::Value;
 
 /// Tables of every kind, in a program that sends everything to where `routes` says.
@@ -122,9 +123,10 @@ impl Switch {
         let config = ServerConfig {
             device_id: 1,
             cpu_port: None,
-            registers: Registers::OfTheSwitch,
         };
-        let server = Server::new(config, Arc::clone(&frames) as Arc<dyn SwitchHandle>);
+        let handle = Arc::clone(&frames) as Arc<dyn SwitchHandle>;
+        let device = Device::new(handle, Registers::OfTheSwitch);
+        let server = Server::new(config, Arc::new(device));
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0"));
         let listener = listener.expect("a port");
         let address = listener.local_addr().expect("an address").to_string();

@@ -11,6 +11,7 @@ use conference::{
     model::{Conference, GroupId, ModelError, OwnAddress, Presenter, Viewer},
     plan::{self, Target},
 };
+use control::{Device, Lent, Registers};
 use dataplane::{
     ActionCall, CloneSession, CounterValue, MatchField, MulticastGroup, PortId, Program, Replica,
     Switch, SwitchConfig, TableEntry,
@@ -21,7 +22,7 @@ use p4runtime_proto::p4::v1::{
     self as p4, Entity, Update, entity::Entity as Kind, field_match::FieldMatchType,
     packet_replication_engine_entry::Type as PreType, update::Type as UpdateType,
 };
-use p4runtime_server::{Lent, Registers, Server, ServerConfig};
+use p4runtime_server::{Server, ServerConfig};
 
 use super::{Case, Step, Write, random_config, random_frame};
 use crate::{
@@ -105,9 +106,9 @@ async fn record(of: SfuProgram, seed: u64) -> Script {
     let config = ServerConfig {
         device_id: DEVICE_ID,
         cpu_port: None,
-        registers: Registers::OfTheSwitch,
     };
-    let server = Server::new(config, Arc::new(Lent::new(switch)));
+    let device = Device::new(Arc::new(Lent::new(switch)), Registers::OfTheSwitch);
+    let server = Server::new(config, Arc::new(device));
     let set = server.set_pipeline(p4info.clone(), json).await;
     set.expect("the program fits its P4Info");
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;

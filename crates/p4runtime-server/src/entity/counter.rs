@@ -2,12 +2,13 @@
 //!
 //! Source: P4Runtime 1.5.0, "CounterEntry & DirectCounterEntry".
 
+use control::{CellValue, EntryChange, Operation};
 use dataplane::CounterValue;
 use p4runtime_proto::p4::v1;
 use p4runtime_proto::p4::v1::update::Type;
 
-use super::table_entry::{entry_key, find, key_to_proto};
-use super::{Operation, cells, expect_modify, index, unset};
+use super::table_entry::{entry_key, key_to_proto};
+use super::{cells, expect_modify, index, unset};
 use crate::error::{EntityError, EntityResult};
 use crate::pipeline::{Counter, NewNames, Pipeline, Table};
 
@@ -20,15 +21,17 @@ pub(super) fn operation(
     let counter = pipeline.counter(entry.counter_id)?;
     let what = format!("counter \"{}\"", counter.name);
     expect_modify(kind, &what)?;
-    let cells = cells(entry.index, counter.size, &what)?;
-    let Some(data) = &entry.data else {
-        return Ok(Operation::whole(|_| Ok(())));
+    let mut cells = cells(entry.index, counter.size, &what)?;
+    let value = match &entry.data {
+        Some(data) => counter_value(data, &what)?,
+        None => {
+            // Nothing is to change.
+            cells.end = cells.start;
+            CounterValue::default()
+        }
     };
-    let (id, value) = (counter.counter, counter_value(data, &what)?);
-    Ok(Operation::cells(cells, move |site, cells| {
-        let value = site.share_of(value);
-        Ok(site.switch.set_counter_cells(id, cells, value)?)
-    }))
+    let value = CellValue::Counter(counter.counter, value);
+    Ok(Operation::SetCells(value, cells))
 }
 
 /// Checks and translates an update of a direct counter.
@@ -45,20 +48,13 @@ pub(super) fn direct_operation(
     expect_direct_counter(table, of)?;
     expect_modify(kind, &format!("table \"{}\": a direct counter", table.name))?;
     let key = entry_key(table, of, NewNames::Refused)?;
-    let value = match &entry.data {
-        Some(data) => Some(counter_value(data, &table.name)?),
-        None => None,
+    let value = entry.data.as_ref();
+    let value = value.map(|data| counter_value(data, &table.name));
+    let change = EntryChange {
+        counter: value.transpose()?,
+        ..EntryChange::default()
     };
-    let name = table.name.clone();
-    Ok(Operation::whole(move |site| {
-        find(site.switch, &key, &name)?;
-        if let Some(value) = value {
-            let value = site.share_of(value);
-            site.switch
-                .set_direct_counter(key.table, &key.key, key.priority, value)?;
-        }
-        Ok(())
-    }))
+    Ok(Operation::ModifyEntry(key, change))
 }
 
 /// A direct counter can be read and written here.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use control::Operation;
 use dataplane::{
     GeneratorChange, GeneratorConfig, GeneratorCounters, GeneratorState, GeneratorStatus, Pace,
     PortId, limits,
@@ -19,7 +20,7 @@ use prost::Message;
 use prost_types::value::Kind as Value;
 use prost_types::{Any, ListValue, Struct};
 
-use super::{Operation, unset};
+use super::unset;
 use crate::error::{EntityError, EntityResult};
 
 /// The type of packet generators, the first of those that P4Runtime leaves to architectures
@@ -43,21 +44,15 @@ pub(super) fn operation(kind: Type, entry: &v1::ExternEntry) -> EntityResult<Ope
     expect_type(entry.extern_type_id)?;
     let id = number(entry.extern_id)?;
     if kind == Type::Delete {
-        return Ok(Operation::whole(move |site| {
-            Ok(site.switch.delete_generator(id)?)
-        }));
+        return Ok(Operation::DeleteGenerator(id));
     }
     let change = change(entry)?;
     if kind == Type::Modify {
-        return Ok(Operation::whole(move |site| {
-            Ok(site.switch.modify_generator(id, &change)?)
-        }));
+        return Ok(Operation::ModifyGenerator(id, change));
     }
     let runs = change.runs.unwrap_or(false);
     let config = config(id, change)?;
-    Ok(Operation::whole(move |site| {
-        Ok(site.switch.insert_generator(id, config.clone(), runs)?)
-    }))
+    Ok(Operation::InsertGenerator { id, config, runs })
 }
 
 /// Which generators a Read asks for: one, or all of them.

@@ -2,11 +2,12 @@
 //!
 //! Source: P4Runtime 1.5.0, "RegisterEntry".
 
+use control::{CellValue, Operation};
 use p4runtime_proto::p4::v1;
 use p4runtime_proto::p4::v1::p4_data::Data;
 use p4runtime_proto::p4::v1::update::Type;
 
-use super::{Operation, cells, expect_modify, index, unset};
+use super::{cells, expect_modify, index, unset};
 use crate::bytestring;
 use crate::error::{EntityError, EntityResult};
 use crate::pipeline::{CellType, Pipeline, Register};
@@ -35,10 +36,8 @@ pub(super) fn operation(
             )));
         }
     };
-    let id = register.register;
-    Ok(Operation::cells(cells, move |site, cells| {
-        Ok(site.switch.set_register_cells(id, cells, &value)?)
-    }))
+    let value = CellValue::Register(register.register, value);
+    Ok(Operation::SetCells(value, cells))
 }
 
 /// The register's cells can be read and written.

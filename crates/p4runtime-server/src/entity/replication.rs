@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 
+use control::{Note, Notes, Operation};
 use dataplane::limits::{CLONE_SESSION_ID_MAX, MULTICAST_GROUP_ID_MAX, PORT_ID_MAX};
 use dataplane::{CloneSession, MulticastGroup, PortId, Replica};
 use p4runtime_proto::p4::v1;
@@ -12,10 +13,33 @@ use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as Replicatio
 use p4runtime_proto::p4::v1::replica::PortKind;
 use p4runtime_proto::p4::v1::update::Type;
 
-use super::{Operation, Site};
 use crate::bytestring;
-use crate::controller_data::{ControllerData, GroupData, PortForm};
 use crate::error::{EntityError, EntityResult};
+
+/// How a controller wrote the ports of replicas, as a note's number; they are read back in the same form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PortForm {
+    /// `port`, a byte string.
+    Bytes = 0,
+    /// `egress_port`, a number; deprecated since P4Runtime 1.4.0.
+    Number = 1,
+}
+
+impl PortForm {
+    fn note(self, metadata: &[u8]) -> Note {
+        Note {
+            bytes: metadata.to_vec(),
+            number: self as u64,
+        }
+    }
+
+    fn of(note: &Note) -> Self {
+        match note.number {
+            1 => Self::Number,
+            _ => Self::Bytes,
+        }
+    }
+}
 
 /// Checks and translates an update of a multicast group.
 pub(super) fn group_operation(
@@ -26,30 +50,15 @@ pub(super) fn group_operation(
     let what = format!("multicast group {id}");
     check_id(id, MULTICAST_GROUP_ID_MAX, "multicast group")?;
     if kind == Type::Delete {
-        return Ok(Operation::whole(move |Site { switch, data, .. }| {
-            switch.delete_multicast_group(id)?;
-            data.set_group(id, GroupData::default());
-            Ok(())
-        }));
+        return Ok(Operation::DeleteMulticastGroup(id));
     }
     let (replicas, ports) = replicas(&entry.replicas, &what)?;
-    let (n_updates, group) = (1 + replicas.len(), MulticastGroup { id, replicas });
-    let group_data = GroupData {
-        metadata: entry.metadata.clone(),
-        ports,
-    };
-    Ok(Operation::sized(
-        n_updates,
-        move |Site { switch, data, .. }| {
-            if kind == Type::Insert {
-                switch.insert_multicast_group(group.clone())?;
-            } else {
-                switch.modify_multicast_group(group.clone())?;
-            }
-            data.set_group(id, group_data.clone());
-            Ok(())
-        },
-    ))
+    let group = MulticastGroup { id, replicas };
+    let note = ports.note(&entry.metadata);
+    Ok(match kind {
+        Type::Insert => Operation::InsertMulticastGroup(group, note),
+        _ => Operation::ModifyMulticastGroup(group, note),
+    })
 }
 
 /// Checks and translates an update of a clone session.
@@ -61,11 +70,7 @@ pub(super) fn session_operation(
     let what = format!("clone session {id}");
     check_id(id, CLONE_SESSION_ID_MAX, "clone session")?;
     if kind == Type::Delete {
-        return Ok(Operation::whole(move |Site { switch, data, .. }| {
-            switch.delete_clone_session(id)?;
-            data.set_session(id, PortForm::default());
-            Ok(())
-        }));
+        return Ok(Operation::DeleteCloneSession(id));
     }
     let (replicas, ports) = replicas(&entry.replicas, &what)?;
     let length = u32::try_from(entry.packet_length_bytes).map_err(|_| {
@@ -80,19 +85,11 @@ pub(super) fn session_operation(
         truncate_bytes: (length != 0).then_some(length),
         class_of_service: entry.class_of_service,
     };
-    let n_updates = 1 + session.replicas.len();
-    Ok(Operation::sized(
-        n_updates,
-        move |Site { switch, data, .. }| {
-            if kind == Type::Insert {
-                switch.insert_clone_session(session.clone())?;
-            } else {
-                switch.modify_clone_session(session.clone())?;
-            }
-            data.set_session(id, ports);
-            Ok(())
-        },
-    ))
+    let note = ports.note(&[]);
+    Ok(match kind {
+        Type::Insert => Operation::InsertCloneSession(session, note),
+        _ => Operation::ModifyCloneSession(session, note),
+    })
 }
 
 fn check_id(id: u32, max: u32, what: &str) -> EntityResult {
@@ -169,25 +166,26 @@ fn port(replica: &v1::Replica, what: &str) -> EntityResult<PortId> {
 /// A multicast group as a controller reads it.
 pub(crate) fn group_to_proto(
     group: &MulticastGroup,
-    data: &ControllerData,
+    notes: &Notes,
 ) -> v1::PacketReplicationEngineEntry {
-    let data = data.group(group.id);
+    let note = notes.group(group.id);
     entry(Replication::MulticastGroupEntry(v1::MulticastGroupEntry {
         multicast_group_id: group.id,
-        replicas: replicas_to_proto(&group.replicas, data.ports),
-        metadata: data.metadata,
+        replicas: replicas_to_proto(&group.replicas, PortForm::of(&note)),
+        metadata: note.bytes,
     }))
 }
 
 /// A clone session as a controller reads it.
 pub(crate) fn session_to_proto(
     session: &CloneSession,
-    data: &ControllerData,
+    notes: &Notes,
 ) -> v1::PacketReplicationEngineEntry {
+    let ports = PortForm::of(&notes.session(session.id));
     let length = session.truncate_bytes.unwrap_or(0);
     entry(Replication::CloneSessionEntry(v1::CloneSessionEntry {
         session_id: session.id,
-        replicas: replicas_to_proto(&session.replicas, data.session(session.id)),
+        replicas: replicas_to_proto(&session.replicas, ports),
         class_of_service: session.class_of_service,
         packet_length_bytes: i32::try_from(length).expect("it was written as one"),
     }))

@@ -2,7 +2,8 @@
 //!
 //! Source: P4Runtime 1.5.0, "TableEntry".
 
-use dataplane::{ActionCall, CounterValue, MatchField, Switch, TableAction};
+use control::{EntryChange, EntryKey, NewAction, Note, Notes, Operation};
+use dataplane::{ActionCall, CounterValue, MatchField, TableAction};
 use p4runtime_proto::p4::config::v1::action_ref::Scope;
 use p4runtime_proto::p4::v1;
 use p4runtime_proto::p4::v1::action::Param;
@@ -11,8 +12,7 @@ use p4runtime_proto::p4::v1::table_entry::IdleTimeout;
 use p4runtime_proto::p4::v1::update::Type;
 
 use super::counter::{counter_data, counter_value};
-use super::{Operation, Site, table_key, unset};
-use crate::controller_data::{ControllerData, EntryKey, EntryMetadata};
+use super::{table_key, unset};
 use crate::error::{EntityError, EntityResult};
 use crate::pipeline::{NamesInUse, NewNames, Pipeline, Table};
 
@@ -55,35 +55,23 @@ pub(super) fn operation(
     match kind {
         Type::Insert => insert(table, entry, key),
         Type::Modify => modify(table, entry, key),
-        Type::Delete | Type::Unspecified => {
-            Ok(Operation::whole(move |Site { switch, data, .. }| {
-                switch.delete_entry(key.table, &key.key, key.priority)?;
-                data.remove_entry(&key);
-                Ok(())
-            }))
-        }
+        Type::Delete | Type::Unspecified => Ok(Operation::DeleteEntry(key)),
     }
 }
 
 fn insert(table: &Table, entry: &v1::TableEntry, key: EntryKey) -> EntityResult<Operation> {
     let action = entry.action.as_ref().ok_or_else(|| unset("action"))?;
+    let action = action_call(table, action, Scope::TableOnly)?;
     let new = dataplane::TableEntry {
         counter: counter(table, entry)?.unwrap_or_default(),
         idle_timeout_ns: entry.idle_timeout_ns.unsigned_abs(),
-        ..dataplane::TableEntry::new(
-            key.key.clone(),
-            key.priority,
-            action_call(table, action, Scope::TableOnly)?,
-        )
+        ..dataplane::TableEntry::new(key.key, key.priority, action)
     };
-    let metadata = metadata(entry);
-    Ok(Operation::whole(move |site| {
-        let mut new = new.clone();
-        new.counter = site.share_of(new.counter);
-        site.switch.insert_entry(key.table, new)?;
-        site.data.set_entry(key.clone(), metadata.clone());
-        Ok(())
-    }))
+    Ok(Operation::InsertEntry {
+        table: key.table,
+        entry: new,
+        note: note(entry),
+    })
 }
 
 /// An unset counter stays as it is, and so does everything else where the action is unset; of a
@@ -94,28 +82,16 @@ fn modify(table: &Table, entry: &v1::TableEntry, key: EntryKey) -> EntityResult<
         Some(action) => Some(action_call(table, action, Scope::TableOnly)?),
         None => None,
     };
-    let (counter, metadata) = (counter(table, entry)?, metadata(entry));
-    let idle_timeout_ns = entry.idle_timeout_ns.unsigned_abs();
-    let name = table.name.clone();
-    Ok(Operation::whole(move |site| {
-        let counter = counter.map(|value| site.share_of(value));
-        let Site { switch, data, .. } = site;
-        let mut new = find(switch, &key, &name)?;
-        if new.is_const && action.is_some() {
-            return Err(constant(&name));
-        }
-        if let Some(action) = &action {
-            new.action = action.clone().into();
-            new.counter = counter.unwrap_or(new.counter);
-            new.idle_timeout_ns = idle_timeout_ns;
-            switch.modify_entry(key.table, new)?;
-            data.set_entry(key.clone(), metadata.clone());
-        }
-        if let Some(counter) = counter {
-            switch.set_direct_counter(key.table, &key.key, key.priority, counter)?;
-        }
-        Ok(())
-    }))
+    let change = EntryChange {
+        action: action.map(|action| NewAction {
+            action: action.into(),
+            idle_timeout_ns: entry.idle_timeout_ns.unsigned_abs(),
+            note: note(entry),
+        }),
+        counter: counter(table, entry)?,
+        meter: None,
+    };
+    Ok(Operation::ModifyEntry(key, change))
 }
 
 fn constant(table: &str) -> EntityError {
@@ -153,24 +129,15 @@ fn default_operation(table: &Table, kind: Type, entry: &v1::TableEntry) -> Entit
             table.name
         )));
     }
-    let (id, metadata) = (table.table, metadata(entry));
     let action = match &entry.action {
-        Some(action) => Some(action_call(table, action, Scope::DefaultOnly)?),
+        Some(action) => Some(action_call(table, action, Scope::DefaultOnly)?.into()),
         None => None,
     };
-    Ok(Operation::whole(move |Site { switch, data, .. }| {
-        switch.set_default_action(id, action.clone().map(Into::into))?;
-        let reset = action.is_none();
-        data.set_default_entry(
-            id,
-            if reset {
-                EntryMetadata::default()
-            } else {
-                metadata.clone()
-            },
-        );
-        Ok(())
-    }))
+    Ok(Operation::SetDefaultAction {
+        table: table.table,
+        action,
+        note: note(entry),
+    })
 }
 
 /// What cannot be written to any entry of the table.
@@ -255,23 +222,12 @@ pub(super) fn entry_key(
     })
 }
 
-/// The entry of a key, which must be there.
-pub(super) fn find(
-    switch: &Switch,
-    key: &EntryKey,
-    table: &str,
-) -> EntityResult<dataplane::TableEntry> {
-    switch
-        .entry(key.table, &key.key, key.priority)
-        .ok_or_else(|| EntityError::not_found(format!("table \"{table}\" has no such entry")))
-}
-
-fn metadata(entry: &v1::TableEntry) -> EntryMetadata {
+fn note(entry: &v1::TableEntry) -> Note {
     #[expect(deprecated, reason = "controllers of before P4Runtime 1.4 write it")]
     let controller_metadata = entry.controller_metadata;
-    EntryMetadata {
-        metadata: entry.metadata.clone(),
-        controller_metadata,
+    Note {
+        bytes: entry.metadata.clone(),
+        number: controller_metadata,
     }
 }
 
@@ -342,7 +298,7 @@ fn action_call(table: &Table, action: &v1::TableAction, place: Scope) -> EntityR
 pub(crate) fn to_proto(
     table: &Table,
     entry: &dataplane::TableEntry,
-    data: &ControllerData,
+    notes: &Notes,
     request: &v1::TableEntry,
 ) -> v1::TableEntry {
     let with_counter = request.counter_data.is_some() && table.has_direct_counter;
@@ -355,7 +311,7 @@ pub(crate) fn to_proto(
         action: action_to_proto(table, &entry.action),
         counter_data: with_counter.then(|| counter_data(entry.counter)),
         is_const: entry.is_const,
-        ..identified(table, entry, data)
+        ..identified(table, entry, notes)
     }
 }
 
@@ -363,7 +319,7 @@ pub(crate) fn to_proto(
 pub(crate) fn identified(
     table: &Table,
     entry: &dataplane::TableEntry,
-    data: &ControllerData,
+    notes: &Notes,
 ) -> v1::TableEntry {
     let key = EntryKey {
         table: table.table,
@@ -372,7 +328,7 @@ pub(crate) fn identified(
     };
     v1::TableEntry {
         idle_timeout_ns: nanoseconds(entry.idle_timeout_ns),
-        ..with_metadata(key_to_proto(table, entry), data.entry(&key))
+        ..with_metadata(key_to_proto(table, entry), notes.entry(&key))
     }
 }
 
@@ -395,7 +351,7 @@ pub(super) fn key_to_proto(table: &Table, entry: &dataplane::TableEntry) -> v1::
 pub(crate) fn default_to_proto(
     table: &Table,
     action: &TableAction,
-    data: &ControllerData,
+    notes: &Notes,
 ) -> v1::TableEntry {
     let entry = v1::TableEntry {
         table_id: table.id,
@@ -404,14 +360,14 @@ pub(crate) fn default_to_proto(
         is_const: table.is_default_const,
         ..Default::default()
     };
-    with_metadata(entry, data.default_entry(table.table))
+    with_metadata(entry, notes.default_action(table.table))
 }
 
 #[expect(deprecated, reason = "controllers of before P4Runtime 1.4 read it")]
-fn with_metadata(entry: v1::TableEntry, metadata: EntryMetadata) -> v1::TableEntry {
+fn with_metadata(entry: v1::TableEntry, note: Note) -> v1::TableEntry {
     v1::TableEntry {
-        metadata: metadata.metadata,
-        controller_metadata: metadata.controller_metadata,
+        metadata: note.bytes,
+        controller_metadata: note.number,
         ..entry
     }
 }
@@ -483,7 +439,7 @@ pub(crate) struct Filter {
     /// 0 is any.
     priority: i32,
     action: Option<dataplane::ActionId>,
-    metadata: EntryMetadata,
+    note: Note,
 }
 
 impl Filter {
@@ -523,7 +479,7 @@ impl Filter {
             key,
             priority: request.priority,
             action,
-            metadata: metadata(request),
+            note: note(request),
         })
     }
 
@@ -540,10 +496,9 @@ impl Filter {
     /// Whether an entry's opaque values are those asked for.
     #[expect(deprecated, reason = "controllers of before P4Runtime 1.4 ask for it")]
     pub(crate) fn accepts_metadata(&self, entry: &v1::TableEntry) -> bool {
-        let wanted = &self.metadata;
-        (wanted.metadata.is_empty() || wanted.metadata == entry.metadata)
-            && (wanted.controller_metadata == 0
-                || wanted.controller_metadata == entry.controller_metadata)
+        let wanted = &self.note;
+        (wanted.bytes.is_empty() || wanted.bytes == entry.metadata)
+            && (wanted.number == 0 || wanted.number == entry.controller_metadata)
     }
 }
 

@@ -131,11 +131,6 @@ impl Pipeline {
         translation::keep(&self.names, used);
     }
 
-    /// Takes over the names of a pipeline of the same config, whose updates this one gets.
-    pub(crate) fn adopt_names(&self, from: &Pipeline) {
-        translation::adopt(&self.names, &from.names);
-    }
-
     pub(crate) fn tables(&self) -> impl Iterator<Item = &Table> {
         self.tables.values()
     }

@@ -462,14 +462,6 @@ pub(super) fn keep(names: &[Arc<Names>], used: &NamesInUse) {
     }
 }
 
-/// A saved pipeline's names are those of the pipeline that it becomes.
-pub(super) fn adopt(names: &[Arc<Names>], from: &[Arc<Names>]) {
-    for (names, from) in names.iter().zip(from) {
-        let bound = std::mem::take(&mut *lock(&from.bound));
-        *lock(&names.bound) = bound;
-    }
-}
-
 /// The widths that a controller header's fields have in the data plane: those of the header type with
 /// the same fields in the same order, none if the program has no such header. Of a field that is not
 /// translated the P4Info says how wide it is.

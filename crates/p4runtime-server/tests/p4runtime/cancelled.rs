@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use control::SwitchHandle;
 use dataplane::Program;
 use p4runtime_proto::p4::v1::ForwardingPipelineConfig;
 use p4runtime_proto::p4::v1::GetForwardingPipelineConfigRequest;
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use p4runtime_proto::p4::v1::stream_message_request::Update as RequestUpdate;
 use p4runtime_proto::p4::v1::update::Type;
-use p4runtime_server::SwitchHandle;
 use tokio::sync::oneshot;
 use tonic::{Code, Request};
 
@@ -150,7 +150,7 @@ async fn work_for_a_pipeline_that_was_replaced_is_refused() {
     let mut primary = harness.primary().await;
     // As if a commit had come between the check of a call and its work.
     let program = Program::from_json_str(JSON).unwrap();
-    let replace = |context: &mut p4runtime_server::SwitchContext<'_>| {
+    let replace = |context: &mut control::SwitchContext<'_>| {
         context.switch.set_program_as(program, 1_000);
     };
     harness.switch.submit(0, Box::new(replace));
@@ -184,7 +184,7 @@ async fn drains_that_were_given_up_leave_nothing() {
     patiently(async {
         loop {
             let (tell, told) = oneshot::channel();
-            let look = |context: &mut p4runtime_server::SwitchContext<'_>| {
+            let look = |context: &mut control::SwitchContext<'_>| {
                 tell.send(context.drain_waiters.is_empty()).unwrap();
             };
             harness.switch.submit(0, Box::new(look));

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use control::{Device, Registers, SwitchHandle};
 use dataplane::{PortId, SwitchConfig};
 use p4runtime_proto::google::rpc;
 use p4runtime_proto::p4::config::v1::P4Info;
@@ -20,7 +21,7 @@ use p4runtime_proto::p4::v1::{
 };
 use p4runtime_proto::reprise::v1::switch_client::SwitchClient;
 use p4runtime_proto::text_format;
-use p4runtime_server::{Registers, Server, ServerConfig, ServerLimits, SwitchHandle};
+use p4runtime_server::{Server, ServerConfig, ServerLimits};
 use prost::Message;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
@@ -118,10 +119,10 @@ impl Harness {
         let config = ServerConfig {
             device_id: DEVICE_ID,
             cpu_port: Some(CPU_PORT),
-            registers: Registers::PerWorker,
         };
         let handle = Arc::clone(&switch) as Arc<dyn SwitchHandle>;
-        let server = Server::with_limits(config, limits, handle);
+        let device = Device::new(handle, Registers::PerWorker);
+        let server = Server::with_limits(config, limits, Arc::new(device));
         let (shutdown, stop) = oneshot::channel();
         let serve = server.clone().serve(listener, async {
             let _ = stop.await;

@@ -19,7 +19,7 @@ mod harness;
 mod idle_timeouts;
 mod limits;
 mod malformed;
-#[path = "../support/memory_loop.rs"]
+#[path = "../../../control/tests/support/memory_loop.rs"]
 mod memory_loop;
 mod packet_io;
 mod pieces;

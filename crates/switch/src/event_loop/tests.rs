@@ -4,11 +4,11 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use control::{DigestSender, PacketInSender, Subscriber, SwitchHandle};
 use dataplane::{
     ActionCall, GeneratorConfig, GeneratorState, MatchField, Pace, Program, SwitchConfig,
     TableEntry,
 };
-use p4runtime_server::{PacketInSender, SwitchHandle};
 use packet_io::{MemoryPort, memory_pair};
 
 use super::*;
@@ -239,7 +239,7 @@ fn a_drain_is_told_of_when_its_frames_have_left() {
 fn frames_to_the_cpu_port_go_to_those_who_subscribed() {
     let (mut event_loop, handle, mut one, _two) = forwarder(&[(1, CPU_PORT)]);
     let (sender, mut packet_ins) = PacketInSender::channel(1_024);
-    handle.subscribe_packet_in(sender);
+    handle.subscribe(Subscriber::PacketIns(sender));
     one.transmit(0, [&[3; 60][..], &[]].into())
         .expect("sending");
     let running = thread::spawn(move || event_loop.run(AfterReplay::Serve));
@@ -247,6 +247,47 @@ fn frames_to_the_cpu_port_go_to_those_who_subscribed() {
         packet_ins.blocking_recv().expect("a packet-in").frame,
         [3; 60]
     );
+    handle.stop();
+    running.join().expect("the loop ends").expect("no error");
+}
+
+#[test]
+fn digests_wait_in_the_switch_until_somebody_subscribes() {
+    let (mut event_loop, handle, mut one, mut two) = forwarder(&[]);
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/stf/");
+    let read = |file: &str| std::fs::read_to_string(format!("{folder}{file}")).ok();
+    let text = read("digest_goes_on.p4").expect("the program");
+    let options = p4_compiler::Options::default();
+    let output = p4_compiler::compile("digest_goes_on.p4", &text, &read, &options);
+    let json = output.bmv2_json.expect("a sound program");
+    let program = Program::from_json(&json).expect("a sound program");
+    event_loop.switch_mut().set_program_as(program, 7);
+    one.transmit(0, [&[3; 60][..], &[]].into())
+        .expect("sending");
+    let running = thread::spawn(move || event_loop.run(AfterReplay::Serve));
+    // The program sends by port 0, which is not there; what it tells, it has told.
+    let (tell, told) = mpsc::channel();
+    let deadline = std::time::Instant::now() + PATIENCE;
+    while std::time::Instant::now() < deadline {
+        let tell = tell.clone();
+        let look = move |context: &mut SwitchContext<'_>| {
+            let n_digests = context.switch.counters().digests;
+            tell.send(n_digests).expect("somebody waits");
+        };
+        handle.submit(0, Box::new(look));
+        if told.recv().expect("the loop runs") == 1 {
+            break;
+        }
+    }
+    let (sender, mut digests) = DigestSender::channel(4);
+    handle.subscribe(Subscriber::Digests(sender));
+    two.transmit(0, [&[4; 60][..], &[]].into())
+        .expect("sending");
+    for (a, port) in [(3, 1), (4, 2)] {
+        let notice = digests.blocking_recv().expect("a digest");
+        assert_eq!((notice.generation, &*notice.digest.name), (7, "learn_t"));
+        assert_eq!(notice.digest.members, [vec![a], vec![port]]);
+    }
     handle.stop();
     running.join().expect("the loop ends").expect("no error");
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use p4runtime_server::{LinkState, PortStatus, SwitchContext, SwitchHandle};
+use control::{LinkState, PortStatus, SwitchContext, SwitchHandle};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -141,8 +141,9 @@ fn answer(faults: impl IntoIterator<Item = String>) -> (StatusCode, String) {
 mod tests {
     use std::thread;
 
+    use control::{Device, DrainWaiters, Registers};
     use dataplane::{PortId, Switch, SwitchConfig};
-    use p4runtime_server::{DrainWaiters, Registers, Server, ServerConfig};
+    use p4runtime_server::{Server, ServerConfig};
 
     use crate::handle::{self, Mailbox};
     use crate::metrics::{Recent, Selection};
@@ -154,9 +155,9 @@ mod tests {
         let config = ServerConfig {
             device_id: 1,
             cpu_port: None,
-            registers: Registers::OfTheSwitch,
         };
-        let server = Server::new(config, Arc::new(handle.clone()));
+        let device = Device::new(Arc::new(handle.clone()), Registers::OfTheSwitch);
+        let server = Server::new(config, Arc::new(device));
         let served = Served::new(
             handle,
             server,

@@ -5,11 +5,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use control::Device;
 use dataplane::RecentMaxima;
-use p4runtime_server::{SwitchContext, SwitchHandle};
-use tokio::sync::oneshot;
-
-use crate::handle::LoopHandle;
 
 /// A part of the window.
 const PART: Duration = Duration::from_secs(10);
@@ -28,11 +25,11 @@ impl Recent {
     }
 
     /// Begins a new part every ten seconds, until the switch stops.
-    pub(crate) async fn keep(self, handle: LoopHandle) {
-        while self.take(&handle).await.is_some() {
+    pub(crate) async fn keep(self, device: Arc<Device>) {
+        while self.take(&device).await.is_some() {
             tokio::time::sleep(PART).await;
             // What was not asked for meanwhile is of the part that ends.
-            if self.take(&handle).await.is_none() {
+            if self.take(&device).await.is_none() {
                 return;
             }
             self.begin_part();
@@ -59,19 +56,13 @@ impl Recent {
 
     /// Takes what the event loops have seen since the last time into the running part; none if the
     /// switch has stopped.
-    pub(crate) async fn take(&self, handle: &LoopHandle) -> Option<()> {
-        for worker in 0..handle.n_workers() {
-            let (sender, taken) = oneshot::channel();
-            let recent = self.clone();
-            // In the loop, so that nothing that was taken is lost where the asker has gone.
-            let take = move |context: &mut SwitchContext<'_>| {
-                recent.add(&context.switch.take_recent_maxima());
-                let _ = sender.send(());
-            };
-            handle.submit(worker, Box::new(take));
-            taken.await.ok()?;
-        }
-        Some(())
+    pub(crate) async fn take(&self, device: &Device) -> Option<()> {
+        let recent = self.clone();
+        // In the loop, so that nothing that was taken is lost where the asker has gone.
+        let taken = device.submit(move |_, context| {
+            recent.add(&context.switch.take_recent_maxima());
+        });
+        taken.all().await.ok().map(drop)
     }
 
     /// Of the whole window.

@@ -10,12 +10,10 @@ use std::fmt::Write;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
+use control::Device;
 use dataplane::{CounterValue, KeyField, MatchField, Switch, TableEntry, TableInfo};
-use p4runtime_server::{SwitchContext, SwitchHandle};
-use tokio::sync::oneshot;
 
 use super::{Labels, Metrics};
-use crate::handle::LoopHandle;
 
 /// Cells or entries that one turn of an event loop reads: some tens of microseconds.
 const CHUNK: usize = 512;
@@ -81,14 +79,14 @@ impl Room {
 }
 
 /// Reads all that was asked for; none if the switch has stopped.
-pub(crate) async fn read(handle: &LoopHandle, selection: &Selection) -> Option<Selected> {
+pub(crate) async fn read(device: &Device, selection: &Selection) -> Option<Selected> {
     let mut selected = Selected::default();
     let mut room = Room(selection.series_max);
     for name in &selection.counters {
-        counter(handle, name, &mut room, &mut selected).await?;
+        counter(device, name, &mut room, &mut selected).await?;
     }
     for name in &selection.tables {
-        entries(handle, name, &mut room, &mut selected).await?;
+        entries(device, name, &mut room, &mut selected).await?;
     }
     selection.tell(&selected);
     Some(selected)
@@ -96,25 +94,11 @@ pub(crate) async fn read(handle: &LoopHandle, selection: &Selection) -> Option<S
 
 /// Runs something in every worker; their answers, the first one's first.
 async fn ask<T: Send + 'static>(
-    handle: &LoopHandle,
-    question: impl Fn(&Switch) -> T + Clone + Send + 'static,
+    device: &Device,
+    question: impl Fn(&Switch) -> T + Send + Sync + 'static,
 ) -> Option<Vec<T>> {
-    let mut answers = Vec::new();
-    for worker in 0..handle.n_workers() {
-        let (sender, answer) = oneshot::channel();
-        let question = question.clone();
-        let work = move |context: &mut SwitchContext<'_>| {
-            // Whoever asked may have gone.
-            let _ = sender.send(question(context.switch));
-        };
-        handle.submit(worker, Box::new(work));
-        answers.push(answer);
-    }
-    let mut all = Vec::new();
-    for answer in answers {
-        all.push(answer.await.ok()?);
-    }
-    Some(all)
+    let answers = device.submit(move |_, context| question(context.switch));
+    answers.all().await.ok()
 }
 
 /// Cells that have counted, and the array's size; none if there is no such array.
@@ -134,7 +118,7 @@ fn cells(
 }
 
 async fn counter(
-    handle: &LoopHandle,
+    device: &Device,
     name: &str,
     room: &mut Room,
     selected: &mut Selected,
@@ -142,7 +126,7 @@ async fn counter(
     let mut first = 0;
     loop {
         let (asked, range) = (name.to_owned(), first..first + CHUNK);
-        let answers = ask(handle, move |switch| cells(switch, &asked, range.clone())).await?;
+        let answers = ask(device, move |switch| cells(switch, &asked, range.clone())).await?;
         let mut n_cells = 0;
         let mut values: BTreeMap<u64, CounterValue> = BTreeMap::new();
         for (cells, size) in answers.into_iter().flatten() {
@@ -202,7 +186,7 @@ fn part(switch: &Switch, name: &str, places: Range<usize>) -> Option<Part> {
 }
 
 async fn entries(
-    handle: &LoopHandle,
+    device: &Device,
     name: &str,
     room: &mut Room,
     selected: &mut Selected,
@@ -212,7 +196,7 @@ async fn entries(
     let mut first = 0;
     let (info, n_entries) = loop {
         let (asked, places) = (name.to_owned(), first..first + CHUNK);
-        let answers = ask(handle, move |switch| part(switch, &asked, places.clone())).await?;
+        let answers = ask(device, move |switch| part(switch, &asked, places.clone())).await?;
         let mut parts = answers.into_iter().flatten();
         let Some(part) = parts.next() else {
             selected.unknown.push(name.to_owned());

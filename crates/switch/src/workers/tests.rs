@@ -3,7 +3,8 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use dataplane::{ActionCall, MatchField, PortId, Switch, SwitchConfig, TableEntry};
+use control::{SwitchContext, SwitchHandle};
+use dataplane::{ActionCall, MatchField, PortId, Program, Switch, SwitchConfig, TableEntry};
 use packet_io::{MemoryPort, Port, Waiter, memory_pair};
 
 use super::*;
@@ -61,9 +62,13 @@ fn each_forwards_its_part_in_order_and_the_totals_are_those_of_all() {
     let program = program.expect("a sound program");
     let first = loops.remove(0);
     let mut workers = Workers::start(first, loops, handle.clone()).expect("threads");
-    workers.set_program(&program);
     for worker in 0..2 {
-        handle.submit(worker, Box::new(|context| forward(context.switch)));
+        let program = program.clone();
+        let set = move |context: &mut SwitchContext<'_>| {
+            context.switch.set_program(program);
+            forward(context.switch);
+        };
+        handle.submit(worker, Box::new(set));
     }
     // They wait: nothing is forwarded before all are told to begin.
     for [one, _] in &mut cables {

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use control::{Device, Lent, Registers};
 use dataplane::{Program, Switch, SwitchConfig};
 use dataplane_jit::NativeOptions;
 use lockstep::{Activity, Case, Make, Write, names_of, native, written};
 use p4_compiler::P4Info;
 use p4runtime_proto::p4::v1::WriteRequest;
-use p4runtime_server::{Lent, Registers, Server, ServerConfig, WriteError};
+use p4runtime_server::{Server, ServerConfig, WriteError};
 use tokio::runtime::Runtime;
 use tonic::Code;
 
@@ -99,9 +100,9 @@ fn fill(p4info: &P4Info, json: &str, runtime: &Runtime) -> Result<Filled, Verdic
     let config = ServerConfig {
         device_id: DEVICE_ID,
         cpu_port: None,
-        registers: Registers::OfTheSwitch,
     };
-    let server = Server::new(config, Arc::new(lent.clone()));
+    let device = Device::new(Arc::new(lent.clone()), Registers::OfTheSwitch);
+    let server = Server::new(config, Arc::new(device));
     let loading = server.set_pipeline(p4info.clone(), json.as_bytes().to_vec());
     runtime.block_on(loading).map_err(pair_refused)?;
     let mut filled = Filled::default();

@@ -152,7 +152,7 @@ impl Case {
         let (inner, two) = memory_pair("inner 2", "outer 2").expect("a cable");
         event_loop.add_port(PortId(2), "two", Box::new(inner));
         let (sender, packet_ins) = PacketInSender::channel(1_024);
-        handle.subscribe_packet_in(sender);
+        handle.subscribe(Subscriber::PacketIns(sender));
         let running = thread::spawn(move || {
             event_loop.run(AfterReplay::Serve).expect("no error");
         });

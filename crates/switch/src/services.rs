@@ -2,16 +2,14 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use control::Device;
 use dataplane::{PortId, Program};
-use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::WriteRequest;
-use p4runtime_server::{
-    Registers, Server, ServerConfig, SetPipelineError, SwitchHandle, WriteError, expect_one_for_all,
-};
+use p4runtime_server::{Server, ServerConfig, SetPipelineError, WriteError};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
@@ -35,11 +33,10 @@ const N_THREADS: usize = 2;
 /// Failed entries that are listed one by one.
 const ENTRY_ERRORS_SHOWN: usize = 10;
 
-/// Runs beside the loop until [`Control::stop`].
-pub(crate) struct Control {
+/// Runs beside the loop until [`Services::stop`].
+pub(crate) struct Services {
     runtime: Runtime,
     handle: LoopHandle,
-    registers: Registers,
     server: Server,
     /// Bound, and not served yet.
     listener: Option<TcpListener>,
@@ -49,9 +46,9 @@ pub(crate) struct Control {
     serving: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
 }
 
-impl Control {
+impl Services {
     /// Binds the address and begins to listen for signals.
-    pub(crate) fn start(handle: LoopHandle, options: &Options) -> Result<Control, SwitchError> {
+    pub(crate) fn start(handle: LoopHandle, options: &Options) -> Result<Services, SwitchError> {
         let system = |operation| move |source| SwitchError::System { operation, source };
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(N_THREADS)
@@ -77,13 +74,12 @@ impl Control {
         let config = ServerConfig {
             device_id: options.device_id,
             cpu_port: Some(PortId(options.cpu_port)),
-            registers: options.registers.into(),
         };
-        let server = Server::new(config, Arc::new(handle.clone()));
-        Ok(Control {
+        let device = Device::new(Arc::new(handle.clone()), options.registers.into());
+        let server = Server::new(config, Arc::new(device));
+        Ok(Services {
             runtime,
             handle,
-            registers: options.registers.into(),
             server,
             listener,
             grpc_address,
@@ -111,34 +107,13 @@ impl Control {
         program: Option<LoadedProgram>,
         entries: Option<Entries>,
     ) -> Result<bool, SwitchError> {
-        let Some(LoadedProgram { path, json, p4info }) = program else {
-            return Ok(true);
-        };
-        let Some(p4info) = p4info else {
-            let fail = |message| {
-                let path = path.clone();
-                SwitchError::Program { path, message }
-            };
-            let program = Program::from_json_str(&json);
-            let program = match program {
-                Ok(program) => program,
-                Err(error) => return Err(fail(error.to_string())),
-            };
-            expect_one_for_all(&program, self.handle.n_workers(), self.registers)
-                .map_err(|error| fail(error.to_string()))?;
-            workers.set_program(&program);
-            tracing::info!(
-                event = "pipeline_set",
-                name = %path.display(),
-                "the pipeline of {} is set, without P4Info",
-                path.display()
-            );
+        let Some(program) = program else {
             return Ok(true);
         };
         let (done, result) = mpsc::channel();
         let (server, handle) = (self.server.clone(), self.handle.clone());
         self.runtime.spawn(async move {
-            let result = set_up(&server, &path, json, p4info, entries).await;
+            let result = set_up(&server, program, entries).await;
             // With nobody there to be told, the switch has been stopped.
             let _ = done.send(result);
             handle.wake();
@@ -156,11 +131,8 @@ impl Control {
         let log_drops = options.log.log_drops;
         if log_drops > 0 {
             let interval = Duration::from_secs(log_drops.into());
-            self.runtime.spawn(drops::tell(
-                self.handle.clone(),
-                self.server.clone(),
-                interval,
-            ));
+            self.runtime
+                .spawn(drops::tell(self.server.clone(), interval));
         }
         self.serve_metrics(options)?;
         let (Some(listener), Some(address)) = (self.listener.take(), self.grpc_address) else {
@@ -201,7 +173,7 @@ impl Control {
                 .map_err(|source| SwitchError::ListenForMetrics { address, source })?
         };
         let recent = Recent::new();
-        let kept = recent.clone().keep(self.handle.clone());
+        let kept = recent.clone().keep(Arc::clone(self.server.device()));
         self.runtime.spawn(kept);
         let selection = options.metrics_selection();
         let engine = options.engine.name();
@@ -237,17 +209,19 @@ impl Control {
 /// Program, then entries.
 async fn set_up(
     server: &Server,
-    program: &Path,
-    json: String,
-    p4info: P4Info,
+    program: LoadedProgram,
     entries: Option<Entries>,
 ) -> Result<(), SwitchError> {
+    let LoadedProgram { path, json, p4info } = program;
+    let Some(p4info) = p4info else {
+        return set_alone(server.device(), path, &json).await;
+    };
     match server.set_pipeline(p4info, json.into_bytes()).await {
         Ok(()) => {}
         // The loop was stopped; it says so itself.
         Err(SetPipelineError::Stopped) => return Ok(()),
         Err(SetPipelineError::Invalid(error)) => {
-            let (path, message) = (program.to_owned(), error.to_string());
+            let message = error.to_string();
             return Err(SwitchError::Program { path, message });
         }
     }
@@ -261,6 +235,27 @@ async fn set_up(
             path,
             message: entry_errors(&request, &error),
         })
+}
+
+/// A program that no P4Runtime controller knows of.
+async fn set_alone(device: &Arc<Device>, path: PathBuf, json: &str) -> Result<(), SwitchError> {
+    let checked = Program::from_json_str(json)
+        .map_err(|error| error.to_string())
+        .and_then(|program| device.check(program, ()).map_err(|error| error.to_string()));
+    let checked = match checked {
+        Ok(checked) => checked,
+        Err(message) => return Err(SwitchError::Program { path, message }),
+    };
+    // The loop was stopped; it says so itself.
+    if device.set_pipeline(checked).await.is_ok() {
+        tracing::info!(
+            event = "pipeline_set",
+            name = %path.display(),
+            "the pipeline of {} is set, without P4Info",
+            path.display()
+        );
+    }
+    Ok(())
 }
 
 /// What failed, by the number of the update in the file, from 1.

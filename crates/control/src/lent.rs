@@ -1,15 +1,13 @@
-//! A switch that belongs to the caller, lent to a server in the same process.
+//! A switch that belongs to the caller, lent to a device in the same process.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dataplane::{Switch, SwitchConfig};
 
-use crate::switch_handle::{
-    DrainWaiters, IdleTimeoutSender, PacketInSender, SwitchContext, SwitchHandle, Work,
-};
+use crate::switch_handle::{DrainWaiters, Subscriber, SwitchContext, SwitchHandle, Work};
 
-/// The switch, lent to a server. Work runs at once, in the thread that hands it over; no packet comes
-/// meanwhile, packet-ins go nowhere.
+/// The switch, lent to a device. Work runs at once, in the thread that hands it over; no packet comes
+/// meanwhile, and nobody is told of what happens.
 #[derive(Clone)]
 pub struct Lent(Arc<Mutex<Switch>>);
 
@@ -24,7 +22,7 @@ impl Lent {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The switch back. What is left to a server that still has the handle is one that is never used.
+    /// The switch back. What is left to a device that still has the handle is one that is never used.
     pub fn take(self) -> Switch {
         std::mem::replace(&mut *self.switch(), Switch::new(SwitchConfig::default()))
     }
@@ -50,7 +48,5 @@ impl SwitchHandle for Lent {
         waiters.notify(&switch);
     }
 
-    fn subscribe_packet_in(&self, _sender: PacketInSender) {}
-
-    fn subscribe_idle_timeouts(&self, _sender: IdleTimeoutSender) {}
+    fn subscribe(&self, _subscriber: Subscriber) {}
 }

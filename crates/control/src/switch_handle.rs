@@ -2,7 +2,7 @@
 //!
 //! The event loop of the crate `switch` implements [`SwitchHandle`]; tests do it with a mutex.
 
-use dataplane::{DrainToken, IdleTimeout, Nanos, PortId, Switch};
+use dataplane::{Digest, DrainToken, IdleTimeout, Nanos, PortId, Switch};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -32,11 +32,19 @@ pub trait SwitchHandle: Send + Sync + 'static {
     /// stopped, `work` is dropped without being run. `submit` itself never blocks.
     fn submit(&self, worker: usize, work: Work);
 
-    /// Registers a channel that receives every packet-in of every worker from now on.
-    fn subscribe_packet_in(&self, sender: PacketInSender);
+    /// Registers a channel that is told from now on of everything of its kind, in every worker.
+    fn subscribe(&self, subscriber: Subscriber);
+}
 
-    /// Registers a channel that receives every idle timeout from now on.
-    fn subscribe_idle_timeouts(&self, sender: IdleTimeoutSender);
+/// Who is told of what happens in the switch.
+#[derive(Clone)]
+pub enum Subscriber {
+    /// Of frames that go to the CPU port.
+    PacketIns(PacketInSender),
+    /// Of entries that are not hit.
+    IdleTimeouts(IdleTimeoutSender),
+    /// Of digests.
+    Digests(DigestSender),
 }
 
 /// Where a loop's packet-ins go.
@@ -44,6 +52,9 @@ pub type PacketInSender = NoticeSender<PacketInFrame>;
 
 /// Where a loop's idle timeouts go.
 pub type IdleTimeoutSender = NoticeSender<IdleTimeoutNotice>;
+
+/// Where a loop's digests go.
+pub type DigestSender = NoticeSender<DigestNotice>;
 
 /// Where a loop tells what has happened in the switch.
 pub struct NoticeSender<T> {
@@ -102,6 +113,15 @@ pub struct IdleTimeoutNotice {
     pub generation: u64,
     /// The entry.
     pub idle: IdleTimeout,
+}
+
+/// What a program tells its control plane of a packet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DigestNotice {
+    /// [`Switch::generation`] of the program that made it.
+    pub generation: u64,
+    /// What it tells.
+    pub digest: Digest,
 }
 
 /// What a piece of [`Work`] may use while it runs.

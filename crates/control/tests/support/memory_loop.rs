@@ -4,11 +4,11 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-use dataplane::{Nanos, OwnedTransmit, PortId, Switch, SwitchConfig};
-use p4runtime_server::{
-    DrainWaiters, IdleTimeoutNotice, IdleTimeoutSender, PacketInFrame, PacketInSender, PortStatus,
-    SwitchContext, SwitchHandle, Work,
+use control::{
+    DigestNotice, DigestSender, DrainWaiters, IdleTimeoutNotice, IdleTimeoutSender, PacketInFrame,
+    PacketInSender, PortStatus, Subscriber, SwitchContext, SwitchHandle, Work,
 };
+use dataplane::{Nanos, OwnedTransmit, PortId, Switch, SwitchConfig};
 
 /// The loops; their threads end when this is dropped. Frames come to the first worker.
 pub struct MemoryLoop(Vec<Arc<Shared>>);
@@ -34,6 +34,7 @@ struct Inside {
     drain_waiters: DrainWaiters,
     subscribers: Vec<PacketInSender>,
     idle_subscribers: Vec<IdleTimeoutSender>,
+    digest_subscribers: Vec<DigestSender>,
     transmitted: Vec<OwnedTransmit>,
 }
 
@@ -101,10 +102,9 @@ impl MemoryLoop {
             worker.wake.notify_all();
         }
     }
-}
 
-impl Drop for MemoryLoop {
-    fn drop(&mut self) {
+    /// Ends the threads; work that has not run is dropped.
+    pub fn stop(&self) {
         for worker in &self.0 {
             let mut queue = worker.queue();
             queue.is_stopped = true;
@@ -115,25 +115,34 @@ impl Drop for MemoryLoop {
     }
 }
 
+impl Drop for MemoryLoop {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
 impl SwitchHandle for MemoryLoop {
     fn n_workers(&self) -> usize {
         self.0.len()
     }
 
     fn submit(&self, worker: usize, work: Work) {
-        self.0[worker].queue().work.push_back(work);
+        let mut queue = self.0[worker].queue();
+        if !queue.is_stopped {
+            queue.work.push_back(work);
+        }
+        drop(queue);
         self.0[worker].wake.notify_all();
     }
 
-    fn subscribe_packet_in(&self, sender: PacketInSender) {
+    fn subscribe(&self, subscriber: Subscriber) {
         for worker in &self.0 {
-            worker.inside().subscribers.push(sender.clone());
-        }
-    }
-
-    fn subscribe_idle_timeouts(&self, sender: IdleTimeoutSender) {
-        for worker in &self.0 {
-            worker.inside().idle_subscribers.push(sender.clone());
+            let mut inside = worker.inside();
+            match subscriber.clone() {
+                Subscriber::PacketIns(sender) => inside.subscribers.push(sender),
+                Subscriber::IdleTimeouts(sender) => inside.idle_subscribers.push(sender),
+                Subscriber::Digests(sender) => inside.digest_subscribers.push(sender),
+            }
         }
     }
 }
@@ -164,6 +173,7 @@ impl Shared {
                 drain_waiters: DrainWaiters::default(),
                 subscribers: Vec::new(),
                 idle_subscribers: Vec::new(),
+                digest_subscribers: Vec::new(),
                 transmitted: Vec::new(),
             }),
         });
@@ -232,6 +242,12 @@ impl Inside {
             let generation = self.switch.generation();
             let notice = IdleTimeoutNotice { generation, idle };
             self.idle_subscribers
+                .retain(|subscriber| subscriber.send(notice.clone()));
+        }
+        while let Some(digest) = self.switch.poll_digest() {
+            let generation = self.switch.generation();
+            let notice = DigestNotice { generation, digest };
+            self.digest_subscribers
                 .retain(|subscriber| subscriber.send(notice.clone()));
         }
         self.drain_waiters.notify(&self.switch);

@@ -6,10 +6,10 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use dataplane::Program;
+use dataplane::{ControlError, ControlErrorKind, Program};
 
 use crate::device::lock;
-use crate::pipeline::PipelineError;
+use crate::error::OperationResult;
 
 /// Whose are the registers and meters that packets write, where there are several workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -25,19 +25,23 @@ pub enum Registers {
 ///
 /// # Errors
 /// Packets would find what others have left, or not, by the worker they come to.
-pub fn expect_one_for_all(
+pub(crate) fn expect_one_for_all(
     program: &Program,
     n_workers: usize,
     registers: Registers,
-) -> Result<(), PipelineError> {
+) -> OperationResult {
     let kept = program.kept_between_packets();
     if n_workers == 1 || registers == Registers::PerWorker || kept.is_empty() {
         return Ok(());
     }
-    Err(PipelineError(format!(
+    let message = format!(
         "expected a program whose packets read no register that packets write, and no meter, since each of the {n_workers} workers would have its own, found {}: run one worker, or accept it with --registers per-worker",
         kept.join(", ")
-    )))
+    );
+    Err(ControlError::new(
+        ControlErrorKind::FailedPrecondition,
+        message,
+    ))
 }
 
 /// Does something once everybody has told.

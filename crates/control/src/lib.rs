@@ -1,0 +1,64 @@
+//! The control plane of a switch, without any protocol: what P4Runtime's server and its neighbours share.
+//!
+//! A [`Device`] is reached by calls from any thread; its switches, one a worker, belong to threads of their own
+//! ([`SwitchHandle`]). Entities are named by the program ([`dataplane::Program::table`] and its like), values are
+//! the data plane's, errors say of which kind they are ([`Error`], [`dataplane::ControlErrorKind`]).
+//! Not here: who may call, messages and their ids, connections.
+//!
+//! # The steps of a call that changes something
+//!
+//! | step | a packet sees after it | a reader sees after it | ended there |
+//! |---|---|---|---|
+//! | 1. It waits for its turn ([`Device::in_turn`]). | the state before | the state before | given up: nothing was done |
+//! | 2. It has its turn, and goes on though its caller gives up. | the state before | nothing: reads wait for step 6 | |
+//! | 3. It is checked against the pipeline it finds. | the state before | | refused: nothing was done |
+//! | 4. Its work is handed to every worker, in one go. | the state before | | stopped: nothing was done |
+//! | 5. Each worker carries it out, in pieces. | every update so far; a worker may be earlier than another | | stopped: what was done stays |
+//! | 6. All have answered; the change has a number and is told ([`Device::changes`]); the turn ends. | all of it | all of it | |
+//!
+//! - **A batch** ([`Batch`]) is carried out in its order. A packet sees an update wholly or not at all, only cells of an
+//!   array one by one; [`limits::UPDATES_PER_PIECE`] updates have no frame in between. An update that is refused
+//!   changes nothing, and none is taken back for it; [`Atomicity`] says whether those behind it are attempted.
+//! - **A pipeline** is set by a step 5 of one piece: packets inside are dropped and counted, all state is cleared, and
+//!   the switch has the pipeline's generation for a name. A saved pipeline has a switch of its own that forwards nothing;
+//!   its commit sets it and writes again, in pieces, what was written to it.
+//! - **Work names the pipeline that it was made for.** Where another forwards it is refused ([`Error::Replaced`]); once
+//!   it has begun only somebody who replaces programs behind the device can bring that about.
+//! - **A read** ([`Device::reading`]) waits until nobody has a turn, and nobody gets one until it is dropped. A large one
+//!   is many visits with frames in between: what packets count goes on meanwhile.
+//! - **Frames** have their turn between pieces: a loop runs so many updates a turn, whoever wrote them.
+//!
+//! Reading order: `switch_handle`, `device`, `turn`, `pipeline`, `operation`, `batch`, `reading`, `changes`.
+
+mod batch;
+mod changes;
+mod counted;
+mod device;
+mod error;
+mod lent;
+pub mod limits;
+mod notes;
+mod operation;
+mod pipeline;
+mod reading;
+mod switch_handle;
+mod turn;
+mod workers;
+
+pub use batch::{Atomicity, Batch};
+pub use changes::{Change, Changed, Changes, Missed};
+pub use counted::{Counted, TableCounted};
+pub use device::{Answers, Device};
+pub use error::{Error, OperationResult};
+pub use lent::Lent;
+pub use notes::{EntryKey, Note, Notes};
+pub use operation::{CellValue, EntryChange, NewAction, Operation};
+pub use pipeline::{Checked, Pipeline};
+pub use reading::{Places, Reading};
+pub use switch_handle::{
+    DigestNotice, DigestSender, DrainWaiters, IdleTimeoutNotice, IdleTimeoutSender, LinkState,
+    NoticeSender, PacketInFrame, PacketInSender, PortStatus, Subscriber, SwitchContext,
+    SwitchHandle, Work,
+};
+pub use turn::{Committed, Turn, Written};
+pub use workers::Registers;

@@ -1,0 +1,395 @@
+//! Everything that can be written to a switch, as data: made by any thread, carried out on each worker's.
+//!
+//! Ids are the program's ([`dataplane::Program::table`] and its like give them by name), values the data
+//! plane's. An operation changes everything it says, or nothing.
+
+use std::ops::Range;
+
+use dataplane::{
+    ActionProfileId, CloneSession, ControlError, ControlErrorKind, CounterId, CounterValue,
+    CrcParameters, GeneratorChange, GeneratorConfig, MatchField, MeterConfig, MeterId,
+    MulticastGroup, ProfileGroup, ProfileMember, RegisterId, Switch, TableAction, TableEntry,
+    TableId, ValueSetId,
+};
+
+use crate::error::OperationResult;
+use crate::notes::{EntryKey, Note, Notes};
+
+/// One update.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Operation {
+    /// As [`Switch::insert_entry`].
+    InsertEntry {
+        /// Where.
+        table: TableId,
+        /// Its count is that of all workers together.
+        entry: TableEntry,
+        /// What the client stores with it.
+        note: Note,
+    },
+    /// Changes what is given of an entry.
+    ModifyEntry(EntryKey, EntryChange),
+    /// As [`Switch::delete_entry`].
+    DeleteEntry(EntryKey),
+    /// As [`Switch::set_default_action`]; the note goes where the program's own action comes back.
+    SetDefaultAction {
+        /// Of which table.
+        table: TableId,
+        /// None is the program's.
+        action: Option<TableAction>,
+        /// What the client stores with it.
+        note: Note,
+    },
+    /// As [`Switch::insert_member`].
+    InsertMember(ActionProfileId, ProfileMember),
+    /// As [`Switch::modify_member`].
+    ModifyMember(ActionProfileId, ProfileMember),
+    /// As [`Switch::delete_member`].
+    DeleteMember(ActionProfileId, u32),
+    /// As [`Switch::insert_group`].
+    InsertProfileGroup(ActionProfileId, ProfileGroup),
+    /// As [`Switch::modify_group`].
+    ModifyProfileGroup(ActionProfileId, ProfileGroup),
+    /// As [`Switch::delete_group`].
+    DeleteProfileGroup(ActionProfileId, u32),
+    /// The same to each of an array's cells. Any number of them at a time: frames may come in between.
+    SetCells(CellValue, Range<u64>),
+    /// As [`Switch::set_value_set`].
+    SetValueSet(ValueSetId, Vec<Vec<MatchField>>),
+    /// As [`Switch::set_crc_parameters`].
+    SetCrcParameters(String, CrcParameters),
+    /// As [`Switch::insert_multicast_group`].
+    InsertMulticastGroup(MulticastGroup, Note),
+    /// As [`Switch::modify_multicast_group`].
+    ModifyMulticastGroup(MulticastGroup, Note),
+    /// As [`Switch::delete_multicast_group`].
+    DeleteMulticastGroup(u32),
+    /// As [`Switch::insert_clone_session`].
+    InsertCloneSession(CloneSession, Note),
+    /// As [`Switch::modify_clone_session`].
+    ModifyCloneSession(CloneSession, Note),
+    /// As [`Switch::delete_clone_session`].
+    DeleteCloneSession(u32),
+    /// As [`Switch::insert_generator`].
+    InsertGenerator {
+        /// From 1.
+        id: u32,
+        /// What it makes.
+        config: GeneratorConfig,
+        /// Whether it begins at once.
+        runs: bool,
+    },
+    /// As [`Switch::modify_generator`].
+    ModifyGenerator(u32, GeneratorChange),
+    /// As [`Switch::delete_generator`].
+    DeleteGenerator(u32),
+}
+
+/// What becomes of an entry. What is none stays as it is; of a constant entry only the counter can change.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EntryChange {
+    /// What a hit runs, and what comes with it.
+    pub action: Option<NewAction>,
+    /// The direct counter, of all workers together.
+    pub counter: Option<CounterValue>,
+    /// The direct meter; none within makes it green.
+    pub meter: Option<Option<MeterConfig>>,
+}
+
+/// What an entry is told to do instead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewAction {
+    /// What a hit runs.
+    pub action: TableAction,
+    /// It begins anew; 0 is never.
+    pub idle_timeout_ns: u64,
+    /// What the client stores with the entry.
+    pub note: Note,
+}
+
+/// What cells of an array are to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CellValue {
+    /// A counter's, of all workers together.
+    Counter(CounterId, CounterValue),
+    /// A meter's rates, with full buckets; none is green.
+    Meter(MeterId, Option<MeterConfig>),
+    /// A register's, in every worker.
+    Register(RegisterId, Vec<u8>),
+}
+
+/// Where an operation is carried out.
+pub(crate) struct Site<'a> {
+    /// A worker's.
+    pub(crate) switch: &'a mut Switch,
+    /// The first worker's are kept.
+    pub(crate) notes: &'a mut Notes,
+    /// The worker's number.
+    pub(crate) worker: usize,
+    pub(crate) n_workers: usize,
+    /// The switch forwards, and is not that of a pipeline that waits for its commit.
+    pub(crate) forwards: bool,
+}
+
+impl Operation {
+    /// How long it takes, in table entries.
+    pub(crate) fn n_updates(&self) -> usize {
+        let n_more = match self {
+            Self::InsertMulticastGroup(group, _) | Self::ModifyMulticastGroup(group, _) => {
+                group.replicas.len()
+            }
+            Self::InsertCloneSession(session, _) | Self::ModifyCloneSession(session, _) => {
+                session.replicas.len()
+            }
+            Self::InsertProfileGroup(_, group) | Self::ModifyProfileGroup(_, group) => {
+                group.members.len()
+            }
+            Self::SetValueSet(_, members) => members.len(),
+            _ => 0,
+        };
+        1 + n_more
+    }
+
+    /// All of it at once.
+    pub(crate) fn run(&self, site: &mut Site<'_>) -> OperationResult {
+        self.expect_possible(site)?;
+        self.change(site)?;
+        self.keep_note(site.notes);
+        Ok(())
+    }
+
+    fn change(&self, site: &mut Site<'_>) -> OperationResult {
+        let switch = &mut *site.switch;
+        match self {
+            Self::InsertEntry { table, entry, .. } => site.insert_entry(*table, entry),
+            Self::ModifyEntry(key, change) => site.modify_entry(key, change),
+            Self::DeleteEntry(of) => switch.delete_entry(of.table, &of.key, of.priority),
+            Self::SetDefaultAction { table, action, .. } => {
+                switch.set_default_action(*table, action.clone())
+            }
+            Self::InsertMember(profile, member) => switch.insert_member(*profile, member.clone()),
+            Self::ModifyMember(profile, member) => switch.modify_member(*profile, member.clone()),
+            Self::DeleteMember(profile, id) => switch.delete_member(*profile, *id),
+            Self::InsertProfileGroup(profile, group) => {
+                switch.insert_group(*profile, group.clone())
+            }
+            Self::ModifyProfileGroup(profile, group) => {
+                switch.modify_group(*profile, group.clone())
+            }
+            Self::DeleteProfileGroup(profile, id) => switch.delete_group(*profile, *id),
+            Self::SetCells(value, cells) => {
+                value.expect_there(site, cells)?;
+                value.set(site, cells.clone())
+            }
+            Self::SetValueSet(set, members) => switch.set_value_set(*set, members.clone()),
+            Self::SetCrcParameters(of, parameters) => switch.set_crc_parameters(of, *parameters),
+            Self::InsertMulticastGroup(group, _) => switch.insert_multicast_group(group.clone()),
+            Self::ModifyMulticastGroup(group, _) => switch.modify_multicast_group(group.clone()),
+            Self::DeleteMulticastGroup(id) => switch.delete_multicast_group(*id),
+            Self::InsertCloneSession(session, _) => switch.insert_clone_session(session.clone()),
+            Self::ModifyCloneSession(session, _) => switch.modify_clone_session(session.clone()),
+            Self::DeleteCloneSession(id) => switch.delete_clone_session(*id),
+            Self::InsertGenerator { id, config, runs } => {
+                switch.insert_generator(*id, config.clone(), *runs)
+            }
+            Self::ModifyGenerator(id, change) => switch.modify_generator(*id, change),
+            Self::DeleteGenerator(id) => switch.delete_generator(*id),
+        }
+    }
+
+    /// What the client stores with the entity that has changed.
+    fn keep_note(&self, notes: &mut Notes) {
+        match self {
+            Self::InsertEntry { table, entry, note } => {
+                let key = EntryKey {
+                    table: *table,
+                    key: entry.key.clone(),
+                    priority: entry.priority,
+                };
+                notes.set_entry(key, note.clone());
+            }
+            Self::ModifyEntry(key, change) => {
+                if let Some(new) = &change.action {
+                    notes.set_entry(key.clone(), new.note.clone());
+                }
+            }
+            Self::DeleteEntry(key) => notes.remove_entry(key),
+            Self::SetDefaultAction {
+                table,
+                action,
+                note,
+            } => {
+                let note = action.as_ref().map(|_| note.clone());
+                notes.set_default_action(*table, note.unwrap_or_default());
+            }
+            Self::InsertMulticastGroup(group, note) | Self::ModifyMulticastGroup(group, note) => {
+                notes.set_group(group.id, note.clone());
+            }
+            Self::DeleteMulticastGroup(id) => notes.set_group(*id, Note::default()),
+            Self::InsertCloneSession(session, note) | Self::ModifyCloneSession(session, note) => {
+                notes.set_session(session.id, note.clone());
+            }
+            Self::DeleteCloneSession(id) => notes.set_session(*id, Note::default()),
+            _ => {}
+        }
+    }
+
+    /// What several workers cannot do, or a switch that does not forward.
+    fn expect_possible(&self, site: &Site<'_>) -> OperationResult {
+        if self.is_of_generator() {
+            expect_forwarding(site.forwards)?;
+        }
+        let what = match self.idle_timeout_in() {
+            _ if site.n_workers == 1 => return Ok(()),
+            // An entry that one of them has not hit may be hit by another.
+            Some(table) => format!("table \"{}\": idle timeouts need", site.table_name(table)),
+            None if self.is_of_generator() => "packet generators need".to_owned(),
+            None => return Ok(()),
+        };
+        let n_workers = site.n_workers;
+        let message = format!("{what} a switch with one worker, this one has {n_workers}");
+        Err(ControlError::new(ControlErrorKind::Unimplemented, message))
+    }
+
+    fn is_of_generator(&self) -> bool {
+        matches!(
+            self,
+            Self::InsertGenerator { .. } | Self::ModifyGenerator(..) | Self::DeleteGenerator(_)
+        )
+    }
+
+    /// The table of an entry that is to be told when it is idle.
+    fn idle_timeout_in(&self) -> Option<TableId> {
+        let (table, idle_timeout_ns) = match self {
+            Self::InsertEntry { table, entry, .. } => (*table, entry.idle_timeout_ns),
+            Self::ModifyEntry(key, change) => {
+                let action = change.action.as_ref();
+                (key.table, action.map_or(0, |new| new.idle_timeout_ns))
+            }
+            _ => return None,
+        };
+        (idle_timeout_ns != 0).then_some(table)
+    }
+}
+
+/// Generators belong to the switch that forwards, not to a pipeline that waits for its commit.
+pub(crate) fn expect_forwarding(forwards: bool) -> OperationResult {
+    if forwards {
+        return Ok(());
+    }
+    Err(ControlError::new(
+        ControlErrorKind::FailedPrecondition,
+        "packet generators belong to the switch that forwards, and a saved pipeline waits: commit it first",
+    ))
+}
+
+impl CellValue {
+    /// The array has all of these cells. Asked once, before the first of them is written.
+    pub(crate) fn expect_there(&self, site: &Site<'_>, cells: &Range<u64>) -> OperationResult {
+        let Some(last) = cells.clone().next_back() else {
+            return Ok(());
+        };
+        match self {
+            Self::Counter(counter, _) => site.switch.counter_cell(*counter, last).map(drop),
+            Self::Meter(meter, _) => site.switch.meter_cell(*meter, last).map(drop),
+            Self::Register(register, _) => site.switch.register_cell(*register, last).map(drop),
+        }
+    }
+
+    /// Writes it to cells that are there, to all of them or to none.
+    pub(crate) fn set(&self, site: &mut Site<'_>, mut cells: Range<u64>) -> OperationResult {
+        match self {
+            Self::Counter(counter, value) => {
+                let value = site.share_of(*value);
+                site.switch.set_counter_cells(*counter, cells, value)
+            }
+            // Rates that are refused are so in the first.
+            Self::Meter(meter, config) => {
+                cells.try_for_each(|cell| site.switch.set_meter_cell(*meter, cell, *config))
+            }
+            Self::Register(register, value) => {
+                site.switch.set_register_cells(*register, cells, value)
+            }
+        }
+    }
+}
+
+impl Site<'_> {
+    /// What of a count that a client writes is this worker's: what they have adds up to it.
+    fn share_of(&self, value: CounterValue) -> CounterValue {
+        match self.worker {
+            0 => value,
+            _ => CounterValue::default(),
+        }
+    }
+
+    fn insert_entry(&mut self, table: TableId, entry: &TableEntry) -> OperationResult {
+        let mut entry = entry.clone();
+        entry.counter = self.share_of(entry.counter);
+        self.switch.insert_entry(table, entry)
+    }
+
+    fn modify_entry(&mut self, key: &EntryKey, change: &EntryChange) -> OperationResult {
+        let EntryKey {
+            table,
+            key: of,
+            priority,
+        } = key;
+        let mut entry = self.find(key)?;
+        let counter = change.counter.map(|value| self.share_of(value));
+        // Asked first, so that nothing is changed where the table has none.
+        if counter.is_some() {
+            self.switch.direct_counter(*table, of, *priority)?;
+        }
+        if change.meter.is_some() {
+            self.switch.direct_meter(*table, of, *priority)?;
+        }
+        if change.action.is_some() || change.meter.is_some() {
+            self.expect_changeable(*table, &entry)?;
+        }
+        if let Some(new) = &change.action {
+            entry.action = new.action.clone();
+            entry.idle_timeout_ns = new.idle_timeout_ns;
+            entry.meter = change.meter.flatten();
+            self.switch.modify_entry(*table, entry)?;
+        }
+        if let Some(config) = change.meter
+            && (config.is_none() || change.action.is_none())
+        {
+            self.switch
+                .set_direct_meter(*table, of, *priority, config)?;
+        }
+        if let Some(value) = counter {
+            self.switch
+                .set_direct_counter(*table, of, *priority, value)?;
+        }
+        Ok(())
+    }
+
+    fn find(&self, key: &EntryKey) -> Result<TableEntry, ControlError> {
+        let found = self.switch.entry(key.table, &key.key, key.priority);
+        found.ok_or_else(|| {
+            let table = self.table_name(key.table);
+            let message = format!("table \"{table}\" has no such entry");
+            ControlError::new(ControlErrorKind::NotFound, message)
+        })
+    }
+
+    fn expect_changeable(&self, table: TableId, entry: &TableEntry) -> OperationResult {
+        if !entry.is_const {
+            return Ok(());
+        }
+        let table = self.table_name(table);
+        let message =
+            format!("table \"{table}\": the entry is constant, its action cannot be written");
+        Err(ControlError::new(
+            ControlErrorKind::PermissionDenied,
+            message,
+        ))
+    }
+
+    fn table_name(&self, table: TableId) -> &str {
+        let info = self.switch.program().and_then(|it| it.table_info(table));
+        info.map_or("", |info| &info.name)
+    }
+}

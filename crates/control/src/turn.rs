@@ -1,0 +1,198 @@
+//! A caller's turn: nobody else reads, writes or sets a pipeline until its call is over.
+//!
+//! What hands over work does so at once, without waiting: a protocol that asks whether its client may write
+//! holds its answer still meanwhile. The turn ends with what it gives back.
+
+use std::sync::Arc;
+
+use dataplane::{ControlError, ControlErrorKind};
+use tokio::sync::OwnedRwLockWriteGuard;
+
+use crate::batch::{Batch, Running};
+use crate::changes::Changed;
+use crate::device::{Answers, Device, expect_generation, lock};
+use crate::error::{Error, OperationResult};
+use crate::operation::Operation;
+use crate::pipeline::{Checked, Pipeline};
+use crate::switch_handle::SwitchContext;
+
+/// What one caller has, and no other; [`Device::in_turn`] gives it.
+pub struct Turn {
+    device: Arc<Device>,
+    _alone: OwnedRwLockWriteGuard<()>,
+}
+
+/// A batch that was handed to every worker.
+#[must_use = "the turn ends with it, and others may begin before the batch is carried out"]
+pub struct Written {
+    turn: Turn,
+    pipeline: Arc<Pipeline>,
+    batch: Arc<Batch>,
+    answers: Answers<Result<Vec<OperationResult>, Error>>,
+}
+
+/// A pipeline that was handed to every worker.
+#[must_use = "the turn ends with it, and others may begin before the pipeline is set"]
+pub struct Committed {
+    turn: Turn,
+    pipeline: Arc<Pipeline>,
+    answers: Answers<Vec<OperationResult>>,
+}
+
+impl Turn {
+    pub(crate) fn new(device: Arc<Device>, alone: OwnedRwLockWriteGuard<()>) -> Self {
+        Self {
+            device,
+            _alone: alone,
+        }
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Arc<Device> {
+        &self.device
+    }
+
+    /// Hands over a batch that was made for this pipeline. Its operations are carried out in order; a
+    /// worker's frames may pass between two pieces, and one worker may be earlier than another.
+    pub fn write(self, pipeline: &Arc<Pipeline>, batch: Batch) -> Written {
+        let batch = Arc::new(batch);
+        let answers = match pipeline.is_saved() {
+            true => Answers::ready(self.write_saved(pipeline, &batch)),
+            false => self.submit(pipeline, &batch),
+        };
+        Written {
+            turn: self,
+            pipeline: Arc::clone(pipeline),
+            batch,
+            answers,
+        }
+    }
+
+    fn write_saved(
+        &self,
+        pipeline: &Arc<Pipeline>,
+        batch: &Batch,
+    ) -> Result<Vec<OperationResult>, Error> {
+        let made_for = pipeline.generation();
+        let found = self.device.pipeline()?.generation();
+        let is_there = (found == made_for).then_some(pipeline);
+        let results = is_there.and_then(|it| it.write_saved(batch, self.device.n_workers()));
+        results.ok_or(Error::Replaced { made_for, found })
+    }
+
+    fn submit(
+        &self,
+        pipeline: &Arc<Pipeline>,
+        batch: &Arc<Batch>,
+    ) -> Answers<Result<Vec<OperationResult>, Error>> {
+        let n_workers = self.device.n_workers();
+        self.device.submit_steps(|worker| {
+            let pipeline = Arc::clone(pipeline);
+            let mut running = Running::new(Arc::clone(batch));
+            move |context: &mut SwitchContext<'_>| {
+                if let Err(error) = expect_generation(context.switch, pipeline.generation()) {
+                    return Some(Err(error));
+                }
+                let site = (worker, n_workers);
+                context.n_updates +=
+                    pipeline.with_site(site, context.switch, |site| running.go_on(site));
+                running.results().map(Ok)
+            }
+        })
+    }
+
+    /// Makes a pipeline forward, in place of whatever there was; all state is cleared, and a saved pipeline
+    /// forgotten.
+    pub fn commit(self, checked: Checked) -> Committed {
+        lock(&self.device.saved).take();
+        self.forward(checked, Vec::new())
+    }
+
+    /// Makes a pipeline the one that reads and writes refer to; another goes on forwarding.
+    pub fn save(self, checked: Checked) {
+        let saved = Pipeline::saved(checked, self.device.next_generation());
+        *lock(&self.device.saved) = Some(Arc::new(saved));
+    }
+
+    /// Makes the saved pipeline forward and writes to it again what was written since.
+    ///
+    /// # Errors
+    /// `NotFound`: none is saved.
+    pub fn commit_saved(self) -> Result<Committed, Error> {
+        let saved = lock(&self.device.saved).take();
+        let saved = saved.ok_or_else(|| {
+            ControlError::new(ControlErrorKind::NotFound, "no pipeline config is saved")
+        })?;
+        let written = saved.take_written();
+        Ok(self.forward(saved.checked().clone(), written))
+    }
+
+    fn forward(self, checked: Checked, written: Vec<Operation>) -> Committed {
+        let generation = self.device.next_generation();
+        let pipeline = Arc::new(Pipeline::new(checked, generation));
+        let (batch, n_workers) = (Arc::new(Batch::new(written)), self.device.n_workers());
+        let answers = self.device.submit_steps(|worker| {
+            let (device, pipeline) = (Arc::clone(&self.device), Arc::clone(&pipeline));
+            let mut running = Running::new(Arc::clone(&batch));
+            let mut is_realized = false;
+            move |context: &mut SwitchContext<'_>| {
+                if !std::mem::replace(&mut is_realized, true) {
+                    device.realize(worker, context, &pipeline);
+                }
+                let site = (worker, n_workers);
+                context.n_updates +=
+                    pipeline.with_site(site, context.switch, |site| running.go_on(site));
+                running.results()
+            }
+        });
+        Committed {
+            turn: self,
+            pipeline,
+            answers,
+        }
+    }
+}
+
+impl Written {
+    /// One result an operation that was attempted, in order, when every worker has carried out all; then
+    /// the turn is over.
+    ///
+    /// # Errors
+    /// [`Error::Replaced`], [`Error::Apart`], [`Error::Stopped`].
+    pub async fn results(self) -> Result<Vec<OperationResult>, Error> {
+        let of_workers: Result<Vec<_>, _> = self.answers.all().await?.into_iter().collect();
+        let mut of_workers = of_workers?.into_iter();
+        // What a write comes to depends on what was written before, which is the same in all.
+        let results = of_workers.next().ok_or(Error::Stopped)?;
+        let agree = of_workers.all(|others| others == results);
+        if !self.pipeline.is_saved() && results.iter().any(Result::is_ok) {
+            let written = || Changed::Written(self.batch, results.as_slice().into());
+            self.turn.device.changes.tell(&self.pipeline, written);
+        }
+        match agree {
+            true => Ok(results),
+            false => Err(Error::Apart),
+        }
+    }
+}
+
+impl Committed {
+    /// The pipeline, which may not forward yet.
+    pub fn pipeline(&self) -> &Arc<Pipeline> {
+        &self.pipeline
+    }
+
+    /// The pipeline, when it forwards in every worker; then the turn is over.
+    ///
+    /// # Errors
+    /// [`Error::Refused`]: it forwards, but something that was written to it while it was saved could not
+    /// be written again. [`Error::Stopped`].
+    pub async fn done(self) -> Result<Arc<Pipeline>, Error> {
+        let replayed = self.answers.all().await?;
+        let changes = &self.turn.device.changes;
+        changes.tell(&self.pipeline, || Changed::Pipeline);
+        let replayed: OperationResult = replayed.into_iter().flatten().collect();
+        replayed?;
+        Ok(self.pipeline)
+    }
+}

@@ -1,0 +1,431 @@
+//! Every entity of the data plane by its name in the program: written, read back, changed, deleted; and each kind
+//! of mistake.
+
+use std::sync::Arc;
+
+use control::{
+    Batch, CellValue, Device, DigestSender, EntryChange, EntryKey, Note, Operation, Pipeline,
+    Places, Subscriber,
+};
+use dataplane::{
+    ActionCall, CloneSession, ControlErrorKind, CounterValue, CrcParameters, GeneratorChange,
+    GeneratorConfig, MatchField, MeterConfig, MulticastGroup, Pace, PortId, ProfileGroup,
+    ProfileMember, SwitchConfig, TableAction, TableEntry,
+};
+use serde_json::json;
+
+use crate::harness::{bare, patiently, replicas};
+use crate::memory_loop::MemoryLoop;
+
+#[path = "../../../dataplane/tests/support/mod.rs"]
+pub mod support;
+
+use support::{Builder, INGRESS, assign, field, hex, output_to, param, prim};
+
+const RATES: MeterConfig = MeterConfig {
+    committed_rate: 1_000,
+    committed_burst: 1,
+    peak_rate: 2_000,
+    peak_burst: 2,
+};
+
+/// Tables `direct`, with meter, counter and idle timeouts, and `chosen`, with the action profile `p`; arrays
+/// `count` and `rate`; a value set, a custom CRC; a digest of every packet.
+fn program() -> dataplane::Program {
+    let mut b = Builder::new();
+    let set = b.action("set", &[("left", 8)], &[assign("pkt.left", param(0))]);
+    let key = [("exact", "pkt.kind")];
+    let direct = b.table(INGRESS, "direct", &key, &[("set", set)], Some("chosen"));
+    direct["direct_meters"] = json!("direct_meter");
+    direct["support_timeout"] = json!(true);
+    let chosen = b.table(INGRESS, "chosen", &key, &[("set", set)], Some("out"));
+    chosen["type"] = json!("indirect_ws");
+    chosen["action_profile"] = json!("p");
+    let selector = json!({"algo": "crc16", "input": [field("pkt.value")]});
+    let profile = json!({"name": "p", "id": 0, "max_size": 8, "selector": selector});
+    b.node(INGRESS, "action_profiles", profile);
+    let meter = json!({"name": "rate", "id": 0, "is_direct": false, "size": 4, "rate_count": 2,
+        "type": "packets"});
+    b.push("meter_arrays", meter);
+    let meter = json!({"name": "direct_meter", "id": 1, "is_direct": true, "rate_count": 2,
+        "type": "bytes", "result_target": ["m", "kept"]});
+    b.push("meter_arrays", meter);
+    let counter = json!({"name": "count", "id": 0, "is_direct": false, "size": 100});
+    b.push("counter_arrays", counter);
+    let set = json!({"name": "set", "id": 0, "compressed_bitwidth": 8, "max_size": 2});
+    b.json["parse_vsets"] = json!([set]);
+    let start = &mut b.json["parsers"][0]["parse_states"][0];
+    start["transition_key"] = json!([field("pkt.kind")]);
+    let member = json!({"type": "parse_vset", "value": "set", "mask": null, "next_state": null});
+    let transitions = start["transitions"].as_array_mut().unwrap();
+    transitions.insert(0, member);
+    let calculation = json!({"name": "calc", "id": 0, "algo": "crc16_custom",
+        "input": [field("pkt.kind")]});
+    b.push("calculations", calculation);
+    let list = json!({"id": 1, "name": "seen_t", "elements": [field("pkt.kind")]});
+    b.push("learn_lists", list);
+    let digest = prim("generate_digest", &[hex(0), hex(1)]);
+    b.call(INGRESS, "out", &[digest, output_to(1)], None);
+    b.start(INGRESS, "direct");
+    b.program()
+}
+
+struct Rig {
+    switch: Arc<MemoryLoop>,
+    device: Arc<Device>,
+    pipeline: Arc<Pipeline>,
+}
+
+impl Rig {
+    async fn start() -> Self {
+        let (switch, device) = bare(SwitchConfig::default(), 1);
+        let checked = device.check(program(), ()).unwrap();
+        let pipeline = device.set_pipeline(checked).await.unwrap();
+        Self {
+            switch,
+            device,
+            pipeline,
+        }
+    }
+
+    fn call(&self, left: u8) -> ActionCall {
+        let program = self.pipeline.program();
+        let table = program.table("direct").unwrap();
+        ActionCall {
+            action: program.action_of(table, "set").unwrap(),
+            args: vec![vec![left]],
+        }
+    }
+
+    async fn kinds(&self, operations: Vec<Operation>) -> Vec<Option<ControlErrorKind>> {
+        let batch = Batch::new(operations);
+        let results = self.device.write(Arc::clone(&self.pipeline), batch);
+        let results = patiently(results).await.unwrap();
+        let kinds = results.into_iter();
+        kinds
+            .map(|result| result.err().map(|error| error.kind))
+            .collect()
+    }
+
+    async fn write(&self, operations: Vec<Operation>) {
+        let n_operations = operations.len();
+        assert_eq!(self.kinds(operations).await, vec![None; n_operations]);
+    }
+}
+
+fn kind(kind: u8) -> Vec<MatchField> {
+    vec![MatchField::Exact(vec![kind])]
+}
+
+fn config() -> GeneratorConfig {
+    GeneratorConfig {
+        name: "load".into(),
+        port: PortId(1),
+        frames: Arc::from([vec![0; 60].into_boxed_slice()]),
+        pace: Pace::per_second(1_000),
+        count: None,
+    }
+}
+
+fn session(n_replicas: u16) -> CloneSession {
+    CloneSession {
+        id: 3,
+        replicas: replicas(n_replicas),
+        truncate_bytes: Some(64),
+        class_of_service: 0,
+    }
+}
+
+fn noted(number: u64) -> Note {
+    Note {
+        bytes: Vec::new(),
+        number,
+    }
+}
+
+#[tokio::test]
+async fn every_entity_is_written_read_changed_and_deleted() {
+    let rig = Rig::start().await;
+    let program = rig.pipeline.program();
+    let (direct, chosen) = (
+        program.table("direct").unwrap(),
+        program.table("chosen").unwrap(),
+    );
+    let profile = program.action_profile("p").unwrap();
+    let (rate, count) = (
+        program.meter("rate").unwrap(),
+        program.counter("count").unwrap(),
+    );
+    let set = program.value_set("set").unwrap();
+    let member = |id, left| ProfileMember {
+        id,
+        action: rig.call(left),
+    };
+    let group = |members: &[(u32, u32)]| ProfileGroup {
+        id: 9,
+        max_size: 0,
+        members: members.to_vec(),
+    };
+    let multicast = |n| MulticastGroup {
+        id: 2,
+        replicas: replicas(n),
+    };
+    let mut entry = TableEntry::new(kind(1), 0, rig.call(5));
+    entry.meter = Some(RATES);
+    entry.idle_timeout_ns = 1_000_000;
+    let by_group = TableEntry::new(kind(1), 0, TableAction::Group(9));
+    let crc = CrcParameters {
+        polynomial: 0x1021,
+        initial: 0,
+        xor_out: 0,
+        reflect_in: false,
+        reflect_out: false,
+    };
+    let of_cells = CounterValue {
+        packets: 4,
+        bytes: 5,
+    };
+    rig.write(vec![
+        Operation::InsertMember(profile, member(1, 7)),
+        Operation::InsertMember(profile, member(2, 8)),
+        Operation::InsertProfileGroup(profile, group(&[(1, 1)])),
+        Operation::InsertEntry {
+            table: chosen,
+            entry: by_group.clone(),
+            note: Note::default(),
+        },
+        Operation::InsertEntry {
+            table: direct,
+            entry: entry.clone(),
+            note: noted(4),
+        },
+        Operation::SetDefaultAction {
+            table: direct,
+            action: Some(rig.call(0xff).into()),
+            note: noted(5),
+        },
+        Operation::SetCells(CellValue::Counter(count, of_cells), 0..100),
+        Operation::SetCells(CellValue::Meter(rate, Some(RATES)), 1..3),
+        Operation::SetValueSet(set, vec![kind(1), kind(2)]),
+        Operation::SetCrcParameters("calc".into(), crc),
+        Operation::InsertMulticastGroup(multicast(3), noted(6)),
+        Operation::InsertCloneSession(session(1), noted(7)),
+        Operation::InsertGenerator {
+            id: 1,
+            config: config(),
+            runs: false,
+        },
+    ])
+    .await;
+
+    let reading = rig.device.reading().await.unwrap();
+    let mut places = Places::Key(kind(1));
+    let read = reading.entries(direct, &mut places).await.unwrap();
+    assert_eq!(read.unwrap(), [entry]);
+    assert_eq!(reading.entries(direct, &mut places).await, Ok(None));
+    let read = reading.entries(chosen, &mut Places::ALL.clone()).await;
+    assert_eq!(read.unwrap().unwrap(), [by_group]);
+    let read = reading.of_first(move |switch| {
+        let default_action = switch.default_action(direct);
+        let (members, groups) = (switch.members(profile), switch.groups(profile));
+        let rates = [0, 1, 2].map(|cell| switch.meter_cell(rate, cell).unwrap());
+        (
+            default_action,
+            members,
+            groups,
+            rates,
+            switch.value_set(set),
+        )
+    });
+    let (default_action, members, groups, rates, values) = read.await.unwrap();
+    assert_eq!(default_action, Some(rig.call(0xff).into()));
+    assert_eq!(members, [member(1, 7), member(2, 8)]);
+    assert_eq!(groups, [group(&[(1, 1)])]);
+    assert_eq!(rates, [None, Some(RATES), Some(RATES)]);
+    assert_eq!(values, [kind(1), kind(2)]);
+    let mut cells = 0..100;
+    let counted = reading.counter_cells(count, &mut cells).await.unwrap();
+    assert_eq!(counted.unwrap(), [of_cells; 100]);
+    assert_eq!(reading.multicast_groups(0).await.unwrap(), [multicast(3)]);
+    assert_eq!(reading.multicast_groups(3).await.unwrap(), []);
+    assert_eq!(reading.clone_sessions(0).await.unwrap(), [session(1)]);
+    let generators = reading.generators().await.unwrap();
+    assert_eq!(generators[0].config, config());
+    drop(reading);
+    {
+        let notes = rig.pipeline.notes();
+        let key = EntryKey {
+            table: direct,
+            key: kind(1),
+            priority: 0,
+        };
+        let noted = [
+            notes.entry(&key),
+            notes.default_action(direct),
+            notes.group(2),
+            notes.session(3),
+        ];
+        assert_eq!(noted.map(|note| note.number), [4, 5, 6, 7]);
+    }
+
+    let key = |table| EntryKey {
+        table,
+        key: kind(1),
+        priority: 0,
+    };
+    let green = EntryChange {
+        meter: Some(None),
+        ..EntryChange::default()
+    };
+    rig.write(vec![
+        Operation::ModifyEntry(key(direct), green),
+        Operation::ModifyMember(profile, member(1, 9)),
+        Operation::ModifyProfileGroup(profile, group(&[(2, 1)])),
+        Operation::ModifyMulticastGroup(multicast(1), Note::default()),
+        Operation::ModifyCloneSession(session(2), Note::default()),
+        Operation::ModifyGenerator(1, GeneratorChange::default()),
+        Operation::SetValueSet(set, Vec::new()),
+        Operation::SetCells(CellValue::Meter(rate, None), 0..4),
+    ])
+    .await;
+    let reading = rig.device.reading().await.unwrap();
+    let mut places = Places::ALL;
+    let read = reading.entries(direct, &mut places).await.unwrap().unwrap();
+    assert_eq!((read[0].meter, read[0].idle_timeout_ns), (None, 1_000_000));
+    assert_eq!(reading.multicast_groups(2).await.unwrap(), [multicast(1)]);
+    drop(reading);
+    rig.write(vec![
+        Operation::DeleteEntry(key(chosen)),
+        Operation::DeleteEntry(key(direct)),
+        Operation::SetDefaultAction {
+            table: direct,
+            action: None,
+            note: noted(1),
+        },
+        Operation::DeleteProfileGroup(profile, 9),
+        Operation::DeleteMember(profile, 1),
+        Operation::DeleteMulticastGroup(2),
+        Operation::DeleteCloneSession(3),
+        Operation::DeleteGenerator(1),
+    ])
+    .await;
+    let notes = rig.pipeline.notes();
+    assert_eq!(notes.entry(&key(direct)), Note::default());
+    assert_eq!(notes.default_action(direct), Note::default());
+}
+
+#[tokio::test]
+async fn each_kind_of_mistake_is_told_as_what_it_is() {
+    use ControlErrorKind::{
+        AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, OutOfRange, ResourceExhausted,
+    };
+    let rig = Rig::start().await;
+    let program = rig.pipeline.program();
+    let (direct, chosen) = (
+        program.table("direct").unwrap(),
+        program.table("chosen").unwrap(),
+    );
+    let profile = program.action_profile("p").unwrap();
+    let (rate, set) = (
+        program.meter("rate").unwrap(),
+        program.value_set("set").unwrap(),
+    );
+    let insert = |table, action: TableAction| Operation::InsertEntry {
+        table,
+        entry: TableEntry::new(kind(1), 0, action),
+        note: Note::default(),
+    };
+    let member = ProfileMember {
+        id: 1,
+        action: rig.call(7),
+    };
+    let wrong_rates = MeterConfig {
+        peak_rate: 1,
+        ..RATES
+    };
+    let mistakes = [
+        (insert(chosen, TableAction::Member(1)), NotFound),
+        (insert(chosen, rig.call(1).into()), InvalidArgument),
+        (
+            Operation::InsertMember(profile, member.clone()),
+            AlreadyExists,
+        ),
+        (Operation::DeleteMember(profile, 5), NotFound),
+        (
+            Operation::SetCells(CellValue::Meter(rate, Some(RATES)), 3..5),
+            OutOfRange,
+        ),
+        (
+            Operation::SetCells(CellValue::Meter(rate, Some(wrong_rates)), 0..2),
+            InvalidArgument,
+        ),
+        (
+            Operation::SetValueSet(set, vec![kind(1); 3]),
+            ResourceExhausted,
+        ),
+        (Operation::DeleteMulticastGroup(7), NotFound),
+        (Operation::DeleteGenerator(7), NotFound),
+        (
+            Operation::SetCrcParameters(
+                "none".into(),
+                CrcParameters {
+                    polynomial: 1,
+                    initial: 0,
+                    xor_out: 0,
+                    reflect_in: false,
+                    reflect_out: false,
+                },
+            ),
+            NotFound,
+        ),
+    ];
+    let (mut operations, expected): (Vec<_>, Vec<_>) = mistakes.into_iter().unzip();
+    // The first finds no member, the third finds it there.
+    operations.insert(1, Operation::InsertMember(profile, member));
+    let mut expected: Vec<_> = expected.into_iter().map(Some).collect();
+    expected.insert(1, None);
+    assert_eq!(rig.kinds(operations).await, expected);
+    let used = [
+        insert(chosen, TableAction::Member(1)),
+        Operation::DeleteMember(profile, 1),
+    ];
+    assert_eq!(
+        rig.kinds(used.to_vec()).await,
+        [None, Some(FailedPrecondition)]
+    );
+    let reading = rig.device.reading().await.unwrap();
+    let read = reading.of_first(move |switch| {
+        let rates = [0, 3].map(|cell| switch.meter_cell(rate, cell).unwrap());
+        (rates, switch.entry_count(direct))
+    });
+    assert_eq!(read.await.unwrap(), ([None, None], 0));
+}
+
+#[tokio::test]
+async fn digests_and_idle_entries_are_told_with_the_program_that_they_are_of() {
+    let rig = Rig::start().await;
+    let (sender, mut digests) = DigestSender::channel(4);
+    rig.device.subscribe(Subscriber::Digests(sender));
+    let (sender, mut idle) = control::IdleTimeoutSender::channel(4);
+    rig.device.subscribe(Subscriber::IdleTimeouts(sender));
+    let direct = rig.pipeline.program().table("direct").unwrap();
+    let mut entry = TableEntry::new(kind(1), 0, rig.call(5));
+    entry.idle_timeout_ns = 1_000;
+    let insert = Operation::InsertEntry {
+        table: direct,
+        entry,
+        note: Note::default(),
+    };
+    rig.write(vec![insert]).await;
+    rig.switch.receive(1, &[9; 60]);
+    let told = patiently(digests.recv()).await.unwrap();
+    assert_eq!(told.generation, rig.pipeline.generation());
+    assert_eq!(
+        (&*told.digest.name, &told.digest.members[..]),
+        ("seen_t", &[vec![9]][..])
+    );
+    rig.switch.advance(1_000_000);
+    let told = patiently(idle.recv()).await.unwrap();
+    assert_eq!(told.generation, rig.pipeline.generation());
+    assert_eq!((told.idle.table, told.idle.entry.key), (direct, kind(1)));
+}

@@ -1,0 +1,195 @@
+//! A device in memory, and what a client does to it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use control::{
+    Batch, CellValue, Device, EntryKey, Note, Operation, OperationResult, Pipeline, Places,
+    Registers, SwitchHandle,
+};
+use dataplane::{ActionCall, MatchField, Program, Replica, SwitchConfig, TableEntry, TableId};
+
+use crate::memory_loop::MemoryLoop;
+
+/// Longer than anything here takes; a test that waits so long has failed.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// So often everybody who can go on does, while it is watched that a call does not.
+const N_YIELDS: usize = 100;
+
+/// A bridge: tables, counters and registers.
+pub const BRIDGE: &str = include_str!("../../../p4runtime-server/tests/fixture/bridge.json");
+
+pub struct Harness {
+    pub switch: Arc<MemoryLoop>,
+    pub device: Arc<Device>,
+    /// The bridge.
+    pub pipeline: Arc<Pipeline>,
+    pub forward: TableId,
+}
+
+pub fn bridge() -> Program {
+    Program::from_json_str(BRIDGE).unwrap()
+}
+
+/// A device of so many workers, each with registers of its own, and no pipeline.
+pub fn bare(config: SwitchConfig, n_workers: usize) -> (Arc<MemoryLoop>, Arc<Device>) {
+    let switch = Arc::new(MemoryLoop::start_workers(config, 4, n_workers));
+    let handle = Arc::clone(&switch) as Arc<dyn SwitchHandle>;
+    (switch, Arc::new(Device::new(handle, Registers::PerWorker)))
+}
+
+impl Harness {
+    pub async fn start() -> Self {
+        Self::with(SwitchConfig::default(), 1).await
+    }
+
+    pub async fn with(config: SwitchConfig, n_workers: usize) -> Self {
+        let (switch, device) = bare(config, n_workers);
+        let checked = device.check(bridge(), ()).unwrap();
+        let pipeline = device.set_pipeline(checked).await.unwrap();
+        let forward = pipeline.program().table("ingress.forward").unwrap();
+        Self {
+            switch,
+            device,
+            pipeline,
+            forward,
+        }
+    }
+
+    /// Frames for this address leave by this port.
+    pub fn entry(&self, dst: u8, port: u8) -> TableEntry {
+        let program = self.pipeline.program();
+        let action = program.action_of(self.forward, "ingress.set_port").unwrap();
+        let args = vec![vec![port]];
+        TableEntry::new(key(dst), 0, ActionCall { action, args })
+    }
+
+    pub fn insert(&self, dst: u8, port: u8) -> Operation {
+        Operation::InsertEntry {
+            table: self.forward,
+            entry: self.entry(dst, port),
+            note: Note::default(),
+        }
+    }
+
+    pub fn delete(&self, dst: u8) -> Operation {
+        Operation::DeleteEntry(self.key(dst))
+    }
+
+    pub fn key(&self, dst: u8) -> EntryKey {
+        EntryKey {
+            table: self.forward,
+            key: key(dst),
+            priority: 0,
+        }
+    }
+
+    /// Every cell of the register `slots`.
+    pub fn every_slot(&self, value: u8) -> Operation {
+        let slots = self.pipeline.program().register("ingress.slots").unwrap();
+        Operation::SetCells(CellValue::Register(slots, vec![value]), 0..N_SLOTS)
+    }
+
+    pub fn slot(&self, cell: u64, value: u8) -> Operation {
+        let slots = self.pipeline.program().register("ingress.slots").unwrap();
+        Operation::SetCells(CellValue::Register(slots, vec![value]), cell..cell + 1)
+    }
+
+    /// Writes what is to be without a mistake.
+    pub async fn write(&self, operations: Vec<Operation>) {
+        let results = self.results(operations).await;
+        assert!(results.iter().all(Result::is_ok), "{results:?}");
+    }
+
+    pub async fn results(&self, operations: Vec<Operation>) -> Vec<OperationResult> {
+        let pipeline = Arc::clone(&self.pipeline);
+        let batch = Batch::new(operations);
+        patiently(self.device.write(pipeline, batch)).await.unwrap()
+    }
+
+    /// The same in a task of its own.
+    pub fn write_apart(
+        &self,
+        operations: Vec<Operation>,
+    ) -> tokio::task::JoinHandle<Vec<OperationResult>> {
+        let (device, pipeline) = (Arc::clone(&self.device), Arc::clone(&self.pipeline));
+        let batch = Batch::new(operations);
+        tokio::spawn(async move { device.write(pipeline, batch).await.unwrap() })
+    }
+
+    pub async fn entries(&self) -> Vec<TableEntry> {
+        let reading = patiently(self.device.reading()).await.unwrap();
+        let (mut places, mut all) = (Places::ALL, Vec::new());
+        while let Some(some) = reading.entries(self.forward, &mut places).await.unwrap() {
+            all.extend(some);
+        }
+        all
+    }
+
+    /// The addresses that entries are for.
+    pub async fn addresses(&self) -> Vec<u8> {
+        let addresses = self.entries().await.into_iter().map(|entry| {
+            let [MatchField::Exact(address)] = &entry.key[..] else {
+                panic!("the table's key is one field: {entry:?}")
+            };
+            address[0]
+        });
+        let mut addresses: Vec<u8> = addresses.collect();
+        addresses.sort_unstable();
+        addresses
+    }
+
+    /// A cell of the register `slots`.
+    pub async fn slot_value(&self, cell: u64) -> Vec<u8> {
+        let slots = self.pipeline.program().register("ingress.slots").unwrap();
+        let reading = patiently(self.device.reading()).await.unwrap();
+        let mut cells = cell..cell + 1;
+        let values = reading.register_cells(slots, &mut cells).await.unwrap();
+        assert_eq!(cells, cell + 1..cell + 1);
+        values.unwrap().remove(0)
+    }
+
+    /// Waits until so many pieces of work wait for the switch.
+    pub async fn held(&self, n_held: usize) {
+        patiently(async {
+            while self.switch.n_held() != n_held {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    }
+
+    /// Everybody goes on who can, and no more work comes to the switch.
+    pub async fn stays_held(&self, n_held: usize) {
+        for _ in 0..N_YIELDS {
+            tokio::task::yield_now().await;
+            assert_eq!(self.switch.n_held(), n_held);
+        }
+    }
+}
+
+/// Cells of the register `slots`.
+pub const N_SLOTS: u64 = 131_072;
+
+pub fn key(dst: u8) -> Vec<MatchField> {
+    vec![MatchField::Exact(vec![dst])]
+}
+
+pub fn replicas(n: u16) -> Vec<Replica> {
+    let port = dataplane::PortId(2);
+    (1..=n).map(|instance| Replica { port, instance }).collect()
+}
+
+/// 64 bytes for an address.
+pub fn frame(dst: u8) -> Vec<u8> {
+    let mut frame = vec![0; 64];
+    frame[5] = dst;
+    frame[12..14].copy_from_slice(&[8, 0]);
+    frame
+}
+
+pub async fn patiently<T>(done: impl Future<Output = T>) -> T {
+    let done = tokio::time::timeout(PATIENCE, done).await;
+    done.expect("it takes no longer")
+}

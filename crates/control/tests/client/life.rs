@@ -1,0 +1,337 @@
+//! From a device without a program to one whose program was replaced.
+
+use std::sync::Arc;
+
+use control::{
+    Atomicity, Batch, CellValue, EntryChange, Error, NewAction, Note, Operation, Subscriber, limits,
+};
+use dataplane::{ControlErrorKind, CounterValue, PortId, SwitchConfig};
+
+use crate::harness::{Harness, N_SLOTS, bare, bridge, frame, key, patiently, replicas};
+
+#[tokio::test]
+async fn a_device_lives_from_no_program_to_another() {
+    let (_, device) = bare(SwitchConfig::default(), 1);
+    assert_eq!(device.reading().await.err(), Some(Error::NoPipeline));
+    assert_eq!(device.pipeline().err(), Some(Error::NoPipeline));
+
+    let harness = Harness::start().await;
+    assert_eq!(harness.pipeline.generation(), 1);
+    // An entry, and what the client keeps with it.
+    let note = Note {
+        bytes: b"viewer".to_vec(),
+        number: 7,
+    };
+    let entry = harness.entry(0xa, 2);
+    let insert = Operation::InsertEntry {
+        table: harness.forward,
+        entry: entry.clone(),
+        note: note.clone(),
+    };
+    harness.write(vec![insert]).await;
+    assert_eq!(harness.entries().await, [entry]);
+    assert_eq!(harness.pipeline.notes().entry(&harness.key(0xa)), note);
+
+    // Packets count, at the entry and in the program's array.
+    harness.switch.receive(1, &frame(0xa));
+    let ports = harness.switch.transmitted().into_iter();
+    assert!(ports.map(|sent| sent.port).eq([PortId(2)]));
+    let one = CounterValue {
+        packets: 1,
+        bytes: 64,
+    };
+    assert_eq!(harness.entries().await[0].counter, one);
+    let copies = harness.pipeline.program().counter("ingress.copies");
+    let reading = harness.device.reading().await.unwrap();
+    let mut cells = 0..16;
+    let counted = reading.counter_cells(copies.unwrap(), &mut cells).await;
+    let counted = counted.unwrap().unwrap();
+    assert_eq!((counted.len(), counted[2]), (16, one));
+    let done = reading.counter_cells(copies.unwrap(), &mut cells).await;
+    assert_eq!(done, Ok(None));
+    drop(reading);
+
+    // What is not given stays.
+    let counted = CounterValue {
+        packets: 5,
+        bytes: 6,
+    };
+    let change = EntryChange {
+        counter: Some(counted),
+        ..EntryChange::default()
+    };
+    let change = Operation::ModifyEntry(harness.key(0xa), change);
+    harness.write(vec![change, harness.slot(3, 9)]).await;
+    assert_eq!(harness.entries().await[0].counter, counted);
+    assert_eq!(harness.slot_value(3).await, [9]);
+    assert_eq!(harness.pipeline.notes().entry(&harness.key(0xa)), note);
+    let action = NewAction {
+        action: harness.entry(0xa, 3).action,
+        idle_timeout_ns: 0,
+        note: Note::default(),
+    };
+    let change = EntryChange {
+        action: Some(action),
+        ..EntryChange::default()
+    };
+    let change = Operation::ModifyEntry(harness.key(0xa), change);
+    harness.write(vec![change]).await;
+    let entries = harness.entries().await;
+    assert_eq!(entries[0].action, harness.entry(0xa, 3).action);
+    assert_eq!(entries[0].counter, counted);
+    assert_eq!(
+        harness.pipeline.notes().entry(&harness.key(0xa)),
+        Note::default()
+    );
+
+    patiently(harness.device.drain()).await.unwrap();
+    let counted = harness.device.counted().await.unwrap();
+    assert_eq!((counted.inside, counted.counters.received), (0, 1));
+
+    // The same program anew is another pipeline, and empty.
+    let checked = harness.device.check(bridge(), ()).unwrap();
+    let next = harness.device.set_pipeline(checked).await.unwrap();
+    assert_eq!(next.generation(), 2);
+    assert_eq!(harness.addresses().await, [0; 0]);
+}
+
+#[tokio::test]
+async fn a_wrong_update_leaves_what_the_atomicity_says() {
+    for (atomicity, left, n_results) in [
+        (Atomicity::ContinueOnError, vec![1, 2, 3], 5),
+        (Atomicity::StopAtError, vec![1, 2], 3),
+    ] {
+        let harness = Harness::start().await;
+        let operations = vec![
+            harness.insert(1, 2),
+            harness.insert(2, 2),
+            harness.insert(2, 3),
+            harness.insert(3, 2),
+            harness.delete(9),
+        ];
+        let batch = Batch {
+            operations,
+            atomicity,
+        };
+        let pipeline = Arc::clone(&harness.pipeline);
+        let results = harness.device.write(pipeline, batch).await.unwrap();
+        assert_eq!(results.len(), n_results, "{atomicity:?}");
+        let refused = results[2].as_ref().unwrap_err();
+        assert_eq!(refused.kind, ControlErrorKind::AlreadyExists);
+        let n_refused = results.iter().filter(|result| result.is_err()).count();
+        assert_eq!(n_refused, n_results / 2, "{atomicity:?}");
+        assert_eq!(harness.addresses().await, left, "{atomicity:?}");
+        // The refused one has changed nothing of the entry that was there.
+        let entries = harness.entries().await;
+        let of_two = entries.iter().find(|entry| entry.key == key(2));
+        assert_eq!(of_two, Some(&harness.entry(2, 2)));
+    }
+}
+
+#[tokio::test]
+async fn a_large_batch_comes_in_pieces_with_frames_between_them() {
+    let harness = Harness::start().await;
+    let group = |n_replicas| dataplane::MulticastGroup {
+        id: 1,
+        replicas: replicas(n_replicas),
+    };
+    let insert = |n| Operation::InsertMulticastGroup(group(n), Note::default());
+    let cycle = |n| {
+        let operations = [harness.insert(1, 2), harness.delete(1)];
+        operations.into_iter().cycle().take(n).collect::<Vec<_>>()
+    };
+    let per_piece = limits::UPDATES_PER_PIECE;
+    let per_update = limits::CELLS_PER_UPDATE;
+    let n_pieces_of_all = N_SLOTS.div_ceil(per_update * per_piece as u64);
+    for (operations, n_pieces) in [
+        (cycle(per_piece), 1),
+        (cycle(per_piece + 2), 2),
+        // A replica counts for one.
+        (vec![insert(100), harness.slot(0, 1)], 2),
+        (vec![harness.every_slot(7)], n_pieces_of_all),
+    ] {
+        let before = harness.switch.n_pieces();
+        harness.write(operations).await;
+        assert_eq!((harness.switch.n_pieces() - before) as u64, n_pieces);
+    }
+}
+
+#[tokio::test]
+async fn an_update_that_is_refused_in_its_middle_changes_nothing() {
+    let harness = Harness::start().await;
+    harness.write(vec![harness.insert(1, 2)]).await;
+    let routes = harness.pipeline.program().table("ingress.routes").unwrap();
+    let slots = harness.pipeline.program().register("ingress.slots");
+    let mut wrong = harness.entry(1, 3).action;
+    if let dataplane::TableAction::Call(call) = &mut wrong {
+        call.args = vec![vec![0xff, 0xff]];
+    }
+    let wrong = EntryChange {
+        action: Some(NewAction {
+            action: wrong,
+            idle_timeout_ns: 0,
+            note: Note {
+                number: 1,
+                ..Note::default()
+            },
+        }),
+        counter: Some(CounterValue {
+            packets: 1,
+            bytes: 1,
+        }),
+        meter: None,
+    };
+    let beyond = CellValue::Register(slots.unwrap(), vec![1]);
+    let operations = vec![
+        Operation::ModifyEntry(harness.key(1), wrong),
+        Operation::ModifyEntry(
+            harness.key(1),
+            EntryChange {
+                meter: Some(None),
+                counter: Some(CounterValue::default()),
+                ..EntryChange::default()
+            },
+        ),
+        Operation::SetCells(beyond, 0..131_073),
+        Operation::SetDefaultAction {
+            table: routes,
+            action: Some(harness.entry(1, 2).action),
+            note: Note {
+                number: 2,
+                ..Note::default()
+            },
+        },
+    ];
+    let results = harness.results(operations).await;
+    use ControlErrorKind::{FailedPrecondition, InvalidArgument, OutOfRange, PermissionDenied};
+    let kinds: Vec<_> = results
+        .iter()
+        .map(|it| it.as_ref().err().unwrap().kind)
+        .collect();
+    let expected = [
+        InvalidArgument,
+        FailedPrecondition,
+        OutOfRange,
+        PermissionDenied,
+    ];
+    assert_eq!(kinds, expected, "{results:?}");
+    assert_eq!(harness.entries().await, [harness.entry(1, 2)]);
+    assert_eq!(harness.slot_value(0).await, [0]);
+    let notes = harness.pipeline.notes();
+    assert_eq!(notes.entry(&harness.key(1)), Note::default());
+    assert_eq!(notes.default_action(routes), Note::default());
+}
+
+#[tokio::test]
+async fn what_was_made_for_a_program_that_was_replaced_is_refused_by_its_name() {
+    let harness = Harness::start().await;
+    let checked = harness.device.check(bridge(), ()).unwrap();
+    let next = harness.device.set_pipeline(checked).await.unwrap();
+    let replaced = Error::Replaced {
+        made_for: harness.pipeline.generation(),
+        found: next.generation(),
+    };
+    let batch = Batch::new(vec![harness.insert(1, 2)]);
+    let written = harness
+        .device
+        .write(Arc::clone(&harness.pipeline), batch)
+        .await;
+    assert_eq!(written, Err(replaced.clone()));
+    let read = harness.device.read(&harness.pipeline, 1, |_| ()).await;
+    assert_eq!(read, Err(replaced.clone()));
+    let (told, sent) = tokio::sync::oneshot::channel();
+    let done = move |sent| told.send(sent).unwrap();
+    let cpu_port = PortId(3);
+    harness
+        .device
+        .packet_out(&harness.pipeline, cpu_port, frame(1), done);
+    assert_eq!(sent.await.unwrap(), Err(replaced));
+    assert_eq!(harness.addresses().await, [0; 0]);
+    assert_eq!(harness.device.counted().await.unwrap().counters.received, 0);
+
+    // Made for the one that forwards, it is carried out.
+    let batch = Batch::new(vec![harness.insert(1, 2)]);
+    let written = harness.device.write(next, batch).await;
+    assert_eq!(written, Ok(vec![Ok(())]));
+}
+
+#[tokio::test]
+async fn a_saved_program_forwards_with_what_was_written_to_it_once_it_is_committed() {
+    let harness = Harness::start().await;
+    harness.write(vec![harness.insert(1, 2)]).await;
+    let checked = harness.device.check(bridge(), "a view").unwrap();
+    let call = |turn: control::Turn| async move { turn.save(checked) };
+    harness.device.in_turn(call).await.unwrap();
+    let saved = harness.device.pipeline().unwrap();
+    assert!(saved.is_saved());
+    let batch = Batch::new(vec![harness.insert(2, 3), harness.insert(2, 3)]);
+    let results = harness
+        .device
+        .write(Arc::clone(&saved), batch)
+        .await
+        .unwrap();
+    assert_eq!(results.iter().filter(|it| it.is_ok()).count(), 1);
+    // Reads are of the saved one, packets see the other.
+    assert_eq!(harness.addresses().await, [2]);
+    harness.switch.receive(1, &frame(1));
+    assert_eq!(harness.switch.transmitted().len(), 1);
+    let generator = Operation::DeleteGenerator(1);
+    let batch = Batch::new(vec![generator]);
+    let refused = harness
+        .device
+        .write(Arc::clone(&saved), batch)
+        .await
+        .unwrap();
+    let refused = refused[0].as_ref().unwrap_err();
+    assert_eq!(refused.kind, ControlErrorKind::FailedPrecondition);
+
+    let commit = |turn: control::Turn| async move { turn.commit_saved()?.done().await };
+    let committed = harness.device.in_turn(commit).await.unwrap().unwrap();
+    assert_eq!(committed.view::<&str>().as_deref(), Some(&"a view"));
+    assert_eq!(committed.view::<u64>(), None);
+    assert_eq!(harness.addresses().await, [2]);
+    harness.switch.receive(1, &frame(2));
+    let sent = harness.switch.transmitted();
+    assert_eq!(sent[0].port, PortId(3));
+    // Whoever holds the saved one is told so.
+    let batch = Batch::new(vec![harness.insert(4, 2)]);
+    let refused = harness.device.write(Arc::clone(&saved), batch).await;
+    let replaced = Error::Replaced {
+        made_for: saved.generation(),
+        found: committed.generation(),
+    };
+    assert_eq!(refused, Err(replaced));
+    let none = harness.device.in_turn(commit).await.unwrap();
+    let Err(Error::Refused(none)) = none else {
+        panic!("expected that none is saved, found {none:?}")
+    };
+    assert_eq!(none.kind, ControlErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn frames_for_the_cpu_go_to_who_subscribed_with_the_program_that_made_them() {
+    let config = SwitchConfig {
+        cpu_port: Some(PortId(510)),
+        ..SwitchConfig::default()
+    };
+    let harness = Harness::with(config, 1).await;
+    let (sender, mut packet_ins) = control::PacketInSender::channel(4);
+    harness.device.subscribe(Subscriber::PacketIns(sender));
+    let program = harness.pipeline.program();
+    let action = program
+        .action_of(harness.forward, "ingress.to_cpu")
+        .unwrap();
+    let mut entry = harness.entry(1, 2);
+    let args = Vec::new();
+    entry.action = dataplane::ActionCall { action, args }.into();
+    let insert = Operation::InsertEntry {
+        table: harness.forward,
+        entry,
+        note: Note::default(),
+    };
+    harness.write(vec![insert]).await;
+    harness.switch.receive(1, &frame(1));
+    let packet_in = patiently(packet_ins.recv()).await.unwrap();
+    assert_eq!(packet_in.generation, harness.pipeline.generation());
+    assert!(packet_in.frame.ends_with(&[0; 50]));
+}

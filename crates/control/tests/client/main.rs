@@ -1,0 +1,17 @@
+//! A client without a protocol: everything that a neighbour of P4Runtime's server needs, by this crate alone.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::too_many_lines,
+    reason = "a test stops at what it did not expect, and tells one story"
+)]
+
+mod changes;
+mod cut_short;
+mod entities;
+mod harness;
+mod life;
+#[allow(dead_code, reason = "other crates' tests use what is left over here")]
+#[path = "../support/memory_loop.rs"]
+mod memory_loop;
+mod workers;
