@@ -1,5 +1,5 @@
-//! What a signature costs: whole packets through the signer, in memory, with a pool that is full and with a fresh nonce
-//! for each, in turns.
+//! The cost of a signature: whole packets through the signer, in memory, with a full pool and with a fresh
+//! nonce for each, in turns.
 
 use std::io;
 use std::net::Ipv4Addr;

@@ -1,5 +1,6 @@
-//! Who is believed to be a member: a certificate authority of the service's own, in its folder. What it signs does not
-//! expire; a member is taken out by its fingerprint, which the service's state has.
+//! The service's own certificate authority, in its folder, which signs members' certificates. They do not
+//! expire. The service's state has the fingerprint of each member's certificate; without it a certificate is
+//! refused.
 
 use std::fs::{self, Permissions};
 use std::io::{self, Write as _};

@@ -1,5 +1,5 @@
-//! Members' connections: TLS 1.3, a certificate each, and crate `aom-config`'s protocol. Each is a task of its own, with
-//! bounds on what it may hold and how long it may take, so that none disturbs another.
+//! Members' connections: TLS 1.3, a certificate each, and crate `aom-config`'s protocol. Each connection is a
+//! task of its own. Its memory and its time are bounded, so none disturbs another.
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,7 +1,7 @@
-//! Between a member's connection and the service: the connection says who joins and what is installed, the service
-//! what holds now.
+//! Messages between a member's connection and the service. The connection reports joins and installed epochs;
+//! the service sends the current membership.
 //!
-//! A member that reads slowly is told the newest membership and none between: a later epoch replaces an earlier one.
+//! A member that reads slowly gets only the newest membership: a later epoch replaces an earlier one.
 
 use aom_config::keys::PublicKey;
 use aom_config::message::Membership;

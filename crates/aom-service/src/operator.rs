@@ -1,5 +1,5 @@
-//! What an operator asks of the service and is answered: one request and one answer a connection to its Unix socket,
-//! each a line of JSON.
+//! An operator's requests and the service's answers: one request and one answer for each connection to its
+//! Unix socket, each a line of JSON.
 
 use std::net::Ipv4Addr;
 

@@ -1,4 +1,5 @@
-//! What operators ask for: looked at whole before anything changes, written down, carried out, answered.
+//! Requests of operators. Each is checked whole before anything changes, then written down, carried out and
+//! answered.
 
 use std::collections::BTreeSet;
 

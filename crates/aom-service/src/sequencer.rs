@@ -1,5 +1,5 @@
-//! The sequencer's program as the service writes it: which entries a state comes to, and a connection that makes the
-//! switch have just these.
+//! The sequencer's program, the entries that belong to a state, and a connection that writes exactly these
+//! entries to the switch.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,6 @@
-//! The service: one task that owns state, switch and sessions, so that there is one change at a time. Operators and
-//! members wait for their turn; while an advance waits for members, members are heard and operators are not.
+//! The service: one task that owns state, switch and sessions, so there is one change at a time. Operators
+//! and members wait for their turn. While an advance waits for members, the service handles members and no
+//! operators.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;

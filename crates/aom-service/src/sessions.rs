@@ -1,4 +1,4 @@
-//! Members' connections, as the service keeps them: what each is told, and what it has said to have.
+//! Members' connections: the current message to each, and the epochs that they acknowledged.
 
 use std::collections::BTreeMap;
 

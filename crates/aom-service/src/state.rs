@@ -1,4 +1,5 @@
-//! What the service knows of groups, members, keys and epochs, as it is written to its folder before it is carried out.
+//! The service's state: groups, members, keys and epochs. It is written to the folder before a change is
+//! carried out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;

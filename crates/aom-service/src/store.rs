@@ -1,4 +1,4 @@
-//! The service's folder: who has it, and its state written whole or not at all.
+//! The service's folder: its lock, and its state, which is written whole or not at all.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Write as _};

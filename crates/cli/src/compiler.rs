@@ -1,4 +1,4 @@
-//! The compiler as commands use it: its options, files in, files out, diagnostics shown.
+//! The compiler as the commands use it: options, input and output files, diagnostics.
 
 use std::fs;
 use std::path::{Path, PathBuf};

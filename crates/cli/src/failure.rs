@@ -1,4 +1,4 @@
-//! What a command fails with: one line that says what happened and what to do next.
+//! The failure of a command: one line that says what happened and what to do next.
 
 use std::fmt;
 use std::path::Path;

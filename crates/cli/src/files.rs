@@ -1,5 +1,5 @@
-//! Files as commands read and write them, and what is said where that cannot be done: what is
-//! there, what was expected, no number of the system's.
+//! Reads and writes files for the commands. An error says what is wrong with the file and what was
+//! expected, not the system's error number.
 
 use std::ffi::OsString;
 use std::fmt;

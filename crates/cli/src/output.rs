@@ -1,6 +1,6 @@
-//! Standard output and standard error. A reader of standard output that went away (`reprise show | head`)
-//! is no error; a full disk is one. Standard error that cannot be written changes nothing: a change of the
-//! switch goes on, and the exit code says how it ended.
+//! Standard output and standard error. A reader of standard output that goes away (`reprise show | head`) is
+//! no error; a full disk is one. If standard error cannot be written, nothing else changes: a change of the
+//! switch goes on, and the exit code reports its result.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write, stderr, stdout};

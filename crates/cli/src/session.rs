@@ -1,4 +1,4 @@
-//! A connection to a switch that runs an SFU program, and changes of what it is told.
+//! A connection to a switch with an SFU program, and changes of its conference.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;

@@ -1,9 +1,9 @@
 //! A P4Runtime client for one switch: the stream with its arbitration, reads, writes, the pipeline
 //! and packets, and the switch's own service beside it.
 //!
-//! Reading needs no more than a connection. Who writes must be primary, and a command bids the
-//! highest election id that the switch has seen plus one: it asks for the highest with a bid that
-//! has no id (P4Runtime 1.4.1, "Client Arbitration and Controller Replication").
+//! Reading needs only a connection. A writer must be primary, so a command bids the highest
+//! election id that the switch has seen plus one. It asks for the highest id with a bid without an
+//! id (P4Runtime 1.4.1, "Client Arbitration and Controller Replication").
 
 use std::time::Duration;
 

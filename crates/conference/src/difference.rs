@@ -1,4 +1,4 @@
-//! What changes between two conferences, as an operator reads it: `+`, `-` and `~` lines.
+//! The difference between two conferences, for an operator: `+`, `-` and `~` lines.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;

@@ -1,5 +1,5 @@
-//! `conference.yaml`: the whole of what an SFU is told, as a file. docs/controller.md has the
-//! schema. Unknown keys, wrong types and doubles are errors with their line ([`value`]).
+//! `conference.yaml`: the whole configuration of an SFU as a file. docs/controller.md has the schema. Unknown
+//! keys, wrong types and duplicates are errors with their line ([`value`]).
 
 mod value;
 

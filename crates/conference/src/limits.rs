@@ -1,4 +1,4 @@
-//! Every limit of the control plane: unit, and why this number.
+//! Every limit of the control plane, with its unit and its reason.
 //!
 //! Sizes of tables, registers and counters are not here: they are read from the program's P4Info.
 

@@ -1,8 +1,8 @@
-//! What an SFU is told to do: its own addresses, and groups of one presenter and its viewers.
+//! The configuration of an SFU: its own addresses, and groups of one presenter and its viewers.
 //!
-//! Pure data with the rules that hold in every program. An operation either leaves a conference
-//! that keeps every rule, or an error and the conference as it was. What goes where in a switch is
-//! [`crate::backend`]'s subject.
+//! Pure data with the rules that hold in every program. An operation returns a conference that
+//! keeps every rule, or it returns an error and leaves the conference unchanged. [`crate::backend`]
+//! decides where the data go in a switch.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

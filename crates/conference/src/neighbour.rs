@@ -1,9 +1,9 @@
-//! Where hosts are, by ARP: a request goes out as packet-out from the SFU's own address, the reply
-//! comes back as packet-in. RFC 826, Ethernet and IPv4 only.
+//! Finds hosts by ARP: a request leaves as packet-out from the SFU's own address, the reply arrives as
+//! packet-in. RFC 826, Ethernet and IPv4 only.
 //!
-//! ARP proves nothing: whoever answers first is not believed because he is first. Every host is
-//! asked twice, and two different answers are an error, not a choice. A host that is known is
-//! asked at the address it had (RFC 1122, section 2.3.2.1, "unicast poll") before anybody else is.
+//! ARP proves nothing: the first answer is not taken as the right one. Every host is asked twice, and two
+//! different answers are an error, not a choice. A host whose MAC is known is asked at that address first
+//! (RFC 1122, section 2.3.2.1, "unicast poll").
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

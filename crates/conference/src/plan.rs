@@ -1,8 +1,8 @@
 //! A change of the switch as a list of steps, and the only code that carries one out.
 //!
-//! The order of the steps is what keeps one version per packet; [`crate::backend`] makes it. Here
-//! is what a step is, how a step becomes `WriteRequest`s of bounded size, and what it means when
-//! one of them fails.
+//! The order of the steps keeps one version per packet; [`crate::backend`] makes it. This module
+//! defines a step, turns steps into `WriteRequest`s of bounded size, and interprets the failure of
+//! a step.
 
 use std::fmt;
 use std::future::Future;

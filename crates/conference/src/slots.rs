@@ -1,13 +1,14 @@
 //! Blocks of consecutive slots of the register pool: one block a group.
 //!
 //! A slot is free, in use by the one group whose block holds it, or unlinked: no group refers to
-//! it, but a packet that arrived before may. Only a drain makes unlinked slots free, and only free
-//! slots are ever handed out, so a block that a packet may read is never written.
+//! it, but a packet that arrived earlier may. Only a drain makes unlinked slots free, and only free
+//! slots are allocated, so a block that a packet may read is never written.
 //!
-//! First fit, under one invariant: some free run stays as long as the largest group (`reserve`).
-//! With it every pool can be compacted, because the group beside that run can always slide to the
-//! run's other end, in one move that does not overlap itself. Without it a pool of large blocks
-//! with gaps a little shorter than a block would be stuck with half of it free.
+//! Allocation is first fit, under one invariant: some free run stays as long as the largest group
+//! (`reserve`). With it every pool can be compacted, because the group beside that run can always
+//! slide to the run's other end, in one move that does not overlap itself. Without it a pool of
+//! large blocks with gaps a little shorter than a block could not be compacted with half of it
+//! free.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! AOM-HM's two programs, each on every engine: whatever leaves one must leave the others. Set up by
-//! direct control calls; the control plane of groups is not involved.
+//! AOM-HM's two programs, each on every engine: all engines must send the same frames. Direct
+//! control calls set them up; the control plane of groups is not involved.
 
 use std::net::Ipv4Addr;
 

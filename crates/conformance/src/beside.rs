@@ -1,5 +1,5 @@
-//! Switches of several engines side by side: all are set up and fed alike, and whatever leaves one
-//! must leave the others.
+//! Switches with several engines side by side: all get the same set-up and frames, and all must send the same
+//! frames.
 
 #![expect(clippy::panic, reason = "a test's assertions and set-up")]
 

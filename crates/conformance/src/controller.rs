@@ -1,5 +1,5 @@
-//! The real controller and the real P4Runtime server around a switch that belongs to the caller: what
-//! the controller writes is there when a call returns.
+//! The real controller and the real P4Runtime server around a switch that belongs to the caller. The
+//! controller's writes are done when a call returns.
 
 use std::sync::Arc;
 

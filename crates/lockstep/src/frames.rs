@@ -1,6 +1,6 @@
-//! Frames that a program's parser follows: a random walk through its states that writes into the
-//! frame what each chosen arrow asks for. Sources of truth: the loaded program's parser, so that a
-//! program needs no generator of its own.
+//! Frames that a program's parser follows: a random walk through its states writes into the frame
+//! the values that each chosen transition needs. The loaded program's parser is the only source, so
+//! a program needs no generator of its own.
 
 use std::collections::HashMap;
 

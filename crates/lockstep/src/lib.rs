@@ -1,8 +1,8 @@
-//! Engines in lockstep: two switches are given the same frames, control calls and times, and all
-//! that can be seen of them is compared: frames in their order, packet-ins, digests, idle
-//! timeouts, every counter, drops by reason, entries, registers, what waits and until when.
+//! Engines in lockstep: two switches get the same frames, control calls and times, and everything visible is
+//! compared: frames in their order, packet-ins, digests, idle timeouts, every counter, drops by reason,
+//! entries, registers, waiting packets and their due times.
 //!
-//! A difference is shrunk to the steps that it needs.
+//! A difference is reduced to the steps that it needs.
 
 mod frames;
 mod state;

@@ -1,5 +1,6 @@
-//! The switches: all are given the same, the reference says what is right, and whatever can
-//! be seen of the others must be the same. The reference runs once, however many are compared.
+//! The switches: all get the same input, and the reference defines the right output. Everything
+//! visible of the others must be the same. The reference runs once, however many switches are
+//! compared.
 
 use std::{fmt::Debug, iter};
 

@@ -1,6 +1,7 @@
 //! Text to tokens, by the P4_16 lexical grammar (1.2.5, section 6).
 //!
-//! `>>` is two `>` tokens, because type arguments end with it; the expression parser joins them.
+//! `>>` is two `>` tokens, because type arguments may end with it. The expression parser joins
+//! them.
 
 use std::rc::Rc;
 

@@ -3,12 +3,11 @@
 //! [`compile`] runs the passes in this order, each in its own module:
 //!
 //! `preprocess` (with `lex`) -> `syntax` (tree) -> `types` (checked program, `ir`) -> `lower`
-//! (inlined, in BMv2's words) -> `emit`, then [`optimise`] over the JSON; `lint` looks at the checked
-//! program of what compiles.
+//! (inlined, in BMv2's terms) -> `emit`, then [`optimise`] over the JSON. If the program compiles, `lint`
+//! checks it after `types`.
 //!
-//! Every pass reports all the errors it finds; the next one runs only on what was sound. The
-//! files that the source includes come from a [`SourceProvider`]; `core.p4` and `v1model.p4` are
-//! built in.
+//! Every pass reports all the errors that it finds; the next pass runs only on sound input. The files that
+//! the source includes come from a [`SourceProvider`]; `core.p4` and `v1model.p4` are built in.
 
 mod diagnostic;
 mod emit;

@@ -1,11 +1,11 @@
 //! `#include`, macros and conditional text: the C preprocessor, on tokens, so that every token
 //! keeps its own place.
 //!
-//! What `cpp -undef -nostdinc -x assembler-with-cpp` does, which p4c runs, is done here ([`expand`]
-//! and [`replace`] for macros, [`condition`] for `#if`): C's rules, GNU's extensions, and of the
-//! assembler's that a line `# text` which is no directive is none. P4's tokens are made of what
-//! comes out ([`program`]). A token of a macro's body has the place of the macro's use, one of an
-//! argument its own.
+//! It does the same as `cpp -undef -nostdinc -x assembler-with-cpp`, which p4c runs ([`expand`] and
+//! [`replace`] for macros, [`condition`] for `#if`): C's rules and GNU's extensions. Of the
+//! assembler's rules it has one: a line `# text` that is no directive is ignored. P4's tokens are
+//! made of the output ([`program`]). A token of a macro's body has the place of the macro's use, a
+//! token of an argument has its own.
 
 mod builtin;
 mod condition;

@@ -1,17 +1,17 @@
 //! A Linux network interface as a port: AF_PACKET, TPACKET_V2 ring in, `sendmmsg` out.
 //!
 //! The interface must carry no IP address: the host's own stack sees every frame too, and would
-//! answer (ARP, ICMP "port unreachable", TCP resets) or forward beside the switch. The interface
-//! may be any Ethernet one; it is set to promiscuous mode and otherwise left as it is.
+//! answer (ARP, ICMP "port unreachable", TCP resets) or forward in addition to the switch. Any
+//! Ethernet interface will do; the port sets it to promiscuous mode and changes nothing else.
 //!
-//! Offloads stay as they are. What a sender leaves to the card (transport checksum, VLAN tag,
-//! segmentation of TCP and UDP super-frames) is finished here, so that `ethtool -K` is not needed
-//! for correctness: frames arrive as they would be on a wire. `PACKET_VNET_HDR` says exactly what is
-//! unfinished. A frame that does not fit a slot comes through the socket's queue
-//! (`PACKET_COPY_THRESH`), in the ring's order.
+//! Offloads stay on. The port finishes what a sender leaves to the card (transport checksum, VLAN
+//! tag, segmentation of TCP and UDP super-frames), so `ethtool -K` is not needed for correctness:
+//! frames arrive as they would be on a wire. `PACKET_VNET_HDR` says exactly what is unfinished. A
+//! frame that does not fit a slot comes through the socket's queue (`PACKET_COPY_THRESH`), in the
+//! ring's order.
 //!
-//! Sending is by a second socket, bound to protocol 0: it receives nothing, and errors of one
-//! direction do not turn up in the other.
+//! A second socket sends. It is bound to protocol 0, so it receives nothing, and errors of one
+//! direction do not appear in the other.
 
 mod ring;
 pub(crate) mod socket;

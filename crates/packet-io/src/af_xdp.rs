@@ -1,18 +1,18 @@
 //! A Linux network interface as a port: AF_XDP sockets, one for each receive queue.
 //!
-//! A small XDP program ([`program`]) gives frames to the sockets before the kernel's stack sees
-//! them; what it is not told to take goes on to the kernel. It runs in the driver where that can
-//! (native), else on the kernel's own packet (generic); frames are not copied between card and
-//! socket where the driver can do without (zero copy). The interface has its program for as long as
-//! the port lives: the kernel detaches it when the process ends, however it ends.
+//! A small XDP program ([`program`]) gives frames to the sockets before the kernel's stack sees them; frames
+//! that it need not take go on to the kernel. It runs in the driver if the driver supports it (native),
+//! otherwise on the kernel's own packet (generic). If the driver supports zero copy, frames are not copied
+//! between card and socket. The interface has its program as long as the port lives: the kernel detaches it
+//! when the process ends, however it ends.
 //!
-//! XDP says nothing of checksums that a sender on this machine left to a card. Behind an interface
-//! that is software (veth, tap, virtio) such a checksum is recognised and finished
-//! ([`offload::complete_begun_checksum`]); a card's frames came over a wire and are left alone. A VLAN
-//! tag that the sender or the card keeps beside the frame is not seen by XDP at all, and a
-//! super-frame in generic mode does not fit: those offloads have to be off (docs/ports.md).
+//! XDP does not report checksums that a sender on this machine left to a card. Behind an interface that is
+//! software (veth, tap, virtio) the port recognises and finishes such a checksum
+//! ([`offload::complete_begun_checksum`]); a card's frames came over a wire and stay unchanged. XDP does not
+//! see a VLAN tag that the sender or the card keeps beside the frame, and a super-frame does not fit in
+//! generic mode: those offloads must be off (docs/ports.md).
 //!
-//! Sending is from the first queue's socket.
+//! The first queue's socket sends.
 
 mod bpf;
 mod program;

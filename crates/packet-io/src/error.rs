@@ -1,4 +1,4 @@
-//! Why a port cannot be opened or used, said so that the next step is clear.
+//! The errors of opening and using a port; each message makes the next step clear.
 
 use std::io;
 use std::net::SocketAddr;

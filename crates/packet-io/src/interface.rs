@@ -1,6 +1,6 @@
-//! What the kernel knows of a network interface: netdevice(7) and ethtool's requests.
+//! The kernel's data about a network interface: netdevice(7) and ethtool's requests.
 //!
-//! Always of the network namespace of the calling thread, which sysfs need not show.
+//! They concern the network namespace of the calling thread, which sysfs may not show.
 
 #![expect(
     unsafe_code,

@@ -1,7 +1,7 @@
-//! What becomes of network interfaces: made, removed, up, down, given addresses; as rtnetlink(7) tells it.
+//! Changes of network interfaces: created, removed, up, down, new addresses; as rtnetlink(7) reports them.
 //!
-//! A [`LinkMonitor`] is told of all interfaces of its thread's network namespace. An interface that
-//! moves to another namespace is one that is removed here.
+//! A [`LinkMonitor`] reports all interfaces of its thread's network namespace. An interface that moves to
+//! another namespace is reported as removed.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

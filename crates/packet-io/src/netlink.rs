@@ -1,6 +1,5 @@
-//! Netlink's messages, and asking the kernel what an interface's driver does for XDP: generic netlink,
-//! family "netdev" (Linux 6.3, `Documentation/netlink/specs/netdev.yaml`). No privilege needed, nothing
-//! changed.
+//! Netlink's messages, and a query for an interface driver's XDP features: generic netlink, family "netdev"
+//! (Linux 6.3, `Documentation/netlink/specs/netdev.yaml`). It needs no privilege and changes nothing.
 
 #![expect(
     unsafe_code,

@@ -1,9 +1,9 @@
 //! Capture files as a port: frames in from one, frames out to another, in the capture's own time.
 //!
 //! Reads classic pcap (micro- and nanoseconds, either byte order) and pcapng; writes classic pcap
-//! with nanoseconds. Time is virtual: the port's zero is [`PcapPort::start`]'s argument, usually the
-//! first timestamp of all captures, so that several files replay in step. A timestamp earlier than
-//! the one before it counts as equal to it: frames stay in the file's order.
+//! with nanoseconds. Time is virtual: the port's zero is [`PcapPort::start`]'s argument, usually
+//! the first timestamp of all captures, so that several files replay in step. A timestamp before
+//! its predecessor counts as equal to it: frames stay in the file's order.
 
 mod reader;
 

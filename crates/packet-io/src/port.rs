@@ -1,4 +1,4 @@
-//! What every kind of port does.
+//! The interface of every kind of port.
 
 use std::os::fd::BorrowedFd;
 

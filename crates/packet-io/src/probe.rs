@@ -1,4 +1,4 @@
-//! What this machine and its interfaces can do for a port, found out without changing anything.
+//! The abilities of this machine and its interfaces as ports, found out without changing anything.
 
 use std::fs;
 use std::io;

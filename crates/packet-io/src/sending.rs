@@ -1,5 +1,5 @@
-//! Sending a batch through a socket: what the kernel does not take at once is tried again a little
-//! later, and what it refuses is counted with the reason.
+//! Sends a batch through a socket. Frames that the kernel does not take at once are tried again a little
+//! later; frames that it refuses are counted with the reason.
 
 use std::io;
 use std::os::fd::BorrowedFd;

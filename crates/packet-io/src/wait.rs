@@ -1,4 +1,4 @@
-//! Waiting for ports, and being woken by another thread.
+//! Waiting for ports. Another thread can wake the waiting one.
 
 #![expect(
     unsafe_code,

@@ -1,4 +1,4 @@
-//! Frames with right checksums, one behind the other in memory, as a port's ring has them.
+//! Frames with right checksums, one behind the other in memory, like in a port's ring.
 
 use dataplane::PortId;
 

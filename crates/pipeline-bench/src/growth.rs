@@ -1,5 +1,5 @@
-//! How the cost of a packet grows with table entries, groups, viewers and packet size: what stays as
-//! it is has the size of the pipeline benchmark.
+//! The growth of a packet's cost with table entries, groups, viewers and packet size. The other
+//! sizes are those of the pipeline benchmark.
 
 use crate::{
     FRAME_BYTES, Task, VIDEO_FRAME_BYTES,

@@ -1,4 +1,4 @@
-//! `reprise-pipeline-bench`: what a packet costs in each part of a pipeline, engine by engine and
+//! `reprise-pipeline-bench`: the cost of a packet in each part of a pipeline, engine by engine and
 //! optimisation by optimisation, in memory and without ports.
 
 #![warn(

@@ -1,5 +1,5 @@
-//! Packets through switches, and what one costs. The variants take turns, round after round, so that
-//! what else the machine does meets all of them; what counts is the median round.
+//! Sends packets through switches and measures the cost of one. The variants take turns, round after round,
+//! so other load on the machine affects all of them. The result is the median round.
 
 use std::hash::Hasher;
 

@@ -1,4 +1,4 @@
-//! What a run leaves: CSV for the report, JSON with the machine, a table for who reads along.
+//! The output of a run: CSV for the report, JSON with the machine, a table for the terminal.
 
 use std::{fmt::Write as _, path::Path};
 

@@ -1,11 +1,10 @@
-//! Which part of the switch a packet's time goes to.
+//! Measures how a packet's time divides into the parts of the switch.
 //!
-//! Reading the time stamp counter costs as much as some parts do, so no part is timed. An engine
-//! around the engine writes down which part runs, one store each time, and a second thread looks again
-//! and again: a part's share of the looks is its share of the time. What runs between the engine's
-//! calls is the traffic manager. The parser cannot be told from the ingress control inside
-//! [`Engine::ingress`]: it is run once more before it, for its own share, and that share is taken off
-//! the ingress control's.
+//! Reading the time stamp counter costs as much as some parts do, so the parts are sampled. A wrapper around
+//! the engine writes down which part runs, one store each time, and a second thread reads it again and again.
+//! A part's share of the samples is its share of the time. The time between the engine's calls belongs to the
+//! traffic manager. The parser cannot be separated from the ingress control inside [`Engine::ingress`]. So it
+//! is run once more before it, for its own share, and that share is subtracted from the ingress control's.
 
 use std::{
     sync::{

@@ -1,5 +1,5 @@
-//! What is compared: the interpreter, and the native engine with one choice of optimisations after
-//! the other. The optimisations are those that the engine names itself.
+//! The variants: the interpreter, and the native engine with one choice of optimisations after the
+//! other. The engine itself lists its optimisations.
 
 use dataplane::engine::{EngineFactory, interpret::InterpreterFactory};
 use dataplane_jit::{NativeFactory, NativeOptions};

@@ -1,4 +1,4 @@
-//! The chains that are being made: one a group, of its newest epoch.
+//! The current chains: one for each group, of its newest epoch.
 
 use std::collections::HashMap;
 use std::time::Duration;

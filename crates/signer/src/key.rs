@@ -1,4 +1,4 @@
-//! The signing key: from a file that nobody else can read, or from the environment.
+//! The signing key: from a file that only its owner can read, or from the environment.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};

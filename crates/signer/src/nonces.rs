@@ -1,7 +1,7 @@
-//! Nonces that are made beforehand: most of a signature's work does not depend on what is signed.
+//! Nonces that are made beforehand: most of a signature's work does not depend on the signed data.
 //!
-//! Each comes from the system's random numbers, is used once and then overwritten. None is ever
-//! written to a file, so a process that begins has others.
+//! Each comes from the system's random numbers, is used once and then overwritten. None is ever written to a
+//! file, so a process that starts again has other nonces.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -1,5 +1,5 @@
-//! Which packets are signed: all of them while there are enough nonces, and so few, below the low-water
-//! mark, that the pool fills again.
+//! Decides which packets are signed: all of them while there are enough nonces. Below the low-water mark so
+//! few are signed that the pool fills again.
 
 use std::time::Duration;
 

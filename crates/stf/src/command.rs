@@ -1,4 +1,4 @@
-//! What a test can say.
+//! The commands of a test.
 
 /// A key field or argument by name.
 pub type Named<T> = (String, T);

@@ -1,4 +1,4 @@
-//! Frames that left against frames that are expected: in order, port by port.
+//! Compares transmitted frames with expected ones: in order, port by port.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Which table, action or key field a test means. Names may leave out leading parts where the
+//! Finds the table, action or key field that a test names. Names may leave out leading parts if the
 //! rest is unique.
 
 use dataplane::KeyField;

@@ -1,4 +1,4 @@
-//! The program that a test is for.
+//! The program of a test.
 
 use std::path::{Path, PathBuf};
 

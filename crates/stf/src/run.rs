@@ -1,4 +1,4 @@
-//! Commands to a switch.
+//! Carries out commands on a switch.
 
 mod externs;
 

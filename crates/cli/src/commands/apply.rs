@@ -1,4 +1,4 @@
-//! `reprise apply`: the state of a file, no more and no less.
+//! `reprise apply`: brings the switch to exactly the state of a file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! P4 programs: `reprise compile`, `reprise check`, and how every other command gets one.
+//! P4 programs: `reprise compile`, `reprise check`, and how every other command compiles one.
 
 use std::path::{Path, PathBuf};
 

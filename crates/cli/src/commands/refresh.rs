@@ -1,8 +1,8 @@
-//! `reprise viewer refresh`: viewers whose MAC address was looked up are looked for again.
+//! `reprise viewer refresh`: looks up again the viewers whose MAC address was looked up.
 //!
-//! The controller remembers nothing: that a MAC was looked up stands in the switch, and so does what
-//! ARP said of a viewer meanwhile. With `--every` this process stays, but is connected as primary only
-//! while it asks, so that other commands come through.
+//! The controller remembers nothing. The switch holds the fact that a MAC was looked up, and the ARP senders
+//! heard meanwhile. With `--every` this process stays, but is connected as primary only while it asks, so
+//! that other commands get their turn.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! `reprise show`: what goes through the SFU.
+//! `reprise show`: the traffic through the SFU.
 
 use std::time::Duration;
 

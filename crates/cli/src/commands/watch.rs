@@ -1,4 +1,4 @@
-//! `reprise watch`: what a switch does now, whatever its program: rates, time in the switch, drops.
+//! `reprise watch`: the current rates, times in the switch and drops of any program.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The options of p4c's programs: their names, what they take, what becomes of them here.
+//! The options of p4c's programs: their names, their values, their meaning here.
 
 use super::Name;
 use crate::failure::Failure;

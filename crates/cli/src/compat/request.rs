@@ -1,4 +1,4 @@
-//! What a command line of p4c's programs asks for.
+//! The meaning of a command line of p4c's programs.
 
 use std::path::PathBuf;
 

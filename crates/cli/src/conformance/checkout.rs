@@ -1,4 +1,4 @@
-//! A checkout of p4c: which of its samples are for v1model, by its own lists.
+//! A checkout of p4c, and which of its samples are for v1model by its own lists.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,6 +1,6 @@
-//! As much of CMake's language as a list of tests is written in: `set`, `list(APPEND)`, and any
-//! other command with its arguments. Conditions are not looked at: what is listed under one is
-//! listed.
+//! The part of CMake's language in which lists of tests are written: `set`, `list(APPEND)`, and any
+//! other command with its arguments. Conditions are ignored: a test that is listed under one counts
+//! as listed.
 
 use std::collections::HashMap;
 

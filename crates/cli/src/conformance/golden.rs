@@ -1,4 +1,4 @@
-//! p4c's messages: where its errors are.
+//! p4c's messages, and the places of its errors.
 //!
 //! A message begins with `file(line): [--Werror=kind] error: ...` or `file(line):syntax error`;
 //! the source line and its underline follow, and further places of the same message as

@@ -1,9 +1,9 @@
 //! The corpus of a p4c checkout, or any tree of programs, run through our compiler and switch:
 //! `reprise conformance`.
 //!
-//! `checkout` says what there is to do, `pool` has it done by processes of their own (`worker`),
-//! `known` is the table of docs/conformance.md, `report` counts; `tree` is all of that for a tree.
-//! docs/conformance.md says what each check asks for.
+//! `checkout` lists the jobs, `pool` runs them in worker processes (`worker`), `known` is the table
+//! of docs/conformance.md, `report` counts. `tree` does all of this for a tree. docs/conformance.md
+//! describes each check.
 
 mod checkout;
 mod cmake;

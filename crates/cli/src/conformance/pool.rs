@@ -1,4 +1,4 @@
-//! Workers: as many processes as asked for, each started again when a job ends it.
+//! Worker processes. Each is started again when a job ends it.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};

@@ -1,6 +1,6 @@
-//! What a worker does: a job on a line of standard input, its verdict on a line of standard
-//! output. A process of its own, so that a program that crashes, hangs or fills the memory takes
-//! nothing else with it.
+//! A worker reads jobs from standard input, one a line, and writes each verdict on a line of
+//! standard output. It is a process of its own, so a program that crashes, hangs or fills the
+//! memory ends only the worker.
 
 use std::io::{BufRead, Write, stdin, stdout};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,4 +1,5 @@
-//! One interface: whether it can be a port, of which kind, and what would make it faster.
+//! One interface: whether it can be a port, the kind of port, and changes that would make it
+//! faster.
 
 use packet_io::probe::{InterfaceReport, Permissions};
 

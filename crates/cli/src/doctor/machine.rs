@@ -1,4 +1,5 @@
-//! The machine: kernel, cores, their frequency and sleep, limits, and what this process may do.
+//! The machine: kernel, cores, their frequency and sleep states, limits, and this process's
+//! privileges.
 
 use std::fs;
 use std::thread;

@@ -1,5 +1,5 @@
-//! `reprise doctor`: what this machine can do for a switch, and what to change for speed. It looks,
-//! and changes nothing.
+//! `reprise doctor`: the abilities of this machine as a switch, and changes for speed. It changes
+//! nothing itself.
 
 mod interface;
 mod machine;

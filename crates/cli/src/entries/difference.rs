@@ -1,5 +1,5 @@
-//! What a file changes in a switch: updates in the order in which they are written, each with a line
-//! for who reads it.
+//! The difference between a file and a switch: updates in the order in which they are written, each
+//! with a line of text for the operator.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;

@@ -1,5 +1,5 @@
-//! What a switch holds, as it is compared: table entries, default actions, multicast groups and clone
-//! sessions, each as a key and what the key has. From P4Runtime's messages and to them.
+//! The entries of a switch in a form that can be compared: table entries, default actions, multicast groups
+//! and clone sessions, each as a key and its value. Converts from P4Runtime's messages and to them.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! A runtime file: which program it is for, and its entries by the names of that program's P4Info.
+//! A runtime file: the program that it is for, and its entries by the names of that program's
+//! P4Info.
 
 use std::collections::{BTreeMap, HashSet};
 

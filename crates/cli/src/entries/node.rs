@@ -1,4 +1,4 @@
-//! A value of a JSON file, and where it stands: what every message about it begins with.
+//! A value of a JSON file and its place, with which every message about it begins.
 
 use std::fmt;
 

@@ -1,15 +1,16 @@
-//! The two SFU programs as a controller sees them: what a conference is in tables, registers and
-//! groups, read from the switch and written to it.
+//! The two SFU programs from a controller's view: a conference as tables, registers and groups,
+//! read from the switch and written to it.
 //!
-//! Nothing is remembered between two commands: the switch is the only home of the state.
+//! Nothing is remembered between two commands: only the switch keeps the state.
 //!
-//! One version per packet. What a packet may read never changes: a new version is written where
-//! no group refers to, then one value per group (a register cell, a multicast group) is changed,
-//! and what that unlinked is written again only after a drain. Every plan begins with a drain,
-//! because what was unlinked before is not known. [`presenters`] says how a presenter changes.
+//! One version per packet. State that a packet may read never changes. A new version is written to
+//! places to which no group refers. Then one value per group (a register cell, a multicast group)
+//! is changed. The places of the old version are written again only after a drain. Every plan
+//! begins with a drain, because the controller does not know which places were unlinked earlier.
+//! [`presenters`] describes how a presenter changes.
 //!
-//! Every step leaves a state that [`SfuProgram::read`] understands: it says what holds, and what
-//! was left over. [`SfuProgram::settle`] finishes what was interrupted or takes it back; every
+//! Every step leaves a state that [`SfuProgram::read`] understands: it says which version holds and
+//! what is left over. [`SfuProgram::settle`] finishes an interrupted change or takes it back; every
 //! change begins with it.
 
 mod own_addresses;

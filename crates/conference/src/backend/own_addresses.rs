@@ -1,9 +1,10 @@
-//! The SFU's own addresses as they stand in the switch, whatever stopped halfway.
+//! The SFU's own addresses in the switch, also after an interrupted change.
 //!
-//! An address changes in steps: the new one is put beside the old, both answer, the old one is
-//! deleted. A later one carries a higher generation in its entry's metadata, so of two on one port
-//! the later is in force and the other left over; where the program serves one port, of all. An address that was put on only to ask for MAC
-//! addresses says so, and is left over as soon as nobody asks any more.
+//! An address changes in steps: the new one is put beside the old, both answer, the old one is deleted. A
+//! later address has a higher generation in its entry's metadata. Of two addresses on one port, the later is
+//! in force and the other is left over; if the program serves one port, this holds for all addresses. An
+//! address that was put on only to ask for MAC addresses is marked as such, and is left over when the
+//! question is done.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;

@@ -1,21 +1,21 @@
-//! Who presents to which group: the one table of presenters or streams, and the journal of a
-//! change that touches both a group's presenter and its viewers.
+//! The presenters of groups: the one table of presenters or streams, and the journal of a change
+//! that touches both a group's presenter and its viewers.
 //!
-//! A presenter's packets must reach the viewers of its group as it was or as it is to be, never
-//! the viewers of another, so a presenter that leaves a group whose viewers change is off while
-//! they do. An interrupted change must not lose the group. Hence a journal, kept in the metadata
-//! of the table's own entries:
+//! A presenter's packets must reach the old or the new viewers of its group, never the viewers of
+//! another group. So a presenter that leaves a group whose viewers change is off during the change.
+//! An interrupted change must not lose the group. Hence there is a journal, in the metadata of the
+//! table's own entries:
 //!
-//! 1. Every presenter that leaves its group gets a *record* in its entry: who comes after it, what
-//!    the group's viewers are to be (a fingerprint), and what they were.
-//! 2. The *head*, an entry that no packet matches, says that all records are there. Only now is a
-//!    presenter taken off; its entry stays, with a MAC address that no packet has.
+//! 1. Every presenter that leaves its group gets a *record* in its entry: its successor, the new
+//!    viewers of the group (a fingerprint), and the old ones.
+//! 2. The *head*, an entry that no packet matches, says that all records are there. Only then is a
+//!    presenter taken off. Its entry stays, with a MAC address that no packet has.
 //! 3. Viewers change, presenters are put on.
 //! 4. The head is deleted, then the records and the entries that hold them.
 //!
-//! Who finds a head compares: do all groups with a record have their new viewers, the change is
-//! finished; otherwise it is taken back, which the head then says, so that being interrupted once
-//! more changes nothing in the decision. Records without a head mean nothing.
+//! A command that finds a head compares. If all groups with a record have their new viewers, the
+//! change is finished. Otherwise it is taken back; the head then says so, so another interruption
+//! does not change the decision. Records without a head mean nothing.
 
 use std::collections::{BTreeMap, HashSet};
 use std::net::Ipv4Addr;

@@ -1,5 +1,5 @@
-//! Values of `conference.yaml`, and what is said of one that is something else: what was expected and
-//! what came, in words of the file's, not of the library's that reads it.
+//! Values of `conference.yaml`, and the errors for wrong ones. An error says what was expected and what was
+//! found in the file's terms, not in those of the YAML library.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,5 +1,5 @@
-//! A conference for the SFU programs: viewers join and leave, presenters come and go, and what the
-//! real controller writes for it is recorded, call by call, to be played to any two switches between
+//! A conference for the SFU programs: viewers join and leave, presenters come and go. The real
+//! controller's writes are recorded, call by call, and can be played to any two switches between
 //! any frames.
 
 use std::{net::Ipv4Addr, sync::Arc};

@@ -1,8 +1,8 @@
-//! Random input for the compiler and the JSON loader: no input makes them panic, hang or eat
+//! Random input for the compiler and the JSON loader: no input makes them panic, hang or exhaust
 //! memory.
 //!
-//! A case is a number; what it holds follows from the number, the seed and the repository's own
-//! programs, so a finding is repeated by its number. `cargo run -p conformance --example fuzz`
+//! A case is a number. Its content follows from the number, the seed and the repository's own
+//! programs, so the number repeats a finding. `cargo run -p conformance --example fuzz`
 //! runs cases in a process of their own with limits; `tests/fuzz.rs` runs a few in CI.
 
 mod grammar;

@@ -2,8 +2,8 @@
 //!
 //! A pass pushes into a [`Sink`] and goes on; nothing stops at the first error. Codes are stable:
 //! E01xx preprocessor and lexer, E02xx syntax, E03xx names, E04xx types, E05xx constants and
-//! instances, E06xx what the BMv2 back end cannot express, E07xx P4Info. W is a warning. What a
-//! code means is said in [`crate::explain`], how a diagnostic is shown in `render`.
+//! instances, E06xx limits of the BMv2 back end, E07xx P4Info. W is a warning. [`crate::explain`]
+//! has the meaning of a code, `render` shows a diagnostic.
 
 mod render;
 

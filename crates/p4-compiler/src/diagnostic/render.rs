@@ -1,4 +1,4 @@
-//! How a diagnostic is shown: as rustc shows one, every place underlined in its line.
+//! Renders a diagnostic in rustc's form, with every place underlined in its line.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! P4Info: what the program offers to a controller (P4Runtime 1.4.1, section 6).
+//! P4Info: the objects of a program for a controller (P4Runtime 1.4.1, section 6).
 
 use num_bigint::BigInt;
 use p4runtime_proto::p4::config::v1 as p4;

@@ -1,9 +1,9 @@
-//! What every code means, with a wrong and a right example: `reprise explain CODE`.
+//! The meaning of every code, with a wrong and a right example: `reprise explain CODE`.
 //!
-//! The texts stand in `*.md` beside this file, a section a code (`# E0301: title`). An example is a
-//! fenced block whose first line says what of a program it is (`tests/explain.rs` puts the rest
-//! around it and compiles it): `p4 program` all of it, `p4 top` declarations, `p4 control` the
-//! inside of an ingress control, `p4 apply` statements of its `apply`, `p4 parser` the inside of a
+//! The texts are in `*.md` beside this file, a section a code (`# E0301: title`). An example is a
+//! fenced block whose first line names the part of a program that it shows (`tests/explain.rs` puts
+//! the rest around it and compiles it): `p4 program` all of it, `p4 top` declarations, `p4 control`
+//! the body of an ingress control, `p4 apply` statements of its `apply`, `p4 parser` the body of a
 //! parser.
 
 /// The texts, in the order of the codes.

@@ -1,8 +1,8 @@
-//! Branches of conditionals that are no P4: they are left as they are, byte for byte.
+//! Branches of conditionals that are no P4: they stay unchanged, byte for byte.
 //!
-//! The preprocessor does not look into a branch that is not taken, so anything may stand there. One
-//! that no macro can make taken (`#if 0`) is always left alone; another is formatted where the file
-//! is P4 with this branch in place of the one that is taken.
+//! The preprocessor does not look into a branch that is not taken, so it may contain anything. A
+//! branch that no macro can select (`#if 0`) always stays unchanged. Another branch is formatted if
+//! the file is P4 with this branch in place of the taken one.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,7 +1,7 @@
-//! Where lines end.
+//! Decides where lines end.
 //!
 //! A block is a list of items (statement, declaration, member, property), each on its own line.
-//! An item that does not fit is broken at its loosest operators, or else in its brackets, one
+//! An item that does not fit is broken at its loosest operators, otherwise in its brackets, one
 //! element a line.
 
 use super::piece::{Kind, Piece, Role};

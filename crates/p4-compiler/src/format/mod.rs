@@ -1,9 +1,9 @@
 //! P4 source in one layout, from its tokens: nothing is added, removed or reordered.
 //!
-//! [`piece`] takes the text apart into tokens, comments and preprocessor lines and says between
-//! which of them a space belongs; [`tree`] nests them by their brackets; [`layout`] decides on
-//! lines. Macros are not expanded, so a file is formatted as it is written, every branch of a
-//! conditional too. The style is described in `docs/compiler.md`.
+//! [`piece`] splits the text into tokens, comments and preprocessor lines and decides where spaces
+//! belong between them; [`tree`] nests them by their brackets; [`layout`] decides on lines. Macros
+//! are not expanded, so a file is formatted as it is written, every branch of a conditional too.
+//! `docs/compiler.md` describes the style.
 
 mod branch;
 mod layout;

@@ -1,5 +1,5 @@
-//! What every token is in its surroundings, and where spaces belong: a walk along the pieces with
-//! a stack of open brackets.
+//! The role of every token in its context, and where spaces belong: a walk along the pieces with a
+//! stack of open brackets.
 
 use super::piece::{Kind, Piece, Role};
 

@@ -1,7 +1,7 @@
 //! The checked program: every name resolved, every expression typed, every implicit cast written
 //! out, constants of known value folded.
 //!
-//! What holds of it, and what `lower` relies on:
+//! Invariants, on which `lower` relies:
 //! - a [`Var`] is used only inside the declaration that owns it;
 //! - the two sides of an arithmetic operation have the same type (shifts excepted);
 //! - a call has one slot for each parameter, in the parameters' order;

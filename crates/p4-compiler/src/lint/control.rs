@@ -1,7 +1,7 @@
 //! Which warnings are shown: the command line's switches, and `@noWarn("...")` in the source.
 //!
-//! An annotation speaks for what follows it up to the end of that declaration or statement; a
-//! warning is known by its code (`W0801`) or by p4c's name (`unused`, written with `-` or `_`).
+//! An annotation applies from its place to the end of the following declaration or statement. A
+//! warning has a code (`W0801`) and p4c's name (`unused`, written with `-` or `_`); both work.
 
 use super::NAMES;
 use crate::Options;

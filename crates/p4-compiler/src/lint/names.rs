@@ -1,8 +1,8 @@
 //! Names that nothing uses, and names that hide others.
 //!
-//! The checker notes every lookup. Constants, types, functions, controls and parsers are reported
-//! only in the file that is compiled: an included file is shared, and others use the rest of it.
-//! A name that begins with `_` says itself that it is not used.
+//! The checker records every lookup. Constants, types, functions, controls and parsers are reported
+//! only in the file that is compiled: an included file is shared, and other programs may use the
+//! rest of it. A name that begins with `_` is meant to be unused.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! Code and parser states that nothing reaches, `select`s that end in an error unsaid, conditions
+//! Unreachable code and parser states, `select`s that end in an implicit error, conditions
 //! that decide nothing.
 
 use num_traits::ToPrimitive as _;

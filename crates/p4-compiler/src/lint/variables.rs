@@ -1,8 +1,8 @@
-//! Variables and parameters that nobody reads.
+//! Variables and parameters that are never read.
 //!
-//! A variable with several copies (of a generic function) is unused where all its copies are. The
-//! parameters of the blocks of the architecture are as the architecture wants them; those of other
-//! controls with the same types are often handed on for the sake of one form.
+//! A variable with several copies (of a generic function) is unused if all its copies are. The
+//! architecture prescribes the parameters of its blocks; other controls with the same types often
+//! have unused parameters for uniformity.
 
 use std::collections::{HashMap, HashSet};
 

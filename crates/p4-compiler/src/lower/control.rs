@@ -1,7 +1,7 @@
 //! Controls: apply blocks to nodes, nodes to tables and conditionals with their successors.
 //!
 //! Statements that apply nothing are gathered into the action of a table without a key, which
-//! always runs its default action; that is how simple_switch programs run code between tables.
+//! always runs its default action. simple_switch programs run code between tables in this way.
 
 use std::collections::HashMap;
 use std::rc::Rc;

@@ -1,5 +1,5 @@
-//! Copy-in and copy-out (P4_16 1.2.5, section 6.8): what an `out` or `inout` argument is written
-//! back to.
+//! Copy-in and copy-out (P4_16 1.2.5, section 6.8): the place to which an `out` or `inout` argument
+//! is written back.
 
 use super::Lower;
 use super::place::{Place, parameter};

@@ -1,4 +1,4 @@
-//! The entries that a program gives its tables: sets as BMv2's keys, priorities as its ranks.
+//! The entries in a program's tables: sets become BMv2's keys, priorities its ranks.
 
 use bmv2_json::{ActionEntry, Entry, MatchKey};
 use num_bigint::BigInt;

@@ -1,9 +1,9 @@
-//! Field lists: what a clone, or a packet that comes again, keeps of its metadata.
+//! Field lists: the metadata that a clone, a resubmitted or a recirculated packet keeps.
 //!
-//! `@field_list(n)` puts a member of the user metadata, with everything in it, into the list `n`, which
-//! the calls that end in `_preserving_field_list` name. The deprecated `clone3`, `resubmit` and
-//! `recirculate` have the fields in their argument instead: a list is made of it. simple_switch reads
-//! the fields of a list when the control has ended, not at the call, in both forms.
+//! `@field_list(n)` puts a member of the user metadata, with everything in it, into the list `n`. The calls
+//! that end in `_preserving_field_list` name that list. The deprecated `clone3`, `resubmit` and `recirculate`
+//! have the fields in their argument instead; a list is made of it. In both forms simple_switch reads the
+//! fields of a list when the control has ended, not at the call.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,5 +1,5 @@
-//! Loops. Straight-line code jumps back; a loop that applies tables, and one whose numbers are
-//! known and few, is unrolled; in a parser a loop becomes states.
+//! Loops. In straight-line code a loop becomes a jump back. A loop that applies tables is unrolled,
+//! and so is a loop whose few iterations are known. In a parser a loop becomes states.
 
 use num_bigint::BigInt;
 use num_traits::One as _;

@@ -1,9 +1,9 @@
-//! The checked program in BMv2's words: everything inlined, one storage place for each variable,
+//! The checked program in BMv2's terms: everything inlined, one storage place for each variable,
 //! control flow as tables and conditionals.
 //!
-//! The walk begins at `main`. A sub-control's parameters share their arguments' storage where
-//! nothing can tell the difference, and are copied in and out otherwise. What simple_switch
-//! cannot express is reported as E06xx.
+//! The walk begins at `main`. A sub-control's parameters share their arguments' storage if the
+//! program cannot tell the difference; otherwise they are copied in and out. Code that
+//! simple_switch cannot express is reported as E06xx.
 
 mod action;
 mod assign;

@@ -1,4 +1,4 @@
-//! Branches in a parser: code that jumps becomes states, since a parser's operations cannot.
+//! Branches in a parser: code with jumps becomes states, since a parser's operations cannot jump.
 
 use bmv2_json::{Primitive, Transition as JsonTransition, Value};
 

@@ -1,4 +1,4 @@
-//! Where values live in BMv2: fields, headers, stacks; and the operands that read them.
+//! The places of values in BMv2: fields, headers, stacks; and the operands that read them.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;

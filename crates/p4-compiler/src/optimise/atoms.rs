@@ -1,8 +1,8 @@
-//! What fields hold: a table by field whose copies share what they have in common.
+//! The values of fields: a table by field, whose copies share equal parts.
 //!
-//! A walk along a control graph copies what it knows at every branch and keeps what both sides
-//! share where branches meet. Most fields are the same on both, so the table is in chunks that are
-//! shared until one side writes, and shared chunks need no comparison.
+//! A walk along a control graph copies its facts at every branch, and keeps the facts that both
+//! sides share where branches meet. Most fields are the same on both sides. So the table consists
+//! of chunks that are shared until one side writes, and shared chunks need no comparison.
 
 use std::rc::Rc;
 

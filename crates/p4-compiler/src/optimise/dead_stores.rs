@@ -1,13 +1,13 @@
-//! Dead stores: what is written and never read goes.
+//! Dead stores: values that are written and never read are removed.
 //!
-//! Backwards over the whole way of a packet: a field is live where something may read it before it
-//! is written anew. At a control's end every field of a header that may be sent and of the target's
-//! metadata is live, so only user metadata and temporaries can die there; ingress's end also has what egress,
-//! field lists and digests read, egress's end what checksums, field lists and the deparser read, the
-//! parser's every place what ingress and the verified checksums read (an error may end the parser
-//! anywhere). Sound because only copies, hashes and register reads go, which do nothing but write
-//! one field; meters, random numbers and whatever is not known stay, and so does what may end the
-//! parser. A clone or a recirculated packet sees nothing of metadata but its field list.
+//! The analysis runs backwards over the whole path of a packet. A field is live if something may read it
+//! before it is written again. At a control's end every field of a header that may be sent and of the
+//! target's metadata is live, so only user metadata and temporaries can be dead there. At ingress's end the
+//! fields that egress, field lists and digests read are live too; at egress's end those of checksums, field
+//! lists and the deparser; at every place of the parser those of ingress and the verified checksums, since an
+//! error may end the parser anywhere. It is sound because it removes only copies, hashes and register reads,
+//! which do nothing but write one field. Meters, random numbers and unknown primitives stay, and so does code
+//! that may end the parser. A clone or a recirculated packet sees only the metadata of its field list.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,7 +1,7 @@
-//! What a primitive or parser operation reads and writes.
+//! The reads and writes of a primitive or parser operation.
 //!
-//! Whatever is not known here counts as reading and writing everything, so that a primitive of
-//! another target never makes a pass unsound.
+//! An unknown primitive counts as reading and writing everything, so a primitive of another target
+//! never makes a pass unsound.
 
 use bmv2_json::{Expression, Operation, ParserOp, ParserOpParameter, Primitive, Value};
 

@@ -1,5 +1,5 @@
-//! What is known at a place of the program: fields that hold a constant or a copy of another
-//! field, and conditions that hold.
+//! The facts at a place of the program: fields that hold a constant or a copy of another field, and
+//! conditions that hold.
 
 use std::rc::Rc;
 

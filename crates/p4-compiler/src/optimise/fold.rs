@@ -1,11 +1,11 @@
-//! Expressions: constants are computed, what a mask or a cast does not change loses it, truth
-//! values become simpler, and what is known at a place takes the place of fields.
+//! Expressions: constants are computed, masks and casts without effect are removed, truth values
+//! become simpler, and known values replace fields.
 //!
-//! Sound because operands have no side effects and an operation on numbers has no width: only
-//! [`demanded`] looks at widths, where the consumer keeps no more than the low bits, and that only
-//! for unsigned fields (simple_switch does not cut every value that it copies into a signed one).
+//! It is sound because operands have no side effects and an operation on numbers has no width. Only
+//! [`demanded`] uses widths: where the consumer keeps no more than the low bits, and only for
+//! unsigned fields (simple_switch does not cut every value that it copies into a signed one).
 //! Shifts and divisions of negative numbers and by zero are left to the switch. Two headers are
-//! never found equal, since invalid ones are not.
+//! never taken as equal, since invalid ones are not.
 
 use bmv2_json::{Expression, Operand, Operation, Value};
 use num_bigint::BigInt;

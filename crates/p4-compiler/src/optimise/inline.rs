@@ -1,10 +1,11 @@
-//! Temporaries that are read once: the expression moves to where it is read.
+//! Temporaries that are read once: the expression moves to the place of the read.
 //!
-//! Sound where the temporary is read nowhere else in the program (a read by a key, a list or a
-//! checksum is never the one), nothing between the two writes what the expression reads or the
-//! temporary, no jump comes in between, and the expression reads fields and parameters only. An
-//! expression that may be wider than the temporary is cut to its width. In a parser the bits ahead
-//! move only to the very next operation, so that an error ends the parser at the same place.
+//! It is sound under these conditions. The temporary is read nowhere else in the program (a read by
+//! a key, a list or a checksum does not count as the one read). Nothing between the two places
+//! writes the expression's operands or the temporary. No jump enters between them. The expression
+//! reads fields and parameters only. An expression that may be wider than the temporary is cut to
+//! its width. In a parser, `lookahead` bits move only to the very next operation, so that an error
+//! ends the parser at the same place.
 
 use std::collections::HashSet;
 

@@ -1,11 +1,11 @@
 //! Passes over BMv2 JSON: the same packets, tables and registers with less work.
 //!
-//! JSON in, JSON out, after `lower` and before output; they also run over another compiler's
-//! JSON. [`optimise`] repeats them until nothing changes. Each file's module doc says what its
-//! pass relies on. Common to all: what a control plane names stays as it is (tables, their actions
-//! and parameters, counters, meters, registers, action profiles, digests, value sets), and so do
-//! the places in the source; a primitive or operation that is not known here is taken to read and
-//! write everything.
+//! JSON in, JSON out, after `lower` and before output; the passes also run over another compiler's
+//! JSON. [`optimise`] repeats them until nothing changes. Each file's module doc says why its pass
+//! is sound. Two rules hold for all. Objects that a control plane can name stay unchanged (tables,
+//! their actions and parameters, counters, meters, registers, action profiles, digests, value
+//! sets), and so do the places in the source. An unknown primitive or operation counts as reading
+//! and writing everything.
 
 mod atoms;
 mod code;

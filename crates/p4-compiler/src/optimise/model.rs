@@ -1,6 +1,6 @@
-//! What the passes know of a program: every field with its width, and which fields an object has.
+//! The passes' model of a program: every field with its width, and the fields of each object.
 //!
-//! A header's validity counts as a field, and so does the place where a stack goes on.
+//! A header's validity counts as a field, and so does a stack's next index.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,8 +1,8 @@
-//! Constants of the JSON, and between which bounds an operand's value lies.
+//! Constants of the JSON, and bounds of an operand's value.
 //!
 //! Both switches compute with integers without a width and cut the result when it is copied into a
-//! field, so bounds are plain integers. A signed field has none here: simple_switch keeps a value
-//! between its greatest and its width's end as it is.
+//! field, so bounds are plain integers. A signed field has no bounds here: simple_switch does not
+//! cut a value between the field's greatest and the end of its width.
 
 use bmv2_json::{Expression, Operand, Operation, Value};
 use num_bigint::BigInt;

@@ -1,12 +1,13 @@
-//! Parser states: fewer of them, with fewer arrows.
+//! Parser states: fewer of them, with fewer transitions.
 //!
-//! States that nothing leads to go. A state that does nothing and leads to one other state is
-//! passed by; a state that only one other leads to, and always, becomes its end. A `select` whose
-//! ways are all the same decides nothing; an arrow that an earlier one of the same value hides, or
-//! that leads where the default behind it leads, is not needed. Sound because operations keep their
-//! order, and a key is dropped only where reading it cannot end the parser (the bits ahead may not
-//! be there). A circle of states stays a circle, though it takes fewer steps to the limit at which
-//! the parser gives up. Value sets stay known to the control plane.
+//! Unreachable states are removed. A state that does nothing and leads to one other state is
+//! bypassed. A state with exactly one predecessor, which always leads to it, is appended to that
+//! predecessor. A `select` whose ways are all the same is removed. So is a transition that an
+//! earlier one with the same value hides, or that leads where the following default leads. It is
+//! sound because operations keep their order, and a key is removed only if reading it cannot end
+//! the parser (`lookahead` bits may be missing). A cycle of states stays a cycle, though it takes
+//! fewer steps to the limit at which the parser gives up. Value sets stay known to the control
+//! plane.
 
 use std::collections::{HashMap, HashSet};
 

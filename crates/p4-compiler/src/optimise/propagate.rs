@@ -1,16 +1,17 @@
-//! Copies and constants: what a field is known to hold takes its place where it is read, and a
-//! branch whose condition is known on an edge is not asked again.
+//! Copies and constants: the known value of a field replaces its reads, and a branch whose
+//! condition is known on an edge is bypassed there.
 //!
-//! One walk from each pipeline's beginning along the control graph, edges meeting with what they
-//! have in common. What is known at the beginning: metadata that nothing has written is zero, a
-//! header that nothing can have made valid is invalid (a packet starts so, clones' metadata too;
-//! what a field list may bring along is left out). Sound because every write forgets what depended
-//! on it: an element found at run time forgets its whole stack, a header operation the header and
-//! its union's other validities, `mark_to_drop` the target's fields, an unknown primitive
-//! everything. Only unsigned fields are known, and a copy only where the target is as wide as the
-//! source, so no cut is missed. Keys, field lists, digests and checksums keep their fields. A table
-//! may run any of its actions, whatever its entries are. Facts end with their control, since the
-//! target writes between controls and clones come in there.
+//! One walk from each pipeline's beginning along the control graph; where edges meet, the common
+//! facts remain. Facts at the beginning: metadata that nothing has written is zero, and a header
+//! that nothing can have made valid is invalid. This holds for every new packet and for clones'
+//! metadata; fields that a field list may bring along are left out. It is sound because every write
+//! removes the facts that depended on it: a write to an element found at run time those of its
+//! whole stack, a header operation those of the header and its union's other validities,
+//! `mark_to_drop` those of the target's fields, an unknown primitive all. Only unsigned fields have
+//! facts, and a copy counts only if the target is as wide as the source, so no cut is missed. Keys,
+//! field lists, digests and checksums keep their fields. A table may run any of its actions,
+//! whatever its entries are. Facts end with their control, since the target writes between controls
+//! and clones enter there.
 
 use std::collections::HashMap;
 

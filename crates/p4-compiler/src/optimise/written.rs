@@ -1,4 +1,4 @@
-//! Which fields each part of the switch may write, and so what is known where a part begins:
+//! The fields that each part of the switch may write, and so the facts at the beginning of a part:
 //! metadata that nothing has written is zero, a header that nothing can have made valid is invalid.
 
 use std::collections::{HashMap, HashSet};

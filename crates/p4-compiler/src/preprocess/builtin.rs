@@ -1,4 +1,4 @@
-//! The macros that are there without a `#define`.
+//! The macros that exist without a `#define`.
 
 use std::rc::Rc;
 

@@ -1,7 +1,8 @@
 //! Reading tokens with their macros expanded (C17, 6.10.3).
 //!
-//! What a macro becomes is put in front of what is still to be read, as a [`Context`]. While it is
-//! there the macro is not expanded again, and a name of it that is read meanwhile never is.
+//! The expansion of a macro is put in front of the remaining input, as a [`Context`]. As long as it
+//! is there the macro is not expanded again, and a use of its name that is read meanwhile is never
+//! expanded.
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! `#include`: where a file is looked for, and what is said when it is not there.
+//! `#include`: the folders that are searched, and the message if the file is not there.
 
 use super::directive::spelled;
 use super::token::{Kind, PpToken};

@@ -1,4 +1,4 @@
-//! `#line 12 "file"`, and `# 12 "file" 1` as C preprocessors write it: where the lines behind are from.
+//! `#line 12 "file"`, and `# 12 "file" 1` as C preprocessors write it: the origin of the following lines.
 
 use super::Preprocessor;
 use super::token::{Kind, PpToken};

@@ -1,4 +1,4 @@
-//! Macros and `#define`. What a use of one becomes is said in [`super::expand`].
+//! Macros and `#define`. [`super::expand`] expands a use of a macro.
 
 use std::rc::Rc;
 

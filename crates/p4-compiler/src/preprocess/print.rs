@@ -1,6 +1,6 @@
 //! The preprocessed program as text (`-E`), with line markers as the C preprocessor writes them.
 //!
-//! Comments are gone. Compiling the text gives the program's tokens again, because the program's
+//! Comments are removed. Compiling the text gives the program's tokens again, because the program's
 //! tokens are made of the same text.
 
 use std::fmt::Write as _;

@@ -1,7 +1,7 @@
-//! Preprocessing tokens, as C has them (C17, 6.4) and `cpp -x assembler-with-cpp` reads them.
+//! Preprocessing tokens, by C's rules (C17, 6.4) and those of `cpp -x assembler-with-cpp`.
 //!
 //! They are coarser than P4's: `1..N` is one number, `'` begins a character and `&&&` is two
-//! operators. [`super::program`] makes P4's tokens of them when all macros are expanded.
+//! operators. When all macros are expanded, [`super::program`] makes P4's tokens of them.
 
 use std::collections::HashSet;
 use std::ops::Range;

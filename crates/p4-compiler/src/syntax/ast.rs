@@ -1,4 +1,4 @@
-//! The syntax tree: what the grammar of P4_16 gives, with places, nothing resolved.
+//! The syntax tree: the result of P4_16's grammar, with places, nothing resolved.
 
 #![expect(
     dead_code,

@@ -1,6 +1,6 @@
-//! Mistakes that would make the parser lose its way are mended in the tokens before it starts, each
-//! with its one error: a `{` that is never closed, keywords with capital letters
-//! or misspelt ([`misspelt`]), P4_14.
+//! Mistakes that would derail the parser are repaired in the tokens before it starts, each with its
+//! one error: a `{` that is never closed, keywords with capital letters or misspelt ([`misspelt`]),
+//! P4_14.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};

@@ -1,4 +1,4 @@
-//! What annotations hold (P4_16 1.2.5, section 20).
+//! The contents of annotations (P4_16 1.2.5, section 20).
 
 use super::rules::Rules;
 use crate::lex::{Tok, Token};

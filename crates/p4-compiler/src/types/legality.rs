@@ -1,6 +1,6 @@
-//! Rules about types that stand beside the typing of expressions: which types parameters,
-//! variables and arguments may have, what can be compared and divided, how a parser ends
-//! (P4_16 1.2.5, sections 6.8, 7.2, 8, 12, 13, 14).
+//! Rules about types beside the typing of expressions: the types that parameters, variables and
+//! arguments may have, the operands of comparisons and divisions, the end of a parser (P4_16 1.2.5,
+//! sections 6.8, 7.2, 8, 12, 13, 14).
 
 use num_traits::{Signed as _, Zero as _};
 

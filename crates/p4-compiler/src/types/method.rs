@@ -1,4 +1,4 @@
-//! Methods: `apply`, what headers and stacks have built in, and externs' own.
+//! Methods: `apply`, the built-in methods of headers and stacks, and externs' own.
 
 use super::Type;
 use super::check::{Checker, Place, Signature};

@@ -1,6 +1,6 @@
-//! Bodies with type parameters, checked once as they are written: with types of which nothing is
-//! known but their names. So a mistake is found where nobody uses the function, control or parser,
-//! and said in its own words, not in those of a use.
+//! Bodies with type parameters, checked once as they are written: with types of which only the
+//! names are known. So a mistake is found even if the function, control or parser is never used,
+//! and the message is about the body, not about a use.
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! Which type fits where: inference of type arguments, and implicit casts (P4_16 1.2.5, 8.11).
+//! Which types fit: inference of type arguments, and implicit casts (P4_16 1.2.5, 8.11).
 
 use std::collections::HashMap;
 use std::rc::Rc;

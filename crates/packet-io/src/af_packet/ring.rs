@@ -1,9 +1,9 @@
 //! The receive ring: slots in memory shared with the kernel, TPACKET_V2.
 //!
-//! Not TPACKET_V3: it hands over whole blocks and waits for them to fill, which adds half a
-//! millisecond to every frame that comes alone. See `Documentation/networking/packet_mmap.rst`.
+//! Not TPACKET_V3: it hands over whole blocks and waits for them to fill, which delays every single
+//! frame by half a millisecond. See `Documentation/networking/packet_mmap.rst`.
 //!
-//! Whose a slot is says its status word: the kernel writes a frame, then sets `TP_STATUS_USER`; we
+//! A slot's status word says who owns it. The kernel writes a frame, then sets `TP_STATUS_USER`; we
 //! read it, then set `TP_STATUS_KERNEL`. Slots are filled and emptied in order.
 
 #![expect(

@@ -1,7 +1,7 @@
 //! The bpf(2) calls that an XDP program needs, each behind a safe function.
 //!
 //! The program is loaded without a loader: no ELF file, no C library, no compiler for BPF at build
-//! time. A link holds it at its interface; the kernel detaches it when the link's descriptor is
+//! time. A link attaches it to its interface. The kernel detaches it when the link's descriptor is
 //! closed, however the process ends.
 
 #![expect(

@@ -1,14 +1,14 @@
-//! The XDP program: what is the switch's goes to its sockets, the rest on to the kernel.
+//! The XDP program: the switch's frames go to its sockets, the others on to the kernel.
 //!
-//! Written here instruction by instruction, some tens of them, so that building the switch needs no
-//! compiler for BPF and no object file that nobody can read. The kernel's verifier checks every
-//! load. In words:
+//! It is written here instruction by instruction, some tens of them. So building the switch needs
+//! no compiler for BPF and no unreadable object file. The kernel's verifier checks every load. In
+//! words:
 //!
-//! 1. Without destinations every frame is the switch's. With some, an IPv4 or IPv6 packet is if its
-//!    destination address is one of them and, where that one has a port, it is a UDP datagram (for
-//!    IPv4 a first fragment at most) to that port. Frames with VLAN tags are then the kernel's.
-//! 2. The switch's frames go to the socket of the receive queue they came on; if there is none, to
-//!    the kernel.
+//! 1. Without destinations every frame is the switch's. With destinations, an IPv4 or IPv6 packet
+//!    is the switch's if its destination address is one of them and, if that destination has a
+//!    port, the packet is a UDP datagram to that port (for IPv4 whole or a first fragment). Frames
+//!    with VLAN tags then go to the kernel.
+//! 2. The switch's frames go to the socket of their receive queue; if there is none, to the kernel.
 
 use std::net::IpAddr;
 

@@ -1,9 +1,9 @@
 //! One AF_XDP socket on one queue of an interface: its memory (umem), its four rings, its calls.
 //!
-//! The memory is cut into chunks. The first ones go round the fill and receive rings; the others
-//! are for sending and are used last in, first out, so that what is written next is still in the
-//! cache. Behind them, where the kernel copies what it sends, are the places of payloads that many
-//! frames share ([`shared`](super::shared)).
+//! The memory is cut into chunks. The first ones go round the fill and receive rings. The others are for
+//! sending and are used last in, first out, so that the next written chunk is still in the cache. If the
+//! kernel copies transmitted frames, places for payloads that many frames share are behind them
+//! ([`shared`](super::shared)).
 
 #![expect(
     unsafe_code,

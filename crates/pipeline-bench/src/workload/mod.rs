@@ -1,4 +1,4 @@
-//! What is measured: a program, what its tables hold, and the packets that come.
+//! The workload: a program, the entries of its tables, and its packets.
 
 mod entries;
 mod l2;

@@ -1,7 +1,7 @@
-//! Entries for every table as a controller makes them: from the P4Info alone.
+//! Entries for every table, made like a controller's: from the P4Info alone.
 //!
-//! The first entry of a table gives a value to every field, the second leaves out what may be left
-//! out, further ones take further values, until every action has had its turn.
+//! The first entry of a table gives a value to every field. The second leaves out every field that
+//! may be left out. Further entries take other values, until every action has had its turn.
 
 use p4_compiler::P4Info;
 use p4runtime_proto::p4::config::v1::action_ref::Scope;

@@ -1,9 +1,9 @@
 //! Strangers' programs: every P4_16 program below a folder, through the compiler, over P4Runtime into
 //! a switch, and random packets through both engines.
 //!
-//! `find` says which files may be programs, `settings` how the tree itself compiles them, `source`
-//! tells what a file is and compiles it, `entries` fills its tables over P4Runtime, `run` does one
-//! program from end to end in a worker process, `report` counts.
+//! `find` lists the files that may be programs, `settings` how the tree itself compiles them, `source`
+//! classifies a file and compiles it, `entries` fills its tables over P4Runtime, `run` runs one program from
+//! end to end in a worker process, `report` counts.
 
 mod entries;
 mod find;

@@ -1,5 +1,5 @@
-//! How a tree compiles its own programs: `-I` and `-D` in its Makefiles, CMake lists and scripts, and
-//! where in it an included file is.
+//! How a tree compiles its own programs (`-I` and `-D` in its Makefiles, CMake lists and scripts), and where
+//! in the tree an included file is.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,5 +1,5 @@
-//! One file: which language and architecture it is, and what the compiler says, with the tree's own
-//! folders and macros.
+//! One file: its language, its architecture and the compiler's result, with the tree's own folders and
+//! macros.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! Calls: what is declared in the program is run in place, of the architecture's it is known what
-//! they write.
+//! Calls: a function of the program is run in place; for a function of the architecture its written
+//! arguments are known.
 
 use super::run::meet;
 use super::{DEPTH_MAX, Env, Fact, Flow, Node, Path, State, join_states};

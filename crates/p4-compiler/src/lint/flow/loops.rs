@@ -1,4 +1,4 @@
-//! Loops: until nothing new is learnt, then once more to report.
+//! Loops: run until nothing new is learnt, then once more to report.
 
 use super::{Env, Fact, Flow, Node, State, join_states};
 use crate::ir::{ExprKind, Loop, LoopHead};

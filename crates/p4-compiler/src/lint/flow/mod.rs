@@ -1,12 +1,11 @@
-//! What is known of variables and headers at each place: values never given, headers not valid.
+//! The facts about variables and headers at each place: values never assigned, headers not valid.
 //!
-//! The blocks of the architecture run one after another as the switch runs them, calls inlined,
-//! each branch with a copy of what is known; where branches meet, knowledge is joined. Two rules
-//! keep it quiet where it cannot know:
-//! - something bad on every path is always reported;
-//! - something bad on some path is reported only where no condition stands between: `if (a) x = 1;
-//!   if (a) use(x);` is fine, and so is all that the control plane decides by choosing an action.
-//!   Inside a condition, and behind one that ends the block, what was "maybe" before is [`Fact::Silent`].
+//! The blocks of the architecture are run in the switch's order, with calls inlined. Each branch gets a copy
+//! of the facts; where branches meet, facts are joined. Two rules prevent false warnings:
+//! - an error on every path is always reported;
+//! - an error on some path is reported only if no condition stands between: `if (a) x = 1; if (a) use(x);` is
+//!   fine, and so is everything that the control plane decides by choosing an action. Inside a condition, and
+//!   behind one that ends the block, an earlier "maybe" is [`Fact::Silent`].
 
 mod call;
 mod loops;

@@ -1,4 +1,4 @@
-//! The order in which v1model runs a program's blocks, and what each hands to the next.
+//! The order in which v1model runs a program's blocks, and the values that each passes to the next.
 
 use super::{Env, Fact, Flow, Node, State, join_states};
 use crate::ir::{Callee, Direction, Expr, ExprKind, InstanceKind, StatementKind, VarId};
