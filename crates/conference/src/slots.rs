@@ -32,7 +32,7 @@ impl Block {
 /// A group that is to move, to make room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Move {
-    /// Whose block.
+    /// The group of the block.
     pub group: GroupId,
     /// Where it goes: free slots, taken by this call.
     pub to: Block,
@@ -143,7 +143,7 @@ impl Slots {
         !self.unlinked.is_empty()
     }
 
-    /// After a drain: what was unlinked is free.
+    /// After a drain: unlinked slots are free.
     pub fn drained(&mut self) {
         for block in std::mem::take(&mut self.unlinked) {
             self.release(block);
@@ -249,8 +249,8 @@ impl CounterIds {
         }
     }
 
-    /// Marks a place as a viewer's, as it was found in the switch. Places outside of the array and
-    /// places named twice are somebody else's doing and only mean that the counts are shared.
+    /// Marks a place as a viewer's, as found in the switch. Places outside of the array, and places
+    /// named twice, come from another controller and only mean that counts are shared.
     pub fn occupy(&mut self, id: u32) {
         if let Some(taken) = self.taken.get_mut(id as usize)
             && !std::mem::replace(taken, true)
@@ -278,7 +278,7 @@ impl CounterIds {
         self.unlinked.push(id);
     }
 
-    /// After a drain: what was unlinked is free.
+    /// After a drain: unlinked slots are free.
     pub fn drained(&mut self) {
         for id in std::mem::take(&mut self.unlinked) {
             if let Some(taken) = self.taken.get_mut(id as usize)

@@ -42,7 +42,7 @@ use crate::{Frame, Nanos, Port, PortError, PortStatistics};
 use bpf::AttachMode;
 use queue::{Piece, Queue, QueueConfig};
 
-/// Whose frames the XDP program takes from the kernel.
+/// The frames that the XDP program takes from the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Destination {
     /// The packet's destination address.
@@ -51,12 +51,12 @@ pub struct Destination {
     pub udp_port: Option<u16>,
 }
 
-/// What can be chosen of an AF_XDP port.
+/// The options of an AF_XDP port.
 #[derive(Clone, Debug)]
 pub struct AfXdpConfig {
     /// Frames that the kernel keeps for each queue while the switch does not run, at least.
     pub rx_ring_slots: usize,
-    /// What is the switch's; empty: everything.
+    /// The switch's destinations; empty: every frame.
     pub destinations: Vec<Destination>,
 }
 
@@ -186,7 +186,7 @@ impl AfXdpPort {
         AfXdpPort::open_each(name, config, usize::MAX)
     }
 
-    /// The first so many send.
+    /// The number of queues that send, from the first on.
     fn open_each(
         name: &str,
         config: &AfXdpConfig,
@@ -253,8 +253,8 @@ impl AfXdpPort {
         }
     }
 
-    /// How many chunks a frame takes; `None` if it is longer than what may leave with its tag, as
-    /// the kernel decides for packet sockets.
+    /// The number of chunks of a frame; `None` if the frame with its tag is too long to leave, by the
+    /// kernel's rule for packet sockets.
     fn chunks_of(&self, frame: &Frame<'_>, frame_bytes: usize) -> Option<usize> {
         if frame_bytes > self.frame_bytes_max {
             let tag_bytes = if has_tag(frame) { VLAN_TAG_BYTES } else { 0 };
@@ -280,8 +280,8 @@ impl AfXdpPort {
         self.queues[0].n_free() >= n_chunks
     }
 
-    /// Shows what was pushed to the kernel and has it send until nothing is left, or until it does
-    /// not get on. What is left then leaves with the next call: it is in the ring, not lost.
+    /// Shows pushed frames to the kernel and makes it send until nothing is left, or until it makes no
+    /// progress. Frames that are left then leave with the next call: they are in the ring, not lost.
     fn send_queue(&mut self) {
         self.n_pushed = 0;
         self.has_unsent = false;

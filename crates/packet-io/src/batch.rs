@@ -84,7 +84,7 @@ impl TxBatch {
         first.len + second.len
     }
 
-    /// All from that place on, in two pieces of which the second may be empty.
+    /// All bytes from that place on, in two pieces; the second may be empty.
     pub(crate) fn iter_from(&self, first: usize) -> impl Iterator<Item = [&[u8]; 2]> {
         let frames = self.frames[first..].iter();
         frames.map(|parts| parts.map(|part| self.part(part)))
@@ -94,7 +94,7 @@ impl TxBatch {
         &self.bytes[part.start..part.start + part.len]
     }
 
-    /// Empties it; what was rarely needed of the memory is given back.
+    /// Empties the batch, and frees memory that it rarely needs.
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.frames.clear();

@@ -21,7 +21,7 @@ impl TxPace {
         }
     }
 
-    /// Whether so many frames that wait are enough to be sent.
+    /// Whether this many waiting frames are enough to send.
     pub(crate) fn is_enough(&self, n_waiting: usize) -> bool {
         n_waiting >= self.n_frames
     }

@@ -143,7 +143,7 @@ pub(super) fn set_socket(
 /// Loads an XDP program.
 ///
 /// # Errors
-/// The kernel's, with what the verifier said if it said anything.
+/// The kernel's error, with the verifier's message if there is one.
 pub(super) fn load_program(
     instructions: &[Instruction],
     name: &CStr,

@@ -87,7 +87,7 @@ pub(super) fn assemble(destinations: &[Destination], map_fd: i32) -> Vec<Instruc
     code.load(LOAD_U32, R2, CONTEXT, XDP_MD_RX_QUEUE_INDEX);
     code.add(LOAD_IMMEDIATE_64, R1, PSEUDO_MAP_FD, 0, map_fd);
     code.add(0, 0, 0, 0, 0);
-    // What is done where the map has no socket for the queue.
+    // The action if the map has no socket for the queue.
     code.add(MOVE_IMMEDIATE, R3, 0, 0, XDP_PASS);
     code.add(CALL, 0, 0, 0, BPF_REDIRECT_MAP);
     code.add(EXIT, 0, 0, 0, 0);
@@ -98,7 +98,7 @@ pub(super) fn assemble(destinations: &[Destination], map_fd: i32) -> Vec<Instruc
 struct Assembler {
     instructions: Vec<Instruction>,
     labels: Vec<(Label, usize)>,
-    /// Instructions whose offset is still to be written.
+    /// Instructions whose jump offset is still missing.
     jumps: Vec<(usize, Label)>,
 }
 
@@ -129,7 +129,7 @@ impl Assembler {
         self.add(JUMP, 0, 0, 0, 0);
     }
 
-    /// `immediate` is in the order of the frame's bytes, as what was loaded from it is.
+    /// `immediate` is in the byte order of the frame, like the value loaded from it.
     fn jump_if_not(&mut self, register: u8, immediate: i32, to: Label) {
         self.jumps.push((self.instructions.len(), to));
         self.add(JUMP_IF_NOT_EQUAL_IMMEDIATE, register, 0, 0, immediate);

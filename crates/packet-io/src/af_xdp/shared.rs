@@ -60,7 +60,7 @@ pub(super) struct SharedPayloads {
     seen: Option<Identity>,
 }
 
-/// A payload and the places of those that share it.
+/// A payload and the places of the frames that share it.
 struct Shared {
     identity: Option<Identity>,
     /// Where the kernel finds the first place's payload; the head ends there.
@@ -85,7 +85,7 @@ impl SharedPayloads {
     /// queues may take.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub(super) fn map(at: usize) -> io::Result<Option<(Mapping, SharedPayloads)>> {
         // SAFETY: only asks.
         let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
@@ -225,7 +225,7 @@ mod tests {
         }
     }
 
-    /// What the kernel finds behind a head.
+    /// The bytes that the kernel finds behind a head.
     fn payload_at(memory: &Mapping, address: u64) -> u8 {
         // SAFETY: inside the memory, by the test's own frames; nothing writes to it now.
         unsafe { memory.start().add(address as usize + 42).read() }
