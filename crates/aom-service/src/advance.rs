@@ -15,7 +15,7 @@ use crate::state::{Group, Phase};
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 impl Core {
-    /// Carries out what the group's phase says, and what follows, until it is active or gone.
+    /// Carries out the group's phase and the following ones, until the group is active or gone.
     pub(crate) async fn go_on(&mut self, name: &str) -> Result<(), ServiceError> {
         while let Some(group) = self.state.groups.get(name) {
             match group.phase {

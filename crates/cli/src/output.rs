@@ -45,8 +45,8 @@ pub fn told(line: impl Display) {
     told_text(format_args!("{line}\n"));
 }
 
-/// Text of whole lines on standard error. There is nobody to tell where that cannot be written, and
-/// the macros of the standard library would panic.
+/// Text of whole lines on standard error. A failure to write is ignored, since there is no other place to
+/// report it, and the macros of the standard library would panic.
 pub fn told_text(text: impl Display) {
     let _ = stderr().write_all(text.to_string().as_bytes());
 }

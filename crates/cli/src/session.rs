@@ -194,8 +194,8 @@ pub async fn connect_primary(global: &Global) -> Result<Client, Failure> {
     Ok(client)
 }
 
-/// What comes of the work, or `None` as soon as the user or a supervisor wants an end. Work that is
-/// dropped is like that of a controller that was killed: the next one goes on from it.
+/// The result of the work, or `None` as soon as the user or a supervisor ends it. Dropped work
+/// leaves the same state as a killed controller: the next command goes on from there.
 pub async fn unless_interrupted<T>(work: impl Future<Output = T>) -> Option<T> {
     let Ok(mut terminate) = signal(SignalKind::terminate()) else {
         return Some(work.await);

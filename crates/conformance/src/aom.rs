@@ -159,7 +159,7 @@ impl Sequencers {
         self.all(|switches| switches.write_register(&register, slot, value));
     }
 
-    /// Sends a request to a group; what its receivers get, shard by shard.
+    /// Sends a request to a group and returns its receivers' packets, shard by shard.
     pub fn request(&mut self, group: &Group, datagram: &[u8]) -> Vec<Copy> {
         self.request_at(group.address(), group, datagram)
     }
@@ -184,7 +184,7 @@ impl Sequencers {
         copies.collect()
     }
 
-    /// Gives a frame to all; what leaves, which is the same.
+    /// Gives a frame to all switches and returns their output, which must be the same.
     ///
     /// # Panics
     /// A form or an engine gives something else.

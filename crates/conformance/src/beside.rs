@@ -13,7 +13,7 @@ use crate::engines::native;
 
 /// The interpreter, and switches with other engines beside it.
 pub struct Beside {
-    /// What is right.
+    /// The reference.
     pub reference: Switch,
     twins: Vec<Switch>,
 }
@@ -29,7 +29,7 @@ impl Beside {
         }
     }
 
-    /// One switch of whatever engine.
+    /// One switch with any engine.
     pub fn alone(switch: Switch) -> Self {
         Self {
             reference: switch,

@@ -15,7 +15,7 @@ pub(crate) const DEVICE_ID: u64 = 1;
 /// Loads one of the SFU programs into a switch and has the controller write a conference.
 ///
 /// # Errors
-/// What the conference, the controller or the switch refused.
+/// The conference, the controller or the switch refused it.
 pub fn set_up(
     switch: Switch,
     program: SfuProgram,

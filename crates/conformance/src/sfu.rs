@@ -87,7 +87,7 @@ impl Sfu {
         Self::set_up(program, Beside::all_engines(config))
     }
 
-    /// The same on a switch of whatever engine, alone.
+    /// The same on a single switch with any engine.
     pub fn on(switch: Switch, program: SfuProgram) -> Self {
         Self::set_up(program, Beside::alone(switch))
     }

@@ -95,7 +95,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Writes what a case asks for into the frame.
+    /// Writes a case's values into the frame.
     fn ask(&mut self, state: &State, cases: &[(Int, Option<Int>)]) {
         for (part, (value, mask)) in state.key.iter().zip(cases) {
             let mask = match mask {
@@ -175,7 +175,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The value of a simple expression over what the frame has.
+    /// The value of a simple expression over the frame's bytes.
     fn eval(&self, expr: &Expr) -> Option<i128> {
         match expr {
             Expr::Const(value) => i128::try_from(value).ok(),

@@ -115,8 +115,8 @@ pub struct Preprocessor<'a> {
     stringifying: HashSet<Rc<str>>,
     /// The branches of the program's own conditionals.
     branches: Vec<Branch>,
-    /// Branches of the program that are taken or left out whatever their conditions say, by the
-    /// place of their `#`.
+    /// Branches that are taken or left out independently of their conditions, by the place of their
+    /// `#`.
     chosen: HashMap<u32, bool>,
 }
 
@@ -154,8 +154,8 @@ pub fn expanded(
     pre.out
 }
 
-/// What formatting must not change; `chosen` are branches that are taken or left out whatever
-/// their conditions say.
+/// The tokens that formatting must not change; `chosen` are branches that are taken or left out
+/// independently of their conditions.
 pub fn outline(
     main: (&str, &str),
     chosen: &HashMap<u32, bool>,

@@ -181,8 +181,8 @@ impl SourceMap {
         rest.lines().next().unwrap_or("")
     }
 
-    /// Remembers what macro a name at this place is, and where that is defined; `call` goes to the
-    /// end of its arguments.
+    /// Records that a name at this place is a macro, and where the macro is defined; `call` extends
+    /// to the end of its arguments.
     pub fn add_macro_use(&mut self, used: Span, call: Span, name: &Rc<str>, defined: Span) {
         let found = |is_argument| MacroUse {
             name: name.clone(),

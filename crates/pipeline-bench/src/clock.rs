@@ -14,7 +14,7 @@ pub struct Stamp {
     ticks: u64,
 }
 
-/// What lies between two moments.
+/// The time between two moments.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Span {
     /// Nanoseconds of the clock.

@@ -7,12 +7,12 @@ use crate::{
     workload::{Pipeline, Workload},
 };
 
-/// Flows where they are not what grows: more than a first-level cache holds of anything.
+/// The number of flows where another size grows: more than a first-level cache holds of anything.
 const FLOWS: usize = 10_000;
 /// Viewers of each group where groups grow.
 const GROUP_VIEWERS: usize = 8;
 
-/// A series: what grows in which pipeline, and through which values.
+/// A series: the size that grows, in which pipeline, and its values.
 type Series = (&'static str, Pipeline, &'static [usize]);
 
 const SERIES: [Series; 9] = [

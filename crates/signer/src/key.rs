@@ -46,7 +46,7 @@ pub enum KeyError {
     Digits {
         /// File or variable.
         place: String,
-        /// What there is, in characters.
+        /// The number of characters found.
         found: usize,
     },
     /// It is 0, or not below the order of the curve.
@@ -156,7 +156,7 @@ impl Key {
         file.sync_all().map_err(failed)
     }
 
-    /// What members verify with.
+    /// The key that members verify with.
     #[must_use]
     pub fn public(&self) -> VerifyingKey {
         *self.0.verifying_key()

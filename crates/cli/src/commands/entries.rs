@@ -101,8 +101,7 @@ impl RuntimeFile {
         candidates.into_iter().find(|path| path.is_file())
     }
 
-    /// Refuses a switch whose program is not the one that the file is for, where that is there to be
-    /// compared.
+    /// Refuses a switch whose program is not the file's, if the file's program can be compared.
     fn check_program(&self, running: &P4Info) -> Result<(), Failure> {
         let Some(path) = self.program.p4info.as_deref().and_then(|it| self.found(it)) else {
             return Ok(());

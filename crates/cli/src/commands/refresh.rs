@@ -29,8 +29,8 @@ pub async fn once(global: &Global, group: Option<GroupId>) -> Result<(), Failure
     write(&mut session, &moved).await
 }
 
-/// Asks all viewers every so many seconds, and one of whom ARP says something else at once. A switch
-/// that does not answer, or that has another program or state now, is tried again.
+/// Asks all viewers at this interval, and a viewer that ARP reports elsewhere at once. If a switch does not
+/// answer, or has another program or state now, it is tried again.
 pub async fn every(
     global: &Global,
     group: Option<GroupId>,
@@ -132,8 +132,8 @@ fn looked_up(conference: &Conference, group: Option<GroupId>) -> Result<Macs, Fa
     Ok(macs.collect())
 }
 
-/// Who was heard elsewhere by ARP. A switch with several workers has notes of each; where they differ it
-/// refuses to say one, and the rounds are what is left.
+/// The viewers that ARP reports elsewhere. A switch with several workers has records of each. If they differ
+/// it refuses to read them, and only the rounds remain.
 async fn heard(
     session: &mut Session,
     known: &Macs,
@@ -202,8 +202,8 @@ fn told(conference: &Conference, host: Neighbour, mac: Mac, finding: &Finding) -
     }
 }
 
-/// The commands that put a viewer on another port. The port may have been given by hand, so nobody does
-/// it for the operator.
+/// The commands that put a viewer on another port. The port may have been given by hand, so the operator must
+/// run them.
 fn how_to_move(conference: &Conference, host: Neighbour, port: u16) -> String {
     let mut commands = Vec::new();
     for (id, group) in conference.groups() {

@@ -51,8 +51,7 @@ pub fn interface(port: &PortCounters) -> Option<&str> {
     Some(port.interface.as_str()).filter(|name| !name.is_empty())
 }
 
-/// How the port was named when the switch was started, and what its interface is called now if that
-/// is something else.
+/// The port's name when the switch was started, and its interface's current name if that differs.
 pub fn name(port: &PortCounters) -> String {
     let given = port.name.rsplit(':').next().unwrap_or(&port.name);
     match interface(port) {

@@ -42,9 +42,9 @@ impl fmt::Display for Change {
     }
 }
 
-/// Makes entries, and with `replaces` nothing else, what a switch holds. What points to a group is
-/// written after it and removed before it. New entries come before old ones go, so that no packet
-/// meets neither, save in a table that has no room for both.
+/// The changes that bring a switch to these entries, and with `replaces` to exactly these. An entry
+/// that points to a group is written after the group and removed before it. New entries come before
+/// old ones go, so every packet meets one of them, except in a table that has no room for both.
 pub fn difference(
     state: &State,
     entries: &Entries,

@@ -49,7 +49,7 @@ impl<'j> Node<'j> {
         self.error(format!("expected {what}, got {}", came(self.value)))
     }
 
-    /// An object with these keys only. What begins with `_` and `comment` is the reader's own, for
+    /// An object with these keys only. `comment` and keys that begin with `_` are ignored, since
     /// JSON has no comments.
     pub fn keys(&self, what: &str, known: &[&str]) -> Result<&'j Map<String, Value>, FileError> {
         let object = self.object(what)?;

@@ -246,8 +246,8 @@ struct Compiler<'a> {
 }
 
 impl Compiler<'_> {
-    /// The file must be P4, as far as that can be said: what an include that is not there would
-    /// have declared, nobody knows.
+    /// The file must be P4, as far as that can be checked: the declarations of a missing include
+    /// are unknown.
     fn meaning(&self, text: &str) -> Result<Meaning, Vec<Diagnostic>> {
         let (meaning, found) = self.read(text, &HashMap::new());
         // Without an include nobody knows what the macros and names are that it would bring.

@@ -59,8 +59,8 @@ pub enum Role {
     Names,
     /// `<` or `>` around type arguments.
     TypeArguments,
-    /// An operator with two operands, or an annotation behind what it is about: a line may begin
-    /// with it. How loosely it binds, 0 most.
+    /// An operator with two operands, or an annotation behind its object: a line may begin with it. The
+    /// number is how loosely it binds, 0 most.
     Binary(u8),
     /// The `:` of a case in a `switch`, or another that ends a label.
     Colon,
@@ -83,9 +83,9 @@ impl Piece<'_> {
     }
 }
 
-/// Takes a file apart, whose joined text is `joined` and whose tokens outside of directives and of
-/// the lines in `raw` are `tokens`. Calls of the macros that `shown` knows make strings of what they are given, white
-/// space and all: they are left as they are.
+/// Splits a file with the joined text `joined`; `tokens` are its tokens outside of directives and of the
+/// lines in `raw`. Calls of the macros in `shown` make strings of their arguments, with white space. Such
+/// calls stay unchanged.
 pub fn pieces<'a>(
     text: &'a str,
     joined: &Joined,

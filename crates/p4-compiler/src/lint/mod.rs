@@ -45,8 +45,8 @@ impl Subject<'_> {
             .is_some_and(|end| end.span.file == span.file && file(end.span) == file(span))
     }
 
-    /// Whether the text there is made of literals only. What a name stands for may change; a
-    /// condition on it is a switch that somebody sets.
+    /// Whether the text there consists of literals only. The value of a name may change; a condition on it is
+    /// a switch that somebody sets.
     fn is_literal(&self, span: Span) -> bool {
         let text = self.sources.text(span);
         let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '_');

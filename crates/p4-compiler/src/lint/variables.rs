@@ -140,8 +140,8 @@ fn forced_parameters(subject: &Subject<'_>) -> HashSet<VarId> {
     {
         out.extend(&action.parameters);
     }
-    // A control that nobody instantiates yet is reported as such, and is likely to be a block of
-    // the architecture.
+    // A control without an instance is reported as such. It is likely to become a block of the
+    // architecture.
     for declared in &program.names.declared {
         if matches!(declared.kind, Kind::Control | Kind::Parser) && !program.names.is_used(declared)
         {

@@ -133,7 +133,7 @@ impl Lower<'_> {
     /// Binds parameters, runs the body as straight-line code, copies out.
     ///
     /// `isolated`: the body reaches nothing of the caller but its parameters (a function, not an
-    /// action), so that what it only reads need not be copied.
+    /// action), so parameters that it only reads need not be copied.
     fn with_arguments(
         &mut self,
         parameters: &[VarId],

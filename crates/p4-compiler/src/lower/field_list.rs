@@ -197,8 +197,8 @@ impl Lower<'_> {
         self.json.field_lists[at].id
     }
 
-    /// The id of a list that has what the argument of a deprecated call names; without an
-    /// argument, an empty one.
+    /// The id of a list with the fields in the argument of a deprecated call; without an argument, an empty
+    /// list.
     fn data_list(&mut self, call: &str, headers: Headers, argument: Option<&Expr>) -> u32 {
         let mut data = Data {
             call,

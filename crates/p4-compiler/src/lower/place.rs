@@ -53,7 +53,7 @@ pub enum Place {
         stack: String,
         member: String,
     },
-    /// An element whose index is known at run time only, or that member of it where the elements are
+    /// An element whose index is known at run time only, or this member of it if the elements are
     /// unions.
     Element {
         stack: String,

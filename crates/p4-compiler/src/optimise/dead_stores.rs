@@ -116,8 +116,8 @@ pub fn run(program: &mut Program) -> bool {
     changed
 }
 
-/// What is live at a control's end whatever follows: everything but the program's metadata and the
-/// fields of headers that are never sent.
+/// The fields that are always live at a control's end: all except the program's metadata and the fields of
+/// headers that are never sent.
 fn ends(model: &Model) -> Live {
     let mut live = Live::everything(model);
     for (id, info) in (0..).zip(&model.fields) {
@@ -164,8 +164,7 @@ struct Liveness<'a> {
 }
 
 impl Liveness<'_> {
-    /// What is live in front of egress. Its clones go through it again, with the headers as they
-    /// are at its end.
+    /// The live fields in front of egress. Clones of egress go through it again, with the headers at its end.
     fn egress(&mut self, program: &Program, mut end: Live) -> Live {
         loop {
             let first = self.pipeline(program, "egress", &end);
@@ -286,8 +285,7 @@ impl Liveness<'_> {
     }
 }
 
-/// What is live in front of a body; `see` is given each primitive's position and what is live
-/// behind it.
+/// The live fields in front of a body. `see` gets each primitive's position and the live fields behind it.
 fn walk(
     model: &Model,
     body: &[Primitive],

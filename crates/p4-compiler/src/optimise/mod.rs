@@ -88,9 +88,9 @@ impl Pass {
 
 /// Runs passes over a program until nothing changes.
 ///
-/// With a P4Info, its tables and actions are what a control plane sees; without one, a table that
-/// is named and shaped as compilers name and shape theirs (`tbl_...`, no key, one constant default
-/// action) counts as internal.
+/// With a P4Info, a control plane sees its tables and actions. Without one, a table with a name and
+/// shape that compilers give to their own tables (`tbl_...`, no key, one constant default action)
+/// counts as internal.
 pub fn optimise(program: &mut Program, p4info: Option<&P4Info>, passes: &[Pass]) {
     let visible = visible(p4info);
     for _ in 0..ROUNDS_MAX {

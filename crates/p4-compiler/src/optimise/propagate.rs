@@ -139,8 +139,8 @@ fn meet_into(target: &mut Option<Facts>, facts: Facts) {
     }
 }
 
-/// Walks through a body: what holds at its end, and each primitive that is simpler with what is
-/// known in front of it.
+/// Walks through a body. Returns the facts at its end, and each primitive that the facts in front
+/// of it simplify.
 fn body(folder: &Folder<'_>, body: &[Primitive], start: Facts) -> (Facts, Vec<(usize, Primitive)>) {
     let mut simpler = Vec::new();
     if !code::is_regular(body) {

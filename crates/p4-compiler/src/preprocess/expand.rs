@@ -304,8 +304,8 @@ impl Preprocessor<'_> {
             .note_at(found.span, format!("`{}` is defined here", name.text));
     }
 
-    /// Says where their number is wrong, and leaves as many as the macro takes; what `...` takes
-    /// may be missing.
+    /// Reports a wrong number of arguments, and leaves as many as the macro takes; the argument of
+    /// `...` may be missing.
     fn check_count(
         &mut self,
         name: &PpToken,

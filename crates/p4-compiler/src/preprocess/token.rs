@@ -25,8 +25,8 @@ pub enum Kind {
     Punct,
     /// Another character; or from a quote to the end of a line that does not close it.
     Other,
-    /// No token: the edge of what a macro or an argument became. Whether it leaves a space there
-    /// is found out when the next token is known.
+    /// No token: the edge of an expanded macro or argument. The next token decides whether there is
+    /// a space at this edge.
     Edge,
     /// The end of the file, the directive or the argument that is read.
     End,

@@ -256,8 +256,8 @@ impl Parser<'_> {
         None
     }
 
-    /// A missing `{` is reported behind what came before; where what stands here can be the
-    /// beginning of a body, it counts as there.
+    /// A missing `{` is reported behind the previous token. If the next token can begin a body, the
+    /// brace counts as there.
     fn missing_brace(&mut self) -> Parsed<Span> {
         let before = self.last_span();
         let behind = Span {
@@ -538,8 +538,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Skips to where a declaration or member can begin again: behind `;`, or behind the `}` that
-    /// closes what is open.
+    /// Skips to a place where a declaration or member can begin again: behind `;`, or behind the
+    /// `}` that closes the open brace.
     fn recover(&mut self, stop_at_close: bool) {
         let begin = self.tokens[..self.at]
             .iter()

@@ -278,8 +278,8 @@ impl Parser<'_> {
         Ok(StatementKind::Switch(subject, cases))
     }
 
-    /// A label and what it does. `is_c`: something was written as in C, which was said, and what
-    /// follows it is not blamed.
+    /// A label and its body. `is_c`: a construct of C was reported, so its consequences are not
+    /// reported.
     fn switch_case(&mut self, is_c: &mut bool) -> Parsed<SwitchCase> {
         if self.at_word("case") && !self.nth(1).is(":") {
             if !*is_c {

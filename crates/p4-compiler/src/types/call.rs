@@ -255,8 +255,8 @@ impl Checker<'_> {
         (!poisoned || !out.is_empty()).then_some(out)
     }
 
-    /// `register.read(index, value)`: where something is written stands what cannot be, and a place
-    /// that could be where something is read. One complaint in place of one for each.
+    /// `register.read(index, value)`: the written argument is not a place, and the read one is. One
+    /// message replaces one for each.
     fn is_swapped(
         &mut self,
         signature: &Signature,

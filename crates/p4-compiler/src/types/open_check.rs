@@ -10,8 +10,8 @@ use super::generic::GenericBlock;
 use crate::ir::Newtype;
 use crate::syntax::ast::{self, Ident};
 
-/// What is wrong whatever the types are. What needs to know them (what can be extracted, stored,
-/// compared) is said where they are given.
+/// The errors that do not depend on the types. Checks that need the types (what can be extracted,
+/// stored, compared) are made where they are given.
 const CODES: &[&str] = &[
     "E0204", "E0301", "E0302", "E0303", "E0306", "E0308", "E0309", "E0310", "E0311", "E0401",
     "E0406", "E0413", "E0415", "E0416", "E0417",

@@ -128,8 +128,8 @@ fn keys(p4info: &P4Info, table: &Table, number: usize) -> Vec<Option<FieldMatch>
         let form = Form::of(p4info, field.type_name.as_ref(), field.bitwidth);
         (field, form)
     });
-    // A field without bits can only be left out, where it can; so can what is translated but for a
-    // single value.
+    // A field without bits can only be left out, if its kind allows that; so can a translated field
+    // that is no single value.
     let is_left_out = |(field, form): &(&MatchField, Form)| match kind(field) {
         Some(MatchType::Exact) => false,
         Some(MatchType::Optional) => number == 1 || *form == Form::Bits(0),

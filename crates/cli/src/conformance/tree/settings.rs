@@ -116,8 +116,8 @@ impl Settings {
         sets.chain([Vec::new()]).collect()
     }
 
-    /// The folder of the tree from which a missing file would be found: of several the one that has
-    /// most folders in common with the program, then the one nearest to the root.
+    /// The folder of the tree in which a missing file would be found. Of several it is the one that has most
+    /// folders in common with the program, then the one nearest to the root.
     pub fn folder_with(&self, program: &Path, include: &str) -> Option<PathBuf> {
         let common = |folder: &Path| {
             let pairs = folder.components().zip(program.components());
@@ -231,8 +231,8 @@ impl Variables {
     }
 }
 
-/// The `-I` and `-D` of a command; none where it has none. What only make or the shell knows is left
-/// out, and so are folders that are not there.
+/// The `-I` and `-D` of a command; none if it has none. Values that only make or the shell knows are left
+/// out, and so are folders that do not exist.
 fn flags_of(folder: &Path, line: &str, variables: &Variables) -> Option<Flags> {
     let is_between = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ',' | '[' | ']' | '=');
     let mut flags = Flags {

@@ -120,7 +120,7 @@ impl File<'_> {
         }
     }
 
-    /// Adds folders until every included file is found; says which ones, or what the file is if it is
+    /// Adds folders until every included file is found. Returns the folders, or the kind of the file if it is
     /// no program for v1model.
     fn search(&self, name: &str, options: &mut Options) -> Result<Vec<String>, Verdict> {
         let mut searched = Vec::new();

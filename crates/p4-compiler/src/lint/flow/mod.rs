@@ -48,8 +48,8 @@ impl Fact {
     }
 }
 
-/// A variable's or field's knowledge, as its type is made. Copies share what is the same in them,
-/// so what does not change is never made anew.
+/// The facts about a variable or field, in the structure of its type. Copies share equal parts, so unchanged
+/// parts are never copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Node {
     /// Was it given a value?
