@@ -107,11 +107,11 @@ pub struct Preprocessor<'a> {
     out: Vec<PpToken>,
     /// The edges since the last token: whether they leave a space.
     edge: Option<Option<bool>>,
-    /// What comes next begins a line.
+    /// The next token begins a line.
     line_begins: bool,
     /// Every `__LINE__` is 1.
     same_lines: bool,
-    /// Macros that make strings of what they are given.
+    /// Macros that make strings of their arguments.
     stringifying: HashSet<Rc<str>>,
     /// The branches of the program's own conditionals.
     branches: Vec<Branch>,
@@ -124,7 +124,7 @@ pub struct Preprocessor<'a> {
 pub struct Outline {
     /// All tokens, every `__LINE__` the same.
     pub tokens: Vec<Token>,
-    /// Macros that make strings of what they are given, white space and all.
+    /// Macros that make strings of their arguments, including white space.
     pub stringifying: HashSet<Rc<str>>,
     /// The branches of its own conditionals.
     pub branches: Vec<Branch>,
@@ -218,7 +218,7 @@ impl<'a> Preprocessor<'a> {
         // The program is file 0: messages without a place of their own are about it.
         let program = pre.sources.add(main.0, main.1);
         pre.define_builtins();
-        // What programs written for several targets ask for when they are compiled for BMv2.
+        // The macro by which programs for several targets recognise BMv2.
         let target = ("__TARGET_BMV2__".to_owned(), "1".to_owned());
         for (name, value) in std::iter::once(&target).chain(&options.defines) {
             let text = format!("{name} {value}");

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::{Diagnostic, Place, Severity, Suggestion};
 
-/// Blanks for a tab, so that what stands under a line stands under the right character.
+/// Blanks for a tab, so that marks under a line are under the right character.
 const TAB: &str = "    ";
 
 /// Something to underline.

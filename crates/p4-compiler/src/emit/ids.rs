@@ -168,7 +168,7 @@ pub fn member_ids(annotations: &[&[Annotation]]) -> Vec<u32> {
     out
 }
 
-/// What is wrong with the `@id`s of fields or parameters, and where.
+/// The errors in the `@id`s of fields or parameters, with their places.
 pub fn member_faults(annotations: &[&[Annotation]]) -> Vec<(Span, String)> {
     let mut taken = HashSet::new();
     let mut faults = Vec::new();

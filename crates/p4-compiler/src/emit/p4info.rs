@@ -377,7 +377,7 @@ impl Writer<'_> {
                 "ternary" => p4::match_field::MatchType::Ternary,
                 "range" => p4::match_field::MatchType::Range,
                 "optional" => p4::match_field::MatchType::Optional,
-                // A selector's inputs are no part of what the controller gives.
+                // A controller does not give a selector's inputs.
                 _ => continue,
             };
             let (bitwidth, type_name) = self.described(&key.expr.ty);

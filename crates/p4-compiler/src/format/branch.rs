@@ -39,7 +39,7 @@ fn is_p4(compiler: &Compiler, text: &str, meaning: &Meaning, branch: &Branch) ->
             || compiler.read(text, &chosen(meaning, branch)).0.n_errors <= meaning.n_errors)
 }
 
-/// The choice of this branch and of those that it is in, and of none beside them.
+/// The choice of this branch and of those around it, and of no other branch.
 fn chosen(meaning: &Meaning, branch: &Branch) -> HashMap<u32, bool> {
     let is_path = |begin: u32| begin == branch.begin || branch.within.contains(&begin);
     let path = meaning.branches.iter().filter(|one| is_path(one.begin));

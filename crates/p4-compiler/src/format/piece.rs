@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::lex::{Tok, Token};
 use crate::preprocess::token::{Item, Joined, scan};
 
-/// What a piece of text is.
+/// The kind of a piece of text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// A name, a keyword, a number or a string.
@@ -22,7 +22,7 @@ pub enum Kind {
     Raw,
 }
 
-/// A piece of the file, and what [`super::spacing`] finds out about it.
+/// A piece of the file, and the results of [`super::spacing`] about it.
 #[derive(Clone, Debug)]
 pub struct Piece<'a> {
     pub kind: Kind,
@@ -39,11 +39,11 @@ pub struct Piece<'a> {
     pub breaks: bool,
     /// It follows an annotation that stands first, so a line may begin with it.
     pub may_break: bool,
-    /// What a bracket or an operator is.
+    /// The role of a bracket or an operator.
     pub role: Role,
 }
 
-/// What a bracket or an operator is, where the text alone does not say.
+/// The role of a bracket or an operator, if the text alone does not determine it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Role {
     /// Nothing special.

@@ -2,14 +2,14 @@
 
 use super::piece::{Kind, Piece, Role};
 
-/// A piece, or brackets with what is in them.
+/// A piece, or brackets with their content.
 #[derive(Debug)]
 pub enum Node<'a> {
     Piece(&'a Piece<'a>),
     Group(Group<'a>),
 }
 
-/// Brackets with what is in them.
+/// Brackets with their content.
 #[derive(Debug)]
 pub struct Group<'a> {
     pub open: &'a Piece<'a>,

@@ -55,7 +55,7 @@ fn is_called(code: &str, name: &str) -> bool {
             .any(|(known, p4c)| *known == code && *p4c == name.replace('_', "-"))
 }
 
-/// The ranges in which `@noWarn` silences, and what.
+/// The ranges in which `@noWarn` silences warnings, with their names.
 fn silenced(tokens: &[Token]) -> Vec<(Span, &str)> {
     let mut out = Vec::new();
     for (at, window) in tokens.windows(4).enumerate() {
@@ -78,7 +78,7 @@ fn silenced(tokens: &[Token]) -> Vec<(Span, &str)> {
     out
 }
 
-/// Where what an annotation belongs to ends; `at` is inside the annotation's parentheses.
+/// The end of the annotated declaration; `at` is inside the annotation's parentheses.
 fn end_of_annotated(tokens: &[Token], at: usize) -> u32 {
     let mut depth = 1_i32;
     let mut angles = 0_i32;

@@ -21,7 +21,7 @@ use crate::lex::Token;
 use crate::source::{SourceMap, Span};
 use crate::syntax::ast::Declaration;
 
-/// What the analyses look at.
+/// The input of the analyses.
 pub struct Subject<'a> {
     pub tokens: &'a [Token],
     pub tree: &'a [Declaration],

@@ -52,7 +52,7 @@ use place::{Place, parameter, plain_hex};
 /// A label that is never set: jumps to it go to the end of the code.
 const END: usize = usize::MAX;
 
-/// What a variable or parameter stands for.
+/// The meaning of a variable or parameter.
 #[derive(Clone, Debug)]
 pub enum Binding {
     Place(Place),
@@ -70,7 +70,7 @@ pub enum Object {
     Packet,
     /// Index into [`Lower::externs`].
     Extern(usize),
-    /// An instance of a control or parser: what it is, its constructor's arguments, its path.
+    /// An instance of a control or parser: its declaration, its constructor's arguments, its path.
     Block(Rc<BlockInstance>),
 }
 
@@ -124,7 +124,7 @@ pub struct ActionInfo {
     pub order: DeclaredAt,
 }
 
-/// What P4Info is made from.
+/// The input of P4Info.
 #[derive(Default)]
 pub struct Resources {
     pub tables: Vec<TableInfo>,
@@ -164,7 +164,7 @@ pub struct Lower<'a> {
     standing: Standing,
     actions_done: HashMap<String, u32>,
     field_lists: FieldLists,
-    /// What the calls around the code, and the controls around those, still have to write back.
+    /// The pending copy-out of the calls around the code, and of the controls around those.
     pending: Vec<Vec<CopyOut>>,
     pending_blocks: Vec<CopyOut>,
     /// Behind each loop of the straight-line code, and at its next round.

@@ -21,7 +21,7 @@ enum End {
 }
 
 impl Lower<'_> {
-    /// Ends the state with a transition to another, and goes on there.
+    /// Ends the state with a transition to another, and continues there.
     pub fn go_to(&mut self, next: &str, span: Span) {
         self.drain(span);
         self.end_state(

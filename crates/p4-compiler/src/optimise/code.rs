@@ -64,7 +64,7 @@ pub fn remove(body: &mut Vec<Primitive>, dead: &[bool]) -> bool {
     true
 }
 
-/// Puts code behind other code; what jumps to the end of the first goes on in the second.
+/// Puts code behind other code; jumps to the end of the first continue in the second.
 pub fn append(first: &mut Vec<Primitive>, second: &[Primitive]) {
     let offset = first.len();
     first.extend(second.iter().cloned().map(|mut primitive| {
@@ -77,7 +77,7 @@ pub fn append(first: &mut Vec<Primitive>, second: &[Primitive]) {
     }));
 }
 
-/// Where a jump ends up when what it leads to is followed.
+/// The final target of a jump, through jumps at its target.
 fn thread(body: &[Primitive], mut to: usize) -> usize {
     // Jumps go forward, so this ends.
     while let Some(next) = body.get(to) {

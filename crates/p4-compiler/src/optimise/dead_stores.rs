@@ -57,7 +57,7 @@ impl Live {
         touched.fields.iter().for_each(|field| self.insert(*field));
     }
 
-    /// What is live in front of something.
+    /// The live fields in front of something.
     fn pass(&mut self, effect: &Effect) {
         if let Some(field) = effect.defines {
             self.remove(field);
@@ -136,7 +136,7 @@ fn ends(model: &Model) -> Live {
     live
 }
 
-/// What field lists keep.
+/// The fields that field lists keep.
 fn lists(program: &Program, model: &Model) -> Live {
     let mut live = Live::none(model);
     for value in program.field_lists.iter().flat_map(|list| &list.elements) {
@@ -157,9 +157,9 @@ fn checksum_reads(model: &Model, checksum: &bmv2_json::Checksum, live: &mut Live
 struct Liveness<'a> {
     model: &'a Model,
     positions: HashMap<u32, usize>,
-    /// What is live behind each action, wherever it is used.
+    /// The live fields behind each action, at any of its uses.
     behind: BTreeMap<u32, Live>,
-    /// What is live at the end of the controls that use the action.
+    /// The live fields at the end of the controls that use the action.
     at_exit: BTreeMap<u32, Live>,
 }
 
@@ -180,7 +180,7 @@ impl Liveness<'_> {
         }
     }
 
-    /// What is live in front of a pipeline.
+    /// The live fields in front of a pipeline.
     fn pipeline(&mut self, program: &Program, name: &str, end: &Live) -> Live {
         let mut first = end.clone();
         for pipeline in program.pipelines.iter().filter(|it| it.name == name) {
@@ -377,7 +377,7 @@ fn parser(program: &mut Program, model: &Model, end: &Live) -> bool {
     changed
 }
 
-/// What is live behind the operations of a state.
+/// The live fields behind the operations of a state.
 fn behind_state(
     model: &Model,
     state: &bmv2_json::ParseState,

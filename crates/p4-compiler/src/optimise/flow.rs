@@ -80,7 +80,7 @@ fn each_edge(pipeline: &mut Pipeline, change: &mut dyn FnMut(&mut Option<String>
     }
 }
 
-/// Leads edges past what does nothing, until no edge moves.
+/// Leads edges past nodes without effect, until no edge moves.
 fn redirect(program: &Program, pipeline: &mut Pipeline, visible: &Visible) {
     let graph = Graph::new(pipeline);
     let n_nodes = graph.nodes.len();
@@ -236,14 +236,14 @@ fn remove(pipeline: &mut Pipeline, gone: &HashSet<Node>) {
         .retain(|_| !gone.contains(&Node::Call(at.next().unwrap_or_default())));
 }
 
-/// Takes away what nothing leads to; tables of the program stay.
+/// Removes unreachable nodes; tables of the program stay.
 fn sweep(pipeline: &mut Pipeline, visible: &Visible) {
     let graph = Graph::new(pipeline);
     let Some(order) = graph.order(pipeline) else {
         return;
     };
     let mut reached: HashSet<Node> = order.into_iter().collect();
-    // A table that stays keeps what its edges name.
+    // A table that stays keeps the targets of its edges.
     let mut open: Vec<Node> = graph
         .nodes
         .values()

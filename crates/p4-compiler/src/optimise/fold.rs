@@ -16,14 +16,14 @@ use super::model::{Model, VALID};
 use super::number::{self, Bounds};
 use crate::lower::place::{operation, parameter};
 
-/// What simplifying may use.
+/// The inputs of simplifying.
 pub struct Folder<'a> {
     pub model: &'a Model,
     /// Widths of the action's parameters.
     pub parameters: &'a [u32],
-    /// What holds at the place; none in the pass that only folds.
+    /// The facts at the place; none in the pass that only folds.
     pub facts: Option<&'a Facts>,
-    /// Whether operations are folded, or only what is known is put in.
+    /// Whether operations are folded, or only known values are put in.
     pub fold: bool,
 }
 
@@ -105,7 +105,7 @@ impl Folder<'_> {
         }
     }
 
-    /// A value that is copied into a field of so many bits.
+    /// A value that is copied into a field of this many bits.
     pub fn assigned(&self, value: &Value, target: &Value) -> Value {
         let value = self.value(value);
         let Value::Field((header, field)) = target else {
@@ -167,7 +167,7 @@ impl Folder<'_> {
         simpler.unwrap_or(whole)
     }
 
-    /// A simpler form of an operation whose operands are simple already.
+    /// A simpler form of an operation whose operands are already simple.
     fn rewrite(&self, operation: &Operation) -> Option<Value> {
         let op = operation.op.as_str();
         match (&operation.cond, &operation.left, &operation.right) {

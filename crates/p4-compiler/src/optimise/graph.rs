@@ -51,7 +51,7 @@ impl Visible {
     }
 }
 
-/// Where an internal table goes on.
+/// The successor of an internal table.
 pub fn only_next(table: &Table) -> Option<String> {
     match table.next_tables.get("__MISS__") {
         // The default action runs on a miss.

@@ -46,7 +46,7 @@ pub enum Pass {
     Jumps,
     /// Temporaries that are read once go.
     Inline,
-    /// What is written and never read goes.
+    /// Removes values that are written and never read.
     DeadStores,
     /// The control graph: needless branches and nodes.
     Flow,

@@ -112,7 +112,7 @@ fn pass_by(parser: &mut Parser) -> bool {
             && let Some(next) = shortcuts.get(name)
             && next.as_ref() != Some(name)
         {
-            // One step a round: a circle of such states shrinks to one that leads to itself.
+            // One step a round: a cycle of such states shrinks to one that leads to itself.
             arrow.next_state.clone_from(next);
             moved = true;
         }
@@ -138,7 +138,7 @@ fn unreached(parser: &mut Parser) -> bool {
         let kinds = state.transitions.iter().map(|arrow| arrow.kind.as_deref());
         kinds.into_iter().any(|kind| kind == Some("parse_vset"))
     };
-    // A state tells what the members of its value sets look like.
+    // A state describes the members of its value sets.
     let telling = parser.parse_states.iter().filter(fills);
     let mut open: Vec<String> = telling.map(|state| state.name.clone()).collect();
     open.push(parser.init_state.clone());
@@ -159,7 +159,7 @@ fn unreached(parser: &mut Parser) -> bool {
     parser.parse_states.len() != before
 }
 
-/// Joins a state with the one that only it leads to; one pair at a time.
+/// Joins a state with a successor that has no other predecessor; one pair at a time.
 fn merge(parser: &mut Parser) -> bool {
     let mut entries: HashMap<&str, usize> = HashMap::from([(parser.init_state.as_str(), 1)]);
     for next in parser

@@ -113,7 +113,7 @@ pub fn rewrite(folder: &Folder<'_>, primitive: &mut Primitive) -> bool {
     simpler.map(|simpler| *primitive = simpler).is_some()
 }
 
-/// What holds behind a primitive.
+/// The facts behind a primitive.
 fn pass(model: &Model, widths: &[u32], facts: &mut Facts, primitive: &Primitive) {
     let effect = effect::primitive(model, primitive);
     facts.pass(&effect);
@@ -211,7 +211,7 @@ struct Walk<'a> {
     model: &'a Model,
     fold: bool,
     positions: HashMap<u32, usize>,
-    /// What is known wherever an action begins.
+    /// The facts at the beginning of an action, at all of its uses.
     entries: HashMap<u32, Facts>,
 }
 
@@ -266,7 +266,7 @@ impl Walk<'_> {
         }
     }
 
-    /// What holds behind an action; its body is changed at the end, when all its uses are known.
+    /// The facts behind an action; its body is changed at the end, when all its uses are known.
     fn action(&mut self, program: &Program, id: u32, facts: &Facts) -> Facts {
         match self.entries.get_mut(&id) {
             Some(known) => known.meet(facts),
@@ -309,7 +309,7 @@ impl Walk<'_> {
         changed
     }
 
-    /// Follows an edge through the branches that are decided on it; what is known there goes on.
+    /// Follows an edge through the branches that are decided on it; the facts there go along.
     fn edge(
         &self,
         pipeline: &Pipeline,
@@ -438,7 +438,7 @@ impl Walk<'_> {
     }
 }
 
-/// Each parser state by itself: what holds where it begins depends on the packet.
+/// Each parser state by itself: the facts at its beginning depend on the packet.
 fn parser(program: &mut Program, model: &Model, passes: &[Pass]) -> bool {
     let states = program
         .parsers
@@ -461,7 +461,7 @@ fn parser(program: &mut Program, model: &Model, passes: &[Pass]) -> bool {
     changed
 }
 
-/// What holds behind an operation of a parser state.
+/// The facts behind an operation of a parser state.
 fn pass_op(model: &Model, facts: &mut Facts, op: &ParserOp) {
     let effect = effect::parser_op(model, op);
     facts.pass(&effect);

@@ -19,7 +19,7 @@ use super::walk;
 
 /// The compiler's own header of temporaries and metadata.
 const SCALARS: &str = "scalars";
-/// What fills metadata up to whole bytes.
+/// Padding of metadata up to whole bytes.
 const PADDING: &str = "_padding";
 
 /// Runs the pass; whether anything changed.

@@ -39,7 +39,7 @@ impl Written {
         {
             written.add(Stage::Parser, &effect::parser_op(model, op));
         }
-        // What a packet brings along from an earlier way is there before the parser.
+        // Fields that a packet keeps from an earlier pass are there before the parser.
         let kept = program.field_lists.iter().flat_map(|list| &list.elements);
         for value in kept {
             let touched = effect::reads(model, value);
@@ -91,7 +91,7 @@ impl Written {
             .is_some_and(|fields| fields.contains(&field))
     }
 
-    /// What is known behind these parts, of what they do not write.
+    /// The facts behind these parts, about fields that they do not write.
     pub fn start(&self, model: &Model, behind: &[Stage]) -> Facts {
         let mut facts = Facts::default();
         if self.anything {

@@ -23,7 +23,7 @@ pub(super) struct Context {
     closed: bool,
 }
 
-/// What of a macro's call is being read.
+/// The part of a macro's call that is being read.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Calling {
     #[default]
@@ -113,7 +113,7 @@ impl Preprocessor<'_> {
         });
     }
 
-    /// Counts what macros make; a macro that explodes ends the program.
+    /// Counts expanded tokens; a macro that explodes ends the program.
     pub(super) fn spend(&mut self, amount: usize, at: Option<Span>) {
         self.budget = self.budget.saturating_sub(amount);
         if self.budget == 0 && !self.exhausted {
@@ -176,7 +176,8 @@ impl Preprocessor<'_> {
         expanded
     }
 
-    /// Puts what a macro becomes in front; false: its name stands without arguments, so it is none.
+    /// Puts a macro's expansion in front; false: its name stands without arguments, so it is no
+    /// call.
     fn enter(&mut self, name: &PpToken, found: &Rc<Macro>) -> bool {
         let mut call = name.span;
         let (tokens, entered) = match &found.meaning {
@@ -242,7 +243,7 @@ impl Preprocessor<'_> {
         arguments
     }
 
-    /// Reads to the `)`. Within parentheses, and in what a `...` takes, commas separate nothing.
+    /// Reads to the `)`. Within parentheses, and in the argument of `...`, commas do not separate.
     fn collect(
         &mut self,
         name: &PpToken,

@@ -20,7 +20,7 @@ pub fn print(tokens: &[PpToken], sources: &SourceMap) -> String {
     let mut out = String::new();
     let mut place: Option<Line> = None;
     for token in tokens {
-        // What a macro made of several lines stands in the line of its name.
+        // The expansion of a macro call over several lines is on the line of its name.
         let here = if token.first || place.is_none() {
             sources.named_line(token.span)
         } else {

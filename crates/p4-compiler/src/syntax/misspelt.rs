@@ -78,7 +78,7 @@ impl Place<'_> {
         }
     }
 
-    /// The same for what begins a declaration or a statement.
+    /// The same for the beginning of a declaration or statement.
     fn beginnings(&self) -> &'static [&'static str] {
         if self.is(1, "{") {
             return &["apply", "else"];

@@ -96,7 +96,7 @@ impl Parser<'_> {
         }
     }
 
-    /// An `else` whose `if` has ended; what it has is read on.
+    /// An `else` whose `if` has ended; its body is read on.
     fn stray_else(&mut self) -> Parsed<StatementKind> {
         let span = self.span();
         let before = self.at.checked_sub(1).map(|at| &self.tokens[at]);
@@ -322,7 +322,7 @@ impl Parser<'_> {
             }
             self.skip(true);
         }
-        // Empty: what it was to do is not known.
+        // Empty: its intended effect is unknown.
         let body = Some(Statement {
             kind: StatementKind::Block(Vec::new()),
             span: begin,

@@ -52,7 +52,7 @@ impl Rules<'_> {
     }
 }
 
-/// What an annotation with a fixed form needs and does not have.
+/// A missing part of an annotation with a fixed form.
 fn unstructured_problem(name: &str, tokens: &[Token]) -> Option<&'static str> {
     let strings = !tokens.is_empty()
         && tokens

@@ -14,7 +14,7 @@ use crate::source::Span;
 use crate::syntax::ast::{self, BinaryOp};
 
 impl Checker<'_> {
-    /// None for what has no name: the sum of two fields, a call.
+    /// None for an expression without a name: the sum of two fields, a call.
     pub fn key_name(&self, written: &ast::Expr, checked: &Expr) -> Option<String> {
         if let (ExprKind::Cast(inner), false) = (
             &checked.kind,

@@ -41,7 +41,7 @@ impl Checker<'_> {
         known
     }
 
-    /// Gives a shift the type that it is used with; anything else stays what it is.
+    /// Gives a shift the type of its use; other expressions stay unchanged.
     pub fn close_shift(&mut self, expr: Expr, wanted: &Type) -> Expr {
         if !matches!(expr.ty, Type::Int) || matches!(wanted, Type::Int) {
             return expr;

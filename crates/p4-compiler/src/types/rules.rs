@@ -295,7 +295,7 @@ impl Rules<'_> {
         constructor: &[Parameter],
         has_body: bool,
     ) {
-        // With a body the checker declares the names, and sees what is there twice.
+        // With a body the checker declares the names, and reports duplicates.
         if !has_body {
             self.names(type_parameters.iter(), "type parameter");
         }

@@ -74,7 +74,7 @@ impl Flow<'_> {
         env.vars.insert(id, node);
     }
 
-    /// The body once, and what goes on to the next round.
+    /// The body once, and the facts at the beginning of the next round.
     fn round(&mut self, whole: &Loop, before: &Env) -> State {
         let mut state = Some(match &whole.head {
             LoopHead::While(_, condition, _) => self.refined(condition, true, before.guarded()),
