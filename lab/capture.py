@@ -1,8 +1,8 @@
 """Captures the SFU's link at the bridge into a pcap file with nanoseconds; `python -m lab.capture`.
 
 One AF_PACKET socket with a memory-mapped ring (TPACKET_V2: V3 delays by its block timeout) sees
-both directions, stamped by the kernel. It counts what it lost: `read_capture` refuses such a run,
-for a packet that the capture lost would look like one that the switch lost.
+both directions, stamped by the kernel. It counts the frames that it lost. `read_capture` refuses
+such a run, since a loss of the capture would look like a loss of the switch.
 """
 
 import argparse

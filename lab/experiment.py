@@ -1,8 +1,8 @@
-"""What an experiment is: a YAML file in `lab/experiments/`, checked against the types here. Pure.
+"""An experiment: a YAML file in `lab/experiments/`, checked against the types here. Pure.
 
-An experiment has parts; a part names rows and what they are offered, and may be swept: each value
-of `sweep` makes a part of its own, in order. Any field can be swept, by its path
-(`streams.0.bitrate_mbps`). `python -m lab.experiment` prints the schema as JSON.
+An experiment has parts. A part names rows and their load, and may be swept: each value of `sweep`
+makes a part of its own, in order. Any field can be swept, by its path (`streams.0.bitrate_mbps`).
+`python -m lab.experiment` prints the schema as JSON.
 """
 
 import copy

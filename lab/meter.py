@@ -1,4 +1,4 @@
-"""Sends streams through an SFU and sees what comes back: `lab/peers/meter.c` as Python types.
+"""Sends streams through an SFU and times the copies: `lab/peers/meter.c` as Python types.
 
 Delays are from right before a packet is handed to the hosts' interface to the kernel's stamp of its
 copy there: the SFU, and twice the veth pair.

@@ -1,4 +1,4 @@
-"""What a run offers: the streams of all senders, their viewers, their packets. Pure."""
+"""The load of a run: the streams of all senders, their viewers, their packets. Pure."""
 
 import itertools
 import math

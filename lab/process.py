@@ -1,4 +1,4 @@
-"""Child processes of the lab: they end when the lab ends, whatever ends it."""
+"""Child processes of the lab: they end when the lab ends, however it ends."""
 
 import contextlib
 import signal

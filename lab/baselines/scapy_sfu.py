@@ -4,9 +4,8 @@ Python 3 and Scapy, the groups in a dictionary, one `sendp` a copy. Simple on pu
 the P4 SFU does in the plainest way that Python offers, as a reader of Scapy's manual would write
 it. So `sniff` filters in Python, and each `sendp` opens and closes a socket.
 
-Each line of standard input is one stream as it is from now on, `{"sender": "10.1.0.1",
-"udp_port": 5004, "viewers": [["10.1.0.2", "02:00:00:00:00:02"]]}`; the answer to the nth is a line
-`done n`.
+Each line of standard input is the new state of one stream, `{"sender": "10.1.0.1", "udp_port":
+5004, "viewers": [["10.1.0.2", "02:00:00:00:00:02"]]}`; the answer to the nth is a line `done n`.
 """
 
 import argparse

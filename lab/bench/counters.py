@@ -1,4 +1,4 @@
-"""What a running switch has counted, read from its metrics, and the sums that must hold."""
+"""The counters of a running switch, read from its metrics, and the sums that must hold."""
 
 import json
 import urllib.request

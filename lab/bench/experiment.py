@@ -1,4 +1,4 @@
-"""What every benchmark shares: what it needs, progress, its CSV; and the soak's own command."""
+"""The common parts of all benchmarks: needs, progress, CSV; and the soak's own command."""
 
 import argparse
 import json

@@ -1,6 +1,6 @@
 """Fan-out: one packet in, n copies out of the same port.
 
-How many copies a second, how late the first and the last one is, what a copy costs.
+It measures the rate of copies, the delay of the first and the last one, and the cost of a copy.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""What the benchmark measures: rows in their variants, each with one stream to some viewers."""
+"""The forwarders of the benchmark: rows in their variants, each with one stream to some viewers."""
 
 import contextlib
 import tempfile

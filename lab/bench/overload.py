@@ -1,7 +1,7 @@
-"""More is offered than can be carried.
+"""Offers more than the forwarders can carry.
 
-Each forwarder gets a tenth to ten times what it can carry. The rate of copies must rise and stay,
-viewers must lose alike, and whatever is lost must have been counted by the switch.
+Each forwarder gets a tenth to ten times its capacity. The rate of copies must rise and stay,
+viewers must lose alike, and the switch must count every loss.
 """
 
 import math

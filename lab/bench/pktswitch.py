@@ -1,9 +1,8 @@
 """Sockets against kernel bypass, twice.
 
 pktswitch (Baltas and Xylomenos, ISCC 2015) is an SFU on sockets, then the same on netmap: 76 % less
-processing a packet, 89 % less delay. Here pktswitch as we built it
-and the switch are each measured on UDP sockets and on AF_XDP; docs/performance.md says why the
-difference is another.
+processing a packet, 89 % less delay. Here our pktswitch and the switch are each measured on UDP
+sockets and on AF_XDP; docs/performance.md says why the differences are not the paper's.
 """
 
 import tempfile

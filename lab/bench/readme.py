@@ -1,4 +1,4 @@
-"""README's section on performance, made from the runs that are kept. Pure."""
+"""README's section on performance, made from the kept runs. Pure."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What a benchmark's folder holds: the rows that experiments write and the report reads. Pure."""
+"""A benchmark's folder: the rows that experiments write and the report reads. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
 """`python -m lab.bench.soak`: millions of packets past the kernel while a controller never rests.
 
-Viewers join and leave and table entries change, a thousand writes a second. In the end: nothing was
-lost that is not counted, no packet was copied to a viewer that had been removed before the packet
-was sent, each viewer's copies came once and in order, and the switch's memory is what it was.
+Viewers join and leave and table entries change, a thousand writes a second. At the end every loss
+must be counted, no viewer may have a copy of a packet that was sent after its removal, each
+viewer's copies must have come once and in order, and the switch's memory must not have grown.
 """
 
 import json

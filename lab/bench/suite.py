@@ -1,4 +1,4 @@
-"""The benchmarks: what each writes, how long it takes, how it is run."""
+"""The benchmarks: their files, their duration, and how they are run."""
 
 import json
 from collections.abc import Callable, Sequence

@@ -1,9 +1,9 @@
-"""Forwarders in turns: all that are set against each other are up, and one runs while others stand.
+"""Forwarders in turns: all compared ones are up, and one runs while the others are stopped.
 
-On a shared machine the processor's speed changes by half from one second to the next, and a process
-has its memory where it happens to be for all its life: two runs of the same forwarder differ by a
-tenth and more. So those that are compared take turns of a fraction of a second, and every set of
-turns has new processes.
+On a shared machine the processor's speed changes by half from one second to the next, and the place
+of a process in memory stays for all its life: two runs of the same forwarder differ by a tenth and
+more. So compared forwarders take turns of a fraction of a second, and every set of turns has new
+processes.
 """
 
 import contextlib

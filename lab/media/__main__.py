@@ -1,4 +1,4 @@
-"""`python -m lab.media list` says what traces there are, `make` makes them anew."""
+"""`python -m lab.media list` lists the traces, `make` makes them again."""
 
 import argparse
 import itertools

@@ -1,10 +1,9 @@
 """Makes the traces: ffmpeg encodes a picture and a voice of its own, its RTP muxer cuts packets.
 
-The picture is that of somebody in front of a camera that stands still: a detailed background that
-does not move, something in the middle that does, and a sensor's noise. The voice is noise that
-comes in syllables, with pauses. Encoders are told what a conference would tell them: no
-B-frames, no look-ahead, a constant bitrate, a key frame every 2.5 s. The first 5 s, in which
-rate control settles, are left out.
+The picture is that of a person in front of a camera that stands still: a detailed background that
+does not move, something in the middle that does, and a sensor's noise. The voice is noise in
+syllables, with pauses. Encoders get a conference's settings: no B-frames, no look-ahead, a constant
+bitrate, a key frame every 2.5 s. The first 5 s, in which rate control settles, are left out.
 
 The muxer is that of PyAV's FFmpeg, in memory: Debian 12's ffmpeg cannot put AV1 into RTP, and a
 packet's frame is known there. RTP packets are at most 1200 bytes, as WebRTC's.

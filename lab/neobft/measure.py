@@ -1,7 +1,7 @@
 """Latency, throughput and ratios of ordered multicast, every point measured.
 
-The contestants that are compared are up together and take turns of a fraction of a second, as
-`lab.bench.turns` says why: AOM-HM beside plain multicast of as many copies by the same binary.
+The compared contestants are up together and take turns of a fraction of a second (`lab.bench.turns`
+says why): AOM-HM beside plain multicast of as many copies by the same binary.
 """
 
 import csv

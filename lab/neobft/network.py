@@ -3,7 +3,8 @@
     send ----port 1 | reprise-switch | port 2---- receive        all receivers are at port 2
                     |                | port 7---- reprise-signer
 
-Both switches have links of their own; the load is at the far ends. Who is not measured stands.
+Both switches have links of their own; the load is at the far ends. The one without a turn is
+stopped.
 """
 
 import contextlib

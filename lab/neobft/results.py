@@ -1,4 +1,4 @@
-"""What the study's files hold. Pure."""
+"""The contents of the study's files. Pure."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""`python -m lab.operation`: operates at random for a while, and says what was wrong."""
+"""`python -m lab.operation`: operates at random for a while, and reports errors."""
 
 import argparse
 import json

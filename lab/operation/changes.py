@@ -1,4 +1,4 @@
-"""What an operator types: each change with what it affects and what holds after it. Pure."""
+"""An operator's commands: each change with its effects and the state after it. Pure."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""What goes wrong around a conference: links, interfaces, cards, floods, the switch itself."""
+"""Faults around a conference: links, interfaces, cards, floods, the switch itself."""
 
 import sys
 import time

@@ -1,7 +1,7 @@
 """`python -m lab.operation.flood KIND HOST SFU FRAMES SEED`, inside a host's namespace.
 
-Sends so many frames as fast as it can, and ends. Every kind is dropped by a program that works, but
-for `stream`, which a presenter's viewers get.
+Sends FRAMES frames as fast as it can, and ends. A correct program drops every kind, except
+`stream`, which a presenter's viewers get.
 """
 
 import random

@@ -1,9 +1,9 @@
-"""`python -m lab.operation.foreign SWITCH SECONDS [--spoil N|--mend N]`: a controller not of ours.
+"""`python -m lab.operation.foreign SWITCH SECONDS [--spoil N|--mend N]`: a foreign controller.
 
-Made of P4Runtime's protocol definitions alone, which the package finsy brings, so it runs in
-finsy's environment. It becomes primary, whoever else is, says so, keeps the role for a while, and
-goes. Before it goes it may give a multicast group a replica that no controller of an SFU would, or
-take that away. Exit code 0: as asked for; 3: somebody took the role from it.
+It uses P4Runtime's protocol definitions alone, which the package finsy brings, so it runs in
+finsy's environment. It becomes primary in any case, says so, keeps the role for a while, and ends.
+Before that it may give a multicast group a replica that no controller of an SFU would write, or
+remove that. Exit code 0: done; 3: another controller took the role from it.
 """
 
 import argparse

@@ -1,13 +1,13 @@
-"""Who must get a packet, who must not, and what became of it. Pure; time is an argument.
+"""The packets that must arrive, those that must not, and the result. Pure; time is an argument.
 
 Each pair of a presenter and a viewer's socket is at every moment in one of three states: the viewer
-must get the presenter's packets, must not, or may (a command is changing it, or was killed and
-nobody has looked since). A packet is judged by all the states between its sending and
+must get the presenter's packets, must not, or may (a command is changing it, or was killed and its
+result is not yet known). A packet is judged by all the states between its sending and
 `IN_FLIGHT_NS` later.
 
 While something outside the switch is broken on purpose (a link is down, the switch was killed)
-copies may be missing: that is a disturbance. It never excuses a copy to somebody who must not have
-it. In a flood what is missing is added up and compared with what was counted as dropped.
+copies may be missing: that is a disturbance. It never excuses a copy to a host that must not have
+it. In a flood missing copies are added up and compared with the counted drops.
 """
 
 from bisect import bisect_right

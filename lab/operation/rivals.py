@@ -1,4 +1,4 @@
-"""Somebody else's controller beside ours."""
+"""Another controller beside ours."""
 
 import json
 import signal

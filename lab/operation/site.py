@@ -1,4 +1,4 @@
-"""The star, or two of them, in which it happens, and what can be broken of it."""
+"""The star, or two of them, of an operation, and the parts of it that can be broken."""
 
 import json
 import time

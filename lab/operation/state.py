@@ -1,4 +1,4 @@
-"""A conference as an operator thinks of it, and who gets whose packets in it. Pure."""
+"""A conference from an operator's view, and who gets whose packets in it. Pure."""
 
 from collections.abc import Iterable, Mapping
 from copy import deepcopy

@@ -1,7 +1,7 @@
 """The comparison as figures and tables, the paper's figures beside ours. Pure.
 
-What decides is the peak: packets a second that came while more was offered than the switch carries,
-as the paper measured.
+The decisive figure is the peak: packets a second that came while more was offered than the switch
+carries, as in the paper.
 """
 
 import math

@@ -1,11 +1,11 @@
-"""How many packets a second each switch carries: contestants in turns, set by set.
+"""The packets a second that each switch carries: contestants in turns, set by set.
 
 All contestants of a program, a kind of port and a frame size are up, and one runs while the others
-stand (`lab.bench.turns` says why). Each set has new processes. In a set every contestant's peak is
-found about, then each is offered a fifth more, in turns, and the median of what came is its peak;
-then the highest rate without loss is searched for, step by step in turns. A ratio of peaks is the
-median of the turns' ratios, one of rates without loss is that of the set's; a row's is the median
-of its sets'.
+are stopped (`lab.bench.turns` says why). Each set has new processes. In a set every contestant's
+peak is estimated, then each is offered a fifth more, in turns, and the median of the rates that
+came is its peak. Then the highest lossless rate is searched for, step by step in turns. A ratio of
+peaks is the median of the turns' ratios, a ratio of lossless rates is that of the set. A row's
+ratio is the median of its sets'.
 """
 
 import contextlib

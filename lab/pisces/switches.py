@@ -1,6 +1,6 @@
-"""The two switches that are compared, on a site with a link for each port of a network.
+"""The two compared switches, on a site with a link for each port of a network.
 
-Both are in the SFU's namespace on `SFU_CPU`; what they are told is written from `LOAD_CPU`.
+Both are in the SFU's namespace on `SFU_CPU`; their entries are written from `LOAD_CPU`.
 """
 
 import contextlib

@@ -1,8 +1,8 @@
-"""BMv2's simple_switch as a peer, where `--bmv2` (or the variable REPRISE_BMV2) says where it is.
+"""BMv2's simple_switch as a peer; `--bmv2` or the variable REPRISE_BMV2 gives its path.
 
-It runs what our compiler makes of the SFU programs; entries are written over its Thrift interface.
+It runs our compiler's output for the SFU programs; entries are written over its Thrift interface.
 The project does not depend on it. Its threads share the SFU's processor as the switch's do, or have
-all of them.
+all processors.
 """
 
 import json

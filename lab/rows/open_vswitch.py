@@ -1,8 +1,8 @@
-"""Open vSwitch as a network engineer would first make an SFU of it: a flow and a group a stream.
+"""Open vSwitch as an SFU, in a network engineer's first way: a flow and a group a stream.
 
 Its datapath is in user space (`datapath_type=netdev`), so no kernel module is needed. A stream's
-flow leads to a group of type `all`, of which each bucket gives one copy its addresses and puts it
-out. The daemons are this row's own: an Open vSwitch of the system is neither used nor disturbed.
+flow leads to a group of type `all`. Each of its buckets gives one copy its addresses and outputs
+it. The daemons are this row's own: an Open vSwitch of the system is neither used nor disturbed.
 """
 
 import shutil

@@ -1,4 +1,4 @@
-"""The SFUs that are P4 programs, on `reprise-switch`, told their viewers by `reprise apply`."""
+"""The SFUs that are P4 programs, on `reprise-switch`, set up by `reprise apply`."""
 
 import json
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
-"""What participants say to pktswitch, from where they are: the hosts' ends of a site's links.
+"""Participants' messages to pktswitch, from the hosts' ends of a site's links.
 
-Hosts are addresses only, so messages are frames made here, and answers are taken before the kernel
-would look at them: a filter in the kernel lets nothing else through, whatever the load is.
+Hosts are addresses only, so messages are frames made here, and answers are taken before the hosts'
+kernel looks at them: a filter in the kernel lets nothing else through, at any load.
 """
 
 import ctypes

@@ -1,4 +1,4 @@
-"""What a row of a study is: an SFU that a site's participants can be put on."""
+"""A row of a study: an SFU on which a site's participants can be put."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence

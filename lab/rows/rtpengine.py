@@ -1,9 +1,9 @@
-"""Sipwise rtpengine as an SFU, told by its control protocol ng: publish, subscribe, unsubscribe.
+"""Sipwise rtpengine as an SFU, by its control protocol ng: publish, subscribe, unsubscribe.
 
 It forwards in user space here: its kernel module (package rtpengine-kernel-dkms) is built for a
-system's own kernel and is not used, table -1. Codecs pass as they are and nobody asks for its own
-RTCP, so packets leave as they came. Everything else is rtpengine's default, its four threads too,
-which misorder a few (docs/lab.md).
+system's own kernel and is not used, table -1. Codecs pass unchanged and no participant asks for
+RTCP of its own, so packets leave as they came. All other settings are rtpengine's defaults, its
+four threads too, which misorder a few packets (docs/lab.md).
 """
 
 import json

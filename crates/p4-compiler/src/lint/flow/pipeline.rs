@@ -182,7 +182,7 @@ impl Flow<'_> {
         env
     }
 
-    /// Whether a packet can come to egress in another state than ingress left it.
+    /// Whether clones may come to egress in another state than the one after ingress.
     fn makes_clones(&self) -> bool {
         let mut found = false;
         for body in walk::bodies(self.program) {
