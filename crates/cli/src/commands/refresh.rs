@@ -36,7 +36,7 @@ pub async fn every(
     group: Option<GroupId>,
     interval_s: u32,
 ) -> Result<(), Failure> {
-    // A wrong word on the command line, or no switch at all, is told at once.
+    // A wrong command line, or a switch that cannot be reached, is reported at once.
     Session::open(global).await?;
     let mut watch = Watch {
         group,
@@ -71,7 +71,7 @@ struct Watch {
     group: Option<GroupId>,
     interval: Duration,
     next_round: Instant,
-    /// Asked about since the last round: a host that goes on saying it is not asked every second.
+    /// Asked since the last round: a host that repeats its ARP is not asked every second.
     judged: BTreeSet<(Neighbour, Place)>,
 }
 
@@ -144,7 +144,7 @@ async fn heard(
     }
 }
 
-/// Who has moved, of all or of these; whoever is in doubt stays where he is, with a word.
+/// The viewers that have moved, of all or of these. A viewer in doubt stays, with a message.
 async fn ask(
     session: &mut Session,
     group: Option<GroupId>,
@@ -175,7 +175,7 @@ async fn ask(
     Ok(moved)
 }
 
-/// What is told of a viewer who cannot be followed, whose copies go on as they do.
+/// The message about a viewer that cannot be followed; its copies stay unchanged.
 fn told(conference: &Conference, host: Neighbour, mac: Mac, finding: &Finding) -> Option<String> {
     let Neighbour { ip, port } = host;
     match finding {

@@ -36,7 +36,7 @@ pub fn link(port: &PortCounters) -> Option<&'static str> {
     }
 }
 
-/// The same with what is wrong though it is up.
+/// The same, with faults of a port that is up.
 pub fn link_cell(port: &PortCounters) -> String {
     let link = link(port).unwrap_or("-");
     match port.unserved_queues {
@@ -46,7 +46,7 @@ pub fn link_cell(port: &PortCounters) -> String {
     }
 }
 
-/// What that interface is called now; none where there is none.
+/// The interface's current name; none if it is gone.
 pub fn interface(port: &PortCounters) -> Option<&str> {
     Some(port.interface.as_str()).filter(|name| !name.is_empty())
 }
@@ -363,7 +363,7 @@ fn shortened(name: &str) -> String {
 }
 
 fn per_second(rate: Option<f64>) -> String {
-    // Rates are not negative; what is beyond 64 bits stands at their end.
+    // Rates are not negative; larger ones saturate at 64 bits.
     rate.map_or_else(|| "-".to_owned(), |rate| grouped(rate.round() as u64))
 }
 

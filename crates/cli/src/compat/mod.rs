@@ -48,7 +48,7 @@ impl Name {
     }
 }
 
-/// Does what p4c's program of that name does with these words.
+/// Acts as p4c's program of that name, with these arguments.
 pub fn run(name: Name, words: impl Iterator<Item = OsString>) -> ExitCode {
     match try_run(name, words) {
         Ok(()) => ExitCode::SUCCESS,

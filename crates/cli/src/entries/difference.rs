@@ -15,16 +15,16 @@ use super::file::{Entries, id_of, name_of};
 use super::node::FileError;
 use super::value::{self, Kind};
 
-/// What a switch holds.
+/// The entries of a switch.
 pub type State = BTreeMap<Key, Held>;
 
 /// One update.
 #[derive(Clone, Debug, Serialize)]
 pub struct Change {
     pub sign: Sign,
-    /// What, in words.
+    /// The change, in words.
     pub text: String,
-    /// Where the file says so; not there for what the file does not have.
+    /// The place in the file; absent for an entry that is not in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
     #[serde(skip)]

@@ -63,7 +63,7 @@ pub struct Entries {
     pub order: Vec<Key>,
 }
 
-/// What a text is as JSON.
+/// The JSON kind of a text.
 pub fn parse(text: &str) -> Result<Value, FileError> {
     serde_json::from_str(text).map_err(|error| FileError {
         at: String::new(),

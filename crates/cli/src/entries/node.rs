@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-/// What is wrong with a file, and where.
+/// An error in a file, with its place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileError {
     /// `table_entries[2].match["hdr.ipv4.dstAddr"]`; empty: the file as a whole.
@@ -44,7 +44,7 @@ impl<'j> Node<'j> {
         }
     }
 
-    /// "expected WHAT, got what is there".
+    /// "expected WHAT, got FOUND".
     pub fn expected(&self, what: &str) -> FileError {
         self.error(format!("expected {what}, got {}", came(self.value)))
     }
@@ -123,7 +123,7 @@ impl<'j> Node<'j> {
     }
 }
 
-/// What is there, in the file's words.
+/// The found value, in the file's terms.
 fn came(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),

@@ -192,7 +192,7 @@ fn call(p4info: &P4Info, action: u32, number: usize) -> TableAction {
 /// How a controller writes a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// As a number of so many bits.
+    /// As a number of this many bits.
     Bits(u32),
     /// As a string that stands for a number (`@p4runtime_translation`).
     String,
@@ -216,7 +216,7 @@ impl Form {
     }
 }
 
-/// What a type is for controllers, where that is another than in the program.
+/// A type's form for controllers, if it differs from the program's.
 fn translation<'a>(
     p4info: &'a P4Info,
     name: Option<&P4NamedType>,

@@ -18,7 +18,7 @@ const BMV2: [&str; 5] = ["bmv2", "bm2", "BMV2", "v1model", "V1MODEL"];
 /// Sets of macros that are tried for one program.
 const DEFINES_MAX: usize = 6;
 
-/// What one command of a Makefile or script gives its compiler.
+/// The compiler options in one command of a Makefile or script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Flags {
     include_dirs: Vec<PathBuf>,
@@ -186,7 +186,7 @@ fn commands(text: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// What a Makefile or script assigns, the last value of each name.
+/// The assignments of a Makefile or script, the last value of each name.
 struct Variables(BTreeMap<String, String>);
 
 impl Variables {

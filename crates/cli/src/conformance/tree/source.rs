@@ -49,7 +49,7 @@ pub struct Source {
     pub searched: Vec<String>,
 }
 
-/// What came of a file.
+/// The kind of a file.
 pub type Found = Result<Box<Source>, Verdict>;
 
 /// Reads and compiles a file.
@@ -208,7 +208,7 @@ fn tokens(text: &str) -> Vec<&str> {
     tokens
 }
 
-/// Whether a program says at its top level what only P4_14 says there.
+/// Whether a program has a declaration at its top level that only P4_14 has.
 fn is_p4_14(tokens: &[&str]) -> bool {
     let mut depth = 0_usize;
     for (at, token) in tokens.iter().enumerate() {
