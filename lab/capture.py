@@ -45,7 +45,7 @@ class CaptureError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What the kernel says of a capture."""
+    """The kernel's counts of a capture."""
 
     n_captured: int
     n_dropped: int
@@ -159,7 +159,7 @@ def _capture(interface: str, file: Path, mtu_bytes: int) -> None:
             ring.write_all_to(output)
         statistics = ring.statistics()
         ring.write_all_to(output)
-    # More may be written than was counted: what came after the count.
+    # There may be more frames than were counted: those that came after the count.
     if statistics.n_captured > ring.n_written:
         raise CaptureError(f"kernel counted {statistics.n_captured}, written {ring.n_written}")
     whole = Statistics(ring.n_written, statistics.n_dropped)

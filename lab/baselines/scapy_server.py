@@ -21,7 +21,7 @@ from lab.baselines.scapy_sfu import READY, copy_for, is_for, listen
 
 
 def serve(own_macs: dict[str, str], own_ip: str) -> None:
-    """Replicates what comes by any interface, until standard input ends."""
+    """Replicates packets from every interface, until standard input ends."""
     groups: dict[int, list[tuple[str, str, str]]] = {}
 
     def change(group: Any) -> None:

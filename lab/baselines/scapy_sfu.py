@@ -41,7 +41,7 @@ def is_for(packet: Packet, own_ip: str) -> bool:
 
 
 def listen(change: Callable[[Any], None]) -> None:
-    """Changes what each line of standard input says and answers; ends the process with it."""
+    """Makes the change in each line of standard input and answers; ends the process with it."""
     for number, line in enumerate(sys.stdin, 1):
         change(json.loads(line))
         print(f"done {number}", flush=True)

@@ -70,7 +70,7 @@ class Running:
 
 
 def there_is(row: str) -> bool:
-    """Whether this machine has what a row needs."""
+    """Whether this machine has the requirements of a row."""
     return row == RAW or not ROWS[row].lacks()
 
 

@@ -160,5 +160,5 @@ _MEASUREMENTS: dict[str, Callable[[Benchmark], Measurement]] = {
 
 
 def measurement_of(part: Benchmark) -> Measurement:
-    """What a part of an experiment asks for."""
+    """The benchmark of a part of an experiment."""
     return _MEASUREMENTS[part.measure](part)

@@ -60,7 +60,7 @@ class _Runner:
             _tell(self.meter.set_up, signal.SIGSTOP)
 
     def row(self) -> FanoutRow:
-        """What was measured."""
+        """The measured values."""
         best, cpu_ns = best_without_loss(self.meter.probes)
         return FanoutRow(
             **asdict(self.meter.forwarder),
@@ -90,7 +90,7 @@ def measure(
         runners: list[_Runner] = []
         for forwarder in forwarders:
             site, set_up = stack.enter_context(running(forwarder, fanout))
-            # What stands cannot end.
+            # A stopped process cannot end.
             stack.callback(_tell, set_up, signal.SIGCONT)
             load.offer(site, fanout, SETTLE_RATE_PPS, SETTLE_S, frame_len_bytes=FRAME_LEN_BYTES)
             _tell(set_up, signal.SIGSTOP)

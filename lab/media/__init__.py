@@ -45,7 +45,7 @@ class Packet:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a trace is of."""
+    """The facts about a trace."""
 
     codec: str
     payload_format: str

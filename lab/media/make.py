@@ -146,7 +146,7 @@ def _encode(recipe: Recipe, file: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RtpPacket:
-    """What a trace needs to know of it."""
+    """A trace's data about an RTP packet."""
 
     timestamp: int
     payload_bytes: int
@@ -154,7 +154,7 @@ class RtpPacket:
 
 
 class Collector(io.RawIOBase):
-    """What the muxer writes: a packet at a time, RTP and RTCP."""
+    """Collects the muxer's output: a packet at a time, RTP and RTCP."""
 
     def __init__(self) -> None:
         self.packets: list[RtpPacket] = []
@@ -175,7 +175,7 @@ class Collector(io.RawIOBase):
 
 
 def _rtp_packets(encoded: Path, recipe: Recipe) -> tuple[list[Packet], str]:
-    """The packets of the frames after the first seconds, and what muxed them."""
+    """The packets of the frames after the first seconds, and the muxer's version."""
     try:
         import av  # type: ignore[import-not-found]  # noqa: PLC0415  only who makes traces has it
     except ModuleNotFoundError:
@@ -186,7 +186,7 @@ def _rtp_packets(encoded: Path, recipe: Recipe) -> tuple[list[Packet], str]:
         av.open(str(encoded)) as source,
         av.open(collector, "w", format="rtp", options=MUXER_OPTIONS) as muxer,
     ):
-        # Opaque: as it is, without a codec, which for AV1 would be a decoder.
+        # Opaque: unchanged, without a codec, which for AV1 would be a decoder.
         stream = muxer.add_stream_from_template(source.streams[0], opaque=True)
         for packet in source.demux(source.streams[0]):
             if packet.dts is None or not _is_wanted(packet.pts * packet.time_base):

@@ -39,7 +39,7 @@ ORDER_TIMEOUT_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What there is."""
+    """The hosts and their sockets."""
 
     namespaces: Mapping[str, str]
     """Host number (text, for JSON) to the file of its namespace."""

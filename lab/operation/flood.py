@@ -29,7 +29,7 @@ def send_datagrams(sfu_ip: str, udp_port: int, payload: bytes, n_frames: int) ->
 
 
 def send_malformed(sfu_mac: str, n_frames: int, choose: random.Random) -> None:
-    """IPv4 frames to the SFU whose contents are random, of every length."""
+    """IPv4 frames to the SFU with random contents, of every length."""
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as opened:
         opened.bind((HOST_INTERFACE, 0))
         source = opened.getsockname()[4]

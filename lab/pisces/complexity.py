@@ -42,7 +42,7 @@ _C_FUNCTION = re.compile(r"^(?!struct \w+ \{|typedef)[a-z][\w \*]*\([^;{}]*\)\s*
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """A program, with what it includes of the repository."""
+    """A program, with its includes from the repository."""
 
     name: str
     files: int
@@ -57,7 +57,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a new header takes."""
+    """The lines of a new header."""
 
     name: str
     files: int
@@ -126,7 +126,7 @@ def counted(read: Read) -> list[Counted]:
 
 
 def changes(read: Read) -> list[Change]:
-    """What each new header takes."""
+    """The lines of each new header."""
     return [_change(name, read(path)) for name, path in CHANGES.items()]
 
 

@@ -33,7 +33,7 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Station:
-    """One whose address is known."""
+    """A known station."""
 
     mac: str
     vlan: int

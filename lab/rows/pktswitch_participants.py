@@ -161,7 +161,7 @@ def _packet_socket() -> socket.socket:
 
 
 def _datagrams(packets: socket.socket, timeout_s: float) -> Iterator[UdpFrame]:
-    """What is there, or what comes first within the time."""
+    """The datagrams that are there, or the first within the time."""
     readable, _, _ = select.select([packets], [], [], timeout_s)
     with suppress(BlockingIOError):
         for _ in range(WINDOW if readable else 0):

@@ -32,7 +32,7 @@ class Redirects:
         return udp_port
 
     def add(self, stream: Stream, udp_port: int) -> None:
-        """What comes of the stream goes to `udp_port` from now on."""
+        """Redirects the stream to `udp_port` from now on."""
         if not self._any:
             self._any = True
             self._iptables(*_COPIES_ARE_NOT_TRACKED)

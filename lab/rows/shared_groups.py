@@ -12,7 +12,7 @@ Subscription = tuple[Stream, Sequence[Participant]]
 
 
 class SharedGroups:
-    """What was subscribed to, and the groups that do it."""
+    """The subscriptions, and the groups that serve them."""
 
     def __init__(self) -> None:
         self._viewers: dict[int, tuple[Stream, frozenset[Participant]]] = {}
