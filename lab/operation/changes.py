@@ -207,13 +207,13 @@ class DeleteAddress(Change):
 
 @dataclass(slots=True)
 class Busy:
-    """The objects that commands running at once with the next do not share."""
+    """Groups and presenters that concurrent commands keep to themselves."""
 
     groups: set[int] = field(default_factory=set)
     presenters: set[int] = field(default_factory=set)
 
     def add(self, change: Change, before: Conference) -> None:
-        """What a change has to itself."""
+        """Adds the groups and presenters of a change."""
         self.groups |= change.groups(before)
         self.presenters |= change.after(before).presenters() - before.presenters()
 
