@@ -186,7 +186,7 @@ impl AfXdpPort {
         AfXdpPort::open_each(name, config, usize::MAX)
     }
 
-    /// The number of queues that send, from the first on.
+    /// Opens every queue as a port; the first `n_senders` of them send.
     fn open_each(
         name: &str,
         config: &AfXdpConfig,
