@@ -1,4 +1,4 @@
-"""Who has which address in the star. Pure; every address of the lab is derived here."""
+"""The addresses of the star. Pure; every address of the lab is derived here."""
 
 SUBNET_PREFIX_LEN = 24
 SFU_NUMBER = 100

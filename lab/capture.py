@@ -1,8 +1,8 @@
 """Captures the SFU's link at the bridge into a pcap file with nanoseconds; `python -m lab.capture`.
 
 One AF_PACKET socket with a memory-mapped ring (TPACKET_V2: V3 delays by its block timeout) sees
-both directions, stamped by the kernel. It counts what it lost: `read_capture` refuses such a run,
-for a packet that the capture lost would look like one that the switch lost.
+both directions, stamped by the kernel. It counts the frames that it lost. `read_capture` refuses
+such a run, since a loss of the capture would look like a loss of the switch.
 """
 
 import argparse
@@ -45,7 +45,7 @@ class CaptureError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What the kernel says of a capture."""
+    """The kernel's counts of a capture."""
 
     n_captured: int
     n_dropped: int
@@ -159,7 +159,7 @@ def _capture(interface: str, file: Path, mtu_bytes: int) -> None:
             ring.write_all_to(output)
         statistics = ring.statistics()
         ring.write_all_to(output)
-    # More may be written than was counted: what came after the count.
+    # There may be more frames than were counted: those that came after the count.
     if statistics.n_captured > ring.n_written:
         raise CaptureError(f"kernel counted {statistics.n_captured}, written {ring.n_written}")
     whole = Statistics(ring.n_written, statistics.n_dropped)

@@ -230,7 +230,7 @@ def _run_alone(folder: Folder, arguments: argparse.Namespace, typed: Sequence[st
 
 
 def _resuming(folder: Folder, arguments: argparse.Namespace) -> list[str]:
-    """The command that goes on with what was interrupted."""
+    """The command that goes on with an interrupted study."""
     command = ["./reprise-lab", "run", arguments.study]
     if arguments.study == ALL:
         quick = ["--quick"] if arguments.quick else []
@@ -250,7 +250,7 @@ def _check_only(arguments: argparse.Namespace) -> None:
 
 
 def _install_packages(arguments: argparse.Namespace) -> None:
-    """What the rows of the study need and this machine lacks; what cannot be had is a row less."""
+    """Installs what the study's rows lack; a row whose package cannot be had is left out."""
     names = known() if arguments.study == ALL else [arguments.study]
     rows = {
         name

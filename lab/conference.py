@@ -47,7 +47,7 @@ class Conference:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What was seen of one burst: on the SFU's link and by the viewers' sockets."""
+    """The results of one burst: from the SFU's link and from the viewers' sockets."""
 
     records: list[Record]
     matched: Matched
@@ -110,7 +110,7 @@ def observed(star: Star, folder: Path, receivers: Sequence[tuple[int, int]]) -> 
 
 
 def read_observation(folder: Path) -> Observation:
-    """What `observed` wrote."""
+    """The observation that `observed` wrote."""
     records = read_capture(folder / "sfu.pcap")
     matched = match(datagrams(records), SFU_IP)
     return Observation(records, matched, read_received(folder / "received.csv"))

@@ -52,7 +52,7 @@ class DelayStatistics:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What one run of N viewers came to."""
+    """The result of one run of N viewers."""
 
     n_viewers: int
     n_packets_in: int

@@ -56,7 +56,7 @@ EXIT_INTERRUPTED = 130
 
 
 class Progress:
-    """Says what is being done, with the seconds since the start."""
+    """Prints the current action, with the seconds since the start."""
 
     def __init__(self) -> None:
         self._start_s = time.monotonic()

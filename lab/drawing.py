@@ -35,7 +35,7 @@ INK_OF_PAGE = "#010203"
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """What a figure is drawn on; titled where nothing around it says what it is."""
+    """The surface of a figure; it has a title if nothing around it names it."""
 
     ink: str
     background: str

@@ -1,8 +1,8 @@
-"""What an experiment is: a YAML file in `lab/experiments/`, checked against the types here. Pure.
+"""An experiment: a YAML file in `lab/experiments/`, checked against the types here. Pure.
 
-An experiment has parts; a part names rows and what they are offered, and may be swept: each value
-of `sweep` makes a part of its own, in order. Any field can be swept, by its path
-(`streams.0.bitrate_mbps`). `python -m lab.experiment` prints the schema as JSON.
+An experiment has parts. A part names rows and their load, and may be swept: each value of `sweep`
+makes a part of its own, in order. Any field can be swept, by its path (`streams.0.bitrate_mbps`).
+`python -m lab.experiment` prints the schema as JSON.
 """
 
 import copy
@@ -123,7 +123,7 @@ class Search(_Model):
         return self
 
     def next(self, broken: Mapping[int, bool]) -> int | None:
-        """The size to try next, from what came of those tried; None where there is no more."""
+        """The size to try next, from the results so far; None if there is no more."""
         good, bad, size = 0, 0, self.first
         while size in broken and not broken[size] and size < self.most:
             good, size = size, min(self.growth * size, self.most)
@@ -248,7 +248,7 @@ class Part(_Model):
         return 1 if self.senders == "one" else 0
 
     def sizes(self, broken: Mapping[int, bool]) -> list[int]:
-        """Participants at which it is run, with what came of those that were: in order."""
+        """Participants at which it is run, with the results so far, in order."""
         sizes = self.participants or self.viewers
         if isinstance(sizes, Search):
             by_size = {size - self._alone: is_broken for size, is_broken in broken.items()}
@@ -285,7 +285,7 @@ def _check_once(name: str, values: Sequence[object]) -> None:
 
 
 class Benchmark(_Model):
-    """What a benchmark of its own measures (`lab/bench`, `lab/pisces`, `lab/neobft`)."""
+    """The measurement of a benchmark (`lab/bench`, `lab/pisces`, `lab/neobft`)."""
 
     part: Annotated[str, Field(pattern=r"^[a-z0-9_.-]+$")]
     about: str = ""
@@ -356,7 +356,7 @@ class Experiment(_Model):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What is set up once for all of its sizes and runs: a row in a variant, of a part."""
+    """The common set-up of all sizes and runs: a row in a variant, of a part."""
 
     part: str
     topology: str
@@ -430,7 +430,7 @@ def parse(text: str, name: str, *, is_quick: bool = False) -> Experiment:
     except RowsError as error:
         raise ExperimentError(f"{name}: rows_from: {error}") from None
     except ValidationError as error:
-        # What a list lacks because one of its members is wrong is no error of its own.
+        # An item that a list lacks because it is wrong is no error of its own.
         found = [one for one in error.errors() if one["type"] != "too_short" or not one["input"]]
         lines = [_where(one) for one in found]
         raise ExperimentError(f"{name}: " + f"\n{name}: ".join(lines)) from None
@@ -470,7 +470,7 @@ _EXPECTED = {
 
 
 def _where(error: Mapping[str, Any]) -> str:
-    """What was expected, and found, at a place."""
+    """The expected and the found value at a place."""
     place = ".".join(str(part) for part in error["loc"] if part not in _TAGS)
     plain = str(error["msg"]).removeprefix("Value error, ").replace("Input should be", "expected")
     said = _EXPECTED.get(error["type"], plain)
@@ -480,7 +480,7 @@ def _where(error: Mapping[str, Any]) -> str:
 
 
 def _quick(part: object, name: str, *, is_quick: bool) -> list[object]:
-    """The part, or in a quick study what its field `quick` makes of it: nothing if it is false."""
+    """The part; in a quick study changed by its field `quick`, or nothing if that is false."""
     if not isinstance(part, dict) or "quick" not in part:
         return [part]
     plain = {key: value for key, value in part.items() if key != "quick"}

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, and folders that one process changes at a time."""
+"""Files that appear whole or not at all, and folders that one process changes at a time."""
 
 import fcntl
 import os

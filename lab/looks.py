@@ -1,4 +1,4 @@
-"""Which colour and marker a row has, the same in every figure. Pure."""
+"""The colour and marker of a row, the same in every figure. Pure."""
 
 from lab.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION
 

@@ -1,4 +1,4 @@
-"""Judges a run in which the group changed: each packet must have met exactly one version. Pure."""
+"""Judges a run in which the group changed: each packet must meet exactly one version. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

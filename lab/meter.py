@@ -1,4 +1,4 @@
-"""Sends streams through an SFU and sees what comes back: `lab/peers/meter.c` as Python types.
+"""Sends streams through an SFU and times the copies: `lab/peers/meter.c` as Python types.
 
 Delays are from right before a packet is handed to the hosts' interface to the kernel's stamp of its
 copy there: the SFU, and twice the veth pair.
@@ -72,7 +72,7 @@ def least_frame_len(packets: Steady | Trace) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """What is sent of a stream, and to how many its copies are due."""
+    """The sent packets of a stream, and the number of viewers due."""
 
     stream: Stream
     packets: Steady | Trace
@@ -122,7 +122,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """What came of a stream to a participant. The first three of all packets, then of samples."""
+    """A stream's result at a participant. The first three of all packets, then of samples."""
 
     stream: int
     participant: int
@@ -195,13 +195,13 @@ def totals_of(content: dict[str, Any]) -> Totals:
 
 
 def empty_loop(cpu: int, seconds: float = EMPTY_LOOP_S) -> EmptyLoop:
-    """What the machine takes away from a processor's only process."""
+    """The time that the machine takes from a processor's only process."""
     argv = on_cpu(cpu, [str(program("meter")), "--empty-loop", str(seconds)])
     return EmptyLoop(**json.loads(run(argv, timeout_s=seconds + SPARE_S)))
 
 
 def read_samples(path: Path) -> tuple[Sample, ...]:
-    """What `measure` wrote."""
+    """The samples that `measure` wrote."""
     with path.open(newline="") as file:
         return tuple(
             Sample(*(int(row[name]) for name in Sample.__slots__)) for row in csv.DictReader(file)

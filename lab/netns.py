@@ -109,7 +109,7 @@ class Network(ABC):
 
     @abstractmethod
     def _make(self) -> None:
-        """Makes the namespaces and what is in them."""
+        """Makes the namespaces and their content."""
 
     def __enter__(self) -> Self:
         require_namespaces()
@@ -127,7 +127,7 @@ class Network(ABC):
         self.remove()
 
     def remove(self) -> None:
-        """Ends what still runs inside and removes every namespace; harmless when repeated."""
+        """Ends processes inside and removes every namespace; harmless when repeated."""
         with deaf_to_signals():
             for namespace in self.namespaces:
                 if namespace.path.exists():
@@ -187,7 +187,7 @@ class Star(Network):
         self._attach(port, mac)
 
     def _make_centre(self) -> None:
-        """Makes what stands in the middle; other switches than the bridge do it their way."""
+        """Makes the bridge in the middle; other switches override it."""
         run(
             ["ip", "-n", self.bridge.name, "-batch", "-"],
             stdin="link add br0 type bridge stp_state 0 forward_delay 0 mcast_snooping 0\n"
@@ -226,7 +226,7 @@ def enter(namespace_path: str) -> None:
 
 
 def require_namespaces() -> None:
-    """Raises `NamespaceError` with what is lacking, or returns."""
+    """Raises `NamespaceError` with the missing requirement, or returns."""
     if os.geteuid() != 0:
         raise NamespaceError(
             "network namespaces need root: run `make demo` or `make test`, or begin the command "

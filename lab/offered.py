@@ -1,4 +1,4 @@
-"""What a run offers: the streams of all senders, their viewers, their packets. Pure."""
+"""The load of a run: the streams of all senders, their viewers, their packets. Pure."""
 
 import itertools
 import math
@@ -22,13 +22,13 @@ def streams_of(part: Part, site: Site, cell: Cell) -> list[tuple[StreamOf, Strea
 
 
 def viewers_of(of: StreamOf, stream: Stream, site: Site, cell: Cell) -> list[Participant]:
-    """Who views a stream."""
+    """The viewers of a stream."""
     numbers = viewer_numbers(of, stream.sender.number, cell.participants)
     return [site.participant(number) for number in numbers]
 
 
 def viewer_numbers(of: StreamOf, sender: int, participants: int) -> list[int]:
-    """Who views a stream, by number: everybody, or each second one, but not its sender."""
+    """A stream's viewers by number: everybody, or each second one, but not its sender."""
     everybody = range(1, participants + 1)
     chosen = everybody[1::2] if of.viewers == "half" else everybody
     return [number for number in chosen if number != sender]
@@ -47,13 +47,13 @@ def copies_due(
 
 
 def copies_missing(due: Mapping[tuple[int, int], int], slots: Iterable[Slot]) -> int:
-    """How many never came to whom they were due; what came to others makes up for none."""
+    """Copies that never came to a viewer due; copies to others do not make up for them."""
     came = {(slot.stream, slot.participant): slot.copies - slot.duplicates for slot in slots}
     return sum(max(0, n - came.get(where, 0)) for where, n in due.items())
 
 
 def sendings_of(part: Part, site: Site, cell: Cell) -> list[Sending]:
-    """What is offered in a run; the same for every row."""
+    """The load of a run; the same for every row."""
     sendings = []
     for of, stream in streams_of(part, site, cell):
         chance = random.Random(f"{part.seed} {cell.run} {stream.number}")

@@ -171,7 +171,7 @@ def prose(text: str) -> str:
 
 
 def machine(sessions: Sequence[Mapping[str, str]]) -> str:
-    """What was measured on: command, commit, machine, versions, of each session."""
+    """The circumstances: command, commit, machine, versions, of each session."""
     parts = ['<h2 id="machine">Machine</h2>']
     for idx, session in enumerate(sessions, 1):
         if len(sessions) > 1:

@@ -1,4 +1,4 @@
-"""Child processes of the lab: they end when the lab ends, whatever ends it."""
+"""Child processes of the lab: they end when the lab ends, however it ends."""
 
 import contextlib
 import signal
@@ -13,7 +13,7 @@ POLL_INTERVAL_S = 0.02
 
 
 class ChildError(RuntimeError):
-    """A child process ended as it should not, or did not do in time what was expected."""
+    """A child process ended unexpectedly, or did not do the expected in time."""
 
 
 def dying_with_parent(argv: Sequence[str]) -> list[str]:
@@ -51,7 +51,7 @@ class Child:
         return self._process.poll()
 
     def log_text(self) -> str:
-        """What it has written to its log."""
+        """The content of its log."""
         return self.log.read_text(errors="replace")
 
     def fail(self, what: str) -> ChildError:
@@ -197,7 +197,7 @@ def real_time_prefix() -> list[str]:
 
 @contextlib.contextmanager
 def deaf_to_signals() -> Iterator[None]:
-    """Holds back Ctrl-C and its like while what must be whole is done, such as cleaning up."""
+    """Holds back Ctrl-C and similar signals during work that must not be interrupted."""
     held = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, held)
     try:

@@ -1,4 +1,4 @@
-"""Where a row of a study stands: network namespaces of hosts and of the SFU, joined by veth pairs.
+"""The site of a row: network namespaces of hosts and of the SFU, joined by veth pairs.
 
     one_port        hosts  h1 ---- veth ---- p1  SFU        all participants are behind one pair
     port_per_host   hosts  h1 ---- veth ---- p1  SFU        participant n is behind pair n
@@ -6,9 +6,9 @@
                            ...
 
 All hosts' ends are in one namespace, for hosts are addresses: `lab.meter` makes their packets and
-takes what comes for them before the kernel would look at it. The load runs on one processor, the
-SFU on another; the kernel's work for a copy is done where it is sent, so by the SFU's. The SFU's
-namespace has an address where a row needs one (`give_address`), with a route to every host.
+takes their copies before the kernel looks at them. The load runs on one processor, the SFU on
+another; the kernel does its work for a copy on the sender's processor, so on the SFU's. The SFU's
+namespace has an address if a row needs one (`give_address`), with a route to every host.
 """
 
 from abc import abstractmethod

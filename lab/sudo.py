@@ -1,4 +1,4 @@
-"""What the lab does about sudo."""
+"""How the lab uses sudo."""
 
 import os
 from pathlib import Path

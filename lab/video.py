@@ -1,6 +1,6 @@
 """A real video through the SFU: ffmpeg encodes once, sends over RTP, viewers decode.
 
-The encoded stream is sent as it is (`-c copy`), so a viewer that gets every packet decodes, bit
+The encoded stream is sent unchanged (`-c copy`), so a viewer that gets every packet decodes, bit
 for bit, the frames that decoding the file gives.
 
 The end of an RTP stream: ffmpeg 5.1 notices it by an RTCP BYE, or after ten seconds of silence; it

@@ -1,4 +1,4 @@
-"""A client of the replicated counter: adds 1 so often, each until enough replicas say the same.
+"""A client of the replicated counter: adds 1 COUNT times, each until enough replicas agree.
 
 client.py GROUP_IP OWN_IP NAME COUNT REPLICAS
 """

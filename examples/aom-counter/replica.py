@@ -2,9 +2,10 @@
 
     replica.py MEMBER_FILE OWN_IP OTHER_IP...
 
-All replicas apply the same commands in the same order, without asking each other, while nothing
-is lost. Who misses a number asks the others, and believes who shows its certificate; a number that
-all have missed is skipped by all. docs/aom.md tells the whole story.
+All replicas apply the same commands in the same order, without asking each other, as long as
+nothing is lost. A replica that misses a number asks the others, and believes one that shows the
+message's certificate. A number that all have missed is skipped by all. docs/aom.md describes the
+protocol.
 """
 
 import contextlib

@@ -1,11 +1,11 @@
 """An SFU of GStreamer's elements `udpsrc ! multiudpsink`; Debian's Python runs it, for PyGObject.
 
 Viewers come and go by the sink's action signals `add` and `remove`. Each line of standard input is
-one stream as it is from now on, `{"udp_port": 5004, "viewers": [["10.1.0.2", 6000]]}`; the answer
-to the nth is a line `done n`. Python only controls: each stream has a thread of GStreamer's, which
-receives and sends. Options other than the elements' defaults are `sync=false`, for a sink that
-waits for the clock delays each packet by its `processing-deadline`, 20 ms, and `async=false`
-with it.
+the new state of one stream, `{"udp_port": 5004, "viewers": [["10.1.0.2", 6000]]}`; the answer to
+the nth is a line `done n`. Python only controls: each stream has a thread of GStreamer's, which
+receives and sends. Two options differ from the elements' defaults: `sync=false`, since a sink that
+waits for the clock delays each packet by its `processing-deadline`, 20 ms, and `async=false` with
+it.
 """
 
 import json
@@ -19,7 +19,7 @@ from gi.repository import Gst  # type: ignore[import-not-found]  # noqa: E402
 
 
 class Stream:
-    """A pipeline, and who gets what it receives."""
+    """A pipeline, and the receivers of its packets."""
 
     def __init__(self, ip: str, udp_port: int) -> None:
         self._viewers: set[tuple[str, int]] = set()
@@ -36,7 +36,7 @@ class Stream:
             sys.exit(f"udpsrc address={ip} port={udp_port} did not start")
 
     def set_viewers(self, viewers: set[tuple[str, int]]) -> None:
-        """Removes who is no viewer any more, adds who is new."""
+        """Removes former viewers and adds new ones."""
         for ip, udp_port in self._viewers - viewers:
             self._sink.emit("remove", ip, udp_port)
         for ip, udp_port in viewers - self._viewers:

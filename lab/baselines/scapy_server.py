@@ -1,10 +1,10 @@
 """The server of the multicast paper's README: `python -m lab.baselines.scapy_server`.
 
-Python 3 and Scapy on a host with an interface for every participant: it sniffs on all of them, each
-packet is handled asynchronously, and what is sent to the server goes to everybody in the group of
-its UDP port but the sender, a copy and a `sendp` each. Simple on purpose, as `scapy_sfu`.
+Python 3 and Scapy on a host with an interface for every participant. It sniffs on all of them and
+handles each packet asynchronously. A packet to the server goes to everybody in the group of its UDP
+port except the sender, a copy and a `sendp` each. Simple on purpose, as `scapy_sfu`.
 
-Each line of standard input is one group as it is from now on, `{"udp_port": 6363, "receivers":
+Each line of standard input is the new state of one group, `{"udp_port": 6363, "receivers":
 [["10.1.0.2", "02:00:00:01:00:02", "p2"]]}`; the answer to the nth is a line `done n`.
 """
 
@@ -21,7 +21,7 @@ from lab.baselines.scapy_sfu import READY, copy_for, is_for, listen
 
 
 def serve(own_macs: dict[str, str], own_ip: str) -> None:
-    """Replicates what comes by any interface, until standard input ends."""
+    """Replicates packets from every interface, until standard input ends."""
     groups: dict[int, list[tuple[str, str, str]]] = {}
 
     def change(group: Any) -> None:

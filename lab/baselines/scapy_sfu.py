@@ -4,9 +4,8 @@ Python 3 and Scapy, the groups in a dictionary, one `sendp` a copy. Simple on pu
 the P4 SFU does in the plainest way that Python offers, as a reader of Scapy's manual would write
 it. So `sniff` filters in Python, and each `sendp` opens and closes a socket.
 
-Each line of standard input is one stream as it is from now on, `{"sender": "10.1.0.1",
-"udp_port": 5004, "viewers": [["10.1.0.2", "02:00:00:00:00:02"]]}`; the answer to the nth is a line
-`done n`.
+Each line of standard input is the new state of one stream, `{"sender": "10.1.0.1", "udp_port":
+5004, "viewers": [["10.1.0.2", "02:00:00:00:00:02"]]}`; the answer to the nth is a line `done n`.
 """
 
 import argparse
@@ -42,7 +41,7 @@ def is_for(packet: Packet, own_ip: str) -> bool:
 
 
 def listen(change: Callable[[Any], None]) -> None:
-    """Changes what each line of standard input says and answers; ends the process with it."""
+    """Makes the change in each line of standard input and answers; ends the process with it."""
     for number, line in enumerate(sys.stdin, 1):
         change(json.loads(line))
         print(f"done {number}", flush=True)

@@ -55,7 +55,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """What an axis says; ticks are numbers that are marked, where not any will do."""
+    """The title of an axis; ticks are the numbers to mark, if any will not do."""
 
     label: str
     is_log: bool = False

@@ -1,4 +1,4 @@
-"""What the switch promises, held against what was measured. Pure."""
+"""Checks the measurements against the switch's promises. Pure."""
 
 import math
 from collections.abc import Iterator, Sequence

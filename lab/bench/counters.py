@@ -1,4 +1,4 @@
-"""What a running switch has counted, read from its metrics, and the sums that must hold."""
+"""The counters of a running switch, read from its metrics, and the sums that must hold."""
 
 import json
 import urllib.request
@@ -26,7 +26,7 @@ class Counters:
         )
 
     def since(self, before: "Counters") -> "Counters":
-        """What was counted in between."""
+        """The counts since an earlier reading."""
         earlier = before.metrics
         return Counters({key: n - earlier.get(key, 0) for key, n in self.metrics.items()})
 
@@ -71,7 +71,7 @@ class Counters:
 
 
 def parse_metrics(text: str) -> Counters:
-    """Prometheus' text format; what is no whole number (latencies) is left out."""
+    """Prometheus' text format; values that are no whole numbers (latencies) are left out."""
     metrics = {}
     for line in text.splitlines():
         name, _, value = line.rpartition(" ")

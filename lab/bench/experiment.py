@@ -1,4 +1,4 @@
-"""What every benchmark shares: what it needs, progress, its CSV; and the soak's own command."""
+"""The common parts of all benchmarks: needs, progress, CSV; and the soak's own command."""
 
 import argparse
 import json
@@ -31,14 +31,14 @@ Failures = list[str]
 
 
 def prepare() -> None:
-    """Builds the peers; raises what `run_alone` tells the user when something is lacking."""
+    """Builds the peers; raises the message for `run_alone` if something is lacking."""
     require_namespaces()
     require_build(SWITCH, REPRISE)
     peers.build()
 
 
 def new_folder(results: Path, kind: str) -> Path:
-    """`results/<kind>-<time>/` with what is known of machine and command in it."""
+    """`results/<kind>-<time>/` with the facts about machine and command in it."""
     folder = results / f"{kind}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     folder.mkdir(parents=True)
     facts = session(sys.argv)
@@ -89,7 +89,7 @@ def measured(
 
 
 def csv_text(kind: type[Any], rows: Sequence[Any]) -> str:
-    """Dataclasses of `kind` under their header; what was not measured is an empty cell."""
+    """Dataclasses of `kind` under their header; a value that was not measured is an empty cell."""
 
     def cell(value: object) -> str:
         if isinstance(value, float):
@@ -144,7 +144,7 @@ def command_line(
     epilog: str,
     forwarders: Callable[[], Sequence[Forwarder]] = list,
 ) -> argparse.ArgumentParser:
-    """The options that all experiments have; `epilog` says how long it takes and what it writes."""
+    """The options of all experiments; `epilog` names the duration and the files."""
     names = "\n".join(f"  {forwarder}" for forwarder in forwarders())
     parser = argparse.ArgumentParser(
         prog=f"python -m {module}",
@@ -200,7 +200,7 @@ def chosen_of(
     said: argparse.Namespace,
     forwarders: Callable[[], Sequence[Forwarder]],
 ) -> list[Forwarder]:
-    """What `--only` leaves; ends the program where that is nothing."""
+    """The choices that `--only` leaves; ends the program if there are none."""
     chosen = matching(forwarders(), said.only)
     if not chosen:
         parser.error("--only: no forwarder has one of these in its name; --help lists them")

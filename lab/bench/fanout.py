@@ -1,6 +1,6 @@
 """Fan-out: one packet in, n copies out of the same port.
 
-How many copies a second, how late the first and the last one is, what a copy costs.
+It measures the rate of copies, the delay of the first and the last one, and the cost of a copy.
 """
 
 import math
@@ -48,7 +48,7 @@ Search = Generator[float, bool, float]
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One rate that was offered, and what came of it."""
+    """One offered rate, and its result."""
 
     forwarder: Forwarder
     offered_packets_per_s: float
@@ -71,7 +71,7 @@ class Kept:
 
 @dataclass(slots=True)
 class Meter:
-    """Offers rates to one forwarder that runs, and keeps what it saw."""
+    """Offers rates to one running forwarder, and keeps the results."""
 
     forwarder: Forwarder
     site: OnePort

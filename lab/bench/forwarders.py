@@ -1,4 +1,4 @@
-"""What the benchmark measures: rows in their variants, each with one stream to some viewers."""
+"""The forwarders of the benchmark: rows in their variants, each with one stream to some viewers."""
 
 import contextlib
 import tempfile
@@ -70,7 +70,7 @@ class Running:
 
 
 def there_is(row: str) -> bool:
-    """Whether this machine has what a row needs."""
+    """Whether this machine has the requirements of a row."""
     return row == RAW or not ROWS[row].lacks()
 
 

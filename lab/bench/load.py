@@ -22,7 +22,7 @@ the copies, and those of a millisecond or of a few packets."""
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one run of the load saw."""
+    """The results of one run of the load."""
 
     n_viewers: int
     sent: int
@@ -83,7 +83,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What the sink keeps of one address with `watching`; addresses count from the first viewer."""
+    """The sink's record of one address with `watching`; addresses count from the first viewer."""
 
     address: int
     copies: int
@@ -108,7 +108,7 @@ def watching(
 
 
 def read_watched(path: Path) -> list[Watched]:
-    """What the load wrote."""
+    """The records that the load wrote."""
     with path.open(newline="") as file:
         return [
             Watched(*(int(row[name]) for name in Watched.__slots__)) for row in csv.DictReader(file)
@@ -178,7 +178,7 @@ def push(site: OnePort, io: str, cpu: int, n_pushes: int, seconds: float) -> flo
 
 
 def read_samples(path: Path) -> list[Sample]:
-    """What `offer` wrote."""
+    """The samples that `offer` wrote."""
     with path.open(newline="") as file:
         rows = csv.DictReader(file)
         return [Sample(*(int(row[name]) for name in Sample.__slots__)) for row in rows]

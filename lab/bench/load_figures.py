@@ -31,7 +31,7 @@ def curve_name(curve: Curve) -> str:
 
 
 def kept(curve: Sequence[OverloadRow]) -> float:
-    """What is left of the peak at the most that is offered."""
+    """The share of the peak that remains at the highest offered rate."""
     return max(curve, key=lambda row: row.offered_over_capacity).of_peak
 
 
@@ -85,7 +85,7 @@ def overload_figures(rows: Sequence[OverloadRow]) -> list[Lines]:
 
 
 def overload_tables(rows: Sequence[OverloadRow], priorities: Sequence[PriorityRow]) -> list[Table]:
-    """What stays of the peak and how alike viewers fare; then the urgent stream."""
+    """The share of the peak that remains, and equal viewers; then the urgent stream."""
     made = []
     if rows:
         made.append(_overload_table(rows))

@@ -34,7 +34,7 @@ RAW = "raw"
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a person may narrow the run to; what is not given is as `make bench` has it."""
+    """A user's selection of the run; other settings are those of `make bench`."""
 
     only: tuple[str, ...] = ()
     fanouts: tuple[int, ...] = ()
@@ -52,7 +52,7 @@ class Cell:
 
     @property
     def planned_s(self) -> float:
-        """What it takes, about."""
+        """The approximate duration."""
         n = len(self.forwarders)
         return CELL_S if n == 1 else turns.CELL_S * n
 
@@ -146,7 +146,7 @@ def _fanouts(forwarder: Forwarder, choice: Choice, *, is_quick: bool) -> tuple[i
 
 
 def run(folder: Path, todo: Sequence[Cell]) -> Failures:
-    """Measures every cell; what fails is returned and left out."""
+    """Measures every cell; a cell that fails is returned and left out."""
     raw = folder / RAW
     raw.mkdir(exist_ok=True)
     rows: list[FanoutRow] = []

@@ -1,4 +1,4 @@
-"""What forwarders are called and which colour they have, in every table and figure. Pure."""
+"""The names and colours of forwarders in every table and figure. Pure."""
 
 import math
 

@@ -1,7 +1,7 @@
-"""More is offered than can be carried.
+"""Offers more than the forwarders can carry.
 
-Each forwarder gets a tenth to ten times what it can carry. The rate of copies must rise and stay,
-viewers must lose alike, and whatever is lost must have been counted by the switch.
+Each forwarder gets a tenth to ten times its capacity. The rate of copies must rise and stay,
+viewers must lose alike, and the switch must count every loss.
 """
 
 import math
@@ -60,7 +60,7 @@ SPREAD_PCT_MAX = 2.0
 
 
 def forwarders() -> list[Forwarder]:
-    """Who is overloaded: spinning, but what can only sleep."""
+    """The forwarders to overload: spinning, unless they can only sleep."""
     rows = [
         Forwarder(name, engine, port, "spin")
         for name in SFU_PROGRAMS
@@ -81,7 +81,7 @@ def forwarders() -> list[Forwarder]:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What was counted until some moment."""
+    """The counts at some moment."""
 
     counters: Counters | None
     wire_drops: int
@@ -107,14 +107,14 @@ def vanished(run: load.Run, before: Moment, after: Moment) -> float:
 
 
 def counted_drops(before: Moment, after: Moment) -> float:
-    """What the switch dropped and counted, all reasons."""
+    """The packets that the switch dropped and counted, all reasons."""
     if before.counters is None or after.counters is None:
         return float("nan")
     return sum(after.counters.since(before.counters).drops.values())
 
 
 def _offer(site: OnePort, fanout: int, rate_pps: float, seconds: float) -> tuple[load.Run, float]:
-    """What came of one rate, and the p99 of the last copies in microseconds."""
+    """The result of one rate, and the p99 of the last copies in microseconds."""
     with tempfile.NamedTemporaryFile(suffix=".csv") as file:
         run = load.offer(
             site,
@@ -233,7 +233,7 @@ def measure(
 
 
 def verdicts(rows: Sequence[OverloadRow]) -> list[str]:
-    """What the rows of each forwarder and fan-out say, a line each."""
+    """The verdict on each forwarder and fan-out, a line each."""
     groups: dict[str, list[OverloadRow]] = {}
     for row in rows:
         name = f"{Forwarder(row.row, row.engine, row.port, row.wait)}, {row.fanout} copies"
@@ -264,7 +264,7 @@ def run(
     offered: Sequence[float] = OFFERED,
     seconds: float = STEP_S,
 ) -> Failures:
-    """Writes `overload.csv` and says what it shows."""
+    """Writes `overload.csv` and reports its verdicts."""
     rows, failures = measured(
         folder / "overload.csv",
         OverloadRow,

@@ -203,7 +203,7 @@ def _alone(rows: Sequence[PipelineRow]) -> Table:
 
 
 def growth_figures(rows: Sequence[GrowthRow]) -> list[Lines]:
-    """Cost against whatever grows: native solid, interpreter dashed."""
+    """Cost against the growing size: native solid, interpreter dashed."""
     charts = []
     for grows, label in GROWS.items():
         found = [row for row in rows if row.grows == grows]

@@ -1,9 +1,8 @@
 """Sockets against kernel bypass, twice.
 
 pktswitch (Baltas and Xylomenos, ISCC 2015) is an SFU on sockets, then the same on netmap: 76 % less
-processing a packet, 89 % less delay. Here pktswitch as we built it
-and the switch are each measured on UDP sockets and on AF_XDP; docs/performance.md says why the
-difference is another.
+processing a packet, 89 % less delay. Here our pktswitch and the switch are each measured on UDP
+sockets and on AF_XDP; docs/performance.md says why the differences are not the paper's.
 """
 
 import tempfile
@@ -37,12 +36,12 @@ def reduction_pct(before: float, after: float) -> float:
 
 
 def overhead_ns(row: FanoutRow) -> float:
-    """Processor time a copy; who spins has a whole processor, so it is the time between copies."""
+    """Processor time a copy; if a forwarder spins, it is the time between copies."""
     return 1e9 / row.copies_per_s_lossless if row.wait == "spin" else row.cpu_ns_per_copy
 
 
 def pairs() -> list[Forwarder]:
-    """What is on sockets first; `port` is exchanged."""
+    """Pairs with the row on sockets first; `port` is exchanged."""
     return [
         Forwarder(name, engine, "udp", wait)
         for (name, engine), wait in product(
@@ -108,7 +107,7 @@ def measure(sockets: Forwarder, n: int) -> PktswitchRow:
 
 
 def table(rows: Sequence[PktswitchRow]) -> str:
-    """The rows for people, beside what was published."""
+    """The rows for people, beside the published figures."""
     lines = [
         f"{'':36}{'n':>4} {'overhead, ns a copy':>26} {'delay, us':>26} {'busy delay, us':>26}"
     ]

@@ -1,7 +1,7 @@
-"""Two streams, of which the urgent one must lose nothing.
+"""Two streams; the urgent one must lose nothing.
 
-One packet in ten is audio, with viewers of its own. With `sfu_priority.p4` the switch takes it
-before the rest, and what is too much is lost of the rest.
+One packet in ten is audio, with viewers of its own. With `sfu_priority.p4` the switch takes audio
+before the rest, and the excess is lost from the rest.
 """
 
 from collections.abc import Sequence

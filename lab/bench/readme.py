@@ -1,4 +1,4 @@
-"""README's section on performance, made from the runs that are kept. Pure."""
+"""README's section on performance, made from the kept runs. Pure."""
 
 from collections.abc import Sequence
 
@@ -30,7 +30,7 @@ class MarkerError(ValueError):
 
 
 def replaced(readme: str, section: str) -> str:
-    """The README with the section between its marks in place of what was there."""
+    """The README with the new section between its marks."""
     before, begin, rest = readme.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
@@ -56,7 +56,7 @@ def section_of(results: Results | None, folder: str, series: Sequence[Series] = 
 
 
 def thesis_of(folder: str, figure: str) -> str:
-    """What README says of the thesis' study that is kept; `folder` is from README's place."""
+    """README's text about the kept study of the thesis; `folder` is relative to README."""
     return (
         f"One run of `make thesis`, whole: [{folder}]({folder}/report.html). Average delay to the "
         "last of n copies at 4 Mbit/s, beside the thesis' BMv2:\n\n"

@@ -1,4 +1,4 @@
-"""What a benchmark adds to a study's report. Pure."""
+"""The benchmarks' part of a study's report. Pure."""
 
 from dataclasses import dataclass
 from html import escape

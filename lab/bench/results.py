@@ -1,4 +1,4 @@
-"""What a benchmark's folder holds: the rows that experiments write and the report reads. Pure."""
+"""A benchmark's folder: the rows that experiments write and the report reads. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class FanoutRow:
 
 @dataclass(frozen=True, slots=True)
 class OverloadRow:
-    """overload.csv: one forwarder offered one multiple of what it can carry."""
+    """overload.csv: one forwarder at one multiple of its capacity."""
 
     row: str
     engine: str
@@ -134,7 +134,7 @@ class PktswitchRow:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """All rows, the facts of the session, what was not measured, and which files are missing."""
+    """All rows, the facts of the session, the missing measurements, and the missing files."""
 
     session: Mapping[str, str]
     not_measured: tuple[str, ...]

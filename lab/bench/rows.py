@@ -9,7 +9,7 @@ Row = TypeVar("Row")
 
 
 class ColumnError(ValueError):
-    """A file lacks a column, or a cell is not what its column holds."""
+    """A file lacks a column, or a cell has another type than its column."""
 
 
 def rows_of(kind: type[Row], text: str, name: str) -> list[Row]:

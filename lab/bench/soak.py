@@ -1,8 +1,8 @@
 """`python -m lab.bench.soak`: millions of packets past the kernel while a controller never rests.
 
-Viewers join and leave and table entries change, a thousand writes a second. In the end: nothing was
-lost that is not counted, no packet was copied to a viewer that had been removed before the packet
-was sent, each viewer's copies came once and in order, and the switch's memory is what it was.
+Viewers join and leave and table entries change, a thousand writes a second. At the end every loss
+must be counted, no viewer may have a copy of a packet that was sent after its removal, each
+viewer's copies must have come once and in order, and the switch's memory must not have grown.
 """
 
 import json
@@ -63,7 +63,7 @@ class Membership:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """soak.json: what came of it."""
+    """soak.json: the result."""
 
     forwarder: str
     packets: int
@@ -87,7 +87,7 @@ class Verdict:
     rss_last_kib: int
 
     def faults(self) -> list[str]:
-        """What does not hold."""
+        """The bounds that do not hold."""
         checks = {
             "packets or copies vanished without a counter": self.vanished,
             "viewers got a copy of a packet sent after their removal": self.stale_viewers,
@@ -115,7 +115,7 @@ def churn_command(site: OnePort, writes_per_s: int, change_every: int, seconds: 
 
 
 def memberships(lines: Sequence[Mapping[str, Any]]) -> dict[int, Membership]:
-    """By address, from what the controller said."""
+    """By address, from the controller's output."""
     seen: dict[int, Membership] = {}
     for line in lines:
         if "ip" not in line:
@@ -138,7 +138,7 @@ def stale(watched: Sequence[Watched], guests: Mapping[int, Membership]) -> list[
 
 
 def missing(watched: Sequence[Watched]) -> int:
-    """Packets between the first and the last of an address of which it got no copy."""
+    """Packets without a copy between the first and the last copy of an address."""
     return sum(one.last_sequence - one.first_sequence + 1 - one.copies for one in watched)
 
 
@@ -205,7 +205,7 @@ def judge(
     counted: Counters,
     wire_drops: int,
 ) -> Verdict:
-    """What came of it."""
+    """The result."""
     guests = memberships(said)
     known = {*guests, *range(run.n_viewers)}
     before, after = Moment(Counters({}), 0), Moment(counted, wire_drops)
@@ -238,7 +238,7 @@ def run(
     writes_per_s: int = WRITES_PER_S,
     change_every: int = CHANGE_EVERY,
 ) -> Failures:
-    """Writes soak.csv (a row a second), soak.json and the logs; says what does not hold."""
+    """Writes soak.csv (a row a second), soak.json and the logs; reports what does not hold."""
     require_build(CHURN)
     seconds_max = 2.0 * n_packets / rate_pps + SPARE_S
     watched = folder / "watched.csv"

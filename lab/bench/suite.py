@@ -1,4 +1,4 @@
-"""The benchmarks: what each writes, how long it takes, how it is run."""
+"""The benchmarks: their files, their duration, and how they are run."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -160,5 +160,5 @@ _MEASUREMENTS: dict[str, Callable[[Benchmark], Measurement]] = {
 
 
 def measurement_of(part: Benchmark) -> Measurement:
-    """What a part of an experiment asks for."""
+    """The benchmark of a part of an experiment."""
     return _MEASUREMENTS[part.measure](part)

@@ -1,9 +1,9 @@
-"""Forwarders in turns: all that are set against each other are up, and one runs while others stand.
+"""Forwarders in turns: all compared ones are up, and one runs while the others are stopped.
 
-On a shared machine the processor's speed changes by half from one second to the next, and a process
-has its memory where it happens to be for all its life: two runs of the same forwarder differ by a
-tenth and more. So those that are compared take turns of a fraction of a second, and every set of
-turns has new processes.
+On a shared machine the processor's speed changes by half from one second to the next, and the place
+of a process in memory stays for all its life: two runs of the same forwarder differ by a tenth and
+more. So compared forwarders take turns of a fraction of a second, and every set of turns has new
+processes.
 """
 
 import contextlib
@@ -60,7 +60,7 @@ class _Runner:
             _tell(self.meter.set_up, signal.SIGSTOP)
 
     def row(self) -> FanoutRow:
-        """What was measured."""
+        """The measured values."""
         best, cpu_ns = best_without_loss(self.meter.probes)
         return FanoutRow(
             **asdict(self.meter.forwarder),
@@ -90,7 +90,7 @@ def measure(
         runners: list[_Runner] = []
         for forwarder in forwarders:
             site, set_up = stack.enter_context(running(forwarder, fanout))
-            # What stands cannot end.
+            # A stopped process cannot end.
             stack.callback(_tell, set_up, signal.SIGCONT)
             load.offer(site, fanout, SETTLE_RATE_PPS, SETTLE_S, frame_len_bytes=FRAME_LEN_BYTES)
             _tell(set_up, signal.SIGSTOP)

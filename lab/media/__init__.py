@@ -1,7 +1,7 @@
-"""Packet traces of real media: when RTP packets of a camera or a microphone leave, and their sizes.
+"""Packet traces of real media: departure times and sizes of RTP packets of camera or microphone.
 
-A trace is a file here: gzip, one line of JSON with what it is of (`Facts`), then CSV, a line a
-packet. `python -m lab.media make` made them, with ffmpeg (`lab.media.make` says how). A frame's
+A trace is a file here: gzip, one line of JSON about its origin (`Facts`), then CSV, a line a
+packet. `python -m lab.media make` made them with ffmpeg (`lab.media.make` says how). A frame's
 packets leave at once, when the frame is captured: neither the encoder nor its RTP muxer paces them.
 A trace begins with a key frame and lasts a whole number of groups of pictures, so it can follow
 itself.
@@ -45,7 +45,7 @@ class Packet:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a trace is of."""
+    """The facts about a trace."""
 
     codec: str
     payload_format: str

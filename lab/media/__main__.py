@@ -1,4 +1,4 @@
-"""`python -m lab.media list` says what traces there are, `make` makes them anew."""
+"""`python -m lab.media list` lists the traces, `make` makes them again."""
 
 import argparse
 import itertools
@@ -21,7 +21,7 @@ def line(name: str, trace: MediaTrace) -> str:
 
 
 def main() -> None:
-    """Does as it is told."""
+    """Carries out the command."""
     parser = argparse.ArgumentParser(prog="python -m lab.media", description=__doc__)
     parser.add_argument("command", choices=["list", "make"])
     parser.add_argument("name", nargs="*", help="of the traces to make; all without any")

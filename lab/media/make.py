@@ -1,10 +1,9 @@
 """Makes the traces: ffmpeg encodes a picture and a voice of its own, its RTP muxer cuts packets.
 
-The picture is that of somebody in front of a camera that stands still: a detailed background that
-does not move, something in the middle that does, and a sensor's noise. The voice is noise that
-comes in syllables, with pauses. Encoders are told what a conference would tell them: no
-B-frames, no look-ahead, a constant bitrate, a key frame every 2.5 s. The first 5 s, in which
-rate control settles, are left out.
+The picture is that of a person in front of a camera that stands still: a detailed background that
+does not move, something in the middle that does, and a sensor's noise. The voice is noise in
+syllables, with pauses. Encoders get a conference's settings: no B-frames, no look-ahead, a constant
+bitrate, a key frame every 2.5 s. The first 5 s, in which rate control settles, are left out.
 
 The muxer is that of PyAV's FFmpeg, in memory: Debian 12's ffmpeg cannot put AV1 into RTP, and a
 packet's frame is known there. RTP packets are at most 1200 bytes, as WebRTC's.
@@ -147,7 +146,7 @@ def _encode(recipe: Recipe, file: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RtpPacket:
-    """What a trace needs to know of it."""
+    """A trace's data about an RTP packet."""
 
     timestamp: int
     payload_bytes: int
@@ -155,7 +154,7 @@ class RtpPacket:
 
 
 class Collector(io.RawIOBase):
-    """What the muxer writes: a packet at a time, RTP and RTCP."""
+    """Collects the muxer's output: a packet at a time, RTP and RTCP."""
 
     def __init__(self) -> None:
         self.packets: list[RtpPacket] = []
@@ -176,7 +175,7 @@ class Collector(io.RawIOBase):
 
 
 def _rtp_packets(encoded: Path, recipe: Recipe) -> tuple[list[Packet], str]:
-    """The packets of the frames after the first seconds, and what muxed them."""
+    """The packets of the frames after the first seconds, and the muxer's version."""
     try:
         import av  # type: ignore[import-not-found]  # noqa: PLC0415  only who makes traces has it
     except ModuleNotFoundError:
@@ -187,7 +186,7 @@ def _rtp_packets(encoded: Path, recipe: Recipe) -> tuple[list[Packet], str]:
         av.open(str(encoded)) as source,
         av.open(collector, "w", format="rtp", options=MUXER_OPTIONS) as muxer,
     ):
-        # Opaque: as it is, without a codec, which for AV1 would be a decoder.
+        # Opaque: unchanged, without a codec, which for AV1 would be a decoder.
         stream = muxer.add_stream_from_template(source.streams[0], opaque=True)
         for packet in source.demux(source.streams[0]):
             if packet.dts is None or not _is_wanted(packet.pts * packet.time_base):

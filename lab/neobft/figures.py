@@ -64,7 +64,7 @@ def _cdf(rows: Sequence[DistributionRow], kind: str) -> Lines:
 
 
 def _points(rows: Sequence[DistributionRow]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Delay and share, as many as can be told apart, the last one of all."""
+    """Delay and share, at as many points as are distinct, the last one of all."""
     total, so_far, next_share = sum(row.count for row in rows), 0, 0.0
     xs, ys = [], []
     for row in sorted(rows, key=lambda row: row.delay_us):
@@ -265,7 +265,7 @@ def _pass_table(passes: Sequence[PassRow]) -> Table:
 def promises(
     rows: Sequence[NeobftRow], passes: Sequence[PassRow], signatures: Sequence[SignatureRow]
 ) -> Iterator[tuple[str, list[tuple[str, float, bool]]]]:
-    """What is promised, and the values: whether each is as it should be."""
+    """The promises, with their values and whether they hold."""
     if rows:
         values = [
             (f"{row.receivers} receivers:", row.of_plain, row.of_plain >= PLAIN_SHARE_MIN)

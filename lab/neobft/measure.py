@@ -1,7 +1,7 @@
 """Latency, throughput and ratios of ordered multicast, every point measured.
 
-The contestants that are compared are up together and take turns of a fraction of a second, as
-`lab.bench.turns` says why: AOM-HM beside plain multicast of as many copies by the same binary.
+The compared contestants are up together and take turns of a fraction of a second (`lab.bench.turns`
+says why): AOM-HM beside plain multicast of as many copies by the same binary.
 """
 
 import csv
@@ -67,7 +67,7 @@ def copies_of(kind: str, receivers: int) -> int:
 
 
 def run_study(folder: Path, effort: Effort) -> Failures:
-    """Everything, into the folder's files; what fails is returned and left out."""
+    """Everything, into the folder's files; a part that fails is returned and left out."""
     require_build(BENCH, SIGNER)
     parts: list[tuple[str, Callable[[], None]]] = [
         ("passes", lambda: _passes(folder, effort)),
@@ -188,7 +188,7 @@ def _append(file: Path, kind: type[Any], rows: Sequence[Any]) -> None:
 
 @dataclass(slots=True)
 class _InTurns:
-    """A contestant, and what it was seen to carry."""
+    """A contestant, and its measured rates."""
 
     one: Contestant
     peak: float
@@ -214,7 +214,7 @@ def _of_size(up: Sequence[Contestant], receivers: int, effort: Effort) -> list[N
         with one.turn():
             one.set_receivers(copies_of("tagged", receivers) if one.kind == "plain" else receivers)
             contestants.append(_InTurns(one, _find_peak(one), [], []))
-    # The same frames at the same rate to both: what does not fit costs the processor, too.
+    # The same frames at the same rate to both: refused frames cost the processor, too.
     both = max(seen.peak for seen in contestants if seen.one.kind != "signed")
     for _ in range(effort.turns):
         for seen in contestants:

@@ -3,7 +3,8 @@
     send ----port 1 | reprise-switch | port 2---- receive        all receivers are at port 2
                     |                | port 7---- reprise-signer
 
-Both switches have links of their own; the load is at the far ends. Who is not measured stands.
+Both switches have links of their own; the load is at the far ends. The one without a turn is
+stopped.
 """
 
 import contextlib
@@ -147,7 +148,7 @@ class Contestant:
         child.wait_for_line("ready:", READY_TIMEOUT_S)
 
     def load(self, rate: float, seconds: float, delays: Path | None = None) -> dict[str, Any]:
-        """Requests at that rate; what came of them."""
+        """Requests at that rate; the load's result."""
         argv = [str(BENCH), "load", "--send", "send", "--receive", "receive"]
         argv += ["--kind", self.kind, "--group", GROUP_IP, "--receivers", str(self.receivers)]
         argv += ["--first-receiver", str(FIRST_RECEIVER), "--rate", f"{rate:.3f}"]

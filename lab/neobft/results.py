@@ -1,11 +1,11 @@
-"""What the study's files hold. Pure."""
+"""The contents of the study's files. Pure."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class NeobftRow:
-    """neobft.csv: what one contestant carries, for so many receivers."""
+    """neobft.csv: the capacity of one contestant, for a number of receivers."""
 
     kind: str
     """`tagged` (AOM-HM), `signed` (AOM-PK) or `plain`, multicast of as many copies."""
@@ -48,7 +48,7 @@ class DistributionRow:
 
 @dataclass(frozen=True, slots=True)
 class PassRow:
-    """neobft-passes.csv: what a request costs inside the switch, without ports."""
+    """neobft-passes.csv: the cost of a request inside the switch, without ports."""
 
     engine: str
     what: str

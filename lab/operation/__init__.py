@@ -1,4 +1,4 @@
-"""Random operation with an oracle: who must get what while everything that can go wrong does.
+"""Random operation with an oracle, which knows at every moment who must get which packets.
 
 `python -m lab.operation` ([docs/lab.md](../../docs/lab.md#random-operation)).
 """

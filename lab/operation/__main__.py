@@ -1,4 +1,4 @@
-"""`python -m lab.operation`: operates at random for a while, and says what was wrong."""
+"""`python -m lab.operation`: operates at random for a while, and reports errors."""
 
 import argparse
 import json
@@ -37,7 +37,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def verdict(operation: Operation, seconds: float, seed: int) -> dict[str, object]:
-    """What was done, and what was wrong."""
+    """The actions, and the errors."""
     oracle, tally = operation.oracle, operation.tally
     return {
         "program": operation.program.name,

@@ -1,4 +1,4 @@
-"""What an operator types: each change with what it affects and what holds after it. Pure."""
+"""An operator's commands: each change with its effects and the state after it. Pure."""
 
 import json
 import random
@@ -23,7 +23,7 @@ class Change(ABC):
 
     @abstractmethod
     def arguments(self, folder: Path) -> list[str]:
-        """What stands behind `reprise`; files go to `folder`."""
+        """The arguments of `reprise`; files go to `folder`."""
 
     @abstractmethod
     def apply(self, conference: Conference) -> None:
@@ -42,7 +42,7 @@ class Change(ABC):
         return after
 
     def affected(self, before: Conference, ports: Mapping[int, int]) -> set[Pair]:
-        """The pairs whose service it may begin, end, interrupt or send elsewhere."""
+        """The pairs whose service it may begin, end, interrupt or redirect."""
         after = self.after(before)
         was, is_now = before.services(ports), after.services(ports)
         changed = {pair for pair in was.keys() | is_now.keys() if was.get(pair) != is_now.get(pair)}
@@ -131,7 +131,7 @@ class DeleteGroup(Change):
 
 @dataclass(frozen=True, slots=True)
 class Refresh(Change):
-    """`viewer refresh`: who was looked up is found again. `macs` has each host's now."""
+    """`viewer refresh`: finds looked-up viewers again. `macs` has each host's current MAC."""
 
     macs: Mapping[int, str]
 
@@ -207,13 +207,13 @@ class DeleteAddress(Change):
 
 @dataclass(slots=True)
 class Busy:
-    """What commands that run at once with the next have to themselves."""
+    """Groups and presenters that concurrent commands keep to themselves."""
 
     groups: set[int] = field(default_factory=set)
     presenters: set[int] = field(default_factory=set)
 
     def add(self, change: Change, before: Conference) -> None:
-        """What a change has to itself."""
+        """Adds the groups and presenters of a change."""
         self.groups |= change.groups(before)
         self.presenters |= change.after(before).presenters() - before.presenters()
 
@@ -223,7 +223,7 @@ Maker = Callable[[Conference, random.Random, Busy], Change | None]
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What random changes are made of."""
+    """The values for random changes."""
 
     groups: Sequence[int]
     presenters: Sequence[int]
@@ -238,7 +238,7 @@ class Choices:
     """Viewers say their ports. Where they do not, copies keep the presenter's addresses."""
 
     def _may_view(self, presenter: int, viewer: Viewer) -> bool:
-        """A host drops what comes from its own address."""
+        """A host drops packets from its own address."""
         return self.has_ports or viewer.host != presenter
 
     def change(
@@ -325,7 +325,7 @@ class Choices:
         target = self.conference(choose)
         if choose.random() < 0.8:
             target.own = dict(conference.own)
-        # Some groups stay as they are, some get another presenter or other viewers only.
+        # Some groups stay unchanged, some get another presenter or other viewers only.
         for number, group in conference.groups.items():
             kept = choose.random()
             if kept < 0.4 and group.presenter not in target.presenters():
@@ -348,7 +348,7 @@ class Choices:
         return Apply(target, self.has_ports, frozenset(unsaid))
 
     def _known(self, conference: Conference, number: int, viewer: Viewer) -> Card:
-        """What the switch has for a viewer whose MAC is left out; or it is looked up."""
+        """The switch's MAC for a viewer without one in the change; otherwise it is looked up."""
         group = conference.groups.get(number)
         if group is not None and viewer in group.viewers:
             return group.viewers[viewer]

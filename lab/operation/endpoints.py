@@ -1,8 +1,8 @@
 """Every host's sockets in one process: presenters send without pause, viewers receive.
 
-`python -m lab.operation.endpoints CONFIG.json`. Two files of fixed records grow while it runs;
-who starts it reads them as they grow. A line of JSON on standard input changes where presenters
-send to.
+`python -m lab.operation.endpoints CONFIG.json`. Two files of fixed records grow while it runs; the
+parent reads them as they grow. A line of JSON on standard input changes the destinations of
+presenters.
 """
 
 import heapq
@@ -39,7 +39,7 @@ ORDER_TIMEOUT_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What there is."""
+    """The hosts and their sockets."""
 
     namespaces: Mapping[str, str]
     """Host number (text, for JSON) to the file of its namespace."""

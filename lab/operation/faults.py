@@ -1,4 +1,4 @@
-"""What goes wrong around a conference: links, interfaces, cards, floods, the switch itself."""
+"""Faults around a conference: links, interfaces, cards, floods, the switch itself."""
 
 import sys
 import time
@@ -89,7 +89,7 @@ def change_card(operation: Operation) -> None:
 
 
 def _await_follower(operation: Operation, host: int) -> None:
-    """Until everybody of this host who was looked up has its new MAC address."""
+    """Waits until all looked-up viewers of this host have its new MAC address."""
     operation.refresh().apply(operation.model)
     deadline_s = time.monotonic() + FOLLOW_TIMEOUT_S
     while (shown := operation.show()) is not None:
@@ -128,7 +128,7 @@ def break_host_link(operation: Operation) -> None:
 
 
 def flood(operation: Operation) -> None:
-    """A host sends as fast as it can; what is lost meanwhile must have been counted."""
+    """A host sends as fast as it can; losses meanwhile must have been counted."""
     kind = operation.choose.choice(KINDS)
     host = operation.choose.randint(1, N_HOSTS)
     before = losses(operation)
@@ -166,7 +166,7 @@ def crash(operation: Operation) -> None:
 
 
 def restart(operation: Operation) -> None:
-    """The switch is told to end, which it must do in time, and is started again."""
+    """Ends the switch, which must happen in time, and starts it again."""
     disturbance = operation.disturb("the switch was stopped")
     stale = _mark_all(operation)
     if (code := operation.switch.stop()) != 0:

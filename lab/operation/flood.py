@@ -1,7 +1,7 @@
 """`python -m lab.operation.flood KIND HOST SFU FRAMES SEED`, inside a host's namespace.
 
-Sends so many frames as fast as it can, and ends. Every kind is dropped by a program that works, but
-for `stream`, which a presenter's viewers get.
+Sends FRAMES frames as fast as it can, and ends. A correct program drops every kind, except
+`stream`, which a presenter's viewers get.
 """
 
 import random
@@ -29,7 +29,7 @@ def send_datagrams(sfu_ip: str, udp_port: int, payload: bytes, n_frames: int) ->
 
 
 def send_malformed(sfu_mac: str, n_frames: int, choose: random.Random) -> None:
-    """IPv4 frames to the SFU whose contents are random, of every length."""
+    """IPv4 frames to the SFU with random contents, of every length."""
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as opened:
         opened.bind((HOST_INTERFACE, 0))
         source = opened.getsockname()[4]

@@ -1,9 +1,9 @@
-"""`python -m lab.operation.foreign SWITCH SECONDS [--spoil N|--mend N]`: a controller not of ours.
+"""`python -m lab.operation.foreign SWITCH SECONDS [--spoil N|--mend N]`: a foreign controller.
 
-Made of P4Runtime's protocol definitions alone, which the package finsy brings, so it runs in
-finsy's environment. It becomes primary, whoever else is, says so, keeps the role for a while, and
-goes. Before it goes it may give a multicast group a replica that no controller of an SFU would, or
-take that away. Exit code 0: as asked for; 3: somebody took the role from it.
+It uses P4Runtime's protocol definitions alone, which the package finsy brings, so it runs in
+finsy's environment. It becomes primary in any case, says so, keeps the role for a while, and ends.
+Before that it may give a multicast group a replica that no controller of an SFU would write, or
+remove that. Exit code 0: done; 3: another controller took the role from it.
 """
 
 import argparse
@@ -27,7 +27,7 @@ PATIENCE_S = 60.0
 
 
 class Controller:
-    """A stream channel, and what the switch says on it of who is primary."""
+    """A stream channel, and the switch's messages on it about the primary."""
 
     def __init__(self, channel: grpc.Channel) -> None:
         self.stub = p4r_grpc.P4RuntimeStub(channel)
@@ -43,7 +43,7 @@ class Controller:
                 self._updates.put(answer.arbitration)
 
     def become_primary(self) -> None:
-        """Bids above the highest id that there was, until nobody has bid more."""
+        """Bids above the highest id so far, until no controller has bid more."""
         deadline_s = time.monotonic() + PATIENCE_S
         self._bid(1)
         while True:
@@ -60,7 +60,7 @@ class Controller:
         self._requests.put(p4r.StreamMessageRequest(arbitration=bid))
 
     def is_outbid_within(self, seconds: float) -> bool:
-        """Whether somebody takes the role from it meanwhile."""
+        """Whether another controller takes the role from it meanwhile."""
         try:
             return bool(self._updates.get(timeout=seconds).status.code != rpc_code.OK)
         except queue.Empty:

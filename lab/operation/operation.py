@@ -83,7 +83,7 @@ class Running:
 
 @dataclass(slots=True)
 class Tally:
-    """What was done."""
+    """The counts of actions."""
 
     actions: Counter[str] = field(default_factory=Counter)
     commands: int = 0
@@ -91,7 +91,7 @@ class Tally:
 
 
 class Operation:
-    """One run: a site, a switch, everybody's sockets, an oracle, and what is believed to hold."""
+    """One run: a site, a switch, all sockets, an oracle, and the model's state."""
 
     def __init__(
         self, folder: Path, program: Path, seed: int, *, switch_options: Sequence[str] = ()
@@ -177,7 +177,7 @@ class Operation:
         self.switch.stop()
 
     def start_switch(self, *options: str) -> None:
-        """A new switch, empty but for its program and what the options bring."""
+        """A new switch, empty except for its program and the options' state."""
         self.n_switches += 1
         interfaces = [("-i", f"{port}@{self.site.interface(port)}") for port in self.site.ports]
         argv = [
@@ -209,7 +209,7 @@ class Operation:
         return done.stdout
 
     def run_command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """A command whatever becomes of it."""
+        """Runs a command, with any result."""
         self.tally.commands += 1
         return subprocess.run(
             dying_with_parent(self.argv(*arguments)),
@@ -237,7 +237,7 @@ class Operation:
         options: Sequence[str] = (),
         may_be_outbid: bool = False,
     ) -> None:
-        """Runs so many commands at once, some of which may be killed on their way."""
+        """Runs several commands at once, some of which may be killed before they end."""
         changes: list[Change] = []
         busy = Busy()
         while len(changes) < n_at_once:
@@ -279,7 +279,7 @@ class Operation:
                 self.possible += [one.change.after(state) for state in list(self.possible)]
             self.resolve()
         else:
-            # Each of them has settled what was left over before it changed anything.
+            # Each of them has settled earlier remains before it changed anything.
             self._settle_unresolved()
             if moved:
                 self.follow_address()
@@ -305,7 +305,7 @@ class Operation:
         return Running(change, argv, process, affected, kill_at_s)
 
     def _wait(self, running: Sequence[Running], *, may_be_outbid: bool) -> list[Running]:
-        """The commands that were killed before their end, or that somebody took the role from."""
+        """The commands that were killed before their end, or that lost the role."""
         killed: list[Running] = []
         waiting = list(running)
         deadline_s = time.monotonic() + COMMAND_TIMEOUT_S
@@ -335,7 +335,7 @@ class Operation:
         return killed
 
     def resolve(self) -> None:
-        """After a kill: the next command must succeed; then what holds must be one of what may."""
+        """After a kill: the next command must succeed; the state must then be a possible one."""
         if self.choose.random() < 0.5:
             # Any command has to go on from the state that was left, also one that changes it.
             target = self.choose.choice(self.possible)
@@ -350,7 +350,7 @@ class Operation:
         shown = self.show()
         if shown is None:
             return
-        # Who follows viewers does so at any time.
+        # `viewer refresh --every` may follow viewers at any time.
         self.possible += [self.refresh().after(state) for state in self.possible]
         for difference in differences(shown, self.possible):
             self.fail(f"after a command was killed {difference}")
@@ -365,7 +365,7 @@ class Operation:
         self.unresolved = set()
 
     def show(self) -> Conference | None:
-        """What `reprise show` says, or None (and a violation) if it says nothing."""
+        """The output of `reprise show`, or None (and a violation) if there is none."""
         said = self.command("show", "--json")
         try:
             document = json.loads(said)
@@ -376,7 +376,7 @@ class Operation:
             return None
 
     def settle(self, pairs: set[Pair]) -> None:
-        """What holds for these pairs is what the model says."""
+        """From now on the model's state holds for these pairs."""
         now_ns = time.monotonic_ns()
         services = self.model.services(self.ports)
         served = {pair for pair, mac in services.items() if mac == self.macs[pair.viewer]}
@@ -424,8 +424,8 @@ class Operation:
             self.fail(f"{vanished} packets have vanished inside of the switch")
 
     def look(self) -> None:
-        """Gives the oracle what was sent and received."""
-        # Received first: what was received has been sent before, so its record is there too.
+        """Gives the oracle the sent and received packets."""
+        # Received first: a received packet was sent before, so its record is there too.
         received = list(self.endpoints.new_received())
         for presenter, sequence, at_ns in self.endpoints.new_sent():
             self.oracle.sent(presenter, sequence, at_ns)

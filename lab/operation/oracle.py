@@ -1,13 +1,13 @@
-"""Who must get a packet, who must not, and what became of it. Pure; time is an argument.
+"""The packets that must arrive, those that must not, and the result. Pure; time is an argument.
 
 Each pair of a presenter and a viewer's socket is at every moment in one of three states: the viewer
-must get the presenter's packets, must not, or may (a command is changing it, or was killed and
-nobody has looked since). A packet is judged by all the states between its sending and
+must get the presenter's packets, must not, or may (a command is changing it, or was killed and its
+result is not yet known). A packet is judged by all the states between its sending and
 `IN_FLIGHT_NS` later.
 
 While something outside the switch is broken on purpose (a link is down, the switch was killed)
-copies may be missing: that is a disturbance. It never excuses a copy to somebody who must not have
-it. In a flood what is missing is added up and compared with what was counted as dropped.
+copies may be missing: that is a disturbance. It never excuses a copy to a host that must not have
+it. In a flood missing copies are added up and compared with the counted drops.
 """
 
 from bisect import bisect_right
@@ -25,7 +25,7 @@ SETTLED_NS = 4_000_000_000
 
 
 class Due(Enum):
-    """What holds for a pair."""
+    """The state of a pair."""
 
     MUST = "must"
     MAY = "may"
@@ -65,7 +65,7 @@ class _Packet:
 
 
 class Oracle:
-    """Told what was done, sent and received; says what was wrong."""
+    """Gets the actions, the sent and the received packets; reports errors."""
 
     def __init__(self) -> None:
         self._histories: dict[Pair, list[tuple[int, Due]]] = {}
@@ -79,7 +79,7 @@ class Oracle:
         self.n_excused = 0
         """Copies that had to come and did not, in a disturbance."""
 
-    # What is done.
+    # Actions.
 
     def mark(self, now_ns: int, pairs: Iterable[Pair], due: Due) -> None:
         """From now on `due` holds for `pairs`."""
@@ -103,7 +103,7 @@ class Oracle:
         """Reports something that is wrong."""
         self.violations.append(Violation(now_ns, what))
 
-    # What was seen.
+    # Observations.
 
     def sent(self, presenter: int, sequence: int, at_ns: int) -> None:
         """A presenter sent a packet."""
@@ -156,7 +156,7 @@ class Oracle:
     def _account(
         self, name: str, sent_ns: int, missing: list[Pair], *, nobody_got_it: bool
     ) -> None:
-        """A packet that nobody got was lost once, before it was copied."""
+        """A packet without any copy was lost once, before it was copied."""
         charged: set[int] = set()
         for pair in missing:
             excuse = next(
@@ -176,7 +176,7 @@ class Oracle:
             charged.add(excuse)
 
     def _forget(self, now_ns: int) -> None:
-        """Drops what no packet to come is judged by."""
+        """Drops the records that no later packet needs."""
         horizon_ns = now_ns - SETTLED_NS - IN_FLIGHT_NS
         for history in self._histories.values():
             n_old = bisect_right(history, horizon_ns, key=lambda entry: entry[0]) - 1

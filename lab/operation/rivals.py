@@ -1,4 +1,4 @@
-"""Somebody else's controller beside ours."""
+"""Another controller beside ours."""
 
 import json
 import signal
@@ -23,7 +23,7 @@ EXIT_OUTBID = 3
 
 
 def foreign_controller(operation: Operation) -> None:
-    """Somebody else's controller is primary for a while: commands wait for it or outbid it."""
+    """Another controller is primary for a while: commands wait for it or outbid it."""
     how = operation.choose.choice(("leaves", "killed", "outbid", "takes over", "leaves something"))
     operation.note(f"foreign controller: {how}")
     if how == "leaves something":

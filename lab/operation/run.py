@@ -1,4 +1,4 @@
-"""What is done at random, how often, for how long."""
+"""The random actions, how often and for how long."""
 
 import time
 from collections.abc import Callable, Mapping

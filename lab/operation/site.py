@@ -1,4 +1,4 @@
-"""The star, or two of them, in which it happens, and what can be broken of it."""
+"""The star, or two of them, of an operation, and the parts of it that can be broken."""
 
 import json
 import time
@@ -71,7 +71,7 @@ class Site(Star):
         entry = [mac, "dev", port, "master", "static"]
         run(["bridge", "-n", self.bridge.name, "fdb", "replace", *entry])
 
-    # What hosts know.
+    # The hosts' knowledge.
 
     def know_sfu(self, own: Mapping[int, int], host: int | None = None) -> None:
         """Hosts (or one) know the SFU's address on their port: no packet waits there for ARP."""
@@ -93,7 +93,7 @@ class Site(Star):
         if old != mac:
             run(["bridge", "-n", self.bridge.name, "fdb", "del", old, "dev", port, "master"])
 
-    # What breaks.
+    # Faults.
 
     def set_host_link(self, host: int, *, up: bool) -> None:
         """Pulls or puts back the cable of a host."""

@@ -1,4 +1,4 @@
-"""A conference as an operator thinks of it, and who gets whose packets in it. Pure."""
+"""A conference from an operator's view, and who gets whose packets in it. Pure."""
 
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
@@ -50,7 +50,7 @@ class Conference:
     groups: dict[int, Group] = field(default_factory=dict)
 
     def services(self, ports: Mapping[int, int]) -> dict[Pair, str]:
-        """Whose packets go where: pairs, and the copies' MAC. `ports` has each host's port."""
+        """The pairs that are served, and the copies' MAC. `ports` has each host's port."""
         return {
             Pair(group.presenter, *viewer): card.mac
             for group in self.groups.values()
@@ -59,7 +59,7 @@ class Conference:
         }
 
     def members(self) -> set[Pair]:
-        """Who is to get whose packets, whether or not there is an address to send them to."""
+        """The pairs of the conference, whether or not they have an address to send to."""
         return {
             Pair(group.presenter, *viewer)
             for group in self.groups.values()
@@ -67,7 +67,7 @@ class Conference:
         }
 
     def cards_of(self, host: int) -> list[Card]:
-        """What is known of a host, by group."""
+        """The known MACs of a host, by group."""
         return [
             card
             for _, group in sorted(self.groups.items())
@@ -126,7 +126,7 @@ def host_of(ip: str) -> int:
 
 
 def parse_show(shown: Mapping[str, Any]) -> Conference:
-    """What `reprise show --json` says; groups and viewers in their order."""
+    """The content of `reprise show --json`; groups and viewers in their order."""
     if foreign := shown["foreign"]:
         raise ValueError(f"foreign: {foreign}")
     return Conference(
@@ -147,7 +147,7 @@ def parse_show(shown: Mapping[str, Any]) -> Conference:
 
 
 def differences(shown: Conference, possible: Iterable[Conference]) -> list[str]:
-    """What of `shown` is in none of the states that each part may be in."""
+    """The parts of `shown` that are in none of their possible states."""
     states = list(possible)
     found = []
     for port in sorted(set(shown.own).union(*(state.own for state in states))):

@@ -12,7 +12,7 @@ BUILD_TIMEOUT_S = 120.0
 
 
 def build() -> None:
-    """Builds what is older than its sources."""
+    """Builds the programs that are older than their sources."""
     BUILT.mkdir(parents=True, exist_ok=True)
     headers = list(SOURCES.glob("*.h"))
     for source in sorted(SOURCES.glob("*.c")):

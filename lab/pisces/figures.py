@@ -1,7 +1,7 @@
 """The comparison as figures and tables, the paper's figures beside ours. Pure.
 
-What decides is the peak: packets a second that came while more was offered than the switch carries,
-as the paper measured.
+The decisive figure is the peak: packets a second that came while more was offered than the switch
+carries, as in the paper.
 """
 
 import math
@@ -84,7 +84,7 @@ SETTINGS = (
 
 
 class Rates:
-    """Rows by what they are of."""
+    """Rows by program, port and frame size."""
 
     def __init__(self, rows: Sequence[PiscesRow]) -> None:
         self._rows: Mapping[Key, PiscesRow] = {
@@ -253,7 +253,7 @@ def _points(rates: Rates) -> Table:
 
 
 def _megaflow(rates: Rates) -> Table:
-    """What the paper calls off: no microflow cache, but a megaflow classifier on both sides."""
+    """The paper's "off": no microflow cache, but a megaflow classifier on both sides."""
     lines = []
     for program in PROGRAMS:
         for size in rates.sizes("afxdp", program):
@@ -320,7 +320,7 @@ def _share(value: float) -> str:
 
 
 def complexity_tables(programs: Sequence[Counted], new: Sequence[Change]) -> list[Table]:
-    """What has to be written, beside the paper's counts."""
+    """The source lines, beside the paper's counts."""
     if not programs:
         return []
     return [_written(programs), _changed(new), _differences()]

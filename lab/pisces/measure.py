@@ -1,11 +1,11 @@
-"""How many packets a second each switch carries: contestants in turns, set by set.
+"""The packets a second that each switch carries: contestants in turns, set by set.
 
 All contestants of a program, a kind of port and a frame size are up, and one runs while the others
-stand (`lab.bench.turns` says why). Each set has new processes. In a set every contestant's peak is
-found about, then each is offered a fifth more, in turns, and the median of what came is its peak;
-then the highest rate without loss is searched for, step by step in turns. A ratio of peaks is the
-median of the turns' ratios, one of rates without loss is that of the set's; a row's is the median
-of its sets'.
+are stopped (`lab.bench.turns` says why). Each set has new processes. In a set every contestant's
+peak is estimated, then each is offered a fifth more, in turns, and the median of the rates that
+came is its peak. Then the highest lossless rate is searched for, step by step in turns. A ratio of
+peaks is the median of the turns' ratios, a ratio of lossless rates is that of the set. A row's
+ratio is the median of its sets'.
 """
 
 import contextlib
@@ -73,7 +73,7 @@ class Cell:
 
     @property
     def planned_s(self) -> float:
-        """What it takes, about."""
+        """The approximate duration."""
         offers = FIND_OFFERS + self.peak_turns + self.tries
         return len(CONTESTANTS) * (UP_S + offers * OFFER_S)
 
@@ -82,7 +82,7 @@ class Cell:
 
 
 def cells(*, is_quick: bool = False) -> list[Cell]:
-    """What is measured: a set of everything, then the next."""
+    """The cells to measure: a set of everything, then the next."""
     if is_quick:
         return [
             Cell(0, "afxdp", program, size, QUICK_TRIES, QUICK_TURNS)
@@ -99,7 +99,7 @@ def cells(*, is_quick: bool = False) -> list[Cell]:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One rate that was offered, and what came of it."""
+    """One offered rate, and its result."""
 
     cell: Cell
     contestant: Contestant
@@ -149,12 +149,12 @@ class _Runner:
         return run
 
     def find_peak(self) -> None:
-        """About: what it is offered in turns next is a little more."""
+        """The approximate peak: the turns then offer a little more."""
         self.peak = max(peak_of(lambda rate: self.offer(rate, "find")), 1.0)
 
 
 def run(folder: Path, todo: Sequence[Cell]) -> Failures:
-    """Measures every cell; what fails is returned and left out."""
+    """Measures every cell; a cell that fails is returned and left out."""
     write_whole(folder / COMPLEXITY_FILE, csv_text(Counted, counted(_read)))
     write_whole(folder / HEADERS_FILE, csv_text(Change, changes(_read)))
     rows: list[PiscesRow] = []

@@ -1,11 +1,11 @@
-"""What the tables of both switches hold, described once: ports, stations, routes, rules. Pure.
+"""The table contents of both switches, described once: ports, stations, routes, rules. Pure.
 
-`published` has the sizes that PISCES was measured with (section 5 of the paper): 64 entries for
-VLANs, 4,000 stations, 64 of them sending through the router, 2,000 routes, 1,000 rules of which the
-last matches. Its routes hold one network twice, told apart by the VLAN, which the table's key does
-not have: here each host has a route of its own. What the rules that match nothing are is not
-published: each denies one service between two networks, in one of eight combinations of prefix
-lengths and ports, as access lists mostly do.
+`published` has the sizes of PISCES' measurement (section 5 of the paper): 64 entries for VLANs,
+4,000 stations, 64 of them sending through the router, 2,000 routes, 1,000 rules of which the last
+matches. Its routes hold one network twice, distinguished by the VLAN, which the table's key does
+not have: here each host has a route of its own. The rules that match nothing are not published:
+here each denies one service between two networks, in one of eight combinations of prefix lengths
+and ports, as in most access lists.
 """
 
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Station:
-    """One whose address is known."""
+    """A known station."""
 
     mac: str
     vlan: int

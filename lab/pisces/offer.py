@@ -1,4 +1,4 @@
-"""Offers frames to a switch at a rate, and counts what leaves it at the other port."""
+"""Offers frames to a switch at a rate, and counts the frames that leave at the other port."""
 
 import json
 from dataclasses import dataclass

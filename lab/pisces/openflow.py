@@ -4,8 +4,9 @@
     L2L3(-ACL) vlan_ingress -> sources -> routable -> routes -> destinations (-> acl)
                  -> replication -> vlan_egress -> source_pruning
 
-`reg0` holds where a packet goes: a port, or from 0x10000 on a VLAN whose ports all get it. A source
-that is not known goes to a controller, if there is one, and on, as the programs' digest does.
+`reg0` holds a packet's destination: a port, or from 0x10000 on a VLAN, all of whose ports get it. A
+packet from an unknown source goes to a controller, if there is one, and on, as with the programs'
+digest.
 """
 
 from collections.abc import Iterator

@@ -21,7 +21,7 @@ Value = Exact | IPv4Network
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An entry by names; what its key leaves out is any."""
+    """An entry by names; fields missing in its key match anything."""
 
     table: str
     key: Mapping[str, Value]
@@ -39,7 +39,7 @@ class Group:
 
 
 def entries_of(program: str, network: Network) -> Iterator[Entry | Group]:
-    """What the tables of one of `network.PROGRAMS` hold."""
+    """The table entries of one of `network.PROGRAMS`."""
     if program == "l2":
         yield from _switching(network)
         return
@@ -127,7 +127,7 @@ class Object:
 
 
 class P4InfoError(ValueError):
-    """A program does not have what an entry names."""
+    """A program lacks an object that an entry names."""
 
 
 @dataclass(slots=True)

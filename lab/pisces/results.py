@@ -1,4 +1,4 @@
-"""What pisces.csv holds. Pure."""
+"""The contents of pisces.csv. Pure."""
 
 from dataclasses import dataclass
 

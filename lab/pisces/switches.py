@@ -1,6 +1,6 @@
-"""The two switches that are compared, on a site with a link for each port of a network.
+"""The two compared switches, on a site with a link for each port of a network.
 
-Both are in the SFU's namespace on `SFU_CPU`; what they are told is written from `LOAD_CPU`.
+Both are in the SFU's namespace on `SFU_CPU`; their entries are written from `LOAD_CPU`.
 """
 
 import contextlib
@@ -64,7 +64,7 @@ CONTESTANTS = (
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a contestant is set up as: the kind of its ports, what it does, what it knows."""
+    """A contestant's set-up: the kind of its ports, its program, its network."""
 
     contestant: Contestant
     port: str
@@ -97,7 +97,7 @@ class Running:
 
 
 def optimise_option(variant: str, flow_caches: str) -> str:
-    """What `reprise-switch --optimise` is told."""
+    """The value of `reprise-switch --optimise`."""
     names = [*(CACHES if flow_caches == ON else ()), *(OTHERS if variant == OPTIMISED else ())]
     if flow_caches == ON and variant == OPTIMISED:
         names.append(PREFETCH)
@@ -118,7 +118,7 @@ def running(setting: Setting, folder: Path) -> Iterator[Running]:
         try:
             yield up
         finally:
-            # What stands cannot end.
+            # A stopped process cannot end.
             up.go_on()
 
 

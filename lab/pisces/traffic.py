@@ -1,9 +1,9 @@
-"""The packets that are offered: flows from one port of the published network to the other. Pure.
+"""The offered packets: flows from one port of the published network to the other. Pure.
 
-Flow by flow other hosts, and where all have had one, other ports: UDP from the network behind port
-1 to that behind port 2, in L2 straight to the station, else through the router, so that every table
-is looked up and every lookup but that of a denying rule hits. The IP addresses of the receivers
-follow each other, by which the sink counts.
+Each flow has other hosts, and when all have had one, other ports: UDP from the network behind port
+1 to that behind port 2. In L2 it goes to the station directly, otherwise through the router, so
+every table is looked up and every lookup except that of a denying rule hits. The IP addresses of
+the receivers are consecutive, by which the sink counts.
 """
 
 from lab.frames import UdpFrame, udp_frame

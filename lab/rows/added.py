@@ -46,7 +46,7 @@ def _classes(file: Path) -> list[type]:
 
 
 def _is_meant(row: type[Row]) -> bool:
-    """Whether a class with methods missing was to be a row, and not what others are made of."""
+    """Whether a class with missing methods was meant as a row, and not as a base class."""
     return "name" in vars(row)
 
 

@@ -1,8 +1,8 @@
-"""BMv2's simple_switch as a peer, where `--bmv2` (or the variable REPRISE_BMV2) says where it is.
+"""BMv2's simple_switch as a peer; `--bmv2` or the variable REPRISE_BMV2 gives its path.
 
-It runs what our compiler makes of the SFU programs; entries are written over its Thrift interface.
+It runs our compiler's output for the SFU programs; entries are written over its Thrift interface.
 The project does not depend on it. Its threads share the SFU's processor as the switch's do, or have
-all of them.
+all processors.
 """
 
 import json
@@ -139,7 +139,7 @@ Group = tuple[Stream, Sequence[Participant]]
 
 
 def set_up(runtime: Runtime, link: Link, groups: Mapping[int, Group]) -> None:
-    """What `reprise apply` writes; each program has viewers in registers or in a table."""
+    """The writes of `reprise apply`; each program has viewers in registers or in a table."""
     runtime.set_queues(QUEUE_PACKETS)
     own_mac = _mac(link.sfu_mac)
     runtime.add_entry("own_addresses", [PORT, int(SFU_IP)], "set_own_mac", [own_mac])

@@ -17,7 +17,7 @@ TIMEOUT_S = 20.0
 
 
 class GStreamerMultiUdpSink(Row):
-    """One process; `udpsrc ! multiudpsink` for each stream. What a datagram holds stays whole."""
+    """One process; `udpsrc ! multiudpsink` for each stream. Payloads stay unchanged."""
 
     name = "gstreamer_multiudpsink"
     label = "GStreamer, multiudpsink"
@@ -40,7 +40,7 @@ class GStreamerMultiUdpSink(Row):
     def start(self) -> None:
         """Starts the process; pipelines come with the streams."""
         self.site.give_address()
-        # GStreamer keeps what it knows of its plugins: here, not in the user's home.
+        # GStreamer keeps its cache about plugins here, not in the user's home.
         registry = f"GST_REGISTRY={self.folder / 'gstreamer-registry.bin'}"
         argv = ["env", registry, PYTHON, str(PROGRAM), str(SFU_IP)]
         log = self.folder / "gstreamer.log"

@@ -1,12 +1,12 @@
 """Janus as an SFU of plain RTP: remote publishers of its VideoRoom plugin, with RTP forwarders.
 
 Its Streaming plugin takes a plain RTP stream, but gives it to WebRTC peers only; with NoSIP one
-side is a WebRTC peer, and AudioBridge mixes. What takes plain RTP and gives it to any number of
-plain receivers is the VideoRoom: `add_remote_publisher` is how one Janus hears a publisher of
-another (1.1, cascading), `rtp_forward` sends copies of any publisher. The lab's sender stands in
-for the other Janus, so its stream has the SSRC that Janus gives a first stream
-(`lab.sites.RTP_SSRC`): Janus takes no other, and nothing that is no RTP. A forwarder that
-is told no `ssrc` and no `pt` changes no byte.
+side is a WebRTC peer, and AudioBridge mixes. Only the VideoRoom takes plain RTP and gives it to any
+number of plain receivers: with `add_remote_publisher` one Janus hears a publisher of another (1.1,
+cascading), and `rtp_forward` sends copies of any publisher. The lab's sender stands in for the
+other Janus, so its stream has the SSRC that Janus gives a first stream (`lab.sites.RTP_SSRC`):
+Janus drops other SSRCs, and packets that are not RTP. A forwarder without `ssrc` and `pt` changes
+no byte.
 
 Requests go to the VideoRoom over the Admin API (`message_plugin`), plain HTTP inside the namespace.
 """

@@ -1,4 +1,4 @@
-"""The multicast paper's P4-SFU, `p4/sfu_multicast_*.p4`, told by `reprise entries apply`."""
+"""The multicast paper's P4-SFU, `p4/sfu_multicast_*.p4`, set up by `reprise entries apply`."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,8 @@
-"""Open vSwitch as a network engineer would first make an SFU of it: a flow and a group a stream.
+"""Open vSwitch as an SFU, in a network engineer's first way: a flow and a group a stream.
 
 Its datapath is in user space (`datapath_type=netdev`), so no kernel module is needed. A stream's
-flow leads to a group of type `all`, of which each bucket gives one copy its addresses and puts it
-out. The daemons are this row's own: an Open vSwitch of the system is neither used nor disturbed.
+flow leads to a group of type `all`. Each of its buckets gives one copy its addresses and outputs
+it. The daemons are this row's own: an Open vSwitch of the system is neither used nor disturbed.
 """
 
 import shutil
@@ -104,7 +104,7 @@ class Daemons:
         return f"unix:{self._folder.resolve()}/db.sock"
 
     def _failure(self, what: str) -> ChildError:
-        """An error that says whether a daemon has ended, and what the switch last said."""
+        """An error that says whether a daemon has ended, with the switch's last message."""
         for daemon in (self._database, self.switch):
             if daemon is not None and daemon.exit_code is not None:
                 return daemon.fail(f"it has ended, exit code {daemon.exit_code}, so {what}")
@@ -175,7 +175,7 @@ class OvsGroup(Row):
 
     def _bucket(self, stream: Stream, viewer: Participant) -> str:
         link = self.site.links[viewer.port - 1]
-        # A frame goes back to where it came in only when it is told so by this name.
+        # A frame may leave by its input port only with this name.
         output = "in_port" if viewer.port == stream.sender.port else str(viewer.port)
         return (
             f"actions=set_field:{link.sfu_mac}->eth_src,set_field:{viewer.mac}->eth_dst,"
@@ -186,7 +186,7 @@ class OvsGroup(Row):
 
 
 def flow_match(stream: Stream) -> str:
-    """What tells a stream's packets."""
+    """The match that identifies a stream's packets."""
     return (
         f"udp,in_port={stream.sender.port},nw_src={stream.sender.ip},nw_dst={SFU_IP},"
         f"udp_src={stream.udp_port},udp_dst={stream.udp_port}"

@@ -1,4 +1,4 @@
-"""The SFUs that are P4 programs, on `reprise-switch`, told their viewers by `reprise apply`."""
+"""The SFUs that are P4 programs, on `reprise-switch`, set up by `reprise apply`."""
 
 import json
 from collections.abc import Sequence
@@ -90,7 +90,7 @@ class ConferenceRow(SwitchRow):
         self._groups: dict[int, dict[str, object]] = {}
 
     def subscribe(self, stream: Stream, viewers: Sequence[Participant]) -> None:
-        """Applies the conference as it is from now on."""
+        """Applies the conference in its new state."""
         self.subscribe_all([(stream, viewers)])
 
     def subscribe_all(self, subscriptions: Sequence[tuple[Stream, Sequence[Participant]]]) -> None:

@@ -28,7 +28,7 @@ Subscription = tuple[StreamName, Endpoint]
 
 
 class Pktswitch(Row):
-    """The program, on whatever carries its packets."""
+    """The program, on any of its ways to the network."""
 
     source = "pktswitch"
     topologies = ("one_port", "port_per_host")
@@ -43,7 +43,7 @@ class Pktswitch(Row):
         """By stream, what was asked for, and whether it is known to be so: an answer may lack."""
 
     def start(self) -> None:
-        """Starts it; nobody has subscribed yet."""
+        """Starts it, without subscriptions."""
         peers.build()
         argv = [
             str(peers.program("pktswitch")),
@@ -59,7 +59,7 @@ class Pktswitch(Row):
         self._child.wait_for_line("ready", READY_TIMEOUT_S)
 
     def stop(self) -> None:
-        """Ends it; the last line of its log is what it has counted."""
+        """Ends it; the last line of its log has its counters."""
         if self._child is not None:
             self._child.stop()
 
@@ -69,12 +69,12 @@ class Pktswitch(Row):
         return () if self._child is None else (self._child.pid,)
 
     def subscribe(self, stream: Stream, viewers: Sequence[Participant]) -> None:
-        """Viewers who are new subscribe, in order, then those who leave unsubscribe."""
+        """New viewers subscribe, in order, then former ones unsubscribe."""
         name = StreamName(stream.sender.ip, stream.udp_port, stream.udp_port)
         wanted = [(name, Endpoint(viewer, stream.viewer_udp_port)) for viewer in viewers]
         asked_for = self._asked_for.setdefault(stream.number, {})
         new = [one for one in wanted if not asked_for.get(one)]
-        # Noted before anything is sent: whoever may be subscribed is unsubscribed later.
+        # Noted before anything is sent: a viewer that may be subscribed is unsubscribed later.
         asked_for.update(dict.fromkeys(new, False))
         self._say(Type.SUBSCRIBE, new)
         asked_for.update(dict.fromkeys(new, True))
@@ -85,13 +85,13 @@ class Pktswitch(Row):
             del asked_for[one]
 
     def statistics(self) -> dict[str, int]:
-        """What it has counted so far; participant 1 asks."""
+        """Its counters so far; participant 1 asks."""
         asking = Endpoint(self.site.participant(1), CONTROL_PORT)
         message = Message(Type.STATISTICS, self._participants.next_number())
         return decode_counters(self._participants.ask([(asking, message)])[0])
 
     def final_statistics(self) -> dict[str, int]:
-        """What it had counted when it was stopped."""
+        """Its counters when it was stopped."""
         if self._child is None:
             raise ChildError("pktswitch was not started, so it has counted nothing")
         lines = self._child.log_text().splitlines()
@@ -128,7 +128,7 @@ class PktswitchSockets(Pktswitch):
 
 
 class PktswitchBypass(Pktswitch):
-    """The paper's second design, on what Linux has today in netmap's place."""
+    """The paper's second design, with Linux' present ports in netmap's place."""
 
     name = "pktswitch_bypass"
     label = "pktswitch, kernel bypass"

@@ -15,7 +15,7 @@ N_PORTS_MAX = 16
 
 
 class Type(IntEnum):
-    """What a message is."""
+    """The type of a message."""
 
     SUBSCRIBE = 0x01
     UNSUBSCRIBE = 0x02
@@ -98,7 +98,7 @@ class MessageError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class StreamName:
-    """What tells a stream from others: its sender, and where at the SFU it is sent to."""
+    """Identifies a stream: its sender, and its destination port at the SFU."""
 
     sender_ip: IPv4Address
     sender_port: int
@@ -138,7 +138,7 @@ class Message:
         )
 
     def with_token(self, token: int) -> "Message":
-        """The same, by one who has shown that he receives at his address."""
+        """The same, from a participant that has shown that it receives at its address."""
         return replace(self, token=token)
 
 
@@ -156,7 +156,7 @@ def decode(data: bytes) -> Message:
 
 
 def decode_counters(data: bytes) -> dict[str, int]:
-    """What a COUNTED brings; counters that a later pktswitch may have are left out."""
+    """The counters in a COUNTED; counters of a later pktswitch are left out."""
     if decode(data).type != Type.COUNTED:
         raise MessageError(f"expected COUNTED, found type {decode(data).type:#04x}")
     lacking = LAYOUT.size + 8 * len(COUNTERS) - len(data)
@@ -167,7 +167,7 @@ def decode_counters(data: bytes) -> dict[str, int]:
 
 
 def refusal(message: Message) -> str:
-    """Why a message was refused, and what to do."""
+    """The reason why a message was refused, and the next step."""
     if message.value not in set(Reason):
         return f"reason {message.value}, which this version does not know"
     reason = Reason(message.value)

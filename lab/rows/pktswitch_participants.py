@@ -1,7 +1,7 @@
-"""What participants say to pktswitch, from where they are: the hosts' ends of a site's links.
+"""Participants' messages to pktswitch, from the hosts' ends of a site's links.
 
-Hosts are addresses only, so messages are frames made here, and answers are taken before the kernel
-would look at them: a filter in the kernel lets nothing else through, whatever the load is.
+Hosts are addresses only, so messages are frames made here, and answers are taken before the hosts'
+kernel looks at them: a filter in the kernel lets nothing else through, at any load.
 """
 
 import ctypes
@@ -161,7 +161,7 @@ def _packet_socket() -> socket.socket:
 
 
 def _datagrams(packets: socket.socket, timeout_s: float) -> Iterator[UdpFrame]:
-    """What is there, or what comes first within the time."""
+    """The datagrams that are there, or the first within the time."""
     readable, _, _ = select.select([packets], [], [], timeout_s)
     with suppress(BlockingIOError):
         for _ in range(WINDOW if readable else 0):

@@ -1,9 +1,9 @@
-"""Streams to ports of the SFU's choice, for rows that cannot serve each at the port it is sent to.
+"""Redirects streams to other ports of the SFU, for rows that cannot serve the original ports.
 
-Such a row tells streams apart by port alone, or chooses its ports itself, and its users would tell
-each sender where to send. Here the SFU's kernel rewrites the destination port (iptables, DNAT).
-That costs a look-up a packet that comes in; copies are exempt from connection tracking, and where
-nothing is redirected nothing is tracked.
+Such a row identifies streams by port alone, or chooses its ports itself, and its users would tell
+each sender the port. Here the SFU's kernel rewrites the destination port (iptables, DNAT). That
+costs a look-up for each incoming packet. Copies are exempt from connection tracking, and without
+redirects nothing is tracked.
 """
 
 from lab.sites import SFU_IP, Site, Stream
@@ -32,7 +32,7 @@ class Redirects:
         return udp_port
 
     def add(self, stream: Stream, udp_port: int) -> None:
-        """What comes of the stream goes to `udp_port` from now on."""
+        """Redirects the stream to `udp_port` from now on."""
         if not self._any:
             self._any = True
             self._iptables(*_COPIES_ARE_NOT_TRACKED)

@@ -1,4 +1,4 @@
-"""What a row of a study is: an SFU that a site's participants can be put on."""
+"""A row of a study: an SFU on which a site's participants can be put."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -54,7 +54,7 @@ class Row(ABC):
 
     @classmethod
     def lacks(cls) -> str:
-        """What this machine lacks for it, with the next step; empty where nothing."""
+        """The requirements that this machine lacks, with the next step; empty if none."""
         return ""
 
     @abstractmethod
@@ -63,7 +63,7 @@ class Row(ABC):
 
     @abstractmethod
     def subscribe(self, stream: Stream, viewers: Sequence[Participant]) -> None:
-        """Makes `viewers`, and nobody else, those of the stream, from when it returns on."""
+        """When it returns, exactly `viewers` get the stream."""
 
     def subscribe_all(self, subscriptions: Sequence[tuple[Stream, Sequence[Participant]]]) -> None:
         """`subscribe` for each; a row that can do them at once does."""

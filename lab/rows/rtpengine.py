@@ -1,9 +1,9 @@
-"""Sipwise rtpengine as an SFU, told by its control protocol ng: publish, subscribe, unsubscribe.
+"""Sipwise rtpengine as an SFU, by its control protocol ng: publish, subscribe, unsubscribe.
 
 It forwards in user space here: its kernel module (package rtpengine-kernel-dkms) is built for a
-system's own kernel and is not used, table -1. Codecs pass as they are and nobody asks for its own
-RTCP, so packets leave as they came. Everything else is rtpengine's default, its four threads too,
-which misorder a few (docs/lab.md).
+system's own kernel and is not used, table -1. Codecs pass unchanged and no participant asks for
+RTCP of its own, so packets leave as they came. All other settings are rtpengine's defaults, its
+four threads too, which misorder a few packets (docs/lab.md).
 """
 
 import json
@@ -72,7 +72,7 @@ class RtpEngine(Row):
         self._control = self.site.sfu.call(_control_socket)
 
     def subscribe(self, stream: Stream, viewers: Sequence[Participant]) -> None:
-        """Publishes the stream when it is new; subscribes viewers who are, unsubscribes others."""
+        """Publishes a new stream; subscribes new viewers, unsubscribes others."""
         call = {"call-id": f"stream-{stream.number}", "from-tag": PUBLISHER}
         if stream.number not in self._viewers:
             self._publish(stream, call)
@@ -145,7 +145,7 @@ def _control_socket() -> socket.socket:
 
 
 def _sdp(ip: IPv4Address, udp_port: int, direction: str) -> str:
-    """One stream of one who only sends or only receives; RTP packets of payload type 96."""
+    """One stream of a pure sender or receiver; RTP packets of payload type 96."""
     lines = (
         "v=0",
         f"o=- 1 1 IN IP4 {ip}",

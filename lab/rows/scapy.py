@@ -16,7 +16,7 @@ TIMEOUT_S = 30.0
 
 
 class ScapyRow(Row):
-    """One process, told by its standard input. Copies keep the stream's ports."""
+    """One process, controlled by its standard input. Copies keep the stream's ports."""
 
     module: ClassVar[str]
     _process: Child | None = None

@@ -1,7 +1,7 @@
-"""Groups as the multicast paper's SFUs have them: one for each UDP port, whoever sends to it.
+"""Groups of the multicast paper's SFUs: one for each UDP port, with any sender.
 
-What is sent to the port goes to the whole group but the sender. So of two streams to one port, the
-viewers can only differ by the senders, and nobody views his own.
+A packet to the port goes to the whole group except the sender. So the viewers of two streams to one
+port can only differ by the senders, and no host views its own stream.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ Subscription = tuple[Stream, Sequence[Participant]]
 
 
 class SharedGroups:
-    """What was subscribed to, and the groups that do it."""
+    """The subscriptions, and the groups that serve them."""
 
     def __init__(self) -> None:
         self._viewers: dict[int, tuple[Stream, frozenset[Participant]]] = {}

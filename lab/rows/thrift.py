@@ -1,7 +1,7 @@
-"""Calls of a Thrift service: the binary protocol over a socket, as much of it as BMv2 asks for.
+"""Calls of a Thrift service: the parts of the binary protocol over a socket that BMv2 needs.
 
-After the protocol's specification (thrift-binary-protocol.md of Apache Thrift); services that
-share a port are told apart by "service:method".
+By the protocol's specification (thrift-binary-protocol.md of Apache Thrift); "service:method"
+distinguishes services that share a port.
 """
 
 import socket

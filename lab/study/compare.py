@@ -1,8 +1,8 @@
 """Two studies side by side: ratios of mean delays, and whether they differ. Pure.
 
-A ratio's interval comes from bootstraps of both means; where 1 is outside of it the two differ at
-the 5 % level. Runs of one study share a machine and a day: what differs between two studies may be
-those.
+A ratio's interval comes from bootstraps of both means; if 1 is outside of it the two differ at the
+5 % level. Runs of one study share a machine and a day, so these may cause a difference between two
+studies.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Makes what is derived from the raw samples of a folder: rows, tables, figures, report."""
+"""Derives rows, tables, figures and the report from the raw samples of a folder."""
 
 import shutil
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """The figures of a study: delay against viewers, and distributions. Pure.
 
-A row has the same colour and marker everywhere, and a stroke for each of its variants; what was
-published is dashed with hollow markers.
+A row has the same colour and marker everywhere, and a stroke for each of its variants; published
+figures are dashed with hollow markers.
 """
 
 from collections import Counter

@@ -1,11 +1,11 @@
 """Keeps a whole study in the repository, and makes README's section of the benchmark's.
 
-What is small goes to `studies/`, in place of the study of the same experiment that was kept before:
-raw samples, rows, the page. Figures are in the page, so they are left out as files, and so are
-tables and viewers.csv, for `./reprise-lab report` makes all of them again. Where that is too much,
-delays are rounded to three digits; where it still is, every second sample of the runs that have
-most is kept, or every third. Everything is then made of those anew: each of its numbers can be had
-from what is kept.
+The small files go to `studies/`, in place of the earlier study of the same experiment: raw samples,
+rows, the page. Figures are in the page, so they are left out as files, and so are tables and
+viewers.csv, since `./reprise-lab report` makes all of them again. If that is too much, delays are
+rounded to three digits. If it still is, only every second or third sample of the runs with most
+samples is kept. Everything is then made again from the kept samples, so each number can be had from
+the kept files.
 
 A folder is made whole in `studies/.keeping` and then renamed.
 """

@@ -1,4 +1,4 @@
-"""What a measurement was made on: command, commit, machine, versions."""
+"""The circumstances of a measurement: command, commit, machine, versions."""
 
 import os
 import platform

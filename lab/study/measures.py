@@ -1,4 +1,4 @@
-"""From what was seen to the rows of `runs.csv`, `viewers.csv` and `summary.csv`. Pure.
+"""From the samples to the rows of `runs.csv`, `viewers.csv` and `summary.csv`. Pure.
 
 - The delay of a packet is from right before it was handed to the hosts' interface to the kernel's
   stamp of its last copy there; the first copy's stands beside it. A packet without a copy has none.

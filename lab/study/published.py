@@ -1,7 +1,7 @@
-"""The published figures that ours are set beside; `lab/reference/README.md` names the sources.
+"""Published figures to compare with ours; `lab/reference/README.md` names the sources.
 
-A published table is found by what was measured: a row's name, the number of streams and whether
-all send, and the bitrate or the random intervals.
+A published table is found by the measurement: a row's name, the number of streams and whether all
+send, and the bitrate or the random intervals.
 """
 
 import csv

@@ -1,4 +1,4 @@
-"""What a study came to, as tables, figures and report look at it. Pure."""
+"""The results of a study, for tables, figures and report. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

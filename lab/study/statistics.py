@@ -1,4 +1,4 @@
-"""The statistics of the tables. Pure; each is None where there is nothing to take it of."""
+"""The statistics of the tables. Pure; each is None if there are no values."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The tables of a study: what the rows come to, ours beside what was published. Pure."""
+"""The tables of a study: the rows' results, ours beside the published ones. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

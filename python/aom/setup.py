@@ -1,4 +1,4 @@
-"""The package has a library for one kind of machine, so its wheel says which."""
+"""The package has a library for one kind of machine, so its wheel names that kind."""
 
 from setuptools import Distribution, setup
 

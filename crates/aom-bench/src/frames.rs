@@ -1,4 +1,4 @@
-//! Requests as frames, and what their copies say.
+//! Requests as frames, and the fields of their copies.
 
 use std::net::Ipv4Addr;
 

@@ -1,5 +1,5 @@
-//! Requests at a rate into one interface, and every copy out of another. One thread sends and receives, so that a
-//! machine of two processors has one for the switch.
+//! Sends requests at a given rate into one interface, and takes every copy from another. One thread sends and
+//! receives, so a machine of two processors has one for the switch.
 
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};

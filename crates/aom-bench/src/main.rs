@@ -1,5 +1,5 @@
-//! `reprise-aom-bench`: what authenticated ordered multicast carries, and how long it takes. The lab's study `neobft`
-//! runs it; `docs/aom.md` has the figures.
+//! `reprise-aom-bench`: the capacity and the delay of authenticated ordered multicast. The lab's study
+//! `neobft` runs it; `docs/aom.md` has the figures.
 
 mod frames;
 mod load;

@@ -1,5 +1,5 @@
-//! What a request costs inside the switch, without ports: its tags alone, with all copies, and plain multicast of as
-//! many copies; engine by engine, in turns.
+//! The cost of a request inside the switch, without ports: its tags alone, with all copies, and plain
+//! multicast of as many copies; engine by engine, in turns.
 
 use std::time::Instant;
 

@@ -1,5 +1,5 @@
-//! What a signature costs: whole packets through the signer, in memory, with a pool that is full and with a fresh nonce
-//! for each, in turns.
+//! The cost of a signature: whole packets through the signer, in memory, with a full pool and with a fresh
+//! nonce for each, in turns.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -37,8 +37,8 @@ impl Signatures {
 
     /// Packets a second of one turn, each of them signed.
     fn turn(&self, is_pooled: bool) -> io::Result<f64> {
-        // Filled to the brim, and nobody makes more while it is measured: the level stays above where the signer saves. A
-        // pool of one nonce is full or empty.
+        // The pool is full, and no thread refills it during the measurement: the level stays above the
+        // low-water mark. A pool of one nonce is full or empty.
         let capacity = if is_pooled {
             2 * self.packets as usize
         } else {

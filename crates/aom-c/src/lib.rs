@@ -1,4 +1,4 @@
-//! The C interface of `include/aom.h`, which says what each function does.
+//! The C interface of `include/aom.h`, which documents each function.
 #![expect(unsafe_code, reason = "C passes pointers")]
 
 use std::cell::RefCell;

@@ -1,4 +1,4 @@
-//! Messages in a stream of bytes: four bytes of length, big endian, and as much JSON.
+//! Messages in a stream of bytes: each is four bytes of length, big endian, then that many bytes of JSON.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -7,13 +7,13 @@ use crate::limits::MESSAGE_BYTES_MAX;
 
 const LENGTH_BYTES: usize = 4;
 
-/// What comes is no stream of messages. What it is is not said: it may be a key.
+/// The bytes are no stream of messages. The error does not quote them: they may be a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// Empty, or longer than any message.
     #[error("expected a message of 1 to {MESSAGE_BYTES_MAX} bytes, found a length of {0}")]
     Length(u32),
-    /// No message that this version knows.
+    /// Not a message of this version.
     #[error(
         "expected one of the protocol's messages in JSON, found something else at byte {0} of it"
     )]
@@ -35,30 +35,30 @@ pub fn frame(message: &impl Serialize) -> Result<Vec<u8>, FrameError> {
     Ok(bytes)
 }
 
-/// Puts messages together from whatever pieces come. Holds at most one message and what was pushed last.
+/// Assembles messages from pieces of any length. Holds at most one message and the last pushed piece.
 #[derive(Default)]
 pub struct Frames {
     bytes: Vec<u8>,
 }
 
 impl std::fmt::Debug for Frames {
-    /// Keys may be in it.
+    /// The bytes may contain keys.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Frames({} bytes)", self.bytes.len())
     }
 }
 
 impl Frames {
-    /// Bytes have come.
+    /// Takes bytes from the stream.
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next message, if it is whole; to be called until there is none after each push.
+    /// The next message, if it is whole. After each push, call it until it returns none.
     ///
     /// # Errors
     ///
-    /// If it is none; nothing after it can be read.
+    /// If the bytes are no message; nothing after them can be read.
     pub fn poll<T: DeserializeOwned>(&mut self) -> Result<Option<T>, FrameError> {
         let Some((length, rest)) = self.bytes.split_first_chunk::<LENGTH_BYTES>() else {
             return Ok(None);

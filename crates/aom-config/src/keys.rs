@@ -1,4 +1,4 @@
-//! Keys as text: hexadecimal digits. Nothing here echoes what it could not read, for it may be a key.
+//! Keys as text: hexadecimal digits. No error here quotes the text, since it may be a key.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,18 +20,18 @@ pub enum KeyError {
     /// Too short, too long, or other characters.
     #[error("expected {expected} hexadecimal digits, found {found} characters")]
     Digits {
-        /// How many digits.
+        /// The expected number of digits.
         expected: usize,
-        /// How many characters there were.
+        /// The number of characters found.
         found: usize,
     },
-    /// Digits, but of no key.
+    /// The right number of digits, but no key.
     #[error("expected a compressed point of secp256k1, 02 or 03 and 64 digits; this is none")]
     NoPoint,
 }
 
 impl PublicKey {
-    /// The key that signatures are checked with.
+    /// The key that verifies signatures.
     #[must_use]
     pub fn verifying_key(&self) -> VerifyingKey {
         self.0
@@ -57,7 +57,7 @@ impl fmt::Debug for PublicKey {
 }
 
 impl fmt::Debug for TagKey {
-    /// A key is not for logs.
+    /// Keys must not be in logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("TagKey(..)")
     }
@@ -95,11 +95,11 @@ pub fn digits(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// So many bytes of digits.
+/// Reads exactly N bytes of digits.
 ///
 /// # Errors
 ///
-/// If there are not just as many digits, or other characters.
+/// If the number of digits differs, or there are other characters.
 pub fn bytes_of<const N: usize>(text: &str) -> Result<[u8; N], KeyError> {
     let wrong = || KeyError::Digits {
         expected: 2 * N,

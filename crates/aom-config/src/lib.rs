@@ -1,9 +1,9 @@
-//! What the members of a group of authenticated ordered multicast and their configuration service say to each
-//! other, and the member's side of it without I/O.
+//! The protocol between the members of a group of authenticated ordered multicast and their configuration
+//! service, and the member's side of it without I/O.
 //!
-//! In reading order: [`keys`] as they are written; [`message`] what is said; [`frame`] how messages follow each
-//! other in a stream; [`member_file`] what a member is given once; [`session`] the member's side: bytes and the time go in, events come out. TLS is below it and
-//! not here.
+//! In reading order: [`keys`] as text; [`message`] the messages; [`frame`] messages in a stream of bytes;
+//! [`member_file`] the file that a member gets once; [`session`] the member's side: bytes and the time go in,
+//! events come out. TLS is below this crate and not in it.
 
 pub mod frame;
 pub mod keys;

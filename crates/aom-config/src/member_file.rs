@@ -1,5 +1,5 @@
-//! What a member is given once, when it is added: who it is, where its service is, and the keys that show it. A
-//! secret: whoever has it is that member.
+//! The file that a member gets once, when it is added: its identity, the service's address, and the keys that
+//! prove its identity. It is a secret: everyone who has it can act as that member.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -11,27 +11,27 @@ use crate::keys::{bytes_of, digits};
 use crate::limits::{MEMBER_FILE_BYTES_MAX, MEMBER_FILE_VERSION};
 use crate::message::check_name;
 
-/// The name in the service's certificate, wherever it is.
+/// The name in the service's certificate, whatever its address.
 pub const SERVICE_NAME: &str = "configuration.aom";
 
 /// The file's content. As text it is JSON.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberFile {
-    /// Of this format.
+    /// The version of the format.
     pub version: u32,
     /// The group's name.
     pub group: String,
-    /// The member's.
+    /// The member's name.
     pub member: String,
-    /// Where the configuration service listens.
+    /// The address of the configuration service.
     pub service: SocketAddr,
-    /// The certificate of the authority that the service's own is by, PEM.
+    /// The certificate of the authority that signed the service's certificate, PEM.
     pub authority: String,
     /// The member's certificate, PEM.
     pub certificate: String,
     /// Its private key, PEM.
     pub key: String,
-    /// What it signs its confirms with: 64 hexadecimal digits.
+    /// The key that signs its confirms: 64 hexadecimal digits.
     pub confirm_key: ConfirmKey,
 }
 
@@ -39,38 +39,38 @@ pub struct MemberFile {
 #[derive(Clone, PartialEq, Eq)]
 pub struct ConfirmKey(SigningKey);
 
-/// Text that is no member file. What is in it is not repeated: keys are.
+/// Text that is no member file. The error does not quote it, since it contains keys.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MemberFileError {
-    /// No JSON of this form.
+    /// Not JSON of this form.
     #[error(
         "line {line}, column {column}: expected a member file (version {MEMBER_FILE_VERSION}), which `reprise aom member add` writes; this is none"
     )]
     Form {
-        /// Where it stops to be one.
+        /// The line of the error.
         line: usize,
-        /// And where in the line.
+        /// The column of the error.
         column: usize,
     },
-    /// Of another version.
+    /// Another version of the format.
     #[error(
         "expected a member file of version {MEMBER_FILE_VERSION}, found version {0}: use the reprise that wrote it, or have a new file made with `reprise aom member file`"
     )]
     Version(u32),
-    /// No name.
+    /// Not a valid name.
     #[error("{0}")]
     Name(String),
-    /// Longer than any.
+    /// Longer than a member file may be.
     #[error("expected at most {MEMBER_FILE_BYTES_MAX} bytes, found {0}: this is no member file")]
     Length(usize),
 }
 
 impl MemberFile {
-    /// What a file's text says.
+    /// Reads a file's text.
     ///
     /// # Errors
     ///
-    /// What was expected, and where.
+    /// Names the expected part and its place.
     pub fn parse(text: &str) -> Result<MemberFile, MemberFileError> {
         #[derive(Deserialize)]
         struct Version {
@@ -104,7 +104,7 @@ impl fmt::Display for MemberFile {
 }
 
 impl fmt::Debug for MemberFile {
-    /// Keys are not for logs.
+    /// Keys must not be in logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let MemberFile {
             group,
@@ -117,7 +117,7 @@ impl fmt::Debug for MemberFile {
 }
 
 impl ConfirmKey {
-    /// From so many random bytes; none if they are no key, which one in 2^128 is.
+    /// Makes a key from random bytes. Returns none if they are no key, which happens for one in 2^128.
     #[must_use]
     pub fn from_random(bytes: &[u8; 32]) -> Option<ConfirmKey> {
         SigningKey::from_slice(bytes).ok().map(ConfirmKey)

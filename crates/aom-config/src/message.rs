@@ -1,4 +1,5 @@
-//! What is said: a member joins, the service tells it each membership, the member says when it has it installed.
+//! The messages: a member joins, the service sends it each membership, the member acknowledges that it has
+//! installed it.
 
 use std::net::Ipv4Addr;
 
@@ -8,11 +9,11 @@ use serde::{Deserialize, Serialize};
 use crate::keys::{PublicKey, TagKey};
 use crate::limits::{NAME_BYTES_MAX, VERSION};
 
-/// What a member says.
+/// A message of a member.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ToService {
-    /// The first message of a connection, and no later one.
+    /// The first message of a connection, and only the first.
     Join(Join),
     /// Its receiver has advanced to that epoch.
     Installed {
@@ -21,31 +22,31 @@ pub enum ToService {
     },
 }
 
-/// What the service says.
+/// A message of the service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ToMember {
-    /// The membership that holds from now on, after a join and whenever it changes.
+    /// The membership that holds from now on; sent after a join and at every change.
     Membership(Membership),
     /// The last message: why the service ends the connection.
     Refused {
-        /// In words, with the next step.
+        /// In words, with the next step for the operator.
         reason: String,
     },
-    /// The service is there.
+    /// The service is alive.
     Alive,
 }
 
-/// Who joins. The certificate says the same.
+/// The member that joins. Its certificate names the same member.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Join {
-    /// Of the protocol.
+    /// The protocol's version.
     pub version: u32,
     /// The group's name.
     pub group: String,
     /// The member's name in it.
     pub member: String,
-    /// What the others check its confirms with; a Byzantine group's member has one.
+    /// The key that verifies its confirms; only members of a Byzantine group have one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirm_key: Option<PublicKey>,
 }
@@ -63,60 +64,61 @@ impl Join {
     }
 }
 
-/// A group in one epoch, as one of its members is told.
+/// A group in one epoch, as the service describes it to one member.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Membership {
     /// The group's name.
     pub group: String,
-    /// Its number, which packets have.
+    /// The group number in packets.
     pub number: u16,
     /// The epoch; its low 8 bits are in packets.
     pub epoch: u64,
-    /// Where requests are sent; not there where they are sent to the sequencer's own address.
+    /// The address of requests; absent if they are sent to the sequencer's own address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<Ipv4Addr>,
-    /// Whether messages of it may be there already. Who joins then hears from the first that it can prove.
+    /// Whether the epoch may already have messages. A member that joins then begins with the first number
+    /// that it can prove.
     pub has_begun: bool,
     /// This member's place in `receivers`.
     pub receiver: u8,
-    /// Who receives, by their numbers.
+    /// The receivers, by number.
     pub receivers: Vec<Peer>,
-    /// What proves the sequencer's stamp.
+    /// The key that verifies the sequencer's stamp.
     pub sequencer: Sequencer,
     /// Whether a message is delivered only when others have confirmed it.
     pub byzantine: bool,
-    /// How far the epoch before went: a receiver may wait for what is still on its way before it advances. Not
-    /// there where nobody knows, because the switch was restarted, or where there was none.
+    /// The previous epoch's last number: a receiver may wait for packets up to it before it advances. Absent
+    /// if it is unknown because the switch was restarted, or if there was no previous epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Ended>,
 }
 
-/// A receiver as the others know it.
+/// A receiver, as other members need it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Peer {
     /// Its name.
     pub name: String,
-    /// Where it receives, and where confirms for it go.
+    /// The IP address at which it receives packets and confirms.
     pub ip: Ipv4Addr,
-    /// With this port.
+    /// The UDP port of both.
     pub udp_port: u16,
-    /// What its confirms are checked with.
+    /// The key that verifies its confirms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirm_key: Option<PublicKey>,
 }
 
-/// What a member knows of the sequencer.
+/// The key that a member has for the sequencer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "variant", rename_all = "snake_case")]
 pub enum Sequencer {
     /// AOM-HM: the key that only the sequencer and this member have.
     Tagged {
-        /// Of this epoch.
+        /// The key of this epoch.
         key: TagKey,
     },
     /// AOM-PK: the coprocessor's key.
     Signed {
-        /// What signatures are checked with.
+        /// The key that verifies signatures.
         public_key: PublicKey,
     },
 }
@@ -126,12 +128,12 @@ pub enum Sequencer {
 pub struct Ended {
     /// The epoch.
     pub epoch: u64,
-    /// The last sequence number that was given; 0: none.
+    /// The last sequence number that was given; 0 if none was given.
     pub sequence: u32,
 }
 
 impl Membership {
-    /// The same as the receiver's library takes it.
+    /// The membership in the form of crate `aom`.
     ///
     /// # Errors
     ///
@@ -170,11 +172,11 @@ impl Membership {
     }
 }
 
-/// Whether this may be a group's or a member's name: it becomes a label of a host name in a certificate.
+/// Checks the name of a group or member. It becomes a label of a host name in a certificate.
 ///
 /// # Errors
 ///
-/// What was expected.
+/// Says what was expected.
 pub fn check_name(what: &str, name: &str) -> Result<(), String> {
     let is_letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let is_good = !name.is_empty()

@@ -1,8 +1,8 @@
 //! A member's connection to the configuration service, without I/O.
 //!
-//! The member says that it joins, is told its membership and every later one, and says of each when its receiver
-//! has it. A membership that it has already is only acknowledged again; one that is older is an error, for an
-//! epoch never comes back: the service's state is not what it was.
+//! The member joins, receives its membership and every later one, and acknowledges each when its receiver has
+//! installed it. A membership that is already installed is only acknowledged again. An older one is an error:
+//! an epoch never comes back, so the service has lost its state.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,43 +11,43 @@ use crate::frame::{FrameError, Frames, frame};
 use crate::limits::SILENCE_MAX;
 use crate::message::{Join, Membership, ToMember, ToService};
 
-/// What the service told.
+/// An event of the session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// To be installed, and then to be acknowledged with [`Session::installed`].
+    /// Install it, then acknowledge it with [`Session::installed`].
     Membership(Membership),
     /// The service ends the connection.
     Refused {
-        /// In words, with the next step.
+        /// In words, with the next step for the operator.
         reason: String,
     },
 }
 
-/// Why a connection is to be closed; the next one may succeed.
+/// The reason to close a connection; the next one may succeed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SessionError {
-    /// What comes is not the protocol.
+    /// The bytes are not the protocol.
     #[error("the configuration service does not speak this protocol: {0}")]
     Frame(#[from] FrameError),
-    /// A membership of another group than was joined.
+    /// A membership of another group than the joined one.
     #[error("expected a membership of group \"{expected}\", found one of \"{found}\"")]
     OtherGroup {
-        /// Joined.
+        /// The group that was joined.
         expected: String,
-        /// Told.
+        /// The group of the membership.
         found: String,
     },
-    /// A membership before the one that is installed.
+    /// A membership older than the installed one.
     #[error(
         "the configuration service tells epoch {found} after epoch {installed}: its state was lost or put back, remove the group there and add it with a new name"
     )]
     Older {
-        /// Here.
+        /// The installed epoch.
         installed: u64,
-        /// Told.
+        /// The epoch of the membership.
         found: u64,
     },
-    /// Nothing was heard for too long.
+    /// The service was silent for too long.
     #[error("nothing was heard of the configuration service for {} s", SILENCE_MAX.as_secs())]
     Silent,
 }
@@ -64,7 +64,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// A connection that was just made, by a member that has installed that epoch, if any.
+    /// A new connection of a member that has installed that epoch, if any.
     ///
     /// # Errors
     ///
@@ -82,11 +82,11 @@ impl Session {
         })
     }
 
-    /// What came from the service.
+    /// Takes bytes from the service.
     ///
     /// # Errors
     ///
-    /// If the connection is to be closed.
+    /// If the connection must be closed.
     pub fn handle_bytes(&mut self, now: Duration, bytes: &[u8]) -> Result<(), SessionError> {
         self.frames.push(bytes);
         while let Some(message) = self.frames.poll()? {
@@ -125,7 +125,7 @@ impl Session {
         }
     }
 
-    /// The receiver has advanced to that epoch.
+    /// Acknowledges that the receiver has advanced to that epoch.
     ///
     /// # Errors
     ///
@@ -141,7 +141,7 @@ impl Session {
         Ok(())
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is to be called, if nothing comes before.
+    /// The time to call [`handle_timeout`](Self::handle_timeout), if no bytes come before.
     #[must_use]
     pub fn poll_timeout(&self) -> Duration {
         self.heard_at + SILENCE_MAX
@@ -149,7 +149,7 @@ impl Session {
 
     /// # Errors
     ///
-    /// If nothing was heard for too long.
+    /// If the service was silent for too long.
     pub fn handle_timeout(&self, now: Duration) -> Result<(), SessionError> {
         match now < self.poll_timeout() {
             true => Ok(()),
@@ -157,12 +157,12 @@ impl Session {
         }
     }
 
-    /// What is to be sent next; to be called until there is nothing after everything else.
+    /// The next bytes to send. After every other call, call it until it returns none.
     pub fn poll_transmit(&mut self) -> Option<Vec<u8>> {
         self.to_send.pop_front()
     }
 
-    /// What happened next.
+    /// The next event.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }

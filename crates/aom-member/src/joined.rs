@@ -1,4 +1,4 @@
-//! A member by its file: told by the configuration service what it is, now and whenever that changes.
+//! A member by its file: the configuration service sends it its membership, at first and at every change.
 
 use std::fs;
 use std::net::{SocketAddr, UdpSocket};
@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 use crate::session::{self, Ended, Keeper};
 use crate::{Counters, Member, MemberError, SendError, Sender, lock};
 
-/// Why there is no member.
+/// The reason why joining failed.
 #[derive(Debug, thiserror::Error)]
 pub enum JoinError {
     /// The file cannot be read.
@@ -26,15 +26,15 @@ pub enum JoinError {
     Unreadable {
         /// The member's file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
-    /// Others may read it.
+    /// Other users may read the file.
     #[error("{}: others than its owner may read this file (mode {mode:03o}), and it is a secret: chmod 600 it", path.display())]
     Mode {
         /// The member's file.
         path: PathBuf,
-        /// Of it.
+        /// Its mode.
         mode: u32,
     },
     /// It is no member file.
@@ -45,25 +45,25 @@ pub enum JoinError {
         /// What was expected, and where.
         source: MemberFileError,
     },
-    /// TLS does not take what is in it.
+    /// TLS refuses its keys or certificates.
     #[error("{}: its certificates or its key are none ({reason}): have a new file made with `reprise aom member file`", path.display())]
     Keys {
         /// The member's file.
         path: PathBuf,
-        /// In TLS's words.
+        /// TLS's message.
         reason: String,
     },
-    /// The service does not take it as a member.
+    /// The service refuses the member.
     #[error("the configuration service refuses: {0}")]
     Refused(String),
-    /// There is no service, or it tells nothing.
+    /// The service cannot be reached, or sends no membership.
     #[error("no membership from the configuration service at {service} within {} ms ({because})", waited.as_millis())]
     Late {
-        /// Where.
+        /// Its address.
         service: SocketAddr,
-        /// How long.
+        /// The time waited.
         waited: Duration,
-        /// What happened last.
+        /// The last event.
         because: String,
     },
     /// A thread or a socket could not be had.
@@ -71,7 +71,7 @@ pub enum JoinError {
     Member(#[from] MemberError),
 }
 
-/// A member: joined while it is there.
+/// A member. It stays joined until it is dropped.
 #[derive(Debug)]
 pub struct Joined {
     member: Arc<Member>,
@@ -79,11 +79,11 @@ pub struct Joined {
     keeper: Keeping,
 }
 
-/// What session and application both know.
+/// State that session and application share.
 #[derive(Debug, Default)]
 pub(crate) struct About {
     pub(crate) membership: Option<Membership>,
-    /// Why there is no connection to the service at the moment.
+    /// The reason why there is no connection to the service at the moment.
     pub(crate) because: String,
 }
 
@@ -95,10 +95,10 @@ struct Keeping {
 }
 
 impl Joined {
-    /// Joins as the member whose file this is, and waits for its membership at most so long.
+    /// Joins with this member file, and waits at most this long for the membership.
     ///
     /// # Errors
-    /// The file, the service's refusal, or that nobody answers.
+    /// If the file is wrong, the service refuses the member, or nothing answers.
     pub fn join(path: &Path, timeout: Duration) -> Result<Joined, JoinError> {
         let file = read(path)?;
         let tls = session::tls(&file).map_err(|reason| JoinError::Keys {
@@ -129,7 +129,7 @@ impl Joined {
         }
     }
 
-    /// Sends a message to the group. Whether it is ordered is told by [`Joined::next`], as to every member.
+    /// Sends a message to the group. [`Joined::next`] gives it back when it is ordered, as to every member.
     ///
     /// # Errors
     /// If it is too long, the kernel does not take it, or the group has no address.
@@ -142,7 +142,7 @@ impl Joined {
         let own = own.ok_or(SendError::NoAddress)?.ip;
         let socket = UdpSocket::bind((own, 0))?;
         if address.is_multicast() {
-            // A host with several interfaces sends by the one that it receives at.
+            // A host with several interfaces sends by the one on which it receives.
             socket2::SockRef::from(&socket).set_multicast_if_v4(&own)?;
         }
         let variant = match membership.sequencer {
@@ -153,7 +153,7 @@ impl Joined {
         Sender::new(socket, group, membership.number, variant).send(message)
     }
 
-    /// The next event, waited for at most so long.
+    /// Waits at most this long for the next event.
     ///
     /// # Errors
     /// If the member was removed or its socket failed, once all of its events are taken.
@@ -161,7 +161,7 @@ impl Joined {
         self.member.next(timeout)
     }
 
-    /// Whether this member, by what it knows itself, can believe what another shows it.
+    /// Verifies another member's certificate with this member's own tag, the public key or the members' keys.
     ///
     /// # Errors
     /// If the bytes are no certificate.
@@ -169,13 +169,13 @@ impl Joined {
         self.member.verify(certificate, message)
     }
 
-    /// What it was told last.
+    /// The last membership.
     #[must_use]
     pub fn membership(&self) -> Option<Membership> {
         lock(&self.about).membership.clone()
     }
 
-    /// What it has received, and what it has refused.
+    /// The counts of received and refused datagrams.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.member.counters()
@@ -206,11 +206,11 @@ impl Keeping {
 
     fn end(&mut self) {
         if let Some(stop) = self.stop.take() {
-            // It has ended already if nobody listens.
+            // If there is no receiver, the thread has already ended.
             let _ = stop.send(());
         }
         if let Some(thread) = self.thread.take() {
-            // A panic in the thread was printed there.
+            // The thread has already printed its panic.
             let _ = thread.join();
         }
     }

@@ -1,10 +1,10 @@
-//! A member of a group of authenticated ordered multicast: the receiver of crate `aom` with sockets
-//! and a thread of its own. [`Joined`] is one by its file, kept by the configuration service; [`Member`] is one whose
-//! membership the caller knows.
+//! A member of a group of authenticated ordered multicast: the receiver of crate `aom` with sockets and a
+//! thread of its own. The configuration service keeps a [`Joined`] member, which has a member file, in its
+//! group. For a [`Member`] the caller gives the membership.
 //!
-//! What the application does not take in time waits, [`EVENTS_MAX`] events at most; then the member
-//! stops reading, the kernel's buffer fills, and what it loses is a drop-notification like any other
-//! loss. Nothing is dropped in silence.
+//! Events that the application does not take in time wait, at most [`EVENTS_MAX`]. Then the member stops
+//! reading and the kernel's buffer fills. A datagram that the kernel loses becomes a drop-notification, as
+//! after any other loss. Every loss is reported.
 
 mod joined;
 mod mailbox;
@@ -31,12 +31,12 @@ pub use joined::{JoinError, Joined};
 pub use receiving::Counters;
 pub use sender::{SendError, Sender};
 
-/// Events that wait for the application at most.
+/// The most events that wait for the application.
 pub const EVENTS_MAX: usize = 4096;
-/// Bytes that the kernel is asked to hold while the member is not read.
+/// Bytes of the socket's receive buffer, which the kernel fills while the member does not read.
 pub const SOCKET_BUFFER_BYTES: usize = 4 << 20;
 
-/// Why a member cannot be, or not go on.
+/// The reason why a member cannot be made, or cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum MemberError {
     /// The membership contradicts itself.
@@ -45,14 +45,14 @@ pub enum MemberError {
     /// A socket or a thread could not be had.
     #[error("the member's socket or thread: {0}")]
     Io(#[from] io::Error),
-    /// Where it is to receive, it cannot.
+    /// The member cannot receive at its address.
     #[error(
         "{address}, where this member receives, cannot be listened at ({source}): give this host that address, end who listens there, or add the member with another"
     )]
     Bind {
-        /// As the service says it.
+        /// The address that the service gave.
         address: SocketAddr,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
     /// The member has ended: its socket failed, or it was removed.
@@ -60,7 +60,7 @@ pub enum MemberError {
     Ended(String),
 }
 
-/// What a member is told to do.
+/// A command to a member's thread.
 enum Command {
     Advance {
         membership: Box<Membership>,
@@ -71,7 +71,7 @@ enum Command {
     Leave,
 }
 
-/// A member: joined while it is there.
+/// A member. It stays joined until it is dropped.
 #[derive(Debug)]
 pub struct Member {
     shared: Arc<Shared>,
@@ -79,21 +79,21 @@ pub struct Member {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What application and thread both know.
+/// State that application and thread share.
 #[derive(Debug)]
 struct Shared {
     mailbox: Mailbox,
-    /// Of the epoch that is received, and of the one before: certificates of it still travel.
+    /// Of the current epoch and of the previous one, whose certificates may still be in use.
     memberships: Mutex<Vec<Membership>>,
     counters: Mutex<Counters>,
 }
 
 impl Member {
-    /// Receives on `socket` from number `first` on. `peers` are the other members, where they confirm
-    /// to each other, and `confirm_key` then signs this one's word.
+    /// Receives on `socket` from number `first` on. In a Byzantine group `peers` are the other members, and
+    /// `confirm_key` signs this member's confirms.
     ///
     /// # Errors
-    /// If the membership cannot be, or there is no thread to be had.
+    /// If the membership is invalid, or the thread cannot be started.
     pub fn start(
         socket: UdpSocket,
         membership: Membership,
@@ -121,7 +121,7 @@ impl Member {
         })
     }
 
-    /// The next event, waited for at most so long.
+    /// Waits at most this long for the next event.
     ///
     /// # Errors
     /// If the member has ended and all of its events are taken.
@@ -130,11 +130,11 @@ impl Member {
         mailbox.take(timeout).map_err(MemberError::Ended)
     }
 
-    /// The next epoch: once this returns, nothing of the old one is received, and what was whole of
-    /// it is among the events. `last` is the old one's last number, where it is known.
+    /// Begins the next epoch. Once this returns, nothing of the old epoch is received, and its complete
+    /// messages are among the events. `last` is the old epoch's last number, if it is known.
     ///
     /// # Errors
-    /// If the membership cannot be; then the old one stays. If the member has ended.
+    /// If the membership is invalid; then the old one stays. If the member has ended.
     pub fn advance(
         &self,
         membership: Membership,
@@ -145,7 +145,7 @@ impl Member {
         Ok(answer.map_err(|_| MemberError::Ended("its thread is gone".to_owned()))??)
     }
 
-    /// The same, and the answer when it is there.
+    /// The same without waiting; the channel gives the answer.
     fn advance_later(
         &self,
         membership: Membership,
@@ -164,13 +164,13 @@ impl Member {
         Ok(answer)
     }
 
-    /// It is no member any more: once its events are taken, that is what it says.
+    /// Ends the membership: after the remaining events, the member reports its removal.
     fn end(&self, because: String) {
         let _ = self.commands.send(Command::Leave);
         self.shared.mailbox.close(because);
     }
 
-    /// Whether this member, by what it knows itself, can believe what another shows it.
+    /// Verifies another member's certificate with this member's own tag, the public key or the members' keys.
     ///
     /// # Errors
     /// If the bytes are no certificate.
@@ -181,13 +181,13 @@ impl Member {
         Ok(memberships.any(|membership| certificate.verify(membership, message)))
     }
 
-    /// What it was told last.
+    /// The last membership.
     #[must_use]
     pub fn membership(&self) -> Option<Membership> {
         lock(&self.shared.memberships).last().cloned()
     }
 
-    /// What it has received, and what it has refused.
+    /// The counts of received and refused datagrams.
     #[must_use]
     pub fn counters(&self) -> Counters {
         *lock(&self.shared.counters)
@@ -196,17 +196,17 @@ impl Member {
 
 impl Drop for Member {
     fn drop(&mut self) {
-        // It has ended already if nobody listens.
+        // If there is no receiver, the thread has already ended.
         let _ = self.commands.send(Command::Leave);
         self.shared.mailbox.close("it left".to_owned());
         if let Some(thread) = self.thread.take() {
-            // A panic in the thread was printed there.
+            // The thread has already printed its panic.
             let _ = thread.join();
         }
     }
 }
 
-/// What a lock holds is whole whenever it is released: nobody panics while holding one.
+/// A lock's content is always consistent when the lock is released: no code panics while it holds one.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

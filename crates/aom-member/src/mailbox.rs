@@ -1,4 +1,5 @@
-//! Events between a member's thread and its application: bounded, and the one waits for the other.
+//! Events between a member's thread and its application. The number is bounded, and each side waits for the
+//! other.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -33,7 +34,7 @@ impl Mailbox {
         }
     }
 
-    /// Waits until there is room, or until nobody will make any.
+    /// Waits until there is room, or until the reader is gone.
     pub(crate) async fn room(&self) {
         loop {
             let emptied = self.emptied.notified();
@@ -49,13 +50,13 @@ impl Mailbox {
         inside.events.len() < self.events_max || inside.closed_because.is_some()
     }
 
-    /// What one datagram gives may be more than there is room for: a signature releases a whole chain.
+    /// One datagram may give more events than there is room for: a signature releases a whole chain.
     pub(crate) fn put(&self, event: Event) {
         lock(&self.inside).events.push_back(event);
         self.filled.notify_one();
     }
 
-    /// Nothing is put any more.
+    /// Closes the mailbox: no more events are put in.
     pub(crate) fn close(&self, because: String) {
         lock(&self.inside).closed_because.get_or_insert(because);
         self.filled.notify_all();

@@ -17,25 +17,25 @@ use crate::{Command, MemberError, SOCKET_BUFFER_BYTES, Shared, lock};
 
 /// Longer than any UDP payload.
 const DATAGRAM_BYTES: usize = 1 << 16;
-/// Datagrams that are read before commands and timeouts are looked at again.
+/// The most datagrams that are read before commands and timeouts are checked again.
 const DATAGRAMS_AT_ONCE: usize = 64;
 
-/// What a member has received and refused.
+/// Counts of received and refused datagrams of a member.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Datagrams that came, whatever became of them.
+    /// Datagrams received, accepted or refused.
     pub datagrams: u64,
     /// The sequencer's packets that were refused, by reason.
     pub refused: Refused,
     /// The members' confirms that were refused, by reason.
     pub refused_confirms: RefusedConfirms,
-    /// Confirms that the kernel would not send; the others then lack them.
+    /// Confirms that the kernel did not send; the other members lack them.
     pub unsent_confirms: u64,
-    /// Epoch and number of the last message or drop that is among the events.
+    /// Epoch and number of the last message or drop that was put among the events.
     pub told: Option<(u64, u32)>,
 }
 
-/// With confirms or without.
+/// A receiver with confirms or without.
 enum Core {
     Trusting(Box<Receiver>),
     Confirming(Box<Confirming>),
@@ -64,7 +64,7 @@ impl Task {
         shared: Arc<Shared>,
     ) -> Result<Task, MemberError> {
         socket.set_nonblocking(true)?;
-        // The kernel gives what its administrator allows.
+        // The kernel gives as much as its administrator allows.
         socket2::SockRef::from(&socket).set_recv_buffer_size(SOCKET_BUFFER_BYTES)?;
         let (core, peers) = match confirms {
             None => (
@@ -85,7 +85,7 @@ impl Task {
         })
     }
 
-    /// Until it is told to leave, or its socket fails.
+    /// Runs until it gets the command to leave, or its socket fails.
     pub(crate) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
         let because = match self.receive(&mut commands).await {
             Ok(()) => "it left".to_owned(),
@@ -121,7 +121,7 @@ impl Task {
             let n_bytes = match socket.try_recv(buffer) {
                 Ok(n_bytes) => n_bytes,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // ICMP's word that a peer is not there, of a confirm that was sent before.
+                // ICMP reports that the peer of an earlier confirm is not there.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
                 Err(error) => return Err(error),
             };
@@ -152,12 +152,12 @@ impl Task {
             let old = memberships.pop();
             *memberships = old.into_iter().chain([*membership]).collect();
         }
-        // Who asked may have given up waiting.
+        // The caller may have given up waiting.
         let _ = done.send(advanced);
         Next::GoOn
     }
 
-    /// Everything that the core has to say, to the application and to the other members.
+    /// Passes all events to the application, and all confirms to the other members.
     fn tell(&mut self, socket: &tokio::net::UdpSocket) {
         let mut told = None;
         while let Some(event) = self.core.poll_event() {
@@ -192,7 +192,7 @@ async fn sleep_until(due: Option<Instant>) {
     }
 }
 
-/// There is something to read, and room for what comes of it.
+/// Whether there is something to read, and room for its events.
 async fn readable(socket: &tokio::net::UdpSocket, shared: &Shared) -> io::Result<()> {
     shared.mailbox.room().await;
     socket.readable().await

@@ -5,21 +5,21 @@ use std::net::{SocketAddr, UdpSocket};
 
 use aom::wire::{self, Variant};
 
-/// A UDP payload at most.
+/// The most bytes of a UDP payload.
 const DATAGRAM_BYTES_MAX: usize = 65_507;
 
-/// Why a request was not sent.
+/// The reason why a request was not sent.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
-    /// It is no datagram any more with what the sequencer adds.
+    /// With the sequencer's header it does not fit into a datagram.
     #[error("expected a message of at most {expected} bytes, found {found}")]
     Length {
-        /// What fits.
+        /// The most bytes that fit.
         expected: usize,
-        /// What there is.
+        /// The bytes of the message.
         found: usize,
     },
-    /// The service has named none.
+    /// The service has named no address for requests.
     #[error(
         "the group has no address: its requests are sent to the sequencer's own, which only the operator knows"
     )]
@@ -29,7 +29,7 @@ pub enum SendError {
     Io(#[from] io::Error),
 }
 
-/// Sends requests to one group. Whether one arrives is not told: the sender hears of it from a member.
+/// Sends requests to one group. A sender is not told whether a request arrives; only members are.
 #[derive(Debug)]
 pub struct Sender {
     socket: UdpSocket,
@@ -39,7 +39,7 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// `group` is the group's address, or the sequencer's own where the number tells the group.
+    /// `group` is the group's address, or the sequencer's own address if the number identifies the group.
     #[must_use]
     pub fn new(socket: UdpSocket, group: SocketAddr, number: u16, variant: Variant) -> Sender {
         Sender {

@@ -1,4 +1,5 @@
-//! The connection to the configuration service: made again whenever it breaks, for as long as the member is there.
+//! The connection to the configuration service. It is made again whenever it breaks, as long as the member
+//! exists.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex, mpsc};
@@ -23,32 +24,32 @@ use tokio_rustls::client::TlsStream;
 use crate::joined::About;
 use crate::{Member, MemberError, lock};
 
-/// How long a service that does not answer is left alone, at first and at most.
+/// The pause before the next attempt to reach a service that does not answer, at first and at most.
 const RETRY_AFTER: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(2)];
-/// How long the messages of an epoch that has ended are waited for: one that is lost is a drop after the receiver's
-/// patience, and the next epoch's wait in the socket.
+/// The time to wait for the last messages of an epoch that has ended. A lost message becomes a drop after the
+/// receiver's timeout; packets of the next epoch wait in the socket.
 const STRAGGLERS: Duration = PATIENCE.saturating_add(Duration::from_millis(5));
-/// How often it is looked whether they are there.
+/// The interval of the check whether they have come.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
-/// Why a connection is over.
+/// The reason why a connection ended.
 pub(crate) enum Ended {
-    /// The service wants no other.
+    /// The service refuses further connections.
     Refused(String),
-    /// The member cannot be, or is no more.
+    /// The member could not be made, or has ended.
     Member(MemberError),
     /// The next one may succeed.
     Again(String),
 }
 
-/// A file's keys for TLS.
+/// The keys and certificates of a member file, for TLS.
 pub(crate) fn tls(file: &MemberFile) -> Result<rustls::ClientConfig, String> {
     let certificate = |pem: &str| {
         let read = CertificateDer::from_pem_slice(pem.as_bytes());
         read.map_err(|error| error.to_string())
     };
     let key = PrivateKeyDer::from_pem_slice(file.key.as_bytes());
-    // What a key's text is not is not repeated.
+    // The error does not quote the text, since it may be a key.
     let key = key.map_err(|_| "the private key is no PEM".to_owned())?;
     let mut roots = RootCertStore::empty();
     let added = roots.add(certificate(&file.authority)?);
@@ -62,12 +63,12 @@ pub(crate) fn tls(file: &MemberFile) -> Result<rustls::ClientConfig, String> {
     config.map_err(|error| error.to_string())
 }
 
-/// Keeps a member what the service says that it is.
+/// Installs in a member each membership that the service sends.
 pub(crate) struct Keeper {
     file: MemberFile,
     connector: TlsConnector,
     about: Arc<Mutex<About>>,
-    /// Of the first membership, or why there is none.
+    /// Reports the first membership, or the reason why there is none.
     first: Option<mpsc::Sender<Result<Arc<Member>, Ended>>>,
     member: Option<Arc<Member>>,
     begun: Instant,
@@ -90,7 +91,7 @@ impl Keeper {
         }
     }
 
-    /// Until it is stopped, or the service wants it no more.
+    /// Runs until it is stopped, or the service refuses the member.
     pub(crate) async fn run(mut self, mut stopped: oneshot::Receiver<()>) {
         let mut retry_after = RETRY_AFTER[0];
         loop {
@@ -115,7 +116,7 @@ impl Keeper {
         }
     }
 
-    /// There is no member any more: whoever waits is told.
+    /// Ends the member, and reports that to the waiting caller.
     fn end(self, ended: Ended) {
         match (&self.member, &self.first) {
             (Some(member), _) => {
@@ -126,14 +127,14 @@ impl Keeper {
                 member.end(because);
             }
             (None, Some(first)) => {
-                // Who joined may have given up.
+                // The caller of join may have given up.
                 let _ = first.send(Err(ended));
             }
             (None, None) => {}
         }
     }
 
-    /// From its beginning to its end.
+    /// One connection, from its beginning to its end.
     async fn connection(&mut self) -> Ended {
         let stream = match timeout(SILENCE_MAX, self.connect()).await {
             Ok(Ok(stream)) => stream,
@@ -228,7 +229,7 @@ impl Keeper {
                 lock(&self.about).membership = Some(told);
                 self.member = Some(Arc::clone(&member));
                 if let Some(first) = self.first.take() {
-                    // Who joined may have given up; then it stops this soon.
+                    // The caller of join may have given up; then it stops this thread soon.
                     let _ = first.send(Ok(member));
                 }
             }
@@ -237,7 +238,7 @@ impl Keeper {
     }
 }
 
-/// Where confirms go: to all others.
+/// The addresses of confirms: those of all other members.
 fn peers(told: &Membership) -> Vec<SocketAddr> {
     let others = (0..)
         .zip(&told.receivers)
@@ -246,7 +247,7 @@ fn peers(told: &Membership) -> Vec<SocketAddr> {
     others.collect()
 }
 
-/// Waits, not for long, until an epoch's last number is told of.
+/// Waits, for a limited time, until the member has delivered an epoch's last number.
 async fn stragglers(member: &Member, last: (u64, u32)) {
     let until = Instant::now() + STRAGGLERS;
     while member.counters().told < Some(last) && Instant::now() < until {

@@ -1,8 +1,8 @@
-//! An epoch's advance, and a group's removal, step by step. Each step is written down before it is carried out, so
-//! that who is killed in one goes on with it; each may be carried out twice.
+//! An epoch's advance, and a group's removal, step by step. Each step is written down before it is carried
+//! out, so a service that was killed in a step goes on with it. Each step may be carried out twice.
 //!
-//! `sequences` is set to 0 in [`Phase::Write`] alone, before [`Phase::Start`] is written down: no step that can be
-//! done again gives a number again under keys that were in use.
+//! `sequences` is set to 0 only in [`Phase::Write`], before [`Phase::Start`] is written down. So no repeated
+//! step gives a number again under keys that were in use.
 
 use aom_config::message::Ended;
 use tokio::time::{Duration, Instant, timeout};
@@ -15,7 +15,7 @@ use crate::state::{Group, Phase};
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 impl Core {
-    /// Carries out what the group's phase says, and what follows, until it is active or gone.
+    /// Carries out the group's phase and the following ones, until the group is active or gone.
     pub(crate) async fn go_on(&mut self, name: &str) -> Result<(), ServiceError> {
         while let Some(group) = self.state.groups.get(name) {
             match group.phase {

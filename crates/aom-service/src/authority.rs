@@ -1,5 +1,6 @@
-//! Who is believed to be a member: a certificate authority of the service's own, in its folder. What it signs does not
-//! expire; a member is taken out by its fingerprint, which the service's state has.
+//! The service's own certificate authority, in its folder, which signs members' certificates. They do not
+//! expire. The service's state has the fingerprint of each member's certificate; without it a certificate is
+//! refused.
 
 use std::fs::{self, Permissions};
 use std::io::{self, Write as _};
@@ -36,7 +37,7 @@ pub enum AuthorityError {
         /// Why.
         source: io::Error,
     },
-    /// The file is none. What is in it is not repeated.
+    /// The file is no authority. The error does not quote it.
     #[error("{}: expected the private key and the certificate of the service's authority, PEM: put the right file back; without it every member needs a new file", path.display())]
     NoAuthority {
         /// The file.
@@ -45,7 +46,7 @@ pub enum AuthorityError {
     /// A certificate could not be made.
     #[error("making a certificate: {0}")]
     Certificate(#[from] rcgen::Error),
-    /// TLS does not take what was made.
+    /// TLS refuses the certificate.
     #[error("TLS: {0}")]
     Tls(String),
 }
@@ -93,7 +94,8 @@ impl Authority {
         })
     }
 
-    /// What the service's listener is: a certificate that is new at each start, and none without a member's.
+    /// The listener's TLS configuration: a certificate that is new at each start; clients must show a
+    /// member's certificate.
     ///
     /// # Errors
     /// A certificate cannot be made.
@@ -180,7 +182,7 @@ fn confirm_key() -> Result<ConfirmKey, AuthorityError> {
     }
 }
 
-/// The same each time: who signs is named by it.
+/// The same at each start, since certificates name their signer by it.
 fn about_the_authority() -> Result<CertificateParams, AuthorityError> {
     let mut about = CertificateParams::new(Vec::new())?;
     about.distinguished_name.push(

@@ -1,10 +1,11 @@
-//! The configuration service of authenticated ordered multicast: it owns the groups, members, keys and epochs of
-//! one sequencer switch, writes them there over P4Runtime, and tells each member its part over TLS.
+//! The configuration service of authenticated ordered multicast. It owns the groups, members, keys and epochs
+//! of one sequencer switch, writes them there over P4Runtime, and sends each member its membership over TLS.
 //!
-//! In reading order: [`operator`] what is asked of it and answered, over [`operator_socket`]; [`members`] what a member's connection says to it;
-//! [`state`] what is written down and [`store`] where; [`sequencer`] what the switch is
-//! told; [`service`] the task that owns all of it, with [`requests`], [`sessions`] and [`advance`], the steps of an
-//! epoch change. [`authority`] is who is believed to be a member, and [`listener`] where members connect.
+//! In reading order: [`operator`] requests of operators and answers, over [`operator_socket`]; [`members`]
+//! messages between a member's connection and the service; [`state`] the service's state, and [`store`] its
+//! file; [`sequencer`] the switch's entries and registers; [`service`] the task that owns all of it, with
+//! [`requests`], [`sessions`] and [`advance`], the steps of an epoch change. [`authority`] signs certificates
+//! of members, and [`listener`] takes their connections.
 
 mod advance;
 pub mod authority;

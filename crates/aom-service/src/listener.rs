@@ -1,5 +1,5 @@
-//! Members' connections: TLS 1.3, a certificate each, and crate `aom-config`'s protocol. Each is a task of its own, with
-//! bounds on what it may hold and how long it may take, so that none disturbs another.
+//! Members' connections: TLS 1.3, a certificate each, and crate `aom-config`'s protocol. Each connection is a
+//! task of its own. Its memory and its time are bounded, so none disturbs another.
 
 use std::io;
 use std::net::SocketAddr;
@@ -23,7 +23,7 @@ use crate::members::{Ending, Fingerprint, Members, NotJoined, Told};
 const CONNECTIONS_MAX: usize = 4096;
 /// Of these, connections that have not joined yet: strangers leave room for members.
 const STRANGERS_MAX: usize = 256;
-/// Until a connection has shown a certificate and said that it joins, and until it takes what it is told.
+/// The time to show a certificate and join, and the time to take a message.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Why a connection ended.
@@ -45,7 +45,7 @@ enum Ended {
     Closed,
 }
 
-/// Takes members' connections as long as it is polled.
+/// Accepts members' connections as long as it is polled.
 pub async fn serve(listener: TcpListener, tls: rustls::ServerConfig, members: Members) {
     let acceptor = TlsAcceptor::from(Arc::new(tls));
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
@@ -80,7 +80,7 @@ pub async fn serve(listener: TcpListener, tls: rustls::ServerConfig, members: Me
     }
 }
 
-/// A connection that has said who it is.
+/// A connection of a known member.
 struct Connection {
     stream: TlsStream<TcpStream>,
     frames: Frames,
@@ -91,7 +91,7 @@ struct Connection {
 /// The handshake and the first message.
 async fn greet(stream: TcpStream, acceptor: &TlsAcceptor) -> Result<Connection, Ended> {
     let socket = socket2::SockRef::from(&stream);
-    // A member's host that is gone answers nothing: what it is told is not taken.
+    // A member's host that is gone answers nothing, so it does not take its messages.
     socket.set_tcp_user_timeout(Some(SILENCE_MAX))?;
     stream.set_nodelay(true)?;
     let mut stream = acceptor.accept(stream).await?;
@@ -164,7 +164,7 @@ impl Connection {
             reason: reason.clone(),
         };
         let said = self.say(&last).await;
-        // What was said arrives although what the member still sends is not read.
+        // The last message arrives although the member's further bytes are not read.
         let closed = timeout(PATIENCE, self.stream.shutdown()).await;
         match (said, closed) {
             (Err(ended), _) => ended,

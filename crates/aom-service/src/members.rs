@@ -1,7 +1,7 @@
-//! Between a member's connection and the service: the connection says who joins and what is installed, the service
-//! what holds now.
+//! Messages between a member's connection and the service. The connection reports joins and installed epochs;
+//! the service sends the current membership.
 //!
-//! A member that reads slowly is told the newest membership and none between: a later epoch replaces an earlier one.
+//! A member that reads slowly gets only the newest membership: a later epoch replaces an earlier one.
 
 use aom_config::keys::PublicKey;
 use aom_config::message::Membership;
@@ -13,21 +13,21 @@ pub const WAITING_MAX: usize = 256;
 /// SHA-256 of a certificate's DER: by it a member is known.
 pub type Fingerprint = [u8; 32];
 
-/// What a connection is told.
+/// The service's message to a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Told {
     /// Nothing yet: the group has no epoch, or its next one is being made.
     Nothing,
-    /// What holds now.
+    /// The current membership.
     Membership(Box<Membership>),
     /// The connection ends: why, with the next step.
     Refused(String),
 }
 
-/// What a connection says.
+/// A connection's message to the service.
 #[derive(Debug)]
 pub enum FromMember {
-    /// A member is there. A second connection of the same member replaces the first, which is told so.
+    /// A member joins. A second connection of the same member replaces the first, which is told so.
     Join {
         /// The group's name.
         group: String,
@@ -35,9 +35,9 @@ pub enum FromMember {
         member: String,
         /// Of the certificate that its TLS client showed.
         fingerprint: Fingerprint,
-        /// What its confirms are checked with.
+        /// The key that verifies its confirms.
         confirm_key: Option<PublicKey>,
-        /// What it is told from now on; or why it is no member, with the next step.
+        /// Gives the messages to it from now on; or the reason why it is no member, with the next step.
         answer: oneshot::Sender<Result<watch::Receiver<Told>, String>>,
     },
     /// Its receiver has advanced to that epoch.
@@ -105,7 +105,7 @@ impl Members {
 #[error("the configuration service is ending")]
 pub struct Ending;
 
-/// Why a connection is told nothing.
+/// The reason why a connection gets no membership.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotJoined {
     /// In words for the member, with the next step.

@@ -1,11 +1,11 @@
-//! What an operator asks of the service and is answered: one request and one answer a connection to its Unix socket,
-//! each a line of JSON.
+//! An operator's requests and the service's answers: one request and one answer for each connection to its
+//! Unix socket, each a line of JSON.
 
 use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
 
-/// What is asked.
+/// An operator's request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "snake_case")]
 pub enum Request {
@@ -30,7 +30,7 @@ pub enum Request {
         /// Its name.
         member: String,
     },
-    /// A new certificate for a member, whose old one is refused from now on: no epoch advance.
+    /// A new certificate for a member. Its old one is refused from now on; no epoch advance.
     MemberFile {
         /// Of which group.
         group: String,
@@ -53,13 +53,13 @@ pub struct GroupAdd {
     pub number: Option<u16>,
     /// The IPv4 address that senders use; where there is none, requests name the number.
     pub address: Option<Ipv4Addr>,
-    /// What authenticates its packets.
+    /// The authenticator of its packets.
     pub variant: Variant,
     /// Whether members confirm to each other before they deliver.
     pub byzantine: bool,
 }
 
-/// What authenticates a group's packets.
+/// The authenticator of a group's packets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "variant", rename_all = "snake_case")]
 pub enum Variant {
@@ -91,13 +91,13 @@ pub struct MemberAdd {
     pub switch_port: u16,
 }
 
-/// What is answered.
+/// The service's answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum Answer {
     /// It is done, and written down.
     Done {
-        /// What happened, in words.
+        /// The result, in words.
         message: String,
         /// The group after it; none if it is removed.
         group: Option<Box<GroupView>>,
@@ -124,9 +124,9 @@ pub struct GroupView {
     pub group: String,
     /// Its number on the wire.
     pub number: u16,
-    /// What senders use.
+    /// The address that senders use.
     pub address: Option<Ipv4Addr>,
-    /// What authenticates its packets.
+    /// The authenticator of its packets.
     pub variant: Variant,
     /// Whether members confirm to each other.
     pub byzantine: bool,

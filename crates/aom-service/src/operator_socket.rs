@@ -28,7 +28,7 @@ const CONNECTIONS_MAX: usize = 64;
 /// Why a command has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
-    /// Nobody listens.
+    /// No service listens.
     #[error("{}: no configuration service runs on this folder: start it with `reprise aom serve`, or name its folder with --state", folder.display())]
     NotThere {
         /// The service's folder.
@@ -54,7 +54,7 @@ pub struct OperatorSocket {
 }
 
 impl OperatorSocket {
-    /// In the folder of a service that is open: whatever socket is there, its process is gone.
+    /// The folder belongs to this service, so an existing socket there is one of a dead process.
     ///
     /// # Errors
     /// The socket cannot be made.

@@ -1,4 +1,5 @@
-//! What operators ask for: looked at whole before anything changes, written down, carried out, answered.
+//! Requests of operators. Each is checked whole before anything changes, then written down, carried out and
+//! answered.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +10,7 @@ use crate::operator::{Answer, GroupAdd, GroupState, GroupView, MemberAdd, Member
 use crate::service::{Core, ServiceError};
 use crate::state::{GROUPS_MAX, Group, Mac, Member, Past, Phase};
 
-/// A text for the operator, or what ends the service.
+/// A text for the operator, or an error that ends the service.
 #[derive(Debug)]
 enum Refusal {
     Request(String),
@@ -199,7 +200,7 @@ impl Core {
                 it.name
             ));
         }
-        // One station, one port: what is for it goes there.
+        // One station, one port: its frames go there.
         let is_elsewhere =
             |(_, it): &(&String, &Member)| it.mac == mac && it.switch_port != what.switch_port;
         if let Some((other, it)) = everybody.find(is_elsewhere) {
@@ -254,7 +255,7 @@ impl Core {
             .await)
     }
 
-    /// After a change of members: a new epoch, or none if nobody is left.
+    /// After a change of members: a new epoch, or none if no member is left.
     async fn renew(&mut self, name: &str) -> Result<(), ServiceError> {
         if let Some(group) = self.state.groups.get_mut(name)
             && let Err(because) = group.begin_advance(false)

@@ -1,5 +1,5 @@
-//! The sequencer's program as the service writes it: which entries a state comes to, and a connection that makes the
-//! switch have just these.
+//! The sequencer's program, the entries that belong to a state, and a connection that writes exactly these
+//! entries to the switch.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,19 +21,19 @@ use p4runtime_proto::p4::v1::{
 use crate::operator::Variant;
 use crate::state::{Epoch, Group, Mac, Member, Phase, State};
 
-/// Copies of what goes to an unknown station: `p4/lib/stations.p4`.
+/// The multicast group for frames to unknown stations: `p4/lib/stations.p4`.
 const FLOOD_GROUP: u16 = 0xffff;
 
-/// What the switch is to run, and what is the same for all groups.
+/// The switch's program, and the values that all groups share.
 #[derive(Debug, Clone)]
 pub struct Sequencer {
     p4info: P4Info,
     device_config: Vec<u8>,
     tables: Tables,
     registers: Registers,
-    /// The source of what receivers get.
+    /// The source MAC of packets to receivers.
     own_mac: Mac,
-    /// Of hosts that are no members: what no station is known for goes there too.
+    /// Ports of hosts that are no members: frames to unknown stations go there too.
     ports: Vec<u16>,
 }
 
@@ -119,7 +119,7 @@ impl Sequencer {
     /// Whether the program authenticates like that.
     ///
     /// # Errors
-    /// What is to be loaded instead.
+    /// Names the program to load instead.
     pub(crate) fn check(&self, variant: &Variant) -> Result<(), String> {
         let (program, other) = match (variant, &self.tables.of_variant) {
             (Variant::Tagged, OfVariant::Tagged { .. })
@@ -209,7 +209,7 @@ impl Sequencer {
         ]
     }
 
-    /// What is no request goes to its station; what has none, to every port that anybody is at.
+    /// A frame that is no request goes to its station; with an unknown station, to every port in use.
     fn add_stations(&self, state: &State, entries: &mut Vec<Entity>) {
         let members = state.groups.values().flat_map(|group| &group.members);
         let stations: BTreeMap<Mac, u16> = members.map(|it| (it.mac, it.switch_port)).collect();
@@ -229,7 +229,7 @@ impl Sequencer {
     }
 }
 
-/// The epoch whose entries the switch is to have.
+/// The epoch whose entries the switch must have.
 fn in_the_switch(group: &Group) -> Option<&Epoch> {
     match group.phase {
         Phase::Write => group.next.as_ref(),
@@ -248,7 +248,7 @@ pub(crate) struct Connection {
     client: Client,
     sequencer: Sequencer,
     cookie: u64,
-    /// What it has.
+    /// The entries in the switch.
     entries: BTreeMap<Key, Entity>,
 }
 
@@ -258,18 +258,18 @@ pub enum ConnectionError {
     /// A call failed.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// Somebody else's program.
+    /// Another program.
     #[error(
         "the switch runs another program, which would be lost: give the sequencer a switch of its own, or let it take this one with --replace-program"
     )]
     OtherProgram,
-    /// It was started anew, or somebody loaded a program.
+    /// The switch was restarted, or a program was loaded.
     #[error("the switch has lost its state: it was started anew, or its program was replaced")]
     Lost,
 }
 
 impl ConnectionError {
-    /// Whether somebody else wants the switch.
+    /// Whether another controller wants the switch.
     pub(crate) fn is_of_a_rival(&self) -> bool {
         use ClientError::{Busy, NotPrimary, Outbid, Unbeatable};
         let ConnectionError::Client(error) = self else {
@@ -282,16 +282,16 @@ impl ConnectionError {
     }
 }
 
-/// What a switch's pipeline is to this service.
+/// The state of a switch's pipeline for this service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// What this service wrote is there.
+    /// This service's writes are there.
     Ours,
-    /// It is to be loaded; whatever was there is gone.
+    /// The program must be loaded; its former state is lost.
     Nothing,
 }
 
-/// What two entries cannot both have.
+/// The key of an entry: no two entries share it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
     Table(u32, Vec<(u32, Vec<u8>)>),
@@ -299,7 +299,7 @@ enum Key {
 }
 
 impl Connection {
-    /// As the switch's primary controller, once nobody else is.
+    /// Connects as the switch's primary controller, once there is no other.
     pub(crate) async fn open(
         address: &str,
         device_id: u64,
@@ -345,7 +345,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Looks what is there.
+    /// Reads the state of the pipeline.
     pub(crate) async fn read_entries(&mut self) -> Result<(), ConnectionError> {
         let tables = &self.sequencer.tables;
         let mut wanted: Vec<Entity> = [&tables.groups, &tables.receivers, &tables.stations]
@@ -430,7 +430,7 @@ impl Connection {
     }
 }
 
-/// Without what the switch counts; none for what is no entry of a controller's.
+/// The entry without the switch's counts; none if a controller cannot write it.
 fn as_written(entity: Entity) -> Option<(Key, Entity)> {
     match entity.entity? {
         entity::Entity::TableEntry(entry) if !entry.is_default_action => {

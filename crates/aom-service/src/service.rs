@@ -1,5 +1,6 @@
-//! The service: one task that owns state, switch and sessions, so that there is one change at a time. Operators and
-//! members wait for their turn; while an advance waits for members, members are heard and operators are not.
+//! The service: one task that owns state, switch and sessions, so there is one change at a time. Operators
+//! and members wait for their turn. While an advance waits for members, the service handles members and no
+//! operators.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -17,7 +18,7 @@ use crate::sessions::Sessions;
 use crate::state::{Phase, State};
 use crate::store::{Store, StoreError};
 
-/// How often the switch is asked whether it still is the one that was loaded.
+/// The interval of the check whether the switch still is the one that was loaded.
 pub const CHECK_EVERY: Duration = Duration::from_secs(1);
 /// How long a switch that does not answer is left alone, at first and at most.
 const RETRY_AFTER: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(2)];
@@ -37,7 +38,7 @@ pub struct Options {
     pub device_id: u64,
     /// The service's folder.
     pub state: PathBuf,
-    /// What the switch is to run.
+    /// The switch's program.
     pub sequencer: Sequencer,
     /// How long an advance waits for members that are connected and do not answer. All groups wait.
     pub ack_deadline: Duration,
@@ -47,7 +48,7 @@ pub struct Options {
     pub stop_at: Option<&'static str>,
 }
 
-/// Who gives members their files.
+/// Makes members' files.
 pub trait Issue: Send {
     /// A new file for a member, and the fingerprint of the certificate that is in it.
     ///
@@ -84,7 +85,7 @@ type Asked = (Request, oneshot::Sender<Answer>);
 pub struct Operator(mpsc::Sender<Asked>);
 
 impl Operator {
-    /// Asks, and waits for the answer. Who gives up waiting has asked all the same.
+    /// Sends a request and waits for the answer. The request is carried out even if the caller gives up.
     pub async fn ask(&self, request: Request) -> Answer {
         let (answer, answered) = oneshot::channel();
         let ending = || {
@@ -107,7 +108,7 @@ pub struct Service {
     asked: mpsc::Receiver<Asked>,
 }
 
-/// What the task owns.
+/// The state that the task owns.
 pub(crate) struct Core {
     pub(crate) options: Options,
     pub(crate) issuer: Box<dyn Issue>,
@@ -135,11 +136,11 @@ pub(crate) struct Switch {
 }
 
 impl Service {
-    /// Takes the folder, and then asks for who makes members' files, whose place it may be. Nothing is done before
-    /// [`Service::run`].
+    /// Opens the folder, then calls `issuer`, whose authority may be in that folder. Nothing else is done
+    /// before [`Service::run`].
     ///
     /// # Errors
-    /// The folder is another service's, or what is in it is no state.
+    /// The folder is another service's, or its content is no state.
     pub fn open(
         options: Options,
         issuer: impl FnOnce() -> Result<Box<dyn Issue>, AuthorityError>,
@@ -184,7 +185,7 @@ impl Service {
         self.members.clone()
     }
 
-    /// Serves until `stop`. What is begun then is gone on with by the next service on the folder.
+    /// Serves until `stop`. The next service on the folder goes on with unfinished changes.
     ///
     /// # Errors
     /// The folder cannot be written, or the switch is another controller's.
@@ -204,7 +205,7 @@ impl Service {
                 () = &mut stop => return Ok(()),
                 Some((request, answer)) = asked.recv() => {
                     let given = core.answer(request).await?;
-                    // Who asked may be gone; it is done all the same.
+                    // The caller may be gone; the request is done all the same.
                     let _ = answer.send(given);
                 }
                 Some(message) = core.from_members.recv() => core.hear(message)?,
@@ -228,7 +229,7 @@ impl Switch {
 }
 
 impl Core {
-    /// Brings the switch to what the state says, as far as it is there.
+    /// Writes the state's entries to the switch, as far as the switch is there.
     async fn work(&mut self) -> Result<(), ServiceError> {
         if self.switch.connection.is_none() {
             if Instant::now() < self.switch.retry_at {
@@ -259,7 +260,7 @@ impl Core {
         Ok(())
     }
 
-    /// A switch that fails is looked for again; whatever else fails ends the service.
+    /// After a failure of the switch the service connects again; any other failure ends the service.
     pub(crate) fn outcome(&mut self, done: Result<(), ServiceError>) -> Result<(), ServiceError> {
         let switch = &mut self.switch;
         let error = match done {
@@ -308,7 +309,8 @@ impl Core {
         );
         let (mut connection, found) = opened.await?;
         if found == Found::Nothing {
-            // With a new cookie first: whoever goes on from here loads it again, and gives no number twice.
+            // The new cookie is written first: a later service then loads the program again, and gives no
+            // number twice.
             self.state.cookie = getrandom::u64()?;
             self.renew_all();
             self.save()?;

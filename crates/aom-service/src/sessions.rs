@@ -1,4 +1,4 @@
-//! Members' connections, as the service keeps them: what each is told, and what it has said to have.
+//! Members' connections: the current message to each, and the epochs that they acknowledged.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ impl Sessions {
         self.0.get(&(group.to_owned(), member.to_owned()))
     }
 
-    /// A connection in place of the member's one before, which is told so.
+    /// Replaces the member's earlier connection, which is told so.
     fn begin(&mut self, group: &str, member: &str, told: Told) -> watch::Receiver<Told> {
         let (sender, receiver) = watch::channel(told);
         let session = Session {
@@ -51,7 +51,7 @@ impl Sessions {
         receiver
     }
 
-    /// Tells the group's members what holds now.
+    /// Sends the group's members the current membership.
     pub(crate) fn tell(&mut self, name: &str, group: &Group) {
         for ((of, member), session) in &mut self.0 {
             if of == name {
@@ -97,7 +97,7 @@ fn told_of(name: &str, group: &Group, member: &str) -> Told {
 }
 
 impl Core {
-    /// What a connection says.
+    /// Handles a connection's message.
     pub(crate) fn hear(&mut self, message: FromMember) -> Result<(), ServiceError> {
         match message {
             FromMember::Installed {
@@ -117,7 +117,7 @@ impl Core {
                 answer,
             } => {
                 let joined = self.admit(&group, &member, fingerprint, confirm_key)?;
-                // Who asked may be gone again.
+                // The caller may be gone again.
                 let _ = answer.send(joined);
             }
         }

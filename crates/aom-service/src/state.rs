@@ -1,4 +1,5 @@
-//! What the service knows of groups, members, keys and epochs, as it is written to its folder before it is carried out.
+//! The service's state: groups, members, keys and epochs. It is written to the folder before a change is
+//! carried out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -23,14 +24,14 @@ pub(crate) const EPOCHS_OF_A_KEY: u64 = 256;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct State {
     pub(crate) version: u32,
-    /// What the switch's pipeline is known by: one with another cookie has lost what was written.
+    /// The cookie of the switch's pipeline: a pipeline with another cookie has lost the service's writes.
     pub(crate) cookie: u64,
     pub(crate) groups: BTreeMap<String, Group>,
     /// Groups that are no more, by their numbers.
     pub(crate) retired: BTreeMap<u16, Past>,
 }
 
-/// What must not come again when a group's number does.
+/// The values that must not repeat when a group's number is used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Past {
     /// The highest epoch that any key or number was given in.
@@ -52,7 +53,7 @@ pub(crate) struct Group {
     pub(crate) past: Past,
     /// The epoch that the switch has the entries of.
     pub(crate) current: Option<Epoch>,
-    /// The one that is being made.
+    /// The next epoch, in preparation.
     pub(crate) next: Option<Epoch>,
     /// How far the one before went, where that is known.
     pub(crate) ended: Option<Ended>,
@@ -133,7 +134,7 @@ impl State {
         (1..=u16::MAX).find(|it| !taken.contains(it) && !self.retired.contains_key(it))
     }
 
-    /// A group is no more; what must not come again is kept.
+    /// Removes a group; keeps the values that must not repeat.
     pub(crate) fn retire(&mut self, name: &str) {
         if let Some(group) = self.groups.remove(name) {
             self.retired.insert(group.number, group.past);
@@ -142,9 +143,9 @@ impl State {
 }
 
 impl Group {
-    /// Begins an advance to a new epoch with new keys: what is left is [`Phase::Stop`] and what follows. An advance
-    /// that had begun begins again, with an epoch that nobody was told of. `is_switch_lost`: nobody knows how far
-    /// the epoch before went.
+    /// Begins an advance to a new epoch with new keys: [`Phase::Stop`] and the following phases remain. An
+    /// unfinished advance begins again, with an epoch that no member knows. `is_switch_lost`: the last number
+    /// of the previous epoch is unknown.
     ///
     /// # Errors
     /// Why there can be none, with the next step.
@@ -167,7 +168,7 @@ impl Group {
             receivers,
             keys,
         });
-        // What was handed out already may be somebody's: what came before it has not ended there.
+        // A member may already have the prepared epoch. The epoch before it has not ended for that member.
         self.ended = None;
         if is_switch_lost {
             self.current = None;
@@ -205,7 +206,7 @@ impl Group {
         Ok(())
     }
 
-    /// What the members are told: the next epoch as soon as the old one is stopped.
+    /// The membership for members: the next epoch as soon as the old one is stopped.
     pub(crate) fn told(&self) -> Option<&Epoch> {
         match self.phase {
             Phase::Hand | Phase::Write => self.next.as_ref(),
@@ -213,7 +214,7 @@ impl Group {
         }
     }
 
-    /// One member's part of what they are told; none if it does not receive in that epoch.
+    /// One member's membership; none if it does not receive in that epoch.
     pub(crate) fn membership(&self, name: &str, member: &str) -> Option<Membership> {
         let epoch = self.told()?;
         let place = epoch.receivers.iter().position(|it| it.name == member)?;

@@ -1,4 +1,4 @@
-//! The service's folder: who has it, and its state written whole or not at all.
+//! The service's folder: its lock, and its state, which is written whole or not at all.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Write as _};
@@ -18,7 +18,7 @@ pub enum StoreError {
     Io {
         /// Of which file or folder.
         path: PathBuf,
-        /// What was to be done.
+        /// The attempted action.
         what: &'static str,
         /// Why not.
         source: io::Error,
@@ -37,7 +37,7 @@ pub enum StoreError {
         /// The folder.
         path: PathBuf,
     },
-    /// The file is no state. What is in it is not repeated: keys are.
+    /// The file is no state. The error does not quote it, since it contains keys.
     #[error("{}: line {line}, column {column}: expected the state of a configuration service (version {VERSION}), which this is not: put the right file back, or begin with an empty folder and new groups' numbers", path.display())]
     NoState {
         /// The file.
@@ -49,7 +49,7 @@ pub enum StoreError {
     },
 }
 
-/// The folder, as long as this is there nobody else's.
+/// The folder. While this value exists, no other service can open it.
 #[derive(Debug)]
 pub(crate) struct Store {
     folder: PathBuf,
@@ -81,7 +81,7 @@ impl Store {
         }
     }
 
-    /// What was saved last; none in a new folder.
+    /// The last saved state; none in a new folder.
     pub(crate) fn load(&self) -> Result<Option<State>, StoreError> {
         let path = self.folder.join(STATE);
         let text = match fs::read(&path) {
@@ -101,7 +101,8 @@ impl Store {
         }
     }
 
-    /// Once this returns, the state is what is found after a loss of power; before, the one before.
+    /// Once this returns, a loss of power leaves this state; before that, it leaves the previous
+    /// one.
     pub(crate) fn save(&self, state: &State) -> Result<(), StoreError> {
         let path = self.folder.join(STATE);
         let failed = |what| failed(&path, what);

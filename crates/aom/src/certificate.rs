@@ -1,4 +1,4 @@
-//! What the sequencer, or the members, said of a message, to be shown to another member.
+//! The proof of a message's number, by the sequencer or by the members, for another member.
 
 use k256::ecdsa::VerifyingKey;
 
@@ -8,7 +8,7 @@ use crate::half_siphash;
 use crate::membership::{Membership, Sequencer};
 use crate::wire::{LANES, LINK_BYTES, SIGNATURE_BYTES, Stamp};
 
-/// Shows a message to another member of its group.
+/// Proves a message's number to another member of its group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Certificate {
     /// The group.
@@ -17,46 +17,48 @@ pub struct Certificate {
     pub epoch: u64,
     /// The number.
     pub sequence: u32,
-    /// What the other verifies.
+    /// The proof that the other member verifies.
     pub proof: Proof,
 }
 
-/// What makes a certificate believed.
+/// The proof in a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Proof {
-    /// AOM-HM: four tags a shard, a tag a receiver. Each finds its own.
+    /// AOM-HM: four tags a shard, one tag a receiver. Each receiver finds its own.
     Tags(Vec<[u32; LANES]>),
     /// AOM-PK: the sequencer's signature on this packet or on a later one of the chain.
     Signed {
         /// The predecessor's state.
         link: Hash,
-        /// Of the messages behind this one, up to the signed packet's.
+        /// Hashes of the messages behind this one, up to the signed packet's.
         later: Vec<Hash>,
-        /// As it is on the wire.
+        /// In the wire's byte order.
         signature: [u8; SIGNATURE_BYTES],
     },
-    /// Where the network may lie: members, so many that no others can have said otherwise.
+    /// With an untrusted network: the confirms of a quorum of members. No other content can have a
+    /// quorum.
     Confirmed(Vec<Confirm>),
 }
 
-/// Why bytes are no certificate.
+/// The reason why bytes are no certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CertificateError {
-    /// They end inside it, or go on behind it.
+    /// They end inside the certificate, or go on behind it.
     #[error("expected a certificate of {expected} bytes or more, found {found}")]
     Length {
-        /// What its beginning says.
+        /// The length that its beginning gives.
         expected: usize,
-        /// What there is.
+        /// The actual length.
         found: usize,
     },
-    /// A proof that is not known.
+    /// An unknown kind of proof.
     #[error("expected tags (1), a signature (2) or confirms (3), found proof {0}")]
     Proof(u8),
 }
 
 impl Certificate {
-    /// Whether this member, by what it knows itself, can believe that the message has this number.
+    /// Verifies with this member's own tag, the public key or the members' keys that the message
+    /// has this number.
     #[must_use]
     pub fn verify(&self, membership: &Membership, message: &[u8]) -> bool {
         if (self.group, self.epoch) != (membership.group, membership.epoch) || self.sequence == 0 {
@@ -65,7 +67,8 @@ impl Certificate {
         let hash = hash_of(message);
         match (&self.proof, membership.sequencer) {
             (Proof::Tags(tags), Sequencer::Tagging(key)) => {
-                // Who lies to one member of what others have said needs no tag of its own.
+                // In a Byzantine group tags are no proof: the sequencer may have sent other members
+                // another content.
                 membership.confirm_keys.is_empty() && self.verify_tag(membership, tags, key, &hash)
             }
             (
@@ -145,7 +148,7 @@ impl Certificate {
         members.len() >= membership.quorum()
     }
 
-    /// To be sent to another member.
+    /// The certificate as bytes for another member.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = vec![match self.proof {
@@ -180,11 +183,11 @@ impl Certificate {
         bytes
     }
 
-    /// What [`to_bytes`](Self::to_bytes) wrote.
+    /// Reads bytes that [`to_bytes`](Self::to_bytes) wrote.
     ///
     /// # Errors
     ///
-    /// If they are no certificate; whether it is a true one says [`verify`](Self::verify).
+    /// If the bytes are no certificate. [`verify`](Self::verify) says whether it is genuine.
     pub fn from_bytes(bytes: &[u8]) -> Result<Certificate, CertificateError> {
         let length = |expected| CertificateError::Length {
             expected,

@@ -1,10 +1,9 @@
 //! AOM-PK: packets linked by hashes, and signatures on some of them.
 //!
-//! A packet's state is SHA-256 of its block; the block holds the predecessor's state (its link), so a
-//! signature on a state covers all packets before it. Group and epoch end the block, so no packet can be shown
-//! as another chain's; the published coprocessor has neither, and its vectors are those of group 0, epoch 0,
-//! whose block is without them. One key signs all chains; it is replaced before an epoch of eight bits comes
-//! again.
+//! A packet's state is SHA-256 of its block. The block holds the predecessor's state (its link), so a
+//! signature on a state covers all packets before it. Group and epoch end the block, so a packet of one chain
+//! never fits another. The published coprocessor has neither; its vectors are those of group 0, epoch 0, with
+//! a block without them. One key signs all chains; it is replaced before the 8 bits of an epoch repeat.
 
 use k256::ecdsa::signature::hazmat::PrehashVerifier;
 use k256::ecdsa::{Signature, VerifyingKey};
@@ -12,13 +11,13 @@ use sha2::{Digest, Sha256};
 
 use crate::wire::{LINK_BYTES, SIGNATURE_BYTES};
 
-/// SHA-256 of a message, of a block.
+/// SHA-256 of a message or of a block.
 pub type Hash = [u8; 32];
 
-/// Of the published block: link and message overlap by 16 bytes.
+/// Bytes of the published block: link and message overlap by 16 bytes.
 const BLOCK_BYTES: usize = LINK_BYTES + 16 + 4;
 
-/// Which chain a packet is in: there is one in each epoch of a group.
+/// Identifies a packet's chain: there is one in each epoch of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ChainId {
     /// The group's number.
@@ -56,8 +55,8 @@ pub fn state_of(chain: ChainId, link: &Hash, message: &Hash, sequence: u32) -> H
     .into()
 }
 
-/// Whether this is the key's signature of a state. Both signatures of a pair (s, -s) are taken: the
-/// published coprocessor sends either.
+/// Verifies the key's signature of a state. Both signatures of a pair (s, -s) are accepted: the published
+/// coprocessor sends either.
 #[must_use]
 pub fn verify(key: &VerifyingKey, state: &Hash, signature: &[u8; SIGNATURE_BYTES]) -> bool {
     let mut bytes = *signature;
@@ -69,7 +68,7 @@ pub fn verify(key: &VerifyingKey, state: &Hash, signature: &[u8; SIGNATURE_BYTES
     key.verify_prehash(state, &signature).is_ok()
 }
 
-/// A signature as it is on the wire: r and s, as a whole from its last byte to its first.
+/// A signature on the wire: r and s, as a whole from the last byte to the first.
 #[must_use]
 pub fn to_wire(signature: &Signature) -> [u8; SIGNATURE_BYTES] {
     let mut bytes: [u8; SIGNATURE_BYTES] = signature.to_bytes().into();

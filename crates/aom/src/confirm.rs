@@ -1,8 +1,8 @@
-//! Where the network may lie, members confirm to each other what they were told (NeoBFT's Byzantine network
-//! mode): a message is delivered when a quorum has signed that its number has its content.
+//! With an untrusted network, members confirm to each other which content they received (NeoBFT's Byzantine
+//! network mode). A message is delivered when a quorum has signed that its number has its content.
 //!
-//! A member signs one content a number. Two contents with a quorum each would need a member more than may lie
-//! that signed both, so correct members never deliver different messages under one number.
+//! A member signs one content a number. If two contents had a quorum each, more members than may lie would
+//! have signed both. So correct members never deliver different messages under one number.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -20,10 +20,10 @@ use crate::receiver::Receiver;
 use crate::refused::Refused;
 use crate::wire::{ConfirmPacket, SIGNATURE_BYTES};
 
-/// A member's word that a number has this content.
+/// A member's statement that a number has this content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Confirm {
-    /// Whose word.
+    /// The member's number.
     pub member: u8,
     /// The number.
     pub sequence: u32,
@@ -36,42 +36,42 @@ pub struct Confirm {
 /// How many confirms were refused, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RefusedConfirms {
-    /// Of another group or epoch, or of nobody.
+    /// Another group or epoch, or an unknown member.
     pub strangers: u64,
     /// The signature is wrong.
     pub forged: u64,
-    /// Of a number that is settled, or a second time.
+    /// A number that is settled, or a repeated confirm.
     pub late: u64,
-    /// Another content than the member confirmed before.
+    /// Another content than in the member's earlier confirm.
     pub contradictory: u64,
-    /// Of a number beyond the window.
+    /// A number beyond the window.
     pub beyond_window: u64,
 }
 
-/// A receiver, and what its group says of what it received.
+/// A receiver that delivers only what its group confirms.
 #[derive(Debug)]
 pub struct Confirming {
     receiver: Receiver,
     key: SigningKey,
     /// The first number that is not settled.
     next: u64,
-    /// Whether the first number that the receiver tells of is the first of all.
+    /// Whether the receiver's first number is the first of all.
     is_open: bool,
-    /// Of `next` and those that follow it.
+    /// The rounds of `next` and the numbers that follow it.
     rounds: VecDeque<Round>,
     events: VecDeque<Event>,
     outgoing: VecDeque<Vec<u8>>,
     refused: RefusedConfirms,
 }
 
-/// One number.
+/// The state of one number.
 #[derive(Debug, Default)]
 struct Round {
     own: Option<Own>,
     confirms: Vec<Confirm>,
 }
 
-/// What this member received.
+/// The content that this member received.
 #[derive(Debug)]
 enum Own {
     Message(Duration, Hash, Box<Message>),
@@ -93,7 +93,7 @@ impl Confirm {
         }
     }
 
-    /// Whether the member said so.
+    /// Whether the member confirmed this content.
     #[must_use]
     pub fn verify(&self, membership: &Membership) -> bool {
         let said = said_by(membership, self.member, self.sequence, &self.hash);
@@ -104,7 +104,7 @@ impl Confirm {
     }
 }
 
-/// What a member signs. The first words keep it apart from everything else that is signed with its key.
+/// The bytes that a member signs. The first words separate them from all other data that its key signs.
 fn said_by(membership: &Membership, member: u8, sequence: u32, hash: &Hash) -> Hash {
     Sha256::new()
         .chain_update(b"authenticated ordered multicast, confirm")
@@ -118,11 +118,11 @@ fn said_by(membership: &Membership, member: u8, sequence: u32, hash: &Hash) -> H
 }
 
 impl Confirming {
-    /// `key` belongs to this member's key for confirms in the membership.
+    /// `key` is the private key of this member's confirm key in the membership.
     ///
     /// # Errors
     ///
-    /// If the membership cannot be, or has no such key.
+    /// If the membership is invalid, or has no such key.
     pub fn new(
         membership: Membership,
         first: u32,
@@ -141,7 +141,7 @@ impl Confirming {
         })
     }
 
-    /// What came from the network: of the sequencer, or of another member.
+    /// Takes a datagram of the sequencer or of another member.
     pub fn handle_datagram(&mut self, now: Duration, datagram: &[u8]) {
         match ConfirmPacket::read(datagram) {
             Some(packet) => self.take_confirm(&packet),
@@ -150,13 +150,13 @@ impl Confirming {
         self.go_on(now);
     }
 
-    /// The time that [`poll_timeout`](Self::poll_timeout) named has come.
+    /// To be called at the time that [`poll_timeout`](Self::poll_timeout) named.
     pub fn handle_timeout(&mut self, now: Duration) {
         self.receiver.handle_timeout(now);
         self.go_on(now);
     }
 
-    /// When the next number is given up, if nothing comes before.
+    /// The time when the next number is given up, if no datagram settles it before.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         let given_up = self.rounds.front().and_then(Round::given_up_at);
@@ -177,19 +177,19 @@ impl Confirming {
         self.outgoing.pop_front()
     }
 
-    /// How many of the sequencer's packets were refused.
+    /// The number of refused packets of the sequencer.
     #[must_use]
     pub fn refused(&self) -> Refused {
         self.receiver.refused()
     }
 
-    /// How many of the members' confirms were refused.
+    /// The number of refused confirms of members.
     #[must_use]
     pub fn refused_confirms(&self) -> RefusedConfirms {
         self.refused
     }
 
-    /// The next epoch: what has no quorum by now is dropped.
+    /// Begins the next epoch: numbers without a quorum are dropped.
     ///
     /// # Errors
     ///
@@ -203,7 +203,7 @@ impl Confirming {
         check_key(&membership, &self.key)?;
         membership.check()?;
         let epoch = self.receiver.membership().epoch;
-        // Of the old epoch are all that the receiver tells before the new one's.
+        // All events of the receiver before the new epoch's first belong to the old epoch.
         let old = self.receiver.membership().clone();
         self.receiver.advance(membership, last)?;
         while let Some(event) = self.receiver.poll_event() {
@@ -274,7 +274,7 @@ impl Confirming {
             self.rounds.clear();
             self.next = number;
         }
-        // Bounds the memory where no quorum comes together.
+        // Bounds the memory if no quorum is reached.
         while number >= self.next + u64::from(WINDOW) {
             self.settle_head(membership, membership.epoch);
         }
@@ -360,7 +360,7 @@ impl Round {
         confirms.filter(|confirm| confirm.hash == *hash).count()
     }
 
-    /// The message, with the members' word in the place of the sequencer's.
+    /// The message, with the members' confirms in place of the sequencer's proof.
     fn confirmed(self, quorum: usize) -> Option<Message> {
         let Some(Own::Message(_, hash, message)) = self.own else {
             return None;

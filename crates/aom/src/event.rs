@@ -1,4 +1,4 @@
-//! What a receiver tells.
+//! The events of a receiver.
 
 use crate::certificate::Certificate;
 use crate::chain::Hash;
@@ -8,7 +8,7 @@ use crate::chain::Hash;
 pub enum Event {
     /// The next message.
     Message(Message),
-    /// The next number has no message here.
+    /// The next number has no message at this receiver.
     Drop(DropNotification),
     /// The sequencer authenticated two contents under one number.
     Evidence(Evidence),
@@ -21,9 +21,9 @@ pub struct Message {
     pub epoch: u64,
     /// Its number in the epoch, from 1 on.
     pub sequence: u32,
-    /// What the sender sent.
+    /// The sender's payload.
     pub payload: Vec<u8>,
-    /// What shows it to others.
+    /// The proof for other members.
     pub certificate: Certificate,
 }
 
@@ -43,8 +43,8 @@ pub struct Evidence {
     pub epoch: u64,
     /// The number that was used twice.
     pub sequence: u32,
-    /// What came first: SHA-256 of the message (AOM-HM), the packet's state (AOM-PK).
+    /// The first content: SHA-256 of the message (AOM-HM), the packet's state (AOM-PK).
     pub first: Hash,
-    /// The other.
+    /// The second content, in the same form.
     pub second: Hash,
 }

@@ -1,8 +1,8 @@
 //! The tag of AOM-HM: HalfSipHash-2-4 over four words, with the sequencer's own initial state.
 //!
 //! It differs from the reference HalfSipHash (J.-P. Aumasson, `halfsiphash.c`) in the initial
-//! state, in the output (all four words of the state), and in having no length word; its words are
-//! the header's, big endian. A tag has 32 bits: whoever may try 2^32 of them forges one.
+//! state, in the output (all four words of the state), and in having no length word. Its words are
+//! the header's, big endian. A tag has 32 bits: 2^32 attempts forge one.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use subtle::ConstantTimeEq;
 
 use crate::wire::Stamp;
 
-/// A receiver's key with the sequencer, of one epoch.
+/// The key that a receiver shares with the sequencer in one epoch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Key {
     /// SipHash's k0.
@@ -20,13 +20,13 @@ pub struct Key {
 }
 
 impl fmt::Debug for Key {
-    /// A key is not for logs.
+    /// Keys must not be in logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Key(..)")
     }
 }
 
-/// The words that a tag covers, as they stand in the header.
+/// The words that a tag covers, in the header's order.
 fn words_of(stamp: &Stamp) -> [u32; 4] {
     let [d0, d1, d2, d3, d4, d5, d6, d7] = stamp.digest;
     [
@@ -37,13 +37,13 @@ fn words_of(stamp: &Stamp) -> [u32; 4] {
     ]
 }
 
-/// The tag of a packet towards the receiver with `key`.
+/// The tag of a packet for the receiver with `key`.
 #[must_use]
 pub fn tag(key: Key, stamp: &Stamp) -> u32 {
     tag_of_words(key, words_of(stamp))
 }
 
-/// Whether `found` is the tag, in a time that says nothing of how far it is.
+/// Whether `found` is the tag. Its time does not depend on the number of equal bits.
 #[must_use]
 pub fn verify(key: Key, stamp: &Stamp, found: u32) -> bool {
     tag(key, stamp).ct_eq(&found).into()
@@ -145,8 +145,8 @@ mod tests {
         }
     }
 
-    /// The reference's vectors, whose initial state, order of bytes, length word and output are its
-    /// own: they hold the round and the finish.
+    /// The reference's vectors test the round and the finish. Its initial state, byte order, length
+    /// word and output differ from ours.
     #[test]
     fn rounds_are_those_of_the_reference() {
         const EXPECTED: [u32; 17] = [

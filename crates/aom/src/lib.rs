@@ -1,8 +1,8 @@
 //! Authenticated ordered multicast, the receiver's side, after NeoBFT (Sun et al., SIGCOMM 2023).
 //!
 //! A sequencer in the network stamps every message to a group with an epoch and a sequence number
-//! and authenticates both towards each receiver. A receiver delivers in order, learns of gaps, and
-//! can show to another member what the sequencer said. `docs/aom.md` says what is promised.
+//! and authenticates both for each receiver. A receiver delivers in order, learns of gaps, and can
+//! prove to another member what the sequencer sent. `docs/aom.md` lists the promises.
 //!
 //! No sockets, clocks or threads: bytes and the time go in, events come out.
 

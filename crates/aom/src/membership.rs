@@ -1,4 +1,4 @@
-//! What the configuration service says to a member, for one epoch.
+//! The configuration service's data for a member, for one epoch.
 
 use k256::ecdsa::VerifyingKey;
 
@@ -6,24 +6,24 @@ use crate::half_siphash::Key;
 use crate::limits::RECEIVERS_MAX;
 use crate::wire::LANES;
 
-/// A member's place in its group, and what it verifies with.
+/// A member's place in its group, and its keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Membership {
     /// The group.
     pub group: u16,
     /// The epoch; its low 8 bits are on the wire.
     pub epoch: u64,
-    /// How many receivers the group has, from 1 to 64.
+    /// The number of receivers, from 1 to 64.
     pub n_receivers: u8,
     /// This receiver's number, from 0 on.
     pub receiver: u8,
-    /// What proves the sequencer's stamp.
+    /// The key that verifies the sequencer's stamp.
     pub sequencer: Sequencer,
-    /// The members' keys for confirms, by their numbers; empty where the network is trusted.
+    /// The members' confirm keys, by number; empty if the network is trusted.
     pub confirm_keys: Vec<VerifyingKey>,
 }
 
-/// What a member knows of the sequencer.
+/// The key that a member has for the sequencer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sequencer {
     /// AOM-HM: the key that only the sequencer and this member have.
@@ -32,31 +32,31 @@ pub enum Sequencer {
     Signing(VerifyingKey),
 }
 
-/// Why a membership cannot be.
+/// The reason why a membership is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MembershipError {
-    /// No receivers, or more than a group has.
+    /// No receivers, or more than a group may have.
     #[error("expected 1 to {RECEIVERS_MAX} receivers, found {0}")]
     Receivers(u8),
     /// A number that no receiver has.
     #[error("expected a receiver below {n_receivers}, found {receiver}")]
     Receiver {
-        /// How many there are.
+        /// The number of receivers.
         n_receivers: u8,
-        /// Which was told.
+        /// The number found.
         receiver: u8,
     },
-    /// Some members have keys for confirms, others not.
+    /// Only some members have confirm keys.
     #[error(
         "expected no keys for confirms, or one of each of {n_receivers} receivers, found {found}"
     )]
     ConfirmKeys {
-        /// How many there are.
+        /// The number of receivers.
         n_receivers: u8,
-        /// How many keys.
+        /// The number of keys.
         found: usize,
     },
-    /// The member signs with another key than the others know.
+    /// The member's signing key does not belong to its confirm key.
     #[error(
         "expected the signing key that belongs to receiver {0}'s key for confirms, found another"
     )]
@@ -70,8 +70,8 @@ impl Membership {
         self.n_receivers.div_ceil(LANES as u8)
     }
 
-    /// Confirms of one content that a message needs: of any two such sets, more than the third of the members
-    /// that may lie are in both. With 3f+1 members it is 2f+1.
+    /// The confirms of one content that a message needs, the quorum. Any two quorums share more members than
+    /// the third that may lie. With 3f+1 members it is 2f+1.
     #[must_use]
     pub fn quorum(&self) -> usize {
         let n_members = usize::from(self.n_receivers);

@@ -1,4 +1,4 @@
-//! Numbers in order: what is whole is delivered, what does not become whole in time is a drop.
+//! Numbers in order: complete ones are delivered, and those that are not complete in time are dropped.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -9,27 +9,27 @@ use crate::chain::Hash;
 use crate::event::{DropNotification, Event, Evidence, Message};
 use crate::limits::{FIRST_PROVED, PATIENCE, WINDOW};
 
-/// What came of one number.
+/// The state of one number.
 pub(crate) trait Slot {
-    /// Since when it is proved that the sequencer gave the number.
+    /// The time since which it is proved that the sequencer gave the number.
     fn proved_at(&self) -> Option<Duration>;
 
-    /// Whether it can be delivered.
+    /// Whether the message is complete, so that it can be delivered.
     fn is_whole(&self) -> bool;
 
-    /// What is delivered; `None` if it is not whole.
+    /// The message to deliver; `None` if it is not complete.
     fn into_delivery(self) -> Option<Delivery>;
 }
 
 /// A message with its proof.
 pub(crate) struct Delivery {
     pub(crate) payload: Vec<u8>,
-    /// What is compared if the number comes a second time.
+    /// The hash that is compared if the number comes a second time.
     pub(crate) hash: Hash,
     pub(crate) proof: Proof,
 }
 
-/// The window of numbers that are not settled, and what is told of those that are.
+/// The window of numbers that are not settled, and the events of those that are.
 #[derive(Debug)]
 pub(crate) struct Order<S> {
     group: u16,
@@ -38,9 +38,9 @@ pub(crate) struct Order<S> {
     next: u64,
     /// Whether the first number that is proved is the first of all.
     is_open: bool,
-    /// Of `next` and those that follow it.
+    /// The slots of `next` and the numbers that follow it.
     slots: VecDeque<S>,
-    /// The hashes of what was delivered last; the newest at the end.
+    /// The hashes of the last delivered messages; the newest at the end.
     delivered: VecDeque<(u64, Hash)>,
     told: Told,
 }
@@ -52,7 +52,7 @@ pub(crate) struct Told(VecDeque<Item>);
 #[derive(Debug)]
 enum Item {
     Event(Event),
-    /// Numbers without a message: of a long gap there may be billions.
+    /// Numbers without a message, as a range: a long gap may have billions.
     Drops {
         epoch: u64,
         numbers: Range<u64>,
@@ -60,7 +60,7 @@ enum Item {
 }
 
 impl<S: Slot> Order<S> {
-    /// `told` is what was not yet polled of the epoch before.
+    /// `told` are the events of the previous epoch that were not yet polled.
     pub(crate) fn new(group: u16, epoch: u64, first: u32, told: Told) -> Order<S> {
         Order {
             group,
@@ -82,12 +82,12 @@ impl<S: Slot> Order<S> {
         self.next
     }
 
-    /// Whether a number is so far ahead that only a proof moves the window to it.
+    /// Whether a number is so far ahead that only a proof may move the window to it.
     pub(crate) fn is_beyond(&self, sequence: u32) -> bool {
         u64::from(sequence) >= self.next + u64::from(WINDOW)
     }
 
-    /// The hash of a number that was delivered, if that is not too long ago.
+    /// The hash of a delivered number, if it was delivered recently enough.
     pub(crate) fn delivered(&self, number: u64) -> Option<Hash> {
         let mut delivered = self.delivered.iter();
         delivered
@@ -95,7 +95,7 @@ impl<S: Slot> Order<S> {
             .map(|(_, hash)| *hash)
     }
 
-    /// The slot of a number in the window, if anything is known of the number.
+    /// The slot of a number in the window, if there is data about it.
     pub(crate) fn known(&self, number: u64) -> Option<&S> {
         let idx = usize::try_from(number.checked_sub(self.next)?).ok()?;
         self.slots.get(idx)
@@ -110,8 +110,8 @@ impl<S: Slot> Order<S> {
         &mut self.slots[idx]
     }
 
-    /// Moves the window so far that a number is in it, which is proved: what it leaves behind is settled. `first` is
-    /// the first number that is proved with it.
+    /// Moves the window until it contains a proved number, and settles the numbers that it leaves behind. `first` is the
+    /// first number that is proved with it.
     pub(crate) fn make_room(&mut self, first: u32, sequence: u32) {
         if std::mem::take(&mut self.is_open) {
             let before = u64::from(first) - self.next;
@@ -140,27 +140,28 @@ impl<S: Slot> Order<S> {
         }));
     }
 
-    /// Delivers what is whole; gives up the head when a number at or behind it is known too long.
+    /// Delivers complete messages. Gives up the head if it, or a number behind it, has been proved for too
+    /// long.
     pub(crate) fn deliver(&mut self, now: Duration) {
         while self.slots.front().is_some_and(Slot::is_whole) || self.is_late(now) {
             self.settle_head();
         }
     }
 
-    /// When the head is given up, if nothing comes before.
+    /// The time when the head is given up, if nothing settles it before.
     pub(crate) fn timeout(&self) -> Option<Duration> {
         let known = self.slots.iter().filter_map(Slot::proved_at);
         known.min().map(|at| at + PATIENCE)
     }
 
-    /// Ends the epoch: what is whole is delivered, and what is not is dropped, up to the last number where that is
-    /// known.
+    /// Ends the epoch: delivers complete messages and drops the other numbers, up to the last number if that
+    /// is known.
     pub(crate) fn finish(mut self, last: Option<u32>) -> Told {
         while self.slots.iter().any(|slot| slot.proved_at().is_some()) {
             self.settle_head();
         }
         let after = last.map_or(self.next, |last| u64::from(last) + 1);
-        // Who has proved nothing yet is told of nothing before its first number.
+        // A receiver that has proved nothing yet gets no events before its first number.
         if self.next < after && !self.is_open {
             self.drop_until(after);
         }
@@ -171,7 +172,7 @@ impl<S: Slot> Order<S> {
         self.timeout().is_some_and(|at| at <= now)
     }
 
-    /// The head becomes a message if it is whole, else a drop.
+    /// The head becomes a message if it is complete, otherwise a drop.
     fn settle_head(&mut self) {
         let Some(delivery) = self.slots.pop_front().and_then(Slot::into_delivery) else {
             self.drop_until(self.next + 1);

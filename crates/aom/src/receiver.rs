@@ -10,12 +10,13 @@ use crate::signed::{self, SignedSlot};
 use crate::tagged::{self, TaggedSlot};
 use crate::wire::{Authenticator, Packet};
 
-/// A receiver that trusts the network not to lie, only to lose, reorder and repeat; for a network that may lie
-/// there is [`Confirming`](crate::confirm::Confirming).
+/// A receiver that trusts the network not to lie, but expects it to lose, reorder and repeat packets. For an
+/// untrusted network use [`Confirming`](crate::confirm::Confirming).
 ///
-/// Time is a duration since any fixed moment, and never runs backwards. Work a datagram: SHA-256 of its message
-/// and one tag (AOM-HM), or a signature where it has one (AOM-PK). Memory: at most [`WINDOW`](crate::limits::WINDOW)
-/// numbers with [`CANDIDATES_MAX`](crate::limits::CANDIDATES_MAX) contents a shard, and what was not yet polled.
+/// Time is a duration since any fixed moment, and never runs backwards. Work for a datagram: SHA-256 of its
+/// message, and one tag (AOM-HM), or a signature if it has one (AOM-PK). Memory: at most
+/// [`WINDOW`](crate::limits::WINDOW) numbers with [`CANDIDATES_MAX`](crate::limits::CANDIDATES_MAX) contents
+/// a shard, and the events that were not yet polled.
 #[derive(Debug)]
 pub struct Receiver {
     membership: Membership,
@@ -35,7 +36,7 @@ impl Receiver {
     ///
     /// # Errors
     ///
-    /// If the numbers of the membership cannot be.
+    /// If the numbers of the membership are invalid.
     pub fn new(membership: Membership, first: u32) -> Result<Receiver, MembershipError> {
         membership.check()?;
         Ok(Receiver {
@@ -45,7 +46,7 @@ impl Receiver {
         })
     }
 
-    /// What came from the network.
+    /// Takes a datagram.
     pub fn handle_datagram(&mut self, now: Duration, datagram: &[u8]) {
         if let Err(refusal) = self.take(now, datagram) {
             self.refused.count(refusal);
@@ -53,7 +54,7 @@ impl Receiver {
         self.handle_timeout(now);
     }
 
-    /// The time that [`poll_timeout`](Self::poll_timeout) named has come.
+    /// To be called at the time that [`poll_timeout`](Self::poll_timeout) named.
     pub fn handle_timeout(&mut self, now: Duration) {
         match &mut self.collector {
             Collector::Tagged(order) => order.deliver(now),
@@ -61,7 +62,7 @@ impl Receiver {
         }
     }
 
-    /// When the next number is given up, if nothing comes before.
+    /// The time when the next number is given up, if no datagram settles it before.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         match &self.collector {
@@ -70,7 +71,7 @@ impl Receiver {
         }
     }
 
-    /// The next event; to be called until there is none after each datagram and timeout.
+    /// The next event. After each datagram and timeout, call it until it returns none.
     pub fn poll_event(&mut self) -> Option<Event> {
         match &mut self.collector {
             Collector::Tagged(order) => order.poll_event(),
@@ -78,25 +79,26 @@ impl Receiver {
         }
     }
 
-    /// How many packets were refused.
+    /// The number of refused packets.
     #[must_use]
     pub fn refused(&self) -> Refused {
         self.refused
     }
 
-    /// What it was told last.
+    /// The current membership.
     #[must_use]
     pub fn membership(&self) -> &Membership {
         &self.membership
     }
 
-    /// The next epoch begins with its number 1. `last` is the last number of the old one, where the configuration service
-    /// knows it: what is missing up to there is dropped, too, though nothing came after it. What is whole of the old one is delivered before,
-    /// and what is not is dropped; nothing of it comes after.
+    /// Begins the next epoch with its number 1. `last` is the last number of the old epoch, if the
+    /// configuration service knows it: missing numbers up to it are dropped, even if no later number came.
+    /// Complete messages of the old epoch are delivered first, the other numbers are dropped, and no further
+    /// packet of it is accepted.
     ///
     /// # Errors
     ///
-    /// If the numbers of the membership cannot be; then nothing changes.
+    /// If the numbers of the membership are invalid; then nothing changes.
     pub fn advance(
         &mut self,
         membership: Membership,

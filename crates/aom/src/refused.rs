@@ -1,29 +1,29 @@
-//! Packets that are refused, and why.
+//! Refused packets and the reasons.
 
 /// How many packets were refused, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Refused {
-    /// No packet of the sequencer, or not of the group's variant.
+    /// Not a packet of the sequencer, or not of the group's variant.
     pub malformed: u64,
-    /// Of another group.
+    /// A packet of another group.
     pub other_group: u64,
-    /// Of another epoch.
+    /// A packet of another epoch.
     pub other_epoch: u64,
-    /// Of a shard that the group does not have.
+    /// A shard that the group does not have.
     pub wrong_shard: u64,
     /// The number 0.
     pub no_number: u64,
-    /// The message is not the one of the digest.
+    /// The digest is not the message's.
     pub wrong_digest: u64,
     /// This receiver's tag, or the signature, is wrong.
     pub forged: u64,
-    /// Its predecessor or its successor is another packet's.
+    /// Its link does not fit the predecessor or the successor.
     pub broken_link: u64,
-    /// Of a number that is delivered or given up, or a second time.
+    /// A number that is delivered or given up, or a repeated packet.
     pub replayed: u64,
-    /// Not verified here, and of a number beyond the window.
+    /// An unverified packet whose number is beyond the window.
     pub beyond_window: u64,
-    /// A number, or a shard of it, has too many contents already.
+    /// The number, or its shard, has too many contents already.
     pub too_many: u64,
 }
 

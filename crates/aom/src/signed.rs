@@ -1,9 +1,9 @@
 //! AOM-PK: packets wait for a signature, and the chain is checked backwards from it.
 //!
-//! A signature proves its packet's state, the packet's link proves the predecessor's state, and so on. Where the
-//! predecessor with that state is missing the walk stops: what is before waits for it, or for an earlier
-//! signature. It stops, too, at a packet whose link is that of a first one: the coprocessor did not see
-//! what was before (it was lost on the way there, or the coprocessor was begun again).
+//! A signature proves its packet's state, the packet's link proves the predecessor's state, and so on. If the
+//! predecessor with that state is missing, the walk stops: earlier packets wait for it, or for an earlier
+//! signature. The walk also stops at a packet with a first packet's link: the coprocessor did not see the
+//! packets before it (they were lost on the way there, or the coprocessor was restarted).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,11 +19,11 @@ use crate::wire::{LINK_BYTES, SIGNATURE_BYTES, Stamp};
 
 #[derive(Debug, Default)]
 pub(crate) struct SignedSlot {
-    /// Since when the number's state is proved, and the state.
+    /// The time since which the number's state is proved, and the state.
     proved: Option<(Duration, Hash)>,
     /// The packet with that state.
     accepted: Option<Accepted>,
-    /// Packets that nothing proves yet.
+    /// Packets without a proof yet.
     candidates: Vec<Candidate>,
 }
 
@@ -39,19 +39,19 @@ struct Candidate {
 struct Accepted {
     packet: Candidate,
     run: Run,
-    /// How many of the run's hashes are of later packets.
+    /// The number of the run's hashes that belong to later packets.
     n_later: usize,
 }
 
-/// A signature and what it proves.
+/// A signature and the hashes that it proves.
 #[derive(Debug, Clone)]
 struct Run {
     signature: [u8; SIGNATURE_BYTES],
-    /// Of the messages, the signed one's first, each followed by its predecessor's.
+    /// Hashes of the messages, the signed one's first, each followed by its predecessor's.
     hashes: Arc<Vec<Hash>>,
 }
 
-/// A packet of this group and epoch.
+/// Takes a packet of this group and epoch.
 pub(crate) fn take(
     order: &mut Order<SignedSlot>,
     key: &VerifyingKey,
@@ -122,7 +122,7 @@ fn first_of_chain(order: &Order<SignedSlot>, sequence: u32, packet: &Candidate) 
     first
 }
 
-/// The state of a packet with that number that was accepted.
+/// The state of the accepted packet with this number.
 fn first_state(order: &Order<SignedSlot>, sequence: u32) -> Option<Hash> {
     let number = u64::from(sequence);
     let accepted = order.known(number).and_then(|slot| slot.accepted.as_ref());
@@ -131,7 +131,7 @@ fn first_state(order: &Order<SignedSlot>, sequence: u32) -> Option<Hash> {
         .or_else(|| order.delivered(number))
 }
 
-/// It is what a later packet's link says, or waits for a proof.
+/// Accepts a packet that a later packet's link proves; otherwise it waits for a proof.
 fn take_unsigned(
     order: &mut Order<SignedSlot>,
     now: Duration,
@@ -168,8 +168,8 @@ fn take_unsigned(
     Ok(())
 }
 
-/// Accepts the packet of a number that has the state that is proved, then its predecessor by its link, and so on.
-/// Returns how many packets were there with another state.
+/// Accepts the packet with the proved state of a number, then its predecessor by its link, and so on. Returns
+/// the number of packets that had another state.
 fn walk(
     order: &mut Order<SignedSlot>,
     now: Duration,

@@ -1,8 +1,8 @@
-//! AOM-HM: verifies the own tag, collects the tags of all.
+//! AOM-HM: verifies this receiver's tag, collects the tags of all receivers.
 //!
-//! Only a packet with this receiver's own right tag proves that a number was given: it alone moves the window
-//! and starts a deadline. The other shards' packets of that number cannot be verified here; they are kept as
-//! candidates, so many and no more, until one of each shard has the digest that is proved.
+//! Only a packet with this receiver's own right tag proves that a number was given. Only such a packet moves
+//! the window and starts a deadline. The other shards' packets of that number cannot be verified here. A
+//! bounded number of them is kept as candidates until each shard has one with the proved digest.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::wire::{LANES, Stamp};
 #[derive(Debug)]
 pub(crate) struct TaggedSlot {
     proved: Option<Proved>,
-    /// By shard; this receiver's own has what is proved.
+    /// By shard; the slot of this receiver's own shard has the proved packet.
     candidates: Vec<Vec<Candidate>>,
 }
 
@@ -36,7 +36,7 @@ struct Candidate {
     tags: [u32; LANES],
 }
 
-/// A packet of this group and epoch.
+/// Takes a packet of this group and epoch.
 pub(crate) fn take(
     order: &mut Order<TaggedSlot>,
     membership: &Membership,
@@ -83,7 +83,7 @@ pub(crate) fn take(
     Ok(())
 }
 
-/// What is proved of a number already, or was.
+/// The digest of a number that is or was proved.
 fn first_content(order: &Order<TaggedSlot>, sequence: u32) -> Option<Hash> {
     let number = u64::from(sequence);
     let proved = order.known(number).and_then(|slot| slot.proved.as_ref());
@@ -92,7 +92,7 @@ fn first_content(order: &Order<TaggedSlot>, sequence: u32) -> Option<Hash> {
         .or_else(|| order.delivered(number))
 }
 
-/// A packet of another shard: it waits for what is proved of its number.
+/// Takes a packet of another shard: it waits for the proof of its number.
 fn keep(
     order: &mut Order<TaggedSlot>,
     membership: &Membership,
@@ -125,7 +125,7 @@ impl TaggedSlot {
         }
     }
 
-    /// The tags of all shards under the digest that is proved.
+    /// The tags of all shards with the proved digest.
     fn vector(&self) -> Option<Vec<[u32; LANES]>> {
         let digest = self.proved.as_ref()?.digest;
         let of_shard = |candidates: &Vec<Candidate>| {

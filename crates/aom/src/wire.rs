@@ -1,16 +1,16 @@
 //! Datagrams of authenticated ordered multicast (docs/aom.md, "On the wire"), read and written.
 //!
-//! All numbers are big endian. A request has the length of what the sequencer makes of it, so
-//! nothing on the way has to change a length.
+//! All numbers are big endian. A request is as long as the packets that the sequencer makes of it,
+//! so no step changes a length.
 
 use sha2::{Digest, Sha256};
 
 use crate::chain::ChainId;
 use crate::confirm::Confirm;
 
-/// Where requests are sent to.
+/// The UDP port of requests.
 pub const UDP_PORT: u16 = 60004;
-/// The header that all kinds have.
+/// Bytes of the header of all kinds.
 pub const HEADER_BYTES: usize = 20;
 /// Tags in one packet.
 pub const LANES: usize = 4;
@@ -23,7 +23,7 @@ pub const LINK_BYTES: usize = 32;
 /// Header, signature and link; the message is behind them.
 pub const SIGNED_BYTES: usize = HEADER_BYTES + SIGNATURE_BYTES + LINK_BYTES;
 
-/// Which of the two authenticators a group has.
+/// A group's authenticator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Variant {
     /// AOM-HM: a tag for each receiver.
@@ -33,7 +33,7 @@ pub enum Variant {
 }
 
 impl Variant {
-    /// Where the message begins.
+    /// The offset of the message.
     #[must_use]
     pub fn overhead_bytes(self) -> usize {
         match self {
@@ -43,28 +43,28 @@ impl Variant {
     }
 }
 
-/// What a datagram says that it is; nothing authenticates it.
+/// The kind that a datagram claims; it is not authenticated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Request = 1,
     Tagged = 2,
     Signed = 3,
-    /// A member's, to the other members.
+    /// A confirm of a member to the other members.
     Confirm = 4,
 }
 
-/// What the sequencer stamped.
+/// The sequencer's stamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
     /// The low 8 bits of the epoch.
     pub epoch: u8,
-    /// Which four receivers the tags are for; 0 of a signed packet.
+    /// The shard: the four receivers of the tags; 0 in a signed packet.
     pub shard: u8,
     /// The group's number.
     pub group: u16,
-    /// From 1 on; 0 is none.
+    /// From 1 on; 0 means no number.
     pub sequence: u32,
-    /// The first 8 bytes of SHA-256(message), as the sender says.
+    /// The first 8 bytes of SHA-256(message), as the sender claims.
     pub digest: [u8; 8],
 }
 
@@ -75,32 +75,32 @@ pub struct Packet<'a> {
     pub stamp: Stamp,
     /// Its proof.
     pub authenticator: Authenticator,
-    /// What the sender sent.
+    /// The sender's payload.
     pub message: &'a [u8],
 }
 
-/// What proves a stamp.
+/// The proof of a stamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Authenticator {
     /// Tags for the receivers of a shard.
     Tags([u32; LANES]),
     /// A place in the chain.
     Chained {
-        /// On the wire's order; `None`: a later packet is signed.
+        /// In the wire's byte order; `None`: a later packet is signed.
         signature: Option<[u8; SIGNATURE_BYTES]>,
         /// The predecessor's state.
         link: [u8; LINK_BYTES],
     },
 }
 
-/// A confirm on its way to another member; not verified.
+/// A confirm to another member; not verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConfirmPacket {
     /// The group's number.
     pub group: u16,
     /// The low 8 bits of the epoch.
     pub epoch: u8,
-    /// A member's word.
+    /// The member's statement.
     pub confirm: Confirm,
 }
 
@@ -127,7 +127,7 @@ impl ConfirmPacket {
         })
     }
 
-    /// As it is on the wire.
+    /// The bytes on the wire.
     #[must_use]
     pub fn write(&self) -> Vec<u8> {
         let Confirm {
@@ -145,15 +145,15 @@ impl ConfirmPacket {
     }
 }
 
-/// Why a datagram is no packet of the sequencer.
+/// The reason why a datagram is no packet of the sequencer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
     /// Shorter than its headers.
     #[error("expected {expected} bytes or more, found {found}")]
     Truncated {
-        /// What the headers take.
+        /// The length that the headers need.
         expected: usize,
-        /// What there is.
+        /// The actual length.
         found: usize,
     },
     /// Neither tagged nor signed.
@@ -161,7 +161,7 @@ pub enum WireError {
     Kind(u8),
 }
 
-/// The first 8 bytes of SHA-256(message): what is stamped.
+/// The first 8 bytes of SHA-256(message): the digest that is stamped.
 #[must_use]
 pub fn digest_of(message: &[u8]) -> [u8; 8] {
     let mut digest = [0; 8];
@@ -169,7 +169,7 @@ pub fn digest_of(message: &[u8]) -> [u8; 8] {
     digest
 }
 
-/// What a sender sends to a group.
+/// The bytes of a request to a group.
 #[must_use]
 pub fn request(variant: Variant, group: u16, message: &[u8]) -> Vec<u8> {
     let mut datagram = vec![0; variant.overhead_bytes() + message.len()];
@@ -185,7 +185,7 @@ impl<'a> Packet<'a> {
     ///
     /// # Errors
     ///
-    /// If it is too short, or not of the sequencer.
+    /// If it is too short, or not a packet of the sequencer.
     pub fn read(datagram: &'a [u8]) -> Result<Packet<'a>, WireError> {
         let truncated = |expected| WireError::Truncated {
             expected,
@@ -210,7 +210,7 @@ impl<'a> Packet<'a> {
         })
     }
 
-    /// As it is on the wire.
+    /// The bytes on the wire.
     #[must_use]
     pub fn write(&self) -> Vec<u8> {
         let mut datagram = Vec::with_capacity(SIGNED_BYTES + self.message.len());
@@ -234,7 +234,7 @@ impl<'a> Packet<'a> {
 }
 
 impl Stamp {
-    /// The chain that a signed packet is in.
+    /// The chain of a signed packet.
     #[must_use]
     pub fn chain(&self) -> ChainId {
         ChainId {
@@ -285,7 +285,7 @@ fn read_tags(rest: &[u8]) -> Option<(Authenticator, &[u8])> {
     Some((Authenticator::Tags(std::array::from_fn(tag)), message))
 }
 
-/// A signature of zeros is none: no r and no s is zero.
+/// A signature of zeros means that there is none: neither r nor s is ever zero.
 fn read_chained(rest: &[u8]) -> Option<(Authenticator, &[u8])> {
     let (signature, rest) = rest.split_first_chunk::<SIGNATURE_BYTES>()?;
     let (link, message) = rest.split_first_chunk::<LINK_BYTES>()?;

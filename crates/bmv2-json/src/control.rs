@@ -172,12 +172,12 @@ pub struct Entry {
     pub source_info: Option<SourceInfo>,
     /// One match a key field.
     pub match_key: Vec<MatchKey>,
-    /// What to do on a hit.
+    /// The action of a hit.
     pub action_entry: ActionEntry,
     /// Lower is looked at first; used by ternary and range tables only.
     #[serde(default)]
     pub priority: u32,
-    /// The control plane's priority, of which the higher wins. Not BMv2's, which has none.
+    /// The control plane's priority; the higher one wins. BMv2's format does not have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control_priority: Option<i32>,
     /// True where a control plane may not change the entry though it may others of the table. Not
@@ -195,7 +195,7 @@ pub struct ActionEntry {
     pub action_data: Vec<String>,
 }
 
-/// What one field of an entry's key matches.
+/// The match of one field of an entry's key.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "match_type", rename_all = "lowercase")]
 pub enum MatchKey {
@@ -291,7 +291,7 @@ pub struct ActionProfile {
 pub struct Selector {
     /// Hash algorithm.
     pub algo: String,
-    /// What is hashed.
+    /// The hashed values.
     pub input: Vec<Value>,
 }
 
@@ -373,7 +373,7 @@ pub struct Calculation {
     pub source_info: Option<SourceInfo>,
     /// Algorithm, for example `csum16`.
     pub algo: String,
-    /// What goes in.
+    /// The input.
     pub input: Vec<CalculationInput>,
 }
 
@@ -423,7 +423,7 @@ fn yes() -> bool {
 /// A digest's layout.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LearnList {
-    /// What the `generate_digest` primitive names.
+    /// The id in the `generate_digest` primitive.
     pub id: u32,
     /// Name in the P4 program.
     pub name: String,

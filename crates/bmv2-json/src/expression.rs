@@ -75,7 +75,7 @@ fn parameters<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<V
     })
 }
 
-/// What stands under `"value"` of an expression.
+/// The content of an expression's `"value"`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Expression {

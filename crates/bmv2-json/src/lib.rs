@@ -59,7 +59,7 @@ pub struct Program {
     pub actions: Vec<Action>,
     /// Ingress and egress.
     pub pipelines: Vec<Pipeline>,
-    /// What is verified after parsing and updated before deparsing.
+    /// Checksums that are verified after parsing and updated before deparsing.
     pub checksums: Vec<Checksum>,
     /// Fields on which arithmetic is allowed though nothing else uses them.
     pub force_arith: Vec<FieldRef>,
@@ -75,7 +75,7 @@ pub struct Program {
     pub meta: Meta,
 }
 
-/// Version of the file and who wrote it.
+/// Version of the file, and its author.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Meta {
     /// Major and minor version of the format.
@@ -141,7 +141,7 @@ pub struct Field {
 /// A field's width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldWidth {
-    /// Always so many bits.
+    /// A fixed width in bits.
     Fixed(u32),
     /// `varbit`, written `"*"`.
     Variable,
@@ -274,7 +274,7 @@ pub struct HeaderUnionStack {
 /// Fields that survive a clone, resubmit or recirculate, or that a digest sends.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FieldList {
-    /// What the primitive names; unique among field lists.
+    /// The id in the primitive; unique among field lists.
     pub id: u32,
     /// A name for messages.
     pub name: String,

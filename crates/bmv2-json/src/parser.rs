@@ -24,11 +24,11 @@ pub struct ParseState {
     pub name: String,
     /// Unique among all states.
     pub id: u32,
-    /// What it does, in order.
+    /// Its operations, in order.
     pub parser_ops: Vec<ParserOp>,
     /// Where it may go, first match wins.
     pub transitions: Vec<Transition>,
-    /// What the transition looks at.
+    /// The key of the transition.
     pub transition_key: Vec<Value>,
     /// Where in the source.
     #[serde(default, skip_serializing_if = "Option::is_none")]

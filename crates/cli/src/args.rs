@@ -1,4 +1,4 @@
-//! The command line: what can be typed, and what `--help` teaches.
+//! The command line: its commands and options, and the texts of `--help`.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZero;

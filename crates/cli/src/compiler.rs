@@ -1,4 +1,4 @@
-//! The compiler as commands use it: its options, files in, files out, diagnostics shown.
+//! The compiler as the commands use it: options, input and output files, diagnostics.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -186,14 +186,14 @@ pub fn source_name(path: &Path) -> String {
     }
 }
 
-/// What compiling one program gave.
+/// The result of compiling one program.
 pub struct Compiled {
     /// None where there was an error.
     pub program: Option<Program>,
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Reads and compiles a program; what is wrong with the program is in the diagnostics.
+/// Reads and compiles a program; its errors are in the diagnostics.
 pub fn compile(path: &Path, options: &Options) -> Result<Compiled, Failure> {
     compile_with(path, options, &Files)
 }

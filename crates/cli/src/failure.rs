@@ -1,4 +1,4 @@
-//! What a command fails with: one line that says what happened and what to do next.
+//! The failure of a command: one line that says what happened and what to do next.
 
 use std::fmt;
 use std::path::Path;
@@ -13,7 +13,7 @@ pub struct Failure {
     line: String,
     /// Standard error has all of it already, in a form that a line more would break.
     is_told: bool,
-    /// What the command found, for who reads JSON.
+    /// The command's findings, for readers of JSON.
     document: Value,
 }
 
@@ -26,7 +26,7 @@ impl Failure {
         }
     }
 
-    /// With what else the one JSON document of the command has, an object.
+    /// Adds an object with the other content of the command's one JSON document.
     pub fn with(self, document: Value) -> Failure {
         Failure { document, ..self }
     }
@@ -46,7 +46,7 @@ impl Failure {
         }
     }
 
-    /// The document of a command that failed: what it found, and `error`.
+    /// The document of a failed command: its findings, and `error`.
     pub fn to_json(&self) -> Value {
         let mut document = self.document.clone();
         document["error"] = self.line.as_str().into();
@@ -64,7 +64,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Every error of the libraries says in its own words what to do.
+/// Every error of the libraries already says what to do.
 impl<E: std::error::Error> From<E> for Failure {
     fn from(error: E) -> Failure {
         Failure::new(error.to_string())

@@ -1,5 +1,5 @@
-//! Files as commands read and write them, and what is said where that cannot be done: what is
-//! there, what was expected, no number of the system's.
+//! Reads and writes files for the commands. An error says what is wrong with the file and what was
+//! expected, not the system's error number.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use crate::failure::Failure;
 use crate::output;
 
-/// What a file holds, for the messages.
+/// The content of a file, for the messages.
 pub const P4_SOURCE: &str = "a P4 source file";
 pub const PACKET_TEST: &str = "a packet test (.stf)";
 
@@ -33,7 +33,7 @@ impl Unreadable {
         }
     }
 
-    /// The failure of a command that needs the file. `what` was expected.
+    /// The failure of a command that needs the file. `what` names the expected content.
     fn failure(&self, path: &Path, what: &str) -> Failure {
         let next = match self {
             Unreadable::Missing => match with_extension_left_out(path) {
@@ -69,7 +69,7 @@ fn with_extension_left_out(path: &Path) -> Option<PathBuf> {
     candidates.find(|candidate| candidate.is_file())
 }
 
-/// What the system says, in words: its own text without its number.
+/// The system's error as text, without its number.
 pub fn why(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "no such file or folder".to_owned(),
@@ -108,12 +108,12 @@ pub fn read_text(path: &Path) -> Result<String, Unreadable> {
     })
 }
 
-/// The text of a file that a command needs; `what` it is to be.
+/// The text of a file that a command needs; `what` names the expected content.
 pub fn text(path: &Path, what: &str) -> Result<String, Failure> {
     read_text(path).map_err(|error| error.failure(path, what))
 }
 
-/// The bytes of a file that a command needs; `what` it is to be.
+/// The bytes of a file that a command needs; `what` names the expected content.
 pub fn bytes(path: &Path, what: &str) -> Result<Vec<u8>, Failure> {
     read(path).map_err(|error| error.failure(path, what))
 }
@@ -158,9 +158,9 @@ fn unwritable(path: &Path, error: &io::Error) -> Failure {
 
 /// A file's new contents beside it, which take its place when all of them are on the disk.
 struct Staged {
-    /// None of what is no file, a pipe for instance, and was written as it is.
+    /// None for an object that is no file, such as a pipe, which was written directly.
     temporary: Option<PathBuf>,
-    /// What is replaced, behind any symbolic link.
+    /// The file to replace, behind any symbolic link.
     target: PathBuf,
 }
 
@@ -187,7 +187,8 @@ impl Staged {
             target,
         };
         if let Some(existing) = &existing {
-            // Whoever may not write it is told so, although the folder would take another.
+            // A user without write permission gets an error, although the folder would accept a new
+            // file.
             File::options().write(true).open(path)?;
             Staged::create(&temporary, bytes)?;
             fs::set_permissions(&temporary, existing.permissions())?;
@@ -216,7 +217,7 @@ impl Staged {
     }
 }
 
-/// What a path leads to, although it may not be there yet. A ring of links leads nowhere.
+/// The target of a path, which need not exist yet. A ring of links has no target.
 fn behind_links(path: &Path) -> io::Result<PathBuf> {
     match (fs::canonicalize(path), fs::read_link(path)) {
         (Err(error), Ok(next)) if error.kind() == io::ErrorKind::NotFound => {

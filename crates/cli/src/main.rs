@@ -1,4 +1,4 @@
-//! `reprise`: what an operator types. One command, one connection, one answer.
+//! `reprise`: the operator's command. One command, one connection, one answer.
 
 #![warn(
     clippy::print_stdout,

@@ -1,6 +1,6 @@
-//! Standard output and standard error. A reader of standard output that went away (`reprise show | head`)
-//! is no error; a full disk is one. Standard error that cannot be written changes nothing: a change of the
-//! switch goes on, and the exit code says how it ended.
+//! Standard output and standard error. A reader of standard output that goes away (`reprise show | head`) is
+//! no error; a full disk is one. If standard error cannot be written, nothing else changes: a change of the
+//! switch goes on, and the exit code reports its result.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write, stderr, stdout};
@@ -12,12 +12,12 @@ pub fn text(line: impl Display) {
     written(writeln!(stdout(), "{line}"));
 }
 
-/// The document of a command that failed: that nobody reads it any more changes nothing.
+/// The document of a failed command; a closed reader changes nothing.
 pub fn last_json(value: &serde_json::Value) {
     unless_unread(writeln!(stdout(), "{value}"));
 }
 
-/// Ends the command if what it says has no place.
+/// Ends the command if its output cannot be written.
 fn unless_unread(result: io::Result<()>) {
     match result {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
@@ -25,13 +25,14 @@ fn unless_unread(result: io::Result<()>) {
     }
 }
 
-/// Bytes of an output file, as they are. Other files of the command may follow, though nobody reads this.
+/// Bytes of an output file, unchanged. Other files of the command may follow, even if the reader is
+/// gone.
 pub fn bytes_as_they_are(bytes: &[u8]) {
     let mut out = stdout();
     unless_unread(out.write_all(bytes).and_then(|()| out.flush()));
 }
 
-/// What the command line asked for itself (`--help`), or why it is none; ends the process.
+/// The answer to the command line itself (`--help`), or its error; ends the process.
 pub fn of_command_line(error: &clap::Error) -> ! {
     let result = error.print().and_then(|()| stdout().flush());
     if !error.use_stderr() {
@@ -45,13 +46,13 @@ pub fn told(line: impl Display) {
     told_text(format_args!("{line}\n"));
 }
 
-/// Text of whole lines on standard error. There is nobody to tell where that cannot be written, and
-/// the macros of the standard library would panic.
+/// Text of whole lines on standard error. A failure to write is ignored, since there is no other place to
+/// report it, and the macros of the standard library would panic.
 pub fn told_text(text: impl Display) {
     let _ = stderr().write_all(text.to_string().as_bytes());
 }
 
-/// Ends the command if nobody reads any more, or what it says has no place.
+/// Ends the command if the reader is gone, or its output cannot be written.
 fn written(result: io::Result<()>) {
     match result {
         Ok(()) => {}
@@ -69,7 +70,7 @@ fn written(result: io::Result<()>) {
 /// An empty terminal, before a page of text that is shown over and over. Nothing where standard
 /// output is no terminal.
 pub fn clear() {
-    // A cursor that goes home, and what is below cleared.
+    // Moves the cursor home and clears the rest of the screen.
     if stdout().is_terminal() {
         written(write!(stdout(), "\x1b[H\x1b[2J"));
     }
@@ -103,7 +104,7 @@ pub fn grouped(value: u64) -> String {
 pub fn bytes(value: u64) -> String {
     let mut scaled = value as f64;
     for unit in ["B", "kB", "MB", "GB", "TB"] {
-        // What would be shown as 1000 is 1 of the next.
+        // A value that would be shown as 1000 is 1 of the next unit.
         if scaled < 999.5 {
             let decimals = match (unit, scaled) {
                 ("B", _) | (_, 99.95..) => 0,

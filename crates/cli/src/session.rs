@@ -1,4 +1,4 @@
-//! A connection to a switch that runs an SFU program, and changes of what it is told.
+//! A connection to a switch with an SFU program, and changes of its conference.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -20,7 +20,7 @@ use crate::args::Global;
 use crate::failure::Failure;
 use crate::output;
 
-/// Where standard error is no terminal, how often it is told how far a change is.
+/// If standard error is no terminal, how often the progress of a change is reported.
 const PROGRESS_LINE_EVERY: Duration = Duration::from_secs(3);
 
 pub struct Session {
@@ -30,7 +30,7 @@ pub struct Session {
     json: bool,
 }
 
-/// What is to change, and how.
+/// The requested change.
 pub struct Change {
     lines: Vec<Line>,
     plan: Plan,
@@ -60,7 +60,7 @@ impl Session {
         })
     }
 
-    /// What there is; nothing is written.
+    /// Reads the state; writes nothing.
     pub async fn read(&mut self) -> Result<Snapshot, Failure> {
         Ok(self.program.read(&mut self.client).await?)
     }
@@ -75,7 +75,7 @@ impl Session {
         })
     }
 
-    /// What there is, after what an interrupted change left over is finished or taken back.
+    /// The state, after the remains of an interrupted change are finished or taken back.
     pub async fn settle(&mut self) -> Result<Snapshot, Failure> {
         let settled = unless_interrupted(self.program.settle(&mut self.client)).await;
         Ok(settled.ok_or_else(interrupted)??)
@@ -118,7 +118,7 @@ impl Session {
         Ok(())
     }
 
-    /// Says what would be written.
+    /// Prints the writes that would be made.
     pub fn print_only(&self, change: &Change) {
         self.print(&change.lines, change.plan.n_updates(), true);
     }
@@ -172,7 +172,7 @@ impl Session {
     }
 }
 
-/// Primary as soon as no other controller is, or at once if told so.
+/// Becomes primary as soon as there is no other primary, or at once with `--takeover`.
 pub async fn connect_primary(global: &Global) -> Result<Client, Failure> {
     let mut client = Client::connect(&global.switch, global.device_id).await?;
     if global.takeover {
@@ -194,8 +194,8 @@ pub async fn connect_primary(global: &Global) -> Result<Client, Failure> {
     Ok(client)
 }
 
-/// What comes of the work, or `None` as soon as the user or a supervisor wants an end. Work that is
-/// dropped is like that of a controller that was killed: the next one goes on from it.
+/// The result of the work, or `None` as soon as the user or a supervisor ends it. Dropped work
+/// leaves the same state as a killed controller: the next command goes on from there.
 pub async fn unless_interrupted<T>(work: impl Future<Output = T>) -> Option<T> {
     let Ok(mut terminate) = signal(SignalKind::terminate()) else {
         return Some(work.await);

@@ -1,17 +1,17 @@
 //! Writes to a switch without a pause: viewers join and leave a group, and a table entry changes.
-//! For soaks and benchmarks: what a busy controller does, at a rate that is kept.
+//! For soaks and benchmarks: the load of a busy controller, at a constant rate.
 //!
 //! ```text
 //! cargo run --release -p conference --example membership_churn -- \
 //!     SWITCH GROUP FIRST_GUEST GUEST_MAC STREAM_IP STREAM_GROUP WRITES_PER_S CHANGE_EVERY SECONDS
 //! ```
 //!
-//! Guests have the addresses from `FIRST_GUEST` on, each of which joins GROUP once and leaves it
-//! once; at most [`GUESTS_MAX`] are there at a time. Every `CHANGE_EVERY` writes one joins or leaves,
-//! as `reprise viewer` does it; the other writes are single requests that modify the MAC address of
-//! `STREAM_GROUP`'s presenter `STREAM_IP`. Both groups must be there. A line of JSON says what was
-//! done: for each joining and leaving when it began and when it was done, and every second how many
-//! writes there were. Times are nanoseconds since 1970, as those of `lab/peers/load.c`.
+//! Guests have the addresses from `FIRST_GUEST` on. Each joins GROUP once and leaves it once; at most
+//! [`GUESTS_MAX`] are in it at a time. Every `CHANGE_EVERY` writes one guest joins or leaves, as with
+//! `reprise viewer`. The other writes are single requests that modify the MAC address of `STREAM_GROUP`'s
+//! presenter `STREAM_IP`. Both groups must exist. The output is lines of JSON: for each joining and leaving
+//! its beginning and its end, and every second the number of writes. Times are nanoseconds since 1970, like
+//! those of `lab/peers/load.c`.
 #![allow(
     clippy::disallowed_methods,
     reason = "an example has a clock, and is no part of the crate"

@@ -1,4 +1,4 @@
-//! Ethernet and IPv4 addresses as an operator writes them, and which of them can be a host's.
+//! Ethernet and IPv4 addresses in an operator's notation, and which of them can belong to a host.
 
 use std::fmt;
 use std::net::Ipv4Addr;

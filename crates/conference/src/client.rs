@@ -1,9 +1,9 @@
 //! A P4Runtime client for one switch: the stream with its arbitration, reads, writes, the pipeline
 //! and packets, and the switch's own service beside it.
 //!
-//! Reading needs no more than a connection. Who writes must be primary, and a command bids the
-//! highest election id that the switch has seen plus one: it asks for the highest with a bid that
-//! has no id (P4Runtime 1.4.1, "Client Arbitration and Controller Replication").
+//! Reading needs only a connection. A writer must be primary, so a command bids the highest
+//! election id that the switch has seen plus one. It asks for the highest id with a bid without an
+//! id (P4Runtime 1.4.1, "Client Arbitration and Controller Replication").
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ use crate::plan::Target;
 /// How tonic says that an answer was HTTP, but not gRPC.
 const NO_GRPC_STATUS: &str = "grpc-status header missing";
 
-/// Why a call to the switch failed, with the next step.
+/// The reason why a call to the switch failed, with the next step.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The text is no address.
@@ -46,7 +46,7 @@ pub enum ClientError {
         /// As given.
         address: String,
     },
-    /// Nobody answers there.
+    /// Nothing answers there.
     #[error(
         "no switch answers at {address} ({reason}): start one (`reprise-switch --help`) or name another with --switch"
     )]
@@ -56,14 +56,14 @@ pub enum ClientError {
         /// The innermost reason.
         reason: String,
     },
-    /// Somebody else answers there.
+    /// Another program answers there.
     #[error(
         "nobody speaks P4Runtime at {address} ({reason}): it may be the address of a switch's metrics or of another server, name with --switch the one that the switch's ready line says"
     )]
     NoP4Runtime {
         /// Where.
         address: String,
-        /// What came in place of an answer.
+        /// The data that came in place of an answer.
         reason: String,
     },
     /// It answers, but has no program.
@@ -74,18 +74,18 @@ pub enum ClientError {
     WrongDevice {
         /// The number asked for.
         device_id: u64,
-        /// What the switch says.
+        /// The switch's message.
         message: String,
     },
-    /// Somebody else writes.
+    /// Another controller is primary.
     #[error(
         "another controller took over as primary ({message}): nothing more was written; run the command again, it waits until that one is done"
     )]
     NotPrimary {
-        /// What the switch says.
+        /// The switch's message.
         message: String,
     },
-    /// Somebody else writes, and did not end in time.
+    /// Another controller is primary, and did not end in time.
     #[error(
         "another controller (election id {election_id}) has been primary for {wait_s} s: end it, wait longer with --wait SECONDS, or take its role with --takeover"
     )]
@@ -103,7 +103,7 @@ pub enum ClientError {
         /// The last seen.
         highest: u128,
     },
-    /// Nobody can bid higher.
+    /// No controller can bid higher.
     #[error(
         "the primary controller has election id {}, the highest there is, so nobody can take its role: end that controller",
         u128::MAX
@@ -116,7 +116,7 @@ pub enum ClientError {
     TooManyControllers {
         /// Where.
         address: String,
-        /// What the switch says.
+        /// The switch's message.
         message: String,
     },
     /// No answer in time.
@@ -134,19 +134,19 @@ pub enum ClientError {
         n_failed: usize,
         /// Of how many.
         n: usize,
-        /// What the first one was about.
+        /// The object of the first failed update.
         entity: &'static str,
-        /// What the switch says about it.
+        /// The switch's message about it.
         message: String,
     },
     /// Any other refusal.
     #[error("the switch refused {what}: {message} ({code:?})")]
     Refused {
-        /// What was asked.
+        /// The request.
         what: &'static str,
         /// Canonical code.
         code: Code,
-        /// What the switch says.
+        /// The switch's message.
         message: String,
     },
     /// The stream ended.
@@ -173,7 +173,7 @@ struct Primary {
     stream: Stream,
 }
 
-/// What an arbitration update says.
+/// The content of an arbitration update.
 struct Seen {
     is_primary: bool,
     somebody_is_primary: bool,
@@ -203,7 +203,7 @@ impl Client {
     /// Connects to `HOST:PORT`.
     ///
     /// # Errors
-    /// The address is none, or nobody answers there.
+    /// The address is invalid, or nothing answers there.
     pub async fn connect(address: &str, device_id: u64) -> Result<Client, ClientError> {
         let bad = || ClientError::BadAddress {
             address: address.to_owned(),
@@ -239,7 +239,7 @@ impl Client {
         self.primary.as_ref().map(|primary| primary.election_id)
     }
 
-    /// Becomes primary at once: takes over from whoever is.
+    /// Becomes primary at once, and takes the role from the current primary.
     ///
     /// # Errors
     /// The switch has another device number, or others kept bidding higher.
@@ -261,10 +261,10 @@ impl Client {
         Err(ClientError::Outbid { highest })
     }
 
-    /// Becomes primary as soon as nobody else is. Of those that wait at the same time one comes
-    /// first: a bid is the highest election id of when nobody was primary plus one, so that it can
-    /// never be above that of somebody who became primary since. `waits` is told once, if it takes
-    /// long, the election id of who is primary, where somebody is.
+    /// Becomes primary as soon as there is no primary. Of several waiting controllers one wins: its
+    /// bid is the highest election id at a moment without a primary, plus one. So a bid is never
+    /// above that of a controller that became primary since. If it takes long, `waits` is called
+    /// once, with the election id of the primary, if there is one.
     ///
     /// # Errors
     /// The switch has another device number, or was not free in time.
@@ -303,7 +303,7 @@ impl Client {
                 return Err(busy);
             }
             tell(&mut tell_at, &mut waits, None);
-            // Who came too late at the same time does not come back at the same time.
+            // Controllers that lost at the same time do not try again at the same time.
             tries += 1;
             let pause_ms = u64::from(std::process::id()) * tries % TURN_PAUSE_MS + 1;
             tokio::time::sleep(Duration::from_millis(pause_ms)).await;
@@ -311,7 +311,7 @@ impl Client {
         Ok(())
     }
 
-    /// A stream on which it was seen that nobody is primary, and the highest election id then.
+    /// A stream that saw that there is no primary, and the highest election id at that moment.
     async fn wait_for_turn(
         &mut self,
         until: Instant,
@@ -352,8 +352,8 @@ impl Client {
         })
     }
 
-    /// Bids once, one more than the highest. News of what others do may come before the answer; it
-    /// has a lower number.
+    /// Bids once, one more than the highest id. Updates about other controllers may come before the
+    /// answer; they have lower ids.
     async fn bid(&mut self, mut stream: Stream, highest: u128) -> Result<bool, ClientError> {
         let bid = highest.saturating_add(1);
         send(&stream.requests, arbitration(self.device_id, Some(bid))).await?;
@@ -368,7 +368,7 @@ impl Client {
                 }
                 Ok(seen) if seen.election_id >= bid => return Ok(false),
                 Ok(_) => {}
-                // Somebody else was first with the same number.
+                // Another controller was first with the same id.
                 Err(ClientError::Refused {
                     code: Code::InvalidArgument,
                     ..
@@ -399,7 +399,7 @@ impl Client {
             device_id: self.device_id,
             response_type: response_type.into(),
         };
-        // The first call of every session: whoever else listens on that port may never answer.
+        // The first call of every session: another program on that port may never answer.
         let call = self.p4runtime.get_forwarding_pipeline_config(request);
         let response = in_time("an answer in P4Runtime", CONNECT_TIMEOUT_MS, call).await?;
         let response = response.map_err(|status| match status.code() {

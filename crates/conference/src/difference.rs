@@ -1,4 +1,4 @@
-//! What changes between two conferences, as an operator reads it: `+`, `-` and `~` lines.
+//! The difference between two conferences, for an operator: `+`, `-` and `~` lines.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
@@ -44,7 +44,7 @@ impl fmt::Display for Line {
     }
 }
 
-/// Everything that differs, least number of lines: what is equal is not named.
+/// All differences in as few lines as possible; equal parts are not named.
 pub fn difference(current: &Conference, desired: &Conference) -> Vec<Line> {
     let own = [current, desired].map(Conference::addresses);
     let mut lines = if desired.capabilities().several_ports {
@@ -111,7 +111,7 @@ fn removed_group(id: GroupId, group: &Group) -> Line {
     }
 }
 
-/// What the lines say of a viewer.
+/// The text of a viewer in these lines.
 struct Shown {
     ports: bool,
 }
@@ -181,7 +181,7 @@ impl Shown {
         format!("viewer {}{udp_port} {}{port}", viewer.ip, viewer.mac)
     }
 
-    /// What has changed, as it was.
+    /// The old values of the changed parts.
     fn changes(&self, was: &Viewer, is: &Viewer) -> Vec<String> {
         let mut changes = Vec::new();
         if was.mac != is.mac {

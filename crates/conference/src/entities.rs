@@ -11,7 +11,7 @@ use p4runtime_proto::p4::v1::{
     TableEntry, Update, action, entity, field_match, p4_data, replica, table_action, update,
 };
 
-/// What a program lacks that was looked for.
+/// An object that the program lacks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProgramError {
     /// No object of that name.
@@ -84,7 +84,7 @@ pub struct Row {
     pub args: Vec<u64>,
     /// The direct counter, where there is one.
     pub counter: Count,
-    /// What the controller keeps beside the entry; no packet sees it.
+    /// The controller's metadata of the entry; no packet sees it.
     pub metadata: Vec<u8>,
 }
 

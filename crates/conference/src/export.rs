@@ -1,5 +1,5 @@
-//! A conference as `conference.yaml`: every MAC, port and UDP port is said, so that the file needs no
-//! switch and no look-up to mean the same again.
+//! A conference as `conference.yaml`. Every MAC, port and UDP port is in it, so the file means the same
+//! without a switch and without a look-up.
 
 use crate::model::{Conference, Group, GroupId, OwnAddress};
 

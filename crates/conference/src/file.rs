@@ -1,5 +1,5 @@
-//! `conference.yaml`: the whole of what an SFU is told, as a file. docs/controller.md has the
-//! schema. Unknown keys, wrong types and doubles are errors with their line ([`value`]).
+//! `conference.yaml`: the whole configuration of an SFU as a file. docs/controller.md has the schema. Unknown
+//! keys, wrong types and duplicates are errors with their line ([`value`]).
 
 mod value;
 
@@ -64,7 +64,7 @@ struct FileViewer {
     port: Option<u16>,
 }
 
-/// Why a file is no conference.
+/// The reason why a file is no conference.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// Not the schema; the message has line and column.
@@ -73,7 +73,7 @@ pub enum FileError {
     /// The schema, but not what the program can do.
     #[error("{0}")]
     Model(#[from] ModelError),
-    /// A MAC that nobody knows.
+    /// A viewer with an unknown MAC.
     #[error(
         "viewer {ip} of group {group} has no `mac:`, and without a switch it cannot be looked up"
     )]
@@ -128,7 +128,7 @@ impl File {
         Ok(addresses)
     }
 
-    /// Viewers whose MAC neither the file nor the switch knows.
+    /// Viewers whose MAC is neither in the file nor in the switch.
     pub fn unknown_macs(&self, current: &Conference) -> BTreeSet<Question> {
         let known = Known::of(current);
         let of_group = |group: &'_ FileGroup| {
@@ -139,8 +139,8 @@ impl File {
         self.groups.iter().flat_map(of_group).collect()
     }
 
-    /// The conference that the file describes. A MAC left out is the one that the switch has for
-    /// that viewer, or has looked up for that IP in another group, or the one that was looked up.
+    /// The conference that the file describes. A missing MAC is the one that the switch has for that viewer,
+    /// or has looked up for that IP in another group, or the one that was looked up now.
     ///
     /// # Errors
     /// A rule of the model is broken, or a MAC is unknown.

@@ -1,6 +1,6 @@
-//! What the program notes of ARP (`p4/lib/neighbour.p4`): who was heard last, where and with which
-//! MAC. Reading it needs no more than a connection. It is a hint to ask, and no more: any host can
-//! say anything.
+//! The ARP senders that the program records (`p4/lib/neighbour.p4`): the last port and MAC of each
+//! address. Reading them needs only a connection. They are a hint to ask and no more: any host can
+//! send any ARP packet.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;

@@ -1,4 +1,4 @@
-//! Every limit of the control plane: unit, and why this number.
+//! Every limit of the control plane, with its unit and its reason.
 //!
 //! Sizes of tables, registers and counters are not here: they are read from the program's P4Info.
 
@@ -7,11 +7,11 @@
 /// fit an egress queue.
 pub const GROUP_VIEWERS_MAX: usize = 4_096;
 
-/// Ports that a switch can have are numbered 1..=509: 0 is what a recirculated packet carries,
-/// 510 the CPU port, 511 the port that means "drop" (v1model, 9 bits).
+/// A switch's ports are numbered 1..=509: 0 is the port of a recirculated packet, 510 the CPU port,
+/// 511 the port that means "drop" (v1model, 9 bits).
 pub const PORT_MAX: u16 = 509;
 
-/// The clone session whose port the copies of the recirculation program leave by.
+/// The clone session with the output port of the recirculation program's copies.
 pub const CLONE_SESSION: u32 = 100;
 
 /// UDP port of a stream where none is given: RTP's, RFC 3551 section 8.
@@ -41,14 +41,14 @@ pub const CALL_TIMEOUT_MS: u64 = 30_000;
 /// Milliseconds that the switch may take to load a program; it may compile it to machine code.
 pub const PIPELINE_TIMEOUT_MS: u64 = 120_000;
 
-/// Seconds to wait for other controllers to end before giving up, unless told otherwise. The
-/// largest `apply` takes less.
+/// Default seconds to wait for other controllers to end before giving up. The largest `apply` takes
+/// less.
 pub const TURN_WAIT_S: u64 = 60;
 
-/// Milliseconds of waiting for one's turn without a word: most commands take less.
+/// Milliseconds to wait for the role without a message: most commands take less.
 pub const QUIET_WAIT_MS: u64 = 1_000;
 
-/// Readings to compare before giving up, while somebody writes without a pause.
+/// Readings to compare before giving up, while another controller writes without a pause.
 pub const STEADY_TRIES: usize = 10;
 
 /// Longest pause, in milliseconds, before bidding again after another was first.
@@ -64,12 +64,12 @@ pub const ARBITRATION_TRIES: usize = 5;
 pub const NEIGHBOUR_TIMEOUT_MS: u64 = 2_000;
 /// ARP requests before giving up.
 pub const NEIGHBOUR_TRIES: usize = 3;
-/// Milliseconds in which others who claim a host's address have to say so, after it has answered.
+/// Milliseconds in which other hosts can claim an address after one has answered.
 pub const NEIGHBOUR_SETTLE_MS: u64 = 500;
 /// Milliseconds to wait for the ARP reply of a host that is known. It is asked twice before anybody
 /// else is.
 pub const NEIGHBOUR_POLL_MS: u64 = 1_000;
 /// Hosts asked for at a time: the answers fit the switch's queue to the controller (4,096).
 pub const NEIGHBOUR_BATCH: usize = 1_000;
-/// Milliseconds between two looks at what ARP says of viewers.
+/// Milliseconds between two readings of the ARP senders.
 pub const HEARD_INTERVAL_MS: u64 = 1_000;

@@ -1,8 +1,8 @@
-//! What an SFU is told to do: its own addresses, and groups of one presenter and its viewers.
+//! The configuration of an SFU: its own addresses, and groups of one presenter and its viewers.
 //!
-//! Pure data with the rules that hold in every program. An operation either leaves a conference
-//! that keeps every rule, or an error and the conference as it was. What goes where in a switch is
-//! [`crate::backend`]'s subject.
+//! Pure data with the rules that hold in every program. An operation returns a conference that
+//! keeps every rule, or it returns an error and leaves the conference unchanged. [`crate::backend`]
+//! decides where the data go in a switch.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -24,7 +24,7 @@ impl fmt::Display for GroupId {
     }
 }
 
-/// What the program in the switch has room and a place for.
+/// The sizes and features of the program in the switch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Capabilities {
     /// Does the program tell streams apart by UDP port and address copies to one?
@@ -42,7 +42,7 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// For what no program limits: the limits of the model itself.
+    /// Without a program: the limits of the model itself.
     pub fn of_model(udp_ports: bool) -> Capabilities {
         Capabilities {
             udp_ports,
@@ -66,7 +66,7 @@ pub struct OwnAddress {
     pub mac: Mac,
 }
 
-/// Who sends to a group.
+/// A group's sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Presenter {
     /// Source address of the stream.
@@ -77,7 +77,7 @@ pub struct Presenter {
     pub udp_port: Option<u16>,
 }
 
-/// Who gets a copy.
+/// A receiver of copies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Viewer {
     /// Destination address of its copies.
@@ -93,7 +93,7 @@ pub struct Viewer {
 }
 
 impl Viewer {
-    /// What makes two viewers of a group the same: the place copies go to.
+    /// The identity of a viewer in its group: the destination of its copies.
     pub fn key(&self) -> ViewerKey {
         (self.ip, self.udp_port)
     }
@@ -105,13 +105,13 @@ pub type ViewerKey = (Ipv4Addr, Option<u16>);
 /// One presenter and its viewers.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Group {
-    /// Who sends.
+    /// The presenter.
     pub presenter: Presenter,
-    /// Who gets copies, in the order of the copies.
+    /// The viewers, in the order of the copies.
     pub viewers: Vec<Viewer>,
 }
 
-/// Everything an SFU is told.
+/// The whole configuration of an SFU.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Conference {
     capabilities: Capabilities,
@@ -122,7 +122,7 @@ pub struct Conference {
     viewer_keys: BTreeSet<(GroupId, ViewerKey)>,
 }
 
-/// Why an operation was refused. The conference is as it was.
+/// The reason why an operation was refused. The conference is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(
     missing_docs,
@@ -218,7 +218,7 @@ impl Conference {
         }
     }
 
-    /// What the program has room for.
+    /// The limits of the program.
     pub fn capabilities(&self) -> &Capabilities {
         &self.capabilities
     }
@@ -325,8 +325,8 @@ impl Conference {
         Ok(())
     }
 
-    /// Adds a viewer after those the group has. A UDP port left out becomes the stream's own where
-    /// the program has ports; a port left out the one that the SFU has an address on.
+    /// Adds a viewer at the end of the group's order. A missing UDP port becomes the stream's own,
+    /// if the program has UDP ports. A missing port becomes the port with an own address.
     ///
     /// # Errors
     /// The group is unknown or full, the pool is full, the viewer is in it, or an address is none
@@ -409,8 +409,8 @@ impl Conference {
         Ok(removed)
     }
 
-    /// Gives the viewers on a port (`None`: the program's only one) that have this address, and
-    /// whose MAC was looked up, another MAC.
+    /// Gives another MAC to the viewers on a port (`None`: the program's only one) that have this
+    /// address and whose MAC was looked up.
     ///
     /// # Errors
     /// No host can have the MAC.

@@ -1,9 +1,9 @@
-//! Where hosts are, by ARP: a request goes out as packet-out from the SFU's own address, the reply
-//! comes back as packet-in. RFC 826, Ethernet and IPv4 only.
+//! Finds hosts by ARP: a request leaves as packet-out from the SFU's own address, the reply arrives as
+//! packet-in. RFC 826, Ethernet and IPv4 only.
 //!
-//! ARP proves nothing: whoever answers first is not believed because he is first. Every host is
-//! asked twice, and two different answers are an error, not a choice. A host that is known is
-//! asked at the address it had (RFC 1122, section 2.3.2.1, "unicast poll") before anybody else is.
+//! ARP proves nothing: the first answer is not taken as the right one. Every host is asked twice, and two
+//! different answers are an error, not a choice. A host whose MAC is known is asked at that address first
+//! (RFC 1122, section 2.3.2.1, "unicast poll").
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -31,7 +31,7 @@ const ARP_REPLY: [u8; 2] = [0, 2];
 /// The shortest Ethernet frame, without its check sequence.
 const FRAME_BYTES_MIN: usize = 60;
 
-/// Where a host is.
+/// A host's place.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Place {
     /// The switch's port.
@@ -73,32 +73,32 @@ impl Neighbour {
     }
 }
 
-/// What asking a known host again has shown.
+/// The result of asking a known host again.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Finding {
     /// It has the MAC that it had.
     Unchanged,
-    /// It has another one, and nobody answers with the old one.
+    /// It has another MAC, and no host answers with the old one.
     Moved(Mac),
     /// Several answer.
     Disputed(BTreeSet<Mac>),
-    /// Nobody answers on its port, and somebody does on others.
+    /// No host answers on its port, but one does on others.
     Elsewhere(BTreeSet<Place>),
-    /// Nobody answers.
+    /// No host answers.
     Silent,
 }
 
-/// Why a host was not found.
+/// The reason why a host was not found.
 #[derive(Debug, thiserror::Error)]
 pub enum NeighbourError {
-    /// Nobody answers.
+    /// No host answers.
     #[error(
         "nobody answers to ARP for {} on {} ({NEIGHBOUR_TRIES} requests, {NEIGHBOUR_TIMEOUT_MS} ms each): give the MAC address with --mac, or `mac:` in the file",
         few(ips),
         show_ports(ports)
     )]
     NoAnswer {
-        /// Who was asked for.
+        /// The address that was asked for.
         ips: Vec<Ipv4Addr>,
         /// Where.
         ports: BTreeSet<u16>,
@@ -109,9 +109,9 @@ pub enum NeighbourError {
         all(places)
     )]
     Disputed {
-        /// Who was asked for.
+        /// The address that was asked for.
         ip: Ipv4Addr,
-        /// Who answered.
+        /// The hosts that answered, with their ports.
         places: BTreeSet<Place>,
     },
     /// One host, but several ways to it.
@@ -120,9 +120,9 @@ pub enum NeighbourError {
         all(places)
     )]
     SeveralPorts {
-        /// Who was asked for.
+        /// The address that was asked for.
         ip: Ipv4Addr,
-        /// Where it answered.
+        /// The ports where it answered.
         places: BTreeSet<Place>,
     },
     /// Nowhere to ask from.
@@ -132,7 +132,7 @@ pub enum NeighbourError {
         port.unwrap_or(1)
     )]
     NoAddress {
-        /// Who was to be asked for.
+        /// The address to ask for.
         ip: Ipv4Addr,
         /// Where.
         port: Option<u16>,
@@ -148,7 +148,7 @@ pub enum NeighbourError {
 /// Finds hosts on the ports that the SFU has an address on. The client must be primary.
 ///
 /// # Errors
-/// Somebody did not answer, several answered, or the switch could not be asked.
+/// A host did not answer, several answered, or the switch could not be asked.
 pub async fn look_up(
     client: &mut Client,
     p4info: &P4Info,
@@ -178,9 +178,9 @@ pub async fn look_up(
     Ok(found)
 }
 
-/// Asks hosts that are known whether they are still there. One of whom ARP said otherwise in
-/// between (`heard`), or who does not answer at its old address, is asked for anew; one who is silent
-/// on its port then, on all others. The client must be primary.
+/// Asks known hosts whether they are still there. A host that was heard otherwise meanwhile (`heard`), or
+/// that does not answer at its old address, is asked again by broadcast. If it is silent on its port, it is
+/// then asked on all others. The client must be primary.
 ///
 /// # Errors
 /// The switch could not be asked.
@@ -233,7 +233,7 @@ pub async fn confirm(
     Ok(findings)
 }
 
-/// Who answered for an address, and where.
+/// The hosts that answered for an address, with their ports.
 type Answers = BTreeMap<Ipv4Addr, BTreeSet<Place>>;
 
 /// Sends requests and gathers every answer.
@@ -293,7 +293,7 @@ impl<'a> Asker<'a> {
         Ok(())
     }
 
-    /// Asks a neighbour on its port; where the SFU has no address there any more, nobody is asked.
+    /// Asks a neighbour on its port. If the SFU has no address there any more, it asks no host.
     async fn ask(
         &mut self,
         own: &[OwnAddress],
@@ -306,7 +306,7 @@ impl<'a> Asker<'a> {
         }
     }
 
-    /// Asks for those who are silent on their port on the others.
+    /// Asks the silent hosts on the other ports.
     async fn look_elsewhere(
         &mut self,
         own: &[OwnAddress],
@@ -376,7 +376,7 @@ fn the_place(question: &Question, places: BTreeSet<Place>) -> Result<Place, Neig
     }
 }
 
-/// Who answered where it was asked for.
+/// The hosts that answered on the port where they were asked for.
 fn places(question: &Question, answers: &Answers) -> BTreeSet<Place> {
     let asked = |place: &&Place| question.port.is_none_or(|port| port == place.port);
     let places = answers.get(&question.ip).into_iter().flatten();

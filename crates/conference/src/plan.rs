@@ -1,8 +1,8 @@
 //! A change of the switch as a list of steps, and the only code that carries one out.
 //!
-//! The order of the steps is what keeps one version per packet; [`crate::backend`] makes it. Here
-//! is what a step is, how a step becomes `WriteRequest`s of bounded size, and what it means when
-//! one of them fails.
+//! The order of the steps keeps one version per packet; [`crate::backend`] makes it. This module
+//! defines a step, turns steps into `WriteRequest`s of bounded size, and interprets the failure of
+//! a step.
 
 use std::fmt;
 use std::future::Future;
@@ -11,7 +11,7 @@ use p4runtime_proto::p4::v1::{Entity, Update, entity};
 
 use crate::limits::WRITE_BATCH_UPDATES;
 
-/// What a write is for.
+/// The purpose of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
     /// The SFU's own address and the port that copies leave by.
@@ -20,7 +20,7 @@ pub enum Stage {
     Journal,
     /// Takes presenters off that leave or change their group.
     Unlink,
-    /// Writes what no packet can see yet.
+    /// Writes state that no packet can see yet.
     Prepare,
     /// Groups' new versions come into force, one value each.
     Flip,
@@ -28,7 +28,7 @@ pub enum Stage {
     Link,
     /// The journal is done with.
     End,
-    /// Deletes what no packet can see any more.
+    /// Deletes state that no packet can see any more.
     Cleanup,
 }
 
@@ -50,7 +50,7 @@ impl fmt::Display for Stage {
 /// One step. The next begins when it is done.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Step {
-    /// Wait until no packet uses what is unlinked.
+    /// Wait until no packet uses unlinked state.
     Drain,
     /// Write; the order of the updates does not matter.
     Write(Stage, Vec<Update>),
@@ -100,8 +100,8 @@ impl Plan {
             .sum()
     }
 
-    /// Every update in order, for a switch whose state is empty and that no packet has reached:
-    /// nothing to drain, and every counter is 0 as it is.
+    /// Every update in order, for a switch with empty state that has not had a packet: no drain is
+    /// needed, and every counter is already 0.
     pub fn into_updates_for_empty_switch(self) -> Vec<Update> {
         let is_counter = |update: &Update| {
             let entity = update.entity.as_ref().and_then(|e| e.entity.as_ref());
@@ -115,9 +115,9 @@ impl Plan {
     }
 }
 
-/// What the control plane needs of a switch: the client over gRPC, or a test's own.
+/// The control plane's view of a switch: the client over gRPC, or a test's own.
 pub trait Target {
-    /// Why a call failed.
+    /// The reason why a call failed.
     type Error: std::error::Error + Send + Sync + 'static;
 
     /// Reads entities; wildcards give as many as there are.
@@ -132,7 +132,7 @@ pub trait Target {
         updates: Vec<Update>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
-    /// Returns when no packet in the switch uses what was unlinked before the call.
+    /// Returns when no packet in the switch uses state that was unlinked before the call.
     fn drain(&mut self) -> impl Future<Output = Result<(), Self::Error>> + Send;
 }
 
@@ -146,7 +146,7 @@ pub struct RunError<E: std::error::Error + 'static> {
     pub source: E,
 }
 
-/// Which steps of a plan a packet notices: what a plan leaves behind that stopped.
+/// The steps of a plan that a packet notices: the state after a plan that stopped.
 struct Noticed {
     first: usize,
     last: usize,
@@ -180,12 +180,12 @@ impl Noticed {
     }
 }
 
-/// Carries a plan out, step after step, and stops at the first error. `progress` is told how many
-/// updates are done. Whatever stops it, an error or a caller that drops it, leaves a state that
-/// [`crate::backend::SfuProgram::settle`] goes on from.
+/// Carries a plan out, step after step, and stops at the first error. `progress` gets the number of
+/// updates that are done. If an error, or a caller that drops it, stops it, it leaves a state from
+/// which [`crate::backend::SfuProgram::settle`] goes on.
 ///
 /// # Errors
-/// A write or a drain failed. The message names what that leaves.
+/// A write or a drain failed. The message names the state that this leaves.
 pub async fn run<T: Target>(
     plan: Plan,
     target: &mut T,

@@ -20,7 +20,7 @@ pub struct Reading {
     pub snapshot: Snapshot,
     /// Per group and viewer.
     pub totals: BTreeMap<GroupId, GroupTotals>,
-    /// What became of each packet that arrived, in the program's order.
+    /// The verdicts of the packets that arrived, in the program's order.
     pub verdicts: Vec<Verdict>,
     /// The switch's own counters; its clock is the reading's time.
     pub switch: GetCountersResponse,
@@ -56,7 +56,7 @@ pub async fn read(
 ) -> Result<Reading, ClientError> {
     let mut snapshot = program.read(client).await?;
     if !snapshot.foreign.is_empty() {
-        // Somebody may have written while it was read.
+        // Another controller may have written during the reading.
         snapshot = program.read_steady(client).await?.unwrap_or(snapshot);
     }
     let totals = program.totals(client, &snapshot).await?;
@@ -111,7 +111,7 @@ impl Reading {
 }
 
 fn rate(before: Count, now: Count, seconds: f64) -> Option<Rate> {
-    // A counter that went back was set anew between the readings: no rate can be told.
+    // A counter that went back was reset between the readings: it gives no rate.
     let packets = now.packets.checked_sub(before.packets)?;
     let bytes = now.bytes.checked_sub(before.bytes)?;
     (seconds > 0.0).then(|| Rate {

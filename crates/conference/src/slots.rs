@@ -1,13 +1,14 @@
 //! Blocks of consecutive slots of the register pool: one block a group.
 //!
 //! A slot is free, in use by the one group whose block holds it, or unlinked: no group refers to
-//! it, but a packet that arrived before may. Only a drain makes unlinked slots free, and only free
-//! slots are ever handed out, so a block that a packet may read is never written.
+//! it, but a packet that arrived earlier may. Only a drain makes unlinked slots free, and only free
+//! slots are allocated, so a block that a packet may read is never written.
 //!
-//! First fit, under one invariant: some free run stays as long as the largest group (`reserve`).
-//! With it every pool can be compacted, because the group beside that run can always slide to the
-//! run's other end, in one move that does not overlap itself. Without it a pool of large blocks
-//! with gaps a little shorter than a block would be stuck with half of it free.
+//! Allocation is first fit, under one invariant: some free run stays as long as the largest group
+//! (`reserve`). With it every pool can be compacted, because the group beside that run can always
+//! slide to the run's other end, in one move that does not overlap itself. Without it a pool of
+//! large blocks with gaps a little shorter than a block could not be compacted with half of it
+//! free.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +32,7 @@ impl Block {
 /// A group that is to move, to make room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Move {
-    /// Whose block.
+    /// The group of the block.
     pub group: GroupId,
     /// Where it goes: free slots, taken by this call.
     pub to: Block,
@@ -142,7 +143,7 @@ impl Slots {
         !self.unlinked.is_empty()
     }
 
-    /// After a drain: what was unlinked is free.
+    /// After a drain: unlinked slots are free.
     pub fn drained(&mut self) {
         for block in std::mem::take(&mut self.unlinked) {
             self.release(block);
@@ -248,8 +249,8 @@ impl CounterIds {
         }
     }
 
-    /// Marks a place as a viewer's, as it was found in the switch. Places outside of the array and
-    /// places named twice are somebody else's doing and only mean that the counts are shared.
+    /// Marks a place as a viewer's, as found in the switch. Places outside of the array, and places
+    /// named twice, come from another controller and only mean that counts are shared.
     pub fn occupy(&mut self, id: u32) {
         if let Some(taken) = self.taken.get_mut(id as usize)
             && !std::mem::replace(taken, true)
@@ -277,7 +278,7 @@ impl CounterIds {
         self.unlinked.push(id);
     }
 
-    /// After a drain: what was unlinked is free.
+    /// After a drain: unlinked slots are free.
     pub fn drained(&mut self) {
         for id in std::mem::take(&mut self.unlinked) {
             if let Some(taken) = self.taken.get_mut(id as usize)

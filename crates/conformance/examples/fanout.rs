@@ -1,5 +1,5 @@
-//! What a copy costs the switch without any port: one packet of 1400 bytes comes in, a copy for
-//! each viewer leaves and is copied once into a ring, as a port does it.
+//! The cost of a copy in the switch without any port: one packet of 1400 bytes comes in, a copy for
+//! each viewer leaves and is copied once into a ring, as a port does.
 //!
 //! `cargo run --release -p conformance --example fanout` prints CSV; `-- --fanouts 64` takes only
 //! some fan-outs, `--engines native` only some engines, `--programs replication` only some

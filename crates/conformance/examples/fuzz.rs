@@ -1,8 +1,9 @@
-//! Random input for the compiler and the JSON loader, for as long as one likes.
+//! Random input for the compiler and the JSON loader, for any length of time.
 //!
 //! `cargo run --release -p conformance --example fuzz -- --minutes 60` runs cases in a process of
-//! its own with limits on memory, stack and time. What panics, hangs or eats memory is written
-//! below `target/fuzz`, with the case's number; `--case N` runs one again, `--show N` prints it.
+//! its own with limits on memory, stack and time. A case that panics, hangs or exhausts memory is
+//! written below `target/fuzz`, with its number. `--case N` runs one case again, `--show N` prints
+//! it.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};

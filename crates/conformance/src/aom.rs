@@ -1,5 +1,5 @@
-//! AOM-HM's two programs, each on every engine: whatever leaves one must leave the others. Set up by
-//! direct control calls; the control plane of groups is not involved.
+//! AOM-HM's two programs, each on every engine: all engines must send the same frames. Direct
+//! control calls set them up; the control plane of groups is not involved.
 
 use std::net::Ipv4Addr;
 
@@ -159,7 +159,7 @@ impl Sequencers {
         self.all(|switches| switches.write_register(&register, slot, value));
     }
 
-    /// Sends a request to a group; what its receivers get, shard by shard.
+    /// Sends a request to a group and returns its receivers' packets, shard by shard.
     pub fn request(&mut self, group: &Group, datagram: &[u8]) -> Vec<Copy> {
         self.request_at(group.address(), group, datagram)
     }
@@ -184,7 +184,7 @@ impl Sequencers {
         copies.collect()
     }
 
-    /// Gives a frame to all; what leaves, which is the same.
+    /// Gives a frame to all switches and returns their output, which must be the same.
     ///
     /// # Panics
     /// A form or an engine gives something else.

@@ -1,5 +1,5 @@
-//! Switches of several engines side by side: all are set up and fed alike, and whatever leaves one
-//! must leave the others.
+//! Switches with several engines side by side: all get the same set-up and frames, and all must send the same
+//! frames.
 
 #![expect(clippy::panic, reason = "a test's assertions and set-up")]
 
@@ -13,7 +13,7 @@ use crate::engines::native;
 
 /// The interpreter, and switches with other engines beside it.
 pub struct Beside {
-    /// What is right.
+    /// The reference.
     pub reference: Switch,
     twins: Vec<Switch>,
 }
@@ -29,7 +29,7 @@ impl Beside {
         }
     }
 
-    /// One switch of whatever engine.
+    /// One switch with any engine.
     pub fn alone(switch: Switch) -> Self {
         Self {
             reference: switch,

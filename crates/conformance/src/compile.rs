@@ -30,7 +30,7 @@ fn compile(path: &Path, text: &str) -> Result<(p4_compiler::P4Info, String), Str
     Ok((p4info, json))
 }
 
-/// Compiles the program at a path to what P4Runtime takes: P4Info and BMv2 JSON.
+/// Compiles the program at a path to P4Info and BMv2 JSON for P4Runtime.
 ///
 /// # Panics
 /// If the program cannot be read or compiled.

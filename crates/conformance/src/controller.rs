@@ -1,5 +1,5 @@
-//! The real controller and the real P4Runtime server around a switch that belongs to the caller: what
-//! the controller writes is there when a call returns.
+//! The real controller and the real P4Runtime server around a switch that belongs to the caller. The
+//! controller's writes are done when a call returns.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(crate) const DEVICE_ID: u64 = 1;
 /// Loads one of the SFU programs into a switch and has the controller write a conference.
 ///
 /// # Errors
-/// What the conference, the controller or the switch refused.
+/// The conference, the controller or the switch refused it.
 pub fn set_up(
     switch: Switch,
     program: SfuProgram,

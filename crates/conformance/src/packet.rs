@@ -72,7 +72,7 @@ pub struct UdpCopy {
     pub payload: Vec<u8>,
     /// The UDP checksum as it stands in the packet.
     pub udp_checksum: u16,
-    /// Whether the UDP checksum is what a full computation gives.
+    /// Whether the UDP checksum equals a full computation.
     pub udp_checksum_right: bool,
 }
 
@@ -105,7 +105,7 @@ pub fn udp_copy(frame: &[u8]) -> UdpCopy {
     }
 }
 
-/// Fails if the IPv4 header's checksum is not what a full computation gives.
+/// Fails if the IPv4 header's checksum differs from a full computation.
 pub fn assert_header_checksum(ipv4: &Ipv4Slice<'_>) {
     let header = ipv4.header();
     assert_eq!(

@@ -1,6 +1,6 @@
-//! The SFU programs on an in-memory switch: set up by direct control calls, fed with frames, for
-//! tests of what the programs do. The native engine, naive and with every optimisation, does the same
-//! beside the interpreter. The controller is not involved; `tests/one_version.rs` has it.
+//! The SFU programs on an in-memory switch: set up by direct control calls, fed with frames, for tests of the
+//! programs. The native engine runs beside the interpreter, naive and with every optimisation, and must do
+//! the same. The controller is not involved; `tests/one_version.rs` has it.
 
 #![expect(clippy::panic, reason = "a test's assertions and set-up")]
 
@@ -87,7 +87,7 @@ impl Sfu {
         Self::set_up(program, Beside::all_engines(config))
     }
 
-    /// The same on a switch of whatever engine, alone.
+    /// The same on a single switch with any engine.
     pub fn on(switch: Switch, program: SfuProgram) -> Self {
         Self::set_up(program, Beside::alone(switch))
     }

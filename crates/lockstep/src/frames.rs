@@ -1,6 +1,6 @@
-//! Frames that a program's parser follows: a random walk through its states that writes into the
-//! frame what each chosen arrow asks for. Sources of truth: the loaded program's parser, so that a
-//! program needs no generator of its own.
+//! Frames that a program's parser follows: a random walk through its states writes into the frame
+//! the values that each chosen transition needs. The loaded program's parser is the only source, so
+//! a program needs no generator of its own.
 
 use std::collections::HashMap;
 
@@ -95,7 +95,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Writes what a case asks for into the frame.
+    /// Writes a case's values into the frame.
     fn ask(&mut self, state: &State, cases: &[(Int, Option<Int>)]) {
         for (part, (value, mask)) in state.key.iter().zip(cases) {
             let mask = match mask {
@@ -175,7 +175,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The value of a simple expression over what the frame has.
+    /// The value of a simple expression over the frame's bytes.
     fn eval(&self, expr: &Expr) -> Option<i128> {
         match expr {
             Expr::Const(value) => i128::try_from(value).ok(),

@@ -1,8 +1,8 @@
-//! Engines in lockstep: two switches are given the same frames, control calls and times, and all
-//! that can be seen of them is compared: frames in their order, packet-ins, digests, idle
-//! timeouts, every counter, drops by reason, entries, registers, what waits and until when.
+//! Engines in lockstep: two switches get the same frames, control calls and times, and everything visible is
+//! compared: frames in their order, packet-ins, digests, idle timeouts, every counter, drops by reason,
+//! entries, registers, waiting packets and their due times.
 //!
-//! A difference is shrunk to the steps that it needs.
+//! A difference is reduced to the steps that it needs.
 
 mod frames;
 mod state;
@@ -23,14 +23,14 @@ pub use write::{PORTS, Write, Writer, written};
 
 /// Entries of each table at the beginning, at most.
 const ENTRIES_PER_TABLE: usize = 6;
-/// Recirculated packets a second: what recirculates for ever must not stop a test.
+/// Recirculated packets a second: an endless recirculation must not stop a test.
 const RECIRCULATION_PPS: u64 = 100_000;
 /// Queues are short, so that they are full now and then.
 const SHORT_QUEUE: usize = 24;
 /// How often a case is run at most to shrink it.
 const SHRINKS_MAX: usize = 3_000;
 
-/// What both switches are given, in turn.
+/// The input of both switches, in turn.
 #[derive(Debug, Clone)]
 pub enum Step {
     /// A frame, and everything that leaves is taken.
@@ -39,7 +39,7 @@ pub enum Step {
     Queue(PortId, Vec<u8>),
     /// A control call.
     Write(Write),
-    /// Time goes on.
+    /// Time passes.
     Wait(Nanos),
 }
 
@@ -99,12 +99,12 @@ pub fn names_of(mut options: NativeOptions) -> String {
 pub struct Mismatch {
     /// Which of the engines that were compared.
     pub engine: usize,
-    /// Where it was, what was expected and found, and the steps that it needs.
+    /// Its place, the expected and found values, and the steps that it needs.
     pub told: String,
 }
 
 impl Case {
-    /// Random entries, calls, times and frames, of which there are so many.
+    /// Random entries, calls, times and frames; the number counts the frames.
     pub fn random(program: &Program, seed: u64, n_frames: usize) -> Self {
         let mut rng = Rng::with_seed(seed);
         let config = random_config(&mut rng);
@@ -181,8 +181,8 @@ impl Case {
         self.steps.iter().filter(is_frame).count()
     }
 
-    /// Runs a program on the interpreter and with each of these choices; the first difference, shrunk,
-    /// and of which, if there is one.
+    /// Runs a program on the interpreter and with each of these choices. Returns the first difference,
+    /// reduced, and its choice, if there is one.
     pub fn compare(&self, program: &Program, choices: &[NativeOptions]) -> Option<String> {
         let makes: Vec<_> = choices.iter().map(|options| native(*options)).collect();
         let engines: Vec<Make<'_>> = makes.iter().map(|make| make as Make<'_>).collect();
@@ -232,7 +232,7 @@ impl Case {
         Lockstep::new(reference, engines.collect()).run(self)
     }
 
-    /// The fewest steps that still show a difference, of which the first is known.
+    /// The fewest steps that still show a difference; the first step is known.
     fn shrink(&self, first: Difference, programs: [&Program; 2], makes: [Make<'_>; 2]) -> String {
         let place = self.place(first.step);
         let mut least = self.clone();

@@ -1,5 +1,6 @@
-//! The switches: all are given the same, the reference says what is right, and whatever can
-//! be seen of the others must be the same. The reference runs once, however many are compared.
+//! The switches: all get the same input, and the reference defines the right output. Everything
+//! visible of the others must be the same. The reference runs once, however many switches are
+//! compared.
 
 use std::{fmt::Debug, iter};
 
@@ -7,10 +8,10 @@ use dataplane::{Nanos, OwnedTransmit, Switch, Transmit, engine::Frame};
 
 use super::{Case, Step, state};
 
-/// The engines' switches are asked for one frame, then for two, and so on up to so many at once.
+/// The engines' switches are asked for one frame, then for two, and so on up to this many at once.
 const FRAMES_AT_ONCE_MAX: usize = 5;
 
-/// What the reference did in a case, so that a run can say what it was about.
+/// The reference's counts in a case, for the report of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Activity {
     /// Frames that were given.
@@ -27,7 +28,7 @@ pub struct Activity {
     pub digests: u64,
     /// Frames to the controller.
     pub packet_ins: u64,
-    /// Packets dropped, for whatever reason.
+    /// Packets dropped, for any reason.
     pub dropped: u64,
 }
 
@@ -48,10 +49,10 @@ impl Activity {
     }
 }
 
-/// What one switch has and should not have.
+/// A difference of one switch.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Unequal {
-    /// Which of those that are compared.
+    /// The compared switch.
     pub engine: usize,
     pub expected: String,
     pub found: String,
@@ -143,7 +144,7 @@ impl Lockstep {
         self.engines.iter_mut().for_each(to_do);
     }
 
-    /// Takes everything that leaves, and compares what is cheap to compare.
+    /// Takes all output, and compares it where that is cheap.
     fn poll(&mut self) -> Result<(), Unequal> {
         self.frames()?;
         self.all_of("packet-in", Switch::poll_packet_in)?;
@@ -209,7 +210,7 @@ impl Lockstep {
     }
 }
 
-/// Takes what leaves an engine's switch, and compares it.
+/// Takes the output of an engine's switch, and compares it.
 fn leave_same(
     switch: &mut Switch,
     number: usize,

@@ -47,7 +47,7 @@ impl Write {
     /// Does it.
     ///
     /// # Errors
-    /// What the switch says.
+    /// The switch's error.
     pub fn apply(&self, switch: &mut Switch) -> Result<(), ControlError> {
         match self.clone() {
             Write::Insert(table, entry) => switch.insert_entry(table, entry),
@@ -122,7 +122,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The generator, for whoever mixes calls with packets.
+    /// The generator, for callers that mix calls with packets.
     pub fn rng(&mut self) -> &mut Rng {
         self.rng
     }

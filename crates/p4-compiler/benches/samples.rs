@@ -2,7 +2,7 @@
 //!
 //! `cargo bench -p p4-compiler --bench samples -- [-I DIR]... FOLDER`, or without a folder the
 //! programs of this repository. Each program is compiled `RUNS` times and its fastest run counts:
-//! what the machine does besides only ever adds. Programs with errors are counted apart.
+//! other load on the machine only ever adds time. Programs with errors are counted apart.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,7 @@
 //! Text to tokens, by the P4_16 lexical grammar (1.2.5, section 6).
 //!
-//! `>>` is two `>` tokens, because type arguments end with it; the expression parser joins them.
+//! `>>` is two `>` tokens, because type arguments may end with it. The expression parser joins
+//! them.
 
 use std::rc::Rc;
 
@@ -11,7 +12,7 @@ use crate::diagnostic::Sink;
 use crate::limits;
 use crate::source::Span;
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Tok {
     /// An identifier or a keyword.
@@ -26,7 +27,7 @@ pub enum Tok {
     Eof,
 }
 
-/// What a number's text says beside its value.
+/// The parts of a number's text beside its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
     /// The width where there is one, and whether it is signed.
@@ -46,7 +47,7 @@ impl Written {
 /// A token and where it stands.
 #[derive(Clone, Debug)]
 pub struct Token {
-    /// What it is.
+    /// The kind of the token.
     pub tok: Tok,
     /// Where it is.
     pub span: Span,

@@ -3,12 +3,11 @@
 //! [`compile`] runs the passes in this order, each in its own module:
 //!
 //! `preprocess` (with `lex`) -> `syntax` (tree) -> `types` (checked program, `ir`) -> `lower`
-//! (inlined, in BMv2's words) -> `emit`, then [`optimise`] over the JSON; `lint` looks at the checked
-//! program of what compiles.
+//! (inlined, in BMv2's terms) -> `emit`, then [`optimise`] over the JSON. If the program compiles, `lint`
+//! checks it after `types`.
 //!
-//! Every pass reports all the errors it finds; the next one runs only on what was sound. The
-//! files that the source includes come from a [`SourceProvider`]; `core.p4` and `v1model.p4` are
-//! built in.
+//! Every pass reports all the errors that it finds; the next pass runs only on sound input. The files that
+//! the source includes come from a [`SourceProvider`]; `core.p4` and `v1model.p4` are built in.
 
 mod diagnostic;
 mod emit;
@@ -32,7 +31,7 @@ pub use diagnostic::{Diagnostic, Note, Place, Severity, Suggestion};
 pub use explain::explain;
 pub use format::format;
 pub use lint::control::{is_warning, name_of as warning_name};
-/// What a program offers to a controller.
+/// The objects of a program for a controller.
 pub use p4runtime_proto::p4::config::v1::P4Info;
 pub use spelling::nearest;
 
@@ -53,7 +52,7 @@ impl<F: Fn(&str) -> Option<String>> SourceProvider for F {
     }
 }
 
-/// What to compile and how.
+/// The options of a compilation.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Where `#include <...>` (and, after the including file's own folder, `#include "..."`) looks.
@@ -93,12 +92,12 @@ impl Default for Options {
     }
 }
 
-/// What came out.
+/// The result of a compilation.
 #[derive(Debug, Default)]
 pub struct Output {
     /// The program for the switch; none where there was an error.
     pub bmv2_json: Option<bmv2_json::Program>,
-    /// What it offers to a controller; none where there was an error.
+    /// The objects for a controller; none if there was an error.
     pub p4info: Option<P4Info>,
     /// Every error and warning, in the order of the source.
     pub diagnostics: Vec<Diagnostic>,
@@ -171,7 +170,7 @@ pub fn compile(path: &str, text: &str, provider: &dyn SourceProvider, options: &
             (output.bmv2_json, output.p4info) = (Some(json), Some(p4info));
         }
     }
-    // Where something does not compile, what else is questionable can wait.
+    // If the program does not compile, warnings can wait.
     if !sink.has_errors() && !options.all_warnings_disabled {
         let subject = lint::Subject {
             tokens: &tokens,

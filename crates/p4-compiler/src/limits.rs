@@ -9,8 +9,8 @@ pub const MACRO_DEPTH: usize = 64;
 /// Parentheses, blocks and types inside one another. The compiler's walks are recursive: a level takes
 /// up to 11 KiB of the stack in a build without optimisation; a main thread has 8 MiB.
 pub const NESTING: usize = 128;
-/// Height of one expression's tree, so that a long chain of operators stays within the stack: 7 KiB
-/// each, beside what it is nested in.
+/// Height of one expression's tree, so that a long chain of operators stays within the stack: 7 KiB each, in
+/// addition to its surroundings.
 pub const EXPRESSION_HEIGHT: u16 = 256;
 /// Bits of a value; simple_switch has no bound, a mistyped width has.
 pub const WIDTH_BITS: u32 = 65_536;

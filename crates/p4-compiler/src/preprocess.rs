@@ -1,11 +1,11 @@
 //! `#include`, macros and conditional text: the C preprocessor, on tokens, so that every token
 //! keeps its own place.
 //!
-//! What `cpp -undef -nostdinc -x assembler-with-cpp` does, which p4c runs, is done here ([`expand`]
-//! and [`replace`] for macros, [`condition`] for `#if`): C's rules, GNU's extensions, and of the
-//! assembler's that a line `# text` which is no directive is none. P4's tokens are made of what
-//! comes out ([`program`]). A token of a macro's body has the place of the macro's use, one of an
-//! argument its own.
+//! It does the same as `cpp -undef -nostdinc -x assembler-with-cpp`, which p4c runs ([`expand`] and
+//! [`replace`] for macros, [`condition`] for `#if`): C's rules and GNU's extensions. Of the
+//! assembler's rules it has one: a line `# text` that is no directive is ignored. P4's tokens are
+//! made of the output ([`program`]). A token of a macro's body has the place of the macro's use, a
+//! token of an argument has its own.
 
 mod builtin;
 mod condition;
@@ -107,16 +107,16 @@ pub struct Preprocessor<'a> {
     out: Vec<PpToken>,
     /// The edges since the last token: whether they leave a space.
     edge: Option<Option<bool>>,
-    /// What comes next begins a line.
+    /// The next token begins a line.
     line_begins: bool,
     /// Every `__LINE__` is 1.
     same_lines: bool,
-    /// Macros that make strings of what they are given.
+    /// Macros that make strings of their arguments.
     stringifying: HashSet<Rc<str>>,
     /// The branches of the program's own conditionals.
     branches: Vec<Branch>,
-    /// Branches of the program that are taken or left out whatever their conditions say, by the
-    /// place of their `#`.
+    /// Branches that are taken or left out independently of their conditions, by the place of their
+    /// `#`.
     chosen: HashMap<u32, bool>,
 }
 
@@ -124,7 +124,7 @@ pub struct Preprocessor<'a> {
 pub struct Outline {
     /// All tokens, every `__LINE__` the same.
     pub tokens: Vec<Token>,
-    /// Macros that make strings of what they are given, white space and all.
+    /// Macros that make strings of their arguments, including white space.
     pub stringifying: HashSet<Rc<str>>,
     /// The branches of its own conditionals.
     pub branches: Vec<Branch>,
@@ -154,8 +154,8 @@ pub fn expanded(
     pre.out
 }
 
-/// What formatting must not change; `chosen` are branches that are taken or left out whatever
-/// their conditions say.
+/// The tokens that formatting must not change; `chosen` are branches that are taken or left out
+/// independently of their conditions.
 pub fn outline(
     main: (&str, &str),
     chosen: &HashMap<u32, bool>,
@@ -218,7 +218,7 @@ impl<'a> Preprocessor<'a> {
         // The program is file 0: messages without a place of their own are about it.
         let program = pre.sources.add(main.0, main.1);
         pre.define_builtins();
-        // What programs written for several targets ask for when they are compiled for BMv2.
+        // The macro by which programs for several targets recognise BMv2.
         let target = ("__TARGET_BMV2__".to_owned(), "1".to_owned());
         for (name, value) in std::iter::once(&target).chain(&options.defines) {
             let text = format!("{name} {value}");

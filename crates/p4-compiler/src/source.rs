@@ -30,12 +30,12 @@ impl Span {
 
 /// A file that was read.
 pub struct SourceFile {
-    /// The path as it was asked for.
+    /// The path of the request.
     pub name: Rc<str>,
     /// The text.
     pub text: Rc<str>,
     line_starts: Vec<u32>,
-    /// What `#line` says of the lines behind it, in their order.
+    /// The `#line`s with the origins of the following lines, in their order.
     renumberings: Vec<Renumbering>,
     /// The `#include` that asked for it.
     included_at: Option<Span>,
@@ -84,7 +84,7 @@ pub struct MacroUse {
     pub name: Rc<str>,
     /// Its name in the `#define`.
     pub defined: Span,
-    /// It is not the name that is asked about, but what stands in the parentheses behind it.
+    /// The place is not the name, but the parentheses behind it.
     pub is_argument: bool,
 }
 
@@ -181,8 +181,8 @@ impl SourceMap {
         rest.lines().next().unwrap_or("")
     }
 
-    /// Remembers what macro a name at this place is, and where that is defined; `call` goes to the
-    /// end of its arguments.
+    /// Records that a name at this place is a macro, and where the macro is defined; `call` extends
+    /// to the end of its arguments.
     pub fn add_macro_use(&mut self, used: Span, call: Span, name: &Rc<str>, defined: Span) {
         let found = |is_argument| MacroUse {
             name: name.clone(),
@@ -198,7 +198,8 @@ impl SourceMap {
             .or_insert(found(false));
     }
 
-    /// The macro with whose name this place begins, or the outermost among whose arguments it is.
+    /// The macro whose name is at the beginning of this place, or the outermost with the place in
+    /// its arguments.
     pub fn macro_use(&self, place: Span) -> Option<&MacroUse> {
         let by_name = self.macro_uses.get(&(place.file, place.start));
         let holds = |call: &Span| {

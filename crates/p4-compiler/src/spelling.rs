@@ -1,5 +1,4 @@
-//! Words for messages: names that are nearly the same as one that is not known, and numbers with
-//! what they count.
+//! Words for messages: known names similar to an unknown one, and numbers with their nouns.
 
 /// `1 key`, `2 keys`.
 pub fn counted(n: usize, one: &str, many: &str) -> String {

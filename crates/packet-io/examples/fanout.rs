@@ -1,11 +1,11 @@
-//! What a port can carry: every frame that arrives is sent back as N copies, by nothing but a loop.
+//! The capacity of a port: a bare loop sends every arriving frame back as N copies.
 //!
 //!     cargo run --release -p packet-io --example fanout -- afxdp:v1 v0 64 3
 //!
-//! The first interface gets the loop, the second one, its veth peer, sends 1,400-byte frames, so many
-//! at a time that some hundred copies are on their way, and counts what comes back; the last number
-//! is seconds. Both spin, so this takes two cores. Prints copies a second, and how long the loop took
-//! for a copy: the best one turn in a hundred and the median, which a busy machine disturbs less.
+//! The first interface gets the loop. The second one, its veth peer, sends 1,400-byte frames and counts the
+//! copies that come back; it keeps some hundred copies on their way. The last number is seconds. Both spin,
+//! so this takes two cores. Prints copies a second, and the loop's time for a copy: the best one turn in a
+//! hundred and the median, which a busy machine disturbs less.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,17 +1,17 @@
 //! A Linux network interface as a port: AF_PACKET, TPACKET_V2 ring in, `sendmmsg` out.
 //!
 //! The interface must carry no IP address: the host's own stack sees every frame too, and would
-//! answer (ARP, ICMP "port unreachable", TCP resets) or forward beside the switch. The interface
-//! may be any Ethernet one; it is set to promiscuous mode and otherwise left as it is.
+//! answer (ARP, ICMP "port unreachable", TCP resets) or forward in addition to the switch. Any
+//! Ethernet interface will do; the port sets it to promiscuous mode and changes nothing else.
 //!
-//! Offloads stay as they are. What a sender leaves to the card (transport checksum, VLAN tag,
-//! segmentation of TCP and UDP super-frames) is finished here, so that `ethtool -K` is not needed
-//! for correctness: frames arrive as they would be on a wire. `PACKET_VNET_HDR` says exactly what is
-//! unfinished. A frame that does not fit a slot comes through the socket's queue
-//! (`PACKET_COPY_THRESH`), in the ring's order.
+//! Offloads stay on. The port finishes what a sender leaves to the card (transport checksum, VLAN
+//! tag, segmentation of TCP and UDP super-frames), so `ethtool -K` is not needed for correctness:
+//! frames arrive as they would be on a wire. `PACKET_VNET_HDR` says exactly what is unfinished. A
+//! frame that does not fit a slot comes through the socket's queue (`PACKET_COPY_THRESH`), in the
+//! ring's order.
 //!
-//! Sending is by a second socket, bound to protocol 0: it receives nothing, and errors of one
-//! direction do not turn up in the other.
+//! A second socket sends. It is bound to protocol 0, so it receives nothing, and errors of one
+//! direction do not appear in the other.
 
 mod ring;
 pub(crate) mod socket;
@@ -33,7 +33,7 @@ use crate::sending::{self, Patience};
 use crate::{Frame, Nanos, Port, PortError, PortStatistics};
 use ring::{RxRing, Slot, VIRTIO_HEADER_BYTES};
 
-/// What can be chosen of an AF_PACKET port.
+/// The options of an AF_PACKET port.
 #[derive(Clone, Copy, Debug)]
 pub struct AfPacketConfig {
     /// Frames that the kernel keeps while the switch does not run, at least.
@@ -160,15 +160,15 @@ impl AfPacketPort {
         self.ring.frame_bytes_max()
     }
 
-    /// A POLLERR would be reported again and again if nobody took the error. Whoever spins asks for
-    /// frames without having been woken: then an error is looked for once in a while.
+    /// The kernel reports a POLLERR again and again until its error is taken. A spinning switch
+    /// asks for frames without having been woken, so it checks for an error only once in a while.
     fn note_nothing_came(&mut self) {
         let is_due = self.n_empty.is_multiple_of(EMPTY_RECEIVES_PER_ERROR_CHECK);
         self.n_empty = self.n_empty.wrapping_add(1);
         if !is_due {
             return;
         }
-        // That the link is down is told elsewhere (`link.rs`).
+        // `link.rs` reports that the link is down.
         let _ = crate::socket::take_error(self.rx.as_fd());
     }
 
@@ -367,7 +367,7 @@ fn vlan_tag(slot: &Slot<'_>) -> Option<(u16, u16)> {
     is_valid(libc::TP_STATUS_VLAN_VALID).then_some((tpid, slot.vlan_tci))
 }
 
-/// What `struct virtio_net_hdr` says of a frame (`linux/virtio_net.h`; native byte order).
+/// The fields of `struct virtio_net_hdr` of a frame (`linux/virtio_net.h`; native byte order).
 struct VirtioHeader {
     flags: u8,
     gso_type: u8,

@@ -1,18 +1,18 @@
 //! A Linux network interface as a port: AF_XDP sockets, one for each receive queue.
 //!
-//! A small XDP program ([`program`]) gives frames to the sockets before the kernel's stack sees
-//! them; what it is not told to take goes on to the kernel. It runs in the driver where that can
-//! (native), else on the kernel's own packet (generic); frames are not copied between card and
-//! socket where the driver can do without (zero copy). The interface has its program for as long as
-//! the port lives: the kernel detaches it when the process ends, however it ends.
+//! A small XDP program ([`program`]) gives frames to the sockets before the kernel's stack sees them; frames
+//! that it need not take go on to the kernel. It runs in the driver if the driver supports it (native),
+//! otherwise on the kernel's own packet (generic). If the driver supports zero copy, frames are not copied
+//! between card and socket. The interface has its program as long as the port lives: the kernel detaches it
+//! when the process ends, however it ends.
 //!
-//! XDP says nothing of checksums that a sender on this machine left to a card. Behind an interface
-//! that is software (veth, tap, virtio) such a checksum is recognised and finished
-//! ([`offload::complete_begun_checksum`]); a card's frames came over a wire and are left alone. A VLAN
-//! tag that the sender or the card keeps beside the frame is not seen by XDP at all, and a
-//! super-frame in generic mode does not fit: those offloads have to be off (docs/ports.md).
+//! XDP does not report checksums that a sender on this machine left to a card. Behind an interface that is
+//! software (veth, tap, virtio) the port recognises and finishes such a checksum
+//! ([`offload::complete_begun_checksum`]); a card's frames came over a wire and stay unchanged. XDP does not
+//! see a VLAN tag that the sender or the card keeps beside the frame, and a super-frame does not fit in
+//! generic mode: those offloads must be off (docs/ports.md).
 //!
-//! Sending is from the first queue's socket.
+//! The first queue's socket sends.
 
 mod bpf;
 mod program;
@@ -42,7 +42,7 @@ use crate::{Frame, Nanos, Port, PortError, PortStatistics};
 use bpf::AttachMode;
 use queue::{Piece, Queue, QueueConfig};
 
-/// Whose frames the XDP program takes from the kernel.
+/// The frames that the XDP program takes from the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Destination {
     /// The packet's destination address.
@@ -51,12 +51,12 @@ pub struct Destination {
     pub udp_port: Option<u16>,
 }
 
-/// What can be chosen of an AF_XDP port.
+/// The options of an AF_XDP port.
 #[derive(Clone, Debug)]
 pub struct AfXdpConfig {
     /// Frames that the kernel keeps for each queue while the switch does not run, at least.
     pub rx_ring_slots: usize,
-    /// What is the switch's; empty: everything.
+    /// The switch's destinations; empty: every frame.
     pub destinations: Vec<Destination>,
 }
 
@@ -186,7 +186,7 @@ impl AfXdpPort {
         AfXdpPort::open_each(name, config, usize::MAX)
     }
 
-    /// The first so many send.
+    /// Opens every queue as a port; the first `n_senders` of them send.
     fn open_each(
         name: &str,
         config: &AfXdpConfig,
@@ -253,8 +253,8 @@ impl AfXdpPort {
         }
     }
 
-    /// How many chunks a frame takes; `None` if it is longer than what may leave with its tag, as
-    /// the kernel decides for packet sockets.
+    /// The number of chunks of a frame; `None` if the frame with its tag is too long to leave, by the
+    /// kernel's rule for packet sockets.
     fn chunks_of(&self, frame: &Frame<'_>, frame_bytes: usize) -> Option<usize> {
         if frame_bytes > self.frame_bytes_max {
             let tag_bytes = if has_tag(frame) { VLAN_TAG_BYTES } else { 0 };
@@ -280,8 +280,8 @@ impl AfXdpPort {
         self.queues[0].n_free() >= n_chunks
     }
 
-    /// Shows what was pushed to the kernel and has it send until nothing is left, or until it does
-    /// not get on. What is left then leaves with the next call: it is in the ring, not lost.
+    /// Shows pushed frames to the kernel and makes it send until nothing is left, or until it makes no
+    /// progress. Frames that are left then leave with the next call: they are in the ring, not lost.
     fn send_queue(&mut self) {
         self.n_pushed = 0;
         self.has_unsent = false;

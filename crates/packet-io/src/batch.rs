@@ -1,8 +1,8 @@
 //! Frames or payloads that wait to be sent with one system call, back to back in one buffer.
 //!
-//! The buffer is used again for every batch, so that it stays in the cache and nothing is
-//! allocated for a frame. A payload that follows itself, as that of a packet's copies does, is in
-//! the buffer once: its frames are sent from two places.
+//! The buffer is used again for every batch, so it stays in the cache and no memory is allocated
+//! for a frame. If a payload follows itself, as in a packet's copies, it is in the buffer once, and
+//! its frames are sent from two places.
 
 use crate::limits::{SHARED_PAYLOAD_BYTES_MIN, TX_BATCH_BYTES, TX_BATCH_FRAMES};
 use crate::port::{Frame, Identity};
@@ -84,7 +84,7 @@ impl TxBatch {
         first.len + second.len
     }
 
-    /// All from that place on, in two pieces of which the second may be empty.
+    /// All bytes from that place on, in two pieces; the second may be empty.
     pub(crate) fn iter_from(&self, first: usize) -> impl Iterator<Item = [&[u8]; 2]> {
         let frames = self.frames[first..].iter();
         frames.map(|parts| parts.map(|part| self.part(part)))
@@ -94,7 +94,7 @@ impl TxBatch {
         &self.bytes[part.start..part.start + part.len]
     }
 
-    /// Empties it; what was rarely needed of the memory is given back.
+    /// Empties the batch, and frees memory that it rarely needs.
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.frames.clear();

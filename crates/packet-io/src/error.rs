@@ -1,10 +1,10 @@
-//! Why a port cannot be opened or used, said so that the next step is clear.
+//! The errors of opening and using a port; each message makes the next step clear.
 
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// What went wrong with a port.
+/// The error of a port.
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
     /// No such interface.
@@ -72,7 +72,7 @@ pub enum PortError {
     NoXdpPrivileges {
         /// The interface that was to be opened.
         interface: String,
-        /// What was tried, as a verb phrase.
+        /// The attempted action, as a verb phrase.
         operation: &'static str,
     },
     /// The limit of locked memory is too low for the frames' memory.
@@ -120,19 +120,19 @@ pub enum PortError {
     Socket {
         /// The address as given.
         address: SocketAddr,
-        /// What was tried, as a verb phrase.
+        /// The attempted action, as a verb phrase.
         operation: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A system call failed for a reason that has no words of its own.
     #[error("interface \"{interface}\": cannot {operation}: {source}")]
     System {
-        /// The interface, or what is in its place.
+        /// The interface, or the thing in its place.
         interface: String,
-        /// What was tried, as a verb phrase.
+        /// The attempted action, as a verb phrase.
         operation: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A capture file could not be opened, read or written.
@@ -140,17 +140,17 @@ pub enum PortError {
     CaptureFile {
         /// The file.
         path: PathBuf,
-        /// What was tried, as a verb phrase.
+        /// The attempted action, as a verb phrase.
         operation: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// A capture file is not what it should be.
+    /// A capture file is malformed.
     #[error("capture file {path}: {message}", path = path.display())]
     CaptureFormat {
         /// The file.
         path: PathBuf,
-        /// What was expected and what was found, where.
+        /// What was expected, what was found, and where.
         message: String,
     },
 }

@@ -1,6 +1,6 @@
-//! What the kernel knows of a network interface: netdevice(7) and ethtool's requests.
+//! The kernel's data about a network interface: netdevice(7) and ethtool's requests.
 //!
-//! Always of the network namespace of the calling thread, which sysfs need not show.
+//! They concern the network namespace of the calling thread, which sysfs may not show.
 
 #![expect(
     unsafe_code,
@@ -21,8 +21,8 @@ use crate::socket::check;
 /// ARPHRD_ETHER, and the loopback interface's type, which has an Ethernet header too.
 const ETHERNET_TYPES: [u16; 2] = [libc::ARPHRD_ETHER, libc::ARPHRD_LOOPBACK];
 
-/// Drivers whose card is the host of a virtual machine, which may pass frames of other virtual ones on
-/// as they are.
+/// Drivers whose card is the host of a virtual machine. The host may pass on frames of other virtual machines
+/// unchanged.
 const PARAVIRTUAL_DRIVERS: [&str; 4] = ["virtio_net", "vmxnet3", "vif", "hv_netvsc"];
 
 /// An interface that exists.
@@ -121,7 +121,7 @@ impl Interface {
             String::from_utf8_lossy(&bytes[..end.unwrap_or(bytes.len())]).into_owned()
         };
         let bus = text(&info.bus_info);
-        // Software devices of some drivers write what they are in place of a bus.
+        // Software devices of some drivers write their own kind in place of a bus.
         let has_bus = bus.contains([':', '.']) || bus.starts_with("virtio");
         Ok((
             text(&info.driver),
@@ -129,8 +129,8 @@ impl Interface {
         ))
     }
 
-    /// Whether frames may come straight from a sender on this machine, or on the host of this virtual
-    /// one, who left checksums to a card that there is not.
+    /// Whether frames may come directly from a sender on this machine, or on the host of this virtual
+    /// machine. Such a sender leaves checksums to a card that does not exist.
     pub(crate) fn is_virtual(&self) -> bool {
         self.driver().map_or(true, |(driver, bus)| {
             bus.is_empty() || PARAVIRTUAL_DRIVERS.contains(&driver.as_str())

@@ -59,8 +59,8 @@ pub const MIN_FRAME_BYTES: usize = 14;
 /// libpcap's readers take (`MAXIMUM_SNAPLEN`).
 pub const PCAP_SNAPLEN_BYTES: u32 = 262_144;
 
-/// Bytes of a chunk of AF_XDP memory at the usual MTUs: the kernel takes 2 KiB or a page of 4 KiB,
-/// and what is smaller stays in the cache longer.
+/// Bytes of a chunk of AF_XDP memory at the usual MTUs: the kernel accepts 2 KiB or a page of 4 KiB, and a
+/// smaller chunk stays in the cache longer.
 pub const XDP_CHUNK_BYTES: usize = 2048;
 
 /// Bytes of a chunk where frames do not fit [`XDP_CHUNK_BYTES`]; longer ones take several.
@@ -69,8 +69,8 @@ pub const XDP_LARGE_CHUNK_BYTES: usize = 4096;
 /// Bytes that the kernel keeps free in front of a received frame (`XDP_PACKET_HEADROOM`).
 pub const XDP_CHUNK_HEADROOM_BYTES: usize = 256;
 
-/// Chunks that go round between a queue's fill and receive rings. All are written in turn, so this
-/// is what receiving takes of the cache: 4 MiB; at 400,000 frames/s it rides out 5 ms.
+/// Chunks that go round between a queue's fill and receive rings. All are written in turn, so receiving uses
+/// this much of the cache: 4 MiB. At 400,000 frames/s it bridges 5 ms.
 pub const XDP_RX_CHUNKS: usize = 2048;
 
 /// Chunks for sending. Used last in, first out: only as many are touched as are on their way at

@@ -1,7 +1,7 @@
-//! What becomes of network interfaces: made, removed, up, down, given addresses; as rtnetlink(7) tells it.
+//! Changes of network interfaces: created, removed, up, down, new addresses; as rtnetlink(7) reports them.
 //!
-//! A [`LinkMonitor`] is told of all interfaces of its thread's network namespace. An interface that
-//! moves to another namespace is one that is removed here.
+//! A [`LinkMonitor`] reports all interfaces of its thread's network namespace. An interface that moves to
+//! another namespace is reported as removed.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -23,13 +23,14 @@ const IFA_LOCAL: u16 = 2;
 const LINK_HEADER_BYTES: usize = 16;
 const ADDRESS_HEADER_BYTES: usize = 8;
 
-/// How often the kernel is asked again for what changed while it answered; an answer takes microseconds.
+/// How often the kernel is asked again because something changed during its answer; an answer takes
+/// microseconds.
 const DUMP_TRIES: usize = 16;
 
 /// An interface that is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
-    /// Its number, which no other interface of the namespace has as long as it is there.
+    /// Its index, which is unique in the namespace as long as the interface exists.
     pub index: i32,
     /// Its name now.
     pub name: String,
@@ -51,12 +52,12 @@ pub enum LinkEvent {
     Address {
         /// The interface's number.
         index: i32,
-        /// What the kernel answers for there.
+        /// The addresses for which the kernel answers there.
         address: IpAddr,
     },
 }
 
-/// Is told of events from its making on.
+/// Receives the events from its creation on.
 pub struct LinkMonitor {
     socket: OwnedFd,
 }
@@ -78,9 +79,9 @@ impl LinkMonitor {
         self.socket.as_fd()
     }
 
-    /// Everything that has happened since the last call; never waits. None: some of it was lost, as the
-    /// kernel keeps a few hundred kilobytes; [`links`] says how things are. What was kept is older than
-    /// that, and is thrown away too.
+    /// All events since the last call; never waits. None: some events were lost, since the kernel keeps only
+    /// a few hundred kilobytes; [`links`] gives the current state. The events that were kept are older than
+    /// that state, and are discarded too.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -131,7 +132,7 @@ fn ask() -> io::Result<Vec<LinkEvent>> {
     Ok(events)
 }
 
-/// None of what is no event of ours.
+/// None for a message that is no event of ours.
 fn parse(kind: u16, body: &[u8]) -> Option<LinkEvent> {
     match kind {
         RTM_NEWLINK | RTM_DELLINK => parse_link(kind, body),

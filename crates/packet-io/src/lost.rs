@@ -1,5 +1,4 @@
-//! What stands in the place of a port whose interface is gone: nothing arrives, and what is to leave is
-//! counted.
+//! The replacement of a port whose interface is gone: no frame arrives, and each frame to send is counted.
 
 use crate::{Frame, Nanos, Port, PortError, PortStatistics};
 

@@ -23,7 +23,7 @@ pub struct MemoryPort {
     statistics: PortStatistics,
 }
 
-/// Two ports: what one transmits, the other receives, in order and at once.
+/// Two ports: frames that one transmits, the other receives, in order and at once.
 ///
 /// # Errors
 /// If the process has no descriptor left.
@@ -49,7 +49,7 @@ impl Wire {
         }))
     }
 
-    /// A queue of whole frames is whole whoever panicked beside it.
+    /// A queue of whole frames stays valid if another thread panics.
     fn frames(&self) -> MutexGuard<'_, VecDeque<Vec<u8>>> {
         self.frames.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,6 +1,5 @@
-//! Netlink's messages, and asking the kernel what an interface's driver does for XDP: generic netlink,
-//! family "netdev" (Linux 6.3, `Documentation/netlink/specs/netdev.yaml`). No privilege needed, nothing
-//! changed.
+//! Netlink's messages, and a query for an interface driver's XDP features: generic netlink, family "netdev"
+//! (Linux 6.3, `Documentation/netlink/specs/netdev.yaml`). It needs no privilege and changes nothing.
 
 #![expect(
     unsafe_code,
@@ -76,7 +75,7 @@ fn ask(
     request.extend((n_bytes as u32).to_ne_bytes());
     request.extend(family.to_ne_bytes());
     request.extend(NLM_F_REQUEST.to_ne_bytes());
-    // Sequence number and sender: one question at a time, and the kernel knows whose.
+    // Sequence number and sender: one question at a time, and the kernel knows the sender.
     request.extend([0; 8]);
     request.extend([command, 1, 0, 0]);
     request.extend((attribute_bytes as u16).to_ne_bytes());
@@ -109,7 +108,7 @@ pub(crate) fn open_route() -> io::Result<OwnedFd> {
     socket::open(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE)
 }
 
-/// Has the kernel tell what happens in these groups (`RTMGRP_*`).
+/// Subscribes to events of these groups (`RTMGRP_*`).
 pub(crate) fn join(fd: BorrowedFd<'_>, groups: u32) -> io::Result<()> {
     // SAFETY: `sockaddr_nl` is plain data, of which all bytes zero is a value.
     let mut address: libc::sockaddr_nl = unsafe { mem::zeroed() };
@@ -181,7 +180,7 @@ pub(crate) fn messages(mut datagram: &[u8]) -> impl Iterator<Item = Message<'_>>
     })
 }
 
-/// Asks rtnetlink for all there is of a kind; `header_bytes` is what a question of it begins with.
+/// Asks rtnetlink for all objects of a kind; `header_bytes` is the beginning of such a question.
 ///
 /// # Errors
 /// [`io::ErrorKind::Interrupted`] if something changed meanwhile, so that some may be missing.
@@ -233,7 +232,7 @@ fn take_part(datagram: &[u8], take: &mut dyn FnMut(u16, &[u8])) -> io::Result<bo
     Ok(false)
 }
 
-/// What an error message says.
+/// The error in an error message.
 fn error_of(body: &[u8]) -> io::Error {
     let code = body
         .first_chunk()
@@ -314,7 +313,7 @@ mod tests {
 
     #[test]
     fn the_kernel_says_something_of_the_loopback_interface_or_why_not() {
-        // Whatever the kernel, an interface that cannot be there is an error.
+        // With any kernel, an interface that cannot exist is an error.
         assert!(xdp_features(i32::MAX).is_err());
     }
 }

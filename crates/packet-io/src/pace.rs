@@ -1,8 +1,8 @@
-//! How many frames are sent at once: few at first, then more and more.
+//! The number of frames that are sent at once: few at first, then more and more.
 //!
-//! Sending costs a system call however many frames it is for. Where a packet has many copies, the
-//! first should not wait until the last is made; and where copies follow each other, most should
-//! share a call. So the first one after a pause leaves alone, then four together, and so on.
+//! A send costs a system call, however many frames it has. If a packet has many copies, the first
+//! should not wait until the last is made. If copies follow each other, most should share a call.
+//! So the first one after a pause leaves alone, then four together, and so on.
 
 use crate::limits::{TX_BATCH_GROWTH, TX_FIRST_BATCH_FRAMES};
 
@@ -21,7 +21,7 @@ impl TxPace {
         }
     }
 
-    /// Whether so many frames that wait are enough to be sent.
+    /// Whether this many waiting frames are enough to send.
     pub(crate) fn is_enough(&self, n_waiting: usize) -> bool {
         n_waiting >= self.n_frames
     }

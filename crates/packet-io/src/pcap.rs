@@ -1,9 +1,9 @@
 //! Capture files as a port: frames in from one, frames out to another, in the capture's own time.
 //!
 //! Reads classic pcap (micro- and nanoseconds, either byte order) and pcapng; writes classic pcap
-//! with nanoseconds. Time is virtual: the port's zero is [`PcapPort::start`]'s argument, usually the
-//! first timestamp of all captures, so that several files replay in step. A timestamp earlier than
-//! the one before it counts as equal to it: frames stay in the file's order.
+//! with nanoseconds. Time is virtual: the port's zero is [`PcapPort::start`]'s argument, usually
+//! the first timestamp of all captures, so that several files replay in step. A timestamp before
+//! its predecessor counts as equal to it: frames stay in the file's order.
 
 mod reader;
 
@@ -21,21 +21,22 @@ use crate::limits::{MIN_FRAME_BYTES, PCAP_SNAPLEN_BYTES};
 use crate::{Frame, Nanos, Port, PortError, PortStatistics};
 use reader::{CapturedFrame, FrameReader};
 
-/// What is gathered before it is written to a capture.
+/// Bytes that are gathered before they are written to a capture.
 const BUFFER_BYTES: usize = 64 * 1024;
 
 /// Bytes of a classic capture's header, and of the one in front of each frame.
 const FILE_HEADER_BYTES: u64 = 24;
 const FRAME_HEADER_BYTES: u64 = 16;
 
-/// A port whose frames come from a capture file and go to another. Either may be missing.
+/// A port that takes frames from one capture file and writes frames to another. Either may be
+/// missing.
 pub struct PcapPort {
     name: String,
     input: Option<FrameReader>,
     output: Option<Output>,
     next: Option<CapturedFrame>,
     start_ns: u64,
-    /// The output could not be written further; what would be is counted.
+    /// The output cannot be written further; further frames are counted.
     is_broken: bool,
     statistics: PortStatistics,
 }
@@ -69,7 +70,8 @@ impl Tail {
         }
     }
 
-    /// Leaves the file with whole frames, as far as it was written; the lengths of the others.
+    /// Cuts the file after its last whole frame; returns the lengths of the frames that are not in
+    /// it.
     fn cut_off(self, file: &File) -> impl Iterator<Item = u64> {
         let written = file.metadata().map_or(0, |file| file.len());
         let is_lost = move |(_, end, _): &(u64, u64, u64)| *end > written;
@@ -137,7 +139,7 @@ impl PcapPort {
         source: io::Error,
     ) -> PortError {
         self.is_broken = true;
-        // What it still holds would be written when it is dropped, behind half a frame.
+        // A drop would write its remaining bytes behind half a frame.
         let (file, _) = buffered.into_parts();
         for n_bytes in tail.cut_off(&file) {
             self.statistics.tx_frames = self.statistics.tx_frames.saturating_sub(1);

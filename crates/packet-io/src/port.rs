@@ -1,4 +1,4 @@
-//! What every kind of port does.
+//! The interface of every kind of port.
 
 use std::os::fd::BorrowedFd;
 
@@ -15,8 +15,8 @@ pub struct Frame<'a> {
     pub head: &'a [u8],
     /// The second.
     pub payload: &'a [u8],
-    /// What the payload is: where this number is the same and the payload has the same address and
-    /// length, it has the same bytes. 0 where that is not known.
+    /// Identifies the payload: frames with the same number and a payload at the same address and with the
+    /// same length have the same bytes. 0 if that is not known.
     pub payload_id: u64,
 }
 
@@ -55,7 +55,7 @@ impl<'a> From<&'a [u8]> for Frame<'a> {
     }
 }
 
-/// Of whose payload nothing is known.
+/// A frame with an unidentified payload.
 impl<'a> From<[&'a [u8]; 2]> for Frame<'a> {
     fn from([head, payload]: [&'a [u8]; 2]) -> Self {
         Frame {
@@ -85,9 +85,9 @@ pub trait Port: Send {
         take: &mut dyn FnMut(&[u8]),
     ) -> Result<usize, PortError>;
 
-    /// Queues a frame to be sent. Its pieces are copied to where they are sent from; the payload at
-    /// most once for each frame, and not where the same one is already. Sends what is queued when it is enough
-    /// for a batch, the first frame after a flush at once; [`Port::flush`] certainly does.
+    /// Queues a frame for sending. Its pieces are copied to the memory that is sent from; a payload at most
+    /// once for each frame, and not at all if the same payload is already there. Sends the queue when it is
+    /// enough for a batch, and the first frame after a flush at once. [`Port::flush`] always sends it.
     ///
     /// # Errors
     /// A capture file that cannot be written.
@@ -130,8 +130,8 @@ pub trait Port: Send {
         None
     }
 
-    /// The interface is gone, and the port will be closed: everything counted, with what was to leave
-    /// and did not as dropped.
+    /// The final counters of a port whose interface is gone and that will be closed. Frames that could no
+    /// longer leave are counted as dropped.
     fn abandon(&mut self) -> PortStatistics {
         self.statistics()
     }
@@ -140,8 +140,8 @@ pub trait Port: Send {
     fn statistics(&mut self) -> PortStatistics;
 }
 
-/// What a port has counted since it was opened. `rx` and `tx` frames are those that went through
-/// whole; all other fields are reasons why one did not.
+/// A port's counters since it was opened. `rx` and `tx` frames are those that went through whole; all other
+/// fields are drop reasons.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortStatistics {
     /// Frames handed to the switch.
@@ -182,7 +182,7 @@ pub struct PortStatistics {
 }
 
 impl PortStatistics {
-    /// Adds what another port of the same interface or address has counted.
+    /// Adds the counters of another port of the same interface or address.
     pub fn add(&mut self, other: &PortStatistics) {
         self.rx_frames += other.rx_frames;
         self.rx_bytes += other.rx_bytes;
@@ -203,12 +203,12 @@ impl PortStatistics {
         self.tx_unreachable += other.tx_unreachable;
     }
 
-    /// Frames lost before the switch saw them, for whatever reason.
+    /// Frames lost before the switch saw them, for any reason.
     pub fn rx_dropped(&self) -> u64 {
         self.drops_from("rx_")
     }
 
-    /// Frames that the switch sent and that did not leave, for whatever reason.
+    /// Frames that the switch sent and that did not leave, for any reason.
     pub fn tx_dropped(&self) -> u64 {
         self.drops_from("tx_")
     }

@@ -1,4 +1,4 @@
-//! What this machine and its interfaces can do for a port, found out without changing anything.
+//! The abilities of this machine and its interfaces as ports, found out without changing anything.
 
 use std::fs;
 use std::io;
@@ -7,7 +7,7 @@ use crate::af_packet::socket as packet_socket;
 use crate::interface::{Interface, RingSlots};
 use crate::{PortError, af_xdp, netlink, socket};
 
-/// What this process may do.
+/// The privileges of this process.
 #[derive(Debug)]
 pub struct Permissions {
     /// Open a packet socket (AF_PACKET ports).
@@ -27,7 +27,7 @@ pub fn permissions() -> Permissions {
     }
 }
 
-/// What an interface's driver does for AF_XDP.
+/// The AF_XDP features of an interface's driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct XdpFeatures {
     /// The program runs in the driver.
@@ -66,7 +66,7 @@ pub struct InterfaceReport {
     pub n_rx_queues: u32,
     /// Slots of the card's rings: receiving now and at most, sending now and at most.
     pub ring_slots: Option<[u32; 4]>,
-    /// What the driver does for AF_XDP; `None` on a kernel that cannot say (before 6.3).
+    /// The driver's AF_XDP features; `None` on a kernel that does not report them (before 6.3).
     pub xdp: Option<XdpFeatures>,
     /// Those that can be asked for.
     pub offloads: Vec<Offload>,

@@ -1,5 +1,5 @@
-//! Sending a batch through a socket: what the kernel does not take at once is tried again a little
-//! later, and what it refuses is counted with the reason.
+//! Sends a batch through a socket. Frames that the kernel does not take at once are tried again a little
+//! later; frames that it refuses are counted with the reason.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -10,12 +10,12 @@ use crate::batch::TxBatch;
 use crate::limits::{MIN_FRAME_BYTES, TX_RETRIES_PER_FLUSH, TX_RETRY_WAIT_US};
 use crate::{interface, socket};
 
-/// Whether it is worth waiting until the kernel takes a frame. A link whose far end refuses what comes, or
-/// only what is long (another MTU there), looks like one that has no room just now; to wait for it in every
-/// flush would hold up all other ports.
+/// Decides whether to wait until the kernel takes a frame. A link whose far end refuses frames, or only long
+/// frames (another MTU there), looks like a link that has no room just now. Waiting for it in every flush
+/// would delay all other ports.
 #[derive(Debug)]
 pub(crate) struct Patience {
-    /// Frames of so many bytes and more were waited for in vain, and none has gone since.
+    /// Waiting for frames of at least this many bytes was in vain, and none has left since.
     in_vain_from_bytes: usize,
 }
 
@@ -119,7 +119,7 @@ pub(crate) fn send_batch(
 fn wait_for_room(fd: BorrowedFd<'_>, error: &io::Error) {
     let wait = Duration::from_micros(TX_RETRY_WAIT_US);
     if error.raw_os_error() == Some(libc::ENOBUFS) {
-        // A queue behind the socket is full, of which poll knows nothing.
+        // A queue behind the socket is full, which poll does not see.
         std::thread::sleep(wait);
     } else {
         socket::wait_for_room(fd, wait);

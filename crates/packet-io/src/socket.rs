@@ -25,7 +25,7 @@ pub(crate) fn open(
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Asks for socket buffers of that size; takes what an unprivileged process may have if it must.
+/// Asks for socket buffers of that size. An unprivileged process may get less.
 pub(crate) fn set_buffers(fd: BorrowedFd<'_>, bytes: i32) -> io::Result<()> {
     for (forced, plain) in [
         (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF),
@@ -73,9 +73,9 @@ pub(crate) fn get_option<T: Copy>(
     Ok(())
 }
 
-/// Sends up to [`TX_BATCH_FRAMES`] frames, in order, with one system call; returns how many went.
-/// Each is given in two pieces, of which the second may be empty. An error is about the first
-/// frame, and none went.
+/// Sends up to [`TX_BATCH_FRAMES`] frames, in order, with one system call; returns the number sent.
+/// Each frame is given in two pieces; the second may be empty. An error concerns the first frame,
+/// and then none was sent.
 pub(crate) fn send_batch<'frame>(
     fd: BorrowedFd<'_>,
     frames: impl Iterator<Item = [&'frame [u8]; 2]>,

@@ -1,12 +1,12 @@
-//! A UDP socket as a port: for hosts where nobody may open packet sockets.
+//! A UDP socket as a port, for hosts without permission for packet sockets.
 //!
-//! On the way in, Ethernet, IP and UDP headers are made from the datagram's addresses, as they would
-//! have been on a wire next to this host: right checksums, a time to live of 64, and a locally
-//! administered MAC address for each IP address, [`mac_of`]. On the way out, a frame's UDP payload
-//! goes to its destination address and port; its Ethernet header, time to live and source port are
-//! the kernel's business then. A socket bound to no address in particular ("0.0.0.0", "[::]") sends
-//! from the frame's source address where datagrams came to that. What is not one whole UDP datagram over the socket's version of
-//! IP is counted as `tx_not_udp`.
+//! On the way in, the port makes Ethernet, IP and UDP headers from the datagram's addresses, as they would
+//! have been on a wire next to this host: right checksums, a time to live of 64, and a locally administered
+//! MAC address for each IP address, [`mac_of`]. On the way out, a frame's UDP payload goes to its destination
+//! address and port; the kernel makes the Ethernet header, time to live and source port. A socket bound to no
+//! address in particular ("0.0.0.0", "[::]") sends from the frame's source address if datagrams came to that
+//! address. A frame that is not one whole UDP datagram over the socket's version of IP is counted as
+//! `tx_not_udp`.
 
 mod headers;
 mod socket;

@@ -1,4 +1,4 @@
-//! Waiting for ports, and being woken by another thread.
+//! Waiting for ports. Another thread can wake the waiting one.
 
 #![expect(
     unsafe_code,
@@ -18,12 +18,12 @@ use crate::socket::check;
 #[derive(Debug)]
 pub struct Waker {
     event: File,
-    /// For those who look without waiting: no system call.
+    /// For spinning callers: no system call.
     is_woken: AtomicBool,
 }
 
 impl Waker {
-    /// A waker that nobody has woken yet.
+    /// A waker without a pending wake-up.
     ///
     /// # Errors
     /// If the process has no descriptor left.
@@ -45,12 +45,12 @@ impl Waker {
         let _ = (&self.event).write(&1_u64.to_ne_bytes());
     }
 
-    /// Whether somebody has called [`Waker::wake`] since the last [`Waker::clear`].
+    /// Whether [`Waker::wake`] was called since the last [`Waker::clear`].
     pub fn is_woken(&self) -> bool {
         self.is_woken.load(Ordering::Acquire)
     }
 
-    /// Forgets all wake-ups so far. Call after waking, before looking at what there is to do.
+    /// Forgets all wake-ups so far. Call it after waking, before looking for work.
     pub fn clear(&self) {
         self.is_woken.store(false, Ordering::Release);
         // It can only fail when there was no wake-up.

@@ -1,5 +1,5 @@
-//! Time stamps: the monotonic clock, and the processor's time stamp counter beside it, which runs at
-//! one frequency whatever the processor's. The frequency is measured, never assumed.
+//! Time stamps: the monotonic clock, and the processor's time stamp counter, which runs at one
+//! frequency whatever the processor's. The frequency is measured, never assumed.
 #![expect(
     unsafe_code,
     reason = "the time stamp counter and processor affinity have no safe call"
@@ -14,7 +14,7 @@ pub struct Stamp {
     ticks: u64,
 }
 
-/// What lies between two moments.
+/// The time between two moments.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Span {
     /// Nanoseconds of the clock.

@@ -1,4 +1,4 @@
-//! Frames with right checksums, one behind the other in memory, as a port's ring has them.
+//! Frames with right checksums, one behind the other in memory, like in a port's ring.
 
 use dataplane::PortId;
 
@@ -19,7 +19,7 @@ pub struct Frames {
     len: usize,
 }
 
-/// What an IPv4 packet over Ethernet is made of.
+/// The parts of an IPv4 packet over Ethernet.
 #[derive(Debug, Clone, Copy)]
 pub struct Ipv4Frame {
     /// Ethernet destination and source.
@@ -33,7 +33,7 @@ pub struct Ipv4Frame {
 }
 
 impl Frames {
-    /// Room for frames of so many bytes, without FCS.
+    /// Room for frames of this many bytes, without FCS.
     pub fn new(len: usize) -> Self {
         let least = ETHERNET_BYTES + IPV4_BYTES + PORTS_BYTES;
         Self {

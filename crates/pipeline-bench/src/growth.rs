@@ -1,5 +1,5 @@
-//! How the cost of a packet grows with table entries, groups, viewers and packet size: what stays as
-//! it is has the size of the pipeline benchmark.
+//! The growth of a packet's cost with table entries, groups, viewers and packet size. The other
+//! sizes are those of the pipeline benchmark.
 
 use crate::{
     FRAME_BYTES, Task, VIDEO_FRAME_BYTES,
@@ -7,12 +7,12 @@ use crate::{
     workload::{Pipeline, Workload},
 };
 
-/// Flows where they are not what grows: more than a first-level cache holds of anything.
+/// The number of flows where another size grows: more than a first-level cache holds of anything.
 const FLOWS: usize = 10_000;
 /// Viewers of each group where groups grow.
 const GROUP_VIEWERS: usize = 8;
 
-/// A series: what grows in which pipeline, and through which values.
+/// A series: the size that grows, in which pipeline, and its values.
 type Series = (&'static str, Pipeline, &'static [usize]);
 
 const SERIES: [Series; 9] = [

@@ -1,4 +1,4 @@
-//! `reprise-pipeline-bench`: what a packet costs in each part of a pipeline, engine by engine and
+//! `reprise-pipeline-bench`: the cost of a packet in each part of a pipeline, engine by engine and
 //! optimisation by optimisation, in memory and without ports.
 
 #![warn(
@@ -168,7 +168,7 @@ impl PartsArgs {
     }
 }
 
-/// A workload, what has grown in it, and who takes part.
+/// A workload, the size that has grown in it, and the variants.
 struct Task {
     workload: Workload,
     growth: Option<(&'static str, usize)>,
@@ -226,7 +226,7 @@ fn run(tasks: &[Task], shared: &Shared, name: &str) -> Result<(), String> {
     }
 }
 
-/// Lines on standard output; the files are written though nobody reads it.
+/// Lines on standard output; the files are written even if standard output is closed.
 fn say(lines: &str) {
     let _ = writeln!(stdout(), "{lines}");
 }
@@ -252,7 +252,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Nobody is to be told where nobody reads.
+            // Standard error may be closed too.
             let _ = writeln!(stderr(), "{error}");
             ExitCode::FAILURE
         }

@@ -1,5 +1,5 @@
-//! Packets through switches, and what one costs. The variants take turns, round after round, so that
-//! what else the machine does meets all of them; what counts is the median round.
+//! Sends packets through switches and measures the cost of one. The variants take turns, round after round,
+//! so other load on the machine affects all of them. The result is the median round.
 
 use std::hash::Hasher;
 
@@ -13,8 +13,8 @@ use crate::{
     workload::Workload,
 };
 
-/// Frames that a switch is given before what leaves is taken: what its event loop takes from a port
-/// at a time, at most.
+/// Frames that a switch gets before its output is taken: the most that its event loop takes from a port at a
+/// time.
 const BATCH_FRAMES: usize = 32;
 /// Virtual time between two batches.
 const BATCH_NS: Nanos = 3_000;
@@ -54,7 +54,7 @@ impl Spread {
     }
 }
 
-/// What one variant came to.
+/// The result of one variant.
 #[derive(Debug, Clone)]
 pub struct Measured {
     /// Which.
@@ -67,11 +67,11 @@ pub struct Measured {
     pub copies: f64,
     /// Nanoseconds a packet in each part, with the probe's own cost.
     pub parts: Vec<(Part, Spread)>,
-    /// A hash of every frame that left in the check, and of what the switch counted.
+    /// A hash of every frame that left in the check, and of the switch's counts.
     pub checksum: u64,
 }
 
-/// What came out of a run.
+/// The result of a run.
 #[derive(Debug, Clone, Copy, Default)]
 struct Run {
     packets: usize,
@@ -95,7 +95,7 @@ impl Fed {
         }
     }
 
-    /// Gives so many packets, a batch at a time, and `take`s what leaves.
+    /// Gives this many packets, a batch at a time, and `take`s the output.
     fn run(
         &mut self,
         frames: &Frames,
@@ -132,7 +132,7 @@ impl Fed {
         }
     }
 
-    /// A run in which nobody reads what leaves.
+    /// A run that ignores the output.
     fn time(&mut self, frames: &Frames, packets: usize) -> Run {
         self.run(frames, packets, |_, pieces| {
             std::hint::black_box(pieces);
@@ -177,8 +177,7 @@ pub struct Contest {
 }
 
 impl Contest {
-    /// Sets everything up, and lets every variant warm up and show that it gives what the interpreter
-    /// gives.
+    /// Sets everything up, lets every variant warm up, and checks that its output equals the interpreter's.
     ///
     /// # Errors
     /// A switch refused its entries, a packet was lost, or a variant gives something else.
@@ -262,7 +261,7 @@ impl Contest {
         }
     }
 
-    /// What came of it.
+    /// The result.
     pub fn finish(self) -> Vec<Measured> {
         self.contenders
             .into_iter()
@@ -292,8 +291,7 @@ impl Contender {
     }
 }
 
-/// Gives the first packets and hashes what leaves and what the switch has counted. Every packet
-/// must leave.
+/// Gives the first packets and hashes the output and the switch's counts. Every packet must leave.
 fn check(fed: &mut Fed, frames: &Frames, packets: usize) -> Result<u64, String> {
     let mut hasher = std::hash::DefaultHasher::new();
     let run = fed.run(frames, packets, |port, [head, payload]| {

@@ -1,4 +1,4 @@
-//! What a run leaves: CSV for the report, JSON with the machine, a table for who reads along.
+//! The output of a run: CSV for the report, JSON with the machine, a table for the terminal.
 
 use std::{fmt::Write as _, path::Path};
 
@@ -20,11 +20,11 @@ const GROWTH_COLUMNS: &str = "program,engine,optimisations,grows,value,packet_si
     ns_per_packet,tsc_ticks_per_packet,ns_per_packet_min,ns_per_packet_max,rounds,viewers,\
     copies_per_packet,ns_per_copy,checksum";
 
-/// One workload's figures, and what grows in it, where that is what was asked.
+/// One workload's figures, with the growing size, if it was measured.
 pub struct Result {
-    /// What was measured.
+    /// The measured workload.
     pub workload: Workload,
-    /// What grows, and how far it has grown.
+    /// The growing size, and its value.
     pub growth: Option<(&'static str, usize)>,
     /// Each variant.
     pub measured: Vec<Measured>,

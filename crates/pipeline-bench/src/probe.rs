@@ -1,11 +1,10 @@
-//! Which part of the switch a packet's time goes to.
+//! Measures how a packet's time divides into the parts of the switch.
 //!
-//! Reading the time stamp counter costs as much as some parts do, so no part is timed. An engine
-//! around the engine writes down which part runs, one store each time, and a second thread looks again
-//! and again: a part's share of the looks is its share of the time. What runs between the engine's
-//! calls is the traffic manager. The parser cannot be told from the ingress control inside
-//! [`Engine::ingress`]: it is run once more before it, for its own share, and that share is taken off
-//! the ingress control's.
+//! Reading the time stamp counter costs as much as some parts do, so the parts are sampled. A wrapper around
+//! the engine writes down which part runs, one store each time, and a second thread reads it again and again.
+//! A part's share of the samples is its share of the time. The time between the engine's calls belongs to the
+//! traffic manager. The parser cannot be separated from the ingress control inside [`Engine::ingress`]. So it
+//! is run once more before it, for its own share, and that share is subtracted from the ingress control's.
 
 use std::{
     sync::{
@@ -36,14 +35,13 @@ const LOOKS_MIN: u64 = 500;
 pub enum Part {
     /// Frames into the engine's memory, copies and clones made and given back.
     Buffers,
-    /// Parser and checksum verification of a packet that comes in. Of one that recirculates they
-    /// count as ingress.
+    /// Parser and checksum verification of a new packet. For a recirculated packet they count as ingress.
     Parser,
     /// The ingress control.
     Ingress,
     /// The egress control.
     Egress,
-    /// Checksum update and deparser, where they do not run at once with egress, as whose they count.
+    /// Checksum update and deparser; if they run together with egress, they count as egress.
     Deparser,
     /// All of these, of a packet that recirculates and of its clones, where they run in one call.
     Rounds,
@@ -82,13 +80,13 @@ impl Part {
 #[repr(align(128))]
 struct Running(AtomicU8);
 
-/// What the probes of one thread write down, and who looks.
+/// The current part of one thread, and the thread that samples it.
 #[derive(Debug)]
 pub struct Watch {
     running: Arc<Running>,
 }
 
-/// Looks, until it is asked what it saw.
+/// Samples until it is asked for the result.
 pub struct Looking {
     is_over: Arc<AtomicBool>,
     thread: JoinHandle<[u64; Part::ALL.len()]>,
@@ -103,7 +101,7 @@ impl Watch {
         }
     }
 
-    /// An engine's factory whose engines write down what runs.
+    /// A factory of engines that write down which part runs.
     pub fn probe(&self, factory: Box<dyn EngineFactory>) -> Box<dyn EngineFactory> {
         Box::new(ProbeFactory {
             factory,

@@ -1,5 +1,5 @@
-//! What is compared: the interpreter, and the native engine with one choice of optimisations after
-//! the other. The optimisations are those that the engine names itself.
+//! The variants: the interpreter, and the native engine with one choice of optimisations after the
+//! other. The engine itself lists its optimisations.
 
 use dataplane::{engine::EngineFactory, interpret::InterpreterFactory};
 use dataplane_jit::{NativeFactory, NativeOptions};
@@ -8,8 +8,8 @@ use dataplane_jit::{NativeFactory, NativeOptions};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variant {
     options: Option<NativeOptions>,
-    /// What it is in the table: `naive`, `alone NAME`, `step N NAME`, `without NAME`, `all`; several
-    /// where they are the same.
+    /// Its name in the table: `naive`, `alone NAME`, `step N NAME`, `without NAME`, `all`; several
+    /// names if they are the same choice.
     pub roles: Vec<String>,
 }
 
@@ -59,7 +59,7 @@ impl Variant {
         variants
     }
 
-    /// The interpreter, and the native engine naive and with all: what growth is measured with.
+    /// The variants for growth: the interpreter, and the native engine naive and with all.
     pub fn extremes() -> Vec<Self> {
         let extreme = |variant: &Self| {
             let names = ["reference", "naive", "all"];

@@ -1,4 +1,4 @@
-//! The chains that are being made: one a group, of its newest epoch.
+//! The current chains: one for each group, of its newest epoch.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub(crate) struct Chain {
     /// Packets since the last signature, and when the first of them came.
     pub n_unsigned: u32,
     pub unsigned_from: Duration,
-    /// The last packet as it was sent, if it was not signed.
+    /// The last packet in the form in which it was sent, if it was not signed.
     pub frame: Vec<u8>,
     /// Its signature was tried and there was no nonce: not before this time again.
     pub retry_at: Duration,
@@ -41,7 +41,7 @@ impl Chain {
         }
     }
 
-    /// What the next packet would add to, if it came now.
+    /// The parts since the last signature, if the next packet came now.
     pub(crate) fn unsigned(&self, now: Duration) -> Unsigned {
         Unsigned {
             n_packets: self.n_unsigned,
@@ -61,7 +61,7 @@ impl Chain {
 pub(crate) struct Chains(pub HashMap<u16, Chain>);
 
 impl Chains {
-    /// The group whose last packet is the longest ago.
+    /// The group that has been quiet for longest.
     pub(crate) fn oldest(&self) -> Option<u16> {
         let oldest = self
             .0

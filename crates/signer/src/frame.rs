@@ -1,4 +1,5 @@
-//! A stamped packet in its Ethernet frame: what is read of it, and where signature and link go.
+//! A stamped packet in its Ethernet frame: the fields that are read, and the places of signature
+//! and link.
 
 use std::ops::Range;
 

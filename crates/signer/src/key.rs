@@ -1,4 +1,4 @@
-//! The signing key: from a file that nobody else can read, or from the environment.
+//! The signing key: from a file that only its owner can read, or from the environment.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -51,7 +51,7 @@ pub enum KeyError {
     Digits {
         /// File or variable.
         place: String,
-        /// What there is, in characters.
+        /// The number of characters found.
         found: usize,
     },
     /// It is 0, or not below the order of the curve.
@@ -164,7 +164,7 @@ impl Key {
         file.sync_all().map_err(failed)
     }
 
-    /// What members verify with.
+    /// The key that members verify with.
     #[must_use]
     pub fn public(&self) -> VerifyingKey {
         *self.0.verifying_key()

@@ -1,8 +1,8 @@
-//! The coprocessor of AOM-PK, on a port of the sequencer's switch: it links each stamped packet to the
-//! one before it and signs it, or leaves that to a later one while nonces are short.
+//! The coprocessor of AOM-PK, on a port of the sequencer's switch. It links each stamped packet to the one
+//! before it and signs it. While nonces are short it signs only some packets, which cover the earlier ones.
 //!
-//! [`Signer`] has no I/O: frames and the time go in, frames come out. `docs/aom-signer.md` says what
-//! it promises.
+//! [`Signer`] has no I/O: frames and the time go in, frames come out. `docs/aom-signer.md` lists its
+//! promises.
 
 mod chains;
 pub mod frame;

@@ -1,7 +1,7 @@
-//! Nonces that are made beforehand: most of a signature's work does not depend on what is signed.
+//! Nonces that are made beforehand: most of a signature's work does not depend on the signed data.
 //!
-//! Each comes from the system's random numbers, is used once and then overwritten. None is ever
-//! written to a file, so a process that begins has others.
+//! Each comes from the system's random numbers, is used once and then overwritten. None is ever written to a
+//! file, so a process that starts again has other nonces.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ use k256::elliptic_curve::rand_core::{CryptoRngCore, OsRng};
 use k256::elliptic_curve::zeroize::Zeroize;
 use k256::{FieldBytes, NonZeroScalar, ProjectivePoint, Scalar, U256};
 
-/// What a signature needs of k: its inverse, and the x-coordinate of k times the generator.
+/// A signature's part of k: its inverse, and the x-coordinate of k times the generator.
 pub struct Nonce {
     inverse: Scalar,
     r: Scalar,
@@ -24,7 +24,7 @@ pub struct Nonce {
 
 impl Drop for Nonce {
     fn drop(&mut self) {
-        // Who knows the nonce of a signature knows the key.
+        // The nonce of a signature reveals the key.
         self.inverse.zeroize();
     }
 }
@@ -53,7 +53,7 @@ impl Nonce {
             .map(|inverse| Nonce { inverse, r })
     }
 
-    /// Signs a state; the nonce is gone. None if s is 0, which happens to nobody.
+    /// Signs a state and uses up the nonce. None if s is 0, which does not happen in practice.
     #[must_use]
     pub fn sign(self, key: &SigningKey, state: &Hash) -> Option<Signature> {
         let z = <Scalar as Reduce<U256>>::reduce_bytes(&FieldBytes::from(*state));
@@ -83,7 +83,7 @@ struct Inside {
 }
 
 impl Pool {
-    /// Of at most so many, filled by so many threads; with none it is filled by [`Pool::fill`] alone.
+    /// A pool of at most `capacity` nonces, filled by `n_threads` threads; with none, only [`Pool::fill`] fills it.
     ///
     /// # Errors
     /// If there are no threads to be had.
@@ -105,7 +105,7 @@ impl Pool {
         })
     }
 
-    /// One that nobody else gets; none if none is ready.
+    /// Takes a nonce, which no other caller gets; none if none is ready.
     pub fn take(&self) -> Option<Nonce> {
         let mut inside = self.shared.lock();
         let nonce = inside.ready.pop_front();
@@ -125,14 +125,14 @@ impl Pool {
         self.shared.capacity
     }
 
-    /// Adds so many, as far as there is room; for tests, and before the first packet.
+    /// Adds this many nonces, as far as there is room; for tests, and before the first packet.
     pub fn fill(&self, n: usize) {
         for _ in 0..n.min(self.shared.capacity) {
             self.shared.put(Nonce::random(&mut OsRng));
         }
     }
 
-    /// Adds one that is known, as the published coprocessor has it.
+    /// Adds a known nonce, like the published coprocessor's.
     #[cfg(test)]
     pub(crate) fn put_known(&self, k: &NonZeroScalar) {
         if let Some(nonce) = Nonce::of(k) {
@@ -153,7 +153,7 @@ impl Drop for Pool {
 }
 
 impl Shared {
-    /// What the lock holds is whole whenever it is released.
+    /// The lock's content is valid whenever the lock is released.
     fn lock(&self) -> MutexGuard<'_, Inside> {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }

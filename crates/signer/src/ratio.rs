@@ -1,24 +1,24 @@
-//! Which packets are signed: all of them while there are enough nonces, and so few, below the low-water
-//! mark, that the pool fills again.
+//! Decides which packets are signed: all of them while there are enough nonces. Below the low-water mark so
+//! few are signed that the pool fills again.
 
 use std::time::Duration;
 
 use crate::limits::{LOW_WATER_PART, UNSIGNED_FOR, UNSIGNED_MAX};
 
-/// What a chain has without a signature.
+/// The part of a chain since its last signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unsigned {
-    /// Packets since the last signature, the one that is decided on among them.
+    /// Packets since the last signature, including the one to decide on.
     pub n_packets: u32,
     /// Since the first of them came.
     pub since: Duration,
 }
 
-/// Whether a packet is to be signed, with so many nonces of so many.
+/// Whether a packet is signed, with `level` nonces in a pool of `capacity`.
 ///
-/// Of a pool that is a quarter full or more every packet takes one. Below, each n-th does, where n
-/// doubles each time that the level halves, and is [`UNSIGNED_MAX`] at most; and each that comes when
-/// the first has waited for [`UNSIGNED_FOR`].
+/// If the pool is a quarter full or more, every packet is signed. Below, every n-th packet is, where n
+/// doubles each time that the level halves, and is [`UNSIGNED_MAX`] at most. So is each packet that comes
+/// when the first has waited for [`UNSIGNED_FOR`].
 #[must_use]
 pub fn is_due(level: usize, capacity: usize, unsigned: Unsigned) -> bool {
     if level == 0 {

@@ -123,7 +123,7 @@ fn take(port: &mut dyn Port, begun: Instant, frames: &mut [Vec<u8>]) -> Result<u
     Ok(n_frames)
 }
 
-/// What `work` gives out goes to the port; the first error of it.
+/// Sends the output of `work` to the port; returns its first error.
 fn send_on(
     port: &mut dyn Port,
     now: Duration,

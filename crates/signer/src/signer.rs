@@ -12,7 +12,7 @@ use crate::limits::{CHAINS_MAX, NONCE_WAIT};
 use crate::nonces::Pool;
 use crate::ratio::is_due;
 
-/// What became of frames. `received` is `linked` and the reasons why one was dropped.
+/// Counts of frames. `received` is `linked` plus the drop reasons.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Frames that came.
@@ -31,9 +31,9 @@ pub struct Counters {
     pub repeated: u64,
     /// Dropped: of an epoch before the group's newest.
     pub old_epoch: u64,
-    /// Chains that began anew: a number did not follow the last one that came.
+    /// Chains that began anew: a number did not follow the last one.
     pub gaps: u64,
-    /// Chains that ended without a signature: nobody can verify their last packets.
+    /// Chains that ended without a signature: no receiver can verify their last packets.
     pub ended_unsigned: u64,
     /// Chains that were ended because another group needed their place.
     pub evicted: u64,
@@ -101,7 +101,7 @@ impl Signer {
         self.due = self.chains.due();
     }
 
-    /// Signs what is unsigned, as far as there are nonces: nothing comes any more.
+    /// Signs unsigned packets, as far as there are nonces, because no more packets come.
     pub fn finish(&mut self, now: Duration, out: Out<'_>) {
         let groups: Vec<u16> = self.chains.0.keys().copied().collect();
         for group in groups {
@@ -110,7 +110,7 @@ impl Signer {
         self.due = None;
     }
 
-    /// What became of frames.
+    /// The counts of frames.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters
@@ -159,7 +159,7 @@ impl Signer {
         Ok(())
     }
 
-    /// The group's chain takes this packet next: as it is, or begun anew.
+    /// The chain for this packet: the group's current chain, or a new one.
     fn begin(&mut self, now: Duration, stamp: &Stamp, out: Out<'_>) -> Result<(), Drop> {
         let group = stamp.group;
         let Some(chain) = self.chains.0.get(&group) else {

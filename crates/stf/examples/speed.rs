@@ -3,9 +3,9 @@
 //! `cargo run --release -p stf --example speed -- SAMPLES P4C [NAME...]`: SAMPLES is a folder with
 //! NAME.p4 and NAME.stf, P4C one with the NAME.json that p4c made of each. Without names every
 //! program that has all three is measured. Each program runs its test once, which makes its entries
-//! and must pass, then gets the test's packets over and over. The runs of the two alternate and the
-//! ratio is that of neighbours, so that a machine that grows slower favours none; the time is the
-//! processor's for this thread, so that what else the machine does counts as little as it can.
+//! and must pass, then gets the test's packets again and again. The runs of the two alternate and
+//! the ratio is that of neighbours, so a machine that becomes slower favours none. The time is the
+//! processor's for this thread, so other load on the machine counts as little as it can.
 
 #![expect(unsafe_code, reason = "the thread's processor time is libc's to give")]
 #![allow(

@@ -1,4 +1,4 @@
-//! What a test can say.
+//! The commands of a test.
 
 /// A key field or argument by name.
 pub type Named<T> = (String, T);
@@ -18,7 +18,7 @@ pub enum Command {
         action: String,
         /// Its arguments.
         args: Vec<Named<Vec<u8>>>,
-        /// What later commands call the entry.
+        /// The entry's name in later commands.
         id: Option<String>,
     },
     /// `setdefault TABLE ACTION(PARAM:VALUE, ...)`.
@@ -95,7 +95,7 @@ pub enum Command {
     MemberAdd {
         /// A table of the profile.
         table: String,
-        /// What entries and groups call it.
+        /// Its name in entries and groups.
         member: u32,
         /// Action.
         action: String,
@@ -112,16 +112,16 @@ pub enum Command {
         counter: String,
         /// Cell, or an entry's ID.
         index: String,
-        /// What is compared; none: packets and bytes.
+        /// The compared count; none: packets and bytes.
         counted: Option<Counted>,
         /// How.
         comparison: Comparison,
-        /// With what.
+        /// The value to compare with.
         value: u64,
     },
 }
 
-/// What a key field matches.
+/// The match of a key field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Match {
     /// One value.

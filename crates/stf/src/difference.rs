@@ -1,4 +1,4 @@
-//! Expected against found bytes, for a person.
+//! Expected and found bytes side by side, as text.
 
 use std::fmt;
 

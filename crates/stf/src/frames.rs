@@ -1,4 +1,4 @@
-//! Frames that left against frames that are expected: in order, port by port.
+//! Compares transmitted frames with expected ones: in order, port by port.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -15,7 +15,7 @@ use crate::{
 pub struct Failure {
     /// The line of the command, from 1; 0 for the end of the test.
     pub line: usize,
-    /// What was expected and what was found.
+    /// The expected and the found frame.
     pub message: String,
     /// The bytes, where another frame came.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,14 +58,14 @@ struct Wanted {
     expected: Option<Expected>,
 }
 
-/// What is open at a port: frames, or expectations, never both.
+/// The open items of a port: frames, or expectations, never both.
 #[derive(Default)]
 struct Port {
     left: VecDeque<Left>,
     wanted: VecDeque<Wanted>,
 }
 
-/// What is open.
+/// The open items.
 #[derive(Default)]
 pub(crate) struct Frames {
     ports: BTreeMap<u16, Port>,
@@ -112,7 +112,7 @@ impl Frames {
         }
     }
 
-    /// The end of the test: nothing may be open. What `missing` says of the port is added.
+    /// The end of the test: no item may be open. Adds the text of `missing` about the port.
     pub(crate) fn finish(mut self, missing: impl Fn(u16) -> String) -> Vec<Failure> {
         self.expect_none(0);
         for (port, open) in self.ports {

@@ -1,4 +1,4 @@
-//! What a test says of a key field, as the table's kind of match.
+//! A test's key field, by the table's kind of match.
 
 use dataplane::{KeyField, MatchField, MatchKind};
 

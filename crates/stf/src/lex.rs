@@ -36,7 +36,7 @@ fn mark(text: &str) -> Option<&'static str> {
     MARKS.into_iter().find(|mark| text.starts_with(mark))
 }
 
-/// A word and what follows. Quotes may be anywhere in it: `"my table".key`.
+/// A word and the rest. Quotes may be anywhere in it: `"my table".key`.
 fn word(text: &str) -> Result<(String, &str), String> {
     let mut word = String::new();
     let mut rest = text;

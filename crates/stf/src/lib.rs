@@ -1,8 +1,7 @@
 //! STF, the "simple test format" of p4c's corpus: a program's tables, frames in, frames expected.
 //!
-//! One command a line, `#` begins a comment. What p4c's driver for simple_switch understands is
-//! understood here; [`Command`] lists it with what is ours beyond it.
-//! docs/conformance.md is the reader's version.
+//! One command a line, `#` begins a comment. All commands of p4c's driver for simple_switch work;
+//! [`Command`] lists them with our own. docs/conformance.md is the user's version.
 //!
 //! ```text
 //! add TABLE [PRIORITY] KEY:MATCH ... ACTION(PARAM:VALUE, ...) [= ID]    a higher priority wins
@@ -12,7 +11,7 @@
 //! ```
 //!
 //! A test has no sockets and no clock: [`run`] gives each frame to a new switch of its own and
-//! takes what leaves before the next command; `wait` moves virtual time.
+//! takes its output before the next command; `wait` moves virtual time.
 
 mod command;
 mod difference;

@@ -1,4 +1,4 @@
-//! Which table, action or key field a test means. Names may leave out leading parts where the
+//! Finds the table, action or key field that a test names. Names may leave out leading parts if the
 //! rest is unique.
 
 use dataplane::KeyField;
@@ -6,13 +6,13 @@ use dataplane::KeyField;
 /// Names that a message lists: a line, not a screen.
 const NAMES_SHOWN_MAX: usize = 10;
 
-/// What is not found, or not the only one.
+/// A name that is not found, or is ambiguous.
 pub(crate) type Found<T> = Result<T, String>;
 
-/// The one name that is wanted; else the only one that ends with it after a dot.
+/// The name itself; otherwise the only one that ends with it after a dot.
 ///
 /// # Errors
-/// There is none, or several, with what may be meant.
+/// There is none, or there are several; with suggestions.
 pub fn find_name<'n, T: Copy>(
     kind: &str,
     wanted: &str,
@@ -24,7 +24,7 @@ pub fn find_name<'n, T: Copy>(
     find_by(kind, wanted, names, &tests)
 }
 
-/// The same; else, as p4c's driver has it, the only one that ends with it anywhere.
+/// The same; otherwise, as in p4c's driver, the only one that ends with it anywhere.
 pub(crate) fn find<'n, T: Copy>(
     kind: &str,
     wanted: &str,
@@ -39,7 +39,7 @@ pub(crate) fn find<'n, T: Copy>(
     find_by(kind, wanted, names, &tests)
 }
 
-/// The only name of which the first test is true that is true of any.
+/// Applies the tests in order. The first test that a name passes must be passed by one name only: the result.
 fn find_by<'n, T: Copy>(
     kind: &str,
     wanted: &str,
@@ -60,7 +60,7 @@ fn find_by<'n, T: Copy>(
         }
     }
     let near = p4_compiler::nearest(wanted, names.iter().map(|(_, name)| *name)).or_else(|| {
-        // Of a name in dots its last part is what is mostly written.
+        // The last part of a dotted name is the one that is usually written.
         let lasts = names
             .iter()
             .filter_map(|(_, name)| Some(name.rsplit_once('.')?.1));
@@ -109,7 +109,7 @@ fn with_brackets(name: &str) -> String {
     name.to_owned()
 }
 
-/// The name of a field as it is compared; every way to name a header's validity is one.
+/// A field's name in comparable form; all ways to name a header's validity are equal.
 fn bare(name: &str) -> String {
     let endings = [".$valid$", ".isValid()", ".valid"];
     if let Some(header) = endings.iter().find_map(|ending| name.strip_suffix(ending)) {

@@ -8,7 +8,7 @@ use crate::{
     number::{expected, hex_bytes, int, masked, millionths, number},
 };
 
-/// Every command, for those who misspell one.
+/// Every command, to suggest one for a misspelt command.
 const COMMANDS: [&str; 32] = [
     "add",
     "check_counter",
@@ -44,7 +44,7 @@ const COMMANDS: [&str; 32] = [
     "wait",
 ];
 
-/// What `wait` waits unless it says otherwise.
+/// The default of `wait`.
 const WAIT_MS: u64 = 1_000;
 
 /// A line that is no command.
@@ -53,7 +53,7 @@ const WAIT_MS: u64 = 1_000;
 pub struct ParseError {
     /// From 1.
     pub line: usize,
-    /// What was expected and what was found.
+    /// What was expected, and what was found.
     pub message: String,
 }
 
@@ -76,7 +76,7 @@ type Parsed<T> = Result<T, String>;
 /// The commands of a test with their line numbers, from 1.
 ///
 /// # Errors
-/// The lines, what was expected in each and what was found.
+/// The lines, with what was expected and what was found in each.
 pub fn parse(text: &str) -> Result<Vec<(usize, Command)>, ParseErrors> {
     let (mut commands, mut errors) = (Vec::new(), Vec::new());
     for (line_number, line) in (1..).zip(text.lines()) {
@@ -98,7 +98,7 @@ pub fn parse(text: &str) -> Result<Vec<(usize, Command)>, ParseErrors> {
     }
 }
 
-/// What is left of a line.
+/// The rest of a line.
 struct Line {
     tokens: std::iter::Peekable<std::vec::IntoIter<Token>>,
 }
@@ -279,7 +279,7 @@ fn rates(line: &mut Line) -> Parsed<[u64; 4]> {
     Ok(numbers)
 }
 
-/// What is no command, and what was probably meant.
+/// A word that is no command, and the probable command.
 fn unknown(name: &str) -> String {
     let meant = p4_compiler::nearest(name, COMMANDS.into_iter());
     let hint = meant.map_or_else(

@@ -1,4 +1,4 @@
-//! The program that a test is for.
+//! The program of a test.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ pub enum ProgramError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
     /// Not compiled.
@@ -30,7 +30,7 @@ pub enum ProgramError {
     Load {
         /// The P4 source or JSON.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error in it.
         source: LoadError,
     },
 }
@@ -55,7 +55,7 @@ fn summary(diagnostics: &[Diagnostic]) -> String {
 /// Reads and loads BMv2 JSON (`.json`), or compiles and loads P4 source.
 ///
 /// # Errors
-/// What could not be read, compiled or loaded.
+/// The file that could not be read, compiled or loaded.
 pub fn load(path: &Path, options: &Options) -> Result<Program, ProgramError> {
     let text = std::fs::read_to_string(path).map_err(|source| ProgramError::Read {
         path: path.into(),
@@ -75,7 +75,7 @@ pub fn load(path: &Path, options: &Options) -> Result<Program, ProgramError> {
     })
 }
 
-/// The JSON as text: what is loaded has gone the way that it goes to a switch.
+/// The JSON as text, so that it is loaded as it would be by a switch.
 fn compile(path: &Path, text: &str, options: &Options) -> Result<String, ProgramError> {
     let provider = |path: &str| std::fs::read_to_string(path).ok();
     let output = p4_compiler::compile(&path.display().to_string(), text, &provider, options);

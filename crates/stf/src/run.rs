@@ -1,4 +1,4 @@
-//! Commands to a switch.
+//! Carries out commands on a switch.
 
 mod externs;
 
@@ -17,7 +17,7 @@ use crate::{
     names::{find, key_field},
 };
 
-/// Ports 0 to so many are there in every test, and those that it names.
+/// Ports 0 to this number exist in every test, and those that it names.
 const N_PORTS: u16 = 64;
 /// Nanoseconds of a millisecond.
 const MS: Nanos = 1_000_000;
@@ -30,7 +30,7 @@ type McNode = (u16, Vec<u16>);
 /// An entry that has a name.
 type EntryOf = (TableId, Vec<MatchField>, i32);
 
-/// What a test came to.
+/// The result of a test.
 #[derive(Debug)]
 pub struct Outcome {
     /// None: the test passed.
@@ -76,7 +76,7 @@ pub fn run_and_keep(
     )
 }
 
-/// [`run_and_keep`], on a switch that was just made, with whatever engine.
+/// [`run_and_keep`], on a new switch with any engine.
 pub fn run_on(
     mut switch: Switch,
     program: Program,
@@ -119,7 +119,7 @@ pub fn run_on(
     };
     let stopped_at = broken.as_ref().map(|failure| failure.line);
     failures.extend(broken);
-    // As in the test; what is wrong at its end, last.
+    // In the test's order; errors at its end come last.
     failures.sort_by_key(|failure| failure.line.wrapping_sub(1));
     let outcome = Outcome {
         failures,
@@ -195,7 +195,7 @@ impl Runner {
         }
     }
 
-    /// Something is not as expected; the test goes on.
+    /// A check failed; the test goes on.
     fn fail(&mut self, line: usize, message: String) {
         self.frames.failures.push(Failure::new(line, message));
     }
@@ -295,7 +295,7 @@ impl Runner {
         self.collect(line);
     }
 
-    /// Takes what leaves.
+    /// Takes the output.
     fn collect(&mut self, line: usize) {
         while let Some(transmit) = self.switch.poll_transmit(self.now) {
             let sent = transmit.to_owned();
@@ -374,7 +374,7 @@ impl Runner {
         }
     }
 
-    /// What is wrong with a cell.
+    /// The difference of a cell, if there is one.
     fn register_check(&self, name: &str, index: u64, value: &[u8]) -> Done<Option<String>> {
         let cell = self.switch.register_cell(self.register(name)?, index);
         let found = cell.map_err(text)?;
@@ -493,7 +493,7 @@ fn replica(port: u16, instance: u16) -> Replica {
     }
 }
 
-/// What is wrong with a count.
+/// The difference of a count, if there is one.
 fn check_count(
     counter: &str,
     index: &str,

@@ -7,9 +7,9 @@
                 case DropNotification(sequence=number): ask_the_others_for(number)
                 case Evidence(): the sequencer lies
 
-Who only sends needs no member: `request` makes the datagram that goes to the group's address.
+A process that only sends needs no member: `request` makes the datagram for the group's address.
 
-Over the C interface, `aom.h`; the library is beside this file, or where AOM_LIBRARY says.
+It uses the C interface, `aom.h`; the library is beside this file, or at AOM_LIBRARY.
 """
 
 import hashlib

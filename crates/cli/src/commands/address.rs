@@ -13,7 +13,7 @@ pub async fn run(global: &Global, command: Address) -> Result<(), Failure> {
         Address::Set { port, ip, mac } => {
             let mut session = Session::open_primary(global).await?;
             let own = OwnAddress { port, ip, mac };
-            // What is no address at all is refused as such, before the switch's ports are looked at.
+            // Text that is no address is refused first, before the switch's ports are read.
             Conference::new(session.program.capabilities()).set_address(own)?;
             session.expect_ports([&port]).await?;
             session

@@ -85,7 +85,7 @@ async fn serve(global: &Global, serve: Serve) -> Result<(), Failure> {
     Ok(ended?)
 }
 
-/// What members' files say: where the service is, seen from them.
+/// The service's address in members' files, as they can reach it.
 fn advertised(listen: SocketAddr, advertise: Option<SocketAddr>) -> Result<SocketAddr, Failure> {
     let address = advertise.unwrap_or(listen);
     if address.ip().is_unspecified() || address.port() == 0 {
@@ -108,7 +108,7 @@ fn ready(global: &Global, folder: &Path, address: SocketAddr) {
     }
 }
 
-/// What happens while it serves: members that come and go, epochs, a sequencer that is gone. No keys.
+/// Events of the service: members that come and go, epochs, a sequencer that is gone. No keys.
 fn log_to_standard_error() {
     let log = tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
@@ -127,7 +127,7 @@ async fn stopped() {
             _ = terminated.recv() => {}
             _ = tokio::signal::ctrl_c() => {}
         },
-        // Without a handler the signal ends the process, which the next service goes on from.
+        // Without a handler the signal ends the process, and the next service goes on.
         Err(_) => std::future::pending().await,
     }
 }
@@ -223,7 +223,8 @@ async fn change(global: &Global, folder: &Path, request: Request) -> Result<(), 
     Ok(())
 }
 
-/// The file is there before the service is asked, so that nobody is added whose keys have no place.
+/// The file is created before the service is asked, so no member is added whose keys cannot be
+/// stored.
 async fn with_file(
     global: &Global,
     folder: &Path,

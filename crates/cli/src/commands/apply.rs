@@ -1,4 +1,4 @@
-//! `reprise apply`: the state of a file, no more and no less.
+//! `reprise apply`: brings the switch to exactly the state of a file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -58,9 +58,9 @@ pub async fn run(global: &Global, path: &Path, dry_run: bool) -> Result<(), Fail
     session.carry_out(change).await
 }
 
-/// Asks from the own addresses in force on the file's ports. Where there is none, the file's is put
-/// on beside those in force for the question, since replies come to it, and taken off if nobody
-/// answers; the change that follows makes it the own address.
+/// Asks from the own addresses that the file's ports have in the switch. If a port has none, the
+/// file's address is set beside the others for the question, since replies come to it, and deleted
+/// if no host answers. The following change makes it the own address.
 async fn look_up(
     session: &mut Session,
     snapshot: &Snapshot,

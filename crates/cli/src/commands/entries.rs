@@ -101,8 +101,7 @@ impl RuntimeFile {
         candidates.into_iter().find(|path| path.is_file())
     }
 
-    /// Refuses a switch whose program is not the one that the file is for, where that is there to be
-    /// compared.
+    /// Refuses a switch whose program is not the file's, if the file's program can be compared.
     fn check_program(&self, running: &P4Info) -> Result<(), Failure> {
         let Some(path) = self.program.p4info.as_deref().and_then(|it| self.found(it)) else {
             return Ok(());
@@ -151,13 +150,13 @@ fn id(preamble: &Option<Preamble>) -> u32 {
     id_of(preamble.as_ref())
 }
 
-/// What an entry has to know of a table's key.
+/// An entry's data about its table's key.
 fn keys(table: &Table) -> impl Iterator<Item = (u32, &str, i32, &Option<match_field::Match>)> {
     let fields = table.match_fields.iter();
     fields.map(|it| (it.id, it.name.as_str(), it.bitwidth, &it.r#match))
 }
 
-/// What an entry has to know of an action.
+/// An entry's data about its action.
 fn params(action: &Action) -> impl Iterator<Item = (u32, &str, i32)> {
     let params = action.params.iter();
     params.map(|it| (it.id, it.name.as_str(), it.bitwidth))
@@ -171,7 +170,7 @@ struct Apply {
     json: bool,
 }
 
-/// What was done, for the answer.
+/// The changes made, for the answer.
 struct Done<'c> {
     loaded: Option<&'c str>,
     changes: &'c [Change],
@@ -196,7 +195,7 @@ impl Apply {
             self.load(program).await?;
         }
         let state = match (&loaded, dry_run) {
-            // What a program holds of its own when it is loaded is not known before.
+            // A program's own entries are known only after it is loaded.
             (Some(_), true) => State::new(),
             _ => self.state(&p4info, &entries).await?,
         };
@@ -255,7 +254,7 @@ impl Apply {
         })??)
     }
 
-    /// What the switch holds of what the file is about, or of everything if that is to be the file's.
+    /// The switch's entries that concern the file, or all of them with `--replace`.
     async fn state(&mut self, p4info: &P4Info, entries: &Entries) -> Result<State, Failure> {
         let is_asked = |wanted: fn(&Key) -> bool| self.replaces || entries.order.iter().any(wanted);
         let mut asked = Vec::new();
@@ -285,7 +284,7 @@ impl Apply {
         Ok(held.into_iter().filter_map(of_entity).collect())
     }
 
-    /// Writes batch after batch. Whatever stops it, the next run goes on from what is there then.
+    /// Writes batch after batch. If it is stopped, the next run goes on from the switch's state.
     async fn write(
         &mut self,
         changes: &[Change],
@@ -316,7 +315,7 @@ impl Apply {
         }
     }
 
-    /// What a stop leaves. A batch that failed may be done in part, so it is read again which.
+    /// The state after a stop. A batch that failed may be done in part, so it is read again.
     async fn stopped(
         &mut self,
         why: Option<ClientError>,
@@ -349,7 +348,7 @@ impl Apply {
             .with(json!({ "changed": n_made > 0, "not_made": left }))
     }
 
-    /// What is still to be changed, if the switch says.
+    /// The remaining changes, if the switch answers.
     async fn left(&mut self, entries: &Entries, p4info: &P4Info) -> Option<Vec<Change>> {
         let state = self.state(p4info, entries).await.ok()?;
         difference(&state, entries, p4info, self.replaces).ok()

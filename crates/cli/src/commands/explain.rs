@@ -14,7 +14,7 @@ pub fn run(global: &Global, code: Option<&str>) -> Result<(), Failure> {
         list(global);
         return Ok(());
     };
-    // `301` and `error[E0301]:` are what is typed and pasted too.
+    // Users also type `301`, or paste `error[E0301]:`.
     let digits: String = code.chars().filter(char::is_ascii_digit).collect();
     let meant = |letter: &str| explain(&format!("{letter}{digits:0>4}"));
     let is_bare = code.len() == digits.len() || code.contains('[');
@@ -56,7 +56,7 @@ fn list(global: &Global) {
     }
 }
 
-/// What is no code, but perhaps the name of several.
+/// Text that is no code, but perhaps the name of several.
 fn unknown(word: &str) -> Failure {
     let codes: Vec<&str> = explanations()
         .map(|found| found.code)

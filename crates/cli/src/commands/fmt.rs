@@ -63,7 +63,7 @@ pub fn run(
     Err(Failure::new(failure).with(document))
 }
 
-/// What formatting a file came to.
+/// The result of formatting a file.
 struct Formatted {
     /// The first line that changes, where one does.
     line: Option<usize>,

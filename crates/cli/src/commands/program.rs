@@ -1,4 +1,4 @@
-//! P4 programs: `reprise compile`, `reprise check`, and how every other command gets one.
+//! P4 programs: `reprise compile`, `reprise check`, and how every other command compiles one.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ use crate::output;
 
 /// A compiled program.
 pub struct Program {
-    /// BMv2 JSON, what `SetForwardingPipelineConfig` calls the device config.
+    /// BMv2 JSON, the device config of `SetForwardingPipelineConfig`.
     pub json: Vec<u8>,
     pub p4info: P4Info,
 }
@@ -168,7 +168,7 @@ fn check_one(
     Ok(compiled.diagnostics)
 }
 
-/// What is said at the end about a program with errors, which have been shown.
+/// The last message about a program whose errors have been shown.
 fn last_line(path: &Path, diagnostics: &[Diagnostic], args: &CompilerArgs) -> Failure {
     let found = json!({ "diagnostics": diagnostics });
     let refused = compiler::refused(path, diagnostics).with(found);

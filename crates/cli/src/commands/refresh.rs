@@ -1,8 +1,8 @@
-//! `reprise viewer refresh`: viewers whose MAC address was looked up are looked for again.
+//! `reprise viewer refresh`: looks up again the viewers whose MAC address was looked up.
 //!
-//! The controller remembers nothing: that a MAC was looked up stands in the switch, and so does what
-//! ARP said of a viewer meanwhile. With `--every` this process stays, but is connected as primary only
-//! while it asks, so that other commands come through.
+//! The controller remembers nothing. The switch holds the fact that a MAC was looked up, and the ARP senders
+//! heard meanwhile. With `--every` this process stays, but is connected as primary only while it asks, so
+//! that other commands get their turn.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -29,14 +29,14 @@ pub async fn once(global: &Global, group: Option<GroupId>) -> Result<(), Failure
     write(&mut session, &moved).await
 }
 
-/// Asks all viewers every so many seconds, and one of whom ARP says something else at once. A switch
-/// that does not answer, or that has another program or state now, is tried again.
+/// Asks all viewers at this interval, and a viewer that ARP reports elsewhere at once. If a switch does not
+/// answer, or has another program or state now, it is tried again.
 pub async fn every(
     global: &Global,
     group: Option<GroupId>,
     interval_s: u32,
 ) -> Result<(), Failure> {
-    // A wrong word on the command line, or no switch at all, is told at once.
+    // A wrong command line, or a switch that cannot be reached, is reported at once.
     Session::open(global).await?;
     let mut watch = Watch {
         group,
@@ -71,7 +71,7 @@ struct Watch {
     group: Option<GroupId>,
     interval: Duration,
     next_round: Instant,
-    /// Asked about since the last round: a host that goes on saying it is not asked every second.
+    /// Asked since the last round: a host that repeats its ARP is not asked every second.
     judged: BTreeSet<(Neighbour, Place)>,
 }
 
@@ -132,8 +132,8 @@ fn looked_up(conference: &Conference, group: Option<GroupId>) -> Result<Macs, Fa
     Ok(macs.collect())
 }
 
-/// Who was heard elsewhere by ARP. A switch with several workers has notes of each; where they differ it
-/// refuses to say one, and the rounds are what is left.
+/// The viewers that ARP reports elsewhere. A switch with several workers has records of each. If they differ
+/// it refuses to read them, and only the rounds remain.
 async fn heard(
     session: &mut Session,
     known: &Macs,
@@ -144,7 +144,7 @@ async fn heard(
     }
 }
 
-/// Who has moved, of all or of these; whoever is in doubt stays where he is, with a word.
+/// The viewers that have moved, of all or of these. A viewer in doubt stays, with a message.
 async fn ask(
     session: &mut Session,
     group: Option<GroupId>,
@@ -175,7 +175,7 @@ async fn ask(
     Ok(moved)
 }
 
-/// What is told of a viewer who cannot be followed, whose copies go on as they do.
+/// The message about a viewer that cannot be followed; its copies stay unchanged.
 fn told(conference: &Conference, host: Neighbour, mac: Mac, finding: &Finding) -> Option<String> {
     let Neighbour { ip, port } = host;
     match finding {
@@ -202,8 +202,8 @@ fn told(conference: &Conference, host: Neighbour, mac: Mac, finding: &Finding) -
     }
 }
 
-/// The commands that put a viewer on another port. The port may have been given by hand, so nobody does
-/// it for the operator.
+/// The commands that put a viewer on another port. The port may have been given by hand, so the operator must
+/// run them.
 fn how_to_move(conference: &Conference, host: Neighbour, port: u16) -> String {
     let mut commands = Vec::new();
     for (id, group) in conference.groups() {

@@ -1,4 +1,4 @@
-//! `reprise show`: what goes through the SFU.
+//! `reprise show`: the traffic through the SFU.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub async fn run(global: &Global, watch: bool) -> Result<(), Failure> {
     loop {
         tokio::time::sleep(INTERVAL).await;
         let now = match read(global).await {
-            // What it was read of may have been replaced meanwhile.
+            // The program may have been replaced during the reading.
             Err(_) => read(global).await,
             now => now,
         };
@@ -86,7 +86,7 @@ fn print(session: &Session, before: &Reading, now: &Reading) {
     print_drops(now);
 }
 
-/// What is no part of the conference: left over by a change, or somebody else's.
+/// State that is no part of the conference: remains of a change, or another controller's.
 fn print_notes(now: &Reading) {
     let Snapshot {
         left_over, foreign, ..

@@ -77,7 +77,7 @@ fn in_order(program: &Path, test: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Compiles P4 source, or reads BMv2 JSON. Warnings are not what a test is run for.
+/// Compiles P4 source, or reads BMv2 JSON. A test does not show warnings.
 fn load(path: &Path, args: &CompilerArgs) -> Result<Program, Failure> {
     let json = if path.extension().is_some_and(|found| found == "json") {
         files::text(path, "BMv2 JSON or a P4 program")?
@@ -92,7 +92,7 @@ fn load(path: &Path, args: &CompilerArgs) -> Result<Program, Failure> {
     Program::from_json_str(&json).map_err(|error| Failure::in_file(path, &error))
 }
 
-/// What is said at the end of a test that failed.
+/// The last message of a failed test.
 fn verdict(outcome: &stf::Outcome) -> Option<String> {
     let n = outcome.failures.len();
     let (n_failed, stopped) = match outcome.stopped_at {
@@ -122,7 +122,7 @@ fn show_mistakes(test: &Path, text: &str, errors: &[stf::ParseError]) {
     }
 }
 
-/// A line of the test (0: its end) and what is wrong with it.
+/// A line of the test (0: its end) and its error.
 fn show_line(test: &Path, text: &str, line: usize, message: &str) {
     let test = test.display();
     match line.checked_sub(1).and_then(|at| text.lines().nth(at)) {
@@ -144,7 +144,7 @@ fn show_failures(test: &Path, text: &str, failures: &[stf::Failure]) {
     }
 }
 
-/// What happened to the packets, as text.
+/// The trace of the packets, as text.
 #[derive(Clone, Default)]
 struct Story(Arc<Mutex<(TraceRenderer, String)>>);
 

@@ -1,4 +1,4 @@
-//! `reprise viewer`: who gets copies.
+//! `reprise viewer`: the receivers of copies.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;

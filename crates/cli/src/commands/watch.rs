@@ -1,4 +1,4 @@
-//! `reprise watch`: what a switch does now, whatever its program: rates, time in the switch, drops.
+//! `reprise watch`: the current rates, times in the switch and drops of any program.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub fn link(port: &PortCounters) -> Option<&'static str> {
     }
 }
 
-/// The same with what is wrong though it is up.
+/// The same, with faults of a port that is up.
 pub fn link_cell(port: &PortCounters) -> String {
     let link = link(port).unwrap_or("-");
     match port.unserved_queues {
@@ -46,13 +46,12 @@ pub fn link_cell(port: &PortCounters) -> String {
     }
 }
 
-/// What that interface is called now; none where there is none.
+/// The interface's current name; none if it is gone.
 pub fn interface(port: &PortCounters) -> Option<&str> {
     Some(port.interface.as_str()).filter(|name| !name.is_empty())
 }
 
-/// How the port was named when the switch was started, and what its interface is called now if that
-/// is something else.
+/// The port's name when the switch was started, and its interface's current name if that differs.
 pub fn name(port: &PortCounters) -> String {
     let given = port.name.rsplit(':').next().unwrap_or(&port.name);
     match interface(port) {
@@ -364,7 +363,7 @@ fn shortened(name: &str) -> String {
 }
 
 fn per_second(rate: Option<f64>) -> String {
-    // Rates are not negative; what is beyond 64 bits stands at their end.
+    // Rates are not negative; larger ones saturate at 64 bits.
     rate.map_or_else(|| "-".to_owned(), |rate| grouped(rate.round() as u64))
 }
 

@@ -28,16 +28,16 @@ impl SourceProvider for Recorder {
     }
 }
 
-/// What the `-M` options ask for.
+/// The meaning of the `-M` options.
 #[derive(Default)]
 pub struct Dependencies {
     /// `-M`: the rule in place of the preprocessed program.
     pub in_place_of_output: bool,
-    /// `-MD`: the rule besides what is made anyway.
+    /// `-MD`: the rule in addition to the usual output.
     pub beside_output: bool,
     /// `-MF`: where to write it.
     pub file: Option<PathBuf>,
-    /// `-MT`, `-MQ`: what the rule makes.
+    /// `-MT`, `-MQ`: the targets of the rule.
     pub targets: Vec<String>,
     /// `-MP`: an empty rule for each included file, so that a deleted one stops nothing.
     pub phony: bool,
@@ -69,7 +69,7 @@ impl Dependencies {
     }
 }
 
-/// A name with what make would take for its own escaped.
+/// A name in which make's special characters are escaped.
 pub fn quoted(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for c in name.chars() {

@@ -1,8 +1,8 @@
-//! The compiler under the names that makefiles call, `p4c-bm2-ss` and `p4c`, with the options
-//! of p4c 1.2.5: the name under which this binary is started decides.
+//! The compiler under the names that makefiles call, `p4c-bm2-ss` and `p4c`, with the options of
+//! p4c 1.2.5. The name by which this binary is started selects the mode.
 //!
-//! What an option cannot have here is refused with the reason ([`options`]); nothing is taken
-//! and then left out, except what has no effect on the output.
+//! An option that this compiler cannot support is refused with the reason ([`options`]). No option
+//! is accepted and then ignored, unless it has no effect on the output.
 
 mod dependencies;
 mod options;
@@ -48,7 +48,7 @@ impl Name {
     }
 }
 
-/// Does what p4c's program of that name does with these words.
+/// Acts as p4c's program of that name, with these arguments.
 pub fn run(name: Name, words: impl Iterator<Item = OsString>) -> ExitCode {
     match try_run(name, words) {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,9 +1,9 @@
-//! The options of p4c's programs: their names, what they take, what becomes of them here.
+//! The options of p4c's programs: their names, their values, their meaning here.
 
 use super::Name;
 use crate::failure::Failure;
 
-/// What an option does.
+/// The effect of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Does {
     Help,
@@ -46,7 +46,7 @@ pub enum Does {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takes {
     Nothing,
-    /// One, attached or the next word; what it is called in the help.
+    /// One argument, attached or the next word; its name in the help.
     Value(&'static str),
     /// Attached, or none.
     Optional(&'static str),
@@ -208,7 +208,7 @@ fn find(name: Name, word: &str) -> Option<&'static Spec> {
     options(name).find(|spec| spec.names.contains(&word))
 }
 
-/// An option as it was typed.
+/// An option in its typed form.
 pub struct Given {
     pub does: Does,
     /// Its name, for messages.

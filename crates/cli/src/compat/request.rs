@@ -1,4 +1,4 @@
-//! What a command line of p4c's programs asks for.
+//! The meaning of a command line of p4c's programs.
 
 use std::path::PathBuf;
 
@@ -240,7 +240,7 @@ impl Builder {
         }
     }
 
-    /// What the driver hands on, `-Xp4c "-DX --Wdisable"`.
+    /// The driver's options for the compiler, `-Xp4c "-DX --Wdisable"`.
     fn for_compiler(&mut self, words: &str) -> Result<(), Failure> {
         let words = words.split_whitespace().map(str::to_owned).collect();
         let (given, inputs) = options::split(Name::BackEnd, words)?;

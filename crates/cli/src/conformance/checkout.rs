@@ -1,4 +1,4 @@
-//! A checkout of p4c: which of its samples are for v1model, by its own lists.
+//! A checkout of p4c, and which of its samples are for v1model by its own lists.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -30,10 +30,10 @@ const OTHER_ARCHITECTURES: [&str; 9] = [
     "tna.p4",
 ];
 
-/// What is to be done, and what is left out.
+/// The samples to run, and those left out.
 #[derive(Debug)]
 pub struct Checkout {
-    /// In the order in which they are told of.
+    /// In the order of the report.
     pub samples: Vec<Sample>,
     /// Why samples of the error folders are left out: reason and number.
     pub skipped: BTreeMap<&'static str, usize>,
@@ -83,7 +83,7 @@ pub fn read(root: &Path) -> Result<Checkout, Failure> {
             _ => &sample.path,
         };
         let below_root = program.strip_prefix(root).unwrap_or(program);
-        // p4c writes P4Info before a back end asks what it can express.
+        // p4c writes P4Info before a back end checks the program.
         let is_p4info = matches!(sample.check, Check::P4Info { .. });
         sample.emit_externs = is_p4info
             || lists
@@ -143,7 +143,7 @@ impl<'r> Lists<'r> {
         }
     }
 
-    /// The P4_16 programs that some pattern names and whose text every filter lets through.
+    /// The P4_16 programs that match some pattern and pass every filter.
     fn find(&self, patterns: &Argument, filters: &[Argument]) -> BTreeSet<String> {
         let wanted: Vec<(bool, String)> = filters
             .chunks(2)
@@ -211,7 +211,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Whether a name is what a pattern with `*` says.
+/// Whether a name matches a pattern with `*`.
 fn fits(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,
@@ -240,7 +240,7 @@ fn read_text(path: &Path) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// What is expected of a sample in an error folder, or why it is left out.
+/// The expectation for a sample in an error folder, or the reason why it is left out.
 fn to_be_refused(root: &Path, program: &str) -> Result<Result<Check, &'static str>, Failure> {
     let path = root.join(program);
     let includes_other = read_text(&path)?

@@ -1,10 +1,10 @@
-//! As much of CMake's language as a list of tests is written in: `set`, `list(APPEND)`, and any
-//! other command with its arguments. Conditions are not looked at: what is listed under one is
-//! listed.
+//! The part of CMake's language in which lists of tests are written: `set`, `list(APPEND)`, and any
+//! other command with its arguments. Conditions are ignored: a test that is listed under one counts
+//! as listed.
 
 use std::collections::HashMap;
 
-/// A command with its arguments, variables replaced by what they held at that point.
+/// A command with its arguments, variables replaced by their values at that point.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
     pub name: String,
@@ -46,7 +46,7 @@ impl Variables {
         self.0.entry(name.to_owned()).or_default().extend(values);
     }
 
-    /// A word with its `${VARIABLES}`; a variable that nobody set stays as it is written.
+    /// A word with its `${VARIABLES}`; an unset variable stays unchanged.
     fn expand(&self, word: &Word) -> Argument {
         if let Some(values) = whole_variable(&word.text).and_then(|name| self.0.get(name)) {
             return values.clone();
@@ -115,7 +115,7 @@ fn skip_blank(mut text: &str) -> &str {
     }
 }
 
-/// The words up to the closing parenthesis, and what follows it. Parentheses within are words.
+/// The words up to the closing parenthesis, and the rest. Parentheses within are words.
 fn words(mut text: &str) -> (Vec<Word>, &str) {
     let mut words = Vec::new();
     let mut depth = 0_usize;
@@ -151,7 +151,7 @@ fn words(mut text: &str) -> (Vec<Word>, &str) {
     }
 }
 
-/// The text to the closing quote, and what follows it.
+/// The text to the closing quote, and the rest.
 fn quoted(text: &str) -> (String, &str) {
     let mut out = String::new();
     let mut chars = text.char_indices();

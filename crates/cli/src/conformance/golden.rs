@@ -1,4 +1,4 @@
-//! p4c's messages: where its errors are.
+//! p4c's messages, and the places of its errors.
 //!
 //! A message begins with `file(line): [--Werror=kind] error: ...` or `file(line):syntax error`;
 //! the source line and its underline follow, and further places of the same message as
@@ -52,7 +52,7 @@ fn is_summary(rest: &str) -> bool {
     rest.contains("errors encountered, aborting compilation")
 }
 
-/// `name.p4(12)` at the beginning of a line, and what follows it.
+/// `name.p4(12)` at the beginning of a line, and the rest of it.
 fn place(line: &str) -> Option<(Place, &str)> {
     let (path, behind) = line.split_once('(')?;
     let (number, rest) = behind.split_once(')')?;

@@ -1,9 +1,9 @@
 //! The corpus of a p4c checkout, or any tree of programs, run through our compiler and switch:
 //! `reprise conformance`.
 //!
-//! `checkout` says what there is to do, `pool` has it done by processes of their own (`worker`),
-//! `known` is the table of docs/conformance.md, `report` counts; `tree` is all of that for a tree.
-//! docs/conformance.md says what each check asks for.
+//! `checkout` lists the jobs, `pool` runs them in worker processes (`worker`), `known` is the table
+//! of docs/conformance.md, `report` counts. `tree` does all of this for a tree. docs/conformance.md
+//! describes each check.
 
 mod checkout;
 mod cmake;
@@ -36,7 +36,7 @@ pub fn checkout(root: &Path) -> Result<Checkout, Failure> {
     checkout::read(root)
 }
 
-/// What a worker is given.
+/// A worker's job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Job {
     /// One of p4c's; the answer is a [`Verdict`].
@@ -45,7 +45,7 @@ pub enum Job {
     Program(tree::Subject),
 }
 
-/// A sample and what is expected of it.
+/// A sample and its expectation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Sample {
     /// Its path below `testdata`.
@@ -71,7 +71,7 @@ impl Sample {
     }
 }
 
-/// What is expected.
+/// The expectation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Check {
     /// The program compiles, and the switch takes its JSON with its P4Info.
@@ -95,7 +95,7 @@ pub enum Kind {
     Errors,
     /// Packet tests.
     Stf,
-    /// What a controller is told.
+    /// The P4Info.
     P4Info,
 }
 
@@ -123,7 +123,7 @@ impl Check {
     }
 }
 
-/// What a sample came to.
+/// The result of a sample.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verdict {
     /// As expected.

@@ -1,4 +1,4 @@
-//! Workers: as many processes as asked for, each started again when a job ends it.
+//! Worker processes. Each is started again when a job ends it.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -33,16 +33,16 @@ pub enum Ended {
     Crashed(String),
 }
 
-/// What a worker makes of a job.
+/// A worker's verdict on a job.
 pub trait Answer: DeserializeOwned + Send {
     /// In place of the answer of a worker that ended.
     fn of_ended(ended: Ended) -> Self;
 }
 
-/// A job's position with what it came to and how long that took.
+/// A job's position with its verdict and its duration.
 pub type Judged<A> = (usize, A, Duration);
 
-/// Runs every job; `on_judged` is told of each in their order.
+/// Runs every job; `on_judged` gets each verdict in their order.
 ///
 /// # Errors
 /// A worker that cannot be started.
@@ -76,7 +76,7 @@ fn run_unordered<A: Answer>(
             let next = &next;
             scope.spawn(move || {
                 if let Err(failure) = serve(pool, jobs, next, &send) {
-                    // Nobody listens only after another failure.
+                    // The receiver is gone only after another failure.
                     let _ = send.send(Err(failure));
                 }
             });
@@ -125,7 +125,7 @@ struct Worker {
     child: Running,
     stdin: ChildStdin,
     answers: Receiver<String>,
-    /// The last line that it wrote on standard error: what it died of, where a panic does not say.
+    /// The last line on its standard error: the cause of its end, unless a panic reported it.
     last_words: JoinHandle<String>,
     is_late: bool,
 }

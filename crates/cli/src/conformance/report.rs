@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Hit, Kind, Known, Sample, Verdict};
 
-/// What all samples came to.
+/// The results of all samples.
 pub struct Report<'k> {
     known: &'k Known,
     totals: BTreeMap<Kind, Total>,

@@ -1,6 +1,6 @@
-//! What a worker does: a job on a line of standard input, its verdict on a line of standard
-//! output. A process of its own, so that a program that crashes, hangs or fills the memory takes
-//! nothing else with it.
+//! A worker reads jobs from standard input, one a line, and writes each verdict on a line of
+//! standard output. It is a process of its own, so a program that crashes, hangs or fills the
+//! memory ends only the worker.
 
 use std::io::{BufRead, Write, stdin, stdout};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -46,7 +46,7 @@ fn panicked<A: Answer>(panic: &(dyn std::any::Any + Send)) -> A {
     A::of_ended(Ended::Crashed(format!("panic: {}", message(panic))))
 }
 
-/// What a panic says.
+/// The message of a panic.
 fn message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned())
@@ -110,7 +110,7 @@ fn packets((program, test): (&Path, &Path), options: &Options) -> Verdict {
     }
 }
 
-/// What the compiler makes of a program.
+/// The compiler's result for a program.
 pub fn output(path: &Path, options: &Options) -> Result<Output, String> {
     let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
     let text = String::from_utf8(bytes).map_err(|error| error.to_string())?;
@@ -119,7 +119,7 @@ pub fn output(path: &Path, options: &Options) -> Result<Output, String> {
     Ok(p4_compiler::compile(&name, &text, &provider, options))
 }
 
-/// Whether the program compiles, and what the compiler says.
+/// Whether the program compiles, and the compiler's messages.
 fn diagnostics(path: &Path, options: &Options) -> Result<(bool, Vec<Diagnostic>), String> {
     let output = output(path, options)?;
     Ok((output.bmv2_json.is_some(), output.diagnostics))
@@ -131,7 +131,7 @@ fn accepted(path: &Path, options: &Options) -> Result<(), String> {
     let (Some(p4info), Some(json)) = (output.p4info, output.bmv2_json) else {
         return Err(first_error(&output.diagnostics));
     };
-    // These are for a switch into which somebody loads the externs; ours loads none.
+    // These are for a switch that has such externs loaded; ours loads none.
     if options.emit_externs {
         return Ok(());
     }

@@ -1,4 +1,5 @@
-//! One interface: whether it can be a port, of which kind, and what would make it faster.
+//! One interface: whether it can be a port, the kind of port, and changes that would make it
+//! faster.
 
 use packet_io::probe::{InterfaceReport, Permissions};
 
@@ -157,7 +158,7 @@ fn offloads(report: &InterfaceReport) -> Finding {
         false => format!("on: {}", names.join(" ")),
     };
     let name = &report.name;
-    // What a card keeps beside the frame XDP does not see; packet sockets say it.
+    // XDP does not see data that a card keeps beside the frame; packet sockets do.
     if !report.is_virtual && on("rxvlan") {
         let advice = format!("for tagged frames through AF_XDP: ethtool -K {name} rxvlan off");
         return Finding::advice("offloads", found, advice);

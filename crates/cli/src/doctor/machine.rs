@@ -1,4 +1,5 @@
-//! The machine: kernel, cores, their frequency and sleep, limits, and what this process may do.
+//! The machine: kernel, cores, their frequency and sleep states, limits, and this process's
+//! privileges.
 
 use std::fs;
 use std::thread;
@@ -18,7 +19,7 @@ const KERNEL_OF_XDP_LINKS: (u32, u32) = (5, 9);
 /// As many frames as wanted sent with one system call of AF_XDP; 32 before.
 const KERNEL_OF_SEND_BUDGET: (u32, u32) = (6, 17);
 
-/// What the system says of itself; what it does not say is `None`.
+/// The system's data about itself; `None` for missing values.
 #[derive(Debug, Default)]
 pub(super) struct Machine {
     kernel: Option<String>,
@@ -162,7 +163,7 @@ fn buffer(what: &'static str, name: &str, bytes: u64) -> Finding {
     Finding::advice(what, found, advice)
 }
 
-/// What this process may do.
+/// The privileges of this process.
 pub(super) fn of_permissions(permissions: &Permissions) -> Vec<Finding> {
     let packet = match &permissions.packet_socket {
         Ok(()) => Finding::ok("AF_PACKET", "allowed"),

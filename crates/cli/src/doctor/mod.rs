@@ -1,5 +1,5 @@
-//! `reprise doctor`: what this machine can do for a switch, and what to change for speed. It looks,
-//! and changes nothing.
+//! `reprise doctor`: the abilities of this machine as a switch, and changes for speed. It changes
+//! nothing itself.
 
 mod interface;
 mod machine;
@@ -13,7 +13,7 @@ use crate::args::Global;
 use crate::failure::Failure;
 use crate::output;
 
-/// How good what was found is.
+/// The rating of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
     /// As it should be, or of no consequence.
@@ -40,7 +40,7 @@ struct Finding {
     what: &'static str,
     level: Level,
     found: String,
-    /// What to do, if there is something to do.
+    /// The advice, if there is any.
     advice: Option<String>,
 }
 

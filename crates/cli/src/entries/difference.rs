@@ -1,5 +1,5 @@
-//! What a file changes in a switch: updates in the order in which they are written, each with a line
-//! for who reads it.
+//! The difference between a file and a switch: updates in the order in which they are written, each
+//! with a line of text for the operator.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -15,16 +15,16 @@ use super::file::{Entries, id_of, name_of};
 use super::node::FileError;
 use super::value::{self, Kind};
 
-/// What a switch holds.
+/// The entries of a switch.
 pub type State = BTreeMap<Key, Held>;
 
 /// One update.
 #[derive(Clone, Debug, Serialize)]
 pub struct Change {
     pub sign: Sign,
-    /// What, in words.
+    /// The change, in words.
     pub text: String,
-    /// Where the file says so; not there for what the file does not have.
+    /// The place in the file; absent for an entry that is not in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
     #[serde(skip)]
@@ -42,9 +42,9 @@ impl fmt::Display for Change {
     }
 }
 
-/// Makes entries, and with `replaces` nothing else, what a switch holds. What points to a group is
-/// written after it and removed before it. New entries come before old ones go, so that no packet
-/// meets neither, save in a table that has no room for both.
+/// The changes that bring a switch to these entries, and with `replaces` to exactly these. An entry
+/// that points to a group is written after the group and removed before it. New entries come before
+/// old ones go, so every packet meets one of them, except in a table that has no room for both.
 pub fn difference(
     state: &State,
     entries: &Entries,

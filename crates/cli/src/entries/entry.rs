@@ -1,5 +1,5 @@
-//! What a switch holds, as it is compared: table entries, default actions, multicast groups and clone
-//! sessions, each as a key and what the key has. From P4Runtime's messages and to them.
+//! The entries of a switch in a form that can be compared: table entries, default actions, multicast groups
+//! and clone sessions, each as a key and its value. Converts from P4Runtime's messages and to them.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,8 @@ use p4runtime_proto::p4::v1::{
 
 use super::value::canonical;
 
-/// Which entry. In the order in which they are written: what table entries point to comes first.
+/// Identifies an entry. In the order of writing: an entry comes after the objects to which it
+/// points.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Key {
     MulticastGroup(u32),
@@ -38,7 +39,7 @@ pub enum Match {
     Optional(Vec<u8>),
 }
 
-/// What a key has.
+/// The value of a key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Content {
     Call {
@@ -57,9 +58,9 @@ pub enum Content {
 pub struct Held {
     /// `None`: something that a runtime file cannot say, a member of an action profile for one.
     pub content: Option<Content>,
-    /// The program's own, nobody can change it.
+    /// A constant entry of the program; it cannot be changed.
     pub is_const: bool,
-    /// As it was read: a change keeps what a runtime file says nothing about.
+    /// The entry as read: a change keeps the fields that a runtime file does not have.
     pub entity: Entity,
 }
 
@@ -172,7 +173,7 @@ pub fn with_content(mut entity: Entity, content: &Content) -> Entity {
     match (entity.entity.as_mut(), content) {
         (Some(entity::Entity::TableEntry(entry)), Content::Call { action_id, params }) => {
             entry.action = Some(call(*action_id, params));
-            // What a switch tells and is not told: a write would set the counter.
+            // The fields that only a read has: a write would set the counter.
             entry.counter_data = None;
             entry.time_since_last_hit = None;
             entry.is_const = false;

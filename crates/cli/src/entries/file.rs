@@ -1,4 +1,5 @@
-//! A runtime file: which program it is for, and its entries by the names of that program's P4Info.
+//! A runtime file: the program that it is for, and its entries by the names of that program's
+//! P4Info.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -62,7 +63,7 @@ pub struct Entries {
     pub order: Vec<Key>,
 }
 
-/// What a text is as JSON.
+/// The JSON kind of a text.
 pub fn parse(text: &str) -> Result<Value, FileError> {
     serde_json::from_str(text).map_err(|error| FileError {
         at: String::new(),

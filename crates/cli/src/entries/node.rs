@@ -1,10 +1,10 @@
-//! A value of a JSON file, and where it stands: what every message about it begins with.
+//! A value of a JSON file and its place, with which every message about it begins.
 
 use std::fmt;
 
 use serde_json::{Map, Value};
 
-/// What is wrong with a file, and where.
+/// An error in a file, with its place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileError {
     /// `table_entries[2].match["hdr.ipv4.dstAddr"]`; empty: the file as a whole.
@@ -44,12 +44,12 @@ impl<'j> Node<'j> {
         }
     }
 
-    /// "expected WHAT, got what is there".
+    /// "expected WHAT, got FOUND".
     pub fn expected(&self, what: &str) -> FileError {
         self.error(format!("expected {what}, got {}", came(self.value)))
     }
 
-    /// An object with these keys only. What begins with `_` and `comment` is the reader's own, for
+    /// An object with these keys only. `comment` and keys that begin with `_` are ignored, since
     /// JSON has no comments.
     pub fn keys(&self, what: &str, known: &[&str]) -> Result<&'j Map<String, Value>, FileError> {
         let object = self.object(what)?;
@@ -123,7 +123,7 @@ impl<'j> Node<'j> {
     }
 }
 
-/// What is there, in the file's words.
+/// The found value, in the file's terms.
 fn came(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),

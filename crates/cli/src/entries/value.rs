@@ -12,7 +12,7 @@ const MAC_BITS: u32 = 48;
 const IPV4_BITS: u32 = 32;
 const IPV6_BITS: u32 = 128;
 
-/// What a value is of: a number of so many bits, or text (`@p4runtime_translation` to a string).
+/// The kind of a value: a number of a given width, or text (`@p4runtime_translation` to a string).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     Bits(u32),
@@ -77,7 +77,7 @@ pub fn bytes(node: &Node, kind: Kind) -> Result<Vec<u8>, FileError> {
     Ok(found)
 }
 
-/// A number as it is written, or an address of that width.
+/// A number in its written form, or an address of that width.
 fn of_text(text: &str, bits: u32) -> Option<Vec<u8>> {
     let address = match bits {
         MAC_BITS => text.parse().ok().map(|Mac(octets)| octets.to_vec()),
@@ -112,7 +112,7 @@ fn of_hex(digits: &str) -> Option<Vec<u8>> {
     nibbles.chunks(2).map(byte).collect()
 }
 
-/// A negative number in so many bits, as the tutorials' `encodeNum`; `None`: it does not fit.
+/// A negative number in this many bits, as the tutorials' `encodeNum`; `None`: it does not fit.
 fn twos_complement(negative: i64, bits: u32) -> Option<Vec<u8>> {
     if bits < i64::BITS && negative < -(1_i64 << (bits - 1)) {
         return None;
@@ -138,7 +138,7 @@ fn n_bits(canonical: &[u8]) -> u32 {
     (canonical.len() as u32 * u8::BITS).saturating_sub(zeros)
 }
 
-/// `n` ones and then zeros, in so many bits.
+/// `n` ones and then zeros, in this many bits.
 pub fn ones(n: u32, bits: u32) -> Vec<u8> {
     let n_bytes = bits.div_ceil(u8::BITS);
     let padding = n_bytes * u8::BITS - bits;

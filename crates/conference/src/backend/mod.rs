@@ -1,15 +1,16 @@
-//! The two SFU programs as a controller sees them: what a conference is in tables, registers and
-//! groups, read from the switch and written to it.
+//! The two SFU programs from a controller's view: a conference as tables, registers and groups,
+//! read from the switch and written to it.
 //!
-//! Nothing is remembered between two commands: the switch is the only home of the state.
+//! Nothing is remembered between two commands: only the switch keeps the state.
 //!
-//! One version per packet. What a packet may read never changes: a new version is written where
-//! no group refers to, then one value per group (a register cell, a multicast group) is changed,
-//! and what that unlinked is written again only after a drain. Every plan begins with a drain,
-//! because what was unlinked before is not known. [`presenters`] says how a presenter changes.
+//! One version per packet. State that a packet may read never changes. A new version is written to
+//! places to which no group refers. Then one value per group (a register cell, a multicast group)
+//! is changed. The places of the old version are written again only after a drain. Every plan
+//! begins with a drain, because the controller does not know which places were unlinked earlier.
+//! [`presenters`] describes how a presenter changes.
 //!
-//! Every step leaves a state that [`SfuProgram::read`] understands: it says what holds, and what
-//! was left over. [`SfuProgram::settle`] finishes what was interrupted or takes it back; every
+//! Every step leaves a state that [`SfuProgram::read`] understands: it says which version holds and
+//! what is left over. [`SfuProgram::settle`] finishes an interrupted change or takes it back; every
 //! change begins with it.
 
 mod own_addresses;
@@ -49,11 +50,11 @@ enum Kind {
 /// The state of a switch: the conference, and where in the switch it is.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// What the SFU is told: what an interrupted change is settled to.
+    /// The SFU's configuration, after an interrupted change is settled.
     pub conference: Conference,
-    /// What the next change finishes or takes away, in words.
+    /// The remains that the next change finishes or deletes, in words.
     pub left_over: Vec<String>,
-    /// What this controller did not write, in words. The conference is without it.
+    /// State that this controller did not write, in words. The conference is without it.
     pub foreign: Vec<String>,
     addresses: own_addresses::Entries,
     presenters: Entries,
@@ -67,7 +68,7 @@ enum Layout {
     Replication(replication::Layout),
 }
 
-/// What one group has got and given since its counters began.
+/// A group's received and transmitted counts since its counters began.
 #[derive(Clone, PartialEq, Eq, Default, Debug, serde::Serialize)]
 pub struct GroupTotals {
     /// From the presenter.
@@ -88,7 +89,7 @@ pub enum SettleError<E: std::error::Error + Send + Sync + 'static> {
         few(.0)
     )]
     Foreign(Vec<String>),
-    /// What was left over cannot be settled.
+    /// The remains of an interrupted change cannot be settled.
     #[error(transparent)]
     Plan(#[from] PlanError),
     /// It could, but a write failed.
@@ -136,7 +137,7 @@ impl SfuProgram {
     /// Finds out which SFU program a P4Info describes.
     ///
     /// # Errors
-    /// Neither, or one whose objects are of other shapes.
+    /// Not one of the two programs, or one whose objects have other shapes.
     pub fn detect(p4info: &P4Info) -> Result<SfuProgram, ProgramError> {
         let has_table = |name| entities::table_info(p4info, name).is_ok();
         let has_groups = p4info
@@ -169,7 +170,7 @@ impl SfuProgram {
         }
     }
 
-    /// What it has room and a place for.
+    /// The sizes and features of the loaded program.
     pub fn capabilities(&self) -> Capabilities {
         match &self.kind {
             Kind::Recirculation(objects) => objects.capabilities(self.presenters.groups_max()),
@@ -194,7 +195,7 @@ impl SfuProgram {
         }
     }
 
-    /// Reads the whole state: what holds, what was left over, and what means nothing here.
+    /// Reads the whole state: the version that holds, remains of a change, and foreign state.
     ///
     /// # Errors
     /// A read failed.
@@ -224,8 +225,8 @@ impl SfuProgram {
         Ok(snapshot)
     }
 
-    /// Reads until two readings in a row say the same: a reading takes several requests, and another
-    /// controller may write between them. `None`: somebody writes without a pause.
+    /// Reads until two successive readings are equal: a reading takes several requests, and another
+    /// controller may write between them. `None`: another controller writes without a pause.
     ///
     /// # Errors
     /// A read failed.
@@ -244,11 +245,11 @@ impl SfuProgram {
         Ok(None)
     }
 
-    /// Finishes an interrupted change or takes it back, and deletes what it left over. Every
-    /// change begins with it.
+    /// Finishes an interrupted change or takes it back, and deletes its remains. Every change
+    /// begins with it.
     ///
     /// # Errors
-    /// A call failed, or the switch holds what this controller did not write.
+    /// A call failed, or the switch holds state that this controller did not write.
     pub async fn settle<T: Target>(
         &self,
         target: &mut T,
@@ -271,8 +272,8 @@ impl SfuProgram {
         })
     }
 
-    /// What every group of the snapshot has got and given. The presenters' counts are the
-    /// snapshot's own.
+    /// The received and transmitted counts of every group of the snapshot. The presenters' counts
+    /// are the snapshot's own.
     ///
     /// # Errors
     /// A read failed.
@@ -369,11 +370,11 @@ impl Snapshot {
             && self.left_over == other.left_over
     }
 
-    /// Makes the conference of what was read.
+    /// Makes the conference from a reading.
     fn understand(&mut self) {
         let conference = &mut self.conference;
         for address in self.addresses.in_force().into_values() {
-            // Its parts were checked when it was read, and no group is there yet.
+            // Its parts were checked when they were read, and there is no group yet.
             conference.set_address(address).unwrap_or_default();
         }
         self.left_over.extend(self.addresses.left_over());
@@ -441,7 +442,7 @@ fn unserved(conference: &Conference) -> BTreeMap<Option<u16>, usize> {
 /// Counts of each group's viewers.
 type Counts = BTreeMap<GroupId, HashMap<ViewerKey, Count>>;
 
-/// What both programs change alike: before the groups do, and after.
+/// The changes that both programs have in common: before the groups change, and after.
 struct Changes {
     address: AddressUpdates,
     presenters: Steps,
@@ -458,7 +459,7 @@ impl Changes {
         plan.drain();
     }
 
-    /// Until no packet sees what was before.
+    /// Until no packet sees the old version.
     fn end(self, plan: &mut Plan) {
         plan.write(Stage::Link, self.presenters.link);
         plan.write(Stage::Address, self.address.after);

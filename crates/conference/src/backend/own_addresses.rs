@@ -1,9 +1,10 @@
-//! The SFU's own addresses as they stand in the switch, whatever stopped halfway.
+//! The SFU's own addresses in the switch, also after an interrupted change.
 //!
-//! An address changes in steps: the new one is put beside the old, both answer, the old one is
-//! deleted. A later one carries a higher generation in its entry's metadata, so of two on one port
-//! the later is in force and the other left over; where the program serves one port, of all. An address that was put on only to ask for MAC
-//! addresses says so, and is left over as soon as nobody asks any more.
+//! An address changes in steps: the new one is put beside the old, both answer, the old one is deleted. A
+//! later address has a higher generation in its entry's metadata. Of two addresses on one port, the later is
+//! in force and the other is left over; if the program serves one port, this holds for all addresses. An
+//! address that was put on only to ask for MAC addresses is marked as such, and is left over when the
+//! question is done.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -21,13 +22,13 @@ use crate::model::OwnAddress;
 /// The tables of own addresses.
 #[derive(Clone, Debug)]
 pub(super) struct OwnAddresses {
-    /// By ingress: who answers.
+    /// By ingress port: the addresses that answer.
     table: Table,
-    /// By egress port: where copies come from. `None`: the program serves one port.
+    /// By egress port: the source addresses of copies. `None`: the program serves one port.
     ports: Option<Table>,
 }
 
-/// What the tables hold.
+/// The entries of the tables.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Entries {
     own: Vec<OwnEntry>,
@@ -42,7 +43,7 @@ struct OwnEntry {
     mark: Mark,
 }
 
-/// What the controller keeps in an entry's metadata; nothing: the default.
+/// The controller's metadata of an entry; empty: the default.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 struct Mark {
     /// The higher, the later.
@@ -51,7 +52,7 @@ struct Mark {
     asking: bool,
 }
 
-/// Writes: first of all, when the groups are changed, and when no packet sees what was before.
+/// The writes at the beginning, at the change of the groups, and when no packet sees the old version.
 #[derive(Default)]
 pub(super) struct AddressUpdates {
     pub(super) before: Vec<Update>,
@@ -79,7 +80,7 @@ impl OwnAddresses {
         tables.map(Table::wildcard).collect()
     }
 
-    /// Every entry; what is none of this controller's is described in `foreign`.
+    /// Every entry; entries of another controller are described in `foreign`.
     pub(super) fn entries(&self, entities: &[Entity], foreign: &mut Vec<String>) -> Entries {
         let mut entries = Entries {
             several_ports: self.ports.is_some(),
@@ -223,7 +224,7 @@ impl Entries {
         addresses.map(|own| (own.port, own)).collect()
     }
 
-    /// What the next change takes away or finishes, in words.
+    /// The remains that the next change deletes or finishes, in words.
     pub(super) fn left_over(&self) -> Vec<String> {
         let in_force = self.in_force();
         let holds = |address: &OwnAddress| in_force.get(&address.port) == Some(address);

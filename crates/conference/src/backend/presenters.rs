@@ -1,21 +1,21 @@
-//! Who presents to which group: the one table of presenters or streams, and the journal of a
-//! change that touches both a group's presenter and its viewers.
+//! The presenters of groups: the one table of presenters or streams, and the journal of a change
+//! that touches both a group's presenter and its viewers.
 //!
-//! A presenter's packets must reach the viewers of its group as it was or as it is to be, never
-//! the viewers of another, so a presenter that leaves a group whose viewers change is off while
-//! they do. An interrupted change must not lose the group. Hence a journal, kept in the metadata
-//! of the table's own entries:
+//! A presenter's packets must reach the old or the new viewers of its group, never the viewers of
+//! another group. So a presenter that leaves a group whose viewers change is off during the change.
+//! An interrupted change must not lose the group. Hence there is a journal, in the metadata of the
+//! table's own entries:
 //!
-//! 1. Every presenter that leaves its group gets a *record* in its entry: who comes after it, what
-//!    the group's viewers are to be (a fingerprint), and what they were.
-//! 2. The *head*, an entry that no packet matches, says that all records are there. Only now is a
-//!    presenter taken off; its entry stays, with a MAC address that no packet has.
+//! 1. Every presenter that leaves its group gets a *record* in its entry: its successor, the new
+//!    viewers of the group (a fingerprint), and the old ones.
+//! 2. The *head*, an entry that no packet matches, says that all records are there. Only then is a
+//!    presenter taken off. Its entry stays, with a MAC address that no packet has.
 //! 3. Viewers change, presenters are put on.
 //! 4. The head is deleted, then the records and the entries that hold them.
 //!
-//! Who finds a head compares: do all groups with a record have their new viewers, the change is
-//! finished; otherwise it is taken back, which the head then says, so that being interrupted once
-//! more changes nothing in the decision. Records without a head mean nothing.
+//! A command that finds a head compares. If all groups with a record have their new viewers, the
+//! change is finished. Otherwise it is taken back; the head then says so, so another interruption
+//! does not change the decision. Records without a head mean nothing.
 
 use std::collections::{BTreeMap, HashSet};
 use std::net::Ipv4Addr;
@@ -32,10 +32,10 @@ use crate::model::{Conference, Group, GroupId, Presenter, Viewer};
 /// The head's address: "this network", which no packet comes from (RFC 1122, section 3.2.1.3).
 const HEAD: Key = (Ipv4Addr::new(0, 0, 0, 1), None);
 
-/// Of a presenter that is off: no frame has the broadcast address as its source.
+/// The MAC of a presenter that is off: no frame has the broadcast address as its source.
 const OFF: Mac = Mac([0xff; 6]);
 
-/// What makes two streams the same.
+/// The identity of a stream.
 type Key = (Ipv4Addr, Option<u16>);
 
 /// The table.
@@ -50,7 +50,7 @@ pub(super) struct Presenters {
 pub(super) struct Entries {
     entries: BTreeMap<Key, Entry>,
     head: Option<Head>,
-    /// The change under way is taken back: [`Entries::meaning`] found that it is not done.
+    /// The current change is taken back: [`Entries::meaning`] found that it is not done.
     taken_back: bool,
 }
 
@@ -67,7 +67,7 @@ struct Entry {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 struct Record {
     group: GroupId,
-    /// What the entry's MAC is when it is not off.
+    /// The entry's MAC when it is on.
     mac: Option<Mac>,
     /// The presenter after this one.
     next: (Ipv4Addr, Option<u16>, Option<Mac>),
@@ -86,14 +86,14 @@ enum Head {
     TakeBack,
 }
 
-/// What the entries and the groups' viewers mean together.
+/// The meaning of the entries together with the groups' viewers.
 #[derive(Debug, Default)]
 pub(super) struct Meaning {
     /// Each group's presenter.
     pub(super) presenters: BTreeMap<GroupId, (Presenter, Count)>,
     /// Viewers that a group is to have again.
     pub(super) viewers: BTreeMap<GroupId, Vec<Viewer>>,
-    /// A change is to be finished or taken back.
+    /// A change must be finished or taken back.
     pub(super) unfinished: Option<&'static str>,
 }
 
@@ -110,7 +110,7 @@ pub(super) struct Steps {
     pub(super) in_use: HashSet<GroupId>,
 }
 
-/// A change from what is to what shall be, as far as presenters need to know it.
+/// A change from the old state to the new one, as far as presenters are concerned.
 pub(super) struct Transition<'a> {
     pub(super) current: &'a Conference,
     pub(super) desired: &'a Conference,
@@ -265,7 +265,7 @@ impl Presenters {
         let in_force = current.is_some_and(|group| key_of(&group.presenter) == key);
         let after = change.desired.groups().get(&entry.group);
         match (to, after) {
-            // What an interrupted change left over; the head needs its record.
+            // The remains of an interrupted change; the head needs its record.
             (None, _) if !in_force && entries.head.is_some() => Way::Late,
             (None, _) if !in_force => Way::Unlink,
             _ if entries.head.is_some() || !in_force => Way::Stays,
@@ -349,13 +349,13 @@ impl Presenters {
     }
 }
 
-/// What the table held.
+/// The entries of the table.
 enum Found {
     Head(Head),
     Entry(Key, Entry),
 }
 
-/// What becomes of an entry before the groups change.
+/// The change of an entry before the groups change.
 enum Way {
     /// It stays as it is, or is written when presenters are put on.
     Stays,
@@ -381,7 +381,7 @@ impl Entries {
         })
     }
 
-    /// Whose presenters hold, given the viewers that each group has in the switch.
+    /// Decides which presenters hold, by the viewers that each group has in the switch.
     pub(super) fn meaning(
         &mut self,
         viewers: &BTreeMap<GroupId, Vec<Viewer>>,

@@ -15,7 +15,7 @@ use crate::model::{Capabilities, Conference, GroupId, Viewer};
 use crate::plan::{Plan, Stage, Target};
 use crate::slots::{Block, CounterIds, Slide, Slots};
 
-/// What the program is made of.
+/// The objects of the program.
 #[derive(Clone, Debug)]
 pub(super) struct Objects {
     groups: Array,
@@ -28,7 +28,7 @@ pub(super) struct Objects {
 /// In a cell of `viewer_ids`: the MAC address was looked up. The program ignores this bit.
 const LOOKED_UP: u32 = 1 << 31;
 
-/// Where everything is.
+/// The places of all objects.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Layout {
     groups: BTreeMap<GroupId, Placed>,
@@ -249,7 +249,7 @@ impl Layout {
         groups.map(|(id, placed)| (*id, of_group(placed))).collect()
     }
 
-    /// What the next change finishes, in words.
+    /// The remains that the next change finishes, in words.
     pub(super) fn left_over(&self, conference: &Conference) -> Option<String> {
         let (is_new, _) = session_update(self, conference)?;
         (!is_new).then(|| "a clone session that copies leave by, by another port".to_owned())
@@ -273,7 +273,7 @@ impl Slot {
     }
 }
 
-/// Points the clone session at the SFU's port; true: there is none yet.
+/// Points the clone session at the SFU's port; true: the session does not exist yet.
 fn session_update(layout: &Layout, desired: &Conference) -> Option<(bool, Update)> {
     let port = desired.address().map(|address| address.port);
     let session = |port| entities::clone_session(CLONE_SESSION, port);
@@ -354,7 +354,8 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Where counters are too few for old and new viewers at a time, lets the leaving ones go first.
+    /// If counters do not suffice for old and new viewers at a time, removes the leaving ones
+    /// first.
     fn make_counters_free(&mut self, desired: &Conference) -> Result<(), PlanError> {
         let known = |id: &GroupId| -> HashSet<Ipv4Addr> {
             self.placed
@@ -412,8 +413,8 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
-    /// The group's viewers with their counters: a viewer that stays keeps its own, a new one gets
-    /// a free one that is set to 0 before any packet counts in it.
+    /// The group's viewers with their counters. A viewer that stays keeps its counter; a new one
+    /// gets a free counter, set to 0 before any packet counts in it.
     fn slots_for(&mut self, id: GroupId, viewers: &[Viewer]) -> Result<Vec<Slot>, PlanError> {
         let known: HashMap<Ipv4Addr, u32> = self
             .placed
@@ -519,7 +520,7 @@ impl<'a> Planner<'a> {
             .write(Stage::Flip, std::mem::take(&mut self.flips));
     }
 
-    /// Brings what is pending into force and makes what it replaces free.
+    /// Brings the pending version into force and frees the one that it replaces.
     fn flush(&mut self) {
         self.write_pending();
         self.retired

@@ -13,13 +13,13 @@ use crate::limits::GROUP_VIEWERS_MAX;
 use crate::model::{Capabilities, Conference, Group, GroupId, Viewer, ViewerKey};
 use crate::plan::{Plan, Stage};
 
-/// What the program is made of.
+/// The objects of the program.
 #[derive(Clone, Debug)]
 pub(super) struct Objects {
     viewers: Table,
 }
 
-/// Where everything is.
+/// The places of all objects.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Layout {
     groups: BTreeMap<GroupId, Copies>,
@@ -64,7 +64,7 @@ impl Objects {
         }
     }
 
-    /// What [`Objects::read`] needs.
+    /// The requests of [`Objects::read`].
     pub(super) fn wildcards(&self) -> Vec<Entity> {
         vec![self.viewers.wildcard(), entities::any_multicast_group()]
     }
@@ -132,7 +132,7 @@ impl Objects {
     }
 
     /// Everything that no packet can see after the first drain: remains of an interrupted change,
-    /// and groups whose stream was just taken off for good.
+    /// and groups whose stream was just removed.
     fn leftovers(&self, layout: &Layout, gone: &[(&GroupId, &Copies)]) -> Vec<Update> {
         let orphans = layout.orphans.iter().map(|id| delete_group(*id));
         let stale = layout.stale.iter().map(|key| self.delete_entry(*key));
@@ -203,8 +203,8 @@ impl Objects {
         });
     }
 
-    /// A viewer whose entry changes gets a new one, which goes on counting where the old one was
-    /// when it was read.
+    /// A viewer whose entry changes gets a new entry, which continues from the old one's count when
+    /// that was read.
     fn insert_entry(
         &self,
         (group, rid): (u16, u16),
@@ -256,7 +256,7 @@ impl Layout {
         groups.map(|(id, copies)| (*id, of_group(copies))).collect()
     }
 
-    /// What the next change deletes, in words.
+    /// The remains that the next change deletes, in words.
     pub(super) fn left_over(&self, conference: &Conference) -> Vec<String> {
         let mut texts = Vec::new();
         if !self.stale.is_empty() {

@@ -1,5 +1,5 @@
-//! Values of `conference.yaml`, and what is said of one that is something else: what was expected and
-//! what came, in words of the file's, not of the library's that reads it.
+//! Values of `conference.yaml`, and the errors for wrong ones. An error says what was expected and what was
+//! found in the file's terms, not in those of the YAML library.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,7 +13,7 @@ use serde_saphyr::{Error, MessageFormatter, UserMessageFormatter};
 
 use super::{Mac, Sfu};
 
-/// What is written as one word.
+/// A scalar.
 pub(super) trait Word: Sized {
     const EXPECTED: &str;
 
@@ -59,10 +59,10 @@ impl Word for bool {
     }
 }
 
-/// A word that has to be there where its key is.
+/// A required scalar.
 pub(super) fn word<'de, D: Deserializer<'de>, T: Word>(deserializer: D) -> Result<T, D::Error> {
     let expected = T::EXPECTED;
-    // As it is written: a number's own type would take `010` for 10 or 8.
+    // The text as written: a number's own type would take `010` for 10 or 8.
     let Ok(text) = Option::<String>::deserialize(deserializer) else {
         let came = "a list, keys with values, or a tag";
         return Err(D::Error::custom(format!("expected {expected}, got {came}")));
@@ -150,7 +150,7 @@ pub(super) fn one_or_several<'de, D: Deserializer<'de>>(
     deserializer.deserialize_any(OneOrSeveral)
 }
 
-/// What the library says, in words of the file.
+/// The library's error in the file's terms.
 pub(super) struct Words;
 
 impl MessageFormatter for Words {
@@ -175,7 +175,7 @@ impl MessageFormatter for Words {
     }
 }
 
-/// serde's word for what is in a file.
+/// serde's term for the kind of a value.
 fn came(unexpected: &str) -> &str {
     match unexpected {
         "unit value" => "nothing",

@@ -1,11 +1,11 @@
-//! Random packets through the native engine and the interpreter, as many as one likes.
+//! Random packets through the native engine and the interpreter, any number of them.
 //!
 //! `cargo run --release -p conformance --example engines -- --packets 10000000` runs every STF file
-//! with every choice of optimisations (none, all, each alone, two and two), then spreads the packets
-//! over the suite's programs, and conferences with viewers who join and leave on the SFU's. The
-//! interpreter is given each packet once; so are native engines of several choices, other ones in
-//! the next round, so that each choice meets each program. A difference is shrunk and printed with
-//! the command that makes it again, its subject left out, and the exit code is 1.
+//! with every choice of optimisations (none, all, each alone, each pair). Then it spreads the
+//! packets over the suite's programs, and over the SFU's with conferences in which viewers join and
+//! leave. The interpreter gets each packet once, and so do native engines with several choices.
+//! Each round has other choices, so that each choice meets each program. A difference is reduced
+//! and printed with the command that reproduces it, without its subject, and the exit code is 1.
 #![allow(clippy::disallowed_methods, reason = "it says how long it took")]
 
 mod arguments;

@@ -1,4 +1,4 @@
-//! What a run says at its end.
+//! The report at the end of a run.
 
 use std::{collections::BTreeMap, fmt, path::PathBuf};
 

@@ -1,5 +1,5 @@
-//! What packets are sent to: every program of the suite, with a random control plane, and the SFU's
-//! with conferences.
+//! The targets of the packets: every program of the suite with a random control plane, and the
+//! SFU's with conferences.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-//! Engines in lockstep, as the crate of that name compares them, over the corpus of this repository:
-//! its packet tests, and conferences as the real controller writes them.
+//! Engines in lockstep (crate `lockstep`) over the corpus of this repository: its packet tests, and
+//! conferences of the real controller.
 
 mod script;
 mod stf_files;

@@ -1,5 +1,5 @@
-//! A conference for the SFU programs: viewers join and leave, presenters come and go, and what the
-//! real controller writes for it is recorded, call by call, to be played to any two switches between
+//! A conference for the SFU programs: viewers join and leave, presenters come and go. The real
+//! controller's writes are recorded, call by call, and can be played to any two switches between
 //! any frames.
 
 use std::{net::Ipv4Addr, sync::Arc};
@@ -37,10 +37,10 @@ const GROUPS: u16 = 4;
 const VIEWERS_MAX: usize = 12;
 /// Changes of a conference.
 const CHANGES: usize = 24;
-/// What a drain is here: time for the queues to run empty.
+/// The length of a drain here: time for the queues to run empty.
 const DRAIN_NS: u64 = 20_000_000;
 
-/// What the controller does, in order.
+/// The controller's calls, in order.
 #[derive(Debug, Clone)]
 enum Call {
     Write(Write),
@@ -54,7 +54,7 @@ pub struct Script {
     changes: Vec<Vec<Call>>,
 }
 
-/// The client, and what is written with it.
+/// The client, and its writes.
 struct Recorder<'a> {
     client: Client,
     program: &'a Program,
@@ -85,7 +85,7 @@ impl Target for Recorder<'_> {
 }
 
 impl Script {
-    /// What a random conference's controller writes.
+    /// The writes of a random conference's controller.
     ///
     /// # Panics
     /// The controller, or the server behind it, refuses something.
@@ -261,7 +261,7 @@ pub fn conference(program: &Program, script: &Script, seed: u64, n_frames: usize
     starts.sort_unstable();
     let (mut calls, mut latest) = (Vec::new(), 0);
     for (change, start) in script.changes.iter().zip(starts) {
-        // Calls stay in their order, whatever frames are between them.
+        // Calls stay in their order, with any frames between them.
         let spread = rng.usize(..3);
         for (n, call) in change.iter().enumerate() {
             latest = latest.max(start + n * spread / 4);

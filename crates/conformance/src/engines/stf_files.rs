@@ -23,7 +23,7 @@ pub fn stf_files() -> Vec<PathBuf> {
     paths
 }
 
-/// Runs a file with each of these choices; what went wrong, a line each.
+/// Runs a file with each of these choices; returns the failures, a line each.
 pub fn stf_failures(path: &Path, choices: &[NativeOptions]) -> Vec<String> {
     let file = path.display();
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string());

@@ -1,8 +1,8 @@
-//! Random input for the compiler and the JSON loader: no input makes them panic, hang or eat
+//! Random input for the compiler and the JSON loader: no input makes them panic, hang or exhaust
 //! memory.
 //!
-//! A case is a number; what it holds follows from the number, the seed and the repository's own
-//! programs, so a finding is repeated by its number. `cargo run -p conformance --example fuzz`
+//! A case is a number. Its content follows from the number, the seed and the repository's own
+//! programs, so the number repeats a finding. `cargo run -p conformance --example fuzz`
 //! runs cases in a process of their own with limits; `tests/fuzz.rs` runs a few in CI.
 
 mod grammar;
@@ -48,7 +48,7 @@ pub enum Kind {
     JsonBytes,
 }
 
-/// What is given to the code under test.
+/// The input of the code under test.
 #[derive(Debug, Clone)]
 pub enum Input {
     /// P4 source, with the path it pretends to have.
@@ -57,7 +57,7 @@ pub enum Input {
     Json(String),
 }
 
-/// What cases are made from.
+/// The sources of cases.
 pub struct Corpus {
     /// Every P4 file by its path from the root.
     files: HashMap<String, String>,
@@ -70,7 +70,7 @@ impl Corpus {
     /// Reads the programs below the repository's root.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The file system's error.
     pub fn load(root: &Path) -> std::io::Result<Self> {
         let mut files = HashMap::new();
         let mut jsons = Vec::new();

@@ -136,7 +136,7 @@ const PIECES: &[&str] = &[
     "é",
     "\u{0}",
 ];
-/// Numbers at the edges of what is thought of.
+/// Numbers at usual limits.
 const NUMBERS: &[&str] = &[
     "0",
     "1",
@@ -183,7 +183,7 @@ const NUMBERS: &[&str] = &[
     "9w0_",
 ];
 
-/// Changes a few bytes; the result is text again, whatever it means.
+/// Changes a few bytes; the result is text again, but may mean nothing.
 pub fn mutate_bytes(rng: &mut Rng, text: &str) -> String {
     let mut bytes = text.as_bytes().to_vec();
     for _ in 0..=rng.usize(..4) {

@@ -2,8 +2,8 @@
 //!
 //! A pass pushes into a [`Sink`] and goes on; nothing stops at the first error. Codes are stable:
 //! E01xx preprocessor and lexer, E02xx syntax, E03xx names, E04xx types, E05xx constants and
-//! instances, E06xx what the BMv2 back end cannot express, E07xx P4Info. W is a warning. What a
-//! code means is said in [`crate::explain`], how a diagnostic is shown in `render`.
+//! instances, E06xx limits of the BMv2 back end, E07xx P4Info. W is a warning. [`crate::explain`]
+//! has the meaning of a code, `render` shows a diagnostic.
 
 mod render;
 
@@ -44,10 +44,10 @@ pub struct Place {
     pub source_line: String,
 }
 
-/// What else belongs to it: another place that is involved, or a remark.
+/// A related place, or a remark.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// What to say.
+    /// The text.
     pub message: String,
     /// Where; none: about the whole.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
@@ -57,9 +57,9 @@ pub struct Note {
 /// A change of the source that an editor can apply.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Suggestion {
-    /// What it does.
+    /// The effect of the change.
     pub message: String,
-    /// What stands in place of the text there; where `length` is 0 it is inserted.
+    /// The replacement of the text there; where `length` is 0 it is inserted.
     pub replacement: String,
     /// Where.
     #[serde(flatten)]
@@ -73,7 +73,7 @@ pub struct Diagnostic {
     pub severity: Severity,
     /// The stable code, for example `E0401`.
     pub code: String,
-    /// What is wrong: lower case, no final dot.
+    /// The message: lower case, no final dot.
     pub message: String,
     /// The file as the compiler was given it.
     pub file: String,
@@ -89,7 +89,7 @@ pub struct Diagnostic {
     pub length: u32,
     /// The text of that line.
     pub source_line: String,
-    /// What to say under the line; empty where the message says it.
+    /// The text under the line; empty if the message is enough.
     pub label: String,
     /// Other places and remarks.
     pub notes: Vec<Note>,
@@ -122,7 +122,7 @@ pub struct Raw {
 }
 
 impl Raw {
-    /// What to say under the source line.
+    /// The text under the source line.
     pub fn label(&mut self, text: impl Into<String>) -> &mut Self {
         self.label = text.into();
         self
@@ -149,7 +149,7 @@ impl Raw {
         self
     }
 
-    /// Text to put in place of what stands at `span`, or in front of it where it is empty.
+    /// Text that replaces the text at `span`, or is inserted there if the span is empty.
     pub fn suggest(
         &mut self,
         span: Span,
@@ -233,7 +233,7 @@ fn place(sources: &SourceMap, span: Span) -> Place {
     }
 }
 
-/// What becomes of a warning.
+/// The treatment of a warning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Judgement {
     Hide,
@@ -295,7 +295,7 @@ impl Sink {
         &mut self.raw[at]
     }
 
-    /// What was pushed last, to add to it.
+    /// The last pushed diagnostic, to add to it.
     pub fn last(&mut self) -> Option<&mut Raw> {
         self.raw.last_mut()
     }
@@ -305,7 +305,7 @@ impl Sink {
         self.raw.len()
     }
 
-    /// Takes away what was pushed since, but for errors with these codes that are no repetition.
+    /// Removes the diagnostics pushed since, except errors with these codes that are no repetition.
     pub fn keep_errors(&mut self, since: usize, codes: &[&str]) {
         let later = self.raw.split_off(since.min(self.raw.len()));
         for raw in later {
@@ -332,12 +332,12 @@ impl Sink {
             .any(|code| self.has_code(code))
     }
 
-    /// Remembers a name whose declaration may be among what could not be read.
+    /// Records a name whose declaration may be in an unreadable part.
     pub fn set_unreliable(&mut self, name: &Rc<str>) {
         self.unreliable.insert(name.clone());
     }
 
-    /// Remembers that a file was not included whose name could not be read.
+    /// Records that a file was not included because its name could not be read.
     pub fn set_include_failed(&mut self) {
         self.include_failed = true;
     }
@@ -357,7 +357,7 @@ impl Sink {
         self.raw.append(&mut other.raw);
     }
 
-    /// Takes away the warnings that are not to be shown, and makes errors of those that are denied.
+    /// Removes the warnings that are disabled, and makes errors of those that are denied.
     pub fn judge_warnings(&mut self, mut judge: impl FnMut(&str, Span) -> Judgement) {
         self.raw.retain_mut(|raw| {
             if raw.severity == Severity::Error {
@@ -378,7 +378,7 @@ impl Sink {
         let mut seen = HashSet::new();
         self.raw
             .retain(|raw| seen.insert((raw.span, raw.code, raw.message.clone())));
-        // What should not stand there at all needs no closing.
+        // A bracket that should not be there at all needs no closing.
         let misplaced: HashSet<_> = self
             .raw
             .iter()

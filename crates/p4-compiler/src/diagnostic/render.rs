@@ -1,10 +1,10 @@
-//! How a diagnostic is shown: as rustc shows one, every place underlined in its line.
+//! Renders a diagnostic in rustc's form, with every place underlined in its line.
 
 use std::fmt::Write as _;
 
 use super::{Diagnostic, Place, Severity, Suggestion};
 
-/// Blanks for a tab, so that what stands under a line stands under the right character.
+/// Blanks for a tab, so that marks under a line are under the right character.
 const TAB: &str = "    ";
 
 /// Something to underline.
@@ -100,8 +100,8 @@ impl Diagnostic {
         out
     }
 
-    /// In one line where the whole of what is underlined is replaced, otherwise as the line would
-    /// become.
+    /// On one line if the whole underlined text is replaced, otherwise as the line after the
+    /// change.
     fn write_suggestion(&self, out: &mut String, suggestion: &Suggestion, gutter: &str) {
         let place = &suggestion.place;
         let at_primary = (place.line, place.column, place.length, &place.file)
@@ -158,8 +158,8 @@ fn write_file(out: &mut String, marks: &[&Mark<'_>], gutter: &str) {
     }
 }
 
-/// A line of source, what is underlined in it, and what is said about that: the rightmost text
-/// behind its underline, the others below, each under its place.
+/// A line of source with its underlines and their texts: the rightmost text behind its underline,
+/// the others below, each under its place.
 fn write_line(out: &mut String, line: u32, marks: &[&Mark<'_>], gutter: &str) {
     let Some(any) = marks.first() else { return };
     let text = any.source_line.replace('\t', TAB);

@@ -1,5 +1,5 @@
-//! Annotations that P4Info gives a meaning: structured ones, key-value lists, match kinds, the
-//! sizes of selectors.
+//! Annotations with a meaning in P4Info: structured ones, key-value lists, match kinds, the sizes
+//! of selectors.
 
 use num_bigint::BigInt;
 use num_traits::ToPrimitive as _;

@@ -1,9 +1,9 @@
 //! P4Info's ids and aliases.
 //!
 //! An id is a prefix for the kind of object and 24 bits of a hash of its name (Jenkins'
-//! one-at-a-time), so that it stays when other objects come and go; `@id` overrides it. Sources:
-//! P4Runtime 1.4.1, section 6.3 "ID Allocation"; the hash is what p4c uses, so that the ids of
-//! both compilers agree.
+//! one-at-a-time), so it stays when other objects come and go; `@id` overrides it. Sources:
+//! P4Runtime 1.4.1, section 6.3 "ID Allocation". The hash is p4c's, so the ids of both compilers
+//! agree.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -168,7 +168,7 @@ pub fn member_ids(annotations: &[&[Annotation]]) -> Vec<u32> {
     out
 }
 
-/// What is wrong with the `@id`s of fields or parameters, and where.
+/// The errors in the `@id`s of fields or parameters, with their places.
 pub fn member_faults(annotations: &[&[Annotation]]) -> Vec<(Span, String)> {
     let mut taken = HashSet::new();
     let mut faults = Vec::new();

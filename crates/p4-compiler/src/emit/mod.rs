@@ -1,4 +1,4 @@
-//! What the compiler writes besides the BMv2 JSON, which `lower` builds itself.
+//! The compiler's outputs other than the BMv2 JSON, which `lower` builds itself.
 
 mod annotation;
 pub mod ids;

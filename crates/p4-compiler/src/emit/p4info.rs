@@ -1,4 +1,4 @@
-//! P4Info: what the program offers to a controller (P4Runtime 1.4.1, section 6).
+//! P4Info: the objects of a program for a controller (P4Runtime 1.4.1, section 6).
 
 use num_bigint::BigInt;
 use p4runtime_proto::p4::config::v1 as p4;
@@ -377,7 +377,7 @@ impl Writer<'_> {
                 "ternary" => p4::match_field::MatchType::Ternary,
                 "range" => p4::match_field::MatchType::Range,
                 "optional" => p4::match_field::MatchType::Optional,
-                // A selector's inputs are no part of what the controller gives.
+                // A controller does not give a selector's inputs.
                 _ => continue,
             };
             let (bitwidth, type_name) = self.described(&key.expr.ty);

@@ -1,9 +1,9 @@
-//! What every code means, with a wrong and a right example: `reprise explain CODE`.
+//! The meaning of every code, with a wrong and a right example: `reprise explain CODE`.
 //!
-//! The texts stand in `*.md` beside this file, a section a code (`# E0301: title`). An example is a
-//! fenced block whose first line says what of a program it is (`tests/explain.rs` puts the rest
-//! around it and compiles it): `p4 program` all of it, `p4 top` declarations, `p4 control` the
-//! inside of an ingress control, `p4 apply` statements of its `apply`, `p4 parser` the inside of a
+//! The texts are in `*.md` beside this file, a section a code (`# E0301: title`). An example is a
+//! fenced block whose first line names the part of a program that it shows (`tests/explain.rs` puts
+//! the rest around it and compiles it): `p4 program` all of it, `p4 top` declarations, `p4 control`
+//! the body of an ingress control, `p4 apply` statements of its `apply`, `p4 parser` the body of a
 //! parser.
 
 /// The texts, in the order of the codes.
@@ -18,7 +18,7 @@ const TEXTS: &[&str] = &[
     include_str!("warnings.md"),
 ];
 
-/// What a code means.
+/// The meaning of a code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explanation {
     /// For example `E0301`.
@@ -48,10 +48,10 @@ impl Explanation {
         out + &self.surroundings()
     }
 
-    /// What the names in the examples are that the examples do not declare.
+    /// The declarations behind names that the examples do not declare.
     fn surroundings(&self) -> String {
         let is_used = |(name, _): &&(&str, &str)| {
-            // `hdr.word` is no part of `hdr.words`; whoever shows one of them shows their type.
+            // `hdr.word` is no part of `hdr.words`; an example with one of them shows their type.
             let ends = |rest: &str| !rest.starts_with('s');
             let is_in = |line: &str| line.split(name).skip(1).any(ends);
             match *name {
@@ -83,7 +83,7 @@ impl Explanation {
     }
 }
 
-/// What `testdata/compiler/prelude.p4` declares around an example.
+/// The declarations of `testdata/compiler/prelude.p4` around an example.
 const SURROUNDINGS: &[(&str, &str)] = &[
     ("meta.x", "bit<32>"),
     ("meta.y", "bit<16>"),

@@ -1,8 +1,8 @@
-//! Branches of conditionals that are no P4: they are left as they are, byte for byte.
+//! Branches of conditionals that are no P4: they stay unchanged, byte for byte.
 //!
-//! The preprocessor does not look into a branch that is not taken, so anything may stand there. One
-//! that no macro can make taken (`#if 0`) is always left alone; another is formatted where the file
-//! is P4 with this branch in place of the one that is taken.
+//! The preprocessor does not look into a branch that is not taken, so it may contain anything. A
+//! branch that no macro can select (`#if 0`) always stays unchanged. Another branch is formatted if
+//! the file is P4 with this branch in place of the taken one.
 
 use std::collections::{HashMap, HashSet};
 
@@ -39,7 +39,7 @@ fn is_p4(compiler: &Compiler, text: &str, meaning: &Meaning, branch: &Branch) ->
             || compiler.read(text, &chosen(meaning, branch)).0.n_errors <= meaning.n_errors)
 }
 
-/// The choice of this branch and of those that it is in, and of none beside them.
+/// The choice of this branch and of those around it, and of no other branch.
 fn chosen(meaning: &Meaning, branch: &Branch) -> HashMap<u32, bool> {
     let is_path = |begin: u32| begin == branch.begin || branch.within.contains(&begin);
     let path = meaning.branches.iter().filter(|one| is_path(one.begin));

@@ -1,7 +1,7 @@
-//! Where lines end.
+//! Decides where lines end.
 //!
 //! A block is a list of items (statement, declaration, member, property), each on its own line.
-//! An item that does not fit is broken at its loosest operators, or else in its brackets, one
+//! An item that does not fit is broken at its loosest operators, otherwise in its brackets, one
 //! element a line.
 
 use super::piece::{Kind, Piece, Role};
@@ -124,7 +124,7 @@ impl Printer {
         }
     }
 
-    /// What a block or the file holds.
+    /// The items of a block or of the file.
     fn items(&mut self, nodes: &[Node], level: usize, in_switch: bool) {
         let mut at = 0;
         while at < nodes.len() {
@@ -260,7 +260,7 @@ impl Printer {
     fn brackets(&mut self, nodes: &[Node], level: usize, reserve: usize) {
         for (at, node) in nodes.iter().enumerate() {
             match node {
-                // What follows a comment behind a block goes on with the item.
+                // The item continues behind a comment that follows a block.
                 Node::Piece(piece) => {
                     let next = level + usize::from(at > 0 || !piece.is_trivia());
                     self.piece(piece, next);
@@ -314,7 +314,7 @@ impl Printer {
         self.write(group.close.text, false);
     }
 
-    /// One element on lines of its own; what trails the comma trails it.
+    /// One element on lines of its own; a trailing comment stays with its comma.
     fn element(&mut self, nodes: &[Node], level: usize) {
         let has_block = nodes.iter().any(is_block);
         if has_block || nodes.iter().skip(1).any(|node| node.first().may_break) {
@@ -430,7 +430,8 @@ fn continues(piece: &Piece) -> bool {
     matches!(piece.kind, Kind::Word | Kind::Punct) && CONTINUES.contains(&piece.text)
 }
 
-/// What commas (in a `for`, semicolons) separate, each with its comma and the comment behind it.
+/// The elements between commas (in a `for`, semicolons), each with its comma and the comment behind
+/// it.
 fn elements<'a, 'b>(nodes: &'b [Node<'a>]) -> Vec<&'b [Node<'a>]> {
     let mut out = Vec::new();
     let mut start = 0;

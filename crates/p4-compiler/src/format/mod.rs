@@ -1,9 +1,9 @@
 //! P4 source in one layout, from its tokens: nothing is added, removed or reordered.
 //!
-//! [`piece`] takes the text apart into tokens, comments and preprocessor lines and says between
-//! which of them a space belongs; [`tree`] nests them by their brackets; [`layout`] decides on
-//! lines. Macros are not expanded, so a file is formatted as it is written, every branch of a
-//! conditional too. The style is described in `docs/compiler.md`.
+//! [`piece`] splits the text into tokens, comments and preprocessor lines and decides where spaces
+//! belong between them; [`tree`] nests them by their brackets; [`layout`] decides on lines. Macros
+//! are not expanded, so a file is formatted as it is written, every branch of a conditional too.
+//! `docs/compiler.md` describes the style.
 
 mod branch;
 mod layout;
@@ -99,12 +99,12 @@ fn layout(
     }
 }
 
-/// A file as it is written: what formatting keeps.
+/// The parts of a file that formatting keeps.
 struct Lines {
     joined: Joined,
     /// Lines that are left as they are, in the joined text.
     raw: Vec<Range<usize>>,
-    /// What they are.
+    /// The tokens.
     raw_texts: Vec<String>,
     /// All but directives, as P4 without its macros.
     tokens: Vec<Token>,
@@ -118,7 +118,7 @@ impl Lines {
         let mut lexer = Lexer::new(file, text);
         let (mut code, mut directives) = (Vec::new(), Vec::new());
         let mut raw_lines: Vec<Range<usize>> = Vec::new();
-        // The branch that is left as it is: where it ends, and where its first line begins.
+        // A branch that stays unchanged: its end, and the beginning of its first line.
         let mut open: Option<(u32, usize)> = None;
         let mut line = Vec::new();
         loop {
@@ -238,7 +238,7 @@ fn is_same(before: &[Token], after: &[Token]) -> bool {
             .all(|at| before[at].tok == after[at].tok && (!shifts(before, at) || shifts(after, at)))
 }
 
-/// How a file is read: under which name, with what it includes.
+/// The reading of a file: its name, and its includes.
 struct Compiler<'a> {
     path: &'a str,
     provider: &'a dyn SourceProvider,
@@ -246,11 +246,11 @@ struct Compiler<'a> {
 }
 
 impl Compiler<'_> {
-    /// The file must be P4, as far as that can be said: what an include that is not there would
-    /// have declared, nobody knows.
+    /// The file must be P4, as far as that can be checked: the declarations of a missing include
+    /// are unknown.
     fn meaning(&self, text: &str) -> Result<Meaning, Vec<Diagnostic>> {
         let (meaning, found) = self.read(text, &HashMap::new());
-        // Without an include nobody knows what the macros and names are that it would bring.
+        // Without an include, the macros and names in it are unknown.
         let whole = !found.iter().any(|found| found.code == "E0118");
         let is_wrong = found
             .iter()
@@ -261,7 +261,7 @@ impl Compiler<'_> {
         Ok(meaning)
     }
 
-    /// The file with branches as they are `chosen`, and what is wrong with it.
+    /// The file with the `chosen` branches, and its errors.
     fn read(&self, text: &str, chosen: &HashMap<u32, bool>) -> (Meaning, Vec<Diagnostic>) {
         let mut sources = SourceMap::default();
         let mut sink = Sink::default();
@@ -295,11 +295,11 @@ impl Compiler<'_> {
     }
 }
 
-/// A file as it is compiled, with what it includes.
+/// A file as it is compiled, with its includes.
 struct Meaning {
     /// All tokens after preprocessing, every `__LINE__` the same.
     tokens: Vec<Token>,
-    /// Macros that make strings of what they are given.
+    /// Macros that make strings of their arguments.
     stringifying: HashSet<Rc<str>>,
     /// The branches of its conditionals.
     branches: Vec<Branch>,

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::lex::{Tok, Token};
 use crate::preprocess::token::{Item, Joined, scan};
 
-/// What a piece of text is.
+/// The kind of a piece of text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// A name, a keyword, a number or a string.
@@ -22,7 +22,7 @@ pub enum Kind {
     Raw,
 }
 
-/// A piece of the file, and what [`super::spacing`] finds out about it.
+/// A piece of the file, and the results of [`super::spacing`] about it.
 #[derive(Clone, Debug)]
 pub struct Piece<'a> {
     pub kind: Kind,
@@ -39,11 +39,11 @@ pub struct Piece<'a> {
     pub breaks: bool,
     /// It follows an annotation that stands first, so a line may begin with it.
     pub may_break: bool,
-    /// What a bracket or an operator is.
+    /// The role of a bracket or an operator.
     pub role: Role,
 }
 
-/// What a bracket or an operator is, where the text alone does not say.
+/// The role of a bracket or an operator, if the text alone does not determine it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Role {
     /// Nothing special.
@@ -59,8 +59,8 @@ pub enum Role {
     Names,
     /// `<` or `>` around type arguments.
     TypeArguments,
-    /// An operator with two operands, or an annotation behind what it is about: a line may begin
-    /// with it. How loosely it binds, 0 most.
+    /// An operator with two operands, or an annotation behind its object: a line may begin with it. The
+    /// number is how loosely it binds, 0 most.
     Binary(u8),
     /// The `:` of a case in a `switch`, or another that ends a label.
     Colon,
@@ -83,9 +83,9 @@ impl Piece<'_> {
     }
 }
 
-/// Takes a file apart, whose joined text is `joined` and whose tokens outside of directives and of
-/// the lines in `raw` are `tokens`. Calls of the macros that `shown` knows make strings of what they are given, white
-/// space and all: they are left as they are.
+/// Splits a file with the joined text `joined`; `tokens` are its tokens outside of directives and of the
+/// lines in `raw`. Calls of the macros in `shown` make strings of their arguments, with white space. Such
+/// calls stay unchanged.
 pub fn pieces<'a>(
     text: &'a str,
     joined: &Joined,

@@ -1,5 +1,5 @@
-//! What every token is in its surroundings, and where spaces belong: a walk along the pieces with
-//! a stack of open brackets.
+//! The role of every token in its context, and where spaces belong: a walk along the pieces with a
+//! stack of open brackets.
 
 use super::piece::{Kind, Piece, Role};
 
@@ -33,7 +33,7 @@ const GENERIC: &[&str] = &["bit", "int", "varbit", "tuple", "list"];
 /// Words that a cast's type begins with.
 const TYPES: &[&str] = &["bit", "int", "varbit", "bool", "error"];
 
-/// What parentheses are for.
+/// The purpose of parentheses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Paren {
     /// After `if`, `for`, `while`; whether it was `switch`.
@@ -92,7 +92,7 @@ struct Walk {
     frames: Vec<Frame>,
     /// The token before, comments left out.
     previous: Option<usize>,
-    /// What the parentheses were that the token before closes.
+    /// The purpose of the parentheses that the previous token closes.
     closed: Paren,
     /// The token before is a sign.
     unary: bool,
@@ -158,7 +158,7 @@ impl Walk {
         }
     }
 
-    /// What brackets and operators are.
+    /// The roles of brackets and operators.
     fn mark(
         &mut self,
         pieces: &mut [Piece],
@@ -317,7 +317,7 @@ impl Walk {
     }
 }
 
-/// How loosely an operator binds, 0 most; none for what is no operator with two operands.
+/// How loosely an operator binds, 0 most; none if it is no operator with two operands.
 fn binding(text: &str) -> Option<u8> {
     Some(match text {
         "?" => 0,

@@ -2,14 +2,14 @@
 
 use super::piece::{Kind, Piece, Role};
 
-/// A piece, or brackets with what is in them.
+/// A piece, or brackets with their content.
 #[derive(Debug)]
 pub enum Node<'a> {
     Piece(&'a Piece<'a>),
     Group(Group<'a>),
 }
 
-/// Brackets with what is in them.
+/// Brackets with their content.
 #[derive(Debug)]
 pub struct Group<'a> {
     pub open: &'a Piece<'a>,
@@ -91,8 +91,8 @@ pub fn nest<'a>(pieces: &'a [Piece<'a>]) -> Result<Vec<Node<'a>>, &'a Piece<'a>>
     }
 }
 
-/// A conditional whose branches open or close brackets has two structures at once; that of the
-/// first branch which is not left as it is counts, and the branches behind it are left so too.
+/// A conditional whose branches open or close brackets has two structures at once. The structure of
+/// the first formatted branch counts, and later branches stay unchanged.
 pub fn hide_unbalanced_branches<'a>(text: &'a str, pieces: &mut Vec<Piece<'a>>) {
     let mut conditionals: Vec<Vec<usize>> = Vec::new();
     let mut hidden: Vec<(usize, usize)> = Vec::new();

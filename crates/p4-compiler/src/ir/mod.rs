@@ -1,7 +1,7 @@
 //! The checked program: every name resolved, every expression typed, every implicit cast written
 //! out, constants of known value folded.
 //!
-//! What holds of it, and what `lower` relies on:
+//! Invariants, on which `lower` relies:
 //! - a [`Var`] is used only inside the declaration that owns it;
 //! - the two sides of an arithmetic operation have the same type (shifts excepted);
 //! - a call has one slot for each parameter, in the parameters' order;
@@ -35,7 +35,7 @@ pub struct Var {
     pub ty: Type,
     pub direction: Direction,
     pub is_parameter: bool,
-    /// What a parameter is where a call gives nothing for it.
+    /// The value of a parameter for which a call gives no argument.
     pub default: Option<Expr>,
     pub annotations: Vec<Annotation>,
     pub span: Span,
@@ -136,7 +136,7 @@ pub enum Builtin {
 pub enum Callee {
     Function(FunctionId),
     Action(ActionId),
-    /// Name of the extern function, with what its type parameters stand for.
+    /// Name of the extern function, with its type arguments.
     ExternFunction(Rc<str>, Vec<Type>),
     /// Object, method.
     ExternMethod(Expr, Rc<str>),
@@ -314,7 +314,7 @@ pub struct Control {
     /// Variables and their initial values, in order.
     pub variables: Vec<(VarId, Option<Expr>)>,
     pub instances: Vec<InstanceId>,
-    /// What P4Info has to order, as it is declared.
+    /// The objects that P4Info orders, in the order of declaration.
     pub locals: Vec<Local>,
     pub apply: Vec<Statement>,
     pub span: Span,
@@ -376,7 +376,7 @@ pub struct Program {
     pub instances: Vec<Instance>,
     pub globals: Vec<InstanceId>,
     pub main: Option<InstanceId>,
-    /// What was declared and looked up, for the lints.
+    /// The declarations and lookups, for the lints.
     pub names: crate::types::scope::Names,
 }
 

@@ -1,7 +1,7 @@
 //! Which warnings are shown: the command line's switches, and `@noWarn("...")` in the source.
 //!
-//! An annotation speaks for what follows it up to the end of that declaration or statement; a
-//! warning is known by its code (`W0801`) or by p4c's name (`unused`, written with `-` or `_`).
+//! An annotation applies from its place to the end of the following declaration or statement. A
+//! warning has a code (`W0801`) and p4c's name (`unused`, written with `-` or `_`); both work.
 
 use super::NAMES;
 use crate::Options;
@@ -55,7 +55,7 @@ fn is_called(code: &str, name: &str) -> bool {
             .any(|(known, p4c)| *known == code && *p4c == name.replace('_', "-"))
 }
 
-/// The ranges in which `@noWarn` silences, and what.
+/// The ranges in which `@noWarn` silences warnings, with their names.
 fn silenced(tokens: &[Token]) -> Vec<(Span, &str)> {
     let mut out = Vec::new();
     for (at, window) in tokens.windows(4).enumerate() {
@@ -78,7 +78,7 @@ fn silenced(tokens: &[Token]) -> Vec<(Span, &str)> {
     out
 }
 
-/// Where what an annotation belongs to ends; `at` is inside the annotation's parentheses.
+/// The end of the annotated declaration; `at` is inside the annotation's parentheses.
 fn end_of_annotated(tokens: &[Token], at: usize) -> u32 {
     let mut depth = 1_i32;
     let mut angles = 0_i32;

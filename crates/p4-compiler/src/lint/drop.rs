@@ -1,7 +1,7 @@
 //! `mark_to_drop` that a later assignment to `egress_spec` undoes.
 //!
-//! In v1model a packet is dropped because its `egress_spec` is the drop port at the end, and
-//! nothing else. Only what follows in the same block is looked at, so that both surely run.
+//! In v1model a packet is dropped if its `egress_spec` is the drop port at the end, and for no
+//! other reason. Only later statements of the same block are checked, so that both surely run.
 
 use super::{Subject, reach, walk};
 use crate::diagnostic::Sink;

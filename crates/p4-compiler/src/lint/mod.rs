@@ -1,9 +1,9 @@
-//! Warnings about programs that compile and yet do not say what was meant.
+//! Warnings about programs that compile but probably do not do what was meant.
 //!
-//! Each analysis is a file; it looks at the checked program as it is before anything is lowered,
-//! and only where there is no error. A warning must be true: where an analysis cannot know, it is silent.
-//! Codes W08xx; what each means is in `explain`. [`NAMES`] gives p4c's name for the same warning,
-//! by which `--Wdisable` and `@noWarn` know it.
+//! Each analysis is a file. It reads the checked program before anything is lowered, and runs only if there
+//! is no error. A warning must be true: an analysis that cannot be sure is silent. Codes are W08xx; `explain`
+//! has their meanings. [`NAMES`] gives p4c's name for the same warning, which `--Wdisable` and `@noWarn`
+//! accept.
 
 pub mod control;
 mod drop;
@@ -21,7 +21,7 @@ use crate::lex::Token;
 use crate::source::{SourceMap, Span};
 use crate::syntax::ast::Declaration;
 
-/// What the analyses look at.
+/// The input of the analyses.
 pub struct Subject<'a> {
     pub tokens: &'a [Token],
     pub tree: &'a [Declaration],
@@ -45,8 +45,8 @@ impl Subject<'_> {
             .is_some_and(|end| end.span.file == span.file && file(end.span) == file(span))
     }
 
-    /// Whether the text there is made of literals only. What a name stands for may change; a
-    /// condition on it is a switch that somebody sets.
+    /// Whether the text there consists of literals only. The value of a name may change; a condition on it is
+    /// a switch that somebody sets.
     fn is_literal(&self, span: Span) -> bool {
         let text = self.sources.text(span);
         let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '_');

@@ -1,8 +1,8 @@
 //! Names that nothing uses, and names that hide others.
 //!
-//! The checker notes every lookup. Constants, types, functions, controls and parsers are reported
-//! only in the file that is compiled: an included file is shared, and others use the rest of it.
-//! A name that begins with `_` says itself that it is not used.
+//! The checker records every lookup. Constants, types, functions, controls and parsers are reported
+//! only in the file that is compiled: an included file is shared, and other programs may use the
+//! rest of it. A name that begins with `_` is meant to be unused.
 
 use std::collections::HashSet;
 
@@ -85,8 +85,8 @@ fn hiding(subject: &Subject<'_>, declared: &Declared, sink: &mut Sink) {
     if subject.is_library(before) || declared.kind == Kind::Type {
         return;
     }
-    // A table or instance named as the type that it is of, or an action as a function, cannot be
-    // mixed up: what stands there would not be a value.
+    // A table or instance with its type's name, or an action with a function's name, cannot be
+    // mixed up: the other would not be a value.
     let is_value = |kind| matches!(kind, Kind::Var(_) | Kind::Const | Kind::Instance(_));
     if is_value(declared.kind) != is_value(kind) {
         return;

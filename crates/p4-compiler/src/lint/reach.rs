@@ -1,4 +1,4 @@
-//! Code and parser states that nothing reaches, `select`s that end in an error unsaid, conditions
+//! Unreachable code and parser states, `select`s that end in an implicit error, conditions
 //! that decide nothing.
 
 use num_traits::ToPrimitive as _;
@@ -10,7 +10,7 @@ use crate::source::Span;
 use crate::syntax::ast::{self, Declaration};
 use crate::types::Type;
 
-/// Width of a key whose values are counted to see whether a `select` has them all.
+/// Width of a key whose values are counted, to see whether a `select` covers them all.
 const COUNTED_WIDTH_BITS: u32 = 8;
 
 pub fn check(subject: &Subject<'_>, sink: &mut Sink) {

@@ -29,7 +29,7 @@ pub fn check(subject: &Subject<'_>, sink: &mut Sink) {
     }
 }
 
-/// What the language and v1model give a table.
+/// The properties of a table that language and v1model define.
 const PROPERTIES: [&str; 11] = [
     "key",
     "actions",
@@ -118,7 +118,7 @@ fn entries(table: &Table, sink: &mut Sink) {
     }
 }
 
-/// Whether what the first sets match includes all that the second match.
+/// Whether the first sets match everything that the second match.
 pub fn covers_all(first: &[Expr], second: &[Expr]) -> bool {
     let is_any = |sets: &[Expr]| {
         sets.iter()

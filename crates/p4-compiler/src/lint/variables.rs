@@ -1,8 +1,8 @@
-//! Variables and parameters that nobody reads.
+//! Variables and parameters that are never read.
 //!
-//! A variable with several copies (of a generic function) is unused where all its copies are. The
-//! parameters of the blocks of the architecture are as the architecture wants them; those of other
-//! controls with the same types are often handed on for the sake of one form.
+//! A variable with several copies (of a generic function) is unused if all its copies are. The
+//! architecture prescribes the parameters of its blocks; other controls with the same types often
+//! have unused parameters for uniformity.
 
 use std::collections::{HashMap, HashSet};
 
@@ -56,7 +56,7 @@ pub fn check(subject: &Subject<'_>, sink: &mut Sink) {
 fn report(subject: &Subject<'_>, declared: &Declared, id: VarId, seen: Seen, sink: &mut Sink) {
     let var = &subject.program.vars[id];
     let name = &declared.name;
-    // What is in it is looked at by the checker itself, for example an extern's type.
+    // The checker itself checks its content, for example an extern's type.
     if seen.read || (seen.written && var.is_parameter) {
         return;
     }
@@ -84,7 +84,7 @@ fn report(subject: &Subject<'_>, declared: &Declared, id: VarId, seen: Seen, sin
     }
 }
 
-/// The parameters whose number and order somebody else has fixed.
+/// The parameters whose number and order the architecture or a type fixes.
 fn forced_parameters(subject: &Subject<'_>) -> HashSet<VarId> {
     let program = subject.program;
     let mut out: HashSet<VarId> = HashSet::new();
@@ -93,7 +93,7 @@ fn forced_parameters(subject: &Subject<'_>) -> HashSet<VarId> {
         Type::Parser(id) => out.extend(&program.parsers[*id].parameters),
         _ => {}
     };
-    // Whatever is given to a constructor must fit what the constructor asks for.
+    // The arguments of a constructor must fit its parameters.
     walk::expressions(program, &mut |expr, _| {
         if let ExprKind::Construct(instance) = &expr.kind {
             instance
@@ -132,7 +132,7 @@ fn forced_parameters(subject: &Subject<'_>) -> HashSet<VarId> {
         .copied()
         .collect();
     out.extend(conventional);
-    // An action without a body says what the control plane may ask for, and no more.
+    // An action without a body declares only parameters for the control plane.
     for action in program
         .actions
         .iter()
@@ -140,8 +140,8 @@ fn forced_parameters(subject: &Subject<'_>) -> HashSet<VarId> {
     {
         out.extend(&action.parameters);
     }
-    // A control that nobody instantiates yet is reported as such, and is likely to be a block of
-    // the architecture.
+    // A control without an instance is reported as such. It is likely to become a block of the
+    // architecture.
     for declared in &program.names.declared {
         if matches!(declared.kind, Kind::Control | Kind::Parser) && !program.names.is_used(declared)
         {

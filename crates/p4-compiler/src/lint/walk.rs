@@ -5,7 +5,7 @@ use crate::ir::{
     StatementKind, Transition,
 };
 
-/// What is done with a place.
+/// The access to a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     Read,
@@ -65,7 +65,7 @@ pub fn blocks(statement: &Statement) -> Vec<&[Statement]> {
     }
 }
 
-/// Every place where the program computes, with what is done there.
+/// Every place in a computation of the program, with its access.
 pub fn expressions(program: &Program, visit: &mut dyn FnMut(&Expr, Access)) {
     for body in bodies(program) {
         statements(body, &mut |statement| {
@@ -186,7 +186,7 @@ pub fn statement_expressions(
     }
 }
 
-/// An expression and all inside it, with what is done to each.
+/// An expression and all parts of it, with the access to each.
 pub fn expression(
     program: &Program,
     expr: &Expr,
@@ -252,7 +252,7 @@ fn access(direction: Direction) -> Access {
     }
 }
 
-/// The parameters of what a call runs, where the program declares it.
+/// The parameters of a call's callee, if the program declares it.
 pub fn parameters<'p>(program: &'p Program, call: &Call) -> Option<&'p [usize]> {
     use crate::types::Type;
     Some(match &call.callee {
@@ -267,7 +267,8 @@ pub fn parameters<'p>(program: &'p Program, call: &Call) -> Option<&'p [usize]> 
     })
 }
 
-/// What a call does to an argument. Of externs that are not the architecture's nothing is known.
+/// The access of a call to an argument. The effects of externs outside the architecture are
+/// unknown.
 pub fn argument_access(program: &Program, call: &Call, at: usize) -> Access {
     if let Some(parameters) = parameters(program, call) {
         return parameters.get(at).map_or(Access::Both, |parameter| {

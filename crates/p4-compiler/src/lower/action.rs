@@ -57,7 +57,7 @@ impl Lower<'_> {
         }
     }
 
-    /// The JSON action for a table's use; what the table binds itself makes an action of its own.
+    /// The JSON action for a table's use; arguments that the table binds make an action of its own.
     pub fn lower_action(&mut self, id: usize, arguments: &[Option<Expr>], table: &str) -> u32 {
         self.register_action(id);
         let name = self.action_name(id);
@@ -97,7 +97,7 @@ impl Lower<'_> {
                 ir::name_annotation(&var.annotations).unwrap_or_else(|| var.name.to_string());
             runtime_data.push(RuntimeDatum { name, bitwidth });
         }
-        // The action stands alone; what controls around its own write back, `exit` must see to.
+        // The action stands alone; `exit` must do the copy-out of the controls around it.
         let mut outer = (
             std::mem::take(&mut self.pending),
             self.pending_blocks.clone(),

@@ -8,7 +8,7 @@ use crate::source::Span;
 use crate::types::Type;
 
 impl Lower<'_> {
-    /// Binds a control's or parser's parameters; what is given back is to be copied out.
+    /// Binds a control's or parser's parameters; returns the values to copy out.
     ///
     /// An argument's storage is shared where no other argument overlaps it, since a control can
     /// reach nothing but its parameters. With `storage`, parameters have storage of their own,

@@ -133,7 +133,7 @@ impl Lower<'_> {
     /// Binds parameters, runs the body as straight-line code, copies out.
     ///
     /// `isolated`: the body reaches nothing of the caller but its parameters (a function, not an
-    /// action), so that what it only reads need not be copied.
+    /// action), so parameters that it only reads need not be copied.
     fn with_arguments(
         &mut self,
         parameters: &[VarId],
@@ -158,7 +158,7 @@ impl Lower<'_> {
         });
         let mut copies: Vec<CopyOut> = Vec::new();
         let mut bound = Vec::new();
-        // An argument that calls something may change what another one reads.
+        // A call in one argument may change a value that another one reads.
         let calls = (arguments.iter().flatten()).any(|argument| self.has_changing_call(argument));
         for (parameter, argument) in parameters.iter().zip(arguments) {
             let binding = self.bind_argument(
@@ -174,7 +174,7 @@ impl Lower<'_> {
             .map(|(id, binding)| (id, self.env.insert(id, binding)))
             .collect();
         let straight = std::mem::replace(&mut self.straight, true);
-        // A function's variables are nobody's in particular: they have no control in their names.
+        // A function's variables belong to no control: there is none in their names.
         let path = self.path.clone();
         if isolated {
             self.path.clear();
@@ -288,7 +288,7 @@ impl Lower<'_> {
         Binding::Place(temp)
     }
 
-    /// What an `out` parameter is at the start: its headers are invalid.
+    /// The initial value of an `out` parameter: its headers are invalid.
     pub fn invalidate(&mut self, place: &Place, span: Span) {
         for leaf in self.leaves(place) {
             match &leaf {
@@ -336,7 +336,7 @@ impl Lower<'_> {
                 self.inline_function(*id, arguments, result, expr.span);
             }
             Callee::Action(id) => {
-                // What only actions call becomes a part of them.
+                // A function that only actions call becomes a part of them.
                 if self.action_depth == 0 {
                     self.called_action(*id);
                 }
@@ -347,7 +347,7 @@ impl Lower<'_> {
             Callee::ExternFunction(name, types) => {
                 self.extern_function(name, types, arguments, expr.span)
             }
-            // Nobody reads the value, but the packet may be too short for it.
+            // The value is never read, but the packet may be too short for it.
             Callee::ExternMethod(_, method) if &**method == "lookahead" => {
                 self.lookahead(&expr.ty, expr.span);
             }

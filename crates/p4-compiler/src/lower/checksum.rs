@@ -1,4 +1,4 @@
-//! The checksum controls: calls become calculations, conditions go with them.
+//! The checksum controls: calls become calculations, and their conditions are kept with them.
 
 use std::rc::Rc;
 

@@ -1,7 +1,7 @@
 //! Controls: apply blocks to nodes, nodes to tables and conditionals with their successors.
 //!
 //! Statements that apply nothing are gathered into the action of a table without a key, which
-//! always runs its default action; that is how simple_switch programs run code between tables.
+//! always runs its default action. simple_switch programs run code between tables in this way.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -27,9 +27,9 @@ pub enum Node {
     /// Code.
     Do(Vec<Primitive>, Span),
     If(Value, Vec<Node>, Vec<Node>, Span),
-    /// A table and what follows by its result.
+    /// A table and its successors by its result.
     Apply(usize, Next, Span),
-    /// What is left by one of the following goes behind it.
+    /// Open ends of one of the successors go behind it.
     Scope(Vec<Node>, Scope),
     Return,
     Break,
@@ -37,7 +37,7 @@ pub enum Node {
     Exit,
 }
 
-/// What a stretch of nodes is, for what leaves it.
+/// The kind of a stretch of nodes, for jumps out of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope {
     /// An inlined control: `return`.
@@ -48,12 +48,12 @@ pub enum Scope {
     Round,
 }
 
-/// What a table's result decides.
+/// The decision of a table's result.
 #[derive(Debug)]
 pub enum Next {
     Nothing,
     HitMiss(Vec<Node>, Vec<Node>),
-    /// Action names (none: every other action), and what follows them.
+    /// Action names (none: every other action), and their successor.
     Actions(Vec<(Vec<Option<String>>, Vec<Node>)>),
 }
 
@@ -382,7 +382,7 @@ impl Lower<'_> {
         self.hold(result, yes.ty.clone(), span)
     }
 
-    /// Applies the tables inside operands; what is read before keeps its value.
+    /// Applies the tables inside operands; values read before keep their value.
     fn hoist_operands(&mut self, kind: &ExprKind) -> ExprKind {
         let (mut count, mut last) = (0, 0);
         super::expression::map_operands(kind, &mut |inner| {

@@ -1,5 +1,5 @@
-//! Copy-in and copy-out (P4_16 1.2.5, section 6.8): what an `out` or `inout` argument is written
-//! back to.
+//! Copy-in and copy-out (P4_16 1.2.5, section 6.8): the place to which an `out` or `inout` argument
+//! is written back.
 
 use super::Lower;
 use super::place::{Place, parameter};
@@ -31,7 +31,7 @@ impl Lower<'_> {
         };
         match self.write_target(inner)? {
             Target::Place(place) => Some(Target::Slice(place, inner.ty.clone(), *high, *low)),
-            // A slice of a slice is one of what is below.
+            // A slice of a slice is one of the inner value.
             Target::Slice(place, ty, _, below) => {
                 Some(Target::Slice(place, ty, high + below, low + below))
             }
@@ -78,7 +78,7 @@ impl Lower<'_> {
         }
     }
 
-    /// What `exit` writes back on its way out: the calls that it leaves, innermost first.
+    /// The copy-out of `exit`: the calls that it leaves, innermost first.
     pub fn copy_out_all(&mut self, span: Span) {
         let frames = self.pending.clone();
         for copy in frames.iter().rev().flatten() {

@@ -149,7 +149,7 @@ impl Lower<'_> {
     }
 }
 
-/// Whether nothing comes of it, whatever its conditions say.
+/// Whether it has no effect, for any result of its conditions.
 fn does_nothing(statement: &Statement) -> bool {
     match &statement.kind {
         StatementKind::Block(inner) => inner.iter().all(does_nothing),

@@ -1,4 +1,4 @@
-//! The entries that a program gives its tables: sets as BMv2's keys, priorities as its ranks.
+//! The entries in a program's tables: sets become BMv2's keys, priorities its ranks.
 
 use bmv2_json::{ActionEntry, Entry, MatchKey};
 use num_bigint::BigInt;
@@ -19,7 +19,7 @@ struct Order {
 }
 
 impl Order {
-    /// BMv2's rank, of which the lowest wins, and P4Runtime's priority, of which the highest does.
+    /// BMv2's rank (the lowest wins) and P4Runtime's priority (the highest wins).
     fn of(&self, position: usize) -> (u32, i32) {
         let least = self.numbers.iter().min().cloned().unwrap_or_default();
         let most = self.numbers.iter().max().cloned().unwrap_or_default();

@@ -159,7 +159,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Both operands, the left one kept safe from what the right one's calls change.
+    /// Both operands; the left one is kept safe from changes by calls in the right one.
     fn operands(&mut self, left: &Expr, right: &Expr) -> (Value, Value) {
         let mut first = self.value(left);
         if has_call(right) && !matches!(first, Value::Hexstr(_) | Value::Bool(_)) {

@@ -224,8 +224,8 @@ impl Lower<'_> {
         });
     }
 
-    /// A direct meter needs a table whose packets it measures and an action that reads the colour:
-    /// simple_switch takes neither one without the other.
+    /// A direct meter needs a table whose packets it measures, and an action that reads the colour:
+    /// simple_switch refuses one without the other.
     pub fn check_direct_meters(&mut self) {
         let is_read = |name: &str| {
             let arrays = &self.json.meter_arrays;

@@ -1,9 +1,9 @@
-//! Field lists: what a clone, or a packet that comes again, keeps of its metadata.
+//! Field lists: the metadata that a clone, a resubmitted or a recirculated packet keeps.
 //!
-//! `@field_list(n)` puts a member of the user metadata, with everything in it, into the list `n`, which
-//! the calls that end in `_preserving_field_list` name. The deprecated `clone3`, `resubmit` and
-//! `recirculate` have the fields in their argument instead: a list is made of it. simple_switch reads
-//! the fields of a list when the control has ended, not at the call, in both forms.
+//! `@field_list(n)` puts a member of the user metadata, with everything in it, into the list `n`. The calls
+//! that end in `_preserving_field_list` name that list. The deprecated `clone3`, `resubmit` and `recirculate`
+//! have the fields in their argument instead; a list is made of it. In both forms simple_switch reads the
+//! fields of a list when the control has ended, not at the call.
 
 use std::collections::{HashMap, HashSet};
 
@@ -21,7 +21,7 @@ use crate::types::annotation::FIELD_LIST;
 /// A header or metadata and its field.
 type FieldName = (String, String);
 
-/// The program's field lists, and what a list can have.
+/// The program's field lists, and the fields that a list can have.
 #[derive(Default)]
 pub struct FieldLists {
     /// Positions in the JSON by the program's number.
@@ -112,7 +112,7 @@ impl Lower<'_> {
             .help("simple_switch's field lists have fields only: keep a `bool` beside it");
     }
 
-    /// An annotation where nobody looks for it keeps nothing.
+    /// An annotation at a place where none is read keeps nothing.
     fn overlooked_lists(&mut self) {
         let structs = self.program.structs.iter().enumerate();
         for (_, decl) in structs.filter(|(id, _)| !self.field_lists.seen.contains(id)) {
@@ -130,7 +130,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Every field of a place as it is stored, headers and unions opened.
+    /// Every stored field of a place, headers and unions opened.
     fn stored(&self, place: &Place) -> Vec<Value> {
         let mut fields = Vec::new();
         for part in self.fields(place) {
@@ -197,8 +197,8 @@ impl Lower<'_> {
         self.json.field_lists[at].id
     }
 
-    /// The id of a list that has what the argument of a deprecated call names; without an
-    /// argument, an empty one.
+    /// The id of a list with the fields in the argument of a deprecated call; without an argument, an empty
+    /// list.
     fn data_list(&mut self, call: &str, headers: Headers, argument: Option<&Expr>) -> u32 {
         let mut data = Data {
             call,
@@ -263,7 +263,7 @@ impl Lower<'_> {
         }
     }
 
-    /// The fields of what is named, as they are stored.
+    /// The stored fields of the named object.
     fn data_fields(&mut self, expr: &Expr) -> Option<Vec<Value>> {
         if let ExprKind::Var(id) = &expr.kind
             && let Some(Binding::Value(value)) = self.env.get(id)
@@ -399,17 +399,17 @@ impl Lower<'_> {
     }
 }
 
-/// The argument of a deprecated call, as far as it was looked at.
+/// The argument of a deprecated call, as far as it was checked.
 struct Data<'a> {
     call: &'a str,
     headers: Headers,
     fields: Vec<Value>,
 }
 
-/// What becomes of header fields in the argument of a deprecated call.
+/// The treatment of header fields in the argument of a deprecated call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Headers {
-    /// The list's fields are written over what the parser found in an ingress clone.
+    /// In an ingress clone the list's fields overwrite the parser's values.
     Listed,
     /// An egress clone has all headers, those in the metadata too.
     Cloned,
@@ -425,7 +425,7 @@ enum Origin {
     Header(FieldName),
 }
 
-/// What is written today instead of a deprecated call.
+/// The current form of a deprecated call.
 fn instead(call: &str) -> &'static str {
     match call {
         "resubmit" => "resubmit_preserving_field_list(1)",

@@ -107,8 +107,8 @@ impl Lower<'_> {
         places
     }
 
-    /// A program may declare an architecture of its own with v1model's package; simple_switch fills
-    /// and reads these fields whatever it is.
+    /// A program may declare its own architecture with v1model's package; simple_switch fills and
+    /// reads these fields in any case.
     fn expect_standard_metadata(&mut self, id: usize) {
         let decl = &self.program.structs[id];
         for (name, bits) in REQUIRED_METADATA {

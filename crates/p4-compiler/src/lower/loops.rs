@@ -1,5 +1,5 @@
-//! Loops. Straight-line code jumps back; a loop that applies tables, and one whose numbers are
-//! known and few, is unrolled; in a parser a loop becomes states.
+//! Loops. In straight-line code a loop becomes a jump back. A loop that applies tables is unrolled,
+//! and so is a loop whose few iterations are known. In a parser a loop becomes states.
 
 use num_bigint::BigInt;
 use num_traits::One as _;
@@ -15,7 +15,7 @@ use crate::limits;
 use crate::source::Span;
 use crate::types::Type;
 
-/// What the variables of a loop are in each of its rounds.
+/// The values of a loop's variables in each of its rounds.
 type Rounds = Vec<Vec<(VarId, Expr)>>;
 
 impl Lower<'_> {
@@ -65,7 +65,7 @@ impl Lower<'_> {
             let fixed = !writes(body, *var, self.program);
             let binding = match &value.kind {
                 _ if is_known(value) && fixed => Binding::Constant(value.clone()),
-                // A copy: the body may change it, or what it was taken from.
+                // A copy: the body may change it, or its source.
                 _ => {
                     let declared = &self.program.vars[*var];
                     let place = self.temp(&declared.name, &declared.ty, value.span);
@@ -116,7 +116,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Runs the head of a loop whose variables it alone changes, from constants.
+    /// Runs the head of a loop that alone changes its variables, from constants.
     fn simulate(
         &mut self,
         (init, condition, update): (&[Statement], &Expr, &[Statement]),
@@ -243,7 +243,7 @@ impl Lower<'_> {
             .push(Node::Scope(all, super::control::Scope::Loop));
     }
 
-    /// A loop that applies nothing is code of one action; `return` inside goes on as a node.
+    /// A loop that applies nothing is code of one action; `return` inside continues as a node.
     fn control_straight_loop(&mut self, whole: &Loop, span: Span) {
         self.flush(span);
         let returns = super::statement::contains_return(&whole.body);
@@ -326,7 +326,7 @@ impl Lower<'_> {
         };
         let to = if breaks { behind } else { next };
         self.go_to(&to, span);
-        // What follows cannot be reached; its state is taken out in the end.
+        // The rest cannot be reached; its state is removed in the end.
         self.current_state = self.fresh(super::parser::UNREACHABLE);
     }
 

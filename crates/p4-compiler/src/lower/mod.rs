@@ -1,9 +1,9 @@
-//! The checked program in BMv2's words: everything inlined, one storage place for each variable,
+//! The checked program in BMv2's terms: everything inlined, one storage place for each variable,
 //! control flow as tables and conditionals.
 //!
-//! The walk begins at `main`. A sub-control's parameters share their arguments' storage where
-//! nothing can tell the difference, and are copied in and out otherwise. What simple_switch
-//! cannot express is reported as E06xx.
+//! The walk begins at `main`. A sub-control's parameters share their arguments' storage if the
+//! program cannot tell the difference; otherwise they are copied in and out. Code that
+//! simple_switch cannot express is reported as E06xx.
 
 mod action;
 mod assign;
@@ -52,7 +52,7 @@ use place::{Place, parameter, plain_hex};
 /// A label that is never set: jumps to it go to the end of the code.
 const END: usize = usize::MAX;
 
-/// What a variable or parameter stands for.
+/// The meaning of a variable or parameter.
 #[derive(Clone, Debug)]
 pub enum Binding {
     Place(Place),
@@ -70,7 +70,7 @@ pub enum Object {
     Packet,
     /// Index into [`Lower::externs`].
     Extern(usize),
-    /// An instance of a control or parser: what it is, its constructor's arguments, its path.
+    /// An instance of a control or parser: its declaration, its constructor's arguments, its path.
     Block(Rc<BlockInstance>),
 }
 
@@ -124,7 +124,7 @@ pub struct ActionInfo {
     pub order: DeclaredAt,
 }
 
-/// What P4Info is made from.
+/// The input of P4Info.
 #[derive(Default)]
 pub struct Resources {
     pub tables: Vec<TableInfo>,
@@ -164,7 +164,7 @@ pub struct Lower<'a> {
     standing: Standing,
     actions_done: HashMap<String, u32>,
     field_lists: FieldLists,
-    /// What the calls around the code, and the controls around those, still have to write back.
+    /// The pending copy-out of the calls around the code, and of the controls around those.
     pending: Vec<Vec<CopyOut>>,
     pending_blocks: Vec<CopyOut>,
     /// Behind each loop of the straight-line code, and at its next round.

@@ -1,9 +1,9 @@
 //! The order in which P4Info lists tables and actions: p4c's.
 //!
-//! p4c writes P4Info when it has put sub-controls into the controls that apply them, each at the place of
-//! its instance's declaration (a control that is applied by its type's name behind all declarations).
-//! Tables and actions stand in the order of declaration then, whatever the order they are applied in,
-//! ingress before egress; actions of no control stand before those of the first control that uses them.
+//! p4c writes P4Info when it has put sub-controls into the controls that apply them. Each is at the place of
+//! its instance's declaration; a control that is applied by its type's name is behind all declarations.
+//! Tables and actions are then in the order of declaration, not of application, ingress before egress.
+//! Actions of no control come before those of the first control that uses them.
 
 use super::{BlockInstance, Lower, Resources};
 use crate::ir::{Control, InstanceKind, Local, Program};

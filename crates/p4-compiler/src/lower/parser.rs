@@ -56,7 +56,7 @@ impl Lower<'_> {
         });
     }
 
-    /// Lowers all states of a parser whose parameters are bound; the name of the first one.
+    /// Lowers all states of a parser whose parameters are bound; returns the name of the first one.
     fn run_parser(
         &mut self,
         block: &BlockInstance,
@@ -84,7 +84,7 @@ impl Lower<'_> {
         let exits = Exits { names, accept };
         let mut first = exits.names.get(parser.start).cloned().unwrap_or_default();
         if !parser.variables.is_empty() {
-            // What the parser's variables begin with is set before its first state.
+            // The initial values of the parser's variables are set before its first state.
             let start = first;
             first = self.fresh(&format!("{start}_init"));
             self.current_state.clone_from(&first);
@@ -265,7 +265,7 @@ impl Lower<'_> {
         self.current_state = behind;
     }
 
-    /// Takes out what stands behind `break` and `continue`.
+    /// Removes code behind `break` and `continue`.
     fn drop_unreachable_states(&mut self, start: &str) {
         let mut reached: HashSet<String> = HashSet::from([start.to_owned()]);
         let mut open = vec![start.to_owned()];
@@ -343,7 +343,7 @@ impl Lower<'_> {
                 let bits = parameter(self.value(&bits));
                 self.operation("advance", vec![bits], span);
             }
-            // A look whose result nobody takes.
+            // A `lookahead` whose result is not used.
             ("lookahead" | "length", _) => {}
             _ => self.unsupported(span, &format!("`{method}` here")),
         }

@@ -1,4 +1,4 @@
-//! Branches in a parser: code that jumps becomes states, since a parser's operations cannot.
+//! Branches in a parser: code with jumps becomes states, since a parser's operations cannot jump.
 
 use bmv2_json::{Primitive, Transition as JsonTransition, Value};
 
@@ -21,7 +21,7 @@ enum End {
 }
 
 impl Lower<'_> {
-    /// Ends the state with a transition to another, and goes on there.
+    /// Ends the state with a transition to another, and continues there.
     pub fn go_to(&mut self, next: &str, span: Span) {
         self.drain(span);
         self.end_state(

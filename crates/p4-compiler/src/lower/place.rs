@@ -1,4 +1,4 @@
-//! Where values live in BMv2: fields, headers, stacks; and the operands that read them.
+//! The places of values in BMv2: fields, headers, stacks; and the operands that read them.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -34,7 +34,7 @@ pub enum Place {
         element: Type,
         size: u32,
     },
-    /// A struct's or tuple's members, in order; whoever looks for one of them copies the place.
+    /// A struct's or tuple's members, in order; selecting a member copies the place.
     Members(Rc<[Place]>),
     /// An action's parameter.
     Data(u32, Type),
@@ -53,7 +53,7 @@ pub enum Place {
         stack: String,
         member: String,
     },
-    /// An element whose index is known at run time only, or that member of it where the elements are
+    /// An element whose index is known at run time only, or this member of it if the elements are
     /// unions.
     Element {
         stack: String,
@@ -183,7 +183,7 @@ impl Lower<'_> {
         }
     }
 
-    /// The place's content as it is stored.
+    /// The stored content of the place.
     pub fn read_raw(&self, place: &Place) -> (Value, Option<Type>) {
         match place {
             Place::Field { header, field, ty } => (
@@ -468,7 +468,7 @@ enum Part<'a> {
     Parameter(u32),
 }
 
-/// What a place is made of: headers and stacks by name, and which parts of each.
+/// The parts of a place: headers and stacks by name, and which parts of each.
 #[derive(Default)]
 pub struct Roots<'a>(HashMap<&'a str, HashSet<Part<'a>>>);
 

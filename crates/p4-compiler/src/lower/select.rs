@@ -16,7 +16,7 @@ use crate::types::const_eval::{mask, wrap};
 type MaskedValue = (BigInt, BigInt);
 
 impl Lower<'_> {
-    /// A key as simple_switch takes it: a field, or what lies ahead.
+    /// A key for simple_switch: a field, or `lookahead` bits.
     pub fn select_key(&mut self, key: &Expr) -> Value {
         if let ExprKind::Call(call) = &key.kind
             && let Callee::ExternMethod(_, method) = &call.callee

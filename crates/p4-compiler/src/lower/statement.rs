@@ -1,4 +1,4 @@
-//! Statements as straight-line code; what an apply block does with nodes goes to `control`.
+//! Statements as straight-line code. Statements of an apply block that need nodes go to `control`.
 
 use bmv2_json::Value;
 

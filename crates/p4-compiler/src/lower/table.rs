@@ -44,7 +44,7 @@ impl Lower<'_> {
         index
     }
 
-    /// The key's field; what is no field is computed into one first.
+    /// The key's field; another expression is computed into a field first.
     fn key(&mut self, table: &str, at: usize, key: &Key, expr: &Expr) -> (TableKey, Option<Value>) {
         let expr = self.resolve(expr);
         let match_type = if &*key.match_kind == "optional" {
@@ -487,7 +487,7 @@ impl Lower<'_> {
         data
     }
 
-    /// A compile-time number, whatever its type.
+    /// A compile-time number of any type.
     pub fn constant(&self, expr: &Expr) -> Option<BigInt> {
         match self.resolve(expr).kind {
             ExprKind::Int(value) => Some(value),

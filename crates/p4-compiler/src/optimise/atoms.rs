@@ -1,14 +1,14 @@
-//! What fields hold: a table by field whose copies share what they have in common.
+//! The values of fields: a table by field, whose copies share equal parts.
 //!
-//! A walk along a control graph copies what it knows at every branch and keeps what both sides
-//! share where branches meet. Most fields are the same on both, so the table is in chunks that are
-//! shared until one side writes, and shared chunks need no comparison.
+//! A walk along a control graph copies its facts at every branch, and keeps the facts that both
+//! sides share where branches meet. Most fields are the same on both sides. So the table consists
+//! of chunks that are shared until one side writes, and shared chunks need no comparison.
 
 use std::rc::Rc;
 
 use super::model::FieldId;
 
-/// What a field holds.
+/// The value of a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Atom {
     Constant(u128),
@@ -18,12 +18,12 @@ pub enum Atom {
     Parameter(u32),
 }
 
-/// Fields in a chunk: as small as what one action writes, as large as what is worth sharing.
+/// Fields in a chunk: as small as the writes of one action, as large as is worth sharing.
 const CHUNK: usize = 32;
 
 type Chunk = Rc<[Option<Atom>; CHUNK]>;
 
-/// What is known of each field.
+/// The fact about each field.
 #[derive(Clone, Debug, Default)]
 pub struct Atoms {
     /// A chunk that is missing holds nothing.
@@ -67,7 +67,7 @@ impl Atoms {
         }
     }
 
-    /// Forgets a field and what is a copy of it.
+    /// Forgets a field and its copies.
     pub fn forget(&mut self, field: FieldId) {
         self.remove(field);
         self.remove_linked(|atom| atom == Atom::Copy(field));
@@ -92,7 +92,7 @@ impl Atoms {
         self.linked.clear();
     }
 
-    /// Keeps what the other has too.
+    /// Keeps the facts that the other has too.
     pub fn meet(&mut self, other: &Self) {
         self.chunks.truncate(other.chunks.len());
         for (mine, theirs) in self.chunks.iter_mut().zip(&other.chunks) {

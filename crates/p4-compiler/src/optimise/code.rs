@@ -1,9 +1,9 @@
 //! Straight-line code: the primitives of an action with their jumps.
 //!
-//! The pass `jumps` threads jumps to jumps, takes jumps away that lead to the next primitive or
-//! whose condition is constant, and code that nothing leads to, no-ops and copies of a field to
-//! itself. Sound because it changes no primitive that runs, nor their order: jumps go forward
-//! only, a `_jump_if_zero` reads and changes nothing, and code with any other jump is left alone.
+//! The pass `jumps` threads jumps to jumps. It removes jumps to the next primitive, jumps whose
+//! condition is constant, unreachable code, no-ops and copies of a field to itself. It is sound
+//! because it changes neither the primitives that run nor their order: jumps go forward only, a
+//! `_jump_if_zero` reads and changes nothing, and code with any other jump stays unchanged.
 
 use bmv2_json::{Primitive, Program, Value};
 use num_traits::{ToPrimitive as _, Zero as _};
@@ -64,7 +64,7 @@ pub fn remove(body: &mut Vec<Primitive>, dead: &[bool]) -> bool {
     true
 }
 
-/// Puts code behind other code; what jumps to the end of the first goes on in the second.
+/// Puts code behind other code; jumps to the end of the first continue in the second.
 pub fn append(first: &mut Vec<Primitive>, second: &[Primitive]) {
     let offset = first.len();
     first.extend(second.iter().cloned().map(|mut primitive| {
@@ -77,7 +77,7 @@ pub fn append(first: &mut Vec<Primitive>, second: &[Primitive]) {
     }));
 }
 
-/// Where a jump ends up when what it leads to is followed.
+/// The final target of a jump, through jumps at its target.
 fn thread(body: &[Primitive], mut to: usize) -> usize {
     // Jumps go forward, so this ends.
     while let Some(next) = body.get(to) {

@@ -1,13 +1,13 @@
-//! Dead stores: what is written and never read goes.
+//! Dead stores: values that are written and never read are removed.
 //!
-//! Backwards over the whole way of a packet: a field is live where something may read it before it
-//! is written anew. At a control's end every field of a header that may be sent and of the target's
-//! metadata is live, so only user metadata and temporaries can die there; ingress's end also has what egress,
-//! field lists and digests read, egress's end what checksums, field lists and the deparser read, the
-//! parser's every place what ingress and the verified checksums read (an error may end the parser
-//! anywhere). Sound because only copies, hashes and register reads go, which do nothing but write
-//! one field; meters, random numbers and whatever is not known stay, and so does what may end the
-//! parser. A clone or a recirculated packet sees nothing of metadata but its field list.
+//! The analysis runs backwards over the whole path of a packet. A field is live if something may read it
+//! before it is written again. At a control's end every field of a header that may be sent and of the
+//! target's metadata is live, so only user metadata and temporaries can be dead there. At ingress's end the
+//! fields that egress, field lists and digests read are live too; at egress's end those of checksums, field
+//! lists and the deparser; at every place of the parser those of ingress and the verified checksums, since an
+//! error may end the parser anywhere. It is sound because it removes only copies, hashes and register reads,
+//! which do nothing but write one field. Meters, random numbers and unknown primitives stay, and so does code
+//! that may end the parser. A clone or a recirculated packet sees only the metadata of its field list.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -57,7 +57,7 @@ impl Live {
         touched.fields.iter().for_each(|field| self.insert(*field));
     }
 
-    /// What is live in front of something.
+    /// The live fields in front of something.
     fn pass(&mut self, effect: &Effect) {
         if let Some(field) = effect.defines {
             self.remove(field);
@@ -116,8 +116,8 @@ pub fn run(program: &mut Program) -> bool {
     changed
 }
 
-/// What is live at a control's end whatever follows: everything but the program's metadata and the
-/// fields of headers that are never sent.
+/// The fields that are always live at a control's end: all except the program's metadata and the fields of
+/// headers that are never sent.
 fn ends(model: &Model) -> Live {
     let mut live = Live::everything(model);
     for (id, info) in (0..).zip(&model.fields) {
@@ -136,7 +136,7 @@ fn ends(model: &Model) -> Live {
     live
 }
 
-/// What field lists keep.
+/// The fields that field lists keep.
 fn lists(program: &Program, model: &Model) -> Live {
     let mut live = Live::none(model);
     for value in program.field_lists.iter().flat_map(|list| &list.elements) {
@@ -157,15 +157,14 @@ fn checksum_reads(model: &Model, checksum: &bmv2_json::Checksum, live: &mut Live
 struct Liveness<'a> {
     model: &'a Model,
     positions: HashMap<u32, usize>,
-    /// What is live behind each action, wherever it is used.
+    /// The live fields behind each action, at any of its uses.
     behind: BTreeMap<u32, Live>,
-    /// What is live at the end of the controls that use the action.
+    /// The live fields at the end of the controls that use the action.
     at_exit: BTreeMap<u32, Live>,
 }
 
 impl Liveness<'_> {
-    /// What is live in front of egress. Its clones go through it again, with the headers as they
-    /// are at its end.
+    /// The live fields in front of egress. Clones of egress go through it again, with the headers at its end.
     fn egress(&mut self, program: &Program, mut end: Live) -> Live {
         loop {
             let first = self.pipeline(program, "egress", &end);
@@ -181,7 +180,7 @@ impl Liveness<'_> {
         }
     }
 
-    /// What is live in front of a pipeline.
+    /// The live fields in front of a pipeline.
     fn pipeline(&mut self, program: &Program, name: &str, end: &Live) -> Live {
         let mut first = end.clone();
         for pipeline in program.pipelines.iter().filter(|it| it.name == name) {
@@ -286,8 +285,7 @@ impl Liveness<'_> {
     }
 }
 
-/// What is live in front of a body; `see` is given each primitive's position and what is live
-/// behind it.
+/// The live fields in front of a body. `see` gets each primitive's position and the live fields behind it.
 fn walk(
     model: &Model,
     body: &[Primitive],
@@ -379,7 +377,7 @@ fn parser(program: &mut Program, model: &Model, end: &Live) -> bool {
     changed
 }
 
-/// What is live behind the operations of a state.
+/// The live fields behind the operations of a state.
 fn behind_state(
     model: &Model,
     state: &bmv2_json::ParseState,

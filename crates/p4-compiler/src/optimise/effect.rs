@@ -1,7 +1,7 @@
-//! What a primitive or parser operation reads and writes.
+//! The reads and writes of a primitive or parser operation.
 //!
-//! Whatever is not known here counts as reading and writing everything, so that a primitive of
-//! another target never makes a pass unsound.
+//! An unknown primitive counts as reading and writing everything, so a primitive of another target
+//! never makes a pass unsound.
 
 use bmv2_json::{Expression, Operation, ParserOp, ParserOpParameter, Primitive, Value};
 
@@ -29,7 +29,7 @@ impl Touch {
     }
 }
 
-/// What running something does.
+/// The effect of running something.
 #[derive(Debug, Default, Clone)]
 pub struct Effect {
     pub reads: Touch,
@@ -41,7 +41,7 @@ pub struct Effect {
     pub is_pure: bool,
 }
 
-/// What evaluating an operand reads.
+/// The reads of evaluating an operand.
 pub fn read(model: &Model, value: &Value, out: &mut Touch) {
     match value {
         Value::Field((header, field)) => match model.id(header, field) {
@@ -99,7 +99,7 @@ fn read_operation(model: &Model, operation: &Operation, out: &mut Touch) {
     walk::operands(operation).for_each(|inner| read(model, inner, out));
 }
 
-/// What an operand reads.
+/// The reads of an operand.
 pub fn reads(model: &Model, value: &Value) -> Touch {
     let mut out = Touch::default();
     read(model, value, &mut out);
@@ -174,7 +174,7 @@ impl Effect {
     }
 }
 
-/// What a primitive of an action does.
+/// The effect of a primitive of an action.
 pub fn primitive(model: &Model, primitive: &Primitive) -> Effect {
     let parameters = &primitive.parameters;
     let at = |index: usize| parameters.get(index);
@@ -239,7 +239,7 @@ pub fn primitive(model: &Model, primitive: &Primitive) -> Effect {
     }
 }
 
-/// What a primitive does that changes whole headers.
+/// The effect of a primitive that changes whole headers.
 fn header_primitive(model: &Model, primitive: &Primitive) -> Effect {
     let at = |index: usize| primitive.parameters.get(index);
     let none = Effect::default();
@@ -267,7 +267,7 @@ fn header_primitive(model: &Model, primitive: &Primitive) -> Effect {
 }
 
 impl Effect {
-    /// A register that is read beyond its end leaves the field as it was.
+    /// A read beyond a register's end leaves the field unchanged.
     fn partial_pure(mut self) -> Self {
         self.is_pure = self.defines.is_some();
         self.defines = None;
@@ -283,7 +283,7 @@ impl Effect {
     }
 }
 
-/// What an operation of a parser state does.
+/// The effect of an operation of a parser state.
 pub fn parser_op(model: &Model, op: &ParserOp) -> Effect {
     let at = |index: usize| match op.parameters.get(index) {
         Some(ParserOpParameter::Value(value)) => Some(value),
@@ -293,7 +293,7 @@ pub fn parser_op(model: &Model, op: &ParserOp) -> Effect {
     match (op.op.as_str(), op.parameters.first()) {
         ("set", _) => {
             let mut effect = none.storing(model, at(0)).reading(model, at(1)).pure(model);
-            // What is not there cannot be looked at: the parser ends.
+            // A `lookahead` beyond the packet's end ends the parser.
             effect.is_pure &= !at(1).is_some_and(may_fail);
             effect
         }

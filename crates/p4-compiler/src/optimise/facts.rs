@@ -1,5 +1,5 @@
-//! What is known at a place of the program: fields that hold a constant or a copy of another
-//! field, and conditions that hold.
+//! The facts at a place of the program: fields that hold a constant or a copy of another field, and
+//! conditions that hold.
 
 use std::rc::Rc;
 
@@ -25,7 +25,7 @@ struct Condition {
     fields: Vec<FieldId>,
 }
 
-/// What is known at a place.
+/// The facts at a place.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     atoms: Atoms,
@@ -37,7 +37,7 @@ impl Facts {
         self.atoms.insert(field, Atom::Constant(value));
     }
 
-    /// What holds whichever way was taken.
+    /// The facts that hold on every path.
     pub fn meet(&mut self, other: &Facts) {
         self.atoms.meet(&other.atoms);
         self.conditions.retain(|condition| {
@@ -168,7 +168,7 @@ impl Facts {
         }
     }
 
-    /// What a `_jump_if_zero` learns of the number it looked at.
+    /// The fact that a `_jump_if_zero` gives about the number that it tested.
     pub fn learn_number(&mut self, model: &Model, value: &Value, is_zero: bool) {
         let Some(operation) = fold::as_operation(value) else {
             if let (Value::Field((header, field)), true) = (value, is_zero)
@@ -199,12 +199,12 @@ impl Facts {
         }
     }
 
-    /// What holds behind something with this effect.
+    /// The facts behind something with this effect.
     pub fn pass(&mut self, effect: &Effect) {
         self.forget_touched(&effect.writes);
     }
 
-    /// What holds behind a copy into a field; `value` is simplified by what held before.
+    /// The facts behind a copy into a field; earlier facts simplify `value`.
     pub fn assign(&mut self, model: &Model, field: FieldId, value: &Value, widths: &[u32]) {
         self.forget(field);
         let info = model.info(field);

@@ -1,13 +1,13 @@
-//! The control graph: branches that decide nothing, code that does nothing, nodes that follow one
-//! another.
+//! The control graph: removes branches without effect and code without effect, and joins nodes that
+//! follow one another.
 //!
 //! `flow` leads edges past branches whose condition is constant or whose ways are the same, and
-//! past internal tables without code; takes branches and internal tables away that nothing leads
-//! to; and joins an internal table with the only one that follows it, where nobody else comes in.
-//! `calls` makes internal tables direct action calls, which look nothing up. Sound because an
-//! operand has no side effects, an internal table always runs its one action, which no other node
-//! has, and code with an `exit` is never joined with what follows it. Tables that a control plane
-//! sees stay, reached or not.
+//! past internal tables without code. It removes unreachable branches and internal tables. It joins
+//! an internal table with its only successor if no other node leads there. `calls` makes internal
+//! tables direct action calls, which look nothing up. Both are sound because an operand has no side
+//! effects, an internal table always runs its one action, no other node has that action, and code
+//! with an `exit` is never joined with its successor. Tables that a control plane can name stay,
+//! reached or not.
 
 use std::collections::{HashMap, HashSet};
 
@@ -80,7 +80,7 @@ fn each_edge(pipeline: &mut Pipeline, change: &mut dyn FnMut(&mut Option<String>
     }
 }
 
-/// Leads edges past what does nothing, until no edge moves.
+/// Leads edges past nodes without effect, until no edge moves.
 fn redirect(program: &Program, pipeline: &mut Pipeline, visible: &Visible) {
     let graph = Graph::new(pipeline);
     let n_nodes = graph.nodes.len();
@@ -236,14 +236,14 @@ fn remove(pipeline: &mut Pipeline, gone: &HashSet<Node>) {
         .retain(|_| !gone.contains(&Node::Call(at.next().unwrap_or_default())));
 }
 
-/// Takes away what nothing leads to; tables of the program stay.
+/// Removes unreachable nodes; tables of the program stay.
 fn sweep(pipeline: &mut Pipeline, visible: &Visible) {
     let graph = Graph::new(pipeline);
     let Some(order) = graph.order(pipeline) else {
         return;
     };
     let mut reached: HashSet<Node> = order.into_iter().collect();
-    // A table that stays keeps what its edges name.
+    // A table that stays keeps the targets of its edges.
     let mut open: Vec<Node> = graph
         .nodes
         .values()

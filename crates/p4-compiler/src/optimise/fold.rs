@@ -1,11 +1,11 @@
-//! Expressions: constants are computed, what a mask or a cast does not change loses it, truth
-//! values become simpler, and what is known at a place takes the place of fields.
+//! Expressions: constants are computed, masks and casts without effect are removed, truth values
+//! become simpler, and known values replace fields.
 //!
-//! Sound because operands have no side effects and an operation on numbers has no width: only
-//! [`demanded`] looks at widths, where the consumer keeps no more than the low bits, and that only
-//! for unsigned fields (simple_switch does not cut every value that it copies into a signed one).
+//! It is sound because operands have no side effects and an operation on numbers has no width. Only
+//! [`demanded`] uses widths: where the consumer keeps no more than the low bits, and only for
+//! unsigned fields (simple_switch does not cut every value that it copies into a signed one).
 //! Shifts and divisions of negative numbers and by zero are left to the switch. Two headers are
-//! never found equal, since invalid ones are not.
+//! never taken as equal, since invalid ones are not.
 
 use bmv2_json::{Expression, Operand, Operation, Value};
 use num_bigint::BigInt;
@@ -16,14 +16,14 @@ use super::model::{Model, VALID};
 use super::number::{self, Bounds};
 use crate::lower::place::{operation, parameter};
 
-/// What simplifying may use.
+/// The inputs of simplifying.
 pub struct Folder<'a> {
     pub model: &'a Model,
     /// Widths of the action's parameters.
     pub parameters: &'a [u32],
-    /// What holds at the place; none in the pass that only folds.
+    /// The facts at the place; none in the pass that only folds.
     pub facts: Option<&'a Facts>,
-    /// Whether operations are folded, or only what is known is put in.
+    /// Whether operations are folded, or only known values are put in.
     pub fold: bool,
 }
 
@@ -105,7 +105,7 @@ impl Folder<'_> {
         }
     }
 
-    /// A value that is copied into a field of so many bits.
+    /// A value that is copied into a field of this many bits.
     pub fn assigned(&self, value: &Value, target: &Value) -> Value {
         let value = self.value(value);
         let Value::Field((header, field)) = target else {
@@ -167,7 +167,7 @@ impl Folder<'_> {
         simpler.unwrap_or(whole)
     }
 
-    /// A simpler form of an operation whose operands are simple already.
+    /// A simpler form of an operation whose operands are already simple.
     fn rewrite(&self, operation: &Operation) -> Option<Value> {
         let op = operation.op.as_str();
         match (&operation.cond, &operation.left, &operation.right) {

@@ -27,8 +27,8 @@ pub struct Visible {
 }
 
 impl Visible {
-    /// Whether a compiler made the table to run code between tables: it has no key, always runs
-    /// the same action without arguments, and nobody can name it.
+    /// Whether a compiler made the table to run code between tables: it has no key, always runs the
+    /// same action without arguments, and a control plane cannot name it.
     pub fn is_internal(&self, table: &Table) -> bool {
         let runs_one = table.default_entry.as_ref().is_some_and(|default| {
             default.action_const
@@ -51,7 +51,7 @@ impl Visible {
     }
 }
 
-/// Where an internal table goes on.
+/// The successor of an internal table.
 pub fn only_next(table: &Table) -> Option<String> {
     match table.next_tables.get("__MISS__") {
         // The default action runs on a miss.
@@ -141,8 +141,8 @@ impl Graph {
             .collect()
     }
 
-    /// How many edges lead to each node that has any, the entry's included. Nodes that nothing
-    /// reaches count too: a table of the program stays, and with it what it leads to.
+    /// The number of edges to each node that has any, including the entry's. Unreachable nodes
+    /// count too: a table of the program stays, and so do the nodes to which it leads.
     pub fn entries(&self, pipeline: &Pipeline) -> HashMap<Node, usize> {
         let mut counts: HashMap<Node, usize> = HashMap::new();
         let start = self.node(pipeline.init_table.as_ref());

@@ -1,10 +1,11 @@
-//! Temporaries that are read once: the expression moves to where it is read.
+//! Temporaries that are read once: the expression moves to the place of the read.
 //!
-//! Sound where the temporary is read nowhere else in the program (a read by a key, a list or a
-//! checksum is never the one), nothing between the two writes what the expression reads or the
-//! temporary, no jump comes in between, and the expression reads fields and parameters only. An
-//! expression that may be wider than the temporary is cut to its width. In a parser the bits ahead
-//! move only to the very next operation, so that an error ends the parser at the same place.
+//! It is sound under these conditions. The temporary is read nowhere else in the program (a read by
+//! a key, a list or a checksum does not count as the one read). Nothing between the two places
+//! writes the expression's operands or the temporary. No jump enters between them. The expression
+//! reads fields and parameters only. An expression that may be wider than the temporary is cut to
+//! its width. In a parser, `lookahead` bits move only to the very next operation, so that an error
+//! ends the parser at the same place.
 
 use std::collections::HashSet;
 
@@ -58,7 +59,7 @@ pub fn run(program: &mut Program, visible: &Visible) -> bool {
     changed
 }
 
-/// How often each field is read; none where something reads what is not known.
+/// How often each field is read; none if an unknown object is read.
 fn count_reads(program: &Program, model: &Model) -> Option<Vec<u32>> {
     let mut counts = vec![0_u32; model.fields.len()];
     let mut count = |touched: &Touch, weight: u32| -> Option<()> {
@@ -183,7 +184,7 @@ struct Held {
 }
 
 impl Inliner<'_> {
-    /// What an assignment gives to a temporary that is read once.
+    /// The value that an assignment gives to a temporary that is read once.
     fn held(&self, to: &Value, from: &Value, parameters: &[u32]) -> Option<Held> {
         let Value::Field((header, name)) = to else {
             return None;
@@ -202,7 +203,7 @@ impl Inliner<'_> {
         })
     }
 
-    /// The operand that gives what the field holds when this is copied into it.
+    /// The operand with the field's value when this is copied into it.
     fn fitting(&self, field: FieldId, value: &Value, parameters: &[u32]) -> Option<Value> {
         let info = self.model.info(field);
         let value = match value {
@@ -348,7 +349,7 @@ impl Inliner<'_> {
         self.move_to_key(state, &held)
     }
 
-    /// The bits ahead as what a temporary of the same width holds.
+    /// The `lookahead` bits with the value of a temporary of the same width.
     fn held_ahead(&self, to: &Value, from: &Value) -> Option<Held> {
         let (Value::Field((header, name)), Value::Lookahead((_, bits))) = (to, from) else {
             return None;
@@ -364,7 +365,7 @@ impl Inliner<'_> {
         })
     }
 
-    /// A key's part is padded by its width, so only what is as wide takes its place.
+    /// A key's part is padded by its width, so only an operand of equal width may replace it.
     fn move_to_key(&mut self, state: &mut bmv2_json::ParseState, held: &Held) -> bool {
         let wide = self.model.info(held.field).bits;
         let fits = match &held.value {

@@ -1,11 +1,11 @@
 //! Passes over BMv2 JSON: the same packets, tables and registers with less work.
 //!
-//! JSON in, JSON out, after `lower` and before output; they also run over another compiler's
-//! JSON. [`optimise`] repeats them until nothing changes. Each file's module doc says what its
-//! pass relies on. Common to all: what a control plane names stays as it is (tables, their actions
-//! and parameters, counters, meters, registers, action profiles, digests, value sets), and so do
-//! the places in the source; a primitive or operation that is not known here is taken to read and
-//! write everything.
+//! JSON in, JSON out, after `lower` and before output; the passes also run over another compiler's
+//! JSON. [`optimise`] repeats them until nothing changes. Each file's module doc says why its pass
+//! is sound. Two rules hold for all. Objects that a control plane can name stay unchanged (tables,
+//! their actions and parameters, counters, meters, registers, action profiles, digests, value
+//! sets), and so do the places in the source. An unknown primitive or operation counts as reading
+//! and writing everything.
 
 mod atoms;
 mod code;
@@ -46,7 +46,7 @@ pub enum Pass {
     Jumps,
     /// Temporaries that are read once go.
     Inline,
-    /// What is written and never read goes.
+    /// Removes values that are written and never read.
     DeadStores,
     /// The control graph: needless branches and nodes.
     Flow,
@@ -88,9 +88,9 @@ impl Pass {
 
 /// Runs passes over a program until nothing changes.
 ///
-/// With a P4Info, its tables and actions are what a control plane sees; without one, a table that
-/// is named and shaped as compilers name and shape theirs (`tbl_...`, no key, one constant default
-/// action) counts as internal.
+/// With a P4Info, a control plane sees its tables and actions. Without one, a table with a name and
+/// shape that compilers give to their own tables (`tbl_...`, no key, one constant default action)
+/// counts as internal.
 pub fn optimise(program: &mut Program, p4info: Option<&P4Info>, passes: &[Pass]) {
     let visible = visible(p4info);
     for _ in 0..ROUNDS_MAX {

@@ -1,6 +1,6 @@
-//! What the passes know of a program: every field with its width, and which fields an object has.
+//! The passes' model of a program: every field with its width, and the fields of each object.
 //!
-//! A header's validity counts as a field, and so does the place where a stack goes on.
+//! A header's validity counts as a field, and so does a stack's next index.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,14 +12,14 @@ pub type FieldId = u32;
 /// The hidden field that says whether a header is valid.
 pub const VALID: &str = "$valid$";
 const NEXT: &str = "$next$";
-/// The headers whose fields the target reads and writes by itself.
+/// The headers whose fields the target itself reads and writes.
 const ARCHITECTURE: &[&str] = &[
     "standard_metadata",
     "intrinsic_metadata",
     "queueing_metadata",
 ];
 
-/// What a field is good for.
+/// The purpose of a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     /// User metadata or a temporary: nothing outside of the program sees it.
@@ -28,7 +28,7 @@ pub enum Role {
     Header,
     /// The target reads or writes it between the controls.
     Architecture,
-    /// Validity of a header, or where a stack goes on.
+    /// Validity of a header, or the next index of a stack.
     Hidden,
 }
 
@@ -70,7 +70,7 @@ pub struct Model {
     pub headers: HashMap<String, HeaderInfo>,
     /// Everything of a stack, union or stack of unions.
     pub groups: HashMap<String, Vec<FieldId>>,
-    /// What goes into each calculation.
+    /// The inputs of each calculation.
     pub calculations: HashMap<String, Vec<FieldId>>,
 }
 

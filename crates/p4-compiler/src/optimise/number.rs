@@ -1,8 +1,8 @@
-//! Constants of the JSON, and between which bounds an operand's value lies.
+//! Constants of the JSON, and bounds of an operand's value.
 //!
 //! Both switches compute with integers without a width and cut the result when it is copied into a
-//! field, so bounds are plain integers. A signed field has none here: simple_switch keeps a value
-//! between its greatest and its width's end as it is.
+//! field, so bounds are plain integers. A signed field has no bounds here: simple_switch does not
+//! cut a value between the field's greatest and the end of its width.
 
 use bmv2_json::{Expression, Operand, Operation, Value};
 use num_bigint::BigInt;
@@ -61,7 +61,7 @@ fn up_to(bits: u32) -> Option<Range> {
     (bits > 0 && bits <= limits::WIDTH_BITS).then(|| (BigInt::zero(), ones(bits)))
 }
 
-/// What computes bounds.
+/// Computes bounds.
 pub struct Bounds<'a> {
     pub model: &'a Model,
     /// Widths of the action's parameters.
@@ -159,7 +159,7 @@ fn sum((a, b): &Range, (c, d): &Range) -> Option<Range> {
     Some((a + c, b + d))
 }
 
-/// What an operation on constants gives; none where it is better left to the switch.
+/// The result of an operation on constants; none if the switch should compute it.
 pub fn compute(op: &str, left: &BigInt, right: &BigInt) -> Option<BigInt> {
     let value = match op {
         "+" => left + right,
@@ -186,7 +186,7 @@ pub fn compute(op: &str, left: &BigInt, right: &BigInt) -> Option<BigInt> {
     (value.bits() <= limits::CONSTANT_BITS).then_some(value)
 }
 
-/// What comparing constants gives.
+/// The result of comparing constants.
 pub fn compare(op: &str, left: &BigInt, right: &BigInt) -> Option<bool> {
     Some(match op {
         "==" => left == right,
@@ -199,7 +199,7 @@ pub fn compare(op: &str, left: &BigInt, right: &BigInt) -> Option<bool> {
     })
 }
 
-/// What comparing values between bounds always gives.
+/// The result of comparing values between bounds, if it is always the same.
 pub fn compare_ranges(op: &str, (a, b): &Range, (c, d): &Range) -> Option<bool> {
     let apart = b < c || d < a;
     match op {

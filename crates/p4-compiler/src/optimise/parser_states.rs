@@ -1,12 +1,13 @@
-//! Parser states: fewer of them, with fewer arrows.
+//! Parser states: fewer of them, with fewer transitions.
 //!
-//! States that nothing leads to go. A state that does nothing and leads to one other state is
-//! passed by; a state that only one other leads to, and always, becomes its end. A `select` whose
-//! ways are all the same decides nothing; an arrow that an earlier one of the same value hides, or
-//! that leads where the default behind it leads, is not needed. Sound because operations keep their
-//! order, and a key is dropped only where reading it cannot end the parser (the bits ahead may not
-//! be there). A circle of states stays a circle, though it takes fewer steps to the limit at which
-//! the parser gives up. Value sets stay known to the control plane.
+//! Unreachable states are removed. A state that does nothing and leads to one other state is
+//! bypassed. A state with exactly one predecessor, which always leads to it, is appended to that
+//! predecessor. A `select` whose ways are all the same is removed. So is a transition that an
+//! earlier one with the same value hides, or that leads where the following default leads. It is
+//! sound because operations keep their order, and a key is removed only if reading it cannot end
+//! the parser (`lookahead` bits may be missing). A cycle of states stays a cycle, though it takes
+//! fewer steps to the limit at which the parser gives up. Value sets stay known to the control
+//! plane.
 
 use std::collections::{HashMap, HashSet};
 
@@ -111,7 +112,7 @@ fn pass_by(parser: &mut Parser) -> bool {
             && let Some(next) = shortcuts.get(name)
             && next.as_ref() != Some(name)
         {
-            // One step a round: a circle of such states shrinks to one that leads to itself.
+            // One step a round: a cycle of such states shrinks to one that leads to itself.
             arrow.next_state.clone_from(next);
             moved = true;
         }
@@ -137,7 +138,7 @@ fn unreached(parser: &mut Parser) -> bool {
         let kinds = state.transitions.iter().map(|arrow| arrow.kind.as_deref());
         kinds.into_iter().any(|kind| kind == Some("parse_vset"))
     };
-    // A state tells what the members of its value sets look like.
+    // A state describes the members of its value sets.
     let telling = parser.parse_states.iter().filter(fills);
     let mut open: Vec<String> = telling.map(|state| state.name.clone()).collect();
     open.push(parser.init_state.clone());
@@ -158,7 +159,7 @@ fn unreached(parser: &mut Parser) -> bool {
     parser.parse_states.len() != before
 }
 
-/// Joins a state with the one that only it leads to; one pair at a time.
+/// Joins a state with a successor that has no other predecessor; one pair at a time.
 fn merge(parser: &mut Parser) -> bool {
     let mut entries: HashMap<&str, usize> = HashMap::from([(parser.init_state.as_str(), 1)]);
     for next in parser

@@ -1,16 +1,17 @@
-//! Copies and constants: what a field is known to hold takes its place where it is read, and a
-//! branch whose condition is known on an edge is not asked again.
+//! Copies and constants: the known value of a field replaces its reads, and a branch whose
+//! condition is known on an edge is bypassed there.
 //!
-//! One walk from each pipeline's beginning along the control graph, edges meeting with what they
-//! have in common. What is known at the beginning: metadata that nothing has written is zero, a
-//! header that nothing can have made valid is invalid (a packet starts so, clones' metadata too;
-//! what a field list may bring along is left out). Sound because every write forgets what depended
-//! on it: an element found at run time forgets its whole stack, a header operation the header and
-//! its union's other validities, `mark_to_drop` the target's fields, an unknown primitive
-//! everything. Only unsigned fields are known, and a copy only where the target is as wide as the
-//! source, so no cut is missed. Keys, field lists, digests and checksums keep their fields. A table
-//! may run any of its actions, whatever its entries are. Facts end with their control, since the
-//! target writes between controls and clones come in there.
+//! One walk from each pipeline's beginning along the control graph; where edges meet, the common
+//! facts remain. Facts at the beginning: metadata that nothing has written is zero, and a header
+//! that nothing can have made valid is invalid. This holds for every new packet and for clones'
+//! metadata; fields that a field list may bring along are left out. It is sound because every write
+//! removes the facts that depended on it: a write to an element found at run time those of its
+//! whole stack, a header operation those of the header and its union's other validities,
+//! `mark_to_drop` those of the target's fields, an unknown primitive all. Only unsigned fields have
+//! facts, and a copy counts only if the target is as wide as the source, so no cut is missed. Keys,
+//! field lists, digests and checksums keep their fields. A table may run any of its actions,
+//! whatever its entries are. Facts end with their control, since the target writes between controls
+//! and clones enter there.
 
 use std::collections::HashMap;
 
@@ -112,7 +113,7 @@ pub fn rewrite(folder: &Folder<'_>, primitive: &mut Primitive) -> bool {
     simpler.map(|simpler| *primitive = simpler).is_some()
 }
 
-/// What holds behind a primitive.
+/// The facts behind a primitive.
 fn pass(model: &Model, widths: &[u32], facts: &mut Facts, primitive: &Primitive) {
     let effect = effect::primitive(model, primitive);
     facts.pass(&effect);
@@ -138,8 +139,8 @@ fn meet_into(target: &mut Option<Facts>, facts: Facts) {
     }
 }
 
-/// Walks through a body: what holds at its end, and each primitive that is simpler with what is
-/// known in front of it.
+/// Walks through a body. Returns the facts at its end, and each primitive that the facts in front
+/// of it simplify.
 fn body(folder: &Folder<'_>, body: &[Primitive], start: Facts) -> (Facts, Vec<(usize, Primitive)>) {
     let mut simpler = Vec::new();
     if !code::is_regular(body) {
@@ -210,7 +211,7 @@ struct Walk<'a> {
     model: &'a Model,
     fold: bool,
     positions: HashMap<u32, usize>,
-    /// What is known wherever an action begins.
+    /// The facts at the beginning of an action, at all of its uses.
     entries: HashMap<u32, Facts>,
 }
 
@@ -265,7 +266,7 @@ impl Walk<'_> {
         }
     }
 
-    /// What holds behind an action; its body is changed at the end, when all its uses are known.
+    /// The facts behind an action; its body is changed at the end, when all its uses are known.
     fn action(&mut self, program: &Program, id: u32, facts: &Facts) -> Facts {
         match self.entries.get_mut(&id) {
             Some(known) => known.meet(facts),
@@ -308,7 +309,7 @@ impl Walk<'_> {
         changed
     }
 
-    /// Follows an edge through the branches that are decided on it; what is known there goes on.
+    /// Follows an edge through the branches that are decided on it; the facts there go along.
     fn edge(
         &self,
         pipeline: &Pipeline,
@@ -437,7 +438,7 @@ impl Walk<'_> {
     }
 }
 
-/// Each parser state by itself: what holds where it begins depends on the packet.
+/// Each parser state by itself: the facts at its beginning depend on the packet.
 fn parser(program: &mut Program, model: &Model, passes: &[Pass]) -> bool {
     let states = program
         .parsers
@@ -460,7 +461,7 @@ fn parser(program: &mut Program, model: &Model, passes: &[Pass]) -> bool {
     changed
 }
 
-/// What holds behind an operation of a parser state.
+/// The facts behind an operation of a parser state.
 fn pass_op(model: &Model, facts: &mut Facts, op: &ParserOp) {
     let effect = effect::parser_op(model, op);
     facts.pass(&effect);

@@ -1,11 +1,11 @@
-//! What nothing names: fields of metadata, headers, stacks, header types, calculations, field
-//! lists, actions that no control plane sees; and numbering anew what is left.
+//! Removes what nothing names: fields of metadata, headers, stacks, header types, calculations,
+//! field lists, actions that no control plane sees. Then it numbers the rest again.
 //!
-//! Sound because names and ids of these are the file's own: what a control plane names (tables,
-//! their actions, counters, meters, registers, profiles, digests, value sets) stays, and so does
-//! every field of a header, since the header's length counts. A header that nothing can make valid
-//! is never sent, so the deparser need not look at it. The scratch header `scalars` stays, empty
-//! or not, as targets expect it.
+//! It is sound because names and ids of these are internal to the file. Objects that a control
+//! plane can name (tables, their actions, counters, meters, registers, profiles, digests, value
+//! sets) stay, and so does every field of a header, since the header's length counts. A header that
+//! nothing can make valid is never sent, so the deparser need not list it. The scratch header
+//! `scalars` stays, empty or not, as targets expect it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -19,7 +19,7 @@ use super::walk;
 
 /// The compiler's own header of temporaries and metadata.
 const SCALARS: &str = "scalars";
-/// What fills metadata up to whole bytes.
+/// Padding of metadata up to whole bytes.
 const PADDING: &str = "_padding";
 
 /// Runs the pass; whether anything changed.

@@ -1,4 +1,4 @@
-//! Which fields each part of the switch may write, and so what is known where a part begins:
+//! The fields that each part of the switch may write, and so the facts at the beginning of a part:
 //! metadata that nothing has written is zero, a header that nothing can have made valid is invalid.
 
 use std::collections::{HashMap, HashSet};
@@ -39,7 +39,7 @@ impl Written {
         {
             written.add(Stage::Parser, &effect::parser_op(model, op));
         }
-        // What a packet brings along from an earlier way is there before the parser.
+        // Fields that a packet keeps from an earlier pass are there before the parser.
         let kept = program.field_lists.iter().flat_map(|list| &list.elements);
         for value in kept {
             let touched = effect::reads(model, value);
@@ -91,7 +91,7 @@ impl Written {
             .is_some_and(|fields| fields.contains(&field))
     }
 
-    /// What is known behind these parts, of what they do not write.
+    /// The facts behind these parts, about fields that they do not write.
     pub fn start(&self, model: &Model, behind: &[Stage]) -> Facts {
         let mut facts = Facts::default();
         if self.anything {

@@ -1,4 +1,4 @@
-//! The macros that are there without a `#define`.
+//! The macros that exist without a `#define`.
 
 use std::rc::Rc;
 
@@ -7,7 +7,7 @@ use super::macros::{Macro, Meaning};
 use super::token::{Kind, PpToken};
 use crate::source::Span;
 
-/// A macro whose value the preprocessor knows.
+/// A macro whose value the preprocessor computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Builtin {
     Line,
@@ -41,7 +41,7 @@ const NAMES: &[(&str, Builtin)] = &[
     ("__has_builtin", Builtin::HasNot),
 ];
 
-/// What `cpp -undef -x assembler-with-cpp` defines besides.
+/// The other definitions of `cpp -undef -x assembler-with-cpp`.
 const CONSTANTS: &[(&str, &str)] = &[
     ("__STDC__", "1"),
     ("__STDC_HOSTED__", "1"),
@@ -67,7 +67,7 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// What a built-in macro becomes where `name` stands; none: it is left as it is.
+    /// The value of a built-in macro at `name`; none: it stays unchanged.
     pub(super) fn builtin(&mut self, builtin: Builtin, name: &PpToken) -> Vec<PpToken> {
         let quoted = |text: &str| {
             let text = text.replace('\\', "\\\\").replace('"', "\\\"");
@@ -94,7 +94,7 @@ impl Preprocessor<'_> {
                 self.counter += 1;
                 number(self.counter - 1)
             }
-            // A compilation reads no clock; this is what the C preprocessor writes without one.
+            // A compilation reads no clock; the C preprocessor writes this without one.
             Builtin::Date => quoted("??? ?? ????"),
             Builtin::Time => quoted("??:??:??"),
             Builtin::Timestamp => quoted("??? ??? ?? ??:??:?? ????"),

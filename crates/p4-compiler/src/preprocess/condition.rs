@@ -121,7 +121,7 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// Reads what stands in parentheses away.
+    /// Skips an expression in parentheses.
     pub(super) fn skip_parentheses(&mut self) {
         let mut depth = 0_usize;
         loop {
@@ -137,7 +137,7 @@ impl Preprocessor<'_> {
     }
 
     fn refuse_at(&mut self, problem: &Problem, span: Span) {
-        // What a macro of another line brought is shown where the condition stands.
+        // An error in a token from a macro of another line is shown at the condition.
         let here = problem.span.filter(|at| at.file == span.file);
         self.refuse(here.unwrap_or(span), &problem.why);
     }
@@ -204,7 +204,7 @@ struct Evaluator<'a> {
     tokens: &'a [PpToken],
     at: usize,
     depth: usize,
-    /// Within operands whose value is not asked for.
+    /// Within operands whose value is not needed.
     skipping: usize,
 }
 

@@ -110,7 +110,7 @@ impl Preprocessor<'_> {
         file.is_some_and(|file| file.conditionals.iter().all(|open| open.taken))
     }
 
-    /// The line's text behind the directive's name, as it is written.
+    /// The line's text behind the directive's name, unchanged.
     fn behind(&self, directive: &PpToken, rest: &[PpToken]) -> String {
         let (Some(first), Some(last)) = (rest.first(), rest.last()) else {
             return "(without a text)".to_owned();
@@ -150,7 +150,7 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// Warns of what stands behind a directive that is complete.
+    /// Warns of text behind a directive that is complete.
     pub(super) fn nothing_more(&mut self, name: &str, rest: &[PpToken]) {
         let (Some(first), Some(last)) = (rest.first(), rest.last()) else {
             return;
@@ -187,7 +187,7 @@ impl Preprocessor<'_> {
                 .note_at(ended, "the `#else` is here");
         }
         let possible = outer.iter().all(|open| open.taken) && !open.any_taken;
-        // A branch behind the one that is taken is not looked at, whatever it says.
+        // A branch behind the taken one is not read.
         open.taken = false;
         open.ended = (name == "else").then_some(span);
         let condition = if name == "elif" {

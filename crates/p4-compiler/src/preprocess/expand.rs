@@ -1,7 +1,8 @@
 //! Reading tokens with their macros expanded (C17, 6.10.3).
 //!
-//! What a macro becomes is put in front of what is still to be read, as a [`Context`]. While it is
-//! there the macro is not expanded again, and a name of it that is read meanwhile never is.
+//! The expansion of a macro is put in front of the remaining input, as a [`Context`]. As long as it
+//! is there the macro is not expanded again, and a use of its name that is read meanwhile is never
+//! expanded.
 
 use std::rc::Rc;
 
@@ -22,7 +23,7 @@ pub(super) struct Context {
     closed: bool,
 }
 
-/// What of a macro's call is being read.
+/// The part of a macro's call that is being read.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Calling {
     #[default]
@@ -112,7 +113,7 @@ impl Preprocessor<'_> {
         });
     }
 
-    /// Counts what macros make; a macro that explodes ends the program.
+    /// Counts expanded tokens; a macro that explodes ends the program.
     pub(super) fn spend(&mut self, amount: usize, at: Option<Span>) {
         self.budget = self.budget.saturating_sub(amount);
         if self.budget == 0 && !self.exhausted {
@@ -175,7 +176,8 @@ impl Preprocessor<'_> {
         expanded
     }
 
-    /// Puts what a macro becomes in front; false: its name stands without arguments, so it is none.
+    /// Puts a macro's expansion in front; false: its name stands without arguments, so it is no
+    /// call.
     fn enter(&mut self, name: &PpToken, found: &Rc<Macro>) -> bool {
         let mut call = name.span;
         let (tokens, entered) = match &found.meaning {
@@ -241,7 +243,7 @@ impl Preprocessor<'_> {
         arguments
     }
 
-    /// Reads to the `)`. Within parentheses, and in what a `...` takes, commas separate nothing.
+    /// Reads to the `)`. Within parentheses, and in the argument of `...`, commas do not separate.
     fn collect(
         &mut self,
         name: &PpToken,
@@ -303,8 +305,8 @@ impl Preprocessor<'_> {
             .note_at(found.span, format!("`{}` is defined here", name.text));
     }
 
-    /// Says where their number is wrong, and leaves as many as the macro takes; what `...` takes
-    /// may be missing.
+    /// Reports a wrong number of arguments, and leaves as many as the macro takes; the argument of
+    /// `...` may be missing.
     fn check_count(
         &mut self,
         name: &PpToken,

@@ -1,4 +1,4 @@
-//! `#include`: where a file is looked for, and what is said when it is not there.
+//! `#include`: the folders that are searched, and the message if the file is not there.
 
 use super::directive::spelled;
 use super::token::{Kind, PpToken};
@@ -112,7 +112,7 @@ impl Preprocessor<'_> {
         })
     }
 
-    /// Says where was looked, or why what is there cannot be used.
+    /// Says which folders were searched, or why the file there cannot be used.
     fn not_found(&mut self, from: &str, name: &str, system: bool, span: Span) {
         let places = self.places(from, name, system);
         let unusable = places.iter().find_map(|path| {

@@ -1,4 +1,4 @@
-//! `#line 12 "file"`, and `# 12 "file" 1` as C preprocessors write it: where the lines behind are from.
+//! `#line 12 "file"`, and `# 12 "file" 1` as C preprocessors write it: the origin of the following lines.
 
 use super::Preprocessor;
 use super::token::{Kind, PpToken};
@@ -12,8 +12,8 @@ impl Preprocessor<'_> {
         self.line_marker(&rest, directive);
     }
 
-    /// `rest` is what stands behind `#line` or `#`; numbers behind the file's name are flags that
-    /// say how it came in.
+    /// `rest` is the text behind `#line` or `#`; numbers behind the file's name are flags that say how the
+    /// file was included.
     pub(super) fn line_marker(&mut self, rest: &[PpToken], directive: Span) {
         let number = rest.first().and_then(|token| {
             let number: i32 = token.text.parse().ok()?;

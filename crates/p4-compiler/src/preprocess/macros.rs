@@ -1,4 +1,4 @@
-//! Macros and `#define`. What a use of one becomes is said in [`super::expand`].
+//! Macros and `#define`. [`super::expand`] expands a use of a macro.
 
 use std::rc::Rc;
 
@@ -36,13 +36,13 @@ impl Function {
     }
 }
 
-/// The name of what a `...` takes.
+/// The name of the argument of `...`.
 const VA_ARGS: &str = "__VA_ARGS__";
 /// Names that `#define` and `#undef` may not touch.
 const RESERVED: &[&str] = &["defined", VA_ARGS, "__VA_OPT__"];
 
 impl Preprocessor<'_> {
-    /// The name behind `#define`, `#undef`, `#ifdef` and `#ifndef`, with what is wrong about it.
+    /// The name behind `#define`, `#undef`, `#ifdef` and `#ifndef`, with its errors.
     pub(super) fn macro_name(
         &mut self,
         directive: &str,
@@ -108,7 +108,7 @@ impl Preprocessor<'_> {
         self.macros.insert(name.text, Rc::new(found));
     }
 
-    /// Whether it makes strings of what it is given, by itself or by a macro in its body.
+    /// Whether it makes strings of its arguments, by itself or by a macro in its body.
     fn stringifies(&self, meaning: &Meaning) -> bool {
         let known = |token: &PpToken| self.stringifying.contains(&token.text);
         match meaning {
@@ -122,7 +122,7 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// Macros that make strings of what they are given, in whatever order they are defined.
+    /// Macros that make strings of their arguments, in any order of definition.
     pub(super) fn find_stringifying(&mut self) {
         loop {
             let is_new = |(name, found): &(&Rc<str>, &Rc<Macro>)| {
@@ -227,7 +227,7 @@ impl Preprocessor<'_> {
     }
 }
 
-/// What stands behind the name, without the space before it.
+/// The text behind the name, without the space before it.
 fn body(tokens: &[PpToken]) -> Vec<PpToken> {
     let mut body = tokens.to_vec();
     if let Some(first) = body.first_mut() {

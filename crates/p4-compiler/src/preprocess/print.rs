@@ -1,6 +1,6 @@
 //! The preprocessed program as text (`-E`), with line markers as the C preprocessor writes them.
 //!
-//! Comments are gone. Compiling the text gives the program's tokens again, because the program's
+//! Comments are removed. Compiling the text gives the program's tokens again, because the program's
 //! tokens are made of the same text.
 
 use std::fmt::Write as _;
@@ -20,7 +20,7 @@ pub fn print(tokens: &[PpToken], sources: &SourceMap) -> String {
     let mut out = String::new();
     let mut place: Option<Line> = None;
     for token in tokens {
-        // What a macro made of several lines stands in the line of its name.
+        // The expansion of a macro call over several lines is on the line of its name.
         let here = if token.first || place.is_none() {
             sources.named_line(token.span)
         } else {

@@ -1,5 +1,5 @@
-//! P4's tokens of the preprocessing tokens: what stands without a space between is one text, which
-//! is read as P4 (`&&&` of `&&` and `&`, `1`, `..` and `2` of `1..2`).
+//! Makes P4's tokens from preprocessing tokens: tokens without a space between them are one text,
+//! which is read as P4 (`&&&` of `&&` and `&`, `1`, `..` and `2` of `1..2`).
 
 use super::token::{Kind, PpToken};
 use crate::diagnostic::Sink;

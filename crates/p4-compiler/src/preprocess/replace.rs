@@ -1,7 +1,7 @@
-//! What a macro's body becomes with its arguments: `#`, `##` and `__VA_OPT__` (C17, 6.10.3.1 to
-//! 6.10.3.3, and C23's 6.10.5.2).
+//! A macro's body with its arguments: `#`, `##` and `__VA_OPT__` (C17, 6.10.3.1 to 6.10.3.3, and
+//! C23's 6.10.5.2).
 //!
-//! White space and edges are left as GCC's preprocessor leaves them, because `#` shows them.
+//! White space and edges are the same as in GCC's preprocessor, because `#` shows them.
 
 use super::Preprocessor;
 use super::macros::Function;
@@ -13,7 +13,7 @@ struct Call<'a> {
     name: &'a PpToken,
     function: Option<&'a Function>,
     arguments: Vec<Argument>,
-    /// What `...` takes was left out with its comma.
+    /// The argument of `...` was left out with its comma.
     omitted: bool,
 }
 
@@ -22,7 +22,7 @@ struct Argument {
     expanded: Option<Vec<PpToken>>,
 }
 
-/// What comes out, and what a `##` would join to.
+/// The output, and the token that a `##` would join to.
 #[derive(Default)]
 struct Out {
     tokens: Vec<PpToken>,
@@ -34,7 +34,7 @@ struct Out {
     joined: bool,
 }
 
-/// What stands between two `##`.
+/// The tokens between two `##`.
 struct Operand {
     tokens: Vec<PpToken>,
     /// Of the body.
@@ -46,7 +46,7 @@ struct Operand {
 enum OperandKind {
     Token,
     Argument,
-    /// What `...` takes.
+    /// The argument of `...`.
     Rest,
 }
 
@@ -194,7 +194,7 @@ impl Preprocessor<'_> {
         expanded
     }
 
-    /// `__VA_OPT__(...)`: what is in it where something was given for `...`; and its length.
+    /// `__VA_OPT__(...)`: its content if `...` has an argument; and its length.
     fn optional(
         &mut self,
         body: &[PpToken],
@@ -314,7 +314,7 @@ impl Preprocessor<'_> {
 }
 
 impl Out {
-    /// No `##` follows: what was joined has an edge.
+    /// No `##` follows: the joined token has an edge.
     fn close(&mut self, at: &PpToken) {
         if std::mem::take(&mut self.joined) {
             self.tokens.push(PpToken::edge_behind(at.span));

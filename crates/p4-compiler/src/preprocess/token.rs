@@ -1,7 +1,7 @@
-//! Preprocessing tokens, as C has them (C17, 6.4) and `cpp -x assembler-with-cpp` reads them.
+//! Preprocessing tokens, by C's rules (C17, 6.4) and those of `cpp -x assembler-with-cpp`.
 //!
 //! They are coarser than P4's: `1..N` is one number, `'` begins a character and `&&&` is two
-//! operators. [`super::program`] makes P4's tokens of them when all macros are expanded.
+//! operators. When all macros are expanded, [`super::program`] makes P4's tokens of them.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use crate::diagnostic::Sink;
 use crate::limits;
 use crate::source::Span;
 
-/// What a preprocessing token is.
+/// The kind of a preprocessing token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Name,
@@ -25,8 +25,8 @@ pub enum Kind {
     Punct,
     /// Another character; or from a quote to the end of a line that does not close it.
     Other,
-    /// No token: the edge of what a macro or an argument became. Whether it leaves a space there
-    /// is found out when the next token is known.
+    /// No token: the edge of an expanded macro or argument. The next token decides whether there is
+    /// a space at this edge.
     Edge,
     /// The end of the file, the directive or the argument that is read.
     End,
@@ -60,7 +60,7 @@ impl PpToken {
         Self::marker(Kind::End, span)
     }
 
-    /// The edge before what a macro's or parameter's name becomes.
+    /// The edge before the expansion of a macro's or parameter's name.
     pub fn edge_before(name: &Self) -> Self {
         Self {
             space: name.space,
@@ -165,7 +165,7 @@ fn quoted(text: &str, quote: char, lines: bool) -> (Kind, usize) {
     (Kind::Other, line.trim_end_matches('\r').len())
 }
 
-/// A text whose lines are joined where a `\` ends one, and where its characters come from.
+/// A text whose lines are joined at a final `\`, with the origins of its characters.
 pub struct Joined {
     pub text: String,
     /// Where in `text` something is left out, and how many bytes are by then.
@@ -199,13 +199,13 @@ impl Joined {
         joined
     }
 
-    /// Where the byte at `at` stands in the text as it is written.
+    /// The place of the byte at `at` in the original text.
     pub fn written(&self, at: usize) -> usize {
         let before = self.cuts.partition_point(|(cut, _)| *cut <= at);
         at + before.checked_sub(1).map_or(0, |last| self.cuts[last].1)
     }
 
-    /// Where whole lines stand in the text as it is written, with what joins them.
+    /// The place of whole lines in the original text, including their joins.
     pub fn written_lines(&self, lines: &Range<usize>) -> Range<usize> {
         let begin = |at: usize| at.checked_sub(1).map_or(0, |end| self.written(end) + 1);
         begin(lines.start)..begin(lines.end)
@@ -224,7 +224,7 @@ impl Joined {
         }
     }
 
-    /// `// ... \` goes on in the next line, which is seldom what its writer saw.
+    /// `// ... \` continues on the next line, which the author seldom intended.
     fn warn_of_long_comment(&self, file: u32, at: usize, len: usize, sink: &mut Sink) {
         let cut = self.cuts.iter().map(|(cut, _)| *cut);
         let cut = cut.into_iter().find(|cut| at < *cut && *cut < at + len);
@@ -239,7 +239,7 @@ impl Joined {
     }
 }
 
-/// What a file is made of, beside white space within lines.
+/// The parts of a file, apart from white space within lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Item {
     Token(Kind),
@@ -312,7 +312,7 @@ pub fn lex(file: u32, text: &str, sink: &mut Sink) -> Vec<PpToken> {
     out
 }
 
-/// Reads a file line by line, because what a quote means depends on the line.
+/// Reads a file line by line, because the meaning of a quote depends on the line.
 pub struct Lexer {
     joined: Joined,
     file: u32,
@@ -335,7 +335,7 @@ impl Lexer {
         self.at
     }
 
-    /// What was read behind this place of the joined text.
+    /// The text read behind this place of the joined text.
     pub fn text(&self, from: usize) -> &str {
         &self.joined.text[from..self.at]
     }

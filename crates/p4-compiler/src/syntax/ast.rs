@@ -1,4 +1,4 @@
-//! The syntax tree: what the grammar of P4_16 gives, with places, nothing resolved.
+//! The syntax tree: the result of P4_16's grammar, with places, nothing resolved.
 
 #![expect(
     dead_code,
@@ -186,7 +186,7 @@ pub enum StatementKind {
     Continue,
     /// Initial statements, condition, updates, body.
     For(Vec<Statement>, Expr, Vec<Statement>, Box<Statement>),
-    /// Type and name of the variable, what it runs through (a range or an expression), body.
+    /// Type and name of the variable, its values (a range or an expression), body.
     ForIn(Type, Ident, Expr, Box<Statement>),
     Var(Variable),
     Const(Constant),
@@ -223,7 +223,7 @@ pub struct Instance {
     pub ty: Type,
     pub arguments: Vec<Argument>,
     pub name: Ident,
-    /// What implements the abstract methods of an extern; none where there is no `= { ... }`.
+    /// Implementations of an extern's abstract methods; none if there is no `= { ... }`.
     pub methods: Option<Vec<Rc<Function>>>,
     pub span: Span,
 }

@@ -211,7 +211,7 @@ impl Parser<'_> {
                     property_spans.push(span);
                 }
                 Err(Failed) => {
-                    // All of it, with what is in its braces.
+                    // All of it, with the content of its braces.
                     self.at = begin;
                     self.recover(true);
                 }
@@ -261,7 +261,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `keys = {`: nothing but one of the lists has what follows.
+    /// `keys = {`: only one of the lists has such entries.
     fn misspelt_list(&mut self, name: &Ident) -> Option<String> {
         const LISTS: [&str; 3] = ["key", "actions", "entries"];
         if LISTS.contains(&&*name.name) || !self.at("{") {
@@ -485,14 +485,14 @@ impl Parser<'_> {
             }
             Ok(SelectCase { keys, next, span })
         })?;
-        // What could not be read is not missed.
+        // An unreadable part is not reported as missing.
         if (keys.is_empty() || cases.is_empty()) && self.sink.len() > n_errors {
             return Ok(Transition::None);
         }
         Ok(Transition::Select(keys, cases, span))
     }
 
-    /// What a `select` looks at, in its parentheses.
+    /// The keys of a `select`, in its parentheses.
     fn select_keys(&mut self) -> Parsed<Vec<Expr>> {
         if self.eat("(") {
             return self.list(")", Self::expression);

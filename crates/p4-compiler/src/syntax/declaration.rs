@@ -395,7 +395,7 @@ impl Parser<'_> {
         })
     }
 
-    /// `objInitializer`: what implements abstract methods.
+    /// `objInitializer`: implementations of abstract methods.
     fn implementation(&mut self) -> Parsed<Vec<Rc<Function>>> {
         self.expect("{")?;
         let mut methods = Vec::new();

@@ -128,7 +128,7 @@ impl Parser<'_> {
         self.postfix()
     }
 
-    /// `(type) expression`, told from `(expression)` by what follows the `)`.
+    /// `(type) expression`; the token behind the `)` distinguishes it from `(expression)`.
     fn cast(&mut self, start: Span) -> Parsed<Option<Expr>> {
         let back = self.at;
         self.advance();

@@ -1,4 +1,4 @@
-//! What was probably meant where something unexpected stands: habits of C, C++ and P4_14.
+//! Hints for unexpected tokens: habits of C, C++ and P4_14.
 
 use super::RESERVED;
 use crate::lex::{Tok, Token};

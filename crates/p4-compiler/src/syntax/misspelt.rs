@@ -1,5 +1,5 @@
-//! Keywords that are misspelt: `contol`, `strcut`, `inuot`. A word is taken for one only where
-//! nothing that is declared can stand, so that a body behind it is read as what was meant.
+//! Misspelt keywords: `contol`, `strcut`, `inuot`. A word counts as misspelt only at a place where
+//! no declared name can be. So the body behind it is read as intended.
 
 use std::collections::HashSet;
 
@@ -78,7 +78,7 @@ impl Place<'_> {
         }
     }
 
-    /// The same for what begins a declaration or a statement.
+    /// The same for the beginning of a declaration or statement.
     fn beginnings(&self) -> &'static [&'static str] {
         if self.is(1, "{") {
             return &["apply", "else"];

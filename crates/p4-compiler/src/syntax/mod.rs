@@ -188,7 +188,7 @@ impl Parser<'_> {
         self.at("-") && self.nth(1).is(">") && self.nth(1).joint
     }
 
-    /// What stands here, for a message.
+    /// The current token, for a message.
     fn found(&self) -> String {
         if self.at_arrow() {
             return "`->`".to_owned();
@@ -238,7 +238,7 @@ impl Parser<'_> {
         result
     }
 
-    /// What is open here and waits for this `close`.
+    /// The open bracket that waits for this `close`.
     fn opener(&self, open: &str, close: &str) -> Option<Span> {
         let mut depth = 0_usize;
         for token in self.tokens[..self.at].iter().rev() {
@@ -256,8 +256,8 @@ impl Parser<'_> {
         None
     }
 
-    /// A missing `{` is reported behind what came before; where what stands here can be the
-    /// beginning of a body, it counts as there.
+    /// A missing `{` is reported behind the previous token. If the next token can begin a body, the
+    /// brace counts as there.
     fn missing_brace(&mut self) -> Parsed<Span> {
         let before = self.last_span();
         let behind = Span {
@@ -290,7 +290,7 @@ impl Parser<'_> {
         self.advance();
     }
 
-    /// A missing `;` is reported behind what came before, and counts as there.
+    /// A missing `;` is reported behind the previous token, and counts as there.
     fn semicolon(&mut self) -> Parsed<Span> {
         if !self.at(";") && (self.peek().first || self.at("}") || self.at_end()) {
             let before = self.last_span();
@@ -349,7 +349,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether the rest is skipped because of what is nested too deep: that it ends is no news.
+    /// Whether the rest is skipped because of too deep nesting: then its end is not reported.
     fn has_given_up(&self) -> bool {
         self.at_end() && self.sink.has_code("E0204")
     }
@@ -361,7 +361,7 @@ impl Parser<'_> {
             self.sink
                 .error("E0204", self.span(), message)
                 .help("take a part out: into a constant, a function or a control");
-            // Whatever follows would only repeat the message.
+            // Further messages would only repeat this one.
             self.at = self.tokens.len() - 1;
             return Err(Failed);
         }
@@ -513,7 +513,7 @@ impl Parser<'_> {
         Ok(AnnotationBody::List(self.list("]", Self::expression)?))
     }
 
-    /// What begins here could not be read: its name is not to be missed.
+    /// The declaration here could not be read: its name is not reported as missing.
     fn lose_declaration(&mut self, begin: usize) {
         let words = self.tokens[begin..]
             .iter()
@@ -525,7 +525,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Skips to the `}` that closes what is open, and leaves it.
+    /// Skips to the `}` that closes the open brace, and leaves it.
     fn skip_to_close(&mut self) {
         let mut depth = 0_usize;
         while !(self.at_end() || depth == 0 && self.at("}")) {
@@ -538,15 +538,15 @@ impl Parser<'_> {
         }
     }
 
-    /// Skips to where a declaration or member can begin again: behind `;`, or behind the `}` that
-    /// closes what is open.
+    /// Skips to a place where a declaration or member can begin again: behind `;`, or behind the
+    /// `}` that closes the open brace.
     fn recover(&mut self, stop_at_close: bool) {
         let begin = self.tokens[..self.at]
             .iter()
             .rposition(|token| matches!(token.tok, Tok::Punct(";" | "{" | "}")))
             .map_or(0, |before| before + 1);
         self.skip(stop_at_close);
-        // Whatever was declared there is not known, and not to be missed.
+        // The declarations there are unknown, and not reported as missing.
         for token in &self.tokens[begin..self.at] {
             if let Tok::Word(word) = &token.tok {
                 self.sink.set_unreliable(word);

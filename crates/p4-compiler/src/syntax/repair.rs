@@ -1,6 +1,6 @@
-//! Mistakes that would make the parser lose its way are mended in the tokens before it starts, each
-//! with its one error: a `{` that is never closed, keywords with capital letters
-//! or misspelt ([`misspelt`]), P4_14.
+//! Mistakes that would derail the parser are repaired in the tokens before it starts, each with its
+//! one error: a `{` that is never closed, keywords with capital letters or misspelt ([`misspelt`]),
+//! P4_14.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -43,7 +43,7 @@ pub fn repair<'a>(tokens: &'a [Token], sources: &SourceMap, sink: &mut Sink) -> 
         sink.error("E0206", span, "this is P4_14, the language before P4_16")
             .label("there is no such declaration in P4_16")
             .help("rewrite it in P4_16; p4c can translate it: `p4test --std p4-14 --pp NEW.p4 OLD.p4`");
-        // Whatever follows would only repeat the message.
+        // Further messages would only repeat this one.
         let mut kept = tokens[..at].to_vec();
         kept.extend(tokens.last().cloned());
         return Cow::Owned(kept);

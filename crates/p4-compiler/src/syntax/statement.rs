@@ -96,7 +96,7 @@ impl Parser<'_> {
         }
     }
 
-    /// An `else` whose `if` has ended; what it has is read on.
+    /// An `else` whose `if` has ended; its body is read on.
     fn stray_else(&mut self) -> Parsed<StatementKind> {
         let span = self.span();
         let before = self.at.checked_sub(1).map(|at| &self.tokens[at]);
@@ -278,8 +278,8 @@ impl Parser<'_> {
         Ok(StatementKind::Switch(subject, cases))
     }
 
-    /// A label and what it does. `is_c`: something was written as in C, which was said, and what
-    /// follows it is not blamed.
+    /// A label and its body. `is_c`: a construct of C was reported, so its consequences are not
+    /// reported.
     fn switch_case(&mut self, is_c: &mut bool) -> Parsed<SwitchCase> {
         if self.at_word("case") && !self.nth(1).is(":") {
             if !*is_c {
@@ -322,7 +322,7 @@ impl Parser<'_> {
             }
             self.skip(true);
         }
-        // Empty: what it was to do is not known.
+        // Empty: its intended effect is unknown.
         let body = Some(Statement {
             kind: StatementKind::Block(Vec::new()),
             span: begin,

@@ -1,4 +1,4 @@
-//! What annotations hold (P4_16 1.2.5, section 20).
+//! The contents of annotations (P4_16 1.2.5, section 20).
 
 use super::rules::Rules;
 use crate::lex::{Tok, Token};
@@ -52,7 +52,7 @@ impl Rules<'_> {
     }
 }
 
-/// What an annotation with a fixed form needs and does not have.
+/// A missing part of an annotation with a fixed form.
 fn unstructured_problem(name: &str, tokens: &[Token]) -> Option<&'static str> {
     let strings = !tokens.is_empty()
         && tokens

@@ -223,7 +223,7 @@ impl Checker<'_> {
             let wanted = self.replace(&parameter.ty, bindings);
             out.push(match value {
                 Some(value) => Some(self.check_argument(parameter, &wanted, value)),
-                // The result that nobody takes has its parameter's type.
+                // An unused result has its parameter's type.
                 None if slot.is_some() && parameter.direction == Direction::Out => Some(Expr {
                     kind: ExprKind::DontCare,
                     ty: wanted,
@@ -255,8 +255,8 @@ impl Checker<'_> {
         (!poisoned || !out.is_empty()).then_some(out)
     }
 
-    /// `register.read(index, value)`: where something is written stands what cannot be, and a place
-    /// that could be where something is read. One complaint in place of one for each.
+    /// `register.read(index, value)`: the written argument is not a place, and the read one is. One
+    /// message replaces one for each.
     fn is_swapped(
         &mut self,
         signature: &Signature,
@@ -322,7 +322,7 @@ impl Checker<'_> {
         if is_open(wanted) && matches!(value.ty, Type::ListOf(_)) {
             return value;
         }
-        // Whoever needs the bits of the list says where a number has no width.
+        // A user of the list's bits reports a number without a width.
         if let (Type::Tuple(wanted), Type::ListOf(_)) = (wanted, &value.ty)
             && wanted.contains(&Type::Int)
         {
@@ -364,7 +364,7 @@ impl Checker<'_> {
         Some((values, bindings))
     }
 
-    /// A type argument that is written is not replaced by what the arguments would make of it.
+    /// An explicit type argument is not replaced by inference.
     pub fn as_written(&mut self, written: &Bindings, bindings: &Bindings, span: Span) {
         let changed = written.iter().find(|(name, ty)| {
             !is_open(ty) && !ty.is_poison() && bindings.get(*name).is_some_and(|found| found != *ty)

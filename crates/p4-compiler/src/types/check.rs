@@ -16,7 +16,7 @@ use crate::source::Span;
 use crate::spelling::wrong_count;
 use crate::syntax::ast;
 
-/// What encloses a statement, for what may stand in it.
+/// The context of a statement, which decides what may stand in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     Top,
@@ -35,7 +35,7 @@ pub struct SignatureParameter {
     pub optional: bool,
 }
 
-/// What a call must look like.
+/// The form of a call.
 #[derive(Clone, Debug)]
 pub struct Signature {
     pub name: Rc<str>,
@@ -66,14 +66,14 @@ pub struct Checker<'a> {
     pub functions: Vec<Rc<ast::Function>>,
     pub function_instances: HashMap<String, usize>,
     pub struct_instances: HashMap<String, usize>,
-    /// What each instance of a generic struct was made from.
+    /// The origin of each instance of a generic struct.
     pub struct_origins: HashMap<usize, (Rc<ast::Struct>, Vec<Type>)>,
     pub generic_blocks: Vec<super::generic::GenericBlock>,
     pub block_instances: HashMap<String, Type>,
     pub match_kinds: Vec<Rc<str>>,
     pub place: Place,
     pub returns: Type,
-    /// What is being declared comes from an embedded file.
+    /// The current declaration comes from an embedded file.
     pub in_library: bool,
     pub depth: usize,
     /// Names of the generic functions and blocks whose bodies are being checked.
@@ -107,7 +107,7 @@ impl Checker<'_> {
             .help("give one of them another name");
     }
 
-    /// A name whose declaration is wrong: nothing more is said about it.
+    /// A name whose declaration is wrong: it gets no further message.
     pub fn declare_broken(&mut self, name: &ast::Ident) {
         self.scopes
             .set_global(&name.name, Symbol::Broken, name.span);
@@ -118,7 +118,7 @@ impl Checker<'_> {
         self.program.vars.len() - 1
     }
 
-    /// Folds one node and reports what cannot be computed.
+    /// Folds one node and reports errors of the computation.
     pub fn fold(&mut self, expr: Expr) -> Expr {
         let (span, ty) = (expr.span, expr.ty.clone());
         let message = match fold(&self.program, expr) {

@@ -49,7 +49,7 @@ fn saturate(program: &Program, ty: &Type, value: BigInt) -> BigInt {
     }
 }
 
-/// What went wrong in folding.
+/// The error in folding.
 pub enum Fault {
     DivisionByZero,
     NegativeShift,
@@ -117,7 +117,7 @@ fn constant(kind: &ExprKind) -> Option<BigInt> {
     }
 }
 
-/// Folds one operation whose operands are folded already.
+/// Folds one operation whose operands are already folded.
 pub fn fold(program: &Program, expr: Expr) -> Result<Expr, Fault> {
     let kind = match &expr.kind {
         ExprKind::Unary(op, inner) => fold_unary(program, &expr.ty, *op, inner),

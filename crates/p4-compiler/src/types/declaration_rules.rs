@@ -34,7 +34,7 @@ impl Checker<'_> {
         }
     }
 
-    /// What stands for an argument that is left out is known at compile time.
+    /// The value of a missing argument is known at compile time.
     pub fn legal_default(&mut self, value: &Expr) {
         if !self.is_constant(value) {
             self.sink
@@ -129,7 +129,7 @@ impl Checker<'_> {
             .cloned()
             .collect();
         let fits = |wanted: &super::check::Signature| {
-            // What is optional in the declaration may be left out.
+            // An optional part of the declaration may be left out.
             let needed = wanted
                 .parameters
                 .iter()

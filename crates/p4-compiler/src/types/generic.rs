@@ -1,5 +1,5 @@
-//! Controls and parsers with type parameters: checked anew for each set of types, as functions
-//! and structs are. The language leaves them out; p4c takes them.
+//! Controls and parsers with type parameters: checked again for each set of types, like functions
+//! and structs. The language does not have them; p4c accepts them.
 
 use std::rc::Rc;
 

@@ -19,7 +19,7 @@ impl Checker<'_> {
         }
     }
 
-    /// What stands for a value of this type that was reported as wrong.
+    /// A stand-in for a value of this type that was reported as wrong.
     pub fn poison_of(&self, ty: &Type, span: Span) -> Expr {
         Expr {
             kind: ExprKind::Poison,
@@ -28,7 +28,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks an expression and folds what is constant.
+    /// Checks an expression and folds constant parts.
     pub fn expr(&mut self, expr: &ast::Expr) -> Expr {
         let span = expr.span;
         let make = |kind, ty| Expr { kind, ty, span };

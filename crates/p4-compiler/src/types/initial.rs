@@ -1,4 +1,4 @@
-//! What `...` stands for: the default value of each type (P4_16 1.2.5, section 7.3).
+//! The meaning of `...`: the default value of each type (P4_16 1.2.5, section 7.3).
 
 use num_bigint::BigInt;
 

@@ -1,9 +1,9 @@
-//! What a table's key is called by the control plane where it has no `@name`: the text of its
-//! expression, by the names that the control plane has for fields.
+//! The control plane's name for a table's key without `@name`: the text of its expression, with the
+//! control plane's names for fields.
 //!
-//! As p4c makes them, so that a controller's names stay the same: `@name` of a field takes its
-//! place (and, beginning with a dot, everything in front of it too), constants are numbers with the
-//! radix that they were written in.
+//! The names equal p4c's, so that a controller's names stay the same. `@name` of a field replaces
+//! the field's name (and, if it begins with a dot, everything in front of it too); constants are
+//! numbers with the radix of the source.
 
 use super::Type;
 use super::check::Checker;
@@ -14,7 +14,7 @@ use crate::source::Span;
 use crate::syntax::ast::{self, BinaryOp};
 
 impl Checker<'_> {
-    /// None for what has no name: the sum of two fields, a call.
+    /// None for an expression without a name: the sum of two fields, a call.
     pub fn key_name(&self, written: &ast::Expr, checked: &Expr) -> Option<String> {
         if let (ExprKind::Cast(inner), false) = (
             &checked.kind,

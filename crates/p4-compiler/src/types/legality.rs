@@ -1,6 +1,6 @@
-//! Rules about types that stand beside the typing of expressions: which types parameters,
-//! variables and arguments may have, what can be compared and divided, how a parser ends
-//! (P4_16 1.2.5, sections 6.8, 7.2, 8, 12, 13, 14).
+//! Rules about types beside the typing of expressions: the types that parameters, variables and
+//! arguments may have, the operands of comparisons and divisions, the end of a parser (P4_16 1.2.5,
+//! sections 6.8, 7.2, 8, 12, 13, 14).
 
 use num_traits::{Signed as _, Zero as _};
 
@@ -15,7 +15,7 @@ use crate::spelling::wrong_count;
 use crate::syntax::ast;
 
 impl Checker<'_> {
-    /// A parameter's type: what has no value cannot be copied in or out.
+    /// A parameter's type: a type without values cannot be copied in or out.
     pub fn legal_parameter(&mut self, parameter: &ast::Parameter, ty: &Type) {
         if let Type::Extern(id, given) = ty
             && given.len() != self.externs[*id].type_parameters.len()
@@ -134,7 +134,7 @@ impl Checker<'_> {
             .help("write it as an argument of the package, or in the control that applies it");
     }
 
-    /// What a call's callee asks for beyond its signature.
+    /// Requirements of a call's callee beyond its signature.
     pub fn legal_call(&mut self, call: Expr) -> Expr {
         let ExprKind::Call(inner) = &call.kind else {
             return call;
@@ -196,7 +196,7 @@ impl Checker<'_> {
         format!("{}({})", signature.name, parameters.join(", "))
     }
 
-    /// What an extern's method returns is data.
+    /// The result of an extern's method is data.
     pub fn legal_result(&mut self, returns: &Type, method: &ast::Method) {
         if let (Type::Int, Some(written)) = (returns, &method.returns) {
             self.sink
@@ -288,7 +288,7 @@ impl Checker<'_> {
         }
     }
 
-    /// What is inside of a tuple is data.
+    /// The members of a tuple are data.
     pub fn legal_element(&mut self, ty: &Type, span: Span) {
         let is_data = !matches!(
             ty,
@@ -538,7 +538,7 @@ impl Checker<'_> {
                             .all(|key| matches!(key.kind, ExprKind::DontCare))
                     };
                     if !cases.iter().any(|(keys, ..)| all(keys)) {
-                        // What no case matches is rejected.
+                        // A value that no case matches is rejected.
                         return;
                     }
                     cases.iter().map(|(_, target, _)| target).collect()

@@ -1,4 +1,4 @@
-//! Methods: `apply`, what headers and stacks have built in, and externs' own.
+//! Methods: `apply`, the built-in methods of headers and stacks, and externs' own.
 
 use super::Type;
 use super::check::{Checker, Place, Signature};
@@ -176,7 +176,7 @@ impl Checker<'_> {
                     Place::Parser,
                 )
             }
-            // A constructor parameter: what stands behind it has the parameters that its type says.
+            // A constructor parameter: its argument has the parameters of its type.
             Type::ControlKind(id, ref given) => {
                 let kind = self.control_types[id].clone();
                 (self.kind_signature(kind, given), Place::Control)

@@ -54,13 +54,13 @@ pub enum Type {
     Struct(StructId),
     Stack(Box<Type>, u32),
     Tuple(Vec<Type>),
-    /// `{a, b}` before it is known what it makes.
+    /// `{a, b}` before its type is known.
     ListOf(Vec<Type>),
-    /// `{k = a}` before it is known what it makes.
+    /// `{k = a}` before its type is known.
     RecordOf(Vec<(Rc<str>, Type)>),
-    /// `{#}` before it is known what it makes.
+    /// `{#}` before its type is known.
     InvalidHeader,
-    /// `...` before it is known what it stands for.
+    /// `...` before its type is known.
     Default,
     /// `list<T>`: any number of values, at compile time only.
     List(Box<Type>),
@@ -68,13 +68,13 @@ pub enum Type {
     /// An instance of a control, parser or package, by the type that declares it.
     Control(usize),
     Parser(usize),
-    /// A control or parser whose type arguments its constructor's arguments tell.
+    /// A control or parser whose constructor's arguments determine its type arguments.
     OpenBlock(usize),
     /// `control C(...);`, by which a package asks for a control.
     ControlKind(usize, Vec<Type>),
     ParserKind(usize, Vec<Type>),
     Package(usize, Vec<Type>),
-    /// What `t.apply()` gives.
+    /// The result of `t.apply()`.
     ApplyResult(usize),
     /// `t.apply().action_run`.
     ActionRun(usize),

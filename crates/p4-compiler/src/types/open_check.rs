@@ -1,6 +1,6 @@
-//! Bodies with type parameters, checked once as they are written: with types of which nothing is
-//! known but their names. So a mistake is found where nobody uses the function, control or parser,
-//! and said in its own words, not in those of a use.
+//! Bodies with type parameters, checked once as they are written: with types of which only the
+//! names are known. So a mistake is found even if the function, control or parser is never used,
+//! and the message is about the body, not about a use.
 
 use std::rc::Rc;
 
@@ -10,8 +10,8 @@ use super::generic::GenericBlock;
 use crate::ir::Newtype;
 use crate::syntax::ast::{self, Ident};
 
-/// What is wrong whatever the types are. What needs to know them (what can be extracted, stored,
-/// compared) is said where they are given.
+/// The errors that do not depend on the types. Checks that need the types (what can be extracted,
+/// stored, compared) are made where they are given.
 const CODES: &[&str] = &[
     "E0204", "E0301", "E0302", "E0303", "E0306", "E0308", "E0309", "E0310", "E0311", "E0401",
     "E0406", "E0413", "E0415", "E0416", "E0417",

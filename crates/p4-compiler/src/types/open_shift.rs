@@ -1,8 +1,8 @@
-//! Shifts of a number without a width by what is known for each call of an action only.
+//! Shifts of a number without a width, by a number that is known only for each call of an action.
 //!
 //! p4c counts an action's parameters without a direction as known at compile time, so `1 << n` is a
-//! number without a width there. It gets the width that it is used with; the number that is shifted
-//! gets it too, as p4c does.
+//! number without a width there. It gets the width of its use, and so does the shifted number, as
+//! in p4c.
 
 use super::Type;
 use super::check::{Checker, Place};
@@ -41,7 +41,7 @@ impl Checker<'_> {
         known
     }
 
-    /// Gives a shift the type that it is used with; anything else stays what it is.
+    /// Gives a shift the type of its use; other expressions stay unchanged.
     pub fn close_shift(&mut self, expr: Expr, wanted: &Type) -> Expr {
         if !matches!(expr.ty, Type::Int) || matches!(wanted, Type::Int) {
             return expr;

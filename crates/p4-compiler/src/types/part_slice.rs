@@ -1,4 +1,4 @@
-//! `a[start +: width]`: a slice whose place may be known at run time only.
+//! `a[start +: width]`: a slice whose start may be known at run time only.
 
 use num_bigint::BigInt;
 use num_traits::ToPrimitive as _;

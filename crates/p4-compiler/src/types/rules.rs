@@ -1,5 +1,5 @@
-//! Rules that the grammar does not say and that need no types: what may be there once, in which
-//! order, and with what (P4_16 1.2.5, sections 6.8, 7.2, 12.7, 14.2, 20).
+//! Rules that are not in the grammar and need no types: how often, in which order and with which
+//! others a thing may occur (P4_16 1.2.5, sections 6.8, 7.2, 12.7, 14.2, 20).
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -295,7 +295,7 @@ impl Rules<'_> {
         constructor: &[Parameter],
         has_body: bool,
     ) {
-        // With a body the checker declares the names, and sees what is there twice.
+        // With a body the checker declares the names, and reports duplicates.
         if !has_body {
             self.names(type_parameters.iter(), "type parameter");
         }

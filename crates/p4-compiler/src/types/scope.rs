@@ -10,7 +10,7 @@ pub use crate::spelling::nearest;
 use crate::syntax::ast;
 use crate::types::Type;
 
-/// What a name can mean.
+/// The possible meanings of a name.
 #[derive(Clone)]
 pub enum Symbol {
     Var(VarId),
@@ -42,7 +42,7 @@ pub enum FunctionSymbol {
     Extern(usize),
 }
 
-/// What the lints want to know of a declaration.
+/// The lints' data about a declaration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Var(VarId),
@@ -76,7 +76,7 @@ impl Kind {
     }
 }
 
-/// A declaration, and what it hides.
+/// A declaration, and the one that it hides.
 #[derive(Debug, Clone)]
 pub struct Declared {
     pub name: Rc<str>,
@@ -140,7 +140,7 @@ impl Scopes {
         self.stack.append(&mut inner);
     }
 
-    /// Declares; gives the place of what had the name in the same scope.
+    /// Declares a name; returns the place of an earlier declaration in the same scope.
     pub fn declare(&mut self, name: &Rc<str>, symbol: Symbol, span: Span) -> Option<Span> {
         self.record(name, &symbol, span);
         self.declare_member(name, symbol, span)
@@ -204,12 +204,12 @@ impl Scopes {
         self.names.declared.len()
     }
 
-    /// Forgets the later ones; what they used stays used.
+    /// Forgets the later ones; names that they used stay used.
     pub fn forget_declared(&mut self, n_declared: usize) {
         self.names.declared.truncate(n_declared);
     }
 
-    /// What was declared and used, at the end.
+    /// Declarations and uses, at the end.
     pub fn into_names(self) -> Names {
         self.names
     }

@@ -281,7 +281,7 @@ impl Checker<'_> {
             let value = self.expr(priority);
             self.coerce(value, &Type::Int)
         });
-        // p4c's annotation gives the number that BMv2 compares, of which the lower wins.
+        // p4c's annotation gives the number that BMv2 compares; the lower one wins.
         let rank = crate::ir::int_annotation(&decl.annotations, "priority")
             .and_then(|numbers| numbers.first().and_then(num_traits::ToPrimitive::to_u32));
         let action = self.action_use(&decl.action, Some(table))?;

@@ -6,7 +6,7 @@ use crate::source::Span;
 use crate::syntax::ast;
 
 impl Checker<'_> {
-    /// What a table's list of actions, its default action and its entries must agree in.
+    /// Rules by which a table's list of actions, its default action and its entries must agree.
     pub fn legal_action_use(
         &mut self,
         decl: &ast::ActionRef,
@@ -173,7 +173,7 @@ fn same(left: &Expr, right: &Expr) -> bool {
     }
 }
 
-/// What is called, for functions that are known by their name.
+/// The callee, for functions that are known by their name.
 fn callee_name(callee: &Callee) -> String {
     match callee {
         Callee::Function(id) => format!("function {id}"),

@@ -1,4 +1,4 @@
-//! Which type fits where: inference of type arguments, and implicit casts (P4_16 1.2.5, 8.11).
+//! Which types fit: inference of type arguments, and implicit casts (P4_16 1.2.5, 8.11).
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -9,7 +9,7 @@ use super::const_eval::{fits, wrap};
 use crate::ir::{Direction, Expr, ExprKind};
 use crate::spelling::counted;
 
-/// What type parameters stand for.
+/// The values of type parameters.
 pub type Bindings = HashMap<Rc<str>, Type>;
 
 /// Replaces the bound type parameters.
@@ -115,7 +115,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Learns what the parameter's type variables stand for from an argument's type.
+    /// Infers a parameter's type variables from an argument's type.
     pub fn unify(&self, parameter: &Type, argument: &Type, bindings: &mut Bindings) {
         match (parameter, argument) {
             (Type::Variable(name), _) => {
@@ -251,7 +251,7 @@ impl Checker<'_> {
         }
     }
 
-    /// In what a block's parameters differ from those of its declared type.
+    /// The difference between a block's parameters and those of its declared type.
     fn block_difference(&self, wanted: &Type, found: &Type) -> Option<String> {
         let (signature, arguments, parameters) = self.block_parts(wanted, found)?;
         if signature.parameters.len() != parameters.len() {
@@ -293,7 +293,7 @@ impl Checker<'_> {
             .cloned()
             .zip(arguments.iter().cloned())
             .collect();
-        // What the architecture gives a default for may be left out.
+        // Arguments with a default in the architecture may be left out.
         let (given, rest) = signature
             .parameters
             .split_at(parameters.len().min(signature.parameters.len()));

@@ -1,4 +1,4 @@
-//! Names that nothing has: said once, with what was probably meant.
+//! Unknown names: each is reported once, with a suggestion.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;

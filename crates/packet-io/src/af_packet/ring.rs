@@ -1,9 +1,9 @@
 //! The receive ring: slots in memory shared with the kernel, TPACKET_V2.
 //!
-//! Not TPACKET_V3: it hands over whole blocks and waits for them to fill, which adds half a
-//! millisecond to every frame that comes alone. See `Documentation/networking/packet_mmap.rst`.
+//! Not TPACKET_V3: it hands over whole blocks and waits for them to fill, which delays every single
+//! frame by half a millisecond. See `Documentation/networking/packet_mmap.rst`.
 //!
-//! Whose a slot is says its status word: the kernel writes a frame, then sets `TP_STATUS_USER`; we
+//! A slot's status word says who owns it. The kernel writes a frame, then sets `TP_STATUS_USER`; we
 //! read it, then set `TP_STATUS_KERNEL`. Slots are filled and emptied in order.
 
 #![expect(
@@ -47,7 +47,7 @@ pub(super) struct Slot<'a> {
     pub(super) vlan_tpid: u16,
     /// The virtio header as the kernel wrote it.
     pub(super) virtio_header: [u8; VIRTIO_HEADER_BYTES],
-    /// [`VLAN_TAG_BYTES`] of room, then what fitted of the frame.
+    /// [`VLAN_TAG_BYTES`] of room, then as much of the frame as fitted.
     pub(super) buffer: &'a mut [u8],
 }
 
@@ -155,7 +155,7 @@ impl RxRing {
     }
 
     fn slot_base(&self) -> NonNull<u8> {
-        // Slots do not cross blocks; what is left over at a block's end is unused.
+        // Slots do not cross blocks; the remaining bytes at a block's end are unused.
         let per_block = self.block_bytes / self.slot_bytes;
         let offset = self.next_slot / per_block * self.block_bytes
             + self.next_slot % per_block * self.slot_bytes;

@@ -38,7 +38,7 @@ pub(super) fn set_packet_option<T: Copy>(
     set_option(fd, libc::SOL_PACKET, option, value)
 }
 
-/// Makes the interface receive what is not for its own address, as long as the socket is open.
+/// Makes the interface receive frames to other addresses too, as long as the socket is open.
 pub(crate) fn set_promiscuous(fd: BorrowedFd<'_>, index: i32) -> io::Result<()> {
     let promiscuous = libc::packet_mreq {
         mr_ifindex: index,
@@ -54,12 +54,12 @@ pub(super) fn take_nothing(fd: BorrowedFd<'_>) -> io::Result<()> {
     set_filter(fd, &mut [instruction(RETURN, 0, 0, DROP)])
 }
 
-/// Makes bound sockets of one interface share its frames: those of one flow come to one of them.
-/// What another socket sends is none's, which for a group of sockets takes a filter.
+/// Makes bound sockets of one interface share its frames: the frames of one flow come to one of
+/// them. Frames that another socket sends come to none; for a group of sockets this takes a filter.
 pub(super) fn share_flows(fds: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut id = 0;
     for (place, fd) in fds.iter().enumerate() {
-        // The first has the kernel choose a number that nobody in the namespace has.
+        // For the first socket the kernel chooses a number that is free in the namespace.
         let flag = if place == 0 {
             libc::PACKET_FANOUT_FLAG_UNIQUEID
         } else {
@@ -101,7 +101,7 @@ fn instruction(code: u32, jump_true: u8, jump_false: u8, operand: u32) -> libc::
     }
 }
 
-/// Sets, or replaces, what decides of each frame whether it comes to the socket.
+/// Sets, or replaces, the filter that decides for each frame whether it comes to the socket.
 fn set_filter(fd: BorrowedFd<'_>, program: &mut [libc::sock_filter]) -> io::Result<()> {
     let program = libc::sock_fprog {
         // A few instructions.

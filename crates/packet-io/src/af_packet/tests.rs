@@ -22,7 +22,7 @@ fn an_interface_that_goes_while_it_is_opened_is_said_to_be_missing() {
     });
 }
 
-/// What a buffer that begins with room for a tag becomes.
+/// The frame that a buffer with room for a tag at its beginning becomes.
 fn taken(
     frame: &[u8],
     header: [u8; VIRTIO_HEADER_BYTES],

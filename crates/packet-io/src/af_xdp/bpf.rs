@@ -1,7 +1,7 @@
 //! The bpf(2) calls that an XDP program needs, each behind a safe function.
 //!
 //! The program is loaded without a loader: no ELF file, no C library, no compiler for BPF at build
-//! time. A link holds it at its interface; the kernel detaches it when the link's descriptor is
+//! time. A link attaches it to its interface. The kernel detaches it when the link's descriptor is
 //! closed, however the process ends.
 
 #![expect(
@@ -143,7 +143,7 @@ pub(super) fn set_socket(
 /// Loads an XDP program.
 ///
 /// # Errors
-/// The kernel's, with what the verifier said if it said anything.
+/// The kernel's error, with the verifier's message if there is one.
 pub(super) fn load_program(
     instructions: &[Instruction],
     name: &CStr,

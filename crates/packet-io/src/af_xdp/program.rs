@@ -1,14 +1,14 @@
-//! The XDP program: what is the switch's goes to its sockets, the rest on to the kernel.
+//! The XDP program: the switch's frames go to its sockets, the others on to the kernel.
 //!
-//! Written here instruction by instruction, some tens of them, so that building the switch needs no
-//! compiler for BPF and no object file that nobody can read. The kernel's verifier checks every
-//! load. In words:
+//! It is written here instruction by instruction, some tens of them. So building the switch needs
+//! no compiler for BPF and no unreadable object file. The kernel's verifier checks every load. In
+//! words:
 //!
-//! 1. Without destinations every frame is the switch's. With some, an IPv4 or IPv6 packet is if its
-//!    destination address is one of them and, where that one has a port, it is a UDP datagram (for
-//!    IPv4 a first fragment at most) to that port. Frames with VLAN tags are then the kernel's.
-//! 2. The switch's frames go to the socket of the receive queue they came on; if there is none, to
-//!    the kernel.
+//! 1. Without destinations every frame is the switch's. With destinations, an IPv4 or IPv6 packet
+//!    is the switch's if its destination address is one of them and, if that destination has a
+//!    port, the packet is a UDP datagram to that port (for IPv4 whole or a first fragment). Frames
+//!    with VLAN tags then go to the kernel.
+//! 2. The switch's frames go to the socket of their receive queue; if there is none, to the kernel.
 
 use std::net::IpAddr;
 
@@ -87,7 +87,7 @@ pub(super) fn assemble(destinations: &[Destination], map_fd: i32) -> Vec<Instruc
     code.load(LOAD_U32, R2, CONTEXT, XDP_MD_RX_QUEUE_INDEX);
     code.add(LOAD_IMMEDIATE_64, R1, PSEUDO_MAP_FD, 0, map_fd);
     code.add(0, 0, 0, 0, 0);
-    // What is done where the map has no socket for the queue.
+    // The action if the map has no socket for the queue.
     code.add(MOVE_IMMEDIATE, R3, 0, 0, XDP_PASS);
     code.add(CALL, 0, 0, 0, BPF_REDIRECT_MAP);
     code.add(EXIT, 0, 0, 0, 0);
@@ -98,7 +98,7 @@ pub(super) fn assemble(destinations: &[Destination], map_fd: i32) -> Vec<Instruc
 struct Assembler {
     instructions: Vec<Instruction>,
     labels: Vec<(Label, usize)>,
-    /// Instructions whose offset is still to be written.
+    /// Instructions whose jump offset is still missing.
     jumps: Vec<(usize, Label)>,
 }
 
@@ -129,7 +129,7 @@ impl Assembler {
         self.add(JUMP, 0, 0, 0, 0);
     }
 
-    /// `immediate` is in the order of the frame's bytes, as what was loaded from it is.
+    /// `immediate` is in the byte order of the frame, like the value loaded from it.
     fn jump_if_not(&mut self, register: u8, immediate: i32, to: Label) {
         self.jumps.push((self.instructions.len(), to));
         self.add(JUMP_IF_NOT_EQUAL_IMMEDIATE, register, 0, 0, immediate);

@@ -1,9 +1,9 @@
 //! One AF_XDP socket on one queue of an interface: its memory (umem), its four rings, its calls.
 //!
-//! The memory is cut into chunks. The first ones go round the fill and receive rings; the others
-//! are for sending and are used last in, first out, so that what is written next is still in the
-//! cache. Behind them, where the kernel copies what it sends, are the places of payloads that many
-//! frames share ([`shared`](super::shared)).
+//! The memory is cut into chunks. The first ones go round the fill and receive rings. The others are for
+//! sending and are used last in, first out, so that the next written chunk is still in the cache. If the
+//! kernel copies transmitted frames, places for payloads that many frames share are behind them
+//! ([`shared`](super::shared)).
 
 #![expect(
     unsafe_code,
@@ -24,14 +24,14 @@ use crate::limits::{
 use crate::port::Frame;
 use crate::socket::{self, check, get_option, set_option};
 
-/// `linux/if_xdp.h`, for memory whose frames may lie anywhere: where a received one begins in its
-/// chunk stands in the upper bits of its address.
+/// `linux/if_xdp.h`, for memory whose frames may lie anywhere: the upper bits of a received frame's address
+/// have its offset in the chunk.
 const UNALIGNED_OFFSET_SHIFT: u32 = 48;
 
 /// `linux/if_xdp.h` since Linux 6.17: frames that the kernel sends in one system call.
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 
-/// What a queue is made with.
+/// The settings of a new queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct QueueConfig {
     pub(super) interface_index: u32,
@@ -75,7 +75,7 @@ pub(super) struct Queue {
 /// A piece of a frame that has arrived.
 pub(super) struct Piece<'a> {
     pub(super) bytes: &'a mut [u8],
-    /// Whether the frame goes on in the next piece.
+    /// Whether the frame continues in the next piece.
     pub(super) is_continued: bool,
 }
 
@@ -303,7 +303,7 @@ impl Queue {
         });
     }
 
-    /// Shows what was pushed to the kernel.
+    /// Shows pushed entries to the kernel.
     pub(super) fn publish(&mut self) {
         self.tx.publish();
     }
@@ -330,7 +330,7 @@ impl Queue {
         u64::from(self.tx.last_taken().len)
     }
 
-    /// Has the kernel send, if it waits to be told.
+    /// Makes the kernel send, if it waits for a system call.
     pub(super) fn wake_sender(&self) -> io::Result<()> {
         if !self.tx.needs_wakeup() {
             return Ok(());
@@ -352,7 +352,7 @@ impl Queue {
         unsafe { libc::recvfrom(fd, none, 0, flags, no_address, std::ptr::null_mut()) };
     }
 
-    /// Takes back the chunks whose frames have left; returns how many.
+    /// Takes back the chunks whose frames have left; returns their number.
     pub(super) fn reap(&mut self) -> usize {
         let mut n_done = 0;
         while let Some(address) = self.completion.pop() {
@@ -366,7 +366,7 @@ impl Queue {
         n_done
     }
 
-    /// What the kernel has counted of this socket.
+    /// The kernel's counters of this socket.
     pub(super) fn statistics(&self) -> io::Result<libc::xdp_statistics> {
         let mut statistics = libc::xdp_statistics {
             rx_dropped: 0,

@@ -30,7 +30,7 @@ impl Mapping {
     /// Maps a file's pages over pages of this memory.
     ///
     /// # Errors
-    /// What the kernel says; and where the pages are not all of this memory's.
+    /// The kernel's error; also if the pages do not all belong to this memory.
     pub(super) fn map_over(
         &self,
         at: usize,
@@ -104,7 +104,7 @@ pub(super) struct Ring<T> {
     flags: NonNull<AtomicU32>,
     entries: NonNull<T>,
     n_entries: u32,
-    /// Our own index, not yet told to the kernel; both indices count on for ever and wrap.
+    /// Our own index, not yet shown to the kernel; both indices count on for ever and wrap.
     ours: u32,
     /// The kernel's index when we last looked.
     theirs: u32,
@@ -146,7 +146,7 @@ impl<T: Copy> Ring<T> {
         })
     }
 
-    /// Whether the kernel waits to be told of new entries by a system call.
+    /// Whether the kernel needs a system call to see new entries.
     pub(super) fn needs_wakeup(&self) -> bool {
         // SAFETY: inside the mapping, aligned as the kernel lays it out; only accessed as an atomic.
         let flags = unsafe { self.flags.as_ref() };
@@ -175,7 +175,7 @@ impl<T: Copy> Ring<T> {
         self.ours = self.ours.wrapping_add(1);
     }
 
-    /// As producer: shows what was pushed to the kernel.
+    /// As producer: shows pushed entries to the kernel.
     pub(super) fn publish(&mut self) {
         store(self.producer, self.ours);
     }
@@ -219,7 +219,7 @@ impl<T: Copy> Ring<T> {
         Some(entry)
     }
 
-    /// As consumer: gives the places of what was popped back.
+    /// As consumer: returns the places of popped entries.
     pub(super) fn release(&mut self) {
         store(self.consumer, self.ours);
     }

@@ -1,19 +1,19 @@
 //! Payloads that many frames share, written once.
 //!
-//! A frame is handed to the kernel as one stretch of memory, so each copy of a packet needs the payload
-//! behind its header. Here it is there without having been copied: the page with the payload is mapped
-//! many times, each time behind a page that belongs to one frame, at whose end the frame's head stands.
+//! A frame is handed to the kernel as one range of memory, so each copy of a packet needs the payload behind
+//! its header. Here no payload is copied: the page with the payload is mapped many times, each time behind a
+//! page of one frame, which has the frame's head at its end.
 //!
 //! ```text
 //! memory of the queue:   … | head 0 | payload | head 1 | payload | head 2 | payload | …
 //! pages of the machine:      a        P         b        P         c        P
 //! ```
 //!
-//! A place is free again when the kernel says that its frame has left (the completion ring). Drivers that
-//! send by zero copy take no frame that crosses from one page into another, so this is for copy mode.
+//! A place is free again when the kernel reports that its frame has left (the completion ring). Drivers that
+//! send by zero copy refuse frames that cross a page boundary, so this is for copy mode.
 //!
-//! Each page is a mapping, and the kernel grants a process so many. The first queues that ask share
-//! payloads; those after them write each payload as often as it is sent.
+//! Each page is a mapping, and the kernel limits a process's mappings. The first queues that ask share
+//! payloads; later queues write each payload as often as it is sent.
 
 #![expect(
     unsafe_code,
@@ -60,7 +60,7 @@ pub(super) struct SharedPayloads {
     seen: Option<Identity>,
 }
 
-/// A payload and the places of those that share it.
+/// A payload and the places of the frames that share it.
 struct Shared {
     identity: Option<Identity>,
     /// Where the kernel finds the first place's payload; the head ends there.
@@ -85,7 +85,7 @@ impl SharedPayloads {
     /// queues may take.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub(super) fn map(at: usize) -> io::Result<Option<(Mapping, SharedPayloads)>> {
         // SAFETY: only asks.
         let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
@@ -225,7 +225,7 @@ mod tests {
         }
     }
 
-    /// What the kernel finds behind a head.
+    /// The bytes that the kernel finds behind a head.
     fn payload_at(memory: &Mapping, address: u64) -> u8 {
         // SAFETY: inside the memory, by the test's own frames; nothing writes to it now.
         unsafe { memory.start().add(address as usize + 42).read() }

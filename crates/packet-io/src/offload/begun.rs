@@ -1,4 +1,4 @@
-//! Recognising a checksum that was begun and not finished, where nobody says so.
+//! Recognises a checksum that was begun and not finished, without a flag that says so.
 
 use super::{ETHER_TYPE_VLAN_OUTER, complete_checksum, internet_checksum};
 

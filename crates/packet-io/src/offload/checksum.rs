@@ -22,9 +22,9 @@ pub fn internet_checksum(initial: u32, data: &[u8]) -> u16 {
 }
 
 /// Finishes a checksum that the sender's kernel began: the field at `start + offset` holds the sum
-/// of the pseudo-header, what is missing is the sum from `start` to the end of the frame.
-/// A result of 0 is written as 0xffff, as UDP demands (RFC 768: 0 means "none") and the kernel does.
-/// False, and nothing changed, if the field is not inside the frame.
+/// of the pseudo-header, and the sum from `start` to the end of the frame is missing. A result of 0
+/// is written as 0xffff, as UDP demands (RFC 768: 0 means "none") and the kernel does. False, and
+/// nothing changed, if the field is not inside the frame.
 pub fn complete_checksum(frame: &mut [u8], start: usize, offset: usize) -> bool {
     let Some(field) = start.checked_add(offset) else {
         return false;

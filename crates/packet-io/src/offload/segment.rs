@@ -14,7 +14,7 @@ pub enum Transport {
 /// How a super-frame is to be cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segmentation {
-    /// What the payload is cut in.
+    /// The transport, which decides how the payload is cut.
     pub transport: Transport,
     /// Bytes of payload in each segment but the last.
     pub payload_bytes: usize,

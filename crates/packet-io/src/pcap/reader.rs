@@ -35,7 +35,7 @@ pub(super) struct FrameReader {
 
 enum Format {
     Classic(PcapReader<File>),
-    // Boxed as it is several times larger than the other.
+    // Boxed, since it is several times larger than the other variant.
     Next(Box<PcapNgReader<File>>),
 }
 
@@ -149,7 +149,7 @@ fn next_generation_frame(
 ) -> Option<Result<(CapturedFrame, Option<DataLink>), PcapError>> {
     loop {
         let (interface_id, ticks, original_bytes, bytes) = match reader.next_block()? {
-            // The library calls the ticks nanoseconds, whatever the interface says they are.
+            // The library calls the ticks nanoseconds, whatever unit the interface declares.
             Ok(Block::EnhancedPacket(packet)) => (
                 packet.interface_id,
                 packet.timestamp.as_nanos(),

@@ -31,8 +31,9 @@ pub(super) enum Sharing {
     Yes,
 }
 
-/// A socket bound to `address`, which says on what address a datagram came if it is bound to none
-/// in particular. Sharing sockets of one user may have the same address; a flow is then one's.
+/// A socket bound to `address`. If it is bound to no address in particular, it reports the
+/// destination address of each datagram. Several sharing sockets of one user may have the same
+/// address; each flow then comes to one of them.
 pub(super) fn open(address: SocketAddr, sharing: Sharing) -> io::Result<OwnedFd> {
     let domain = match address {
         SocketAddr::V4(_) => libc::AF_INET,
@@ -254,9 +255,9 @@ fn control_of(source: IpAddr) -> (Control, usize) {
     (control, n_bytes.next_multiple_of(size_of::<usize>()))
 }
 
-/// Sends up to [`TX_BATCH_FRAMES`] datagrams, in order, with one system call; returns how many went.
-/// A payload is given in two pieces, of which the second may be empty. An error is about the first
-/// datagram, and none went.
+/// Sends up to [`TX_BATCH_FRAMES`] datagrams, in order, with one system call; returns the number
+/// sent. A payload is given in two pieces; the second may be empty. An error concerns the first
+/// datagram, and then none was sent.
 pub(super) fn send_batch<'batch>(
     fd: BorrowedFd<'_>,
     datagrams: impl Iterator<Item = ([&'batch [u8]; 2], &'batch Target)>,
@@ -293,7 +294,7 @@ pub(super) fn send_batch<'batch>(
     Ok(sent as usize)
 }
 
-/// An address in the kernel's form: `sockaddr_in6`, of which `sockaddr_in` uses the beginning.
+/// An address in the kernel's form: `sockaddr_in6`; `sockaddr_in` is its beginning.
 fn name_of(address: SocketAddr) -> (libc::sockaddr_in6, libc::socklen_t) {
     let mut name = no_name();
     match address {

@@ -1,9 +1,9 @@
-//! L2L3-ACL as PISCES was measured with it: two networks, each a VLAN at a port of its own, and flows
-//! between them in both directions. Sizes are those of its tables (SIGCOMM 2016, section 5), and so
-//! is that 1,000 rules are there of which the last matches. Two things are ours. Routes are of 32
-//! bits: the published rules hold one network twice, told apart by the VLAN, which the table's key
-//! does not have. And the rules that do not match: each denies one service between two networks, in
-//! one of eight combinations of prefix lengths and ports, as access lists mostly do.
+//! L2L3-ACL as in PISCES' measurement: two networks, each a VLAN at a port of its own, and flows between them
+//! in both directions. The table sizes are PISCES' (SIGCOMM 2016, section 5), and so are the 1,000 rules of
+//! which the last matches. Two things are ours. Routes are of 32 bits: the published rules hold one network
+//! twice, distinguished by the VLAN, which the table's key does not have. And the rules that do not match are
+//! ours: each denies one service between two networks, in one of eight combinations of prefix lengths and
+//! ports, as in most access lists.
 
 use dataplane::{MatchField, PortId, Switch};
 

@@ -1,4 +1,4 @@
-//! What is measured: a program, what its tables hold, and the packets that come.
+//! The workload: a program, the entries of its tables, and its packets.
 
 mod entries;
 mod l2;
@@ -87,10 +87,10 @@ impl Pipeline {
 }
 
 impl Workload {
-    /// A switch with an engine, the program and what its tables hold.
+    /// A switch with an engine, the program and its entries.
     ///
     /// # Errors
-    /// What the switch refused.
+    /// The switch refused an entry.
     pub fn switch(&self, factory: Box<dyn EngineFactory>) -> Result<Switch, String> {
         let mut switch = Switch::with_engine(SwitchConfig::default(), factory);
         PORTS.into_iter().for_each(|port| switch.add_port(port));
@@ -121,7 +121,7 @@ impl Workload {
     }
 }
 
-/// An address of a station: who it is for, and its number.
+/// A station's address, made of its purpose and its number.
 fn mac(role: u8, number: usize) -> [u8; 6] {
     let [.., a, b, c] = number.to_be_bytes();
     [2, 0, role, a, b, c]

@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Runner {
-    /// Runs what is said to these externs; none for other commands.
+    /// Runs a command for these externs; none for other commands.
     pub(super) fn externs(&mut self, command: &Command) -> Option<Done> {
         Some(match command {
             Command::MeterWrite(name, index, rates) => self.meter_write(name, *index, *rates),
@@ -86,7 +86,7 @@ impl Runner {
         find("direct meter", name, names)
     }
 
-    /// The next digest is the one that the test says.
+    /// The next digest must be the test's.
     pub(super) fn expect_digest(
         &mut self,
         line: usize,
@@ -164,8 +164,8 @@ impl Runner {
         self.switch.insert_group(profile, group).map_err(text)
     }
 
-    /// What an entry runs: its action, or in a table with an action profile a member, a group, or
-    /// a group of its own.
+    /// The action of an entry, or in a table with an action profile a member, a group, or a group
+    /// of its own.
     pub(super) fn entry_action(
         &self,
         table: TableId,

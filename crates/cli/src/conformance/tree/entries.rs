@@ -1,7 +1,7 @@
-//! Entries for every table as a controller makes them: from the P4Info alone.
+//! Entries for every table, made like a controller's: from the P4Info alone.
 //!
-//! The first entry of a table gives a value to every field, the second leaves out what may be left
-//! out, further ones take further values, until every action has had its turn.
+//! The first entry of a table gives a value to every field. The second leaves out every field that
+//! may be left out. Further entries take other values, until every action has had its turn.
 
 use p4_compiler::P4Info;
 use p4runtime_proto::p4::config::v1::action_ref::Scope;
@@ -128,8 +128,8 @@ fn keys(p4info: &P4Info, table: &Table, number: usize) -> Vec<Option<FieldMatch>
         let form = Form::of(p4info, field.type_name.as_ref(), field.bitwidth);
         (field, form)
     });
-    // A field without bits can only be left out, where it can; so can what is translated but for a
-    // single value.
+    // A field without bits can only be left out, if its kind allows that; so can a translated field
+    // that is no single value.
     let is_left_out = |(field, form): &(&MatchField, Form)| match kind(field) {
         Some(MatchType::Exact) => false,
         Some(MatchType::Optional) => number == 1 || *form == Form::Bits(0),
@@ -192,7 +192,7 @@ fn call(p4info: &P4Info, action: u32, number: usize) -> TableAction {
 /// How a controller writes a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// As a number of so many bits.
+    /// As a number of this many bits.
     Bits(u32),
     /// As a string that stands for a number (`@p4runtime_translation`).
     String,
@@ -216,7 +216,7 @@ impl Form {
     }
 }
 
-/// What a type is for controllers, where that is another than in the program.
+/// A type's form for controllers, if it differs from the program's.
 fn translation<'a>(
     p4info: &'a P4Info,
     name: Option<&P4NamedType>,

@@ -1,9 +1,9 @@
 //! Strangers' programs: every P4_16 program below a folder, through the compiler, over P4Runtime into
 //! a switch, and random packets through both engines.
 //!
-//! `find` says which files may be programs, `settings` how the tree itself compiles them, `source`
-//! tells what a file is and compiles it, `entries` fills its tables over P4Runtime, `run` does one
-//! program from end to end in a worker process, `report` counts.
+//! `find` lists the files that may be programs, `settings` how the tree itself compiles them, `source`
+//! classifies a file and compiles it, `entries` fills its tables over P4Runtime, `run` runs one program from
+//! end to end in a worker process, `report` counts.
 
 mod entries;
 mod find;
@@ -22,7 +22,7 @@ pub use find::programs;
 pub use report::Report;
 pub use run::Trees;
 
-/// What is done with every program of a tree.
+/// The settings for every program of a tree.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Plan {
     /// The folder.
@@ -53,7 +53,7 @@ impl Subject {
     }
 }
 
-/// What a file came to.
+/// The result of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "result", rename_all = "snake_case")]
 pub enum Verdict {
@@ -65,13 +65,13 @@ pub enum Verdict {
     OtherArchitecture { architecture: String },
     /// An included file is nowhere in the tree.
     MissingInclude { message: String },
-    /// The compiler refuses it; whose fault that is, its reader says.
+    /// The compiler refuses it; the reader must judge why.
     Refused { code: String, message: String },
     /// It calls an extern that simple_switch has not.
     OwnExtern { message: String },
     /// Loaded, filled and run, and nothing is wrong.
     Passed(Ran),
-    /// The switch refuses what the compiler wrote.
+    /// The switch refuses the compiler's output.
     PairRefused { message: String },
     /// The switch refuses an entry that its P4Info allows.
     EntryRefused { message: String },
@@ -83,7 +83,7 @@ pub enum Verdict {
     Late { message: String },
 }
 
-/// What a program that runs was given.
+/// The input of a program that runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ran {
     /// Tables with a key, and those that were given entries over P4Runtime.
@@ -91,10 +91,10 @@ pub struct Ran {
     pub filled: usize,
     /// Entries that were written over P4Runtime.
     pub entries: usize,
-    /// Random packets, and what left of them.
+    /// Random packets, and the frames that left.
     pub packets: u64,
     pub transmitted: u64,
-    /// What the native engine leaves to the interpreter, if that is the whole program.
+    /// The parts that the native engine leaves to the interpreter, if that is the whole program.
     pub interpreted: Option<String>,
     /// Folders that were searched for included files, since nothing named them.
     pub searched: Vec<String>,

@@ -10,12 +10,12 @@ use super::{Ran, Subject, Verdict};
 /// Messages shown for one code of refusal.
 const MESSAGE_CHARS: usize = 70;
 
-/// What all files came to.
+/// The results of all files.
 #[derive(Default)]
 pub struct Report {
     by_word: BTreeMap<&'static str, usize>,
     architectures: BTreeMap<String, usize>,
-    /// By code: how many, and what the first says.
+    /// By code: the number, and the first message.
     refusals: BTreeMap<String, (usize, String)>,
     ran: Ran,
     n_faults: usize,
@@ -48,7 +48,7 @@ impl Report {
         Some(format!("{:8} {}: {told}", verdict.word(), subject.name))
     }
 
-    /// Counts by reason, and says what the line says.
+    /// Counts by reason, and returns the text of the line.
     fn count(&mut self, verdict: &Verdict) -> String {
         match verdict {
             Verdict::Part => String::new(),

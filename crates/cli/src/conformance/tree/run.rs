@@ -24,7 +24,7 @@ const CASE_PACKETS: usize = 1_000;
 /// The choices of optimisations that are compared with the interpreter.
 const CHOICES: [NativeOptions; 2] = [NativeOptions::NAIVE, NativeOptions::ALL];
 
-/// What a worker keeps between programs: the tree that it has read, a runtime for its servers.
+/// A worker's state between programs: the tree that it has read, a runtime for its servers.
 pub struct Trees {
     read: Option<(PathBuf, Settings)>,
     runtime: Runtime,
@@ -85,7 +85,7 @@ fn pair_refused(error: impl ToString) -> Verdict {
     }
 }
 
-/// What the control plane wrote.
+/// The writes of the control plane.
 #[derive(Default)]
 struct Filled {
     tables: usize,

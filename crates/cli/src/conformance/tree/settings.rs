@@ -1,5 +1,5 @@
-//! How a tree compiles its own programs: `-I` and `-D` in its Makefiles, CMake lists and scripts, and
-//! where in it an included file is.
+//! How a tree compiles its own programs (`-I` and `-D` in its Makefiles, CMake lists and scripts), and where
+//! in the tree an included file is.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +18,7 @@ const BMV2: [&str; 5] = ["bmv2", "bm2", "BMV2", "v1model", "V1MODEL"];
 /// Sets of macros that are tried for one program.
 const DEFINES_MAX: usize = 6;
 
-/// What one command of a Makefile or script gives its compiler.
+/// The compiler options in one command of a Makefile or script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Flags {
     include_dirs: Vec<PathBuf>,
@@ -116,8 +116,8 @@ impl Settings {
         sets.chain([Vec::new()]).collect()
     }
 
-    /// The folder of the tree from which a missing file would be found: of several the one that has
-    /// most folders in common with the program, then the one nearest to the root.
+    /// The folder of the tree in which a missing file would be found. Of several it is the one that has most
+    /// folders in common with the program, then the one nearest to the root.
     pub fn folder_with(&self, program: &Path, include: &str) -> Option<PathBuf> {
         let common = |folder: &Path| {
             let pairs = folder.components().zip(program.components());
@@ -186,7 +186,7 @@ fn commands(text: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// What a Makefile or script assigns, the last value of each name.
+/// The assignments of a Makefile or script, the last value of each name.
 struct Variables(BTreeMap<String, String>);
 
 impl Variables {
@@ -231,8 +231,8 @@ impl Variables {
     }
 }
 
-/// The `-I` and `-D` of a command; none where it has none. What only make or the shell knows is left
-/// out, and so are folders that are not there.
+/// The `-I` and `-D` of a command; none if it has none. Values that only make or the shell knows are left
+/// out, and so are folders that do not exist.
 fn flags_of(folder: &Path, line: &str, variables: &Variables) -> Option<Flags> {
     let is_between = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ',' | '[' | ']' | '=');
     let mut flags = Flags {

@@ -1,5 +1,5 @@
-//! One file: which language and architecture it is, and what the compiler says, with the tree's own
-//! folders and macros.
+//! One file: its language, its architecture and the compiler's result, with the tree's own folders and
+//! macros.
 
 use std::path::Path;
 
@@ -49,7 +49,7 @@ pub struct Source {
     pub searched: Vec<String>,
 }
 
-/// What came of a file.
+/// The kind of a file.
 pub type Found = Result<Box<Source>, Verdict>;
 
 /// Reads and compiles a file.
@@ -120,7 +120,7 @@ impl File<'_> {
         }
     }
 
-    /// Adds folders until every included file is found; says which ones, or what the file is if it is
+    /// Adds folders until every included file is found. Returns the folders, or the kind of the file if it is
     /// no program for v1model.
     fn search(&self, name: &str, options: &mut Options) -> Result<Vec<String>, Verdict> {
         let mut searched = Vec::new();
@@ -208,7 +208,7 @@ fn tokens(text: &str) -> Vec<&str> {
     tokens
 }
 
-/// Whether a program says at its top level what only P4_14 says there.
+/// Whether a program has a declaration at its top level that only P4_14 has.
 fn is_p4_14(tokens: &[&str]) -> bool {
     let mut depth = 0_usize;
     for (at, token) in tokens.iter().enumerate() {

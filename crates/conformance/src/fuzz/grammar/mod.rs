@@ -30,12 +30,12 @@ impl Ty {
     }
 }
 
-/// What a statement can use.
+/// The names that a statement can use.
 #[derive(Clone, Default)]
 struct Scope {
-    /// What can be read.
+    /// Readable names.
     values: Vec<(String, Ty)>,
-    /// What can be written.
+    /// Writable names.
     places: Vec<(String, Ty)>,
     headers: Vec<String>,
     /// Names and parameter types.

@@ -1,5 +1,5 @@
-//! Calls: what is declared in the program is run in place, of the architecture's it is known what
-//! they write.
+//! Calls: a function of the program is run in place; for a function of the architecture its written
+//! arguments are known.
 
 use super::run::meet;
 use super::{DEPTH_MAX, Env, Fact, Flow, Node, Path, State, join_states};
@@ -11,7 +11,7 @@ use crate::source::Span;
 use crate::types::Type;
 
 impl Flow<'_> {
-    /// Runs a call for what it does.
+    /// Runs a call for its effect.
     pub fn effect(&mut self, expr: &Expr, state: &mut State) {
         let ExprKind::Call(call) = &expr.kind else {
             return;
@@ -116,7 +116,7 @@ impl Flow<'_> {
         *state = join_states(ends);
     }
 
-    /// Runs one state: what is known where it accepts, and where it goes on.
+    /// Runs one state: the facts where it accepts, and its successors.
     fn parser_state(
         &mut self,
         parser: &Parser,
@@ -215,7 +215,7 @@ impl Flow<'_> {
             for argument in written.filter(|argument| self.path(argument).is_none()) {
                 self.forget_stack(argument, env);
             }
-            // Nobody asks for them again, and every branch to come would copy them.
+            // They are never read again, and every later branch would copy them.
             for id in parameters {
                 env.vars.remove(id);
             }
@@ -276,7 +276,8 @@ impl Flow<'_> {
         }
     }
 
-    /// A call into the architecture, or of something unknown: what it may write has a value then.
+    /// A call into the architecture, or of an unknown function: its possible outputs then have a
+    /// value.
     fn unknown_call(&mut self, call: &Call, env: &mut Env) {
         if let (Callee::ExternFunction(name, _), [Some(condition), rest @ ..]) =
             (&call.callee, call.arguments.as_slice())
@@ -314,7 +315,7 @@ impl Flow<'_> {
         }
     }
 
-    /// What is known behind a table: after each action of a hit, and after a miss.
+    /// The facts behind a table: after each action of a hit, and after a miss.
     pub fn apply_table(
         &mut self,
         id: usize,
@@ -342,7 +343,7 @@ impl Flow<'_> {
             Some(used) => self.action(used, &inside),
             None => Some(inside.clone()),
         };
-        // What the control plane may put in its place is one of the others; that it does is guarded.
+        // The control plane may replace it by one of the others; such a choice counts as guarded.
         let misses = if table.default_is_const {
             default
         } else {

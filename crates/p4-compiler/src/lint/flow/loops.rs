@@ -1,4 +1,4 @@
-//! Loops: until nothing new is learnt, then once more to report.
+//! Loops: run until nothing new is learnt, then once more to report.
 
 use super::{Env, Fact, Flow, Node, State, join_states};
 use crate::ir::{ExprKind, Loop, LoopHead};
@@ -74,7 +74,7 @@ impl Flow<'_> {
         env.vars.insert(id, node);
     }
 
-    /// The body once, and what goes on to the next round.
+    /// The body once, and the facts at the beginning of the next round.
     fn round(&mut self, whole: &Loop, before: &Env) -> State {
         let mut state = Some(match &whole.head {
             LoopHead::While(_, condition, _) => self.refined(condition, true, before.guarded()),

@@ -1,12 +1,11 @@
-//! What is known of variables and headers at each place: values never given, headers not valid.
+//! The facts about variables and headers at each place: values never assigned, headers not valid.
 //!
-//! The blocks of the architecture run one after another as the switch runs them, calls inlined,
-//! each branch with a copy of what is known; where branches meet, knowledge is joined. Two rules
-//! keep it quiet where it cannot know:
-//! - something bad on every path is always reported;
-//! - something bad on some path is reported only where no condition stands between: `if (a) x = 1;
-//!   if (a) use(x);` is fine, and so is all that the control plane decides by choosing an action.
-//!   Inside a condition, and behind one that ends the block, what was "maybe" before is [`Fact::Silent`].
+//! The blocks of the architecture are run in the switch's order, with calls inlined. Each branch gets a copy
+//! of the facts; where branches meet, facts are joined. Two rules prevent false warnings:
+//! - an error on every path is always reported;
+//! - an error on some path is reported only if no condition stands between: `if (a) x = 1; if (a) use(x);` is
+//!   fine, and so is everything that the control plane decides by choosing an action. Inside a condition, and
+//!   behind one that ends the block, an earlier "maybe" is [`Fact::Silent`].
 
 mod call;
 mod loops;
@@ -22,12 +21,12 @@ use crate::ir::{Program, StructKind, VarId};
 use crate::source::Span;
 use crate::types::Type;
 
-/// Statements that are run at most; a program whose calls unfold into more is not reported on.
+/// The most statements that are run; a program whose calls unfold into more gets no reports.
 const STATEMENTS_MAX: usize = 300_000;
 /// Calls inside calls, deep; more is a recursion, which is an error elsewhere.
 const DEPTH_MAX: usize = 40;
 
-/// What is known of a value (has it been given?) or of a header (is it valid?).
+/// The fact about a value (has it been given?) or about a header (is it valid?).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fact {
     /// On no path.
@@ -49,8 +48,8 @@ impl Fact {
     }
 }
 
-/// A variable's or field's knowledge, as its type is made. Copies share what is the same in them,
-/// so what does not change is never made anew.
+/// The facts about a variable or field, in the structure of its type. Copies share equal parts, so unchanged
+/// parts are never copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Node {
     /// Was it given a value?
@@ -198,7 +197,7 @@ fn is_idempotent(with: &impl Fn(Fact, Fact) -> Fact) -> bool {
 /// A place: the variable, then fields and indices.
 type Path = (VarId, Vec<usize>);
 
-/// What is known of every variable.
+/// The facts about every variable.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Env {
     vars: HashMap<VarId, Node>,
@@ -229,7 +228,7 @@ impl Env {
         }
     }
 
-    /// As it is inside of a condition.
+    /// The fact inside of a condition.
     fn guarded(&self) -> Self {
         let mut out = self.clone();
         out.map(&|_, fact| {
@@ -257,11 +256,11 @@ impl Env {
         Self { vars }
     }
 
-    /// After a condition: what the branches left alone is as it was before.
+    /// After a condition: facts that the branches did not change stay.
     fn restored(&self, before: &Self) -> Self {
         self.combine(before, &|now, before| match (before, now) {
             (Fact::Maybe, Fact::Silent) => Fact::Maybe,
-            // The branches asked, and told nothing new.
+            // The branches read it and learnt nothing new.
             (Fact::Silent, Fact::Maybe) => Fact::Silent,
             _ => now,
         })
@@ -283,7 +282,7 @@ struct Flow<'a> {
     quiet: bool,
     /// In a parser every state stands behind a condition.
     certain_only: bool,
-    /// Headers whose validity is itself a key of the table: its entries know.
+    /// Headers whose validity is itself a key of the table: its entries depend on it.
     asked: Vec<Path>,
     returns: Vec<Env>,
     exits: Vec<Env>,

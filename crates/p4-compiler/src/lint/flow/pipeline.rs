@@ -1,4 +1,4 @@
-//! The order in which v1model runs a program's blocks, and what each hands to the next.
+//! The order in which v1model runs a program's blocks, and the values that each passes to the next.
 
 use super::{Env, Fact, Flow, Node, State, join_states};
 use crate::ir::{Callee, Direction, Expr, ExprKind, InstanceKind, StatementKind, VarId};
@@ -12,7 +12,7 @@ enum Block {
     Control(usize),
 }
 
-/// What one block hands to the next: headers and metadata.
+/// The values that one block passes to the next: headers and metadata.
 #[derive(Clone)]
 struct Handed {
     headers: Node,
@@ -182,7 +182,7 @@ impl Flow<'_> {
         env
     }
 
-    /// Whether some packet comes to egress that did not go through ingress as it is.
+    /// Whether clones may come to egress in another state than the one after ingress.
     fn makes_clones(&self) -> bool {
         let mut found = false;
         for body in walk::bodies(self.program) {
@@ -198,7 +198,7 @@ impl Flow<'_> {
         found
     }
 
-    /// What the pipeline did not come by: each function, control and parser by itself.
+    /// Code that the pipeline does not reach: each function, control and parser by itself.
     pub fn rest(&mut self) {
         let program = self.program;
         for function in &program.functions {
@@ -226,7 +226,7 @@ impl Flow<'_> {
     }
 }
 
-/// Metadata begins as zero, and nobody is told twice that a value is missing.
+/// Metadata begins as zero, and a missing value is reported only once.
 fn known_values(mut handed: Handed) -> Handed {
     for node in [&mut handed.headers, &mut handed.metadata] {
         node.map(&|is_header, fact| if is_header { fact } else { Fact::Good });

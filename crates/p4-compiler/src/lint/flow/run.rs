@@ -114,7 +114,8 @@ impl Flow<'_> {
         let Some(env) = state.take() else { return };
         let span = self.program.tables[table].span;
         let (hits, misses) = self.apply_table(table, &env, span);
-        // An action may have run by a hit or by default: both, and what was chosen is guarded.
+        // An action may have run by a hit or by default: both count, and the choice counts as
+        // guarded.
         let default = self.program.tables[table]
             .default_action
             .as_ref()
@@ -161,7 +162,7 @@ impl Flow<'_> {
         }
     }
 
-    /// The value of an expression, which is read; a whole struct or header may be copied as it is.
+    /// The value of an expression that is read; a whole struct or header may be copied unchanged.
     pub fn value(&mut self, expr: &Expr, env: &mut Env) -> Node {
         let all = |flow: &Self, fact| Node::new(flow.program, &expr.ty, fact, fact);
         match &expr.kind {
@@ -259,7 +260,8 @@ impl Flow<'_> {
             ExprKind::Call(_) => {
                 let mut state = Some(std::mem::take(env));
                 self.effect(expr, &mut state);
-                // A call in an expression goes on, unless it exits; then nothing is read any more.
+                // Control returns from a call in an expression, unless the call exits; then nothing
+                // more is read.
                 *env = state.unwrap_or_default();
             }
             ExprKind::Hit(table, _) => {
@@ -304,7 +306,7 @@ impl Flow<'_> {
         found
     }
 
-    /// Looks at one value that is read. What was said is not said again for what follows.
+    /// Checks one value that is read. An error is not reported again for later reads.
     fn read_place(&mut self, expr: &Expr, env: &mut Env) {
         let Some(path) = self.path(expr) else { return };
         let is_field = self.is_field_of_header(expr);
@@ -376,7 +378,7 @@ impl Flow<'_> {
         }
     }
 
-    /// What is known where a condition holds, or does not.
+    /// The facts if a condition holds, or does not.
     pub fn refined(&self, condition: &Expr, truth: bool, mut env: Env) -> Env {
         match &condition.kind {
             ExprKind::Unary(UnaryOp::Not, inner) => self.refined(inner, !truth, env),
@@ -505,12 +507,12 @@ impl Flow<'_> {
         if self.reported.insert((var.span, "W0822")) {
             self.sink.warning("W0822", var.span, message);
         }
-        // Who calls it is not told again.
+        // It is not reported again at its callers.
         node.map(&|is_header, fact| if is_header { fact } else { Fact::Good });
     }
 }
 
-/// Where branches meet again; where one of them ended, what follows stands behind a condition.
+/// Joins branches; if one of them ended, the following code stands behind a condition.
 pub fn meet(before: &Env, ends: Vec<State>) -> State {
     let all_go_on = ends.iter().all(Option::is_some);
     let joined = join_states(ends)?;
