@@ -104,10 +104,13 @@ impl Pipeline {
         switch: &mut Switch,
         work: impl FnOnce(&mut Site<'_>) -> R,
     ) -> R {
-        let (mut kept, mut not_kept) = (None, Notes::default());
-        let notes = match worker {
-            0 => &mut **kept.insert(self.notes()),
-            _ => &mut not_kept,
+        let (mut kept, mut not_kept);
+        let notes = if worker == 0 {
+            kept = self.notes();
+            &mut *kept
+        } else {
+            not_kept = Notes::default();
+            &mut not_kept
         };
         work(&mut Site {
             switch,
