@@ -8,9 +8,10 @@
 
 use std::collections::HashMap;
 
-use dataplane::engine::ir::{ExtractTarget, FieldId, Header, HeaderId, Ir, ParserOp};
+use dataplane::engine::ir::{AnyStack, ExtractTarget, FieldId, Header, HeaderId, Ir, ParserOp};
 
 use crate::{
+    instances,
     options::NativeOptions,
     usage::{Accesses, Usage},
 };
@@ -31,15 +32,22 @@ struct Cost {
     conversion: u32,
 }
 
+/// What a read costs more across two words of the copy: the parser has just written them by one store
+/// each, and the processor cannot forward two stores to one load.
+const SPLIT_READ: u32 = 12;
+
 impl Cost {
     /// By the shape of the field: a number that the processor loads in one piece, whole bytes, bits.
     fn of(start: u32, bits: u32) -> Self {
-        let [read, write, conversion] = match (start % 8, bits) {
+        let [mut read, write, conversion] = match (start % 8, bits) {
             (0, 8) => [0, 0, 2],
             (0, 16 | 32 | 64) => [1, 1, 3],
             (0, bits) if bits.is_multiple_of(8) => [2, 3, 4],
             _ => [3, 5, 5],
         };
+        if start % 64 + bits > 64 && !start.is_multiple_of(64) {
+            read += SPLIT_READ;
+        }
         Self {
             read,
             write,
@@ -123,12 +131,11 @@ fn extracted(ir: &Ir) -> Vec<HeaderId> {
         };
         match target {
             ExtractTarget::Header(header) => all.push(*header),
-            ExtractTarget::Stack(stack) => all.extend(&ir.stacks[stack.index()].elements),
+            ExtractTarget::Stack(stack) => {
+                all.extend(instances::elements(ir, AnyStack::Headers(*stack), 0));
+            }
             ExtractTarget::UnionStack { stack, member } => {
-                for union in &ir.union_stacks[stack.index()].elements {
-                    let members = &ir.unions[union.index()].members;
-                    all.extend(members.get(*member as usize));
-                }
+                all.extend(instances::elements(ir, AnyStack::Unions(*stack), *member));
             }
         }
     }
