@@ -105,7 +105,7 @@ impl Native {
 
     /// Lets the context be about a packet: its frame, or what no parser took of it. Gives the packet's
     /// block. What is behind the pointers is not touched otherwise before the generated code is done.
-    #[inline]
+    #[inline(always)]
     fn attach(&mut self, state: &mut State, handle: PacketHandle, is_parsed: bool) -> *mut u64 {
         let Packets { pool, current, .. } = &mut *self.packets;
         *current = handle;

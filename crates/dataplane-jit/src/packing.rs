@@ -32,22 +32,15 @@ struct Cost {
     conversion: u32,
 }
 
-/// What a read costs more across two words of the copy: the parser has just written them by one store
-/// each, and the processor cannot forward two stores to one load.
-const SPLIT_READ: u32 = 12;
-
 impl Cost {
     /// By the shape of the field: a number that the processor loads in one piece, whole bytes, bits.
     fn of(start: u32, bits: u32) -> Self {
-        let [mut read, write, conversion] = match (start % 8, bits) {
+        let [read, write, conversion] = match (start % 8, bits) {
             (0, 8) => [0, 0, 2],
             (0, 16 | 32 | 64) => [1, 1, 3],
             (0, bits) if bits.is_multiple_of(8) => [2, 3, 4],
             _ => [3, 5, 5],
         };
-        if start % 64 + bits > 64 && !start.is_multiple_of(64) {
-            read += SPLIT_READ;
-        }
         Self {
             read,
             write,
