@@ -7,6 +7,7 @@
 use std::{mem, ptr};
 
 use dataplane::{
+    Nanos,
     engine::{Engine, InstanceType, LoneClone, LoneClones, Rounds, RoundsEnd, RoundsInput},
     limits,
 };
@@ -17,6 +18,19 @@ use crate::{
     frames::ReparseCode,
     passes::{HEADERS, NOT_PARSED, Plain},
 };
+
+/// What a packet that recirculates has besides the headers in its block.
+#[derive(Clone, Copy)]
+struct Kept {
+    /// The time of all rounds.
+    now: Nanos,
+    /// When the root frame came.
+    arrived: Nanos,
+    /// The code of the field list that it keeps.
+    list: u32,
+    /// The length of the frame that it would be.
+    frame_len: usize,
+}
 
 impl Native {
     /// The code for it, if a packet can go rounds without its bytes.
@@ -37,23 +51,20 @@ impl Native {
     ) -> Rounds {
         let mut rounds = Rounds::none(input);
         let mut ingress = input.ingress;
-        // What is the same in all rounds.
-        let way = EgressInput {
-            port: PortId(0),
-            queue: 0,
-            instance_type: InstanceType::Normal,
-            instance: None,
-            arrived: input.arrived,
-            enqueued: state.now(),
-            enq_depth: 0,
-            deq_depth: 0,
-            is_deparsed: true,
-        };
+        let now = state.now();
         self.attach(state, handle, true);
         let depart = self.program.passes.depart;
+        let packet = self.packets.pool.packet(handle);
+        let rest_len = packet.rest_len();
+        let mut kept = Kept {
+            now,
+            arrived: input.arrived,
+            list: packet.kept_list,
+            frame_len: packet.unwritten.unwrap_or_default(),
+        };
         let payload_id = self.packets.pool.payload_id(handle);
         while rounds.n_rounds < input.n_rounds_max {
-            let way = match self.go_in(state, &ingress, handle, way) {
+            let way = match self.go_in(state, &ingress, handle, kept) {
                 Ok(way) => way,
                 Err(outcome) => {
                     rounds.end = RoundsEnd::Ingress(outcome);
@@ -72,14 +83,12 @@ impl Native {
                 rounds.end = RoundsEnd::Egress(way.port, outcome);
                 return rounds;
             };
-            let list = self.context.requests.recirculate;
+            kept.list = self.context.requests.recirculate;
             // SAFETY: context and block are the packet's, the code is the program's.
             let headers = unsafe { (reparse.measure)(&raw mut *self.context, block) };
-            let headers = usize::try_from(headers).expect("a usize has 64 bits");
-            let packet = self.packets.pool.packet_mut(handle);
-            let len = headers + packet.rest_len();
-            (packet.kept_list, packet.unwritten) = (list, Some(len));
-            (ingress.ingress_bytes, rounds.ingress_bytes) = (len, len);
+            kept.frame_len = usize::try_from(headers).expect("a usize has 64 bits") + rest_len;
+            ingress.ingress_bytes = kept.frame_len;
+            rounds.ingress_bytes = kept.frame_len;
             self.context.requests = Requests::NONE;
             let way = EgressInput {
                 port: lone.to.port,
@@ -98,6 +107,9 @@ impl Native {
                 break;
             }
         }
+        let packet = self.packets.pool.packet_mut(handle);
+        packet.unwritten = Some(kept.frame_len);
+        packet.kept_list = kept.list;
         rounds
     }
 
@@ -108,12 +120,19 @@ impl Native {
         state: &mut State,
         input: &IngressInput,
         handle: PacketHandle,
-        way: EgressInput,
+        kept: Kept,
     ) -> Result<EgressInput, IngressOutcome> {
+        let Kept {
+            now,
+            arrived,
+            list,
+            frame_len,
+        } = kept;
         self.context.ingress_bytes = input.ingress_bytes as u64;
         let packet = self.packets.pool.packet_mut(handle);
         packet.ingress_bytes = input.ingress_bytes;
-        let (len, list) = (packet.unwritten.unwrap_or_default(), packet.kept_list);
+        packet.unwritten = Some(frame_len);
+        packet.kept_list = list;
         mem::swap(&mut packet.vector, &mut self.spare);
         let (block, old) = (packet.vector.as_mut_ptr(), self.spare.as_ptr());
         let context = &raw mut *self.context;
@@ -121,7 +140,7 @@ impl Native {
         // SAFETY: context and new block are the packet's, the old block is one of the same layout, the
         // code is the program's.
         let came_to =
-            unsafe { arrive_again(context, block, old, len as u64, list.into(), HEADERS) };
+            unsafe { arrive_again(context, block, old, frame_len as u64, list.into(), HEADERS) };
         let plain = Plain(came_to);
         let queue = usize::try_from(plain.priority()).unwrap_or(usize::MAX);
         // What is not plain has no such queue either.
@@ -129,7 +148,13 @@ impl Native {
             return Ok(EgressInput {
                 port: PortId(plain.port()),
                 queue,
-                ..way
+                instance_type: InstanceType::Normal,
+                instance: None,
+                arrived,
+                enqueued: now,
+                enq_depth: 0,
+                deq_depth: 0,
+                is_deparsed: true,
             });
         }
         if came_to == NOT_PARSED {
