@@ -212,21 +212,33 @@ fn lpm<const W: usize>(bench: &Bench, set: &str, bits: u32, lens: &[u32], entrie
         inside.push(key);
     }
     let keys = chosen(&inside, &mut random);
-    let mut ours = LpmTrie::new(W, &[], shape.fields()[0]).unwrap();
-    for (value, _, len, entry) in &all {
-        ours.insert(value, *len, *entry);
-    }
-    bench.row(set, entries, "LpmTrie", &keys, |key| ours.lookup(key));
-    for root_bits in [6, 12, 16, 20, 24] {
-        let mut trie = LpmTrie::with_root_bits(W, shape.fields()[0], root_bits).unwrap();
-        for (value, _, len, entry) in &all {
-            trie.insert(value, *len, *entry);
+    match LpmTrie::new(shape.fields()[0]) {
+        Some(mut trie) => {
+            for (value, _, len, entry) in &all {
+                trie.insert(value[0], *len, *entry);
+            }
+            bench.row(set, entries, "LpmTrie", &keys, |key| trie.lookup(key[0]));
+            let start = Instant::now();
+            for (value, _, len, entry) in all.iter().cycle().take(1_000) {
+                trie.remove(value[0], *len);
+                trie.insert(value[0], *len, *entry);
+            }
+            writes(set, entries, "LpmTrie", start);
         }
-        let name = format!(
-            "trie, root of {root_bits} bits, {} KiB",
-            trie.memory_bytes() / 1024
-        );
-        bench.row(set, entries, &name, &keys, |key| trie.lookup(key));
+        None => {
+            let mut index = TernaryIndex::new(W, shape.fields(), &[]);
+            let priority = |len: u32| i32::try_from(len).unwrap();
+            for (value, mask, len, entry) in &all {
+                index.insert((value, mask), &[], priority(*len), *entry);
+            }
+            bench.row(set, entries, "TernaryIndex", &keys, |key| index.lookup(key));
+            let start = Instant::now();
+            for (value, mask, len, entry) in all.iter().cycle().take(1_000) {
+                index.remove(*entry);
+                index.insert((value, mask), &[], priority(*len), *entry);
+            }
+            writes(set, entries, "TernaryIndex", start);
+        }
     }
     let mut lens: Vec<(u32, Key<W>)> = by_len
         .keys()
@@ -247,12 +259,6 @@ fn lpm<const W: usize>(bench: &Bench, set: &str, bits: u32, lens: &[u32], entrie
             .find(|(value, mask, _, _)| and(key, mask) == *value);
         found.map_or(MISS, |(_, _, _, entry)| *entry)
     });
-    let start = Instant::now();
-    for (value, _, len, entry) in all.iter().cycle().take(1_000) {
-        ours.remove(value, *len);
-        ours.insert(value, *len, *entry);
-    }
-    writes(set, entries, "LpmTrie", start);
 }
 
 struct Rule {

@@ -25,10 +25,7 @@ impl EngineFactory for NativeFactory {
 
     fn load(&self, state: &mut State) -> Box<dyn Engine> {
         match NativeProgram::compile(state, self.options) {
-            Ok(controls) => {
-                let native = Native::new(state, controls);
-                Box::new(native.with_fusion(self.options.fanout_fusion))
-            }
+            Ok(program) => Box::new(Native::new(state, program, self.options.fanout_fusion)),
             Err(error) => Box::new(Whole {
                 engine: InterpreterFactory.load(state),
                 reason: error.to_string(),

@@ -17,9 +17,9 @@ use dataplane::{
 };
 
 use crate::{
-    context::{PassContext, Requests},
+    context::Requests,
     packets,
-    runtime::Runtime,
+    runtime::{Runtime, World},
     tables::param_slot,
     vector::{self, Vector},
 };
@@ -105,13 +105,16 @@ fn requests(asked: &Asked) -> Requests {
 
 /// Has the interpreter's view of the packet, and what of the state it needs.
 fn interpreted<T>(
-    runtime: &mut Runtime,
-    context: &mut PassContext,
-    state: &mut State,
+    world: World<'_>,
     mut vector: Vector,
     args: Arc<[Int]>,
     run: impl FnOnce(&mut State, Carried<'_>) -> T,
 ) -> T {
+    let World {
+        context,
+        runtime,
+        state,
+    } = world;
     let program = runtime.program.clone();
     vector.give_phv(&runtime.layout, program.ir(), &mut runtime.phv);
     let mut asked = asked(&context.requests);
@@ -141,32 +144,24 @@ fn interpreted<T>(
 
 /// Runs a construct with the interpreter's pass.
 pub(crate) fn with(
-    runtime: &mut Runtime,
-    context: &mut PassContext,
-    state: &mut State,
+    world: World<'_>,
     vector: Vector,
     (construct, args): (u32, Arguments),
     run: impl FnOnce(&mut Pass<'_>, &Interpretable) -> u64,
 ) -> u64 {
-    let Some(construct) = runtime.constructs.get(construct as usize).cloned() else {
+    let Some(construct) = world.runtime.constructs.get(construct as usize).cloned() else {
         return 0;
     };
-    let args = args.values(runtime, construct.action);
-    interpreted(runtime, context, state, vector, args, |state, carried| {
+    let args = args.values(world.runtime, construct.action);
+    interpreted(world, vector, args, |state, carried| {
         run(&mut state.pass(carried), &construct.what)
     })
 }
 
 /// The entry that a packet hits, by the interpreter's reading of the key.
-pub(crate) fn look_up(
-    runtime: &mut Runtime,
-    context: &mut PassContext,
-    state: &mut State,
-    vector: Vector,
-    table: TableId,
-) -> Option<EntryIndex> {
+pub(crate) fn look_up(world: World<'_>, vector: Vector, table: TableId) -> Option<EntryIndex> {
     let none = Arc::default();
-    interpreted(runtime, context, state, vector, none, |state, carried| {
+    interpreted(world, vector, none, |state, carried| {
         state.hit(table, carried)
     })
 }

@@ -11,6 +11,7 @@ mod factory;
 mod fallback;
 mod flow;
 mod frames;
+mod instances;
 pub mod layout;
 pub mod lookup;
 mod metadata;

@@ -14,8 +14,8 @@ pub struct NativeOptions {
     /// Assignments that do the same to four sets of 32-bit fields are operations on vectors. Needs
     /// action specialisation.
     pub lane_vectorisation: bool,
-    /// Fields that nobody reads or writes are not extracted: their header's bytes are copied. What
-    /// has to be blank, and the metadata that are read, are written by code of the program's own.
+    /// Fields that nobody reads or writes are not extracted: their header's bytes are copied. Of
+    /// metadata and of what has to be blank, only what is read is written.
     pub parser_specialisation: bool,
     /// Fields that are seldom read or written are edited where they are among their header's bytes.
     pub inline_editing: bool,
@@ -25,8 +25,8 @@ pub struct NativeOptions {
     /// that finds nothing waiting goes from ingress to egress without a queue. One that recirculates
     /// keeps its headers, neither deparsed nor parsed, where that is the same.
     pub fanout_fusion: bool,
-    /// Frames that wait together are parsed some ahead of their turn, and ask for their records in the
-    /// ingress control's flow cache, which may have more records then. Needs a flow cache,
+    /// Frames that wait together are parsed some ahead of their turn, and their records in the ingress
+    /// control's flow cache are prefetched, which may have more records then. Needs a flow cache,
     /// parser specialisation and fan-out fusion.
     pub flow_prefetch: bool,
 }

@@ -118,11 +118,13 @@ pub(crate) struct Packet {
     payload: Payload,
     /// Bytes of the frame that the parser took.
     pub consumed: usize,
-    /// The vector has what recirculation or resubmission keeps, and is blank otherwise.
-    pub is_prepared: bool,
-    /// The engine's epoch when its ingress pass began before its turn, and has not gone on; or 0.
-    pub begun: u64,
-    /// Packets that the handle stands for: this one, and copies that are not made yet.
+    /// The packet comes to ingress again, and keeps of its vector a field list: its code.
+    pub kept_list: u32,
+    /// The engine's epoch when the first half of its ingress pass ran ahead of its turn, and the second
+    /// has not run; or 0.
+    pub parsed_ahead: u64,
+    /// Packets that the handle stands for: this one, and copies that are not made yet. None once it
+    /// has ended.
     pub copies: u32,
     /// What primitives asked for.
     pub requests: Requests,
@@ -141,8 +143,8 @@ impl Packet {
     fn begin(&mut self) {
         self.head_len = 0;
         self.consumed = 0;
-        self.is_prepared = false;
-        self.begun = 0;
+        self.kept_list = 0;
+        self.parsed_ahead = 0;
         self.unwritten = None;
         self.copies = 1;
     }
@@ -165,9 +167,10 @@ impl Packet {
         self.ingress_bytes = other.ingress_bytes;
     }
 
-    /// What clones and replicas share: a frame that has just come in, whole.
-    pub(crate) fn payload(&self) -> &[u8] {
-        self.payload.bytes()
+    /// The frame in its two pieces: its head, and what it shares with clones and replicas.
+    #[inline]
+    pub(crate) fn frame(&self) -> [&[u8]; 2] {
+        [&self.head[..self.head_len], self.payload.bytes()]
     }
 
     /// Length of the frame.
@@ -265,14 +268,21 @@ impl Pool {
         }
     }
 
+    /// # Panics
+    /// There is no such packet, or it has ended: its block and its bytes may be gone.
     #[inline]
     pub(crate) fn packet(&self, handle: PacketHandle) -> &Packet {
-        &self.packets[handle.0 as usize]
+        let packet = &self.packets[handle.0 as usize];
+        assert!(packet.copies > 0, "a packet that has ended is not used");
+        packet
     }
 
+    /// As [`Pool::packet`].
     #[inline]
     pub(crate) fn packet_mut(&mut self, handle: PacketHandle) -> &mut Packet {
-        &mut self.packets[handle.0 as usize]
+        let packet = &mut self.packets[handle.0 as usize];
+        assert!(packet.copies > 0, "a packet that has ended is not used");
+        packet
     }
 
     /// A packet, and where else the deparser may write.
@@ -314,6 +324,7 @@ impl Pool {
     /// A packet with another's frame, as it was before the parser; the payload is shared, the
     /// vector holds whatever it held.
     pub(crate) fn share_frame(&mut self, of: PacketHandle) -> PacketHandle {
+        self.packet(of);
         self.share(of, 0)
     }
 
@@ -410,14 +421,15 @@ impl Pool {
         let spare_packets = self.spare_packets.len();
         let packet = &mut self.packets[handle.0 as usize];
         let id = packet.payload.buffer;
+        packet.copies = 0;
+        packet.payload = Payload::default();
         if spare_packets >= SPARE_PACKETS_MAX {
             *packet = Packet::default();
         }
         self.spare_packets.push(handle.0);
         let buffer = &mut self.buffers[id as usize];
         // Packets that are there point to the bytes of a buffer that has users.
-        let left = buffer.users.checked_sub(1);
-        buffer.users = left.expect("a packet ends once");
+        buffer.users -= 1;
         if buffer.users > 0 {
             return;
         }
@@ -434,19 +446,7 @@ impl Pool {
     /// The frame in its two pieces.
     #[inline]
     pub(crate) fn frame(&self, handle: PacketHandle) -> [&[u8]; 2] {
-        [self.head(handle), self.payload(handle)]
-    }
-
-    /// The frame's first piece.
-    pub(crate) fn head(&self, handle: PacketHandle) -> &[u8] {
-        let packet = self.packet(handle);
-        &packet.head[..packet.head_len]
-    }
-
-    /// The frame's second piece.
-    #[inline]
-    pub(crate) fn payload(&self, handle: PacketHandle) -> &[u8] {
-        self.packet(handle).payload.bytes()
+        self.packet(handle).frame()
     }
 
     /// Of which bytes the second piece is a part.
@@ -515,12 +515,21 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "a packet ends once")]
+    #[should_panic(expected = "a packet that has ended is not used")]
     fn a_packet_that_has_ended_does_not_end_again() {
         let mut pool = Pool::new(4);
         let of = packet(&mut pool, &[7, 8, 9, 10], 1);
         pool.discard(of);
         pool.discard(of);
+    }
+
+    #[test]
+    #[should_panic(expected = "a packet that has ended is not used")]
+    fn the_bytes_of_a_packet_that_has_ended_are_not_read() {
+        let mut pool = Pool::new(4);
+        let of = packet(&mut pool, &[7; 4_000], 1);
+        pool.discard(of);
+        pool.frame(of);
     }
 
     #[test]

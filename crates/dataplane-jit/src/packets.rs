@@ -20,15 +20,6 @@ pub(crate) struct Packets {
     pub layout: Layout,
 }
 
-impl Packets {
-    /// Lets the context point to what no parser took of a packet; what stands in one piece is the
-    /// second.
-    #[inline]
-    pub(crate) fn point_to_rest(&self, context: &mut PassContext, handle: PacketHandle) {
-        point_to_rest(context, self.pool.packet(handle));
-    }
-}
-
 /// The engine's packets and the switch's state.
 ///
 /// # Safety

@@ -8,9 +8,10 @@
 
 use std::collections::HashMap;
 
-use dataplane::engine::ir::{ExtractTarget, FieldId, Header, HeaderId, Ir, ParserOp};
+use dataplane::engine::ir::{AnyStack, ExtractTarget, FieldId, Header, HeaderId, Ir, ParserOp};
 
 use crate::{
+    instances,
     options::NativeOptions,
     usage::{Accesses, Usage},
 };
@@ -123,12 +124,11 @@ fn extracted(ir: &Ir) -> Vec<HeaderId> {
         };
         match target {
             ExtractTarget::Header(header) => all.push(*header),
-            ExtractTarget::Stack(stack) => all.extend(&ir.stacks[stack.index()].elements),
+            ExtractTarget::Stack(stack) => {
+                all.extend(instances::elements(ir, AnyStack::Headers(*stack), 0));
+            }
             ExtractTarget::UnionStack { stack, member } => {
-                for union in &ir.union_stacks[stack.index()].elements {
-                    let members = &ir.unions[union.index()].members;
-                    all.extend(members.get(*member as usize));
-                }
+                all.extend(instances::elements(ir, AnyStack::Unions(*stack), *member));
             }
         }
     }

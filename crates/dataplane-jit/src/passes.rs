@@ -1,11 +1,17 @@
-//! Whole passes as code, and what is between them: a frame that has just come in, or a packet that
-//! comes again, from its metadata to the end of the ingress control; a packet's way out, from the
-//! metadata of egress to the headers as bytes; and what of a packet's block its copies get.
+//! A pass as code, one function for each way into it:
 //!
-//! What has to be blank and which metadata are read is known when a program is loaded, so each is one
-//! store. Where a packet needs something else (its headers have to become bytes, a field list has
-//! varbit fields) it goes step by step ([`crate::engine`]), which is the same in slow; so does everything
-//! where this is not asked for.
+//! | function | what it does |
+//! |---|---|
+//! | `arrive` | a frame that has come in: ingress metadata, parser, checksum verification, ingress control |
+//! | `begin` and `go_on` | the same in two halves, so that the first can run ahead of the packet's turn |
+//! | `arrive_again` | a packet that was resubmitted or recirculated, as a frame or as headers in a block |
+//! | `depart` | egress metadata, egress control and, where the packet leaves as it is, the deparser |
+//! | `copy`, `clone` | what of a packet's block a replica or a clone gets |
+//!
+//! v1model's metadata are written in two places, both here: [`start_ingress`] and [`start_egress`].
+//! Which of them a program reads is known when it is loaded, so each is one store or none. What a
+//! pass comes to that is rare (a clone, a drop, a multicast group) stands in the context, and the
+//! engine reads it there ([`crate::engine`]).
 #![expect(unsafe_code, reason = "addresses of finished code become functions")]
 
 mod blocks;
@@ -26,25 +32,27 @@ use crate::{
     frames::{Frames, bits},
 };
 
-/// The context, whose payload is the frame and which is of a packet that nothing has happened to;
-/// the packet's block, whatever is in it; the port and the time, in nanoseconds, of the arrival.
-/// Gives [`Plain`], or [`NOT_PLAIN`].
+/// The context, which points to the frame; the packet's block, whatever is in it; the port and the
+/// time, in nanoseconds, of the arrival. Gives [`Plain`], or [`NOT_PLAIN`].
 pub(crate) type Arrive = unsafe extern "C" fn(*mut PassContext, *mut u64, u64, u64) -> u64;
 
-/// The first half of [`Arrive`], for a packet whose turn comes soon: everything before the ingress
-/// control, and the control's cache is asked for the packet's record.
-pub(crate) type BeginEarly = unsafe extern "C" fn(*mut PassContext, *mut u64, u64, u64);
+/// The first half of [`Arrive`]: everything before the ingress control, and where records are
+/// prefetched, that of the packet's flow.
+pub(crate) type Begin = unsafe extern "C" fn(*mut PassContext, *mut u64, u64, u64);
 
-/// The second half: the context, whose payload is what the parser left; the packet's block. Gives what
+/// The second half: the context, which points to what the parser left; the packet's block. Gives what
 /// [`Arrive`] gives.
 pub(crate) type GoOn = unsafe extern "C" fn(*mut PassContext, *mut u64) -> u64;
 
-/// [`Arrive`] in two halves.
-#[derive(Clone, Copy)]
-pub(crate) struct Halves {
-    pub begin_early: BeginEarly,
-    pub go_on: GoOn,
-}
+/// The context, which points to the frame or to what follows the headers; the packet's new block,
+/// whatever is in it; its old one; the length of the frame; the code of the field list that it keeps
+/// ([`Requests::list_code`]); and how it comes: its [`InstanceType`] where it is a frame, [`HEADERS`]
+/// where the headers stand in the old block. Gives what [`Arrive`] gives, or [`NOT_PARSED`].
+pub(crate) type ArriveAgain =
+    unsafe extern "C" fn(*mut PassContext, *mut u64, *const u64, u64, u64, u64) -> u64;
+
+/// How a packet comes again whose headers are not bytes: it has recirculated.
+pub(crate) const HEADERS: u64 = 0;
 
 /// What most passes come to: the packet goes to one port, and nothing else is to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,11 +72,11 @@ impl Plain {
     }
 }
 
-/// What a pass of ingress gives that came to something else, which is in the context and the block.
+/// What an ingress pass gives that came to something else, which is in the context and the block.
 pub(crate) const NOT_PLAIN: u64 = u64::MAX;
 
-/// What the other gives where the headers have to become bytes first; nothing outside of the new
-/// block and the context has changed then.
+/// What [`ArriveAgain`] gives where the headers have to become bytes first; nothing outside of the
+/// new block and the context has changed then.
 pub(crate) const NOT_PARSED: u64 = u64::MAX - 1;
 
 /// The context; the packet's block; what the traffic manager knows, and of it how the packet came to
@@ -77,18 +85,12 @@ pub(crate) const NOT_PARSED: u64 = u64::MAX - 1;
 pub(crate) type Depart =
     unsafe extern "C" fn(*mut PassContext, *mut u64, *const EgressInput, u64, *mut u8) -> u64;
 
-/// The context, whose payload is what follows the headers; the packet's new block, whatever is in it;
-/// its old one, in which the headers are; the length of the frame that they would be; the code of the
-/// field list that it keeps ([`Requests::recirculate`]). Gives what [`Arrive`] gives, or
-/// [`NOT_PARSED`].
-pub(crate) type ArriveAgain =
-    unsafe extern "C" fn(*mut PassContext, *mut u64, *const u64, u64, u64) -> u64;
-
 /// The block of a packet's copy, and the packet's own: copies what a copy needs.
 pub(crate) type CopyBlock = unsafe extern "C" fn(*mut u64, *const u64);
 
 /// The block of a packet's clone, and the packet's own; the code of a field list
-/// ([`Requests::clone_list`]): copies the headers, and the metadata of the list.
+/// ([`Requests::clone_list`]): copies the headers and the fields of the list; an ingress clone, whose
+/// headers are parsed already, gets the list alone.
 pub(crate) type CloneBlock = unsafe extern "C" fn(*mut u64, *const u64, u64);
 
 /// What [`Depart`] gives where the packet's headers are not bytes now.
@@ -99,124 +101,99 @@ pub(crate) struct Parts {
     pub parse: FuncId,
     pub verify: Option<FuncId>,
     pub ingress: FuncId,
-    /// The number of the control's flow cache, if packets are to ask for their records early.
-    pub foreseen: Option<usize>,
+    /// The number of the control's flow cache, if records are prefetched.
+    pub prefetched: Option<usize>,
     pub egress: FuncId,
     pub deparse: FuncId,
     /// The parser over headers that are not bytes.
-    pub parse_again: Option<FuncId>,
+    pub reparse: Option<FuncId>,
 }
 
 /// Whether a packet's parser and verification may run before another's controls, and are to.
-pub(crate) fn may_begin_early(unit: &Unit<'_>, frames: &Frames) -> bool {
+pub(crate) fn may_prefetch(unit: &Unit<'_>, frames: &Frames) -> bool {
     let options = &unit.options;
     let is_asked = options.flow_prefetch && options.fanout_fusion && options.parser_specialisation;
-    is_asked && frames.is_stateless && blocks::are_few(&unit.layout.blank_words())
+    is_asked && frames.is_stateless
 }
 
-/// The functions; none where they are not asked for, or cannot be made for a program.
+/// The functions.
 #[derive(Clone, Copy)]
 pub(crate) struct PassCode {
-    pub arrive: Option<Arrive>,
-    pub halves: Option<Halves>,
-    pub arrive_again: Option<ArriveAgain>,
-    pub depart: Option<Depart>,
-    pub copy_block: Option<CopyBlock>,
-    pub clone_block: Option<CloneBlock>,
+    pub arrive: Arrive,
+    pub begin: Begin,
+    pub go_on: GoOn,
+    pub arrive_again: ArriveAgain,
+    pub depart: Depart,
+    pub copy_block: CopyBlock,
+    pub clone_block: CloneBlock,
+    pub clone_metadata: CloneBlock,
 }
 
 /// The same before they have addresses.
-#[derive(Default)]
 pub(crate) struct Passes {
-    arrive: Option<FuncId>,
-    halves: Option<(FuncId, FuncId)>,
-    arrive_again: Option<FuncId>,
-    depart: Option<FuncId>,
-    copy_block: Option<FuncId>,
-    clone_block: Option<FuncId>,
+    arrive: FuncId,
+    begin: FuncId,
+    go_on: FuncId,
+    arrive_again: FuncId,
+    depart: FuncId,
+    copy_block: FuncId,
+    clone_block: FuncId,
+    clone_metadata: FuncId,
 }
 
 impl Passes {
     /// Writes the functions.
     pub(crate) fn define(unit: &mut Unit<'_>, parts: &Parts) -> Result<Self, CompileError> {
-        let mut passes = Self::default();
-        if !unit.options.parser_specialisation {
-            return Ok(passes);
-        }
-        let layout = unit.layout;
-        let lists = blocks::KeptWords::of(unit.program.ir(), layout);
-        if blocks::are_few(&layout.copied_words()) {
-            passes.copy_block = Some(unit.define("copy", blocks::emit_copy)?);
-            if let Some(lists) = &lists {
-                let clone = |emit: &mut Emit<'_, '_, '_>, more: &[Value]| {
-                    let [list] = given(more);
-                    blocks::emit_clone(emit, lists, list);
-                    None
-                };
-                passes.clone_block = Some(unit.define_with("clone", 1, None, clone)?);
-            }
-        }
-        if blocks::are_few(&layout.blank_words()) {
-            let arrive = |emit: &mut Emit<'_, '_, '_>, more: &[Value]| {
-                let [port, arrived] = given(more);
-                Some(emit_arrive(emit, parts, port, arrived))
-            };
-            let arrive = unit.define_with("arrive", 2, Some(types::I64), arrive)?;
-            passes.arrive = Some(arrive);
-            if let Some(flow) = parts.foreseen {
-                let begin = |emit: &mut Emit<'_, '_, '_>, more: &[Value]| {
-                    let [port, arrived] = given(more);
-                    begin_pass(emit, parts, port, arrived);
-                    emit.foresee_flow(flow);
-                    None
-                };
-                let begin = unit.define_with("begin_early", 2, None, begin)?;
-                let go_on = |emit: &mut Emit<'_, '_, '_>, _: &[Value]| {
-                    no_requests(emit);
-                    Some(go_through_control(emit, parts))
-                };
-                let go_on = unit.define_with("go_on", 0, Some(types::I64), go_on)?;
-                passes.halves = Some((begin, go_on));
-            }
-            if let (Some(lists), Some(parse)) = (&lists, parts.parse_again) {
-                let again = |emit: &mut Emit<'_, '_, '_>, more: &[Value]| {
-                    let [old, len, list] = given(more);
-                    blocks::blank(emit);
-                    lists.keep(emit, list, (old, emit.vector));
-                    Some(emit_arrive_again(emit, parts, parse, (old, len)))
-                };
-                let again = unit.define_with("arrive_again", 3, Some(types::I64), again)?;
-                passes.arrive_again = Some(again);
-            }
-        }
-        let depart = |emit: &mut Emit<'_, '_, '_>, more: &[Value]| {
-            let [input, instance_type, out] = given(more);
-            Some(emit_depart(emit, parts, input, instance_type, out))
-        };
-        passes.depart = Some(unit.define_with("depart", 3, Some(types::I64), depart)?);
-        Ok(passes)
+        let word = Some(types::I64);
+        Ok(Self {
+            arrive: unit.define_with("arrive", 2, word, |e, more| {
+                begin_pass(e, parts, given(more));
+                Some(ingress_control(e, parts))
+            })?,
+            begin: unit.define_with("begin", 2, None, |e, more| {
+                begin_pass(e, parts, given(more));
+                if let Some(flow) = parts.prefetched {
+                    e.prefetch_flow(flow);
+                }
+                None
+            })?,
+            go_on: unit.define_with("go_on", 0, word, |e, _| {
+                no_requests(e);
+                Some(ingress_control(e, parts))
+            })?,
+            arrive_again: unit.define_with("arrive_again", 4, word, |e, more| {
+                Some(emit_arrive_again(e, parts, given(more)))
+            })?,
+            depart: unit.define_with("depart", 3, word, |e, more| {
+                Some(emit_depart(e, parts, given(more)))
+            })?,
+            copy_block: unit.define("copy", blocks::emit_copy)?,
+            clone_block: unit.define_with("clone", 1, None, |e, more| {
+                let [list] = given(more);
+                blocks::emit_clone(e, list, true);
+                None
+            })?,
+            clone_metadata: unit.define_with("clone_metadata", 1, None, |e, more| {
+                let [list] = given(more);
+                blocks::emit_clone(e, list, false);
+                None
+            })?,
+        })
     }
 
     /// The finished functions.
     pub(crate) fn code(&self, code: &Code) -> PassCode {
-        let address = |function: Option<FuncId>| function.map(|function| code.address(function));
         // SAFETY: the functions were written with these parameters and results.
         unsafe {
             PassCode {
-                arrive: address(self.arrive).map(|it| std::mem::transmute::<*const u8, Arrive>(it)),
-                halves: self.halves.map(|(begin_early, go_on)| Halves {
-                    begin_early: std::mem::transmute::<*const u8, BeginEarly>(
-                        code.address(begin_early),
-                    ),
-                    go_on: std::mem::transmute::<*const u8, GoOn>(code.address(go_on)),
-                }),
-                arrive_again: address(self.arrive_again)
-                    .map(|it| std::mem::transmute::<*const u8, ArriveAgain>(it)),
-                depart: address(self.depart).map(|it| std::mem::transmute::<*const u8, Depart>(it)),
-                copy_block: address(self.copy_block)
-                    .map(|it| std::mem::transmute::<*const u8, CopyBlock>(it)),
-                clone_block: address(self.clone_block)
-                    .map(|it| std::mem::transmute::<*const u8, CloneBlock>(it)),
+                arrive: code.function(self.arrive),
+                begin: code.function(self.begin),
+                go_on: code.function(self.go_on),
+                arrive_again: code.function(self.arrive_again),
+                depart: code.function(self.depart),
+                copy_block: code.function(self.copy_block),
+                clone_block: code.function(self.clone_block),
+                clone_metadata: code.function(self.clone_metadata),
             }
         }
     }
@@ -227,27 +204,38 @@ fn given<const N: usize>(more: &[Value]) -> [Value; N] {
     more.try_into().expect("as many as were declared")
 }
 
-fn emit_arrive(e: &mut Emit<'_, '_, '_>, parts: &Parts, port: Value, arrived: Value) -> Value {
-    begin_pass(e, parts, port, arrived);
-    go_through_control(e, parts)
+/// What a frame that has come in goes through before the ingress control.
+fn begin_pass(e: &mut Emit<'_, '_, '_>, parts: &Parts, [port, arrived]: [Value; 2]) {
+    let metadata = &e.ir().metadata;
+    let len = e.load_context(types::I64, offset_of!(PassContext, payload_len));
+    start_ingress(e, len, |e| {
+        put(e, Some(metadata.ingress_port), |_| port);
+        put(e, metadata.ingress_global_timestamp, |e| micros(e, arrived));
+    });
+    e.call_inside(parts.parse, &[]);
+    no_failure(e);
+    let consumed = e.load_context(types::I64, offset_of!(PassContext, consumed));
+    let payload = e.load_context(types::I64, offset_of!(PassContext, payload));
+    let payload = e.b.ins().iadd(payload, consumed);
+    let rest = e.b.ins().isub(len, consumed);
+    e.store_context(payload, offset_of!(PassContext, payload));
+    e.store_context(rest, offset_of!(PassContext, payload_len));
+    say_what_was_parsed(e, parts);
 }
 
-/// What a frame goes through before the ingress control.
-fn begin_pass(e: &mut Emit<'_, '_, '_>, parts: &Parts, port: Value, arrived: Value) {
-    let metadata = &e.ir().metadata;
+/// The metadata a packet has when it comes to the parser: `how` writes what depends on how it comes.
+fn start_ingress(e: &mut Emit<'_, '_, '_>, len: Value, how: impl FnOnce(&mut Emit<'_, '_, '_>)) {
     blocks::blank(e);
-    let len = e.load_context(types::I64, offset_of!(PassContext, payload_len));
-    put(e, Some(metadata.ingress_port), |_| port);
-    put(e, metadata.ingress_global_timestamp, |e| micros(e, arrived));
-    put(e, Some(metadata.packet_length), |_| len);
+    how(e);
+    put(e, Some(e.ir().metadata.packet_length), |_| len);
     e.store_context(len, offset_of!(PassContext, packet_length));
     no_requests(e);
-    e.call_inside(parts.parse, &[]);
-    // What gives up a packet in the parser has no effect, as in the interpreter.
+}
+
+/// What gives up a packet in the parser has no effect, as in the interpreter.
+fn no_failure(e: &mut Emit<'_, '_, '_>) {
     let none = e.constant32(0);
     e.store_context(none, offset_of!(PassContext, failed));
-    go_on_to_the_rest(e, len);
-    say_what_was_parsed(e, parts);
 }
 
 /// What is behind the parser: what it came to, and checksum verification.
@@ -268,7 +256,7 @@ fn say_what_was_parsed(e: &mut Emit<'_, '_, '_>, parts: &Parts) {
 }
 
 /// The ingress control. Gives what it came to.
-fn go_through_control(e: &mut Emit<'_, '_, '_>, parts: &Parts) -> Value {
+fn ingress_control(e: &mut Emit<'_, '_, '_>, parts: &Parts) -> Value {
     let metadata = &e.ir().metadata;
     e.call_inside(parts.ingress, &[]);
     let requests = offset_of!(PassContext, requests);
@@ -314,32 +302,47 @@ fn read(e: &mut Emit<'_, '_, '_>, field: Option<FieldId>) -> Value {
     }
 }
 
-/// The block is blank but for what the packet keeps of its metadata.
+/// A packet that comes again: the block is blank but for the field list that it keeps, and it is parsed
+/// as a frame or as headers.
 fn emit_arrive_again(
     e: &mut Emit<'_, '_, '_>,
     parts: &Parts,
-    parse: FuncId,
-    (old, len): (Value, Value),
+    [old, len, list, how]: [Value; 4],
 ) -> Value {
     let metadata = &e.ir().metadata;
-    put(e, Some(metadata.instance_type), |e| {
-        e.constant(InstanceType::Recirculated as u64)
+    let is_headers =
+        e.b.ins()
+            .icmp_imm_u(IntCC::Equal, how, HEADERS.cast_signed());
+    start_ingress(e, len, |e| {
+        blocks::keep(e, list, (old, e.vector));
+        put(e, Some(metadata.instance_type), |e| {
+            let recirculated = e.constant(InstanceType::Recirculated as u64);
+            e.b.ins().select(is_headers, recirculated, how)
+        });
     });
-    put(e, Some(metadata.packet_length), |_| len);
-    e.store_context(len, offset_of!(PassContext, packet_length));
-    no_requests(e);
-    let (whole, end) = (e.b.create_block(), e.b.create_block());
+    let (frame, parsed, end) = (e.b.create_block(), e.b.create_block(), e.b.create_block());
     let outcome = e.b.append_block_param(end, types::I64);
-    let is_parsed = e.call_inside(parse, &[old]).expect("it gives a value");
-    let no_failure = e.constant32(0);
-    e.store_context(no_failure, offset_of!(PassContext, failed));
-    let otherwise = e.constant(NOT_PARSED);
-    let otherwise = [BlockArg::Value(otherwise)];
-    e.b.ins()
-        .brif(is_parsed, whole, &[] as &[BlockArg], end, &otherwise);
-    e.begin_inner(whole);
+    if let Some(reparse) = parts.reparse {
+        let headers = e.b.create_block();
+        e.branch(is_headers, headers, frame);
+        e.begin_inner(headers);
+        let is_parsed = e.call_inside(reparse, &[old]).expect("it gives a value");
+        no_failure(e);
+        let otherwise = [BlockArg::Value(e.constant(NOT_PARSED))];
+        e.b.ins()
+            .brif(is_parsed, parsed, &[] as &[BlockArg], end, &otherwise);
+    } else {
+        e.jump(frame);
+    }
+    e.begin(frame);
+    e.call_inside(parts.parse, &[]);
+    no_failure(e);
+    let pass = e.pass;
+    e.call_outside("leave_rest", &[pass]);
+    e.jump(parsed);
+    e.begin(parsed);
     say_what_was_parsed(e, parts);
-    let came_to = go_through_control(e, parts);
+    let came_to = ingress_control(e, parts);
     e.b.ins().jump(end, &[BlockArg::Value(came_to)]);
     e.begin(end);
     outcome
@@ -374,22 +377,10 @@ fn no_requests(e: &mut Emit<'_, '_, '_>) {
     e.store_context(whole, at + offset_of!(Requests, truncate_bytes));
 }
 
-/// Lets the context point to what the parser left.
-fn go_on_to_the_rest(e: &mut Emit<'_, '_, '_>, len: Value) {
-    let consumed = e.load_context(types::I64, offset_of!(PassContext, consumed));
-    let payload = e.load_context(types::I64, offset_of!(PassContext, payload));
-    let payload = e.b.ins().iadd(payload, consumed);
-    let rest = e.b.ins().isub(len, consumed);
-    e.store_context(payload, offset_of!(PassContext, payload));
-    e.store_context(rest, offset_of!(PassContext, payload_len));
-}
-
 fn emit_depart(
     e: &mut Emit<'_, '_, '_>,
     parts: &Parts,
-    input: Value,
-    instance_type: Value,
-    out: Value,
+    [input, instance_type, out]: [Value; 3],
 ) -> Value {
     start_egress(e, input, instance_type);
     e.call_inside(parts.egress, &[]);

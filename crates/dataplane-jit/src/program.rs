@@ -6,7 +6,7 @@ use dataplane::engine::{Interpreted, State};
 use crate::{
     CompileError, NativeOptions,
     blank::Blanks,
-    compile::{Code, Finished, Unit},
+    compile::{Code, Finished, Listing, Unit},
     context::PassContext,
     flow::Capacity,
     frames::{FrameCode, Frames, Sums},
@@ -24,8 +24,9 @@ pub struct NativeProgram {
     /// What the code needs beside the context.
     pub runtime: Box<Runtime>,
     pub(crate) passes: PassCode,
+    /// Frames are parsed ahead of their turn, and the records of their flows prefetched.
+    pub(crate) is_prefetched: bool,
     pub(crate) ingress: Function,
-    pub(crate) egress: Function,
     pub(crate) frames: FrameCode,
     explained: Vec<Interpreted>,
     /// Owns the code; the functions are in it.
@@ -38,50 +39,70 @@ impl NativeProgram {
     /// # Errors
     /// [`CompileError`] where there is no native code for this machine.
     pub fn compile(state: &mut State, options: NativeOptions) -> Result<Self, CompileError> {
+        Ok(Self::compile_with(state, options, None)?.0)
+    }
+
+    /// The functions that a state's program becomes, by name: Cranelift's IR before the code generator
+    /// optimises it. The same on every machine, with names in the place of addresses.
+    ///
+    /// # Errors
+    /// As [`NativeProgram::compile`].
+    pub fn listing(
+        state: &mut State,
+        options: NativeOptions,
+    ) -> Result<Vec<(String, String)>, CompileError> {
+        Ok(Self::compile_with(state, options, Some(Listing::default()))?.1)
+    }
+
+    fn compile_with(
+        state: &mut State,
+        options: NativeOptions,
+        listing: Option<Listing>,
+    ) -> Result<(Self, Vec<(String, String)>), CompileError> {
         let program = state.program().clone();
         let ir = program.ir();
         let packing = Packing::choose(ir, options);
         let blanks = Blanks::of(ir, options);
         let layout = Layout::with(ir, &packing, &blanks, Sums::of(ir, options).len());
         let mut unit = Unit::new(&program, &layout, options)?;
+        unit.listing = listing;
         let frames = Frames::define(&mut unit)?;
-        let is_begun_early = passes::may_begin_early(&unit, &frames);
-        let capacity = match is_begun_early {
-            true => Capacity::Foreseen,
+        let is_prefetched = passes::may_prefetch(&unit, &frames);
+        let capacity = match is_prefetched {
+            true => Capacity::Prefetched,
             false => Capacity::Near,
         };
         let ingress = unit.define("ingress", |emit| emit.control(ir.ingress, capacity))?;
-        let foreseen = (is_begun_early && !unit.flows.is_empty()).then_some(INGRESS_FLOW);
+        let prefetched = (is_prefetched && !unit.flows.is_empty()).then_some(INGRESS_FLOW);
         let egress = unit.define("egress", |emit| emit.control(ir.egress, Capacity::Near))?;
         let parts = passes::Parts {
             parse: frames.parse,
             verify: frames.verify,
             ingress,
-            foreseen,
+            prefetched,
             egress,
             deparse: frames.deparse,
-            parse_again: frames.again.as_ref().map(|again| again.parse),
+            reparse: frames.reparse.as_ref().map(|reparse| reparse.parse),
         };
         let passes = Passes::define(&mut unit, &parts)?;
+        let listing = unit.listing.take();
         let Finished {
             code,
             constructs,
             explained,
             flows,
         } = unit.finish()?;
-        let function = |id| {
-            // SAFETY: the address is that of a function generated with this signature.
-            unsafe { std::mem::transmute::<*const u8, Function>(code.address(id)) }
-        };
-        Ok(Self {
+        let program = Self {
             passes: passes.code(&code),
-            ingress: function(ingress),
-            egress: function(egress),
+            is_prefetched: prefetched.is_some(),
+            // SAFETY: it was written with these parameters.
+            ingress: unsafe { code.function(ingress) },
             frames: frames.code(&code),
             explained,
             runtime: Box::new(Runtime::new(state, layout, constructs, flows)),
             code,
-        })
+        };
+        Ok((program, listing.unwrap_or_default().functions))
     }
 
     /// Lets a context point to what the code needs.

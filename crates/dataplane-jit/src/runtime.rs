@@ -31,57 +31,34 @@ pub(crate) struct Address(pub *const u8);
 // SAFETY: a function's address is a constant.
 unsafe impl Sync for Address {}
 
-/// Name, address, parameters and result of every function that generated code may call.
-pub(crate) const FUNCTIONS: &[(&str, Address, &[Type], Option<Type>)] = &[
-    (
-        "look_up",
-        Address(look_up as *const u8),
-        &[types::I64, types::I64, types::I32],
-        Some(types::I32),
-    ),
-    (
-        "count_hit",
-        Address(count_hit as *const u8),
-        &[types::I64, types::I32, types::I32],
-        None,
-    ),
-    (
-        "execute_direct_meter",
-        Address(execute_direct_meter as *const u8),
-        &[types::I64, types::I32, types::I32],
-        Some(types::I64),
-    ),
-    (
-        "resolve",
-        Address(resolve as *const u8),
-        &[types::I64, types::I64, types::I32, types::I32],
-        Some(types::I64),
-    ),
-    (
-        "interpret_primitive",
-        Address(interpret_primitive as *const u8),
-        &[types::I64, types::I64, types::I32, types::I64],
-        None,
-    ),
-    (
-        "interpret_condition",
-        Address(interpret_condition as *const u8),
-        &[types::I64, types::I64, types::I32, types::I64],
-        Some(types::I64),
-    ),
-    (
-        "execute_meter",
-        Address(execute_meter as *const u8),
-        &[types::I64, types::I32, types::I64],
-        Some(types::I64),
-    ),
-    (
-        "random",
-        Address(random as *const u8),
-        &[types::I64, types::I64, types::I64],
-        Some(types::I64),
-    ),
-];
+/// Name, address, parameters and result of a function that generated code may call.
+pub(crate) type Function = (&'static str, Address, &'static [Type], Option<Type>);
+
+/// A list of them: `name(parameters) -> result;`, with Cranelift's types.
+macro_rules! functions {
+    (@result) => { None };
+    (@result $result:ident) => { Some(types::$result) };
+    ($($name:ident($($param:ident),*) $(-> $result:ident)?;)*) => {
+        &[$((
+            stringify!($name),
+            Address($name as *const u8),
+            &[$(types::$param),*],
+            functions!(@result $($result)?),
+        )),*]
+    };
+}
+pub(crate) use functions;
+
+pub(crate) const FUNCTIONS: &[Function] = functions! {
+    look_up(I64, I64, I32) -> I32;
+    count_hit(I64, I32, I32);
+    execute_direct_meter(I64, I32, I32) -> I64;
+    resolve(I64, I64, I32, I32) -> I64;
+    interpret_primitive(I64, I64, I32, I64);
+    interpret_condition(I64, I64, I32, I64) -> I64;
+    execute_meter(I64, I32, I64) -> I64;
+    random(I64, I64, I64) -> I64;
+};
 
 /// What the functions of this module need beside the context.
 pub struct Runtime {
@@ -220,7 +197,7 @@ pub(crate) struct World<'a> {
     pub state: &'a mut State,
 }
 
-impl<'a> World<'a> {
+impl World<'_> {
     /// # Safety
     /// The context was attached by [`Runtime::attach`] to a runtime and a state that live and that
     /// nobody else uses now.
@@ -228,50 +205,38 @@ impl<'a> World<'a> {
         // SAFETY: the caller has promised it; the three are different objects.
         unsafe {
             let context = &mut *context;
-            let runtime = &mut *context.runtime.cast::<Runtime>();
-            let state = &mut *context.state.cast::<State>();
             Self {
+                runtime: &mut *context.runtime.cast(),
+                state: &mut *context.state.cast(),
                 context,
-                runtime,
-                state,
             }
         }
     }
-}
 
-/// The table of a number.
-fn table_id(runtime: &Runtime, table: u32) -> Option<TableId> {
-    runtime.tables.id(table as usize)
-}
+    /// The table of a number.
+    fn table(&self, table: u32) -> Option<TableId> {
+        self.runtime.tables.id(table as usize)
+    }
 
-fn ingress_bytes(context: &PassContext) -> usize {
-    usize::try_from(context.ingress_bytes).expect("a usize has 64 bits")
+    fn ingress_bytes(&self) -> usize {
+        usize::try_from(self.context.ingress_bytes).expect("a usize has 64 bits")
+    }
 }
 
 /// The number of the entry that a packet hits, by the interpreter's reading of the key.
 unsafe extern "C" fn look_up(context: *mut PassContext, vector: *mut u8, table: u32) -> u32 {
     // SAFETY: generated code gives the context and the block of the pass it is in.
     let (world, vector) = unsafe { (World::new(context), Vector::new(vector)) };
-    let World {
-        context,
-        runtime,
-        state,
-    } = world;
-    let entry = table_id(runtime, table)
-        .and_then(|table| fallback::look_up(runtime, context, state, vector, table));
-    tables::number_of(entry)
+    let table = world.table(table);
+    tables::number_of(table.and_then(|table| fallback::look_up(world, vector, table)))
 }
 
 /// Counts a hit of an entry that the control plane knows to be idle.
 unsafe extern "C" fn count_hit(context: *mut PassContext, table: u32, entry: u32) {
     // SAFETY: generated code gives the context of the pass it is in.
-    let World {
-        context,
-        runtime,
-        state,
-    } = unsafe { World::new(context) };
-    if let (Some(table), Some(entry)) = (table_id(runtime, table), tables::entry_of(entry)) {
-        state.count_hit(table, entry, ingress_bytes(context));
+    let world = unsafe { World::new(context) };
+    if let (Some(table), Some(entry)) = (world.table(table), tables::entry_of(entry)) {
+        world.state.count_hit(table, entry, world.ingress_bytes());
     }
 }
 
@@ -282,15 +247,10 @@ unsafe extern "C" fn execute_direct_meter(
     entry: u32,
 ) -> u64 {
     // SAFETY: generated code gives the context of the pass it is in.
-    let World {
-        context,
-        runtime,
-        state,
-    } = unsafe { World::new(context) };
-    match (table_id(runtime, table), tables::entry_of(entry)) {
-        (Some(table), Some(entry)) => state
-            .execute_direct_meter(table, entry, ingress_bytes(context))
-            .into(),
+    let world = unsafe { World::new(context) };
+    let bytes = world.ingress_bytes();
+    match (world.table(table), tables::entry_of(entry)) {
+        (Some(table), Some(entry)) => world.state.execute_direct_meter(table, entry, bytes).into(),
         _ => 0,
     }
 }
@@ -303,12 +263,14 @@ unsafe extern "C" fn resolve(
     entry: u32,
 ) -> *const u64 {
     // SAFETY: generated code gives the context and the block of the pass it is in.
+    let world = unsafe { World::new(context) };
+    let id = world.table(table);
     let World {
         context,
         runtime,
         state,
-    } = unsafe { World::new(context) };
-    let Some(id) = table_id(runtime, table) else {
+    } = world;
+    let Some(id) = id else {
         return runtime.tables.nothing();
     };
     let program = &runtime.program;
@@ -359,14 +321,9 @@ unsafe fn interpret(
 ) -> u64 {
     // SAFETY: the caller has promised it.
     let (world, vector) = unsafe { (World::new(context), Vector::new(vector)) };
-    let World {
-        context,
-        runtime,
-        state,
-    } = world;
     // SAFETY: generated code gives the entry whose action it runs, or nothing.
     let construct = (construct, unsafe { fallback::Arguments::new(args) });
-    fallback::with(runtime, context, state, vector, construct, run)
+    fallback::with(world, vector, construct, run)
 }
 
 /// Runs a primitive that has no native code.
@@ -404,15 +361,11 @@ unsafe extern "C" fn interpret_condition(
 /// The colour that a meter gives; beyond every colour where there is no such meter.
 unsafe extern "C" fn execute_meter(context: *mut PassContext, meter: u32, index: u64) -> u64 {
     // SAFETY: generated code gives the context of the pass it is in.
-    let World {
-        context,
-        runtime,
-        state,
-    } = unsafe { World::new(context) };
-    let bytes = ingress_bytes(context);
-    let meter = runtime.meters.get(meter as usize).copied();
+    let world = unsafe { World::new(context) };
+    let bytes = world.ingress_bytes();
+    let meter = world.runtime.meters.get(meter as usize).copied();
     let index = usize::try_from(index).expect("a usize has 64 bits");
-    let color = meter.and_then(|meter| state.execute_meter(meter, index, bytes));
+    let color = meter.and_then(|meter| world.state.execute_meter(meter, index, bytes));
     color.map_or(u64::MAX, u64::from)
 }
 

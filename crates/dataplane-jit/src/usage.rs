@@ -4,8 +4,10 @@
 
 use dataplane::engine::ir::{
     AnyStack, BoolExpr, CalculationInput, Expr, FieldId, HeaderExpr, HeaderId, Ir, KeyPart, Node,
-    ParserOp, Place, Primitive, StackId, UnionExpr, UnionId,
+    ParserOp, Place, Primitive, UnionExpr,
 };
+
+use crate::instances;
 
 /// Accesses of one field.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -156,56 +158,30 @@ impl<'p> Usage<'p> {
         }
     }
 
-    fn elements(&self, stack: StackId) -> &'p [HeaderId] {
-        &self.ir.stacks[stack.index()].elements
-    }
-
-    /// The headers that an expression may give.
+    /// The headers that an expression may give; what it finds them by is read.
     fn headers(&mut self, header: &HeaderExpr) -> Vec<HeaderId> {
         match header {
-            HeaderExpr::Header(header) => vec![*header],
-            HeaderExpr::Element { stack, index } => {
-                self.number(index);
-                self.elements(*stack).to_vec()
-            }
-            HeaderExpr::Member { union, offset } => {
-                let unions = self.unions(union);
-                let members = unions.iter().filter_map(|union| {
-                    let members = &self.ir.unions[union.index()].members;
-                    members.get(*offset as usize).copied()
-                });
-                members.collect()
-            }
+            HeaderExpr::Element { index, .. } => self.number(index),
+            HeaderExpr::Member { union, .. } => self.found_by(union),
+            HeaderExpr::Header(_) => {}
+        }
+        instances::headers(self.ir, header)
+    }
+
+    fn found_by(&mut self, union: &UnionExpr) {
+        if let UnionExpr::Element { index, .. } = union {
+            self.number(index);
         }
     }
 
-    fn unions(&mut self, union: &UnionExpr) -> Vec<UnionId> {
-        match union {
-            UnionExpr::Union(union) => vec![*union],
-            UnionExpr::Element { stack, index } => {
-                self.number(index);
-                self.ir.union_stacks[stack.index()].elements.clone()
-            }
-        }
-    }
-
-    fn members(&self, unions: &[UnionId]) -> Vec<HeaderId> {
-        let members = unions
-            .iter()
-            .flat_map(|union| &self.ir.unions[union.index()].members);
-        members.copied().collect()
-    }
-
-    /// Every header of a stack.
-    fn within(&self, stack: AnyStack) -> Vec<HeaderId> {
-        match stack {
-            AnyStack::Headers(stack) => self.elements(stack).to_vec(),
-            AnyStack::Unions(stack) => self.members(&self.ir.union_stacks[stack.index()].elements),
-        }
+    /// The members of the unions that an expression may give.
+    fn members(&mut self, union: &UnionExpr) -> Vec<HeaderId> {
+        self.found_by(union);
+        instances::members(self.ir, instances::unions(self.ir, union))
     }
 
     fn copy_within(&mut self, stack: AnyStack) {
-        let headers = self.within(stack).into_iter();
+        let headers = instances::within(self.ir, stack).into_iter();
         headers.for_each(|header| self.copy_from(header));
     }
 
@@ -222,8 +198,8 @@ impl<'p> Usage<'p> {
             | Expr::StackSize(_) => {}
             Expr::Field(field) => self.read(*field),
             Expr::LastField { stack, offset } => {
-                for header in self.elements(*stack) {
-                    self.read(self.field_at(*header, *offset));
+                for header in instances::elements(self.ir, AnyStack::Headers(*stack), 0) {
+                    self.read(self.field_at(header, *offset));
                 }
             }
             Expr::UnionLastField {
@@ -231,12 +207,8 @@ impl<'p> Usage<'p> {
                 member,
                 offset,
             } => {
-                let ir = self.ir;
-                for union in &ir.union_stacks[stack.index()].elements {
-                    let members = &ir.unions[union.index()].members;
-                    if let Some(header) = members.get(*member as usize) {
-                        self.read(self.field_at(*header, *offset));
-                    }
+                for header in instances::elements(self.ir, AnyStack::Unions(*stack), *member) {
+                    self.read(self.field_at(header, *offset));
                 }
             }
             Expr::Access { header, offset } => {
@@ -272,8 +244,7 @@ impl<'p> Usage<'p> {
                 }
             }
             BoolExpr::SameUnion(left, right) => {
-                let unions = [left, right].map(|it| self.unions(it)).concat();
-                for header in self.members(&unions) {
+                for header in [left, right].map(|it| self.members(it)).concat() {
                     self.read_all(header);
                 }
             }
@@ -288,7 +259,7 @@ impl<'p> Usage<'p> {
                 self.headers(header);
             }
             BoolExpr::ValidUnion(union) => {
-                self.unions(union);
+                self.found_by(union);
             }
             BoolExpr::FromNumber(operand) => self.number(operand),
             BoolExpr::Choose { condition, yes, no } => {
@@ -309,8 +280,8 @@ impl<'p> Usage<'p> {
                 }
             }
             Place::LastField { stack, offset } => {
-                for header in self.elements(*stack) {
-                    let field = self.field_at(*header, *offset);
+                for header in instances::elements(self.ir, AnyStack::Headers(*stack), 0) {
+                    let field = self.field_at(header, *offset);
                     self.of[field.index()].writes += 1;
                 }
             }
@@ -387,24 +358,23 @@ impl<'p> Usage<'p> {
                 self.move_whole(&headers, &[]);
             }
             Primitive::AssignUnion { to, from } => {
-                let (to, from) = (self.unions(to), self.unions(from));
-                let (to, from) = (self.members(&to), self.members(&from));
+                let (to, from) = (self.members(to), self.members(from));
                 self.move_whole(&to, &from);
             }
             Primitive::AssignStack { to, from } => {
                 self.copy_within(AnyStack::Headers(*from));
-                let headers = self.within(AnyStack::Headers(*to));
+                let headers = instances::within(self.ir, AnyStack::Headers(*to));
                 self.move_whole(&headers, &[]);
             }
             Primitive::AssignUnionStack { to, from } => {
                 self.copy_within(AnyStack::Unions(*from));
-                let headers = self.within(AnyStack::Unions(*to));
+                let headers = instances::within(self.ir, AnyStack::Unions(*to));
                 self.move_whole(&headers, &[]);
             }
             Primitive::Push(stack, count) | Primitive::Pop(stack, count) => {
                 self.number(count);
                 self.copy_within(*stack);
-                let headers = self.within(*stack);
+                let headers = instances::within(self.ir, *stack);
                 self.move_whole(&headers, &[]);
             }
         }

@@ -2,7 +2,7 @@
 //! the result is exact, is [`super::expression`]'s affair.
 
 use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
-use dataplane::engine::ir::{Arithmetic, Expr, Int};
+use dataplane::engine::ir::{Arithmetic, Expr};
 
 use super::{
     Emit, Native,
@@ -169,8 +169,8 @@ impl Emit<'_, '_, '_> {
             let bits = bits.unwrap_or(dataplane::limits::FIELD_BITS_MAX);
             let (whole, part) = ((bits / 64) as usize, i64::from(bits % 64));
             let needed = whole + n + 1;
-            let exact = range.as_ref().map_or(usize::MAX, Range::words);
-            let signed = range.as_ref().is_some_and(Range::is_signed);
+            let exact = range.map_or(usize::MAX, |it| it.words());
+            let signed = range.is_some_and(|it| it.is_signed());
             let words = self.low(left, exact.min(needed))?;
             let mut words = words;
             if words.len() < needed {
@@ -240,7 +240,7 @@ impl Emit<'_, '_, '_> {
             return Err("a division of more than 64 bits".into());
         }
         let signed = both.is_signed();
-        if signed && a.low == Int::from(i64::MIN) {
+        if a.is_signed_of(64) {
             return Err("a division that may overflow 64 bits".into());
         }
         let (left, right) = (self.low(left, 1)?[0], self.low(right, 1)?[0]);
@@ -280,28 +280,15 @@ impl Emit<'_, '_, '_> {
         let target = Range::field(bits, op == Arithmetic::SaturateSigned);
         let range = self.bounded(left)?;
         let (mut words, signed) = self.exact(left)?;
-        let width = words.len();
-        for (bound, is_beyond) in [
-            (&target.low, range.low < target.low),
-            (&target.high, range.high > target.high),
-        ] {
-            if !is_beyond {
-                continue;
-            }
-            // A bound that the operand never reaches from the other side still fits its words,
-            // since it lies inside of the operand's interval, or the operand lies beyond it.
-            if !Range::point(bound.clone()).is_within(&range) {
-                words = self.low(&Expr::Const(bound.clone()), width)?;
-                if Range::point(bound.clone()).join(&range).words() > width {
-                    return Err("a saturation that always happens".into());
-                }
-                continue;
-            }
-            let limit = self.low(&Expr::Const(bound.clone()), width)?;
-            let beyond = match *bound == target.low {
-                true => self.less(&words, &limit, signed),
-                false => self.less(&limit, &words, signed),
-            };
+        let (low, high) = target.bounds();
+        if range.goes_below(&target) {
+            let limit = self.low(&Expr::Const(low), words.len())?;
+            let beyond = self.less(&words, &limit, signed);
+            words = self.select(beyond, &limit, &words);
+        }
+        if range.goes_above(&target) {
+            let limit = self.low(&Expr::Const(high), words.len())?;
+            let beyond = self.less(&limit, &words, signed);
             words = self.select(beyond, &limit, &words);
         }
         Ok(self.extend(words, signed || target.is_signed(), n))

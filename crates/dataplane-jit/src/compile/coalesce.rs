@@ -1,14 +1,10 @@
-//! What an action need not do: stores that later ones overwrite before anybody reads, and
-//! conditions that its constants decide.
+//! What an action need not do: stores that later ones overwrite before anybody reads.
 
 use std::collections::HashSet;
 
-use cranelift_codegen::ir::{InstructionData, Opcode, Value, ValueDef};
-use dataplane::engine::ir::{
-    BoolExpr, Comparison, Expr, FieldId, HeaderExpr, Int, Ir, Node, NodeId, Place, Primitive,
-};
+use dataplane::engine::ir::{Expr, FieldId, HeaderExpr, Ir, Place, Primitive};
 
-use super::Emit;
+use crate::usage::Usage;
 
 /// For each primitive of an action, the fields that it need not write.
 pub(super) fn dead_stores(ir: &Ir, primitives: &[Primitive]) -> Vec<Vec<FieldId>> {
@@ -52,142 +48,16 @@ pub(super) fn dead_stores(ir: &Ir, primitives: &[Primitive]) -> Vec<Vec<FieldId>
 
 /// What a number reads is not overwritten before it is read.
 fn read(ir: &Ir, expr: &Expr, later: &mut HashSet<FieldId>) {
-    match expr {
-        Expr::Const(_) | Expr::ValidBit(_) | Expr::Param(_) => {}
-        Expr::Field(field) => {
-            later.remove(field);
-        }
-        Expr::Access { header, offset } => match &**header {
-            HeaderExpr::Header(header) => {
-                later.remove(&ir.headers[header.index()].field_at(*offset));
-            }
-            _ => later.clear(),
-        },
-        Expr::Arithmetic(_, left, right) => {
-            read(ir, left, later);
-            read(ir, right, later);
-        }
-        Expr::Complement(operand) => read(ir, operand, later),
-        Expr::Choose { condition, yes, no } => {
-            read_truth(ir, condition, later);
-            read(ir, yes, later);
-            read(ir, no, later);
-        }
-        Expr::FromBool(condition) => read_truth(ir, condition, later),
-        Expr::Register { index, .. } => read(ir, index, later),
-        Expr::LastField { .. }
-        | Expr::UnionLastField { .. }
-        | Expr::LastStackIndex(_)
-        | Expr::StackSize(_) => later.clear(),
-    }
-}
-
-fn read_truth(ir: &Ir, condition: &BoolExpr, later: &mut HashSet<FieldId>) {
-    match condition {
-        BoolExpr::Const(_) | BoolExpr::Valid(HeaderExpr::Header(_)) => {}
-        BoolExpr::Compare(_, left, right) => {
-            read(ir, left, later);
-            read(ir, right, later);
-        }
-        BoolExpr::SameBool(left, right)
-        | BoolExpr::And(left, right)
-        | BoolExpr::Or(left, right) => {
-            read_truth(ir, left, later);
-            read_truth(ir, right, later);
-        }
-        BoolExpr::Not(operand) => read_truth(ir, operand, later),
-        BoolExpr::FromNumber(number) => read(ir, number, later),
-        _ => later.clear(),
-    }
-}
-
-impl Emit<'_, '_, '_> {
-    /// The node where a control really goes on: a condition that is known here is not asked again.
-    pub(super) fn threaded(&self, mut node: Option<NodeId>) -> Option<NodeId> {
-        if !self.unit.options.action_specialisation {
-            return node;
-        }
-        let nodes = &self.ir().nodes;
-        for _ in nodes {
-            let Node::If {
-                condition, yes, no, ..
-            } = &nodes[node?.index()]
-            else {
-                return node;
-            };
-            match self.decided(condition) {
-                Some(true) => node = *yes,
-                Some(false) => node = *no,
-                None => return node,
-            }
-        }
-        node
-    }
-
-    /// What a condition gives, where it is known when compiling.
-    fn decided(&self, condition: &BoolExpr) -> Option<bool> {
-        match condition {
-            BoolExpr::Const(holds) => Some(*holds),
-            BoolExpr::Compare(op, left, right) => {
-                let (left, right) = (self.constant_of(left)?, self.constant_of(right)?);
-                Some(match op {
-                    Comparison::Equal => left == right,
-                    Comparison::NotEqual => left != right,
-                    Comparison::Less => left < right,
-                    Comparison::LessEqual => left <= right,
-                    Comparison::Greater => left > right,
-                    Comparison::GreaterEqual => left >= right,
-                })
-            }
-            BoolExpr::Not(operand) => Some(!self.decided(operand)?),
-            BoolExpr::And(left, right) => match (self.decided(left), self.decided(right)) {
-                (Some(false), _) | (_, Some(false)) => Some(false),
-                (Some(true), Some(true)) => Some(true),
-                _ => None,
-            },
-            BoolExpr::Or(left, right) => match (self.decided(left), self.decided(right)) {
-                (Some(true), _) | (_, Some(true)) => Some(true),
-                (Some(false), Some(false)) => Some(false),
-                _ => None,
-            },
-            BoolExpr::FromNumber(number) => Some(self.constant_of(number)? != Int::ZERO),
-            _ => None,
-        }
-    }
-
-    fn constant_of(&self, number: &Expr) -> Option<Int> {
-        match number {
-            Expr::Const(value) => Some(value.clone()),
-            Expr::FromBool(condition) => Some(Int::from(u8::from(self.decided(condition)?))),
-            Expr::Field(field) => {
-                let slot = self.layout().field(*field);
-                let is_plain = slot.words == 1 && !slot.signed && !slot.variable;
-                let value = self.known.get(&(*field, 0)).filter(|_| is_plain)?;
-                self.constant_word(*value).map(Int::from)
-            }
-            _ => None,
-        }
-    }
-
-    fn constant_word(&self, value: Value) -> Option<u64> {
-        let dfg = &self.b.func.dfg;
-        let ValueDef::Result(made_by, _) = dfg.value_def(value) else {
-            return None;
-        };
-        match dfg.insts[made_by] {
-            InstructionData::UnaryImm {
-                opcode: Opcode::Iconst,
-                imm,
-            } => Some(imm.bits().cast_unsigned()),
-            _ => None,
-        }
+    if !later.is_empty() {
+        let usage = Usage::of_number(ir, expr);
+        later.retain(|field| !usage.field(*field).is_read());
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dataplane::engine::ir::{Header, HeaderId};
+    use dataplane::engine::ir::{Field, Header, HeaderId, Int};
 
     fn assign(field: u32, from: Expr) -> Primitive {
         let to = Place::Field(FieldId(field));
@@ -205,8 +75,16 @@ mod tests {
             max_bytes: 0,
             union: None,
         };
+        let field = Field {
+            name: "h.field".into(),
+            header: HeaderId(0),
+            bits: 8,
+            signed: false,
+            variable: false,
+        };
         Ir {
             headers: vec![header],
+            fields: vec![field; 3],
             ..Ir::default()
         }
     }

@@ -27,7 +27,7 @@ pub(super) struct Control {
 impl Control {
     /// The block of a node, or the end.
     pub(super) fn block(&mut self, emit: &mut Emit<'_, '_, '_>, node: Option<NodeId>) -> Block {
-        let Some(node) = emit.threaded(node) else {
+        let Some(node) = node else {
             return self.end;
         };
         *self.blocks.entry(node).or_insert_with(|| {
@@ -55,8 +55,8 @@ impl Emit<'_, '_, '_> {
     /// so that a cache that sleeps costs nothing but the look whether it does.
     pub(crate) fn control(&mut self, start: Option<NodeId>, capacity: Capacity) {
         let end = self.b.create_block();
-        if let Some(mut cache) = self.flow_cache(start, capacity) {
-            let awake = self.while_asleep(&mut cache);
+        if let Some(cache) = self.flow_cache(start, capacity) {
+            let awake = self.while_asleep(&cache);
             self.nodes(start, end);
             // What the interpreter is left with is told once.
             let n_explained = self.unit.explained.len();

@@ -7,7 +7,7 @@ use dataplane::RegisterId;
 use dataplane::engine::ir::{AnyStack, Expr, HeaderExpr, HeaderId, Int, UnionExpr};
 
 use super::{Emit, Native, Region, range::Range};
-use crate::context::PassContext;
+use crate::{context::PassContext, instances};
 
 /// Words of a number at most: wider ones are left to the interpreter.
 pub(super) const WORDS_MAX: usize = 16;
@@ -84,13 +84,13 @@ impl Emit<'_, '_, '_> {
             }
             Expr::Param(index) => self.param(*index, n),
             Expr::LastField { stack, offset } => {
-                self.last_field(AnyStack::Headers(*stack), None, *offset, n)?
+                self.last_field(AnyStack::Headers(*stack), 0, *offset, n)?
             }
             Expr::UnionLastField {
                 stack,
                 member,
                 offset,
-            } => self.last_field(AnyStack::Unions(*stack), Some(*member), *offset, n)?,
+            } => self.last_field(AnyStack::Unions(*stack), *member, *offset, n)?,
             Expr::Access { header, offset } => {
                 let found = self.find(header)?;
                 self.field_at(&found, *offset, n)?
@@ -166,14 +166,8 @@ impl Emit<'_, '_, '_> {
         self.extend(words, false, n)
     }
 
-    fn last_field(
-        &mut self,
-        stack: AnyStack,
-        member: Option<u32>,
-        offset: u32,
-        n: usize,
-    ) -> Native<Words> {
-        let candidates = self.names().last_candidates(stack, member);
+    fn last_field(&mut self, stack: AnyStack, member: u32, offset: u32, n: usize) -> Native<Words> {
+        let candidates = instances::elements(self.ir(), stack, member);
         let next = self.next_index(stack);
         let last = self.b.ins().iadd_imm_s(next, -1);
         self.field_at(&Found::Among(candidates, last), offset, n)
@@ -189,7 +183,7 @@ impl Emit<'_, '_, '_> {
                 UnionExpr::Element { index, .. } => Some(index),
             },
         };
-        let candidates = self.names().candidates(header);
+        let candidates = instances::headers(self.ir(), header);
         let position = match index.map(|index| &**index) {
             None => 0,
             Some(Expr::Const(index)) => usize::try_from(index).unwrap_or(usize::MAX),

@@ -32,9 +32,9 @@ impl Emit<'_, '_, '_> {
     }
 
     /// Goes on where the cache sleeps, and counts that; gives the block for where it does not.
-    pub(super) fn while_asleep(&mut self, cache: &mut FlowCache) -> Block {
+    pub(super) fn while_asleep(&mut self, cache: &FlowCache) -> Block {
         let (asleep, awake) = (self.b.create_block(), self.b.create_block());
-        let address = self.address_of(cache);
+        let address = self.address(&raw const *cache, "flow cache");
         let at = u32::try_from(FlowCache::ASLEEP).expect("an offset in a block of memory");
         let left = self.load(types::I32, Region::State, address, at);
         self.branch(left, asleep, awake);
@@ -45,31 +45,29 @@ impl Emit<'_, '_, '_> {
         awake
     }
 
-    fn address_of(&mut self, cache: &mut FlowCache) -> Value {
-        self.constant((&raw mut *cache) as usize as u64)
-    }
-
-    /// Lets the record of a packet that comes to a control soon come nearer. While the cache sleeps
-    /// nobody asks for that.
-    pub(crate) fn foresee_flow(&mut self, flow: usize) {
+    /// Prefetches the record of a packet that comes to a control soon. While the cache sleeps nobody
+    /// asks for that.
+    pub(crate) fn prefetch_flow(&mut self, flow: usize) {
         let cache = &self.unit.flows[flow];
         let (plan, (_, function)) = (cache.plan().clone(), cache.functions());
-        let address = (&raw const **cache) as usize as u64;
-        let address = self.constant(address);
+        let address = &raw const **cache;
+        let address = self.address(address, "flow cache");
         let key = self.inputs(&plan);
         let key = self.on_stack(key);
-        self.call_any(function as usize, &[address, key], None);
+        let function = (function as *const u8, "prefetch_flow");
+        self.call_any(function, &[address, key], None);
     }
 
     /// Finds the flow of a packet that comes to a control.
-    pub(super) fn begin_flow(&mut self, mut cache: Box<FlowCache>) {
+    pub(super) fn begin_flow(&mut self, cache: Box<FlowCache>) {
         let key = self.inputs(cache.plan());
         let key = self.on_stack(key);
         let places = (0..).zip(&cache.plan().tables);
         let places = places.map(|(place, table)| (*table, 4 * place)).collect();
         let (function, _) = cache.functions();
-        let args = [self.address_of(&mut cache), key];
-        let cells = self.call_address(function as usize, &args, types::I64);
+        let args = [self.address(&raw const *cache, "flow cache"), key];
+        let function = (function as *const u8, "find_flow");
+        let cells = self.call_address(function, &args, types::I64);
         self.unit.flows.push(cache);
         self.flow = Some(Flow { cells, places });
     }

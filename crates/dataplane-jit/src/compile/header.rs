@@ -8,7 +8,7 @@ use dataplane::engine::ir::{
 };
 
 use super::{Emit, Native, Region, expression::Found, primitive::COPY_WORDS_MAX};
-use crate::{context::PassContext, layout::WORD_BYTES};
+use crate::{context::PassContext, instances, layout::WORD_BYTES};
 
 /// Elements at most of a stack whose moves are written out.
 const STACK_ELEMENTS_MAX: usize = 16;
@@ -122,7 +122,7 @@ impl Emit<'_, '_, '_> {
         header: &HeaderExpr,
         mut body: impl FnMut(&mut Self, HeaderId) -> Native,
     ) -> Native {
-        let candidates = self.names().candidates(header);
+        let candidates = instances::headers(self.ir(), header);
         if let Some(metadata) = candidates
             .iter()
             .find(|it| self.ir().headers[it.index()].metadata)

@@ -4,6 +4,7 @@
 //! are. Sibling modules add to it: expressions, primitives, controls, tables. What a sibling
 //! cannot compile it says by an `Err` with the reason, before anything with an effect was
 //! generated; the caller then leaves the whole construct to the interpreter.
+#![expect(unsafe_code, reason = "addresses of finished code become functions")]
 
 mod arithmetic;
 mod coalesce;
@@ -12,6 +13,7 @@ mod expression;
 mod flow;
 mod header;
 mod lanes;
+mod listing;
 mod packed;
 mod primitive;
 pub(crate) mod range;
@@ -23,7 +25,7 @@ use std::collections::HashMap;
 use cranelift_codegen::{
     ir::{
         AbiParam, AliasRegion, AliasRegionData, Block, FuncRef, InstBuilder, MemFlagsData,
-        Signature, Type, Value, types,
+        Signature, Type, UserFuncName, Value, types,
     },
     settings::{self, Configurable},
 };
@@ -47,6 +49,7 @@ use crate::{
     options::NativeOptions,
     runtime,
 };
+pub(crate) use listing::Listing;
 use range::Names;
 
 /// Why a program could not be compiled at all.
@@ -87,6 +90,8 @@ pub(crate) struct Unit<'p> {
     /// The caches of the controls. In boxes: the code has their addresses.
     #[expect(clippy::vec_box, reason = "the code has their addresses")]
     pub flows: Vec<Box<FlowCache>>,
+    /// What the functions are as text, where somebody wants it.
+    pub listing: Option<Listing>,
 }
 
 /// Memory that generated code touches; different regions never overlap.
@@ -143,6 +148,7 @@ impl<'p> Unit<'p> {
             constructs: Vec::new(),
             explained: Vec::new(),
             flows: Vec::new(),
+            listing: None,
         };
         for (name, _, params, returns) in functions() {
             let signature = unit.signature(params, *returns);
@@ -190,6 +196,7 @@ impl<'p> Unit<'p> {
             .declare_function(name, Linkage::Local, &signature)?;
         let mut context = self.module.make_context();
         context.func.signature = signature;
+        context.func.name = UserFuncName::user(0, id.as_u32());
         let mut frontend = FunctionBuilderContext::new();
         let mut builder = FunctionBuilder::new(&mut context.func, &mut frontend);
         let entry = builder.create_block();
@@ -223,6 +230,9 @@ impl<'p> Unit<'p> {
         emit.b.ins().return_(result.as_slice());
         emit.b.seal_all_blocks();
         emit.b.finalize(config);
+        if let Some(listing) = &mut self.listing {
+            listing.add(name, &context.func, &self.module);
+        }
         self.module.define_function(id, &mut context)?;
         Ok(id)
     }
@@ -261,10 +271,20 @@ pub(crate) struct Code {
 
 impl Code {
     /// Where a function begins.
-    pub(crate) fn address(&self, function: FuncId) -> *const u8 {
+    fn address(&self, function: FuncId) -> *const u8 {
         self.module.as_ref().map_or(std::ptr::null(), |module| {
             module.get_finalized_function(function)
         })
+    }
+
+    /// A function as a pointer.
+    ///
+    /// # Safety
+    /// `F` is a function pointer of the parameters and the result that it was written with.
+    pub(crate) unsafe fn function<F: Copy>(&self, function: FuncId) -> F {
+        const { assert!(size_of::<F>() == size_of::<*const u8>()) };
+        // SAFETY: both are pointers, and the caller has promised what this one leads to.
+        unsafe { std::mem::transmute_copy(&self.address(function)) }
     }
 
     pub(crate) fn take(&mut self) -> Option<JITModule> {
@@ -355,6 +375,15 @@ impl<'p> Emit<'_, '_, 'p> {
 
     pub(crate) fn constant(&mut self, value: u64) -> Value {
         self.b.ins().iconst(types::I64, value.cast_signed())
+    }
+
+    /// The address of what stays where it is as long as the code does; listings show the name.
+    pub(crate) fn address<T>(&mut self, of: *const T, name: &'static str) -> Value {
+        let address = of as usize as u64;
+        if let Some(listing) = &mut self.unit.listing {
+            listing.names.insert(address, name);
+        }
+        self.constant(address)
     }
 
     pub(crate) fn constant32(&mut self, value: u32) -> Value {

@@ -19,6 +19,7 @@ use crate::{
     context::{PassContext, Requests},
     fallback::Interpretable,
     frames::calculation::{Kept, calculate},
+    instances,
 };
 
 /// Words at most that a copy of a header moves one by one.
@@ -270,11 +271,11 @@ impl Emit<'_, '_, '_> {
             Place::Field(field) => vec![*field],
             Place::Access { header, offset } => {
                 self.find(header)?;
-                self.fields_of(&self.names().candidates(header), *offset)
+                self.fields_of(&instances::headers(self.ir(), header), *offset)
             }
             Place::LastField { stack, offset } => {
                 let stack = AnyStack::Headers(*stack);
-                self.fields_of(&self.names().last_candidates(stack, None), *offset)
+                self.fields_of(&instances::elements(self.ir(), stack, 0), *offset)
             }
             Place::RegisterCell { .. } => return Err("a register as a destination".into()),
         };
@@ -314,19 +315,16 @@ impl Emit<'_, '_, '_> {
         let range = self.names().range(from);
         let value = self.low(from, words)?;
         // A value without a known bound is cut like one of every width.
-        let range = range.unwrap_or_else(|| Range {
-            low: -(Int::ONE << 4_096usize),
-            high: Int::ONE << 4_096usize,
-        });
+        let range = range.unwrap_or(Range::ANY);
         self.put(to, value, &range)
     }
 
     fn place_words(&mut self, place: &Place) -> usize {
-        let names = self.names();
+        let ir = self.ir();
         let (headers, offset) = match place {
-            Place::Access { header, offset } => (names.candidates(header), *offset),
+            Place::Access { header, offset } => (instances::headers(ir, header), *offset),
             Place::LastField { stack, offset } => (
-                names.last_candidates(AnyStack::Headers(*stack), None),
+                instances::elements(ir, AnyStack::Headers(*stack), 0),
                 *offset,
             ),
             _ => return 1,
@@ -346,7 +344,7 @@ impl Emit<'_, '_, '_> {
             Place::Access { header, offset } => (self.find(header)?, *offset),
             Place::LastField { stack, offset } => {
                 let stack = AnyStack::Headers(*stack);
-                let candidates = self.names().last_candidates(stack, None);
+                let candidates = instances::elements(self.ir(), stack, 0);
                 let next = self.next_index(stack);
                 let last = self.b.ins().iadd_imm_s(next, -1);
                 (Found::Among(candidates, last), *offset)

@@ -1,93 +1,106 @@
-//! What values an expression can take: a closed interval, by the widths of what it reads.
+//! What values an expression can take: those of a number of so many bits, by the widths of what it
+//! reads.
 //!
-//! Expressions have infinite precision; that of an interval is infinite too. It decides how many
-//! words hold a value exactly, and whether they are to be read as signed.
+//! Expressions have infinite precision. The width decides how many words hold a value exactly, and
+//! whether they are to be read as signed.
 
-use dashu_int::ops::{BitTest, UnsignedAbs};
+use dashu_int::ops::BitTest;
 use dataplane::{
     ActionInfo,
-    engine::ir::{AnyStack, Arithmetic, Expr, FieldId, HeaderExpr, HeaderId, Int, Ir, UnionExpr},
+    engine::ir::{AnyStack, Arithmetic, Expr, FieldId, HeaderId, Int, Ir},
     limits,
 };
 
-use crate::layout::Layout;
+use crate::{instances, layout::Layout};
 
-/// Intervals of more bits than this are not kept: nothing that is stored is so wide.
-const BITS_MAX: usize = 1 << 20;
+/// Wider values are not kept track of: nothing that is stored is so wide.
+const BITS_MAX: u32 = 1 << 20;
 
-/// Every value from `low` to `high`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Every value of a number of so many bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Range {
-    pub low: Int,
-    pub high: Int,
+    bits: u32,
+    /// In two's complement.
+    signed: bool,
 }
 
 impl Range {
-    pub(crate) fn point(value: Int) -> Self {
-        Self {
-            low: value.clone(),
-            high: value,
-        }
+    /// Beyond the width of every field.
+    pub(crate) const ANY: Self = Self {
+        bits: u32::MAX,
+        signed: true,
+    };
+
+    fn of(bits: u32, signed: bool) -> Option<Self> {
+        (bits <= BITS_MAX).then_some(Self { bits, signed })
     }
 
-    fn of(low: Int, high: Int) -> Option<Self> {
-        let small = |value: &Int| value.bit_len() <= BITS_MAX;
-        (small(&low) && small(&high)).then_some(Self { low, high })
+    /// The values of the fewest bits that have this one.
+    fn constant(value: &Int) -> Option<Self> {
+        let (magnitude, signed) = match *value < Int::ZERO {
+            true => (!value.clone(), true),
+            false => (value.clone(), false),
+        };
+        let bits = u32::try_from(magnitude.bit_len()).ok()?;
+        Self::of(bits + u32::from(signed), signed)
     }
 
     /// What a field of so many bits holds.
     pub(crate) fn field(bits: u32, signed: bool) -> Self {
-        let bits = bits as usize;
-        if signed && bits > 0 {
-            let half = Int::ONE << (bits - 1);
-            return Self {
-                low: -half.clone(),
-                high: half - Int::ONE,
-            };
-        }
         Self {
-            low: Int::ZERO,
-            high: (Int::ONE << bits) - Int::ONE,
+            bits,
+            signed: signed && bits > 0,
         }
     }
 
     pub(crate) fn is_signed(&self) -> bool {
-        self.low < Int::ZERO
+        self.signed
+    }
+
+    /// Whether it is a signed one of so many bits: its lowest value has no opposite.
+    pub(crate) fn is_signed_of(&self, bits: u32) -> bool {
+        self.signed && self.bits == bits
     }
 
     /// Words that hold every value; signed or not as [`Range::is_signed`] says.
     pub(crate) fn words(&self) -> usize {
-        let bits = if self.is_signed() {
-            self.signed_bits()
-        } else {
-            self.high.bit_len()
-        };
-        bits.div_ceil(64).max(1)
+        self.bits.div_ceil(64).max(1) as usize
     }
 
-    fn signed_bits(&self) -> usize {
-        let bits = |value: &Int| match *value < Int::ZERO {
-            true => (!value.clone()).unsigned_abs().bit_len() + 1,
-            false => value.bit_len() + 1,
-        };
-        bits(&self.low).max(bits(&self.high))
+    /// Bits beside the sign.
+    fn magnitude(&self) -> u32 {
+        self.bits - u32::from(self.signed)
+    }
+
+    /// Whether some value is below every one of another range.
+    pub(crate) fn goes_below(&self, other: &Self) -> bool {
+        self.signed && !(other.signed && self.bits <= other.bits)
+    }
+
+    /// Whether some value is above every one of another range.
+    pub(crate) fn goes_above(&self, other: &Self) -> bool {
+        self.magnitude() > other.magnitude()
     }
 
     pub(crate) fn is_within(&self, outer: &Self) -> bool {
-        outer.low <= self.low && self.high <= outer.high
+        !self.goes_below(outer) && !self.goes_above(outer)
     }
 
-    pub(crate) fn join(&self, other: &Self) -> Self {
-        Self {
-            low: self.low.clone().min(other.low.clone()),
-            high: self.high.clone().max(other.high.clone()),
+    /// The lowest and the highest value.
+    pub(crate) fn bounds(&self) -> (Int, Int) {
+        let end = Int::ONE << self.magnitude() as usize;
+        match self.signed {
+            true => (-end.clone(), end - Int::ONE),
+            false => (Int::ZERO, end - Int::ONE),
         }
     }
 
-    fn corners(values: [Int; 4]) -> Option<Self> {
-        let low = values.iter().min()?.clone();
-        let high = values.iter().max()?.clone();
-        Self::of(low, high)
+    pub(crate) fn join(&self, other: &Self) -> Self {
+        let signed = self.signed || other.signed;
+        Self {
+            bits: self.magnitude().max(other.magnitude()) + u32::from(signed),
+            signed,
+        }
     }
 }
 
@@ -110,42 +123,6 @@ pub(crate) fn constant_amount(expr: &Expr) -> Option<Option<u32>> {
 }
 
 impl Names<'_> {
-    /// The headers that an expression may give, in the order of the index that chooses.
-    pub(crate) fn candidates(&self, header: &HeaderExpr) -> Vec<HeaderId> {
-        match header {
-            HeaderExpr::Header(header) => vec![*header],
-            HeaderExpr::Element { stack, .. } => self.ir.stacks[stack.index()].elements.clone(),
-            HeaderExpr::Member { union, offset } => {
-                let unions = match union {
-                    UnionExpr::Union(union) => std::slice::from_ref(union),
-                    UnionExpr::Element { stack, .. } => {
-                        &self.ir.union_stacks[stack.index()].elements
-                    }
-                };
-                let members = unions.iter().filter_map(|union| {
-                    let members = &self.ir.unions[union.index()].members;
-                    members.get(*offset as usize).copied()
-                });
-                members.collect()
-            }
-        }
-    }
-
-    /// The headers that the last element of a stack may be.
-    pub(crate) fn last_candidates(&self, stack: AnyStack, member: Option<u32>) -> Vec<HeaderId> {
-        match stack {
-            AnyStack::Headers(stack) => self.ir.stacks[stack.index()].elements.clone(),
-            AnyStack::Unions(stack) => {
-                let unions = self.ir.union_stacks[stack.index()].elements.iter();
-                let members = unions.filter_map(|union| {
-                    let members = &self.ir.unions[union.index()].members;
-                    members.get(member? as usize).copied()
-                });
-                members.collect()
-            }
-        }
-    }
-
     fn field(&self, field: FieldId) -> Range {
         let slot = self.layout.field(field);
         Range::field(slot.bits, slot.signed)
@@ -156,13 +133,13 @@ impl Names<'_> {
         let fields = headers
             .iter()
             .map(|header| self.field(self.ir.headers[header.index()].field_at(offset)));
-        fields.fold(Range::point(Int::ZERO), |all, one| all.join(&one))
+        fields.fold(Range::field(0, false), |all, one| all.join(&one))
     }
 
     /// The interval of an expression; none where no bound is known.
     pub(crate) fn range(&self, expr: &Expr) -> Option<Range> {
         Some(match expr {
-            Expr::Const(value) => Range::of(value.clone(), value.clone())?,
+            Expr::Const(value) => Range::constant(value)?,
             Expr::Field(field) => self.field(*field),
             Expr::ValidBit(_) | Expr::FromBool(_) => Range::field(1, false),
             Expr::Param(index) => {
@@ -170,7 +147,7 @@ impl Names<'_> {
                 Range::field(param.map_or(0, |param| param.width_bits), false)
             }
             Expr::LastField { stack, offset } => {
-                let headers = self.last_candidates(AnyStack::Headers(*stack), None);
+                let headers = instances::elements(self.ir, AnyStack::Headers(*stack), 0);
                 self.field_of(&headers, *offset)
             }
             Expr::UnionLastField {
@@ -178,20 +155,22 @@ impl Names<'_> {
                 member,
                 offset,
             } => {
-                let headers = self.last_candidates(AnyStack::Unions(*stack), Some(*member));
+                let headers = instances::elements(self.ir, AnyStack::Unions(*stack), *member);
                 self.field_of(&headers, *offset)
             }
-            Expr::Access { header, offset } => self.field_of(&self.candidates(header), *offset),
+            Expr::Access { header, offset } => {
+                self.field_of(&instances::headers(self.ir, header), *offset)
+            }
             Expr::Register { register, .. } => {
                 Range::field(self.ir.registers[register.index()].bits, false)
             }
             Expr::Arithmetic(op, left, right) => self.arithmetic(*op, left, right)?,
             Expr::Complement(operand) => {
-                let Range { low, high } = self.range(operand)?;
-                Range::of(!high, !low)?
+                let range = self.range(operand)?;
+                Range::of(range.magnitude() + 1, true)?
             }
             Expr::Choose { yes, no, .. } => self.range(yes)?.join(&self.range(no)?),
-            Expr::LastStackIndex(_) => Range::of(-Int::ONE, Int::from(u32::MAX))?,
+            Expr::LastStackIndex(_) => Range::field(33, true),
             Expr::StackSize(_) => Range::field(32, false),
         })
     }
@@ -200,7 +179,7 @@ impl Names<'_> {
         match op {
             Arithmetic::TwoCompMod | Arithmetic::SaturateUnsigned | Arithmetic::SaturateSigned => {
                 let Some(bits) = constant_amount(right)? else {
-                    return Some(Range::point(Int::ZERO));
+                    return Some(Range::field(0, false));
                 };
                 let target = Range::field(bits, op != Arithmetic::SaturateUnsigned);
                 let inner = self.range(left);
@@ -209,79 +188,76 @@ impl Names<'_> {
             // One operand that is not negative bounds the result.
             Arithmetic::And => {
                 let (left, right) = (self.range(left), self.range(right));
-                let bounds = [&left, &right].into_iter().flatten();
-                let lowest = bounds.filter(|it| !it.is_signed()).map(|it| &it.high).min();
-                if let Some(high) = lowest {
-                    return Range::of(Int::ZERO, high.clone());
-                }
-                return bitwise(&left?, &right?);
+                let bounds = [left, right].into_iter().flatten();
+                let least = bounds.filter(|it| !it.signed).map(|it| it.bits).min();
+                return match least {
+                    Some(bits) => Range::of(bits, false),
+                    None => Some(left?.join(&right?)),
+                };
             }
             Arithmetic::Mod => {
                 if let Expr::Const(modulus) = right
                     && *modulus > Int::ZERO
-                    && self.range(left).is_none_or(|it| !it.is_signed())
+                    && self.range(left).is_none_or(|it| !it.signed)
                 {
-                    return Range::of(Int::ZERO, modulus - Int::ONE);
+                    return Range::constant(&(modulus - Int::ONE));
                 }
             }
             _ => {}
         }
-        combine(op, self.range(left)?, self.range(right)?)
+        let (left, amount) = (self.range(left)?, right);
+        let right = self.range(right)?;
+        let both = left.join(&right);
+        match op {
+            Arithmetic::Add => Range::of(both.bits + 1, both.signed),
+            Arithmetic::Sub => Range::of(both.magnitude() + 2, true),
+            Arithmetic::Mul => Range::of(left.bits + right.bits, both.signed),
+            // Neither makes the magnitude larger, but the lowest value's may turn.
+            Arithmetic::Div | Arithmetic::Mod => {
+                let signed = left.signed || op == Arithmetic::Div && right.signed;
+                Range::of(left.bits + u32::from(signed), signed)
+            }
+            Arithmetic::ShiftLeft => {
+                let most = match amount {
+                    Expr::Const(amount) => u32::try_from(amount).unwrap_or_default(),
+                    _ => 1_u32.checked_shl(right.magnitude())? - 1,
+                };
+                Range::of(left.bits.checked_add(most)?, left.signed)
+            }
+            // It brings a value nearer to 0 or to -1.
+            Arithmetic::ShiftRight => {
+                let least = match amount {
+                    Expr::Const(amount) => u32::try_from(amount).unwrap_or_default(),
+                    _ => 0,
+                };
+                let bits = left.magnitude().saturating_sub(least);
+                Range::of(bits + u32::from(left.signed), left.signed)
+            }
+            _ => Some(both),
+        }
     }
 }
 
-fn bitwise(left: &Range, right: &Range) -> Option<Range> {
-    let signed = left.is_signed() || right.is_signed();
-    let bits = if signed {
-        left.signed_bits().max(right.signed_bits())
-    } else {
-        left.high.bit_len().max(right.high.bit_len())
-    };
-    (bits <= BITS_MAX).then(|| Range::field(u32::try_from(bits).expect("at most BITS_MAX"), signed))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn combine(op: Arithmetic, left: Range, right: Range) -> Option<Range> {
-    match op {
-        Arithmetic::Add => Range::of(left.low + right.low, left.high + right.high),
-        Arithmetic::Sub => Range::of(left.low - right.high, left.high - right.low),
-        Arithmetic::Mul => Range::corners([
-            &left.low * &right.low,
-            &left.low * &right.high,
-            &left.high * &right.low,
-            &left.high * &right.high,
-        ]),
-        // Neither makes the magnitude larger; the sign may turn.
-        Arithmetic::Div | Arithmetic::Mod => {
-            let largest = (-&left.low).max(left.high.clone()).max(Int::ZERO);
-            let sign_turns = op == Arithmetic::Div && right.is_signed();
-            let low = match left.is_signed() || sign_turns {
-                true => -largest.clone(),
-                false => Int::ZERO,
-            };
-            Range::of(low, largest)
-        }
-        Arithmetic::ShiftLeft => {
-            let most = usize::try_from(&right.high).ok()?;
-            if most > BITS_MAX {
-                return None;
+    #[test]
+    fn a_range_is_within_those_that_have_its_bounds() {
+        let ranges: Vec<Range> = (0..6)
+            .flat_map(|bits| [false, true].map(|signed| Range::field(bits, signed)))
+            .collect();
+        for one in &ranges {
+            for other in &ranges {
+                let ((low, high), (lowest, highest)) = (one.bounds(), other.bounds());
+                let is_within = lowest <= low && high <= highest;
+                assert_eq!(one.is_within(other), is_within, "{one:?} in {other:?}");
+                let both = one.join(other);
+                assert!(one.is_within(&both) && other.is_within(&both));
             }
-            let (low, high) = (left.low.min(Int::ZERO), left.high.max(Int::ZERO));
-            Range::of(low << most, high << most)
         }
-        // Shifting right brings a value nearer to 0 or to -1.
-        Arithmetic::ShiftRight => {
-            let nearest = match left.is_signed() {
-                true => -Int::ONE,
-                false => Int::ZERO,
-            };
-            let least = usize::try_from(&right.low).unwrap_or(0).min(BITS_MAX);
-            let (low, high) = match right.low >= Int::ZERO {
-                true => (left.low >> least, left.high >> least),
-                false => (left.low, left.high),
-            };
-            Range::of(low.min(nearest), high.max(Int::ZERO))
-        }
-        Arithmetic::And | Arithmetic::Or | Arithmetic::Xor => bitwise(&left, &right),
-        Arithmetic::TwoCompMod | Arithmetic::SaturateUnsigned | Arithmetic::SaturateSigned => None,
+        let minus_one = Range::constant(&-Int::ONE);
+        assert_eq!(minus_one, Some(Range::field(1, true)));
+        assert_eq!(Range::constant(&Int::from(8)), Some(Range::field(4, false)));
     }
 }

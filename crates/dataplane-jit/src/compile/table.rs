@@ -243,12 +243,12 @@ impl<'p> Emit<'_, '_, 'p> {
         let function = TableIndex::new(applied.info).function();
         let target = self.of_record(applied, offset_of!(TableRecord, target));
         let mut args = vec![target];
-        if function.takes_words() {
+        if function.takes_words {
             args.extend(words);
         } else {
             args.push(self.on_stack(words));
         }
-        self.call_address(function.address() as usize, &args, types::I32)
+        self.call_address((function.address, "lookup"), &args, types::I32)
     }
 
     /// Words of a key on the stack; gives their address.
@@ -265,7 +265,12 @@ impl<'p> Emit<'_, '_, 'p> {
     }
 
     /// Calls a function that writes nothing of the packet.
-    pub(super) fn call_address(&mut self, function: usize, args: &[Value], gives: Type) -> Value {
+    pub(super) fn call_address(
+        &mut self,
+        function: (*const u8, &'static str),
+        args: &[Value],
+        gives: Type,
+    ) -> Value {
         let call = self.call_any(function, args, Some(gives));
         self.b.inst_results(call)[0]
     }
@@ -273,14 +278,14 @@ impl<'p> Emit<'_, '_, 'p> {
     /// The same of one that gives nothing, or what nobody needs.
     pub(super) fn call_any(
         &mut self,
-        function: usize,
+        (function, name): (*const u8, &'static str),
         args: &[Value],
         gives: Option<Type>,
     ) -> Inst {
         let params = vec![types::I64; args.len()];
         let signature = self.unit.signature(&params, gives);
         let signature = self.b.import_signature(signature);
-        let address = self.constant(function as u64);
+        let address = self.address(function, name);
         self.b.ins().call_indirect(signature, address, args)
     }
 

@@ -1,29 +1,31 @@
 //! The copies of one packet, one after the other in one call ([`Engine::fan_out`]).
 //!
-//! A copy that leaves at once is no packet of the pool: its headers are in a block and bytes that every
-//! copy uses, what follows them is the packet's. Only if something else comes of it than that it leaves,
-//! it becomes a packet.
+//! A copy that is only transmitted never takes a place in the pool. It goes through egress in the
+//! *scratch packet*, a block and room for headers that every copy uses; what follows the headers is
+//! the original's. It gets a place in the pool if it is dropped, cloned or recirculated.
 //!
 //! [`Engine::fan_out`]: dataplane::engine::Engine::fan_out
 
 use dataplane::engine::Copies;
 
-use super::{EgressInput, EgressOutcome, Frame, Native, PacketHandle, State, at_egress};
+use super::{
+    EgressInput, EgressOutcome, Frame, Native, PacketHandle, State, at_egress, egress::checked,
+};
 use crate::{
     context::Requests,
     packet::{Packet, SLACK_BYTES},
     packets::{self, Packets},
-    passes::{CopyBlock, Depart, NOT_WRITTEN},
+    passes::NOT_WRITTEN,
 };
 
-/// What every copy uses that leaves at once.
-pub(super) struct Fleeting {
+/// The scratch packet.
+pub(super) struct Scratch {
     pub block: Box<[u64]>,
     /// There is room for the headers and the slack.
     pub head: Box<[u8]>,
 }
 
-impl Fleeting {
+impl Scratch {
     pub(super) fn new(blank: &[u64], headers_len: usize) -> Self {
         Self {
             block: blank.into(),
@@ -33,40 +35,43 @@ impl Fleeting {
 }
 
 impl Native {
-    /// Whether copies of a packet may leave without becoming packets: they are not cut, and what
+    /// Whether copies of a packet may leave by the scratch packet: they are not cut, and what
     /// follows their headers is shared, all of it.
-    pub(super) fn may_fleet(&self, packet: &Packet) -> bool {
+    pub(super) fn may_use_scratch(&self, packet: &Packet) -> bool {
         !self.slots.has_variable
             && packet.requests.truncate_bytes == Requests::WHOLE
             && packet.rest()[0].is_empty()
     }
 
-    /// The copies of a packet whose copies may leave so.
+    /// The copies of a packet that may leave so.
     pub(super) fn fan_out_at_once(
         &mut self,
         state: &mut State,
-        (copy_block, depart): (CopyBlock, Depart),
         handle: PacketHandle,
         copies: &mut dyn Copies,
     ) -> Option<EgressOutcome> {
-        let original = self.begin(state, handle, true);
+        let original = self.attach(state, handle, true);
+        let copy_block = self.program.passes.copy_block;
         let packet = self.packets.pool.packet(handle);
         let requests = at_egress(&packet.requests);
         let packet_length = packet.packet_length;
         let payload_id = self.packets.pool.payload_id(handle);
         let mut n_gone = 0;
         let mut other = None;
-        while let Some(input) = copies.next_copy() {
+        loop {
+            // It is read where it stands: a move would wait for the narrower writes that made it.
+            let next = copies.next_copy();
+            let Some(input) = &next else { break };
             // SAFETY: both are blocks of the layout that the code is for.
-            unsafe { copy_block(self.fleeting.block.as_mut_ptr(), original) };
+            unsafe { copy_block(self.scratch.block.as_mut_ptr(), original) };
             self.context.requests = requests;
             self.context.packet_length = packet_length;
             self.context.failed = 0;
             n_gone += 1;
-            match self.depart_fleeting(&input, depart, payload_id) {
+            match self.depart_scratch(input, payload_id) {
                 Some(frame) => copies.leave(frame),
                 None => {
-                    other = Some((input, self.become_packet(handle)));
+                    other = Some((*input, self.become_packet(handle)));
                     break;
                 }
             }
@@ -77,18 +82,17 @@ impl Native {
 
     /// The way out of a copy whose block is as it is to be, and so are its requests in the context:
     /// the frame that leaves. Otherwise the egress control has run, and the rest is to be done.
-    #[inline]
-    pub(super) fn depart_fleeting(
+    #[inline(always)]
+    pub(super) fn depart_scratch(
         &mut self,
         input: &EgressInput,
-        depart: Depart,
         payload_id: u64,
     ) -> Option<Frame<'_>> {
-        let Fleeting { block, head } = &mut self.fleeting;
+        let Scratch { block, head } = &mut self.scratch;
         if let Some(instance) = input.instance {
             self.slots.egress_rid.set(block, instance.into());
         }
-        let context = &raw mut *self.context;
+        let (context, depart) = (&raw mut *self.context, self.program.passes.depart);
         let (instance_type, out) = (input.instance_type as u64, head.as_mut_ptr());
         // SAFETY: the context is about the packet, the block is of the layout, the code is the
         // program's, and the head has room for every header and the slack.
@@ -96,11 +100,11 @@ impl Native {
         if written == NOT_WRITTEN {
             return None;
         }
-        let written = usize::try_from(written).expect("a usize has 64 bits");
+        let written = checked(written, self.headers_len);
         // SAFETY: the context points to the packet's rest, which stays where it is.
         let [_, payload] = unsafe { packets::pieces(&self.context) };
         Some(Frame {
-            head: &self.fleeting.head[..written.min(self.headers_len)],
+            head: &self.scratch.head[..written],
             payload,
             payload_id,
         })
@@ -110,7 +114,7 @@ impl Native {
     pub(super) fn become_packet(&mut self, of: PacketHandle) -> PacketHandle {
         let Packets { pool, current, .. } = &mut *self.packets;
         let copy = pool.share_rest(of);
-        std::mem::swap(&mut pool.packet_mut(copy).vector, &mut self.fleeting.block);
+        std::mem::swap(&mut pool.packet_mut(copy).vector, &mut self.scratch.block);
         *current = copy;
         copy
     }

@@ -1,30 +1,23 @@
 //! The rounds of a packet that recirculates and leaves a clone each time, in one call
-//! ([`Engine::rounds`]): what the context points to is the same in all of them, and the clones are no
-//! packets unless something else comes of them than that they leave ([`super::fan_out`]).
+//! ([`Engine::rounds`]): what the context points to is the same in all of them, and a clone that is
+//! only transmitted goes by the scratch packet ([`super::fan_out`]).
 //!
 //! [`Engine::rounds`]: dataplane::engine::Engine::rounds
 
 use std::{mem, ptr};
 
-use dataplane::engine::{InstanceType, LoneClone, LoneClones, Rounds, RoundsEnd, RoundsInput};
-
-use super::{
-    EgressInput, IngressInput, IngressOutcome, Nanos, Native, PacketHandle, PortId, State, limits,
+use dataplane::{
+    Nanos,
+    engine::{Engine, InstanceType, LoneClone, LoneClones, Rounds, RoundsEnd, RoundsInput},
+    limits,
 };
+
+use super::{EgressInput, IngressInput, IngressOutcome, Native, PacketHandle, PortId, State};
 use crate::{
     context::Requests,
-    frames::AgainCode,
-    passes::{ArriveAgain, CloneBlock, Depart, Plain},
+    frames::ReparseCode,
+    passes::{HEADERS, NOT_PARSED, Plain},
 };
-
-/// The code that they need.
-#[derive(Clone, Copy)]
-pub(super) struct RoundCode {
-    arrive: ArriveAgain,
-    depart: Depart,
-    clone_block: CloneBlock,
-    again: AgainCode,
-}
 
 /// What a packet that recirculates has besides the headers in its block.
 #[derive(Clone, Copy)]
@@ -40,17 +33,12 @@ struct Kept {
 }
 
 impl Native {
-    /// The code, if a packet can go rounds without its bytes.
-    pub(super) fn round_code(&self, handle: PacketHandle) -> Option<RoundCode> {
+    /// The code for it, if a packet can go rounds without its bytes.
+    pub(super) fn may_go_rounds(&self, handle: PacketHandle) -> Option<ReparseCode> {
         let packet = self.packets.pool.packet(handle);
         let is_long = self.headers_len + packet.rest_len() > limits::FRAME_BYTES_MAX;
-        let is_possible = packet.unwritten.is_some() && !is_long && self.may_fleet(packet);
-        is_possible.then_some(RoundCode {
-            arrive: self.controls.passes.arrive_again?,
-            depart: self.controls.passes.depart?,
-            clone_block: self.controls.passes.clone_block?,
-            again: self.frames.again?,
-        })
+        let may = packet.unwritten.is_some() && !is_long && self.may_use_scratch(packet);
+        self.frames.reparse.filter(|_| may)
     }
 
     /// The rounds of a packet that can go some.
@@ -58,24 +46,25 @@ impl Native {
         &mut self,
         state: &mut State,
         input: &RoundsInput,
-        (handle, code): (PacketHandle, RoundCode),
+        (handle, reparse): (PacketHandle, ReparseCode),
         clones: &mut dyn LoneClones,
     ) -> Rounds {
         let mut rounds = Rounds::none(input);
         let mut ingress = input.ingress;
         let now = state.now();
-        self.begin(state, handle, true);
+        self.attach(state, handle, true);
+        let depart = self.program.passes.depart;
         let packet = self.packets.pool.packet(handle);
         let rest_len = packet.rest_len();
         let mut kept = Kept {
             now,
             arrived: input.arrived,
-            list: packet.requests.recirculate,
+            list: packet.kept_list,
             frame_len: packet.unwritten.unwrap_or_default(),
         };
         let payload_id = self.packets.pool.payload_id(handle);
         while rounds.n_rounds < input.n_rounds_max {
-            let way = match self.go_in(state, &ingress, (handle, code), kept) {
+            let way = match self.go_in(state, &ingress, handle, kept) {
                 Ok(way) => way,
                 Err(outcome) => {
                     rounds.end = RoundsEnd::Ingress(outcome);
@@ -87,8 +76,8 @@ impl Native {
             let (instance_type, nowhere) = (way.instance_type as u64, ptr::null_mut());
             // SAFETY: context and block are the packet's, the code is the program's, and nothing is
             // written where there is no room.
-            unsafe { (code.depart)(context, block, &way, instance_type, nowhere) };
-            let lone = self.lone_clone(state, handle, code.clone_block, clones);
+            unsafe { depart(context, block, &way, instance_type, nowhere) };
+            let lone = self.lone_clone(state, handle, clones);
             let Some((lone, queue)) = lone else {
                 let outcome = self.after_egress(state, &way, handle);
                 rounds.end = RoundsEnd::Egress(way.port, outcome);
@@ -96,7 +85,7 @@ impl Native {
             };
             kept.list = self.context.requests.recirculate;
             // SAFETY: context and block are the packet's, the code is the program's.
-            let headers = unsafe { (code.again.measure)(&raw mut *self.context, block) };
+            let headers = unsafe { (reparse.measure)(&raw mut *self.context, block) };
             kept.frame_len = usize::try_from(headers).expect("a usize has 64 bits") + rest_len;
             ingress.ingress_bytes = kept.frame_len;
             rounds.ingress_bytes = kept.frame_len;
@@ -108,7 +97,7 @@ impl Native {
                 instance: Some(lone.to.instance),
                 ..way
             };
-            if let Some(frame) = self.depart_fleeting(&way, code.depart, payload_id) {
+            if let Some(frame) = self.depart_scratch(&way, payload_id) {
                 clones.leave(frame);
                 rounds.n_rounds += 1;
             } else {
@@ -120,10 +109,7 @@ impl Native {
         }
         let packet = self.packets.pool.packet_mut(handle);
         packet.unwritten = Some(kept.frame_len);
-        packet.requests = Requests {
-            recirculate: kept.list,
-            ..Requests::NONE
-        };
+        packet.kept_list = kept.list;
         rounds
     }
 
@@ -133,7 +119,7 @@ impl Native {
         &mut self,
         state: &mut State,
         input: &IngressInput,
-        (handle, code): (PacketHandle, RoundCode),
+        handle: PacketHandle,
         kept: Kept,
     ) -> Result<EgressInput, IngressOutcome> {
         let Kept {
@@ -146,12 +132,15 @@ impl Native {
         let packet = self.packets.pool.packet_mut(handle);
         packet.ingress_bytes = input.ingress_bytes;
         packet.unwritten = Some(frame_len);
+        packet.kept_list = list;
         mem::swap(&mut packet.vector, &mut self.spare);
         let (block, old) = (packet.vector.as_mut_ptr(), self.spare.as_ptr());
         let context = &raw mut *self.context;
+        let arrive_again = self.program.passes.arrive_again;
         // SAFETY: context and new block are the packet's, the old block is one of the same layout, the
         // code is the program's.
-        let came_to = unsafe { (code.arrive)(context, block, old, frame_len as u64, list.into()) };
+        let came_to =
+            unsafe { arrive_again(context, block, old, frame_len as u64, list.into(), HEADERS) };
         let plain = Plain(came_to);
         let queue = usize::try_from(plain.priority()).unwrap_or(usize::MAX);
         // What is not plain has no such queue either.
@@ -168,8 +157,11 @@ impl Native {
                 is_deparsed: true,
             });
         }
-        let arrived = self.arrived_again(state, handle, came_to, (code.again, list));
-        Err(arrived.unwrap_or_else(|| self.ingress_slowly(state, input, handle)))
+        if came_to == NOT_PARSED {
+            self.become_frame(state, handle);
+            return Err(self.ingress(state, input, handle));
+        }
+        Err(self.ingress_outcome(state, handle, came_to))
     }
 
     /// The clone that a packet leaves which recirculates, and its queue. Its block is as it is to be.
@@ -178,7 +170,6 @@ impl Native {
         &mut self,
         state: &State,
         handle: PacketHandle,
-        clone_block: CloneBlock,
         clones: &mut dyn LoneClones,
     ) -> Option<(LoneClone, usize)> {
         let requests = &self.context.requests;
@@ -192,7 +183,8 @@ impl Native {
             return None;
         }
         let lone = clones.clone_of(state, requests.clone_session)?;
-        let (block, list) = (&mut self.fleeting.block, requests.clone_list.into());
+        let (block, list) = (&mut self.scratch.block, requests.clone_list.into());
+        let clone_block = self.program.passes.clone_block;
         // SAFETY: both are blocks of the layout that the code is for.
         unsafe { clone_block(block.as_mut_ptr(), packet.vector.as_ptr(), list) };
         let queue = match lone.queue {

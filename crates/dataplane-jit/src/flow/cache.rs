@@ -22,9 +22,9 @@ pub(crate) enum Capacity {
     /// 128 to 384 KiB, which the second-level cache holds beside the tables: with more, a packet of one
     /// of ten thousand flows waits longer for its record than the lookups take.
     Near,
-    /// Packets ask for their records before their turn ([`FlowCache::foresee`]) and do not wait: 96 % of
-    /// ten thousand flows have one.
-    Foreseen,
+    /// Records are prefetched ([`FlowCache::prefetch`]), so packets do not wait for them: 96 % of ten
+    /// thousand flows have one.
+    Prefetched,
 }
 
 /// Words of a cache whose records are many or long.
@@ -36,7 +36,7 @@ impl Capacity {
         let (least, most) = (1 << 11, 1 << 16);
         match self {
             Self::Near => least,
-            Self::Foreseen => {
+            Self::Prefetched => {
                 let mut records = most;
                 while records > least && records * stride > WORDS_MAX {
                     records /= 2;
@@ -66,8 +66,8 @@ const LINE_WORDS: usize = 8;
 /// What generated code calls: of the cache and the packed inputs, the flow's cells.
 pub(crate) type FlowFunction = unsafe extern "C" fn(*mut c_void, *const u64) -> *mut u32;
 
-/// The same before the packet's turn: its record comes nearer.
-pub(crate) type ForeseeFunction = unsafe extern "C" fn(*const c_void, *const u64);
+/// The same ahead of the packet's turn: its record is prefetched.
+pub(crate) type PrefetchFunction = unsafe extern "C" fn(*const c_void, *const u64);
 
 /// The flows of a control. A record is the generation in 32 bits, the cells, and from a whole word on
 /// the key.
@@ -134,16 +134,16 @@ impl FlowCache {
     }
 
     /// The functions for keys of this length.
-    pub(crate) fn functions(&self) -> (FlowFunction, ForeseeFunction) {
+    pub(crate) fn functions(&self) -> (FlowFunction, PrefetchFunction) {
         match self.plan.shape.words() {
-            1 => (find::<1>, foresee::<1>),
-            2 => (find::<2>, foresee::<2>),
-            3 => (find::<3>, foresee::<3>),
-            4 => (find::<4>, foresee::<4>),
-            5 => (find::<5>, foresee::<5>),
-            6 => (find::<6>, foresee::<6>),
-            7 => (find::<7>, foresee::<7>),
-            _ => (find::<8>, foresee::<8>),
+            1 => (find::<1>, prefetch::<1>),
+            2 => (find::<2>, prefetch::<2>),
+            3 => (find::<3>, prefetch::<3>),
+            4 => (find::<4>, prefetch::<4>),
+            5 => (find::<5>, prefetch::<5>),
+            6 => (find::<6>, prefetch::<6>),
+            7 => (find::<7>, prefetch::<7>),
+            _ => (find::<8>, prefetch::<8>),
         }
     }
 
@@ -214,10 +214,10 @@ impl FlowCache {
     }
 
     #[inline(always)]
-    fn foresee<const WORDS: usize>(&self, key: &[u64; WORDS]) {
+    fn prefetch<const WORDS: usize>(&self, key: &[u64; WORDS]) {
         let (_, at) = self.place(key);
         for line in self.words[at..at + WAYS * self.stride].chunks(LINE_WORDS) {
-            prefetch(line.as_ptr());
+            prefetch_line(line.as_ptr());
         }
     }
 
@@ -264,7 +264,7 @@ fn cells_of(record: &mut [u64]) -> *mut u32 {
 }
 
 /// Asks for a cache line.
-fn prefetch(line: *const u64) {
+fn prefetch_line(line: *const u64) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -287,10 +287,10 @@ unsafe extern "C" fn find<const WORDS: usize>(cache: *mut c_void, key: *const u6
     cache.find(key)
 }
 
-unsafe extern "C" fn foresee<const WORDS: usize>(cache: *const c_void, key: *const u64) {
+unsafe extern "C" fn prefetch<const WORDS: usize>(cache: *const c_void, key: *const u64) {
     // SAFETY: as in `find`.
     let (cache, key) = unsafe { (&*cache.cast::<FlowCache>(), &*key.cast::<[u64; WORDS]>()) };
-    cache.foresee(key);
+    cache.prefetch(key);
 }
 
 #[cfg(test)]
@@ -319,7 +319,7 @@ mod tests {
             }
             let before = cache.hits;
             let flow = packet % flows;
-            cache.foresee(&[flow, !flow]);
+            cache.prefetch(&[flow, !flow]);
             cache.find(&[flow, !flow]);
             // A window may have ended.
             let is_hit = cache.hits == before + 1 || (cache.lookups, cache.hits) == (1, 1);
@@ -329,9 +329,9 @@ mod tests {
     }
 
     #[test]
-    fn ten_thousand_flows_have_records_where_they_are_foreseen() {
-        let mut foreseen = cache(Capacity::Foreseen);
-        let (hits, slept) = run(&mut foreseen, 10_000, 40_000);
+    fn ten_thousand_flows_have_records_where_they_are_prefetched() {
+        let mut prefetched = cache(Capacity::Prefetched);
+        let (hits, slept) = run(&mut prefetched, 10_000, 40_000);
         assert!(hits > 940, "{hits} of 1,000");
         assert!(!slept, "it filled first");
         let mut near = cache(Capacity::Near);
@@ -343,14 +343,14 @@ mod tests {
 
     #[test]
     fn long_records_are_fewer() {
-        let most = |stride| Capacity::Foreseen.records(stride);
+        let most = |stride| Capacity::Prefetched.records(stride);
         assert_eq!([8, 16, 24, 200].map(most), [65_536, 65_536, 32_768, 4_096]);
         assert_eq!(most(4_000), Capacity::Near.records(4_000));
     }
 
     #[test]
     fn a_cache_that_is_always_emptied_sleeps() {
-        let mut cache = cache(Capacity::Foreseen);
+        let mut cache = cache(Capacity::Prefetched);
         let n_awake = (0..200).filter(|_| {
             cache.begin_generation();
             !run(&mut cache, 10_000, 3_000).1

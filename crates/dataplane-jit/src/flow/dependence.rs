@@ -4,11 +4,10 @@ use std::{collections::BTreeMap, rc::Rc};
 
 use dataplane::{
     TableId,
-    engine::ir::{
-        AnyStack, BoolExpr, Expr, FieldId, HeaderExpr, HeaderId, Ir, Place, Primitive, UnionExpr,
-        UnionId,
-    },
+    engine::ir::{AnyStack, BoolExpr, Expr, FieldId, HeaderExpr, HeaderId, Ir, Place, Primitive},
 };
+
+use crate::instances;
 
 /// Variables that a value is followed back to, at most; more is as good as anything.
 const VARIABLES_MAX: usize = 48;
@@ -248,32 +247,6 @@ impl<'p> Values<'p> {
         }
     }
 
-    /// Every header that an expression may give.
-    fn candidates(&self, header: &HeaderExpr) -> Vec<HeaderId> {
-        let ir = self.ir;
-        match header {
-            HeaderExpr::Header(header) => vec![*header],
-            HeaderExpr::Element { stack, .. } => ir.stacks[stack.index()].elements.clone(),
-            HeaderExpr::Member { union, offset } => {
-                let unions = self.unions(union).into_iter();
-                let members = unions.map(|members| members.get(*offset as usize).copied());
-                members.flatten().collect()
-            }
-        }
-    }
-
-    fn unions(&self, union: &UnionExpr) -> Vec<&'p [HeaderId]> {
-        let ir = self.ir;
-        let members = |union: &UnionId| &*ir.unions[union.index()].members;
-        match union {
-            UnionExpr::Union(union) => vec![members(union)],
-            UnionExpr::Element { stack, .. } => {
-                let elements = ir.union_stacks[stack.index()].elements.iter();
-                elements.map(members).collect()
-            }
-        }
-    }
-
     fn store(&mut self, to: &Place, value: &Inputs, surely: bool) {
         let ir = self.ir;
         match to {
@@ -286,12 +259,12 @@ impl<'p> Values<'p> {
                 self.write(Variable::Field(field), value, surely);
             }
             Place::Access { header, offset } => {
-                for header in self.candidates(header) {
+                for header in instances::headers(ir, header) {
                     self.lose(ir.headers[header.index()].field_at(*offset));
                 }
             }
             Place::LastField { stack, offset } => {
-                for header in &ir.stacks[stack.index()].elements {
+                for header in instances::elements(ir, AnyStack::Headers(*stack), 0) {
                     self.lose(ir.headers[header.index()].field_at(*offset));
                 }
             }
@@ -313,7 +286,7 @@ impl<'p> Values<'p> {
                 from: HeaderExpr::Header(from),
             } => self.assign_header(*to, *from, surely),
             Primitive::AssignHeader { to, .. } => {
-                for header in self.candidates(to) {
+                for header in instances::headers(ir, to) {
                     self.lose_member(header);
                 }
             }
@@ -329,7 +302,7 @@ impl<'p> Values<'p> {
                 self.write(Variable::Valid(*header), &Inputs::nothing(), surely);
             }
             Primitive::AddHeader(header) | Primitive::RemoveHeader(header) => {
-                for header in self.candidates(header) {
+                for header in instances::headers(ir, header) {
                     self.lose_member(header);
                 }
             }
@@ -344,9 +317,7 @@ impl<'p> Values<'p> {
             | Primitive::Hash { to, .. }
             | Primitive::Random { to, .. } => self.store(to, &Inputs::anything(), true),
             Primitive::AssignUnion { to, .. } => {
-                for members in self.unions(to) {
-                    self.lose_headers(members);
-                }
+                self.lose_headers(&instances::members(ir, instances::unions(ir, to)));
             }
             Primitive::AssignStack { to, .. } => self.lose_stack(AnyStack::Headers(*to)),
             Primitive::AssignUnionStack { to, .. } => self.lose_stack(AnyStack::Unions(*to)),
@@ -375,15 +346,7 @@ impl<'p> Values<'p> {
     }
 
     fn lose_stack(&mut self, stack: AnyStack) {
-        let ir = self.ir;
-        match stack {
-            AnyStack::Headers(stack) => self.lose_headers(&ir.stacks[stack.index()].elements),
-            AnyStack::Unions(stack) => {
-                for union in &ir.union_stacks[stack.index()].elements {
-                    self.lose_headers(&ir.unions[union.index()].members);
-                }
-            }
-        }
+        self.lose_headers(&instances::within(self.ir, stack));
     }
 
     /// A header and the other members of its union.

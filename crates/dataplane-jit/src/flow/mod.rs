@@ -17,8 +17,8 @@
 //! entry tells apart share a record.
 //!
 //! More flows than a near cache can hold are worth a cache only if packets do not wait for their
-//! records: where frames wait together, each is parsed some ahead of its turn and asks for its record
-//! then ([`Capacity::Foreseen`], `engine/early.rs`).
+//! records: where frames wait together, each is parsed some ahead of its turn and its record is prefetched
+//! then ([`Capacity::Prefetched`], `engine/ingress.rs`).
 
 mod cache;
 mod dependence;

@@ -5,7 +5,7 @@
     reason = "generated code hands over pointers to the context and the packet's block"
 )]
 
-use cranelift_codegen::ir::{Type, types};
+use cranelift_codegen::ir::types;
 use dataplane::{
     engine::{
         State,
@@ -21,89 +21,27 @@ use super::sum;
 use crate::{
     context::PassContext,
     fallback::{self, Arguments, Interpretable},
-    packets::{pieces, point, world},
-    runtime::{Address, World},
+    packets::{pieces, point, point_to_rest, world},
+    runtime::{Address, Function, World, functions},
     vector::{Vector, words_of},
     wire::{BitString, Block},
 };
 
 /// Name, address, parameters and result of every function.
-pub(crate) const FUNCTIONS: &[(&str, Address, &[Type], Option<Type>)] = &[
-    (
-        "pull",
-        Address(pull as *const u8),
-        &[types::I64, types::I64],
-        None,
-    ),
-    (
-        "read_header",
-        Address(read_header as *const u8),
-        &[types::I64, types::I64, types::I64, types::I32],
-        None,
-    ),
-    (
-        "extract",
-        Address(extract as *const u8),
-        &[
-            types::I64,
-            types::I64,
-            types::I64,
-            types::I64,
-            types::I64,
-            types::I64,
-        ],
-        Some(types::I64),
-    ),
-    (
-        "write_header",
-        Address(write_header as *const u8),
-        &[types::I64, types::I64, types::I32, types::I64],
-        Some(types::I64),
-    ),
-    (
-        "is_member",
-        Address(is_member as *const u8),
-        &[types::I64, types::I64, types::I64, types::I64],
-        Some(types::I64),
-    ),
-    (
-        "calculate",
-        Address(calculate as *const u8),
-        &[types::I64, types::I64, types::I32],
-        Some(types::I64),
-    ),
-    (
-        "calculate_packed",
-        Address(calculate_packed as *const u8),
-        &[types::I64, types::I32, types::I64, types::I64],
-        Some(types::I64),
-    ),
-    (
-        "sum_payload",
-        Address(sum_payload as *const u8),
-        &[types::I64, types::I64],
-        Some(types::I64),
-    ),
-    (
-        "interpret_number",
-        Address(interpret_number as *const u8),
-        &[
-            types::I64,
-            types::I64,
-            types::I32,
-            types::I64,
-            types::I64,
-            types::I64,
-        ],
-        None,
-    ),
-    (
-        "interpret_operation",
-        Address(interpret_operation as *const u8),
-        &[types::I64, types::I64, types::I32, types::I64],
-        Some(types::I64),
-    ),
-];
+pub(crate) const FUNCTIONS: &[Function] = functions! {
+    pull(I64, I64);
+    leave_rest(I64);
+    copy_words(I64, I64, I64);
+    read_header(I64, I64, I64, I32);
+    extract(I64, I64, I64, I64, I64, I64) -> I64;
+    write_header(I64, I64, I32, I64) -> I64;
+    is_member(I64, I64, I64, I64) -> I64;
+    calculate(I64, I64, I32) -> I64;
+    calculate_packed(I64, I32, I64, I64) -> I64;
+    sum_payload(I64, I64) -> I64;
+    interpret_number(I64, I64, I32, I64, I64, I64);
+    interpret_operation(I64, I64, I32, I64) -> I64;
+};
 
 fn to_usize(number: u64) -> usize {
     usize::try_from(number).expect("a usize has 64 bits")
@@ -124,6 +62,21 @@ unsafe extern "C" fn pull(context: *mut PassContext, end: u64) {
     let (context, packets, _) = unsafe { world(context) };
     packets.pool.pull(packets.current, to_usize(end));
     point(context, packets.pool.frame(packets.current));
+}
+
+/// Behind the parser of a frame that may be in two pieces: the context points to what it left.
+unsafe extern "C" fn leave_rest(context: *mut PassContext) {
+    // SAFETY: called by generated code only, in a pass.
+    let (context, packets, _) = unsafe { world(context) };
+    let packet = packets.pool.packet_mut(packets.current);
+    packet.consumed = to_usize(context.consumed);
+    point_to_rest(context, packet);
+}
+
+/// Copies so many words of a block.
+unsafe extern "C" fn copy_words(to: *mut u64, from: *const u64, n_words: u64) {
+    // SAFETY: generated code gives places in two blocks of the layout, or in one and the blank one.
+    unsafe { std::ptr::copy_nonoverlapping(from, to, to_usize(n_words)) };
 }
 
 /// Reads a header without a varbit field whose first byte is at `bytes`; the frame has all of them.
@@ -357,14 +310,9 @@ unsafe extern "C" fn interpret_number(
         let out = std::slice::from_raw_parts_mut(out, to_usize(n_words));
         (World::new(context), Vector::new(block), out)
     };
-    let World {
-        context,
-        runtime,
-        state,
-    } = world;
     // SAFETY: generated code gives the entry whose action it runs, or nothing.
     let construct = (construct, unsafe { Arguments::new(arguments) });
-    fallback::with(runtime, context, state, vector, construct, |pass, what| {
+    fallback::with(world, vector, construct, |pass, what| {
         if let Interpretable::Number(expr) = what {
             let number = pass.number(expr);
             for (word, value) in out.iter_mut().zip(words_of(&number, to_usize(n_words))) {
@@ -386,13 +334,8 @@ unsafe extern "C" fn interpret_operation(
     // SAFETY: called by generated code only, in a pass; the context's pieces are the frame's.
     let (world, vector, frame) =
         unsafe { (World::new(context), Vector::new(block), pieces(&*context)) };
-    let World {
-        context,
-        runtime,
-        state,
-    } = world;
     let construct = (construct, Arguments::none());
-    let result = fallback::with(runtime, context, state, vector, construct, |pass, what| {
+    let result = fallback::with(world, vector, construct, |pass, what| {
         let Interpretable::Operation(operation) = what else {
             return 0;
         };

@@ -14,22 +14,16 @@ use crate::{
 
 /// The parser, over its context and the packet's block.
 pub(crate) type Parse = unsafe extern "C" fn(*mut PassContext, *mut u64);
-/// Checksum verification: 1 where every checksum is right, else 0.
-pub(crate) type Verify = unsafe extern "C" fn(*mut PassContext, *mut u64) -> u64;
 /// The deparser: the third is where it writes; gives how many bytes.
 pub(crate) type Deparse = unsafe extern "C" fn(*mut PassContext, *mut u64, *mut u8) -> u64;
 
 /// Checksum update, and how many bytes of headers the deparser would write.
 pub(crate) type Measure = unsafe extern "C" fn(*mut PassContext, *mut u64) -> u64;
-/// The parser over headers that are not bytes: the context, the new block, the old one; 0 where
-/// they have to be.
-pub(crate) type ParseAgain = unsafe extern "C" fn(*mut PassContext, *mut u64, *const u64) -> u64;
 
-/// [`Again`] with addresses.
+/// [`Reparse`] with addresses.
 #[derive(Clone, Copy)]
-pub(crate) struct AgainCode {
+pub(crate) struct ReparseCode {
     pub measure: Measure,
-    pub parse: ParseAgain,
     /// The deparser behind `measure`, where they have to become bytes after all.
     pub write: Deparse,
 }
@@ -38,38 +32,39 @@ pub(crate) struct AgainCode {
 #[derive(Clone, Copy)]
 pub(crate) struct FrameCode {
     pub parse: Parse,
-    /// None where no checksum is verified.
-    pub verify: Option<Verify>,
     /// Checksum update and deparser.
     pub deparse: Deparse,
     /// None where nothing recirculates, or no frame could be parsed this way.
-    pub again: Option<AgainCode>,
+    pub reparse: Option<ReparseCode>,
 }
 
 /// The same before it has addresses.
 pub(crate) struct Frames {
     pub parse: FuncId,
+    /// None where no checksum is verified: 1 where every checksum is right, else 0.
     pub verify: Option<FuncId>,
     /// Parser and verification neither leave anything for the next packet nor find anything.
     pub is_stateless: bool,
     pub deparse: FuncId,
-    pub again: Option<Again>,
+    pub reparse: Option<Reparse>,
 }
 
 /// What keeps a recirculated packet's headers from becoming bytes in between.
-pub(crate) struct Again {
+pub(crate) struct Reparse {
     measure: FuncId,
+    /// The parser over headers that are not bytes: the context, the new block, the old one; 0 where
+    /// they have to be.
     pub parse: FuncId,
     write: FuncId,
 }
 
-impl Again {
+impl Reparse {
     fn define(unit: &mut Unit<'_>) -> Result<Option<Self>, CompileError> {
         let ir = unit.program.ir();
         let primitives = ir.actions.iter().flat_map(|action| &action.primitives);
         let recirculates = |primitive: &Primitive| matches!(primitive, Primitive::Recirculate(_));
         let is_worth = unit.options.fanout_fusion && primitives.clone().any(recirculates);
-        if !is_worth || !parser::is_possible_again(ir) {
+        if !is_worth || !parser::is_reparse_possible(ir) {
             return Ok(None);
         }
         // What is left to the interpreter is told once.
@@ -80,9 +75,9 @@ impl Again {
             Some(deparser::len(emit))
         })?;
         unit.explained.truncate(n_explained);
-        let parse = unit.define_with("parse_again", 1, Some(types::I64), |emit, more| {
+        let parse = unit.define_with("reparse", 1, Some(types::I64), |emit, more| {
             let old = more.first().copied()?;
-            Some(parser::emit_again(emit, old))
+            Some(parser::emit_reparse(emit, old))
         })?;
         unit.explained.truncate(n_explained);
         let write = unit.define_with("write", 1, Some(types::I64), |emit, more| {
@@ -96,13 +91,12 @@ impl Again {
         }))
     }
 
-    fn code(&self, code: &Code) -> AgainCode {
+    fn code(&self, code: &Code) -> ReparseCode {
         // SAFETY: the functions were written with these parameters and results.
         unsafe {
-            AgainCode {
-                measure: std::mem::transmute::<*const u8, Measure>(code.address(self.measure)),
-                parse: std::mem::transmute::<*const u8, ParseAgain>(code.address(self.parse)),
-                write: std::mem::transmute::<*const u8, Deparse>(code.address(self.write)),
+            ReparseCode {
+                measure: code.function(self.measure),
+                write: code.function(self.write),
             }
         }
     }
@@ -142,14 +136,14 @@ impl Frames {
             let out = more.first().copied()?;
             Some(deparser::emit(emit, out))
         })?;
-        let again = Again::define(unit)?;
+        let reparse = Reparse::define(unit)?;
         unit.explained.extend(digest::interpreted(ir));
         Ok(Self {
             parse,
             verify,
             is_stateless,
             deparse,
-            again,
+            reparse,
         })
     }
 
@@ -158,12 +152,9 @@ impl Frames {
         // SAFETY: the functions were written with these parameters and results.
         unsafe {
             FrameCode {
-                parse: std::mem::transmute::<*const u8, Parse>(code.address(self.parse)),
-                verify: self
-                    .verify
-                    .map(|verify| std::mem::transmute::<*const u8, Verify>(code.address(verify))),
-                deparse: std::mem::transmute::<*const u8, Deparse>(code.address(self.deparse)),
-                again: self.again.as_ref().map(|again| again.code(code)),
+                parse: code.function(self.parse),
+                deparse: code.function(self.deparse),
+                reparse: self.reparse.as_ref().map(|reparse| reparse.code(code)),
             }
         }
     }

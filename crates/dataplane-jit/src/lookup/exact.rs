@@ -66,25 +66,18 @@ impl ExactMap {
         self.find(WORDS, |word| key[word])
     }
 
-    /// The value of a key that the caller has hashed, word by word.
+    /// The value of a key, word by word, where the caller knows how many.
+    #[inline(always)]
+    fn find(&self, words: usize, key: impl Fn(usize) -> u64) -> u32 {
+        self.lookup_hashed(words, hash_words(words, &key), key)
+    }
+
+    /// The same where the caller has hashed it.
     #[inline(always)]
     pub(super) fn lookup_hashed(&self, words: usize, hash: u64, key: impl Fn(usize) -> u64) -> u32 {
         if self.len == 0 {
             return MISS;
         }
-        self.walk(words, hash, key)
-    }
-
-    #[inline(always)]
-    fn find(&self, words: usize, key: impl Fn(usize) -> u64) -> u32 {
-        if self.len == 0 {
-            return MISS;
-        }
-        self.walk(words, hash_words(words, &key), key)
-    }
-
-    #[inline(always)]
-    fn walk(&self, words: usize, hash: u64, key: impl Fn(usize) -> u64) -> u32 {
         let stride = words + 1;
         let mut position = start(hash, self.mask);
         // There always is an empty slot, so this ends.

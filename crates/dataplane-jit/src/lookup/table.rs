@@ -23,7 +23,7 @@ pub(super) enum Index {
     /// Also without a key, where an entry that the program gives matches always.
     Exact(ExactMap),
     Lpm(Box<LpmTrie>),
-    /// Also for prefixes of keys that are too long for a trie: the longest has the highest priority.
+    /// Also for prefixes beside other fields, and of wide ones: the longest has the highest priority.
     Ternary(Box<TernaryIndex>),
 }
 
@@ -50,9 +50,9 @@ impl TableIndex {
         let shape = key_shape(info);
         Self {
             index: index(info, &kinds, &shape),
+            has_priority: info.has_priority(),
             looked_at: vec![0; shape.words()],
             shape,
-            has_priority: info.has_priority(),
         }
     }
 
@@ -78,15 +78,6 @@ impl TableIndex {
         (0..words).filter_map(move |limb| Some(place?.limb(&self.looked_at, limb)))
     }
 
-    /// Bytes that it holds, about.
-    pub fn memory_bytes(&self) -> usize {
-        match &self.index {
-            Index::Exact(map) => map.memory_bytes(),
-            Index::Lpm(trie) => trie.memory_bytes(),
-            Index::Ternary(index) => index.memory_bytes(),
-        }
-    }
-
     /// Adds an entry. `key` has one matcher a field; `entry` is a small number that no other entry
     /// of the table has. Of entries of one priority, that which was added first is found.
     pub fn insert(&mut self, key: &[Matcher], priority: i32, entry: u32) {
@@ -97,15 +88,11 @@ impl TableIndex {
                 map.insert(&words.value, entry);
             }
             Index::Lpm(trie) => {
-                trie.insert(&words.value, words.prefix_len, entry);
+                trie.insert(words.value[0], words.prefix_len, entry);
             }
             Index::Ternary(index) => {
-                let priority = match self.has_priority {
-                    true => priority,
-                    false => {
-                        i32::try_from(words.prefix_len).expect("a key has fewer than 2^31 bits")
-                    }
-                };
+                let len = i32::try_from(words.prefix_len).expect("a key has fewer than 2^31 bits");
+                let priority = if self.has_priority { priority } else { len };
                 index.insert((&words.value, &words.mask), &words.ranges, priority, entry);
             }
         }
@@ -119,7 +106,7 @@ impl TableIndex {
                 let words = self.words(key);
                 match &mut self.index {
                     Index::Exact(map) => map.remove(&words.value),
-                    Index::Lpm(trie) => trie.remove(&words.value, words.prefix_len),
+                    Index::Lpm(trie) => trie.remove(words.value[0], words.prefix_len),
                     _ => None,
                 };
             }
@@ -130,7 +117,7 @@ impl TableIndex {
     pub fn lookup(&self, key: &[u64]) -> Option<u32> {
         let entry = match &self.index {
             Index::Exact(map) => map.lookup(key),
-            Index::Lpm(trie) => trie.lookup(key),
+            Index::Lpm(trie) => trie.lookup(key[0]),
             Index::Ternary(index) => index.lookup(key),
         };
         (entry != MISS).then_some(entry)
@@ -182,7 +169,7 @@ fn index(info: &TableInfo, kinds: &[MatchKind], shape: &KeyShape) -> Index {
         [] => Index::Exact(ExactMap::new(shape.words())),
         [prefix] => {
             let exact = of_kind(&|kind| kind == MatchKind::Exact);
-            let trie = LpmTrie::new(shape.words(), &exact, *prefix);
+            let trie = LpmTrie::new(*prefix).filter(|_| exact.is_empty());
             trie.map_or_else(ternary, |trie| Index::Lpm(Box::new(trie)))
         }
         // The loader refuses it.

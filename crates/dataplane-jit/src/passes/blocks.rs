@@ -3,27 +3,18 @@
 
 use std::ops::Range;
 
-use cranelift_codegen::ir::{BlockArg, InstBuilder, Value, condcodes::IntCC, types};
-use dataplane::engine::ir::{FieldListId, Ir};
+use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
+use dataplane::engine::ir::FieldListId;
 
 use crate::{
     compile::{Emit, Region},
     context::Requests,
-    layout::{Layout, WORD_BYTES},
-    metadata::FieldLists,
+    frames::bits,
+    layout::WORD_BYTES,
 };
 
-/// Words to be made blank, copied or kept at most for it to be code.
-const WORDS_MAX: usize = 256;
-
-/// Whether it may be code that does something to them, one by one.
-pub(super) fn are_few(words: &[Range<usize>]) -> bool {
-    n_words(words) <= WORDS_MAX
-}
-
-fn n_words(ranges: &[Range<usize>]) -> usize {
-    ranges.iter().map(ExactSizeIterator::len).sum()
-}
+/// Words side by side that are moved one by one at most; more are moved by a call.
+const UNROLLED_WORDS_MAX: usize = 256;
 
 fn offset(word: usize) -> u32 {
     u32::try_from(word).expect("a packet has fewer than 2^32 words of variables") * WORD_BYTES
@@ -31,31 +22,41 @@ fn offset(word: usize) -> u32 {
 
 /// Makes blank what has to be before the parser.
 pub(super) fn blank(e: &mut Emit<'_, '_, '_>) {
-    let vector = e.vector;
+    for words in e.layout().blank_words() {
+        let vector = e.vector;
+        fill(e, words, vector);
+    }
+}
+
+/// Makes words of a block what they are in a blank one.
+fn fill(e: &mut Emit<'_, '_, '_>, words: Range<usize>, to: Value) {
+    let blank = &e.layout().blank()[words.start * 8..words.end * 8];
+    if words.len() > UNROLLED_WORDS_MAX {
+        let from = e.address(blank.as_ptr(), "blank");
+        return copy_call(e, words, (from, to));
+    }
+    let (blank, _) = blank.as_chunks::<8>();
     let zero = e.constant(0);
     let two_zeros = e.b.ins().splat(types::I64X2, zero);
-    for range in e.layout().blank_words() {
-        let blank = &e.layout().blank()[range.start * 8..range.end * 8];
-        let (words, _) = blank.as_chunks::<8>();
-        let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
-        let mut place = 0;
-        while place < words.len() {
-            let offset = u32::try_from((range.start + place) * 8)
-                .expect("a packet has fewer than 2^32 bytes of variables");
-            let (value, n_words) = match words[place..] {
-                [0, 0, ..] => (two_zeros, 2),
-                [0, ..] => (zero, 1),
-                [word, ..] => (e.constant(word), 1),
-                [] => break,
-            };
-            e.store(Region::Vector, value, vector, offset);
-            place += n_words;
-        }
+    let mut place = 0;
+    while place < blank.len() {
+        let (value, n_words) = match blank[place..] {
+            [first, second, ..] if [first, second] == [[0; 8]; 2] => (two_zeros, 2),
+            [word, ..] => (e.constant(u64::from_le_bytes(word)), 1),
+            [] => break,
+        };
+        e.store(Region::Vector, value, to, offset(words.start + place));
+        place += n_words;
     }
 }
 
 /// Copies words from block to block.
 fn copy(e: &mut Emit<'_, '_, '_>, words: Range<usize>, (from, to): (Value, Value)) {
+    if words.len() > UNROLLED_WORDS_MAX {
+        let start = offset(words.start);
+        let from = bits::add_const(&mut e.b, from, start.into());
+        return copy_call(e, words, (from, to));
+    }
     let mut place = words.start;
     while place < words.end {
         let (ty, n_words) = match words.end - place {
@@ -68,6 +69,13 @@ fn copy(e: &mut Emit<'_, '_, '_>, words: Range<usize>, (from, to): (Value, Value
     }
 }
 
+/// Copies words to where they stand in a block.
+fn copy_call(e: &mut Emit<'_, '_, '_>, words: Range<usize>, (from, to): (Value, Value)) {
+    let to = bits::add_const(&mut e.b, to, offset(words.start).into());
+    let n_words = e.constant(words.len() as u64);
+    e.call_outside("copy_words", &[to, from, n_words]);
+}
+
 /// The function's first parameter is the copy's block, its second the packet's.
 pub(super) fn emit_copy(e: &mut Emit<'_, '_, '_>) {
     let blocks = (e.vector, e.pass);
@@ -76,57 +84,43 @@ pub(super) fn emit_copy(e: &mut Emit<'_, '_, '_>) {
     }
 }
 
-/// The function's first parameter is the clone's block, its second the packet's.
-pub(super) fn emit_clone(e: &mut Emit<'_, '_, '_>, lists: &KeptWords, list: Value) {
+/// The function's first parameter is the clone's block, its second the packet's: the clone gets the
+/// headers, or has others already, and of the metadata a field list.
+pub(super) fn emit_clone(e: &mut Emit<'_, '_, '_>, list: Value, with_headers: bool) {
     let (from, to) = (e.vector, e.pass);
-    let metadata = e.layout().metadata();
-    let metadata = metadata.start / 8..metadata.end / 8;
+    let metadata = e.layout().metadata().start / 8;
     let [first, headers] = e.layout().copied_words();
-    copy(e, first.start..metadata.start, (from, to));
-    let zero = e.constant(0);
-    let two_zeros = e.b.ins().splat(types::I64X2, zero);
-    let mut place = metadata.start;
-    while place < first.end {
-        let (value, n_words) = match first.end - place {
-            1 => (zero, 1),
-            _ => (two_zeros, 2),
-        };
-        e.store(Region::Vector, value, to, offset(place));
-        place += n_words;
+    if with_headers {
+        copy(e, first.start..metadata, (from, to));
+        copy(e, headers, (from, to));
     }
-    copy(e, headers, (from, to));
-    lists.keep(e, list, (from, to));
+    fill(e, metadata..first.end, to);
+    keep(e, list, (from, to));
 }
 
-/// The words of each field list: what clones and recirculated packets keep.
-pub(super) struct KeptWords(Vec<Vec<usize>>);
-
-impl KeptWords {
-    /// None where it cannot be code: there are too many, or a varbit field among them.
-    pub(super) fn of(ir: &Ir, layout: &Layout) -> Option<Self> {
-        let words = FieldLists::new(ir, layout).into_words()?;
-        let n_words: usize = words.iter().map(Vec::len).sum();
-        (n_words <= WORDS_MAX).then_some(Self(words))
-    }
-
-    /// Copies the words of the list with that code ([`Requests::list_code`]) from block to block.
-    pub(super) fn keep(&self, e: &mut Emit<'_, '_, '_>, list: Value, (from, to): (Value, Value)) {
-        let end = e.b.create_block();
-        let lists = (0..).map(FieldListId).zip(&self.0);
-        for (id, words) in lists.filter(|(_, words)| !words.is_empty()) {
-            let (kept, next) = (e.b.create_block(), e.b.create_block());
-            let code = Requests::list_code(Some(id));
-            let is_it = e.b.ins().icmp_imm_u(IntCC::Equal, list, i64::from(code));
-            e.branch(is_it, kept, next);
-            e.begin_inner(kept);
-            for word in words {
-                // One by one: what a pass has just written comes slowly to a load across several writes.
-                copy(e, *word..*word + 1, (from, to));
+/// Copies the fields of the list with that code ([`Requests::list_code`]) from block to block. Varbit
+/// fields need no copy: they belong to headers, which are blank here, or the same.
+pub(super) fn keep(e: &mut Emit<'_, '_, '_>, list: Value, (from, to): (Value, Value)) {
+    let ir = e.ir();
+    let end = e.b.create_block();
+    let lists = (0..).map(FieldListId).zip(&ir.field_lists);
+    for (id, fields) in lists.filter(|(_, list)| !list.fields.is_empty()) {
+        let (kept, next) = (e.b.create_block(), e.b.create_block());
+        let code = Requests::list_code(Some(id));
+        let is_it = e.b.ins().icmp_imm_u(IntCC::Equal, list, i64::from(code));
+        e.branch(is_it, kept, next);
+        e.begin_inner(kept);
+        for field in &fields.fields {
+            let slot = e.layout().field(*field);
+            let first = (slot.offset / WORD_BYTES) as usize;
+            // One by one: what a pass has just written comes slowly to a load across several writes.
+            for word in (first..first + slot.words as usize).filter(|_| !slot.variable) {
+                copy(e, word..word + 1, (from, to));
             }
-            e.b.ins().jump(end, &[] as &[BlockArg]);
-            e.begin(next);
         }
         e.jump(end);
-        e.begin(end);
+        e.begin(next);
     }
+    e.jump(end);
+    e.begin(end);
 }

@@ -37,20 +37,20 @@ impl Writer<'_, '_, '_, '_> {
         }
         let ir = self.e.ir();
         let declared = &ir.headers[header.index()];
-        let (bytes, skipped) = self.cursor();
+        let bytes = self.cursor();
         let area = self.e.layout().header(header);
         if area.len() > (UNROLLED_WORDS_MAX * 8) as usize || declared.variable_field.is_some() {
-            let first = bits::add_const(&mut self.e.b, bytes.base, u64::from(skipped / 8));
             let (pass, vector) = (self.e.pass, self.e.vector);
             let header = self.e.constant32(header.0);
-            self.e.call("read_header", &[pass, vector, first, header]);
+            self.e
+                .call("read_header", &[pass, vector, bytes.base, header]);
             return;
         }
-        let mut offset = skipped;
-        for (at, to) in (skipped..).step_by(64).zip(self.words_of(header)) {
+        let mut offset = 0;
+        for (at, to) in (0..).step_by(8).zip(self.words_of(header)) {
             let vector = self.e.vector;
             // As it stands in memory: nothing is turned around.
-            let word = bits::load_word(&mut self.e.b, bytes, at / 8);
+            let word = bits::load_word(&mut self.e.b, bytes, at);
             self.e.store(Region::Vector, word, vector, to);
         }
         for field in declared.field_ids() {

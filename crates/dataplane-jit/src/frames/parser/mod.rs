@@ -1,15 +1,13 @@
-//! The parser as code: a block a state, loads at offsets that are known where every way to a state
-//! has taken the same number of bytes.
+//! The parser as code: a block a state.
 //!
 //! What a header needs is looked at once, before its fields are loaded: that the frame has so many
 //! bytes, and that they stand in one piece (a recirculated frame's head may end among them; then
 //! the runtime makes them so). The same code, with other extractions, is written a second time for
-//! headers that never were bytes (`again.rs`). Not here: what an error means, which is the engine's
+//! headers that never were bytes (`reparse.rs`). Not here: what an error means, which is the engine's
 //! to write down.
 
-mod again;
 mod extract;
-mod positions;
+mod reparse;
 mod select;
 
 use std::mem::offset_of;
@@ -17,15 +15,12 @@ use std::mem::offset_of;
 use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value, condcodes::IntCC, types};
 use cranelift_frontend::Variable;
 use dataplane::{
-    engine::ir::{Expr, Int, ParserOp, Place, Primitive, State},
+    engine::ir::{Expr, Parser, ParserOp, Place, Primitive, State, StateId},
     limits,
 };
 
-pub(super) use self::again::{emit as emit_again, is_possible as is_possible_again};
-use self::{
-    again::Standing,
-    positions::{Position, bytes_of, has_cycle, positions},
-};
+use self::reparse::Standing;
+pub(super) use self::reparse::{emit as emit_reparse, is_possible as is_reparse_possible};
 use super::bits::{self, Bytes, iconst};
 use crate::{
     compile::{Emit, Native, range::Range},
@@ -37,8 +32,6 @@ use crate::{
 struct Writer<'e, 'f, 'u, 'p> {
     e: &'e mut Emit<'f, 'u, 'p>,
     states: Vec<Block>,
-    begins: Vec<Position>,
-    position: Position,
     /// Bytes taken; always set where a state begins, and where the parser ends.
     at: Variable,
     /// The beginning of the frame.
@@ -93,8 +86,6 @@ fn states<'e, 'f, 'u, 'p>(
     let mut writer = Writer {
         e,
         states,
-        begins: positions(ir, parser),
-        position: Position::Known(0),
         at,
         front,
         front_len,
@@ -121,16 +112,47 @@ fn frame(e: &mut Emit<'_, '_, '_>) -> [Value; 4] {
     .map(|offset| e.load_context(types::I64, offset))
 }
 
+fn next_states(state: &State) -> impl Iterator<Item = StateId> {
+    let arrows = state.transitions.iter().map(|arrow| arrow.next);
+    arrows.chain([state.default]).flatten()
+}
+
+/// Whether more states than [`limits::PARSER_STEPS_MAX`] can be entered: only where some state
+/// leads back to itself.
+pub(super) fn has_cycle(parser: &Parser) -> bool {
+    // 0: not seen, 1: on the way, 2: done.
+    let mut marks = vec![0_u8; parser.states.len()];
+    let mut stack: Vec<(StateId, bool)> = parser
+        .start
+        .map(|start| (start, false))
+        .into_iter()
+        .collect();
+    while let Some((id, is_done)) = stack.pop() {
+        if is_done {
+            marks[id.index()] = 2;
+            continue;
+        }
+        match marks[id.index()] {
+            1 | 2 => continue,
+            _ => marks[id.index()] = 1,
+        }
+        stack.push((id, true));
+        for next in next_states(&parser.states[id.index()]) {
+            match marks[next.index()] {
+                0 => stack.push((next, false)),
+                1 => return true,
+                _ => {}
+            }
+        }
+    }
+    parser.states.len() > limits::PARSER_STEPS_MAX as usize
+}
+
 impl Writer<'_, '_, '_, '_> {
     fn state(&mut self, number: usize, state: &State) {
         let block = self.states[number];
         self.e.begin(block);
         self.e.place = format!("parser state \"{}\"", state.name);
-        self.position = self.begins[number];
-        if self.position == Position::Unreached {
-            // Nothing leads here; the code must end nevertheless.
-            self.position = Position::Varying;
-        }
         if !self.is_possible(state) {
             return self.give_up();
         }
@@ -148,17 +170,13 @@ impl Writer<'_, '_, '_, '_> {
             if let Err(reason) = self.operation(state, op) {
                 self.interpret(op, reason);
             }
-            self.position = self.position.plus(bytes_of(self.e.ir(), op));
         }
         self.transitions(number, state);
     }
 
     /// Bytes taken so far.
     fn taken(&mut self) -> Value {
-        match self.position {
-            Position::Known(at) => iconst(&mut self.e.b, at),
-            _ => self.e.b.use_var(self.at),
-        }
+        self.e.b.use_var(self.at)
     }
 
     /// Ends the parser with an error where a condition holds, and goes on where it does not.
@@ -221,19 +239,10 @@ impl Writer<'_, '_, '_, '_> {
         b.def_var(self.front_len, length);
     }
 
-    /// Where the next byte is: bytes, and bits from them on.
-    fn cursor(&mut self) -> (Bytes, u32) {
-        let front = self.e.b.use_var(self.front);
-        match self.position {
-            Position::Known(at) if at < 4096 => {
-                let skipped = u32::try_from(at * 8).expect("below 4,096 bytes");
-                (Bytes::foreign(front), skipped)
-            }
-            _ => {
-                let taken = self.taken();
-                (Bytes::foreign(self.e.b.ins().iadd(front, taken)), 0)
-            }
-        }
+    /// Where the next byte is.
+    fn cursor(&mut self) -> Bytes {
+        let (front, taken) = (self.e.b.use_var(self.front), self.taken());
+        Bytes::foreign(self.e.b.ins().iadd(front, taken))
     }
 
     /// So many bytes were taken.
@@ -255,8 +264,8 @@ impl Writer<'_, '_, '_, '_> {
             ParserOp::SetLookahead { to, offset, bits } => {
                 self.e.check_place(to)?;
                 self.need(u64::from((offset + bits).div_ceil(8)));
-                let (bytes, skipped) = self.cursor();
-                let value = bits::load(&mut self.e.b, bytes, skipped + offset, *bits);
+                let bytes = self.cursor();
+                let value = bits::load(&mut self.e.b, bytes, *offset, *bits);
                 self.e.put(to, value, &Range::field(*bits, false))?;
             }
             ParserOp::Verify { condition, error } => {
@@ -301,13 +310,9 @@ impl Writer<'_, '_, '_, '_> {
     fn length(&mut self, bits: &Expr) -> Native<Value> {
         let (words, signed) = self.e.exact(bits)?;
         let range = self.e.names().range(bits);
-        let small = Range {
-            low: Int::from(i64::MIN),
-            high: Int::from(i64::MAX),
-        };
         let word = words.first().copied();
         let mut word = word.ok_or("a number without words")?;
-        if range.is_some_and(|range| range.is_within(&small)) {
+        if range.is_some_and(|range| range.is_within(&Range::field(64, true))) {
             return Ok(word);
         }
         let b = &mut self.e.b;
@@ -334,7 +339,6 @@ impl Writer<'_, '_, '_, '_> {
         self.fail_with(is_error, code);
         self.e.b.def_var(self.at, result);
         self.find_front();
-        self.position = Position::Varying;
     }
 
     fn skip(&mut self, n_bits: Value) {

@@ -23,14 +23,12 @@ impl Writer<'_, '_, '_, '_> {
                 KeyPart::Value { value, bits, .. } => (self.value(value, *bits), *bits),
                 KeyPart::Lookahead { offset, bits } => {
                     self.need(u64::from((offset + bits).div_ceil(8)));
-                    let (bytes, skipped) = self.cursor();
-                    let words = bits::load(&mut self.e.b, bytes, skipped + offset, *bits);
+                    let bytes = self.cursor();
+                    let words = bits::load(&mut self.e.b, bytes, *offset, *bits);
                     (words, *bits)
                 }
             });
         }
-        let taken = self.taken();
-        self.e.b.def_var(self.at, taken);
         let default = self.target(state.default);
         let mut arrows = state.transitions.as_slice();
         while let Some(first) = arrows.first() {

@@ -1,4 +1,5 @@
-//! The parser of a packet that recirculates, over the headers in its old block instead of bytes.
+//! Re-parse: the parser of a packet that recirculates, over the headers in its old block instead of
+//! bytes.
 //!
 //! The deparser would write the valid headers in its order, and the parser would take them from there.
 //! An extraction of the header that comes next in that order would give it the fields that it has:

@@ -1,0 +1,147 @@
+//! A packet's way out: from the metadata of egress to its headers as bytes, one call of generated code
+//! ([`crate::passes`]) where the packet leaves as it is. Otherwise the call ends behind the egress
+//! control, and what is left is done here.
+
+use dataplane::{
+    DropReason,
+    engine::{EgressInput, EgressOutcome, EgressVerdict, PacketHandle, State},
+    limits,
+};
+
+use super::{Native, at_egress};
+use crate::{context::Requests, frames::Deparse, passes::NOT_WRITTEN, vector::Vector};
+
+impl Native {
+    /// The length of the packet's frame if that stands there now. Otherwise the egress control has run.
+    #[inline]
+    pub(super) fn depart(
+        &mut self,
+        state: &mut State,
+        input: &EgressInput,
+        handle: PacketHandle,
+    ) -> Option<usize> {
+        self.attach(state, handle, true);
+        let (packet, scratch) = self.packets.pool.with_scratch(handle);
+        let context = &mut *self.context;
+        context.requests = at_egress(&packet.requests);
+        let mut out = std::ptr::null_mut();
+        if input.is_deparsed && !self.slots.has_variable {
+            out = packet.deparse_into(scratch, self.headers_len);
+        }
+        if let Some(instance) = input.instance {
+            self.slots
+                .egress_rid
+                .set(&mut packet.vector, instance.into());
+        }
+        let block = packet.vector.as_mut_ptr();
+        let instance_type = input.instance_type as u64;
+        let depart = self.program.passes.depart;
+        // SAFETY: context and block are the packet's, the code is the program's, and where `out` is
+        // something it has room for every header and the slack.
+        let written = unsafe { depart(&raw mut *self.context, block, input, instance_type, out) };
+        if written == NOT_WRITTEN {
+            return None;
+        }
+        let written = checked(written, self.headers_len);
+        let (packet, scratch) = self.packets.pool.with_scratch(handle);
+        packet.deparsed(scratch, written);
+        Some(packet.frame_len())
+    }
+
+    /// What an egress pass comes to whose control has run.
+    pub(super) fn after_egress(
+        &mut self,
+        state: &State,
+        input: &EgressInput,
+        handle: PacketHandle,
+    ) -> EgressOutcome {
+        let failed = self.finish(handle);
+        let packet = self.packets.pool.packet(handle);
+        let verdict = match failed {
+            Some(reason) => EgressVerdict::Drop(reason),
+            None if self.egress_port(packet).0 == limits::DROP_PORT => {
+                EgressVerdict::Drop(DropReason::EgressDrop)
+            }
+            None if packet.requests.recirculate != 0 => EgressVerdict::Recirculate,
+            None => EgressVerdict::Transmit,
+        };
+        let request = packet.requests.clone_request().filter(|_| failed.is_none());
+        let is_dropped = matches!(verdict, EgressVerdict::Drop(_));
+        let is_written = input.is_deparsed && request.is_none() && !is_dropped;
+        EgressOutcome {
+            packet: handle,
+            verdict,
+            clone_session: request.map(|(session, _)| session),
+            frame_len_bytes: is_written.then(|| self.end_egress(state, handle)),
+        }
+    }
+
+    /// Checksum update and deparser of a packet that the context is about, after egress; the length
+    /// of the frame. The headers of one that recirculates stay where they are, if it is not cut.
+    pub(super) fn end_egress(&mut self, state: &State, handle: PacketHandle) -> usize {
+        let packet = self.packets.pool.packet_mut(handle);
+        let is_whole = packet.requests.truncate_bytes == Requests::WHOLE;
+        let block = packet.vector.as_mut_ptr();
+        if let Some(reparse) = self.frames.reparse
+            && packet.requests.recirculate != 0
+            && is_whole
+        {
+            // SAFETY: context and block are the packet's, the code is the program's.
+            let headers = unsafe { (reparse.measure)(&raw mut *self.context, block) };
+            let len = usize::try_from(headers).expect("a usize has 64 bits") + packet.rest_len();
+            packet.unwritten = Some(len);
+            return len;
+        }
+        // SAFETY: the block is the packet's, the code the program's.
+        unsafe { self.write_block(state, handle, block, self.frames.deparse) };
+        let packet = self.packets.pool.packet_mut(handle);
+        if let Some(len) = packet.requests.truncation() {
+            packet.truncate_frame(len);
+        }
+        packet.frame_len()
+    }
+
+    /// Writes the headers of a block in front of what follows a packet's; gives their length.
+    ///
+    /// # Safety
+    /// The block is of the engine's layout, and nobody else uses it now; `write` is the code of the engine's
+    /// program, and the context was attached in this pass.
+    pub(super) unsafe fn write_block(
+        &mut self,
+        state: &State,
+        handle: PacketHandle,
+        block: *mut u64,
+        write: Deparse,
+    ) -> usize {
+        let mut len = self.headers_len;
+        if self.slots.has_variable {
+            let layout = &self.packets.layout;
+            // SAFETY: as the caller has promised.
+            let vector = unsafe { Vector::new(block.cast()) };
+            let order = state.program().ir().deparser.order.iter();
+            len += order
+                .map(|header| vector.variable_bits(layout, *header) as usize / 8)
+                .sum::<usize>();
+        }
+        let (packet, scratch) = self.packets.pool.with_scratch(handle);
+        let out = packet.deparse_into(scratch, len);
+        let context = &raw mut *self.context;
+        // SAFETY: the context is the packet's, the block of the layout, the code is the program's, and
+        // `out` has room for every header and the slack.
+        let written = checked(unsafe { write(context, block, out) }, len);
+        let (packet, scratch) = self.packets.pool.with_scratch(handle);
+        packet.deparsed(scratch, written);
+        written
+    }
+}
+
+/// How many bytes the deparser wrote, which had room for so many.
+#[inline]
+pub(super) fn checked(written: u64, room: usize) -> usize {
+    let written = usize::try_from(written).expect("a usize has 64 bits");
+    assert!(
+        written <= room,
+        "the deparser wrote {written} bytes where there is room for {room}"
+    );
+    written
+}

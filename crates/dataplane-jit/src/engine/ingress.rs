@@ -1,0 +1,201 @@
+//! A packet's way in: from its metadata to the end of the ingress control, one call of generated code
+//! ([`crate::passes`]).
+//!
+//! There are three ways to come: a frame, a frame whose first half was prefetched, and a packet that
+//! comes again. What the pass comes to is read in one place, [`Native::ingress_outcome`].
+//!
+//! **Prefetch.** Frames that wait together run their parser and checksum verification some ahead of
+//! their turn, and the ingress control's flow cache prefetches their records ([`crate::flow`]).
+//! Nobody can see that: such a parser neither leaves anything for the next packet nor finds
+//! anything but what control calls set; where one of those has come in between (another epoch) the
+//! pass begins again.
+//!
+//! **Re-parse.** What the deparser would write of a packet that recirculates, the parser would most
+//! often take as the same headers again. So they stay in the packet's old block, from which they are
+//! copied as the parser's states ask for them (`frames/parser/reparse.rs`). They become bytes after
+//! all where the parser would come to something else, and where the control wants a clone or a
+//! resubmission, which begin with the frame as it came: the old block is kept until then.
+
+use dataplane::{
+    DropReason, PortId,
+    engine::{IngressInput, IngressOutcome, IngressVerdict, PacketHandle, State},
+    limits,
+};
+
+use super::Native;
+use crate::{
+    context::Requests,
+    passes::{HEADERS, NOT_PARSED, NOT_PLAIN, Plain},
+};
+
+/// Frames that are parsed ahead of their turn, at most: about as many as a record takes to come.
+pub(super) const AHEAD_MAX: usize = 4;
+
+impl Native {
+    /// A frame as it came, the whole pass.
+    #[inline]
+    pub(super) fn arrive(
+        &mut self,
+        state: &mut State,
+        input: &IngressInput,
+        handle: PacketHandle,
+        arrived: u64,
+    ) -> u64 {
+        let port = input.ingress_port.0.into();
+        let block = self.attach(state, handle, false);
+        let context = &raw mut *self.context;
+        // SAFETY: context and block are the packet's, the code is the program's.
+        unsafe { (self.program.passes.arrive)(context, block, port, arrived) }
+    }
+
+    /// The first half of [`Native::arrive`], ahead of the packet's turn in this epoch, or in none.
+    #[inline]
+    pub(super) fn begin(
+        &mut self,
+        state: &mut State,
+        input: &IngressInput,
+        handle: PacketHandle,
+        (arrived, epoch): (u64, u64),
+    ) {
+        let port = input.ingress_port.0.into();
+        let block = self.attach(state, handle, false);
+        let begin = self.program.passes.begin;
+        // SAFETY: context and block are the packet's, the code is the program's.
+        unsafe { begin(&raw mut *self.context, block, port, arrived) };
+        let consumed = self.consumed();
+        let packet = self.packets.pool.packet_mut(handle);
+        packet.consumed = consumed;
+        packet.packet_length = self.context.packet_length;
+        packet.parsed_ahead = epoch;
+    }
+
+    /// The second half.
+    #[inline]
+    pub(super) fn go_on(&mut self, state: &mut State, handle: PacketHandle) -> u64 {
+        let block = self.attach(state, handle, true);
+        let go_on = self.program.passes.go_on;
+        // SAFETY: context and block are the packet's, the code is the program's.
+        unsafe { go_on(&raw mut *self.context, block) }
+    }
+
+    pub(super) fn consumed(&self) -> usize {
+        usize::try_from(self.context.consumed).expect("a usize has 64 bits")
+    }
+
+    /// A packet that was resubmitted or recirculated. Its old block is the spare one then.
+    #[inline(never)]
+    pub(super) fn arrive_again(
+        &mut self,
+        state: &mut State,
+        input: &IngressInput,
+        handle: PacketHandle,
+    ) -> u64 {
+        loop {
+            let packet = self.packets.pool.packet_mut(handle);
+            packet.ingress_bytes = input.ingress_bytes;
+            let list = packet.kept_list.into();
+            let (len, how) = match packet.unwritten {
+                Some(len) => (len, HEADERS),
+                None => (packet.frame_len(), input.instance_type as u64),
+            };
+            std::mem::swap(&mut packet.vector, &mut self.spare);
+            let block = self.attach(state, handle, how == HEADERS);
+            let (context, old) = (&raw mut *self.context, self.spare.as_ptr());
+            let arrive_again = self.program.passes.arrive_again;
+            // SAFETY: context and new block are the packet's, the old block is one of the same layout,
+            // the code is the program's.
+            let came_to = unsafe { arrive_again(context, block, old, len as u64, list, how) };
+            if came_to != NOT_PARSED {
+                return came_to;
+            }
+            self.become_frame(state, handle);
+        }
+    }
+
+    /// The headers that stand in the spare block could not be parsed there.
+    #[cold]
+    pub(super) fn become_frame(&mut self, state: &State, handle: PacketHandle) {
+        let packet = self.packets.pool.packet_mut(handle);
+        std::mem::swap(&mut packet.vector, &mut self.spare);
+        let block = packet.vector.as_mut_ptr();
+        if let Some(reparse) = self.frames.reparse {
+            // SAFETY: the block is the packet's, the code the program's.
+            unsafe { self.write_block(state, handle, block, reparse.write) };
+        }
+    }
+
+    /// What the ingress pass came to that the context is about. Where it was a frame's, the parser has
+    /// said how much it took.
+    #[inline]
+    pub(super) fn ingress_outcome(
+        &mut self,
+        state: &State,
+        handle: PacketHandle,
+        came_to: u64,
+    ) -> IngressOutcome {
+        let consumed = self.consumed();
+        let packet = self.packets.pool.packet_mut(handle);
+        if packet.unwritten.is_none() {
+            packet.consumed = consumed;
+        }
+        if came_to == NOT_PLAIN {
+            return self.rare_outcome(state, handle);
+        }
+        packet.requests = Requests::NONE;
+        packet.packet_length = self.context.packet_length;
+        let plain = Plain(came_to);
+        IngressOutcome {
+            verdict: IngressVerdict::Unicast(PortId(plain.port())),
+            clone_session: None,
+            has_digest: false,
+            priority: plain.priority(),
+        }
+    }
+
+    /// The same of a packet that does not just go to one port.
+    #[inline(never)]
+    fn rare_outcome(&mut self, state: &State, handle: PacketHandle) -> IngressOutcome {
+        let failed = self.finish(handle);
+        self.write_what_came(state, handle);
+        let packet = self.packets.pool.packet(handle);
+        let vector = &packet.vector;
+        let group = self.slots.mcast_grp.get(vector);
+        let port = self.egress_port(packet);
+        if let Some(reason) = failed {
+            return IngressOutcome {
+                verdict: IngressVerdict::Drop(reason),
+                clone_session: None,
+                has_digest: false,
+                priority: 0,
+            };
+        }
+        let verdict = match group {
+            _ if packet.requests.resubmit != 0 => IngressVerdict::Resubmit,
+            0 if port.0 == limits::DROP_PORT => IngressVerdict::Drop(DropReason::IngressDrop),
+            0 => IngressVerdict::Unicast(port),
+            group => IngressVerdict::Multicast(u32::try_from(group).unwrap_or(u32::MAX)),
+        };
+        IngressOutcome {
+            verdict,
+            clone_session: packet.requests.clone_request().map(|(session, _)| session),
+            has_digest: packet.requests.digest != 0,
+            priority: self.slots.priority.get(vector),
+        }
+    }
+
+    /// The frame as it came, where the control wants a clone or a resubmission of headers that are not
+    /// bytes.
+    fn write_what_came(&mut self, state: &State, handle: PacketHandle) {
+        let packet = self.packets.pool.packet(handle);
+        let is_wanted = packet.requests.clone != 0 || packet.requests.resubmit != 0;
+        if packet.unwritten.is_some()
+            && is_wanted
+            && let Some(reparse) = self.frames.reparse
+        {
+            let block = self.spare.as_mut_ptr();
+            // SAFETY: the spare block is one of the layout, which nobody else uses, the code the program's.
+            let len = unsafe { self.write_block(state, handle, block, reparse.write) };
+            self.packets.pool.packet_mut(handle).consumed = len;
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Which instances a construct may mean that finds its header when a packet is there.
+
+use dataplane::engine::ir::{AnyStack, HeaderExpr, HeaderId, Ir, UnionExpr, UnionId};
+
+/// The unions that an expression may give.
+pub(crate) fn unions<'p>(ir: &'p Ir, union: &'p UnionExpr) -> &'p [UnionId] {
+    match union {
+        UnionExpr::Union(union) => std::slice::from_ref(union),
+        UnionExpr::Element { stack, .. } => &ir.union_stacks[stack.index()].elements,
+    }
+}
+
+/// Every member of some unions.
+pub(crate) fn members(ir: &Ir, unions: &[UnionId]) -> Vec<HeaderId> {
+    let members = unions.iter().map(|union| &ir.unions[union.index()].members);
+    members.flatten().copied().collect()
+}
+
+/// One member of each.
+fn members_at(ir: &Ir, unions: &[UnionId], offset: u32) -> Vec<HeaderId> {
+    let members = unions.iter().map(|union| &ir.unions[union.index()].members);
+    let members = members.filter_map(|members| members.get(offset as usize));
+    members.copied().collect()
+}
+
+/// The headers that an expression may give, in the order of the index that chooses.
+pub(crate) fn headers(ir: &Ir, header: &HeaderExpr) -> Vec<HeaderId> {
+    match header {
+        HeaderExpr::Header(header) => vec![*header],
+        HeaderExpr::Element { stack, .. } => ir.stacks[stack.index()].elements.clone(),
+        HeaderExpr::Member { union, offset } => members_at(ir, unions(ir, union), *offset),
+    }
+}
+
+/// The headers that an element of a stack may be, of a stack of unions by the member.
+pub(crate) fn elements(ir: &Ir, stack: AnyStack, member: u32) -> Vec<HeaderId> {
+    match stack {
+        AnyStack::Headers(stack) => ir.stacks[stack.index()].elements.clone(),
+        AnyStack::Unions(stack) => members_at(ir, &ir.union_stacks[stack.index()].elements, member),
+    }
+}
+
+/// Every header of a stack.
+pub(crate) fn within(ir: &Ir, stack: AnyStack) -> Vec<HeaderId> {
+    match stack {
+        AnyStack::Headers(stack) => ir.stacks[stack.index()].elements.clone(),
+        AnyStack::Unions(stack) => members(ir, &ir.union_stacks[stack.index()].elements),
+    }
+}
