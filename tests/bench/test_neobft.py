@@ -54,6 +54,7 @@ def test_a_cdf_ends_with_the_largest_delay_and_has_as_many_points_as_can_be_seen
     assert theirs.xs == tuple(published.QUANTILES_US["tagged", 25].values())
 
 
+@pytest.mark.alone
 def test_everything_is_measured(namespaces: None, tmp_path: Path) -> None:
     effort = measure.Effort(sizes=(4, 5), turns=1, tries=1, delay_s=0.3, pass_turns=1)
     assert measure.run_study(tmp_path, effort) == []

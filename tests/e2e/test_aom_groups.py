@@ -71,6 +71,7 @@ def assert_all_agree(group: Group, told: list[list[Event]], expected: set[str]) 
     assert_certificates_convince(group, first[-1].certificate, first[-1])
 
 
+@pytest.mark.alone
 def test_two_groups_of_1_to_64_members_at_once(namespaces: None, logs: Path) -> None:
     with ordered(logs, N_HOSTS + 2) as whole:
         whole.aom("group", "add", "other", "--address", OTHER_IP)

@@ -11,6 +11,8 @@ from lab.bench.fanout import measure
 from lab.bench.forwarders import PRIORITY, Forwarder
 from lab.bench.results import FanoutRow
 
+pytestmark = pytest.mark.alone
+
 FORWARDERS = [
     Forwarder("p4_replication", "native", "afxdp", "spin"),
     Forwarder("pktswitch_bypass", "", "afpacket", "sleep"),

@@ -139,6 +139,7 @@ def test_a_copy_of_the_run_before_is_none_of_this_one(logs: Path, system_root: N
     assert [counts(slot) for slot in after.slots] == [(9, 0, 0)] * 2
 
 
+@pytest.mark.alone
 def test_delays_are_as_long_as_the_sfu_takes(logs: Path, counting: str) -> None:
     packets = Steady(20, 2e7, 200)
     without, slow = (

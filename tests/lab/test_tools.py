@@ -57,6 +57,7 @@ def run_burst(star: Star, logs: Path, burst: Burst, *mistake: str) -> Run:
     )
 
 
+@pytest.mark.alone
 def test_a_burst_is_sent_at_its_rate_captured_whole_and_received_by_ordinary_sockets(
     star: Star, logs: Path
 ) -> None:

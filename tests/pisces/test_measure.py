@@ -66,6 +66,7 @@ def test_flows_differ_and_hit_what_they_should(program: str) -> None:
             assert datagram.eth_src in senders
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("port", ["afxdp", "afpacket"])
 @pytest.mark.parametrize("contestant", [OVS, NATIVE], ids=str)
 def test_every_flow_comes_through(
@@ -83,6 +84,7 @@ def test_every_flow_comes_through(
     assert seen.copies_of_viewer_max == -(-seen.sent // traffic.N_FLOWS)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(("caches", "hits"), [(OFF, "megaflow hits"), (ON, "emc hits")])
 def test_packets_are_found_where_the_setting_says(
     load: None, caches: str, hits: str, tmp_path: Path
@@ -102,6 +104,7 @@ def test_packets_are_found_where_the_setting_says(
     assert numbers[hits] >= seen.sent - 2 * traffic.N_FLOWS
 
 
+@pytest.mark.alone
 def test_a_set_has_rates_and_ratios(
     load: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -149,6 +152,7 @@ def standing_children(pid: int) -> dict[int, str]:
     return found
 
 
+@pytest.mark.alone
 def test_nothing_stands_for_ever_when_the_lab_is_killed(load: None, tmp_path: Path) -> None:
     argv = [sys.executable, "-c", KILLED, str(tmp_path)]
     limit_s = time.monotonic() + 60.0

@@ -104,6 +104,7 @@ def test_ten_who_all_see_each_other(row: type[Pktswitch], variant: Variant, tmp_
         assert came(exchange(site, packets, expected.total())) == expected
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(("row", "variant"), SLEEPING, ids=said)
 def test_who_subscribes_gets_an_answer_though_packets_never_run_dry(
     row: type[Pktswitch], variant: Variant, tmp_path: Path
