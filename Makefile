@@ -2,8 +2,9 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.NOTPARALLEL:
-.PHONY: help setup packages toolchain build compat python-aom demo thesis bench test lint test-generated test-rust test-e2e test-finsy clean
+.PHONY: help setup packages toolchain build checked compat python-aom demo thesis bench test lint lint-rust lint-python test-generated test-rust test-e2e test-alone test-finsy clean
+# make's own job server is not cargo's.
+unexport MAKEFLAGS
 
 PYTHON ?= python3
 export PYTHONDONTWRITEBYTECODE := 1
@@ -14,17 +15,30 @@ PIP_INSTALL := -m pip install --quiet --no-input --disable-pip-version-check
 IN_NAMESPACES := $(CURDIR)/scripts/in-namespaces
 # Rust's tests make network namespaces too.
 CARGO_TEST_RUNNER := target."cfg(unix)".runner=["$(IN_NAMESPACES)"]
+# A part of `make test`: where its minutes go is written down.
+PART := scripts/part
+# Rust's tests and lints are one build: Clippy's compiler makes the test programs as well, with
+# assertions, on the third-party crates of the programs. It has a folder of its own for what it makes.
+CHECKED := CARGO_BUILD_BUILD_DIR=$(CURDIR)/target CARGO_TARGET_DIR=$(CURDIR)/target/checked \
+	RUSTC_WORKSPACE_WRAPPER=clippy-driver cargo --config scripts/checked.toml --config '$(CARGO_TEST_RUNNER)'
+CHECKED_BUILD := $(CHECKED) build --release --locked --quiet --workspace --all-targets
 
+# Most of them wait more than they compute.
+WORKERS ?= 4
+PYTEST := .venv/bin/python -m pytest -p no:cacheprovider
+PYTHON_TESTS := tests/lab tests/rows tests/study tests/bench tests/pisces tests/operation tests/e2e
 # The first run is against a switch in memory, the second against reprise-switch.
-FINSY_TESTS := .venv-finsy/bin/python -m pytest -p no:cacheprovider tests/finsy
+FINSY_TESTS := REPRISE_MEMORY_SWITCH=target/checked/release/examples/memory_switch \
+	.venv-finsy/bin/python -m pytest -p no:cacheprovider tests/finsy
 
 help: ## this list
 	@grep -E '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
 
 setup: packages toolchain .venv/stamp .venv-finsy/stamp ## Debian packages, Python environments
 
+# Packages of the lab's options are for CI: elsewhere their tests say what they lack.
 packages:
-	@scripts/install-packages
+	@$(PART) "Debian packages" scripts/install-packages $(if $(filter true,$(CI)),openvswitch rtpengine gstreamer janus)
 
 toolchain:
 	@scripts/check-toolchain
@@ -32,17 +46,23 @@ toolchain:
 .venv/stamp: lab/requirements.txt | packages
 	@echo "setup: .venv gets the lab's Python packages ($<)"
 	@$(PYTHON) -m venv --clear .venv
-	@.venv/bin/python $(PIP_INSTALL) -r $<
+	@$(PART) "Python packages" .venv/bin/python $(PIP_INSTALL) -r $<
 	@touch $@
 
 .venv-finsy/stamp: tests/finsy/requirements.txt | packages
 	@echo "setup: .venv-finsy gets a P4Runtime client of others ($<)"
 	@$(PYTHON) -m venv --clear .venv-finsy
-	@.venv-finsy/bin/python $(PIP_INSTALL) -r $<
+	@$(PART) "Python packages of the foreign client" .venv-finsy/bin/python $(PIP_INSTALL) -r $<
 	@touch $@
 
+# dataplane-jit and the example, for with them third-party crates have the features that tests need.
 build: toolchain ## the programs, in release
-	cargo build --release --locked -p reprise -p reprise-switch -p reprise-signer -p aom-c -p aom-bench -p pipeline-bench
+	$(PART) "programs, compiled" cargo build --release --locked -p reprise -p reprise-switch -p reprise-signer -p aom-c -p aom-bench -p pipeline-bench \
+		-p conference -p dataplane-jit --lib --bins --example membership_churn
+
+# After the programs, which the longest tests wait for.
+checked: build ## what Rust's tests and lints are about, compiled
+	$(PART) "Rust's tests and lints, compiled" env $(CHECKED_BUILD) --keep-going
 
 # The binary looks at the name under which it is started.
 compat: toolchain ## compat/bin: the compiler under the names p4c and p4c-bm2-ss, for PATH
@@ -66,31 +86,37 @@ bench: packages .venv/stamp build ## the switch beside its peers, engine by engi
 	@scripts/install-packages openvswitch || echo "bench: without Open vSwitch"
 	scripts/as-root ./reprise-lab run bench $(BENCH)
 
-test: setup lint test-generated test-rust test-e2e test-finsy ## every test, and lint
+test: setup lint test-generated test-rust test-e2e test-finsy test-alone ## every test, and lint
 
-lint: toolchain .venv/stamp ## formatting and lints of Rust, P4 and Python
+lint: lint-rust lint-python ## formatting and lints of Rust, P4 and Python
+
+lint-rust: checked
 	cargo fmt --all --check
-	cargo run --locked --quiet -p reprise -- fmt --check p4/*.p4 p4/*/*.p4
-	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
+	target/release/reprise fmt --check p4/*.p4 p4/*/*.p4
+	@# Cargo repeats the warnings of what is built already.
+	$(PART) "Rust's lints" scripts/silently env $(CHECKED_BUILD)
+
+lint-python: .venv/stamp
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
-	.venv/bin/mypy lab tests python/aom/aom examples
+	$(PART) "Python's types" .venv/bin/mypy lab tests python/aom/aom examples
 
-test-generated: toolchain ## the code generated from the P4Runtime protocol is current
-	crates/p4runtime-proto/regenerate.sh --check
+test-generated: checked ## the code generated from the P4Runtime protocol is current
+	$(PART) "generated code" env REPRISE_GENERATE=$(CURDIR)/target/checked/release/p4runtime-proto-generate \
+		crates/p4runtime-proto/regenerate.sh --check
 
-test-rust: packages toolchain ## unit and golden tests
-	cargo test --workspace --locked --quiet --no-fail-fast --config '$(CARGO_TEST_RUNNER)'
+test-rust: packages checked ## unit and golden tests
+	$(PART) "Rust's tests" env $(CHECKED) test --release --locked --workspace --quiet --no-fail-fast
 
 test-e2e: packages .venv/stamp .venv-finsy/stamp python-aom ## the whole in network namespaces: bursts, video, membership
-	@# Packages of the lab's options: elsewhere their tests say what they lack.
-	@[ "$${CI:-}" != true ] || scripts/install-packages openvswitch rtpengine gstreamer janus
-	cargo build --release --locked --quiet -p conference --example membership_churn
-	$(IN_NAMESPACES) .venv/bin/python -m pytest -p no:cacheprovider tests/lab tests/rows tests/study tests/bench tests/pisces tests/operation tests/e2e
+	$(PART) "Python's tests" $(IN_NAMESPACES) $(PYTEST) -m "not alone" -n $(WORKERS) --dist loadfile $(PYTHON_TESTS)
 
-test-finsy: packages .venv/stamp .venv-finsy/stamp build ## P4Runtime, by a client of others
-	$(FINSY_TESTS)
-	$(IN_NAMESPACES) .venv/bin/python -m lab.beside_switch -- $(FINSY_TESTS)
+test-alone: packages .venv/stamp .venv-finsy/stamp python-aom ## tests that measure and want the machine to themselves
+	$(PART) --alone "Python's tests that measure" $(IN_NAMESPACES) $(PYTEST) -m alone $(PYTHON_TESTS)
+
+test-finsy: packages .venv/stamp .venv-finsy/stamp build checked ## P4Runtime, by a client of others
+	$(PART) "foreign client, switch in memory" env $(FINSY_TESTS)
+	$(PART) "foreign client, reprise-switch" $(IN_NAMESPACES) .venv/bin/python -m lab.beside_switch -- env $(FINSY_TESTS)
 
 clean: ## all that was built, set up and measured
 	rm -rf python/aom/build python/aom/aom.egg-info python/aom/aom/aom.h python/aom/aom/libaom_c.so

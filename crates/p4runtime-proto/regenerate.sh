@@ -1,7 +1,7 @@
 #!/bin/sh
 # Regenerates src/generated from the P4Runtime .proto files inside the Python package finsy,
 # and from our own proto/. With --check: changes nothing, fails if the committed code is not current.
-# Needs cargo and pip; no protoc.
+# Needs cargo and pip; no protoc. REPRISE_GENERATE may name the generator where it is built already.
 set -eu
 
 finsy_version=0.30.0
@@ -30,8 +30,14 @@ wheel="$work_dir/finsy-$finsy_version-py3-none-any.whl"
 echo "$finsy_sha256  $wheel" | sha256sum --check --quiet
 python3 -m zipfile -e "$wheel" "$work_dir/wheel"
 
-cargo run --quiet --manifest-path "$crate_dir/generate/Cargo.toml" -- \
-    "$work_dir/generated" "$work_dir/wheel/finsy/proto" "$crate_dir/proto"
+generate() {
+    if [ -n "${REPRISE_GENERATE-}" ]; then
+        "$REPRISE_GENERATE" "$@"
+    else
+        cargo run --quiet --manifest-path "$crate_dir/generate/Cargo.toml" -- "$@"
+    fi
+}
+generate "$work_dir/generated" "$work_dir/wheel/finsy/proto" "$crate_dir/proto"
 
 if $check; then
     if ! diff -r "$crate_dir/src/generated" "$work_dir/generated"; then

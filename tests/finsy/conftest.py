@@ -20,9 +20,11 @@ def in_memory() -> bool:
 
 @pytest.fixture(scope="session")
 def memory_switch(in_memory: bool) -> Path | None:
-    """The program of the switch in memory, built."""
+    """The program of the switch in memory: the one at REPRISE_MEMORY_SWITCH, or built here."""
     if not in_memory:
         return None
+    if built := os.environ.get("REPRISE_MEMORY_SWITCH"):
+        return ROOT / built
     build = ["cargo", "build", "--quiet", "-p", "p4runtime-server", "--example", "memory_switch"]
     subprocess.run(build, cwd=ROOT, check=True)
     return TARGET / "debug/examples/memory_switch"
