@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use crate::{
     Digest, DropReason, Frame, IdleTimeout, Latencies, LatencyReport, Nanos, PortId, Program,
     RecentMaxima, Stream, SwitchConfig, SwitchCounters, TraceSink, Transmit, Transmitted,
-    engine::{Engine, EngineFactory, InstanceType, Interpreted, State},
+    engine::{Change, Engine, EngineFactory, InstanceType, Interpreted, State},
     interpreter::InterpreterFactory,
     limits,
     switch::generator::Generator,
@@ -95,6 +95,7 @@ impl Switch {
     /// those to one; the CPU port needs no adding.
     pub fn add_port(&mut self, port: PortId) {
         self.model.state.counters.add_port(port);
+        self.tell(&Change::Port(port));
     }
 
     /// Replaces the program. All state is cleared: tables, registers, counters, groups, sessions,
