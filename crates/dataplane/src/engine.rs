@@ -42,7 +42,7 @@ pub use state::{EntryAccount, EntryAction, EntryIndex, EntryView, State};
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::{ActionProfileId, Digest, DropReason, Nanos, PortId, TableId, ValueSetId};
+use crate::{Digest, DropReason, Nanos, PortId};
 
 /// The verified program as an engine reads it: [`Program::ir`].
 ///
@@ -349,33 +349,7 @@ pub trait Engine: Send {
 
     /// A control call has changed something. What the engine has derived of it is to follow.
     fn changed(&mut self, state: &mut State, change: &Change<'_>) {
-        match change {
-            Change::Table(table, change) => self.table_changed(state, *table, *change),
-            Change::Profile(profile) => self.profile_changed(state, *profile),
-            Change::ValueSet(set) => self.value_set_changed(state, *set),
-            Change::Calculation(it) => self.calculation_changed(state, *it),
-            _ => {}
-        }
-    }
-
-    /// A control call has changed a table. The entries' accounts may have moved.
-    fn table_changed(&mut self, state: &mut State, table: TableId, change: TableChange<'_>) {
-        let _ = (state, table, change);
-    }
-
-    /// A control call has changed members or groups of an action profile.
-    fn profile_changed(&mut self, state: &mut State, profile: ActionProfileId) {
-        let _ = (state, profile);
-    }
-
-    /// A control call has changed the members of a parser value set.
-    fn value_set_changed(&mut self, state: &mut State, set: ValueSetId) {
-        let _ = (state, set);
-    }
-
-    /// A control call has chosen the parameters of a custom CRC.
-    fn calculation_changed(&mut self, state: &mut State, calculation: ir::CalculationId) {
-        let _ = (state, calculation);
+        let _ = (state, change);
     }
 
     /// What is left to the interpreter, found when the program was loaded.
