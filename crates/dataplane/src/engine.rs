@@ -201,7 +201,7 @@ impl PayloadIds {
     }
 }
 
-/// A construct that an engine leaves to the interpreter.
+/// A construct that an engine leaves to the interpreter, or an offload to the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interpreted {
     /// Where it is: an action, a parser state, a source line.

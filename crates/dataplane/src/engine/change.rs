@@ -3,11 +3,11 @@
 
 use std::ops::Range;
 
-use super::{
-    EntryIndex,
-    ir::{CalculationId, Matcher},
+use crate::{
+    ActionProfileId, MeterId, PortId, RegisterId, TableId, ValueSetId,
+    match_action::EntryIndex,
+    program::ir::{CalculationId, Matcher},
 };
-use crate::{ActionProfileId, MeterId, PortId, RegisterId, TableId, ValueSetId};
 
 /// What a control call has changed of what packets can see. Told after it is done, each change by
 /// itself, in the order in which they are made. Counters are not told: no packet reads them.

@@ -60,6 +60,7 @@ impl Switch {
     ) -> Controlled {
         if let Some(last) = last(&cells) {
             self.counter_cell(counter, last)?;
+            self.collect();
             let array = self.loaded_mut()?.externs.counters.cells_mut(counter);
             array[places(cells)].fill(value);
         }

@@ -39,6 +39,7 @@ impl Switch {
         if let Some(engine) = &mut self.engine {
             engine.changed(&mut self.model.state, change);
         }
+        self.tell_offload(change);
     }
 
     fn tell_table(&mut self, table: TableId, change: TableChange<'_>) -> Controlled {

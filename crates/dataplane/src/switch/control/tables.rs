@@ -390,6 +390,7 @@ impl Switch {
         priority: i32,
         value: CounterValue,
     ) -> Controlled {
+        self.collect();
         let target = self.target(table)?;
         target.counted()?;
         let entry = target.find(key, priority)?;
