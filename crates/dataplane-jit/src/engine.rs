@@ -16,12 +16,12 @@ mod ingress;
 mod rounds;
 
 use dataplane::{
-    ActionProfileId, Digest, DropReason, PortId, TableId, ValueSetId,
+    Digest, DropReason, PortId,
     engine::{
-        CloneCopies, Clones, Copies, EgressInput, EgressOutcome, EgressVerdict, Engine, Frame,
-        IngressInput, IngressOutcome, Interpreted, LoneClones, PacketHandle, Rounds, RoundsInput,
-        State, TableChange,
-        ir::{CalculationId, FieldListId, Ir},
+        Change, CloneCopies, Clones, Copies, EgressInput, EgressOutcome, EgressVerdict, Engine,
+        Frame, IngressInput, IngressOutcome, Interpreted, LoneClones, PacketHandle, Rounds,
+        RoundsInput, State,
+        ir::{FieldListId, Ir},
         one_by_one,
     },
 };
@@ -405,20 +405,14 @@ impl Engine for Native {
         self.pool().discard(handle);
     }
 
-    fn table_changed(&mut self, state: &mut State, table: TableId, change: TableChange<'_>) {
-        self.program.runtime.table_changed(state, table, change);
-    }
-
-    fn profile_changed(&mut self, _state: &mut State, profile: ActionProfileId) {
-        self.program.runtime.profile_changed(profile);
-    }
-
-    fn value_set_changed(&mut self, _state: &mut State, _set: ValueSetId) {
-        self.epoch += 1;
-    }
-
-    fn calculation_changed(&mut self, _state: &mut State, _calculation: CalculationId) {
-        self.epoch += 1;
+    fn changed(&mut self, state: &mut State, change: &Change<'_>) {
+        let runtime = &mut self.program.runtime;
+        match change {
+            Change::Table(table, change) => runtime.table_changed(state, *table, *change),
+            Change::Profile(profile) => runtime.profile_changed(*profile),
+            Change::ValueSet(_) | Change::Calculation(_) => self.epoch += 1,
+            _ => {}
+        }
     }
 
     fn interpreted(&self) -> Vec<Interpreted> {

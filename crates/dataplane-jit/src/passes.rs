@@ -426,7 +426,7 @@ fn start_egress(e: &mut Emit<'_, '_, '_>, input: Value, instance_type: Value) {
         let arrived = told(e, types::I64, offset_of!(EgressInput, arrived));
         since(e, now, arrived)
     });
-    if let Some(queueing) = &metadata.queueing {
+    if let Some(queueing) = metadata.queueing() {
         put(e, Some(queueing.enq_timestamp), enqueued);
         put(e, Some(queueing.enq_qdepth), |e| {
             told(e, types::I64, offset_of!(EgressInput, enq_depth))

@@ -24,23 +24,25 @@
 //!    requests, table, counter and register state, digests. What P4 leaves undefined is defined in
 //!    the interpreter's `expression`;
 //! 2. see a control-plane write either wholly or not at all in any pass; writes come between
-//!    passes, and what an engine has derived from tables is told of them by [`Engine::table_changed`];
+//!    passes, and what an engine has derived from tables is told of them by [`Engine::changed`];
 //! 3. make a clone or replica cost no copy of the payload, and no allocation in steady state;
 //! 4. never fail because of a packet: a pass always gives a verdict.
 //!
 //! The copies of one packet may have their passes in one call: [`Engine::fan_out`] and
 //! [`Engine::rounds`]. What can be seen is the same as pass by pass.
 
+mod change;
 mod fan_out;
 mod state;
 
 pub use crate::model::Frame;
+pub use change::{Change, TableChange};
 pub use fan_out::{Copies, LoneClone, LoneClones, Rounds, RoundsEnd, RoundsInput, one_by_one};
 pub use state::{EntryAccount, EntryAction, EntryIndex, EntryView, State};
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::{ActionProfileId, Digest, DropReason, Nanos, PortId, TableId, ValueSetId};
+use crate::{Digest, DropReason, Nanos, PortId};
 
 /// The verified program as an engine reads it: [`Program::ir`].
 ///
@@ -199,27 +201,7 @@ impl PayloadIds {
     }
 }
 
-/// What happened to a table.
-#[derive(Debug, Clone, Copy)]
-pub enum TableChange<'a> {
-    /// There is a new entry: [`State::entry`].
-    Inserted(EntryIndex),
-    /// The entry runs something else, or has another meter or idle timeout.
-    Modified(EntryIndex),
-    /// The entry is gone; its index may be given again.
-    Removed {
-        /// Where it was.
-        entry: EntryIndex,
-        /// Its key.
-        key: &'a [ir::Matcher],
-        /// Its priority.
-        priority: i32,
-    },
-    /// A miss runs something else: [`State::default_action`].
-    Default,
-}
-
-/// A construct that an engine leaves to the interpreter.
+/// A construct that an engine leaves to the interpreter, or an offload to the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interpreted {
     /// Where it is: an action, a parser state, a source line.
@@ -365,24 +347,9 @@ pub trait Engine: Send {
     /// Ends a packet, or one of those that the handle stands for.
     fn discard(&mut self, packet: PacketHandle);
 
-    /// A control call has changed a table. The entries' accounts may have moved.
-    fn table_changed(&mut self, state: &mut State, table: TableId, change: TableChange<'_>) {
-        let _ = (state, table, change);
-    }
-
-    /// A control call has changed members or groups of an action profile.
-    fn profile_changed(&mut self, state: &mut State, profile: ActionProfileId) {
-        let _ = (state, profile);
-    }
-
-    /// A control call has changed the members of a parser value set.
-    fn value_set_changed(&mut self, state: &mut State, set: ValueSetId) {
-        let _ = (state, set);
-    }
-
-    /// A control call has chosen the parameters of a custom CRC.
-    fn calculation_changed(&mut self, state: &mut State, calculation: ir::CalculationId) {
-        let _ = (state, calculation);
+    /// A control call has changed something. What the engine has derived of it is to follow.
+    fn changed(&mut self, state: &mut State, change: &Change<'_>) {
+        let _ = (state, change);
     }
 
     /// What is left to the interpreter, found when the program was loaded.

@@ -10,6 +10,7 @@ mod externs;
 mod interpreter;
 mod match_action;
 mod model;
+pub mod offload;
 pub mod program;
 mod switch;
 pub mod trace;
@@ -27,6 +28,7 @@ pub use model::{
     WeightedCall, limits,
 };
 pub(crate) use model::{Controlled, Frame, bits, color, refuse, value};
+pub use offload::{Offload, OffloadStatus};
 pub use program::{
     ActionInfo, ActionProfileInfo, KeyField, LoadError, MatchKind, MeterUnit, ParamInfo, Program,
     TableInfo, ir::SourceLine,

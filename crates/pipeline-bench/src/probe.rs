@@ -15,11 +15,11 @@ use std::{
 };
 
 use dataplane::{
-    ActionProfileId, Digest, TableId, ValueSetId,
+    Digest,
     engine::{
-        CloneCopies, Clones, Copies, EgressInput, EgressOutcome, Engine, EngineFactory, Frame,
-        IngressInput, IngressOutcome, InstanceType, Interpreted, LoneClone, LoneClones,
-        PacketHandle, Rounds, RoundsInput, State, TableChange, ir::CalculationId,
+        Change, CloneCopies, Clones, Copies, EgressInput, EgressOutcome, Engine, EngineFactory,
+        Frame, IngressInput, IngressOutcome, InstanceType, Interpreted, LoneClone, LoneClones,
+        PacketHandle, Rounds, RoundsInput, State,
     },
 };
 
@@ -248,14 +248,7 @@ impl Engine for Probe {
         Deparser: fn deparse(state: &mut State, packet: PacketHandle) -> usize;
         Buffers: fn recirculate(packet: PacketHandle);
         Buffers: fn discard(packet: PacketHandle);
-        TrafficManager: fn table_changed(
-            state: &mut State,
-            table: TableId,
-            change: TableChange<'_>
-        );
-        TrafficManager: fn profile_changed(state: &mut State, profile: ActionProfileId);
-        TrafficManager: fn value_set_changed(state: &mut State, set: ValueSetId);
-        TrafficManager: fn calculation_changed(state: &mut State, calculation: CalculationId);
+        TrafficManager: fn changed(state: &mut State, change: &Change<'_>);
     }
 
     fn ingress(

@@ -116,7 +116,7 @@ impl<'p> Values<'p> {
             return Inputs::of(variable);
         };
         let metadata = &self.ir.metadata;
-        let queueing = metadata.queueing.map(|queueing| {
+        let queueing = metadata.queueing().map(|queueing| {
             [
                 queueing.enq_timestamp,
                 queueing.enq_qdepth,

@@ -1,7 +1,7 @@
 //! The index of one table, as the engine keeps it and generated code asks it.
 //!
 //! The engine makes a [`TableIndex`] for each table, gives it the entries that the table has, and
-//! tells it of every change ([`dataplane::engine::Engine`]'s `table_changed`). Generated code
+//! tells it of every change ([`dataplane::engine::Engine`]'s `changed`). Generated code
 //! packs the key as [`TableIndex::shape`] says, zeros where no field is, and calls the function that
 //! [`TableIndex::function`] gave when the program was compiled (see [`super::call`]).
 

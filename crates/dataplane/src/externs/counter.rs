@@ -39,6 +39,15 @@ impl Counters {
 
 /// Counts a packet.
 pub(crate) fn count(cell: &mut CounterValue, bytes: usize) {
-    cell.packets = cell.packets.wrapping_add(1);
-    cell.bytes = cell.bytes.wrapping_add(bytes as u64);
+    let one = CounterValue {
+        packets: 1,
+        bytes: bytes as u64,
+    };
+    add(cell, one);
+}
+
+/// Counts packets.
+pub(crate) fn add(cell: &mut CounterValue, counted: CounterValue) {
+    cell.packets = cell.packets.wrapping_add(counted.packets);
+    cell.bytes = cell.bytes.wrapping_add(counted.bytes);
 }

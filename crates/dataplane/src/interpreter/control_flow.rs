@@ -355,7 +355,7 @@ impl Pass<'_> {
 
     fn mark_to_drop(&mut self) {
         let metadata = &self.ir.metadata;
-        let drop_port = Int::from(crate::limits::DROP_PORT);
+        let drop_port = Int::from(self.ir.architecture.drop_port);
         self.assign(&Place::Field(metadata.egress_spec), drop_port);
         if let Some(group) = metadata.mcast_grp {
             self.assign(&Place::Field(group), Int::ZERO);

@@ -32,7 +32,7 @@ use crate::{
     },
     interpreter::parts::Carried,
     limits,
-    program::ir::{FieldId, FieldListId, Ir},
+    program::ir::{FieldId, FieldListId, Ir, Meaning, Moment, Verdict, When},
     trace::{Stage, TraceKind},
     value::{self, Int},
 };
@@ -75,16 +75,18 @@ struct Interpreter {
     payload_ids: PayloadIds,
 }
 
-/// Writes a number into a field that the program may have left out.
-fn put(ir: &Ir, phv: &mut Phv, field: Option<FieldId>, number: impl Into<Int>) {
-    if let Some(field) = field {
-        phv.set(ir, field, number.into());
+/// Writes what the architecture says at a moment; of what has no value then, nothing is written.
+fn tell(ir: &Ir, phv: &mut Phv, moment: Moment, value: impl Fn(Meaning) -> Option<Int>) {
+    for (meaning, field) in ir.metadata.written_at(moment) {
+        if let Some(value) = value(*meaning) {
+            phv.set(ir, *field, value);
+        }
     }
 }
 
-/// Timestamps are in microseconds.
-fn micros(now: Nanos) -> u64 {
-    now / 1_000
+/// A time in the architecture's units.
+fn timestamp(ir: &Ir, time: Nanos) -> u64 {
+    time / ir.architecture.timestamp_ns
 }
 
 /// The length of a frame as the metadata hold it; no frame is near the end of the type.
@@ -142,10 +144,16 @@ fn run_parser(state: &mut State, packet: &mut Packet) -> u32 {
 fn parse_and_verify(ir: &Ir, state: &mut State, packet: &mut Packet) {
     let error = run_parser(state, packet);
     let right = checksum::verify(&mut state.pass(carried(packet)));
-    let metadata = &ir.metadata;
-    put(ir, &mut packet.phv, metadata.parser_error, error);
-    let wrong = u8::from(!right);
-    put(ir, &mut packet.phv, metadata.checksum_error, wrong);
+    tell(
+        ir,
+        &mut packet.phv,
+        Moment::Parsed,
+        |meaning| match meaning {
+            Meaning::ParserError => Some(Int::from(error)),
+            Meaning::ChecksumError => Some(Int::from(u8::from(!right))),
+            _ => None,
+        },
+    );
 }
 
 /// Runs a control and says why the packet ended in it, if it did.
@@ -164,21 +172,23 @@ fn run_control(state: &mut State, packet: &mut Packet, stage: Stage) -> Option<D
 
 /// The metadata a packet has when it comes to the parser.
 fn start_ingress(ir: &Ir, packet: &mut Packet, input: &IngressInput) {
-    let metadata = &ir.metadata;
     let phv = &mut packet.phv;
     for (field, value) in packet.kept.drain(..) {
         phv.set(ir, field, value);
     }
     if let Some(arrived) = input.arrived {
-        let port = Int::from(input.ingress_port.0);
-        phv.set(ir, metadata.ingress_port, port);
-        let timestamp = metadata.ingress_global_timestamp;
-        put(ir, phv, timestamp, micros(arrived));
+        tell(ir, phv, Moment::Arrival, |meaning| match meaning {
+            Meaning::IngressPort => Some(Int::from(input.ingress_port.0)),
+            Meaning::IngressTimestamp => Some(Int::from(timestamp(ir, arrived))),
+            _ => None,
+        });
     }
-    let instance_type = Int::from(input.instance_type as u8);
-    phv.set(ir, metadata.instance_type, instance_type);
     let len = packet.frame.len();
-    phv.set(ir, metadata.packet_length, Int::from(len));
+    tell(ir, phv, Moment::Parser, |meaning| match meaning {
+        Meaning::InstanceType => Some(Int::from(input.instance_type as u8)),
+        Meaning::PacketLength => Some(Int::from(len)),
+        _ => None,
+    });
     packet.payload = packet.frame.payload.clone();
     packet.requests = Requests::default();
     packet.packet_length = length(len);
@@ -187,43 +197,62 @@ fn start_ingress(ir: &Ir, packet: &mut Packet, input: &IngressInput) {
 
 /// The metadata a packet has when it comes to egress.
 fn start_egress(ir: &Ir, now: Nanos, packet: &mut Packet, input: &EgressInput) {
-    let metadata = &ir.metadata;
-    let phv = &mut packet.phv;
-    if let Some(instance) = input.instance {
-        put(ir, phv, metadata.egress_rid, instance);
-    }
-    let instance_type = Int::from(input.instance_type as u8);
-    phv.set(ir, metadata.instance_type, instance_type);
-    put(ir, phv, metadata.egress_global_timestamp, micros(now));
-    let inside = now.saturating_sub(input.arrived);
-    put(ir, phv, metadata.nanoseconds_inside, inside);
-    if let Some(queueing) = metadata.queueing {
-        let enqueued = micros(input.enqueued);
-        let waited = micros(now).saturating_sub(enqueued);
-        phv.set(ir, queueing.enq_timestamp, Int::from(enqueued));
-        phv.set(ir, queueing.enq_qdepth, Int::from(input.enq_depth));
-        phv.set(ir, queueing.deq_timedelta, Int::from(waited));
-        phv.set(ir, queueing.deq_qdepth, Int::from(input.deq_depth));
-        put(ir, phv, metadata.qid, Int::from(input.queue));
-    }
-    phv.set(ir, metadata.egress_port, Int::from(input.port.0));
-    // Any value but the drop port: simple_switch writes 512, of which 9 bits are 0.
-    let not_dropped = Int::from(u32::from(limits::DROP_PORT) + 1);
-    phv.set(ir, metadata.egress_spec, not_dropped);
-    let packet_length = Int::from(packet.packet_length);
-    phv.set(ir, metadata.packet_length, packet_length);
+    let (egress, enqueued) = (timestamp(ir, now), timestamp(ir, input.enqueued));
+    let packet_length = packet.packet_length;
+    tell(ir, &mut packet.phv, Moment::Egress, |meaning| {
+        Some(match meaning {
+            Meaning::Instance => Int::from(input.instance?),
+            Meaning::InstanceType => Int::from(input.instance_type as u8),
+            Meaning::EgressTimestamp => Int::from(egress),
+            Meaning::TimeInside => Int::from(now.saturating_sub(input.arrived)),
+            Meaning::EnqTimestamp => Int::from(enqueued),
+            Meaning::EnqDepth => Int::from(input.enq_depth),
+            Meaning::DeqTimedelta => Int::from(egress.saturating_sub(enqueued)),
+            Meaning::DeqDepth => Int::from(input.deq_depth),
+            Meaning::Queue => Int::from(input.queue),
+            Meaning::EgressPort => Int::from(input.port.0),
+            // Any value but the drop port: simple_switch writes 512, of which 9 bits are 0.
+            Meaning::EgressSpec => Int::from(u32::from(ir.architecture.drop_port) + 1),
+            Meaning::PacketLength => Int::from(packet_length),
+            _ => return None,
+        })
+    });
 }
 
-/// Where ingress sends a packet, unless it asked for a resubmission.
-fn ingress_verdict(ir: &Ir, phv: &Phv) -> IngressVerdict {
-    let group = ir.metadata.mcast_grp;
-    let group = group.map_or(0, |field| value::low_u64(phv.get(field)));
-    if group != 0 {
-        return IngressVerdict::Multicast(u32::try_from(group).unwrap_or(u32::MAX));
+/// How a control ends, by the architecture's rules.
+fn verdict(ir: &Ir, phv: &Phv, rules: &[(When, Verdict)], is_asked: bool) -> Verdict {
+    let value = |meaning| ir.metadata.get(meaning).map(|field| phv.get(field));
+    let holds = |when: When| match when {
+        When::Asked => is_asked,
+        When::Is(meaning, wanted) => value(meaning) == Some(&Int::from(wanted)),
+        When::IsNot0(meaning) => value(meaning).is_some_and(|value| *value != Int::ZERO),
+        When::Otherwise => true,
+    };
+    let mut rules = rules.iter();
+    let rule = rules.find(|(when, _)| holds(*when));
+    rule.map_or(Verdict::Drop, |(_, verdict)| *verdict)
+}
+
+fn ingress_verdict(ir: &Ir, phv: &Phv, is_asked: bool) -> IngressVerdict {
+    let rules = ir.architecture.ingress_verdicts;
+    match verdict(ir, phv, rules, is_asked) {
+        Verdict::Send => IngressVerdict::Unicast(port_of(phv, ir.metadata.egress_spec)),
+        Verdict::Multicast => {
+            let group = ir.metadata.mcast_grp;
+            let group = group.map_or(0, |field| value::low_u64(phv.get(field)));
+            IngressVerdict::Multicast(u32::try_from(group).unwrap_or(u32::MAX))
+        }
+        Verdict::Again => IngressVerdict::Resubmit,
+        Verdict::Drop => IngressVerdict::Drop(DropReason::IngressDrop),
     }
-    match port_of(phv, ir.metadata.egress_spec) {
-        PortId(limits::DROP_PORT) => IngressVerdict::Drop(DropReason::IngressDrop),
-        port => IngressVerdict::Unicast(port),
+}
+
+fn egress_verdict(ir: &Ir, phv: &Phv, is_asked: bool) -> EgressVerdict {
+    let rules = ir.architecture.egress_verdicts;
+    match verdict(ir, phv, rules, is_asked) {
+        Verdict::Again => EgressVerdict::Recirculate,
+        Verdict::Drop => EgressVerdict::Drop(DropReason::EgressDrop),
+        Verdict::Send | Verdict::Multicast => EgressVerdict::Transmit,
     }
 }
 
@@ -390,10 +419,7 @@ impl Engine for Interpreter {
             back_list: packet.requests.resubmit.take(),
         };
         IngressOutcome {
-            verdict: match packet.asked.back_list {
-                Some(_) => IngressVerdict::Resubmit,
-                None => ingress_verdict(ir, &packet.phv),
-            },
+            verdict: ingress_verdict(ir, &packet.phv, packet.asked.back_list.is_some()),
             clone_session: clone.map(|(session, _)| session),
             has_digest: packet.asked.digest.is_some(),
             priority: priority(ir, &packet.phv),
@@ -482,14 +508,11 @@ impl Engine for Interpreter {
             digest: None,
             back_list: packet.requests.recirculate.take(),
         };
-        let dropped = port_of(&packet.phv, ir.metadata.egress_spec) == PortId(limits::DROP_PORT);
         EgressOutcome {
             packet: handle,
             verdict: match failed {
                 Some(reason) => EgressVerdict::Drop(reason),
-                None if dropped => EgressVerdict::Drop(DropReason::EgressDrop),
-                None if packet.asked.back_list.is_some() => EgressVerdict::Recirculate,
-                None => EgressVerdict::Transmit,
+                None => egress_verdict(ir, &packet.phv, packet.asked.back_list.is_some()),
             },
             clone_session: clone
                 .filter(|_| failed.is_none())

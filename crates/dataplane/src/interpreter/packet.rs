@@ -57,14 +57,14 @@ pub(crate) fn bytes([head, payload]: [&[u8]; 2], range: Range<usize>) -> Cow<'_,
     Cow::Owned(bytes)
 }
 
-/// A whole frame: the deparsed headers, then the payload.
+/// A whole frame as a packet has it: the deparsed headers, then the payload.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Frame {
+pub(crate) struct HeldFrame {
     pub head: Vec<u8>,
     pub payload: Payload,
 }
 
-impl Frame {
+impl HeldFrame {
     pub(crate) fn len(&self) -> usize {
         self.head.len() + self.payload.len()
     }
@@ -124,7 +124,7 @@ pub(super) struct Packet {
     /// How many packets it stands for; 0 where the place is free.
     pub references: u32,
     /// As it came, as the deparser wrote it, or what is left of that.
-    pub frame: Frame,
+    pub frame: HeldFrame,
     /// Metadata that survives recirculation or resubmission.
     pub kept: Vec<(FieldId, Int)>,
     /// Without any field as long as there was no pass.

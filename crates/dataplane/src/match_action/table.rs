@@ -168,14 +168,23 @@ impl Table {
 
     /// Counts a hit at its entry.
     pub(crate) fn count_hit(&mut self, entry: EntryIndex, bytes: usize, now: Nanos) {
+        let hit = CounterValue {
+            packets: 1,
+            bytes: bytes as u64,
+        };
+        self.count_hits(entry, hit, now);
+    }
+
+    /// Counts hits at their entry, the last of them at a time.
+    pub(crate) fn count_hits(&mut self, entry: EntryIndex, hits: CounterValue, last: Nanos) {
         let Some(account) = self.accounts.get_mut(entry.0) else {
             return;
         };
-        counter::count(&mut account.counter, bytes);
-        account.last_hit = now;
+        counter::add(&mut account.counter, hits);
+        account.last_hit = account.last_hit.max(last);
         if std::mem::take(&mut account.is_idle) {
             let timeout = self.slot(entry).map_or(0, |slot| slot.idle_timeout_ns);
-            self.watch(now, timeout);
+            self.watch(last, timeout);
         }
     }
 

@@ -26,6 +26,7 @@ pub struct TableCounters {
 
 /// Everything the switch counts on its own.
 ///
+/// With what an offload has counted since [`crate::Switch::collect`] left out,
 /// `received + created_by_clone + created_by_replication` is always
 /// `transmitted + to_cpu + dropped_total() +` [`crate::Switch::packets_inside`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -103,9 +104,13 @@ impl SwitchCounters {
     }
 
     pub(crate) fn count_drop(&mut self, reason: DropReason) {
+        self.count_drops(reason, 1);
+    }
+
+    pub(crate) fn count_drops(&mut self, reason: DropReason, n_packets: u64) {
         self.drops.resize(DropReason::ALL.len(), 0);
         if let Some(count) = self.drops.get_mut(reason as usize) {
-            *count += 1;
+            *count += n_packets;
         }
     }
 

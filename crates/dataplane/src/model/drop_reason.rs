@@ -70,6 +70,8 @@ drop_reasons! {
     AssertionFailed => "assertion_failed",
     /// An `assume` of the program did not hold.
     AssumptionFailed => "assumption_failed",
+    /// The offload was stopped while the packet was inside of it.
+    OffloadStopped => "offload_stopped",
 }
 
 impl fmt::Display for DropReason {

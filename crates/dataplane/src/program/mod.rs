@@ -63,12 +63,23 @@ impl Program {
         }
     }
 
-    /// Verifies BMv2 JSON.
+    /// Verifies BMv2 JSON of a program for v1model.
     ///
     /// # Errors
     /// [`LoadError`] names the object and what is wrong with it.
     pub fn from_json(json: &bmv2_json::Program) -> Result<Self, LoadError> {
-        let (ir, tables, actions) = load::load(json)?;
+        Self::for_architecture(json, &ir::V1MODEL)
+    }
+
+    /// Verifies BMv2 JSON of a program for an architecture.
+    ///
+    /// # Errors
+    /// As [`Program::from_json`].
+    pub fn for_architecture(
+        json: &bmv2_json::Program,
+        architecture: &'static ir::Architecture,
+    ) -> Result<Self, LoadError> {
+        let (ir, tables, actions) = load::load(json, architecture)?;
         let action_profiles = ir.action_profiles.iter().map(|profile| ActionProfileInfo {
             name: profile.name.clone(),
             max_size: profile.max_size,

@@ -2,16 +2,17 @@
 
 mod control;
 mod generator;
+mod offload;
 
 use std::collections::VecDeque;
 
 use crate::{
     Digest, DropReason, Frame, IdleTimeout, Latencies, LatencyReport, Nanos, PortId, Program,
     RecentMaxima, Stream, SwitchConfig, SwitchCounters, TraceSink, Transmit, Transmitted,
-    engine::{Engine, EngineFactory, InstanceType, Interpreted, State},
+    engine::{Change, Engine, EngineFactory, InstanceType, Interpreted, State},
     interpreter::InterpreterFactory,
     limits,
-    switch::generator::Generator,
+    switch::{generator::Generator, offload::Attached},
     trace::{NameId, TraceKind},
     traffic_manager::packet::{Common, IngressPacket},
     v1model::{Run, V1Model},
@@ -34,6 +35,9 @@ pub struct Switch {
     pub(crate) engine: Option<Box<dyn Engine>>,
     /// The engine is to be changed as soon as it holds no packet.
     is_engine_outdated: bool,
+    offload: Option<Attached>,
+    /// Control calls belong together ([`Switch::begin_batch`]).
+    is_in_batch: bool,
     pub(crate) model: V1Model,
     /// What [`Switch::poll_transmit`] gave last: its bytes, and how many of them the deparser wrote.
     sent: (Vec<u8>, usize),
@@ -66,6 +70,8 @@ impl Switch {
             factory,
             engine: None,
             is_engine_outdated: false,
+            offload: None,
+            is_in_batch: false,
             sent: (Vec::new(), 0),
             idle_timeouts: VecDeque::new(),
             generators: Vec::new(),
@@ -95,12 +101,14 @@ impl Switch {
     /// those to one; the CPU port needs no adding.
     pub fn add_port(&mut self, port: PortId) {
         self.model.state.counters.add_port(port);
+        self.tell(&Change::Port(port));
     }
 
     /// Replaces the program. All state is cleared: tables, registers, counters, groups, sessions,
     /// digests; the packets inside are dropped and counted. The switch's own counters of ports
     /// and drops go on, and so do its generators.
     pub fn set_program(&mut self, program: Program) {
+        self.forget_offload_s_program();
         while let Some(common) = self.model.traffic.next_waiting() {
             let state = &mut self.model.state;
             state.tracer.set_packet(0, common.name, common.pass());
@@ -111,6 +119,7 @@ impl Switch {
         self.generation = 0;
         self.idle_timeouts.clear();
         self.load_engine();
+        self.load_offload();
     }
 
     /// As [`Switch::set_program`], with a name for the program that it is known by as long as it is
@@ -186,7 +195,7 @@ impl Switch {
     /// Queues a frame for ingress, or refuses it; whether it was queued.
     #[inline]
     fn admit(&mut self, now: Nanos, port: PortId, frame: &[u8], name: NameId) -> bool {
-        if self.is_engine_outdated && self.packets_inside() == 0 {
+        if self.is_engine_outdated && self.is_engine_empty() {
             self.load_engine();
         }
         let Some(engine) = &mut self.engine else {
@@ -308,11 +317,13 @@ impl Switch {
 
     /// How long packets were in the switch.
     pub fn latency(&mut self) -> LatencyReport {
+        self.collect();
         self.model.latencies.report()
     }
 
     /// The longest times in the switch of what left since the last call, and the deepest queues.
     pub fn take_recent_maxima(&mut self) -> RecentMaxima {
+        self.collect();
         RecentMaxima {
             queues: self.model.traffic.egress.take_deepest().collect(),
             ..self.model.latencies.take_recent()
@@ -349,12 +360,18 @@ impl Switch {
     /// queues look at the time given to [`Switch::poll_transmit`].
     pub fn handle_timeout(&mut self, now: Nanos) {
         self.model.state.advance(now);
+        if self.model.state.tables.next_idle().is_some() {
+            self.collect();
+        }
         self.sweep_idle_entries();
     }
 
     /// Starts a new epoch. Every packet carries the epoch in which its root frame arrived;
     /// clones, replicas and recirculated packets inherit it.
     pub fn begin_drain(&mut self) -> DrainToken {
+        if let Some(offload) = &mut self.offload {
+            offload.begin_drain(self.epoch);
+        }
         self.epoch += 1;
         DrainToken(self.epoch - 1)
     }
@@ -362,12 +379,19 @@ impl Switch {
     /// Whether every packet that was inside at [`Switch::begin_drain`] has left or was counted as
     /// dropped.
     pub fn is_drained(&self, token: DrainToken) -> bool {
+        let offload = self.offload.as_ref();
         self.model.traffic.inside.is_clear(token.0)
+            && offload.is_none_or(|offload| offload.is_drained(token.0))
     }
 
-    /// Packets inside: waiting in a queue.
+    /// Packets inside: waiting in a queue, or in the offload at [`Switch::collect`].
     pub fn packets_inside(&self) -> u64 {
-        self.model.traffic.inside.total()
+        let n_offloaded = self.offload.as_ref().map_or(0, |offload| offload.n_inside);
+        self.model.traffic.inside.total() + n_offloaded
+    }
+
+    fn is_engine_empty(&self) -> bool {
+        self.model.traffic.inside.total() == 0
     }
 
     /// Everything the switch counts on its own.
@@ -377,7 +401,7 @@ impl Switch {
 
     /// Sets or takes away who listens to what happens. An engine that does not tell what happens in
     /// a pass gives way to the interpreter and comes back after it; at once, or with the first
-    /// frame that comes when no packet is inside.
+    /// frame that comes when no packet is inside. An offload punts all meanwhile.
     pub fn set_trace(&mut self, sink: Option<Box<dyn TraceSink>>) {
         let was_on = self.model.state.tracer.is_on();
         self.model.state.tracer.set_sink(sink);
@@ -387,8 +411,12 @@ impl Switch {
         {
             self.is_engine_outdated = !self.is_engine_outdated;
         }
-        if self.is_engine_outdated && self.packets_inside() == 0 {
+        if self.is_engine_outdated && self.is_engine_empty() {
             self.load_engine();
         }
+        if self.model.state.tracer.is_on() {
+            self.stop_offload(DropReason::OffloadStopped);
+        }
+        self.load_offload();
     }
 }

@@ -15,7 +15,7 @@ type Tables = [[u64; 256]; 8];
 #[derive(Debug, Clone)]
 pub(crate) struct Crc {
     pub(super) bits: u32,
-    pub(super) parameters: CrcParameters,
+    pub(crate) parameters: CrcParameters,
     tables: Box<Tables>,
 }
 

@@ -2,6 +2,7 @@
 //! resolved, every expression typed. Built by `load`, never changed afterwards.
 
 mod algorithm;
+mod architecture;
 mod expression;
 mod externs;
 mod id;
@@ -10,10 +11,11 @@ mod parser;
 mod primitive;
 
 pub use algorithm::Algorithm;
+pub use architecture::{Architecture, Block, Intrinsic, V1MODEL, Verdict, When};
 pub use expression::*;
 pub use externs::*;
 pub use id::*;
-pub use metadata::{Queueing, StandardMetadata};
+pub use metadata::{Meaning, Moment, Queueing, StandardMetadata};
 pub use parser::*;
 pub use primitive::*;
 
@@ -269,7 +271,9 @@ pub struct Ir {
     pub unions: Vec<Union>,
     /// By [`UnionStackId`].
     pub union_stacks: Vec<UnionStack>,
-    /// The fields that the target reads and writes.
+    /// The architecture that the program is for.
+    pub architecture: &'static Architecture,
+    /// The fields that both share.
     pub metadata: StandardMetadata,
     /// Names and numbers of the program's errors.
     pub errors: Vec<(String, u32)>,

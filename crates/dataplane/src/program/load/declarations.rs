@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use bmv2_json as json;
 
-use super::{Context, Load, Loader, index_u32};
+use super::{Context, Load, Loader, index_u32, metadata};
 use crate::{
     limits,
     program::ir::{
         DigestId, DigestList, Expr, Field, FieldId, FieldList, FieldListId, Header, HeaderId,
-        Stack, StackId, StandardMetadata, Union, UnionId, UnionStack, UnionStackId,
+        Stack, StackId, Union, UnionId, UnionStack, UnionStackId,
     },
 };
 
@@ -181,7 +181,7 @@ impl<'a> Loader<'a> {
             let context = Context::new("field alias", alias);
             aliases.insert(alias.clone(), self.field(&context, header, field)?);
         }
-        self.ir.metadata = StandardMetadata::resolve(&aliases, &self.ir.fields)?;
+        self.ir.metadata = metadata::resolve(self.ir.architecture, &aliases, &self.ir.fields)?;
         Ok(())
     }
 

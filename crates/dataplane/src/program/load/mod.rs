@@ -6,6 +6,7 @@ mod arrays;
 mod calculation;
 mod declarations;
 mod expression;
+mod metadata;
 mod parser;
 mod pipeline;
 mod table;
@@ -23,7 +24,7 @@ use super::{
         Ir, Parser, StackId, UnionId, UnionStackId,
     },
 };
-use crate::program::ir::{SourceLine, StandardMetadata};
+use crate::program::ir::{Architecture, SourceLine, StandardMetadata};
 
 type Load<T = ()> = Result<T, LoadError>;
 
@@ -112,7 +113,10 @@ fn source_line(info: &Option<json::SourceInfo>) -> Option<SourceLine> {
 }
 
 /// Loads a program.
-pub(super) fn load(json: &json::Program) -> Load<(Ir, Vec<TableInfo>, Vec<ActionInfo>)> {
+pub(super) fn load(
+    json: &json::Program,
+    architecture: &'static Architecture,
+) -> Load<(Ir, Vec<TableInfo>, Vec<ActionInfo>)> {
     if json.meta.version[0] != json::FORMAT_VERSION[0] {
         return Err(LoadError {
             place: "__meta__".into(),
@@ -127,7 +131,7 @@ pub(super) fn load(json: &json::Program) -> Load<(Ir, Vec<TableInfo>, Vec<Action
     let mut loader = Loader {
         json,
         names: Names::default(),
-        ir: empty_ir(),
+        ir: empty_ir(architecture),
         tables: Vec::new(),
         actions: Vec::new(),
         operands: RefCell::default(),
@@ -155,8 +159,9 @@ pub(super) fn load(json: &json::Program) -> Load<(Ir, Vec<TableInfo>, Vec<Action
     Ok((loader.ir, loader.tables, loader.actions))
 }
 
-fn empty_ir() -> Ir {
+fn empty_ir(architecture: &'static Architecture) -> Ir {
     Ir {
+        architecture,
         fields: Vec::new(),
         headers: Vec::new(),
         stacks: Vec::new(),

@@ -3,7 +3,9 @@
 use std::ops::Range;
 
 use crate::{
-    ControlErrorKind, Controlled, CounterId, CounterValue, CrcParameters, RegisterId, match_action,
+    ControlErrorKind, Controlled, CounterId, CounterValue, CrcParameters, RegisterId,
+    engine::Change,
+    match_action,
     program::ir::CalculationId,
     refuse,
     switch::{Switch, control::beyond},
@@ -58,6 +60,7 @@ impl Switch {
     ) -> Controlled {
         if let Some(last) = last(&cells) {
             self.counter_cell(counter, last)?;
+            self.collect();
             let array = self.loaded_mut()?.externs.counters.cells_mut(counter);
             array[places(cells)].fill(value);
         }
@@ -120,7 +123,8 @@ impl Switch {
             let name = format!("register {}", register.index());
             let number = match_action::number(&name, value, bits)?;
             let registers = &mut self.loaded_mut()?.externs.registers;
-            registers.fill(register, places(cells), &number);
+            registers.fill(register, places(cells.clone()), &number);
+            self.tell(&Change::Register(register, places(cells)));
         }
         Ok(())
     }
@@ -177,9 +181,7 @@ impl Switch {
             u32::try_from(position).expect("a program has fewer than 2^32 calculations"),
         );
         loaded.externs.crcs.set(id, bits, parameters);
-        if let Some(engine) = &mut self.engine {
-            engine.calculation_changed(&mut self.model.state, id);
-        }
+        self.tell(&Change::Calculation(id));
         Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     ControlErrorKind, Controlled, MatchField, MeterConfig, MeterId, TableId,
-    engine::TableChange,
+    engine::{Change, TableChange},
     externs::meter::Meter,
     refuse,
     switch::{
@@ -52,6 +52,7 @@ impl Switch {
             check_meter("meter", kind, config)?;
         }
         meters.set(meter, index, config);
+        self.tell(&Change::Meter(meter, index));
         Ok(())
     }
 
@@ -98,7 +99,6 @@ impl Switch {
         if let Some(meter) = target.table.meter_mut(entry) {
             *meter = config.map(|config| Box::new(Meter::new(config)));
         }
-        self.tell(table, TableChange::Modified(entry));
-        Ok(())
+        self.tell_table(table, TableChange::Modified(entry))
     }
 }

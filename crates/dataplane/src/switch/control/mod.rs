@@ -10,7 +10,7 @@ mod value_sets;
 
 use crate::{
     ControlError, ControlErrorKind, Controlled, TableId,
-    engine::{State, TableChange},
+    engine::{Change, State, TableChange},
     refuse,
     switch::Switch,
 };
@@ -34,11 +34,17 @@ impl Switch {
         }
     }
 
-    /// Tells the engine what happened to a table.
-    fn tell(&mut self, table: TableId, change: TableChange<'_>) {
+    /// Tells whoever has derived something from it what a control call has changed.
+    pub(super) fn tell(&mut self, change: &Change<'_>) {
         if let Some(engine) = &mut self.engine {
-            engine.table_changed(&mut self.model.state, table, change);
+            engine.changed(&mut self.model.state, change);
         }
+        self.tell_offload(change);
+    }
+
+    fn tell_table(&mut self, table: TableId, change: TableChange<'_>) -> Controlled {
+        self.tell(&Change::Table(table, change));
+        Ok(())
     }
 }
 

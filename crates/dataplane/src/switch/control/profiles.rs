@@ -2,7 +2,7 @@
 
 use crate::{
     ActionCall, ActionProfileId, ControlErrorKind, Controlled, ProfileGroup, ProfileMember,
-    engine::State,
+    engine::{Change, State},
     match_action::{self, Call, Profile},
     program::ActionProfileInfo,
     refuse,
@@ -42,9 +42,7 @@ impl Switch {
     }
 
     fn tell_profile(&mut self, profile: ActionProfileId) -> Controlled {
-        if let Some(engine) = &mut self.engine {
-            engine.profile_changed(&mut self.model.state, profile);
-        }
+        self.tell(&Change::Profile(profile));
         Ok(())
     }
 

@@ -238,8 +238,7 @@ impl Switch {
         };
         let index = target.table.insert(target.info, slot, account)?;
         target.count_uses(None, Some(&action));
-        self.tell(table, TableChange::Inserted(index));
-        Ok(())
+        self.tell_table(table, TableChange::Inserted(index))
     }
 
     /// Replaces the action, the idle timeout and, where one is given, the meter of an entry; its
@@ -263,8 +262,7 @@ impl Switch {
         slot.idle_timeout_ns = entry.idle_timeout_ns;
         target.table.begin_idle_timeout(index, now);
         target.count_uses(Some(&old), Some(&action));
-        self.tell(table, TableChange::Modified(index));
-        Ok(())
+        self.tell_table(table, TableChange::Modified(index))
     }
 
     /// Takes an entry away.
@@ -287,8 +285,7 @@ impl Switch {
             key: &key,
             priority,
         };
-        self.tell(table, removed);
-        Ok(())
+        self.tell_table(table, removed)
     }
 
     /// Every entry, those that the program gives too; none of a table that is not there.
@@ -345,8 +342,7 @@ impl Switch {
         };
         let old = target.table.set_default(action.clone());
         target.count_uses(old.as_ref(), action.as_ref());
-        self.tell(table, TableChange::Default);
-        Ok(())
+        self.tell_table(table, TableChange::Default)
     }
 
     /// What a miss runs.
@@ -394,6 +390,7 @@ impl Switch {
         priority: i32,
         value: CounterValue,
     ) -> Controlled {
+        self.collect();
         let target = self.target(table)?;
         target.counted()?;
         let entry = target.find(key, priority)?;

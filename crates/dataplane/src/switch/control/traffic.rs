@@ -1,6 +1,6 @@
 //! Multicast groups and clone sessions.
 
-use crate::{CloneSession, Controlled, MulticastGroup, switch::Switch};
+use crate::{CloneSession, Controlled, MulticastGroup, engine::Change, switch::Switch};
 
 /// Each call is atomic and takes effect between two passes.
 impl Switch {
@@ -10,7 +10,10 @@ impl Switch {
     /// `InvalidArgument`, `AlreadyExists`, `ResourceExhausted`, `FailedPrecondition`.
     pub fn insert_clone_session(&mut self, session: CloneSession) -> Controlled {
         self.loaded()?;
-        self.model.traffic.sessions.insert(session)
+        let id = session.id;
+        self.model.traffic.sessions.insert(session)?;
+        self.tell(&Change::CloneSession(id));
+        Ok(())
     }
 
     /// Replaces a clone session.
@@ -19,7 +22,10 @@ impl Switch {
     /// `InvalidArgument`, `NotFound`, `ResourceExhausted`, `FailedPrecondition`.
     pub fn modify_clone_session(&mut self, session: CloneSession) -> Controlled {
         self.loaded()?;
-        self.model.traffic.sessions.modify(session)
+        let id = session.id;
+        self.model.traffic.sessions.modify(session)?;
+        self.tell(&Change::CloneSession(id));
+        Ok(())
     }
 
     /// Takes a clone session away.
@@ -28,7 +34,9 @@ impl Switch {
     /// `NotFound`, `FailedPrecondition`.
     pub fn delete_clone_session(&mut self, id: u32) -> Controlled {
         self.loaded()?;
-        self.model.traffic.sessions.delete(id)
+        self.model.traffic.sessions.delete(id)?;
+        self.tell(&Change::CloneSession(id));
+        Ok(())
     }
 
     /// Clone sessions by id, from an id on: as many as have so many replicas, or one that has more; none
@@ -49,7 +57,10 @@ impl Switch {
     /// `InvalidArgument`, `AlreadyExists`, `ResourceExhausted`, `FailedPrecondition`.
     pub fn insert_multicast_group(&mut self, group: MulticastGroup) -> Controlled {
         self.loaded()?;
-        self.model.traffic.groups.insert(group)
+        let id = group.id;
+        self.model.traffic.groups.insert(group)?;
+        self.tell(&Change::MulticastGroup(id));
+        Ok(())
     }
 
     /// Replaces the replicas of a multicast group.
@@ -58,7 +69,10 @@ impl Switch {
     /// `InvalidArgument`, `NotFound`, `ResourceExhausted`, `FailedPrecondition`.
     pub fn modify_multicast_group(&mut self, group: MulticastGroup) -> Controlled {
         self.loaded()?;
-        self.model.traffic.groups.modify(group)
+        let id = group.id;
+        self.model.traffic.groups.modify(group)?;
+        self.tell(&Change::MulticastGroup(id));
+        Ok(())
     }
 
     /// Takes a multicast group away.
@@ -67,7 +81,9 @@ impl Switch {
     /// `NotFound`, `FailedPrecondition`.
     pub fn delete_multicast_group(&mut self, id: u32) -> Controlled {
         self.loaded()?;
-        self.model.traffic.groups.delete(id)
+        self.model.traffic.groups.delete(id)?;
+        self.tell(&Change::MulticastGroup(id));
+        Ok(())
     }
 
     /// Multicast groups, as [`Switch::clone_sessions_from`].

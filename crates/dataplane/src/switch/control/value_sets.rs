@@ -2,6 +2,7 @@
 
 use crate::{
     ControlErrorKind, Controlled, MatchField, ValueSetId,
+    engine::Change,
     externs::value_set::Member,
     match_action::number,
     refuse,
@@ -39,9 +40,7 @@ impl Switch {
             .map(|fields| member(&what, &declared.parts, fields))
             .collect();
         loaded.externs.value_sets.replace(set, members?);
-        if let Some(engine) = &mut self.engine {
-            engine.value_set_changed(&mut self.model.state, set);
-        }
+        self.tell(&Change::ValueSet(set));
         Ok(())
     }
 

@@ -1,0 +1,255 @@
+//! What an offload supplies: forwarding beside the engine, on ports that it serves by itself. The
+//! program as XDP in the kernel's receive path would be one, a card another.
+//!
+//! An offload takes the frames of its ports before the switch sees them. It forwards what it can and
+//! punts the rest. The switch's state stays the only home of what the control plane has written; an
+//! offload holds what it has derived of it, and whenever it cannot follow it is taken out, and the
+//! engine forwards all. So a control call never fails because of an offload.
+//!
+//! The contract in words. An offload must
+//! a. *Agree.* What it forwards, it forwards as the engine would: bytes, ports, table, counter and
+//!    register state, drop reasons. It has no queues, so order and times are its own: packets of one
+//!    port that it forwards and packets that it punts may overtake each other.
+//! b. *Punt whole.* A punted frame comes to [`Switch::handle_frame`] by the port it came in by, as it
+//!    came, and is in none of the offload's accounts. To punt is always right. Frames of generators,
+//!    packet-outs, and whatever the engine sends never pass an offload.
+//! c. *Refuse, or say what it leaves.* [`Offload::load`] gets the program with all that is written for
+//!    it, and either gives what it leaves to the engine, with the reasons, or refuses the program with
+//!    one reason. Refused, it punts all until the next program.
+//! d. *Hear every write in order.* [`Offload::changed`] is called after each change, when the state and
+//!    the engine have it; what the call was is not told, only what is to be read again. A refused call
+//!    is not told.
+//! e. *Show writes together.* What was changed since the last [`Offload::commit`] becomes visible to
+//!    packets as one: a packet sees all of it or nothing. A control call is committed when it ends, and
+//!    calls between [`Switch::begin_batch`] and [`Switch::end_batch`] when the batch ends. The engine
+//!    sees each call at once. An offload may show a commit somewhat later, in the order of the commits.
+//! f. *Count up.* [`Offload::collect`] adds what it has counted since the last time to the switch's own
+//!    accounts, so that each number that the switch gives is the sum of both. What it adds is
+//!    consistent: received and replicated packets are sent, dropped, or said to be inside. Nothing is
+//!    ever set back in an offload: a control call that writes a counter collects first, then writes.
+//! g. *Hit entries by what packets hit.* A hit is added to the entry that the packet hit. What was not
+//!    added when the entry was removed is nobody's, and least of all the next one's of that index.
+//! h. *Own a register or leave it alone.* Packets of one side only write a register, or run a meter: a
+//!    program that needs it on both sides is punted there, or refused. Of a register of its own the
+//!    offload gives the cells that packets have written, but no cell with a write not yet committed.
+//! i. *Drain.* After [`Offload::begin_drain`], [`Offload::is_drained`] holds once no packet is inside
+//!    that came before, and every packet that comes sees what was committed before. An epoch that it
+//!    was not told of is drained.
+//! j. *Fail once.* [`Offload::commit`] and [`Offload::collect`] may fail, with a reason. The switch then
+//!    stops the offload, keeps the reason ([`Switch::offload_status`]), and does not load it again
+//!    before the next program. The control call succeeds: the engine, which forwards now, has it.
+//! k. *Stop wholly.* After [`Offload::stop`] all frames are punted, nothing is inside, and all that was
+//!    counted is in the accounts. Packets inside leave first, or are dropped for the reason that is
+//!    given. So it is stopped before its program is replaced, as long as somebody listens to a trace,
+//!    when it has failed, and when it is taken away; a failed one gives the accounts as far as it can.
+//!
+//! Whoever reads numbers calls [`Switch::collect`] first. Without an offload that does nothing, and a
+//! packet pays nothing for that there could be one.
+//!
+//! [`Switch::handle_frame`]: crate::Switch::handle_frame
+//! [`Switch::begin_batch`]: crate::Switch::begin_batch
+//! [`Switch::end_batch`]: crate::Switch::end_batch
+//! [`Switch::offload_status`]: crate::Switch::offload_status
+//! [`Switch::collect`]: crate::Switch::collect
+
+use crate::{
+    CloneSession, CounterId, CounterValue, CrcParameters, DropReason, Latencies, MeterConfig,
+    MeterId, Nanos, PortId, RegisterId, Replica, Stream, TableCounters, TableId,
+    engine::{
+        Change, EntryIndex, Interpreted, State,
+        ir::{CalculationId, Int},
+    },
+    externs,
+    traffic_manager::TrafficManager,
+};
+
+/// Forwards beside the engine. See the module for what it must keep to.
+pub trait Offload: Send {
+    /// Takes a program over, with what is written for it: what it leaves to the engine, by place and
+    /// reason. It forwards when this returns.
+    ///
+    /// # Errors
+    /// Why it takes nothing of the program. It punts all, and hears of no change.
+    fn load(&mut self, written: &Written<'_>) -> Result<Vec<Interpreted>, String>;
+
+    /// A control call has changed something, which packets are to see after [`Offload::commit`].
+    fn changed(&mut self, written: &Written<'_>, change: &Change<'_>);
+
+    /// The changes so far belong together and are whole.
+    ///
+    /// # Errors
+    /// Why it cannot follow, which ends its forwarding.
+    fn commit(&mut self, written: &Written<'_>) -> Result<(), String>;
+
+    /// Adds what it has counted since the last time.
+    ///
+    /// # Errors
+    /// Why it cannot go on, which ends its forwarding.
+    fn collect(&mut self, accounts: &mut Accounts<'_>) -> Result<(), String>;
+
+    /// The packets that are inside are of this epoch or older; epochs are numbered upwards.
+    fn begin_drain(&mut self, epoch: u64);
+
+    /// Whether no packet of an epoch or an older one is inside, nor one that sees what was before.
+    fn is_drained(&self, epoch: u64) -> bool;
+
+    /// Punts all from now on. Packets inside leave, or are dropped for this reason.
+    fn stop(&mut self, reason: DropReason, accounts: &mut Accounts<'_>);
+}
+
+/// How an offload stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OffloadStatus {
+    /// It punts all: there is no program, or somebody listens to a trace.
+    Waiting,
+    /// It forwards, and leaves this to the engine.
+    Forwarding(Vec<Interpreted>),
+    /// It takes nothing of the program, for this reason.
+    Refused(String),
+    /// It could not go on, for this reason.
+    Failed(String),
+}
+
+/// What is written for a program: the state, and what the traffic manager makes copies by.
+pub struct Written<'a> {
+    pub(crate) state: &'a State,
+    pub(crate) traffic: &'a TrafficManager,
+}
+
+impl<'a> Written<'a> {
+    /// The program, tables, value sets, registers, and the time.
+    pub fn state(&self) -> &'a State {
+        self.state
+    }
+
+    /// Every port that was added.
+    pub fn ports(&self) -> impl Iterator<Item = PortId> {
+        self.state.counters.ports().map(|(port, _)| port)
+    }
+
+    /// The replicas of a multicast group; none where there is no such group.
+    pub fn multicast_group(&self, id: u32) -> Option<Vec<Replica>> {
+        let copies = self.traffic.groups.get(id)?;
+        Some(copies.replicas.to_vec())
+    }
+
+    /// The ids of all multicast groups.
+    pub fn multicast_groups(&self) -> impl Iterator<Item = u32> {
+        self.traffic.groups.from(0).map(|group| group.id)
+    }
+
+    /// A clone session.
+    pub fn clone_session(&self, id: u32) -> Option<CloneSession> {
+        let mut from = self.traffic.sessions.from(id);
+        from.next().filter(|session| session.id == id)
+    }
+
+    /// The ids of all clone sessions.
+    pub fn clone_sessions(&self) -> impl Iterator<Item = u32> {
+        self.traffic.sessions.from(0).map(|session| session.id)
+    }
+
+    /// The rates of a cell of a meter; none is green.
+    pub fn meter(&self, meter: MeterId, index: usize) -> Option<MeterConfig> {
+        self.state.externs.meters.get(meter, index)
+    }
+
+    /// The rates of an entry's meter; none is green.
+    pub fn direct_meter(&self, table: TableId, entry: EntryIndex) -> Option<MeterConfig> {
+        self.state.tables.table(table)?.meter(entry)
+    }
+
+    /// The parameters that a control call has chosen for a custom CRC.
+    pub fn crc_parameters(&self, calculation: CalculationId) -> Option<CrcParameters> {
+        let crc = self.state.externs.crcs.get(calculation)?;
+        Some(crc.parameters)
+    }
+}
+
+/// The switch's accounts, as an offload adds to them. All but [`Accounts::inside`] and
+/// [`Accounts::register`] are what came since it last did.
+pub struct Accounts<'a> {
+    pub(crate) state: &'a mut State,
+    pub(crate) latencies: &'a mut Latencies,
+    pub(crate) n_inside: &'a mut u64,
+}
+
+impl Accounts<'_> {
+    /// Frames that came by a port and were not punted.
+    pub fn received(&mut self, port: PortId, n_packets: u64, n_bytes: u64) {
+        self.state.counters.received += n_packets;
+        if let Some(counters) = self.state.counters.port_mut(port) {
+            counters.rx_packets += n_packets;
+            counters.rx_bytes += n_bytes;
+        }
+    }
+
+    /// Replicas made beyond the packets that were replicated.
+    pub fn replicated(&mut self, n_packets: u64) {
+        self.state.counters.created_by_replication += n_packets;
+    }
+
+    /// Clones made.
+    pub fn cloned(&mut self, n_packets: u64) {
+        self.state.counters.created_by_clone += n_packets;
+    }
+
+    /// Frames that have left by a port.
+    pub fn sent(&mut self, port: PortId, n_packets: u64, n_bytes: u64) {
+        self.state.counters.transmitted += n_packets;
+        if let Some(counters) = self.state.counters.port_mut(port) {
+            counters.tx_packets += n_packets;
+            counters.tx_bytes += n_bytes;
+        }
+    }
+
+    /// How long some of the frames that have left were inside, all equally long. Together they are to
+    /// be as many as were sent.
+    pub fn latency(&mut self, port: PortId, stream: Stream, latency_ns: Nanos, n_packets: u64) {
+        self.latencies.record(port, stream, latency_ns, n_packets);
+    }
+
+    /// Packets that were dropped.
+    pub fn dropped(&mut self, reason: DropReason, n_packets: u64) {
+        self.state.counters.count_drops(reason, n_packets);
+    }
+
+    /// Packets that are inside now.
+    pub fn inside(&mut self, n_packets: u64) {
+        *self.n_inside = n_packets;
+    }
+
+    /// Lookups in a table.
+    pub fn table(&mut self, table: TableId, lookups: TableCounters) {
+        if let Some(counters) = self.state.counters.tables.get_mut(table.index()) {
+            counters.hits += lookups.hits;
+            counters.misses += lookups.misses;
+        }
+    }
+
+    /// Hits of an entry, the last one at a time of the switch's clock; nothing where it is gone.
+    pub fn entry(
+        &mut self,
+        table: TableId,
+        entry: EntryIndex,
+        hits: CounterValue,
+        last_hit: Nanos,
+    ) {
+        if let Some((table, _)) = self.state.tables.table_mut(table, None) {
+            table.count_hits(entry, hits, last_hit);
+        }
+    }
+
+    /// What was counted in a cell of a counter; beyond the end nothing.
+    pub fn counter(&mut self, counter: CounterId, index: usize, counted: CounterValue) {
+        let cells = self.state.externs.counters.cells_mut(counter);
+        if let Some(cell) = cells.get_mut(index) {
+            externs::counter::add(cell, counted);
+        }
+    }
+
+    /// What a cell of a register of the offload's own holds now; beyond the end nothing.
+    pub fn register(&mut self, register: RegisterId, index: usize, value: Int) {
+        self.state.set_register(register, index, value);
+    }
+}

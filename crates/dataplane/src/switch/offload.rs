@@ -1,0 +1,177 @@
+//! The offload beside the engine: when it is told, asked, loaded and stopped. [`crate::offload`] says
+//! what it must keep to.
+
+use crate::{
+    DropReason, Offload, OffloadStatus,
+    engine::Change,
+    offload::{Accounts, Written},
+    switch::Switch,
+    v1model::V1Model,
+};
+
+/// An offload, and how it stands.
+pub(super) struct Attached {
+    offload: Box<dyn Offload>,
+    status: OffloadStatus,
+    /// It was told of a change since the last commit.
+    has_changes: bool,
+    /// Packets inside of it when it was last asked.
+    pub n_inside: u64,
+}
+
+fn written(model: &V1Model) -> Written<'_> {
+    Written {
+        state: &model.state,
+        traffic: &model.traffic,
+    }
+}
+
+fn accounts<'a>(model: &'a mut V1Model, n_inside: &'a mut u64) -> Accounts<'a> {
+    Accounts {
+        state: &mut model.state,
+        latencies: &mut model.latencies,
+        n_inside,
+    }
+}
+
+impl Attached {
+    fn is_forwarding(&self) -> bool {
+        matches!(self.status, OffloadStatus::Forwarding(_))
+    }
+
+    fn load(&mut self, model: &V1Model) {
+        self.has_changes = false;
+        self.status = match self.offload.load(&written(model)) {
+            Ok(left) => OffloadStatus::Forwarding(left),
+            Err(reason) => OffloadStatus::Refused(reason),
+        };
+    }
+
+    /// Ends its forwarding; nothing is inside of it afterwards.
+    fn stop(&mut self, model: &mut V1Model, reason: DropReason, status: OffloadStatus) {
+        if self.is_forwarding() {
+            let mut accounts = accounts(model, &mut self.n_inside);
+            self.offload.stop(reason, &mut accounts);
+            self.n_inside = 0;
+            self.status = status;
+        }
+    }
+
+    fn end_failed(&mut self, model: &mut V1Model, result: Result<(), String>) {
+        if let Err(reason) = result {
+            let failed = OffloadStatus::Failed(reason);
+            self.stop(model, DropReason::OffloadStopped, failed);
+        }
+    }
+
+    fn changed(&mut self, model: &V1Model, change: &Change<'_>) {
+        if self.is_forwarding() {
+            self.offload.changed(&written(model), change);
+            self.has_changes = true;
+        }
+    }
+
+    fn commit(&mut self, model: &mut V1Model) {
+        if std::mem::take(&mut self.has_changes) && self.is_forwarding() {
+            let result = self.offload.commit(&written(model));
+            self.end_failed(model, result);
+        }
+    }
+
+    fn collect(&mut self, model: &mut V1Model) {
+        if self.is_forwarding() {
+            let result = self
+                .offload
+                .collect(&mut accounts(model, &mut self.n_inside));
+            self.end_failed(model, result);
+        }
+    }
+
+    pub(super) fn begin_drain(&mut self, epoch: u64) {
+        if self.is_forwarding() {
+            self.offload.begin_drain(epoch);
+        }
+    }
+
+    pub(super) fn is_drained(&self, epoch: u64) -> bool {
+        !self.is_forwarding() || self.offload.is_drained(epoch)
+    }
+}
+
+impl Switch {
+    /// Sets an offload beside the engine, or takes it away. It forwards at once if there is a program
+    /// and nobody listens to a trace; the one that was there before is stopped.
+    pub fn set_offload(&mut self, offload: Option<Box<dyn Offload>>) {
+        self.stop_offload(DropReason::OffloadStopped);
+        self.offload = offload.map(|offload| Attached {
+            offload,
+            status: OffloadStatus::Waiting,
+            has_changes: false,
+            n_inside: 0,
+        });
+        self.load_offload();
+    }
+
+    /// How the offload stands; none where there is none.
+    pub fn offload_status(&self) -> Option<&OffloadStatus> {
+        self.offload.as_ref().map(|attached| &attached.status)
+    }
+
+    /// Takes what the offload has counted into the switch's accounts. To be called by whoever is going
+    /// to read some of them: counters, tables, registers, latencies, packets inside.
+    pub fn collect(&mut self) {
+        if let Some(attached) = &mut self.offload {
+            attached.collect(&mut self.model);
+        }
+    }
+
+    /// The control calls that follow belong together, until [`Switch::end_batch`]: packets in the
+    /// offload see all of them or none. The engine sees each when it is made.
+    pub fn begin_batch(&mut self) {
+        self.is_in_batch = true;
+    }
+
+    /// Ends a batch.
+    pub fn end_batch(&mut self) {
+        self.is_in_batch = false;
+        if let Some(attached) = &mut self.offload {
+            attached.commit(&mut self.model);
+        }
+    }
+
+    /// Has the offload forward the program as it is, unless it refused it or failed.
+    pub(super) fn load_offload(&mut self) {
+        if let Some(attached) = &mut self.offload
+            && self.engine.is_some()
+            && !self.model.state.tracer.is_on()
+            && attached.status == OffloadStatus::Waiting
+        {
+            attached.load(&self.model);
+        }
+    }
+
+    /// Has it punt all, until it is loaded.
+    pub(super) fn stop_offload(&mut self, reason: DropReason) {
+        if let Some(attached) = &mut self.offload {
+            attached.stop(&mut self.model, reason, OffloadStatus::Waiting);
+        }
+    }
+
+    /// The program is replaced: whatever became of the last one, the offload may try the next.
+    pub(super) fn forget_offload_s_program(&mut self) {
+        self.stop_offload(DropReason::PipelineChanged);
+        if let Some(attached) = &mut self.offload {
+            attached.status = OffloadStatus::Waiting;
+        }
+    }
+
+    /// Tells the offload of a change, and that it is whole where no batch goes on.
+    pub(super) fn tell_offload(&mut self, change: &Change<'_>) {
+        if let Some(attached) = &mut self.offload {
+            attached.changed(&self.model, change);
+            if !self.is_in_batch {
+                attached.commit(&mut self.model);
+            }
+        }
+    }
+}

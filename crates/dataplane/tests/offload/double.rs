@@ -1,0 +1,558 @@
+//! An offload in memory for one program, [`program`]: a table of exact keys whose entries forward,
+//! flood or drop, two registers, a counter. It forwards by what it was told of alone.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+use dataplane::{
+    CounterId, CounterValue, DropReason, Nanos, Offload, OwnedTransmit, PortId, Program,
+    RegisterId, Replica, Stream, TableCounters, TableId,
+    engine::{Change, EntryAction, EntryIndex, Interpreted, TableChange, ir},
+    offload::{Accounts, Written},
+};
+use serde_json::json;
+
+use crate::support::*;
+
+pub const CELLS: u64 = 16;
+
+/// Ingress: `l2` over `pkt.kind`; `forward` counts in `seen`, and writes `stamp[0]` to the frame's value.
+/// Egress writes the instance of a copy to `pkt.left`. With `last`, `forward` keeps the value that the
+/// frame came with in the register `last`, by output port.
+pub fn program(with_last: bool) -> Builder {
+    let mut b = Builder::new();
+    for (id, name) in [(0, "stamp"), (1, "last")] {
+        let array = json!({"name": name, "id": id, "size": CELLS, "bitwidth": 16});
+        b.push("register_arrays", array);
+    }
+    let seen = json!({"name": "seen", "id": 0, "size": CELLS, "is_direct": false});
+    b.push("counter_arrays", seen);
+    let register = |name| json!({"type": "register_array", "value": name});
+    let mut forward = vec![
+        prim(
+            "register_read",
+            &[field("pkt.value"), register("stamp"), hex(0)],
+        ),
+        assign("standard_metadata.egress_spec", param(0)),
+        prim(
+            "count",
+            &[json!({"type": "counter_array", "value": "seen"}), param(0)],
+        ),
+    ];
+    if with_last {
+        let write = prim(
+            "register_write",
+            &[register("last"), param(0), field("pkt.value")],
+        );
+        forward.insert(0, write);
+    }
+    let flood = [assign("standard_metadata.mcast_grp", param(0))];
+    let actions = [
+        ("forward", b.action("forward", &[("port", 9)], &forward)),
+        ("flood", b.action("flood", &[("group", 16)], &flood)),
+        ("drop", b.action("drop", &[], &[mark_to_drop()])),
+    ];
+    let table = b.table(INGRESS, "l2", &[("exact", "pkt.kind")], &actions, None);
+    table["support_timeout"] = json!(true);
+    table["default_entry"] = json!({"action_id": actions[2].1, "action_const": false,
+        "action_data": [], "action_entry_const": false});
+    b.start(INGRESS, "l2");
+    let instance = field("standard_metadata.egress_rid");
+    b.call(EGRESS, "out", &[assign("pkt.left", instance)], None);
+    b.start(EGRESS, "out");
+    b
+}
+
+/// Which frames it takes; it punts all others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Takes {
+    All,
+    /// By a hash of the frame.
+    Half,
+    /// Those of ports with an even number.
+    EvenPorts,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Act {
+    Forward(u16),
+    Flood(u32),
+    Drop,
+}
+
+/// An entry, and which of all that there ever were.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Entry {
+    serial: u64,
+    act: Act,
+}
+
+/// What packets see.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct View {
+    entries: HashMap<u64, Entry>,
+    default: Act,
+    groups: HashMap<u32, Vec<Replica>>,
+    ports: Vec<PortId>,
+    stamp: u16,
+}
+
+/// What it has counted since it was last asked.
+#[derive(Default)]
+struct Counts {
+    received: HashMap<PortId, (u64, u64)>,
+    sent: HashMap<PortId, (u64, u64)>,
+    latencies: Vec<(PortId, Stream, Nanos)>,
+    replicated: u64,
+    drops: Vec<DropReason>,
+    table: TableCounters,
+    /// By serial number, with the time of the last.
+    hits: HashMap<u64, (CounterValue, Nanos)>,
+    seen: HashMap<u16, CounterValue>,
+    last: HashMap<u16, u16>,
+}
+
+struct Waiting {
+    arrived: Nanos,
+    epoch: u64,
+    frame: Vec<u8>,
+}
+
+/// The offload's side of the world: what a test holds.
+pub struct Core {
+    takes: Takes,
+    /// Shows a commit only when the test says so ([`Core::show`]).
+    pub is_slow: bool,
+    /// The next commit fails.
+    pub fails: Option<&'static str>,
+    /// It can no longer be asked.
+    pub is_gone: bool,
+    /// Every change that it was told of and every commit, in order.
+    pub log: Vec<String>,
+    program: Option<(Program, Ids)>,
+    /// As it was told, and as packets see it.
+    told: View,
+    shown: View,
+    /// As of the last commit.
+    committed: View,
+    /// The entries that are there, by index, with serial number and key.
+    indices: HashMap<usize, (EntryIndex, u64, u64)>,
+    n_serials: u64,
+    queue: VecDeque<Waiting>,
+    epoch: u64,
+    counts: Counts,
+}
+
+pub struct Double(pub Arc<Mutex<Core>>);
+
+impl Double {
+    /// One, and what it will be looked into by.
+    pub fn new(takes: Takes) -> (Box<Self>, Arc<Mutex<Core>>) {
+        let view = View {
+            entries: HashMap::new(),
+            default: Act::Drop,
+            groups: HashMap::new(),
+            ports: Vec::new(),
+            stamp: 0,
+        };
+        let core = Core {
+            takes,
+            is_slow: false,
+            fails: None,
+            is_gone: false,
+            log: Vec::new(),
+            program: None,
+            told: view.clone(),
+            shown: view.clone(),
+            committed: view,
+            indices: HashMap::new(),
+            n_serials: 0,
+            queue: VecDeque::new(),
+            epoch: 0,
+            counts: Counts::default(),
+        };
+        let core = Arc::new(Mutex::new(core));
+        (Box::new(Self(core.clone())), core)
+    }
+
+    fn core(&self) -> MutexGuard<'_, Core> {
+        self.0.lock().unwrap()
+    }
+}
+
+fn number(value: &ir::Int) -> u64 {
+    u64::try_from(value).unwrap()
+}
+
+fn count(cell: &mut CounterValue, n_bytes: u64) {
+    cell.packets += 1;
+    cell.bytes += n_bytes;
+}
+
+/// What the program's objects are called.
+#[derive(Debug, Clone, Copy)]
+struct Ids {
+    table: TableId,
+    seen: CounterId,
+    stamp: RegisterId,
+    last: RegisterId,
+}
+
+impl Ids {
+    fn of(program: &Program) -> Option<Self> {
+        Some(Self {
+            table: program.table("l2")?,
+            seen: program.counter("seen")?,
+            stamp: program.register("stamp")?,
+            last: program.register("last")?,
+        })
+    }
+}
+
+impl Core {
+    fn ids(&self) -> Ids {
+        self.program.as_ref().unwrap().1
+    }
+
+    /// A frame comes by a port: whether it was taken. Else it is punted.
+    pub fn receive(&mut self, now: Nanos, port: PortId, frame: &[u8]) -> bool {
+        let is_taken = match self.takes {
+            Takes::All => true,
+            Takes::Half => {
+                frame
+                    .iter()
+                    .fold(7, |hash: u8, byte| hash.wrapping_mul(31) ^ byte)
+                    & 4
+                    == 0
+            }
+            Takes::EvenPorts => port.0.is_multiple_of(2),
+        };
+        let is_served = self.program.is_some() && self.shown.ports.contains(&port);
+        // A frame that the parser cannot take is the engine's.
+        if !is_taken || !is_served || frame.len() < 4 {
+            return false;
+        }
+        let (packets, bytes) = self.counts.received.entry(port).or_default();
+        *packets += 1;
+        *bytes += frame.len() as u64;
+        self.queue.push_back(Waiting {
+            arrived: now,
+            epoch: self.epoch,
+            frame: frame.to_vec(),
+        });
+        true
+    }
+
+    /// Forwards what is inside.
+    pub fn run(&mut self, now: Nanos) -> Vec<OwnedTransmit> {
+        let mut sent = Vec::new();
+        while let Some(waiting) = self.queue.pop_front() {
+            self.forward(now, &waiting, &mut sent);
+        }
+        sent
+    }
+
+    fn forward(&mut self, now: Nanos, waiting: &Waiting, sent: &mut Vec<OwnedTransmit>) {
+        let n_bytes = waiting.frame.len() as u64;
+        let entry = self
+            .shown
+            .entries
+            .get(&u64::from(waiting.frame[0]))
+            .copied();
+        match entry {
+            Some(entry) => {
+                self.counts.table.hits += 1;
+                let (hits, last) = self.counts.hits.entry(entry.serial).or_default();
+                count(hits, n_bytes);
+                *last = now;
+            }
+            None => self.counts.table.misses += 1,
+        }
+        match entry.map_or(self.shown.default, |entry| entry.act) {
+            Act::Drop => self.counts.drops.push(DropReason::IngressDrop),
+            Act::Forward(port) => {
+                if u64::from(port) < CELLS {
+                    count(self.counts.seen.entry(port).or_default(), n_bytes);
+                    let value = u16::from_be_bytes([waiting.frame[2], waiting.frame[3]]);
+                    self.counts.last.insert(port, value);
+                }
+                let mut frame = waiting.frame.clone();
+                frame[2..4].copy_from_slice(&self.shown.stamp.to_be_bytes());
+                self.send(
+                    now,
+                    waiting,
+                    (PortId(port), 0),
+                    Stream::Unicast,
+                    frame,
+                    sent,
+                );
+            }
+            Act::Flood(0) => self.send_flooded_nowhere(now, waiting, sent),
+            Act::Flood(group) => self.flood(now, waiting, group, sent),
+        }
+    }
+
+    /// Group 0 is none: the frame goes to the port that nobody has written, 0.
+    fn send_flooded_nowhere(
+        &mut self,
+        now: Nanos,
+        waiting: &Waiting,
+        sent: &mut Vec<OwnedTransmit>,
+    ) {
+        let frame = waiting.frame.clone();
+        self.send(now, waiting, (PortId(0), 0), Stream::Unicast, frame, sent);
+    }
+
+    fn flood(&mut self, now: Nanos, waiting: &Waiting, group: u32, sent: &mut Vec<OwnedTransmit>) {
+        let Some(replicas) = self.shown.groups.get(&group).cloned() else {
+            return self.counts.drops.push(DropReason::MulticastGroupUnknown);
+        };
+        let Some(n_more) = replicas.len().checked_sub(1) else {
+            return self.counts.drops.push(DropReason::MulticastGroupEmpty);
+        };
+        self.counts.replicated += n_more as u64;
+        let stream = Stream::MulticastGroup(group);
+        for Replica { port, instance } in replicas {
+            let frame = waiting.frame.clone();
+            self.send(now, waiting, (port, instance), stream, frame, sent);
+        }
+    }
+
+    fn send(
+        &mut self,
+        now: Nanos,
+        waiting: &Waiting,
+        (port, instance): (PortId, u16),
+        stream: Stream,
+        mut frame: Vec<u8>,
+        sent: &mut Vec<OwnedTransmit>,
+    ) {
+        if port == PortId(511) && stream == Stream::Unicast {
+            return self.counts.drops.push(DropReason::IngressDrop);
+        }
+        if !self.shown.ports.contains(&port) {
+            return self.counts.drops.push(DropReason::EgressPortUnknown);
+        }
+        frame[1] = instance.to_be_bytes()[1];
+        let (packets, bytes) = self.counts.sent.entry(port).or_default();
+        *packets += 1;
+        *bytes += frame.len() as u64;
+        let latency_ns = now - waiting.arrived;
+        self.counts.latencies.push((port, stream, latency_ns));
+        sent.push(OwnedTransmit { port, frame });
+    }
+
+    /// What was committed becomes visible, late.
+    pub fn show(&mut self) {
+        self.shown = self.committed.clone();
+    }
+
+    pub fn n_inside(&self) -> usize {
+        self.queue.len()
+    }
+
+    fn act(&self, action: &EntryAction) -> Act {
+        let (program, _) = self.program.as_ref().unwrap();
+        let EntryAction::Call(call) = action else {
+            panic!("the table has no profile")
+        };
+        let name = &program.action_info(call.action).unwrap().name;
+        let argument = call.args.first().map_or(0, number);
+        match name.as_str() {
+            "forward" => Act::Forward(u16::try_from(argument).unwrap()),
+            "flood" => Act::Flood(u32::try_from(argument).unwrap()),
+            _ => Act::Drop,
+        }
+    }
+
+    fn insert(&mut self, written: &Written<'_>, index: EntryIndex, is_new: bool) {
+        let view = written.state().entry(self.ids().table, index).unwrap();
+        let ir::Matcher::Exact(key) = &view.key[0] else {
+            panic!("the key is exact")
+        };
+        let key = number(key);
+        if is_new {
+            self.n_serials += 1;
+            let serial = self.n_serials;
+            self.indices.insert(index.index(), (index, serial, key));
+        }
+        let (_, serial, _) = self.indices[&index.index()];
+        let act = self.act(view.action);
+        self.told.entries.insert(key, Entry { serial, act });
+    }
+
+    fn default(&mut self, written: &Written<'_>) {
+        let default = written.state().default_action(self.ids().table);
+        self.told.default = default.map_or(Act::Drop, |action| self.act(action));
+    }
+
+    fn group(&mut self, written: &Written<'_>, id: u32) {
+        match written.multicast_group(id) {
+            Some(replicas) => self.told.groups.insert(id, replicas),
+            None => self.told.groups.remove(&id),
+        };
+    }
+
+    fn stamp(&mut self, written: &Written<'_>) {
+        let stamp = written.state().register(self.ids().stamp, 0).unwrap();
+        self.told.stamp = u16::try_from(number(&stamp)).unwrap();
+    }
+
+    fn table(&mut self, written: &Written<'_>, change: &TableChange<'_>) {
+        match change {
+            TableChange::Inserted(entry) => self.insert(written, *entry, true),
+            TableChange::Modified(entry) => self.insert(written, *entry, false),
+            TableChange::Removed { entry, .. } => {
+                let (_, _, key) = self.indices.remove(&entry.index()).unwrap();
+                self.told.entries.remove(&key);
+            }
+            TableChange::Default => self.default(written),
+        }
+    }
+
+    fn report(&mut self, accounts: &mut Accounts<'_>) {
+        let counts = std::mem::take(&mut self.counts);
+        for (port, (packets, bytes)) in counts.received {
+            accounts.received(port, packets, bytes);
+        }
+        for (port, (packets, bytes)) in counts.sent {
+            accounts.sent(port, packets, bytes);
+        }
+        for (port, stream, latency_ns) in counts.latencies {
+            accounts.latency(port, stream, latency_ns, 1);
+        }
+        accounts.replicated(counts.replicated);
+        for reason in counts.drops {
+            accounts.dropped(reason, 1);
+        }
+        accounts.table(self.ids().table, counts.table);
+        for (index, serial, _) in self.indices.values() {
+            if let Some((hits, last)) = counts.hits.get(serial) {
+                accounts.entry(self.ids().table, *index, *hits, *last);
+            }
+        }
+        for (index, counted) in counts.seen {
+            accounts.counter(self.ids().seen, index.into(), counted);
+        }
+        if self.takes == Takes::All {
+            for (index, value) in counts.last {
+                accounts.register(self.ids().last, index.into(), value.into());
+            }
+        }
+        accounts.inside(self.queue.len() as u64);
+    }
+}
+
+impl Offload for Double {
+    fn load(&mut self, written: &Written<'_>) -> Result<Vec<Interpreted>, String> {
+        let mut core = self.core();
+        let core = &mut *core;
+        let program = written.state().program();
+        let Some(ids) = Ids::of(program) else {
+            return Err("no table \"l2\"".to_owned());
+        };
+        let writes = program
+            .ir()
+            .actions
+            .iter()
+            .flat_map(|action| &action.primitives);
+        let mut writes = writes.filter(|it| matches!(it, ir::Primitive::RegisterWrite { .. }));
+        if core.takes != Takes::All && writes.next().is_some() {
+            return Err("register \"last\": packets of both sides would write it".to_owned());
+        }
+        core.program = Some((program.clone(), ids));
+        core.told.entries.clear();
+        core.indices.clear();
+        let entries = written.state().entries(ids.table);
+        entries.for_each(|(index, _)| core.insert(written, index, true));
+        core.default(written);
+        core.told.groups.clear();
+        written
+            .multicast_groups()
+            .for_each(|id| core.group(written, id));
+        core.told.ports = written.ports().collect();
+        core.stamp(written);
+        core.committed = core.told.clone();
+        core.show();
+        core.log.push("load".to_owned());
+        Ok(vec![Interpreted {
+            place: "parser".to_owned(),
+            reason: "frames shorter than 4 bytes".to_owned(),
+        }])
+    }
+
+    fn changed(&mut self, written: &Written<'_>, change: &Change<'_>) {
+        let mut core = self.core();
+        core.log.push(brief(change));
+        match change {
+            Change::Table(_, change) => core.table(written, change),
+            Change::MulticastGroup(id) => core.group(written, *id),
+            Change::Register(register, _) if *register == core.ids().stamp => core.stamp(written),
+            // Packets have written it before; what they wrote is over.
+            Change::Register(_, cells) => {
+                let is_over = |cell: &u16| cells.contains(&usize::from(*cell));
+                core.counts.last.retain(|cell, _| !is_over(cell));
+            }
+            Change::Port(port) => core.told.ports.push(*port),
+            _ => {}
+        }
+    }
+
+    fn commit(&mut self, _: &Written<'_>) -> Result<(), String> {
+        let mut core = self.core();
+        core.log.push("commit".to_owned());
+        if let Some(reason) = core.fails.take() {
+            return Err(reason.to_owned());
+        }
+        core.committed = core.told.clone();
+        if !core.is_slow {
+            core.show();
+        }
+        Ok(())
+    }
+
+    fn collect(&mut self, accounts: &mut Accounts<'_>) -> Result<(), String> {
+        let mut core = self.core();
+        if core.is_gone {
+            return Err("port 1: the interface is gone".to_owned());
+        }
+        core.report(accounts);
+        Ok(())
+    }
+
+    fn begin_drain(&mut self, epoch: u64) {
+        self.core().epoch = epoch + 1;
+    }
+
+    fn is_drained(&self, epoch: u64) -> bool {
+        let core = self.core();
+        core.shown == core.committed && core.queue.iter().all(|waiting| waiting.epoch > epoch)
+    }
+
+    fn stop(&mut self, reason: DropReason, accounts: &mut Accounts<'_>) {
+        let mut core = self.core();
+        let n_inside = core.queue.len();
+        core.queue.clear();
+        core.counts.drops.extend(vec![reason; n_inside]);
+        core.report(accounts);
+        core.program = None;
+        core.log.push("stop".to_owned());
+    }
+}
+
+/// A change in one word.
+pub fn brief(change: &Change<'_>) -> String {
+    match change {
+        Change::Table(_, TableChange::Inserted(_)) => "insert entry".to_owned(),
+        Change::Table(_, TableChange::Modified(_)) => "modify entry".to_owned(),
+        Change::Table(_, TableChange::Removed { .. }) => "remove entry".to_owned(),
+        Change::Table(_, TableChange::Default) => "default".to_owned(),
+        Change::MulticastGroup(id) => format!("group {id}"),
+        Change::CloneSession(id) => format!("session {id}"),
+        Change::Register(register, cells) => format!("register {} {cells:?}", register.index()),
+        Change::Port(port) => format!("port {port}"),
+        other => format!("{other:?}"),
+    }
+}
