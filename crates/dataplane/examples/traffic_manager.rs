@@ -12,7 +12,7 @@
 use std::{hint::black_box, time::Instant};
 
 use dataplane::{
-    Digest, MulticastGroup, PortId, Program, Replica, Switch, SwitchConfig,
+    Digest, DropReason, MulticastGroup, PortId, Program, Replica, Switch, SwitchConfig,
     engine::{
         CloneCopies, Clones, EgressInput, EgressOutcome, EgressVerdict, Engine, EngineFactory,
         Frame, IngressInput, IngressOutcome, IngressVerdict, PacketHandle, State,
@@ -113,8 +113,8 @@ impl Engine for Nothing {
         }
     }
 
-    fn deparse(&mut self, _state: &mut State, _packet: PacketHandle) -> usize {
-        1_400
+    fn deparse(&mut self, _state: &mut State, _packet: PacketHandle) -> Result<usize, DropReason> {
+        Ok(1_400)
     }
 
     fn recirculate(&mut self, _packet: PacketHandle) {}

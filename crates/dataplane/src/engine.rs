@@ -28,6 +28,11 @@
 //! 3. make a clone or replica cost no copy of the payload, and no allocation in steady state;
 //! 4. never fail because of a packet: a pass always gives a verdict.
 //!
+//! A pass may ask for its packet's payload to be changed by an extern ([`crate::PayloadExtern`], which says
+//! what that is). Where the packet goes alone, the engine has it done behind the deparser, by
+//! [`State::change_payload`]; copies of one call go through [`State::depart`], so that the extern has many
+//! at once and those that ask for nothing go on sharing theirs.
+//!
 //! The copies of one packet may have their passes in one call: [`Engine::fan_out`] and
 //! [`Engine::rounds`]. What can be seen is the same as pass by pass.
 
@@ -35,9 +40,11 @@ mod change;
 mod fan_out;
 mod state;
 
-pub use crate::model::Frame;
+pub use crate::{externs::payload::PayloadCall, model::Frame};
 pub use change::{Change, TableChange};
-pub use fan_out::{Copies, LoneClone, LoneClones, Rounds, RoundsEnd, RoundsInput, one_by_one};
+pub use fan_out::{
+    Copies, Leave, LoneClone, LoneClones, Rounds, RoundsEnd, RoundsInput, one_by_one,
+};
 pub use state::{EntryAccount, EntryAction, EntryIndex, EntryView, State};
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -334,9 +341,13 @@ pub trait Engine: Send {
         copies: CloneCopies,
     ) -> Clones;
 
-    /// After egress: checksum update and deparser. The packet is a frame again, cut as asked;
-    /// gives its length.
-    fn deparse(&mut self, state: &mut State, packet: PacketHandle) -> usize;
+    /// After egress, of which only the clone was made since: checksum update, deparser, and the extern
+    /// that the pass asked to change the payload. The packet is a frame again, cut as asked; gives its
+    /// length.
+    ///
+    /// # Errors
+    /// The extern has failed, and the packet is to be dropped for this reason.
+    fn deparse(&mut self, state: &mut State, packet: PacketHandle) -> Result<usize, DropReason>;
 
     /// After the deparser, the packet keeps the metadata of its field list for ingress.
     fn recirculate(&mut self, packet: PacketHandle);

@@ -17,6 +17,7 @@ pub mod trace;
 mod traffic_manager;
 mod v1model;
 
+pub use externs::payload::{PayloadBatch, PayloadCopy, PayloadExtern};
 pub use interpreter::parts as interpret;
 pub use model::{
     ActionCall, ActionId, ActionProfileId, CloneSession, ControlError, ControlErrorKind, CounterId,
@@ -30,8 +31,8 @@ pub use model::{
 pub(crate) use model::{Controlled, Frame, bits, color, refuse, value};
 pub use offload::{Offload, OffloadStatus};
 pub use program::{
-    ActionInfo, ActionProfileInfo, KeyField, LoadError, MatchKind, MeterUnit, ParamInfo, Program,
-    TableInfo, ir::SourceLine,
+    ActionInfo, ActionProfileInfo, KeyField, LoadError, MatchKind, MeterUnit, ParamInfo,
+    PayloadSignature, Program, TableInfo, ir::SourceLine,
 };
 pub use switch::{DrainToken, Switch};
 pub use trace::{TraceEvent, TraceKind, TraceRenderer, TraceSink};

@@ -196,6 +196,13 @@ pub enum TraceKind {
         /// Its `egress_rid`.
         instance: u16,
     },
+    /// An extern was asked to change the payload.
+    ChangePayload {
+        /// The extern.
+        function: String,
+        /// Its arguments.
+        args: Vec<TraceValue>,
+    },
     /// A digest went to the control plane.
     Digest(String),
     /// The packet goes back to ingress as it came.

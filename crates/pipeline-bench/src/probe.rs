@@ -15,11 +15,11 @@ use std::{
 };
 
 use dataplane::{
-    Digest,
+    Digest, DropReason, PortId,
     engine::{
         Change, CloneCopies, Clones, Copies, EgressInput, EgressOutcome, Engine, EngineFactory,
-        Frame, IngressInput, IngressOutcome, InstanceType, Interpreted, LoneClone, LoneClones,
-        PacketHandle, Rounds, RoundsInput, State,
+        Frame, IngressInput, IngressOutcome, InstanceType, Interpreted, Leave, LoneClone,
+        LoneClones, PacketHandle, Rounds, RoundsInput, State,
     },
 };
 
@@ -197,23 +197,25 @@ impl<T: ?Sized> Watched<'_, T> {
     }
 }
 
+impl<T: Leave + ?Sized> Leave for Watched<'_, T> {
+    fn leave(&mut self, port: PortId, frame: Frame<'_>) {
+        self.outside(|copies| copies.leave(port, frame));
+    }
+
+    fn fail(&mut self) {
+        self.outside(Leave::fail);
+    }
+}
+
 impl Copies for Watched<'_, dyn Copies + '_> {
     fn next_copy(&mut self) -> Option<EgressInput> {
         self.outside(Copies::next_copy)
-    }
-
-    fn leave(&mut self, frame: Frame<'_>) {
-        self.outside(|copies| copies.leave(frame));
     }
 }
 
 impl LoneClones for Watched<'_, dyn LoneClones + '_> {
     fn clone_of(&mut self, state: &State, session: u32) -> Option<LoneClone> {
         self.outside(|clones| clones.clone_of(state, session))
-    }
-
-    fn leave(&mut self, frame: Frame<'_>) {
-        self.outside(|clones| clones.leave(frame));
     }
 }
 
@@ -245,7 +247,7 @@ impl Engine for Probe {
             -> EgressOutcome;
         Buffers: fn clone_egress(state: &mut State, packet: PacketHandle, copies: CloneCopies)
             -> Clones;
-        Deparser: fn deparse(state: &mut State, packet: PacketHandle) -> usize;
+        Deparser: fn deparse(state: &mut State, packet: PacketHandle) -> Result<usize, DropReason>;
         Buffers: fn recirculate(packet: PacketHandle);
         Buffers: fn discard(packet: PacketHandle);
         TrafficManager: fn changed(state: &mut State, change: &Change<'_>);

@@ -5,18 +5,16 @@
 //! call is over. An engine prepares once what all copies share.
 
 use super::{
-    EgressInput, EgressOutcome, EgressVerdict, Engine, Frame, IngressInput, IngressOutcome,
-    PacketHandle, State,
+    EgressInput, EgressOutcome, EgressVerdict, Engine, IngressInput, IngressOutcome, PacketHandle,
+    State,
 };
-use crate::{Nanos, PortId, Replica};
+pub use crate::externs::departures::Leave;
+use crate::{DropReason, Frame, Nanos, PortId, Replica, externs::payload::PayloadCall};
 
 /// Copies of one packet that come to egress one after the other.
-pub trait Copies {
+pub trait Copies: Leave {
     /// The way of the next one; none where there is none, or something else is to be done first.
     fn next_copy(&mut self) -> Option<EgressInput>;
-
-    /// The last one leaves by its port.
-    fn leave(&mut self, frame: Frame<'_>);
 }
 
 /// Runs [`Copies`] as [`Engine::egress`], [`Engine::frame`] and [`Engine::discard`] would: what
@@ -33,19 +31,93 @@ pub fn one_by_one<E: Engine + ?Sized>(
         if !outcome.is_plain() {
             return Some(outcome);
         }
-        copies.leave(engine.frame(outcome.packet));
+        copies.leave(input.port, engine.frame(outcome.packet));
         engine.discard(outcome.packet);
     }
     None
 }
 
 impl EgressOutcome {
+    /// The same once the deparser has run, or the packet could not become what it was to be.
+    #[must_use]
+    pub fn deparsed(self, frame_len_bytes: Result<usize, DropReason>) -> Self {
+        match frame_len_bytes {
+            Ok(len) => Self {
+                frame_len_bytes: Some(len),
+                ..self
+            },
+            Err(reason) => Self {
+                verdict: EgressVerdict::Drop(reason),
+                ..self
+            },
+        }
+    }
+
     /// The packet leaves as a frame that is there already, and nothing else comes of it.
     #[inline]
     pub fn is_plain(&self) -> bool {
         self.verdict == EgressVerdict::Transmit
             && self.clone_session.is_none()
             && self.frame_len_bytes.is_some()
+    }
+}
+
+/// Externs that change payloads.
+impl State {
+    /// Whether the program calls an extern that changes payloads.
+    pub fn changes_payloads(&self) -> bool {
+        !self.program.ir.payload_externs.is_empty()
+    }
+
+    /// A copy whose headers are bytes leaves by its port, or waits with them. `shared` is its frame as it
+    /// would be without the call. Before the engine does anything else with the packet, it calls
+    /// [`State::depart_held`].
+    #[inline]
+    pub fn depart(
+        &mut self,
+        call: &PayloadCall,
+        port: PortId,
+        shared: Frame<'_>,
+        out: &mut dyn Leave,
+    ) {
+        let waiting = &mut self.departures;
+        if !call.is_some() && waiting.is_empty() {
+            return out.leave(port, shared);
+        }
+        waiting.hold(call, port, shared.head);
+        if waiting.is_full() {
+            self.depart_held(shared, out);
+        }
+    }
+
+    /// The copies that wait leave, or are dropped and counted. `shared` has the payload that they share.
+    pub fn depart_held(&mut self, shared: Frame<'_>, out: &mut dyn Leave) {
+        if self.departures.is_empty() {
+            return;
+        }
+        let n_failed = self.departures.give_out(&mut self.payloads, shared, out);
+        for _ in 0..n_failed {
+            self.count_drop(DropReason::PayloadExternFailed);
+        }
+    }
+
+    /// Bytes of room that [`State::change_payload`] is to be given.
+    pub fn payload_room_bytes(&self, payload_bytes: usize) -> usize {
+        self.payloads.room_bytes(payload_bytes)
+    }
+
+    /// The same for a packet that goes alone: the payload's new bytes are in front of the room; how many.
+    ///
+    /// # Errors
+    /// The extern has failed, and the packet is to be dropped for this reason.
+    pub fn change_payload(
+        &mut self,
+        call: &PayloadCall,
+        [head, room]: [&mut [u8]; 2],
+        payload: &[u8],
+    ) -> Result<usize, DropReason> {
+        let result = self.payloads.transform_one(call, [head, room], payload);
+        result.ok_or(DropReason::PayloadExternFailed)
     }
 }
 
@@ -59,13 +131,10 @@ pub struct LoneClone {
 }
 
 /// Where the clones of a packet that recirculates go.
-pub trait LoneClones {
+pub trait LoneClones: Leave {
     /// The clone of a session, where it makes one and frames leave by its port; the session is that of
     /// all rounds then.
     fn clone_of(&mut self, state: &State, session: u32) -> Option<LoneClone>;
-
-    /// A clone leaves.
-    fn leave(&mut self, frame: Frame<'_>);
 }
 
 /// What the traffic manager knows of a packet that recirculates.

@@ -9,7 +9,7 @@ use super::ir::{CalculationId, Int};
 use crate::{
     ActionProfileId, CounterId, CounterValue, DropReason, MeterId, Nanos, Program, RegisterId,
     SwitchCounters, TableCounters, TableId, ValueSetId,
-    externs::Externs,
+    externs::{Externs, departures::Departures, payload::PayloadExterns},
     match_action::{Call, Tables},
     trace::{TraceKind, Tracer},
 };
@@ -19,6 +19,9 @@ pub struct State {
     pub(crate) program: Program,
     pub(crate) tables: Tables,
     pub(crate) externs: Externs,
+    /// The switch's, whatever the program.
+    pub(crate) payloads: PayloadExterns,
+    pub(crate) departures: Departures,
     pub(crate) counters: SwitchCounters,
     pub(crate) tracer: Tracer,
     /// The latest time that anyone has given.
@@ -40,6 +43,8 @@ impl State {
             tables: Tables::default(),
             externs: Externs::new(&program.ir, random_seed, 0),
             program,
+            payloads: PayloadExterns::default(),
+            departures: Departures::default(),
             counters: SwitchCounters::default(),
             tracer: Tracer::default(),
             now: 0,
@@ -51,6 +56,7 @@ impl State {
     pub(crate) fn set_program(&mut self, program: Program, random_seed: u64) {
         self.tables = Tables::new(&program, self.now);
         self.externs = Externs::new(&program.ir, random_seed, self.now);
+        self.payloads.bind(&program.ir.payload_externs);
         self.counters.tables = vec![TableCounters::default(); program.tables.len()];
         self.program = program;
         self.identity = next_identity();

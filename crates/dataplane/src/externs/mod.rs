@@ -1,8 +1,10 @@
 //! Stateful objects and computations that a program names.
 
 pub(crate) mod counter;
+pub(crate) mod departures;
 pub(crate) mod hash;
 pub(crate) mod meter;
+pub(crate) mod payload;
 pub(crate) mod random;
 pub(crate) mod register;
 pub(crate) mod value_set;

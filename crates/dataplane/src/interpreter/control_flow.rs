@@ -12,13 +12,13 @@ use super::{
 };
 use crate::{
     ActionId, CounterId, DropReason, MeterId, Nanos, TableCounters, TableId,
-    externs::{Externs, counter},
+    externs::{Externs, counter, payload::PayloadCall},
     match_action::{EntryIndex, Tables},
     program::{
         ActionInfo, Program, TableInfo,
         ir::{
             AnyStack, BoolExpr, CalculationId, Expr, FieldId, HeaderExpr, HeaderId, Ir, NextNode,
-            Node, NodeId, Place, Primitive,
+            Node, NodeId, PayloadExternId, Place, Primitive,
         },
     },
     trace::{self, TraceKind, Tracer},
@@ -349,8 +349,27 @@ impl Pass<'_> {
             }
             Primitive::Resubmit(list) => self.requests.resubmit = *list,
             Primitive::Recirculate(list) => self.requests.recirculate = *list,
+            Primitive::ChangePayload { function, args } => self.change_payload(*function, args),
             _ => {}
         }
+    }
+
+    fn change_payload(&mut self, function: PayloadExternId, args: &[(Expr, u32)]) {
+        let mut call = PayloadCall {
+            function: function.0 + 1,
+            ..PayloadCall::NONE
+        };
+        for (arg, (expr, bits)) in call.args.iter_mut().zip(args) {
+            *arg = value::low_u64(&value::wrap(self.number(expr), *bits, false));
+        }
+        self.requests.payload = Some(call);
+        let signature = &self.ir.payload_externs[function.index()];
+        self.tracer.emit(|| TraceKind::ChangePayload {
+            function: signature.name.clone(),
+            args: (signature.params.iter().zip(call.args))
+                .map(|(param, arg)| trace::named(&param.name, &Int::from(arg), param.width_bits))
+                .collect(),
+        });
     }
 
     fn mark_to_drop(&mut self) {

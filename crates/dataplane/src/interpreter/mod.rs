@@ -27,8 +27,8 @@ use crate::{
     Digest, DropReason, Nanos, PortId, Program,
     engine::{
         self, CloneCopies, Clones, EgressInput, EgressOutcome, EgressVerdict, Engine,
-        EngineFactory, IngressInput, IngressOutcome, IngressVerdict, PacketHandle, PayloadIds,
-        State,
+        EngineFactory, IngressInput, IngressOutcome, IngressVerdict, PacketHandle, PayloadCall,
+        PayloadIds, State,
     },
     interpreter::parts::Carried,
     limits,
@@ -322,6 +322,45 @@ impl Interpreter {
         }
     }
 
+    /// A buffer that is empty before `write`.
+    fn buffer_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Arc<Vec<u8>> {
+        let mut bytes = self.spare_buffers.pop().unwrap_or_default();
+        match Arc::get_mut(&mut bytes) {
+            Some(room) => {
+                room.clear();
+                write(room);
+                bytes
+            }
+            None => {
+                let mut room = Vec::new();
+                write(&mut room);
+                Arc::new(room)
+            }
+        }
+    }
+
+    /// Behind the deparser: the frame's payload becomes what an extern makes of it.
+    fn change_payload(
+        &mut self,
+        state: &mut State,
+        call: &PayloadCall,
+        handle: PacketHandle,
+    ) -> Result<(), DropReason> {
+        let mut frame = std::mem::take(&mut self.packet(handle).frame);
+        let old = frame.payload.as_slice();
+        let n_room = state.payload_room_bytes(old.len());
+        let mut changed = Ok(0);
+        let bytes = self.buffer_with(|room| {
+            room.resize(n_room, 0);
+            changed = state.change_payload(call, [&mut frame.head, room], old);
+        });
+        let mut payload = Payload::new(bytes, self.payload_ids.next_id());
+        payload.truncate(changed.unwrap_or_default());
+        self.give_back_payload(std::mem::replace(&mut frame.payload, payload));
+        self.packet(handle).frame = frame;
+        changed.map(|_| ())
+    }
+
     /// A packet of its own: a copy where the handle stands for several.
     fn own(&mut self, packet: PacketHandle) -> PacketHandle {
         let original = self.packet(packet);
@@ -381,14 +420,7 @@ impl Interpreter {
 
 impl Engine for Interpreter {
     fn receive(&mut self, frame: &[u8]) -> PacketHandle {
-        let mut bytes = self.spare_buffers.pop().unwrap_or_default();
-        match Arc::get_mut(&mut bytes) {
-            Some(room) => {
-                room.clear();
-                room.extend_from_slice(frame);
-            }
-            None => bytes = Arc::new(frame.to_vec()),
-        }
+        let bytes = self.buffer_with(|room| room.extend_from_slice(frame));
         let mut packet = Packet {
             references: 1,
             ..Packet::default()
@@ -533,15 +565,19 @@ impl Engine for Interpreter {
         self.insert_clone(packet, clone, copies)
     }
 
-    fn deparse(&mut self, state: &mut State, packet: PacketHandle) -> usize {
-        let packet = self.packet(packet);
+    fn deparse(&mut self, state: &mut State, handle: PacketHandle) -> Result<usize, DropReason> {
+        let packet = self.packet(handle);
         let head = std::mem::take(&mut packet.frame.head);
         let mut pass = state.pass(carried(packet));
         pass.tracer.emit(|| TraceKind::Begin(Stage::Deparser));
         packet.frame.head = deparser::deparse(&mut pass, head);
         packet.frame.payload = std::mem::take(&mut packet.payload);
+        if let Some(call) = packet.requests.payload.take() {
+            self.change_payload(state, &call, handle)?;
+        }
+        let packet = self.packet(handle);
         packet.frame.truncate(packet.requests.truncate_bytes);
-        packet.frame.len()
+        Ok(packet.frame.len())
     }
 
     fn recirculate(&mut self, packet: PacketHandle) {

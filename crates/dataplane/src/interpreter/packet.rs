@@ -4,6 +4,7 @@ use std::{borrow::Cow, ops::Range, sync::Arc};
 
 use super::phv::Phv;
 use crate::{
+    externs::payload::PayloadCall,
     program::ir::{DigestId, FieldId, FieldListId},
     value::Int,
 };
@@ -106,6 +107,8 @@ pub struct Requests {
     pub digest: Option<DigestId>,
     /// The shortest length asked for.
     pub truncate_bytes: Option<usize>,
+    /// Another payload, behind the deparser.
+    pub payload: Option<PayloadCall>,
 }
 
 /// What a pass asked for and whoever runs it may take up.

@@ -72,6 +72,8 @@ drop_reasons! {
     AssumptionFailed => "assumption_failed",
     /// The offload was stopped while the packet was inside of it.
     OffloadStopped => "offload_stopped",
+    /// The extern that was to change the packet's payload could not, for example for want of a key.
+    PayloadExternFailed => "payload_extern_failed",
 }
 
 impl fmt::Display for DropReason {

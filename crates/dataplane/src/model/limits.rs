@@ -17,6 +17,16 @@ pub const EGRESS_QUEUE_PACKETS: usize = 8_192;
 /// Queues of an output port: `priority` is `bit<3>` in v1model.
 pub const EGRESS_QUEUES_PER_PORT: usize = 8;
 
+/// Copies of one packet whose payloads an extern changes in one call: as many as a fast cipher is worth
+/// setting up for, and few enough that their results (80 KB of 1,200 bytes each) stay in the cache.
+pub const PAYLOAD_BATCH_MAX: usize = 64;
+
+/// Arguments of an extern that changes payloads: a key, a sequence number, and as many again.
+pub const PAYLOAD_ARGS_MAX: usize = 4;
+
+/// Bytes that an extern makes a payload longer at most: a header and an authentication tag.
+pub const PAYLOAD_GROWTH_BYTES_MAX: usize = 256;
+
 /// Recirculations of one packet. A group may have 4,096 viewers, each costing one pass; sixteen
 /// such walks in a row are allowed.
 pub const RECIRCULATIONS_PER_PACKET_MAX: u32 = 65_536;

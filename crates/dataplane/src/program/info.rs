@@ -119,7 +119,18 @@ pub struct ActionInfo {
     pub params: Vec<ParamInfo>,
 }
 
-/// A parameter of an action.
+/// What the loader knows of an extern that changes a copy's payload ([`crate::PayloadExtern`]).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PayloadSignature {
+    /// As the program calls it.
+    pub name: String,
+    /// The parameters.
+    pub params: Vec<ParamInfo>,
+    /// Bytes that a payload becomes longer at most.
+    pub growth_bytes_max: usize,
+}
+
+/// A parameter of an action, or of an extern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParamInfo {
     /// Name in the P4 program.

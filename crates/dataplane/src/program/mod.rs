@@ -9,9 +9,11 @@ use std::sync::Arc;
 
 pub(crate) use info::is_generated_name;
 pub use info::{
-    ActionInfo, ActionProfileInfo, KeyField, LoadError, MatchKind, MeterUnit, ParamInfo, TableInfo,
+    ActionInfo, ActionProfileInfo, KeyField, LoadError, MatchKind, MeterUnit, ParamInfo,
+    PayloadSignature, TableInfo,
 };
 use ir::Ir;
+pub(crate) use load::is_primitive;
 
 use crate::{ActionId, ActionProfileId, CounterId, MeterId, RegisterId, TableId, ValueSetId};
 
@@ -36,6 +38,14 @@ impl Program {
     /// # Errors
     /// [`LoadError`] names the object and what is wrong with it.
     pub fn from_json_str(text: &str) -> Result<Self, LoadError> {
+        Self::from_json_str_with(text, &[])
+    }
+
+    /// As [`Program::from_json_str`], of a program that may call these externs.
+    ///
+    /// # Errors
+    /// [`LoadError`] names the object and what is wrong with it.
+    pub fn from_json_str_with(text: &str, externs: &[PayloadSignature]) -> Result<Self, LoadError> {
         let fail = |message| LoadError {
             place: "JSON".into(),
             message,
@@ -50,7 +60,7 @@ impl Program {
                 "expected a program for BMv2 with its pipelines, found none".into(),
             ));
         }
-        Self::from_json(&json)
+        Self::from_json_with(&json, externs)
     }
 
     /// A program that does nothing, which stands where none is loaded.
@@ -68,7 +78,7 @@ impl Program {
     /// # Errors
     /// [`LoadError`] names the object and what is wrong with it.
     pub fn from_json(json: &bmv2_json::Program) -> Result<Self, LoadError> {
-        Self::for_architecture(json, &ir::V1MODEL)
+        Self::load(json, &ir::V1MODEL, &[])
     }
 
     /// Verifies BMv2 JSON of a program for an architecture.
@@ -79,7 +89,27 @@ impl Program {
         json: &bmv2_json::Program,
         architecture: &'static ir::Architecture,
     ) -> Result<Self, LoadError> {
-        let (ir, tables, actions) = load::load(json, architecture)?;
+        Self::load(json, architecture, &[])
+    }
+
+    /// As [`Program::from_json`], of a program that may call these externs: those of the switch that it
+    /// is for ([`crate::Switch::payload_signatures`]).
+    ///
+    /// # Errors
+    /// [`LoadError`] names the object and what is wrong with it.
+    pub fn from_json_with(
+        json: &bmv2_json::Program,
+        externs: &[PayloadSignature],
+    ) -> Result<Self, LoadError> {
+        Self::load(json, &ir::V1MODEL, externs)
+    }
+
+    fn load(
+        json: &bmv2_json::Program,
+        architecture: &'static ir::Architecture,
+        externs: &[PayloadSignature],
+    ) -> Result<Self, LoadError> {
+        let (ir, tables, actions) = load::load(json, architecture, externs)?;
         let action_profiles = ir.action_profiles.iter().map(|profile| ActionProfileInfo {
             name: profile.name.clone(),
             max_size: profile.max_size,

@@ -7,8 +7,9 @@ mod offload;
 use std::collections::VecDeque;
 
 use crate::{
-    Digest, DropReason, Frame, IdleTimeout, Latencies, LatencyReport, Nanos, PortId, Program,
-    RecentMaxima, Stream, SwitchConfig, SwitchCounters, TraceSink, Transmit, Transmitted,
+    ControlError, Digest, DropReason, Frame, IdleTimeout, Latencies, LatencyReport, Nanos,
+    PayloadExtern, PayloadSignature, PortId, Program, RecentMaxima, Stream, SwitchConfig,
+    SwitchCounters, TraceSink, Transmit, Transmitted,
     engine::{Change, Engine, EngineFactory, InstanceType, Interpreted, State},
     interpreter::InterpreterFactory,
     limits,
@@ -104,9 +105,31 @@ impl Switch {
         self.tell(&Change::Port(port));
     }
 
+    /// Adds an extern that changes payloads, by the name that programs call it by: those that are loaded
+    /// from now on ([`Program::from_json_with`]). It stays whatever the program.
+    ///
+    /// # Errors
+    /// [`ControlError`] where the name is taken, or the extern wants more than [`limits`] has.
+    pub fn register_payload_extern(
+        &mut self,
+        name: &str,
+        made: Box<dyn PayloadExtern>,
+    ) -> Result<(), ControlError> {
+        self.model.state.payloads.register(name, made)
+    }
+
+    /// The externs that programs of this switch may call.
+    pub fn payload_signatures(&self) -> Vec<PayloadSignature> {
+        let signatures = self.model.state.payloads.signatures();
+        signatures.cloned().collect()
+    }
+
     /// Replaces the program. All state is cleared: tables, registers, counters, groups, sessions,
     /// digests; the packets inside are dropped and counted. The switch's own counters of ports
     /// and drops go on, and so do its generators.
+    ///
+    /// # Panics
+    /// If the program calls an extern that is not registered with this switch.
     pub fn set_program(&mut self, program: Program) {
         self.forget_offload_s_program();
         while let Some(common) = self.model.traffic.next_waiting() {

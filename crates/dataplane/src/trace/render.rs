@@ -160,6 +160,7 @@ impl TraceRenderer {
             | TraceKind::RegisterWrite { .. }
             | TraceKind::Count { .. }
             | TraceKind::Meter { .. }
+            | TraceKind::ChangePayload { .. }
             | TraceKind::Log(_) => match self.stage {
                 Some(Stage::Parser) => 4,
                 _ if self.is_in_action => 6,
@@ -417,6 +418,9 @@ fn fmt_state(f: &mut fmt::Formatter<'_>, kind: &TraceKind) -> fmt::Result {
                 Some(index) => write!(f, "meter {meter}[{index}] says {color}"),
                 None => write!(f, "meter {meter} says {color}"),
             }
+        }
+        TraceKind::ChangePayload { function, args } => {
+            write!(f, "payload to be changed by {function}({})", list(args))
         }
         TraceKind::Digest(name) => write!(f, "digest {name}"),
         TraceKind::Log(message) => write!(f, "log: {message}"),

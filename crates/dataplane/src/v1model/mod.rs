@@ -128,6 +128,12 @@ impl V1Model {
         self.traffic.inside.leave_many(common.epoch, n_frames);
     }
 
+    /// Copies of one packet were dropped and counted on their way out, and are no longer inside.
+    fn leave_many(&mut self, common: &Common, n_copies: u32) {
+        let inside = &mut self.traffic.inside;
+        inside.leave_many(common.epoch, n_copies.into());
+    }
+
     /// A packet is no longer inside.
     pub(crate) fn leave(&mut self, common: &Common) {
         self.traffic.inside.leave(common.epoch);

@@ -4,7 +4,7 @@
 use super::{PortTally, Run, V1Model};
 use crate::{
     Frame, PortId, Transmit,
-    engine::{Copies, EgressInput},
+    engine::{Copies, EgressInput, Leave},
     traffic_manager::{
         packet::Place,
         queue::{EgressQueues, ReplicaBatch},
@@ -18,6 +18,7 @@ struct Leaving<'a, I> {
     queues: &'a mut EgressQueues,
     input: EgressInput,
     n_taken: u32,
+    n_failed: u32,
     tallies: &'a mut Vec<PortTally>,
     send: &'a mut dyn FnMut(Transmit<'_>),
 }
@@ -36,10 +37,11 @@ impl<I: Iterator<Item = Place>> Copies for Leaving<'_, I> {
         };
         Some(self.input)
     }
+}
 
+impl<I> Leave for Leaving<'_, I> {
     #[inline]
-    fn leave(&mut self, frame: Frame<'_>) {
-        let port = self.input.port;
+    fn leave(&mut self, port: PortId, frame: Frame<'_>) {
         let n_bytes = (frame.head.len() + frame.payload.len()) as u64;
         match self.tallies.last_mut() {
             Some(tally) if tally.port == port => {
@@ -53,6 +55,10 @@ impl<I: Iterator<Item = Place>> Copies for Leaving<'_, I> {
             }),
         }
         (self.send)(Transmit { port, frame });
+    }
+
+    fn fail(&mut self) {
+        self.n_failed += 1;
     }
 }
 
@@ -78,12 +84,18 @@ impl Run<'_> {
                 is_deparsed: true,
             },
             n_taken: 0,
+            n_failed: 0,
             tallies: &mut tallies,
             send: &mut *self.send,
         };
         let state = &mut model.state;
         let other = self.engine.fan_out(state, waiting.packet, &mut leaving);
-        let Leaving { n_taken, input, .. } = leaving;
+        let Leaving {
+            n_taken,
+            n_failed,
+            input,
+            ..
+        } = leaving;
         model.traffic.look_ahead.earn_many(n_taken);
         model.traffic.egress.end_batch(batch, n_taken as usize);
         let common = &waiting.common;
@@ -91,11 +103,11 @@ impl Run<'_> {
             model.count_sent(tally.port, common, tally.n_frames, tally.n_bytes);
         }
         model.tallies = tallies;
+        model.leave_many(common, n_failed);
+        let n_gone = (n_taken - n_failed) as usize;
         match other {
-            None => n_taken as usize,
-            Some(outcome) => {
-                n_taken as usize - 1 + self.finish_egress(common, input.port, &outcome)
-            }
+            None => n_gone,
+            Some(outcome) => n_gone - 1 + self.finish_egress(common, input.port, &outcome),
         }
     }
 }

@@ -4,7 +4,7 @@
 use super::{Run, V1Model, ingress_input, is_plain};
 use crate::{
     Frame, PortId, Stream, Transmit,
-    engine::{LoneClone, LoneClones, Rounds, RoundsEnd, RoundsInput, State},
+    engine::{Leave, LoneClone, LoneClones, Rounds, RoundsEnd, RoundsInput, State},
     limits,
     traffic_manager::{
         clone_session::CloneSessions,
@@ -18,6 +18,7 @@ struct Leaving<'a> {
     sessions: &'a CloneSessions,
     found: Option<(u32, LoneClone)>,
     n_bytes: u64,
+    n_failed: u32,
     send: &'a mut dyn FnMut(Transmit<'_>),
 }
 
@@ -33,17 +34,17 @@ impl LoneClones for Leaving<'_> {
             }
         }
     }
+}
 
+impl Leave for Leaving<'_> {
     #[inline]
-    fn leave(&mut self, frame: Frame<'_>) {
-        let Some((_, LoneClone { to, .. })) = self.found else {
-            return;
-        };
+    fn leave(&mut self, port: PortId, frame: Frame<'_>) {
         self.n_bytes += (frame.head.len() + frame.payload.len()) as u64;
-        (self.send)(Transmit {
-            port: to.port,
-            frame,
-        });
+        (self.send)(Transmit { port, frame });
+    }
+
+    fn fail(&mut self) {
+        self.n_failed += 1;
     }
 }
 
@@ -75,6 +76,7 @@ impl Run<'_> {
             sessions: &model.traffic.sessions,
             found: None,
             n_bytes: 0,
+            n_failed: 0,
             send: &mut *self.send,
         };
         let input = RoundsInput {
@@ -86,13 +88,19 @@ impl Run<'_> {
         let rounds = self
             .engine
             .rounds(state, &input, going.packet, &mut leaving);
-        let (found, n_bytes) = (leaving.found, leaving.n_bytes);
+        let Leaving {
+            found,
+            n_bytes,
+            n_failed,
+            ..
+        } = leaving;
         let clone = found.map(|(session, lone)| (clone_of(&going.common, session, &rounds), lone));
         if let Some((clone, lone)) = &clone {
-            self.model
-                .count_rounds(clone, lone.to.port, &rounds, n_bytes);
+            let sent = (rounds.n_rounds - n_failed, n_bytes);
+            self.model.count_rounds(clone, lone.to.port, &rounds, sent);
+            self.model.leave_many(clone, n_failed);
         }
-        rounds.n_rounds as usize + self.end_rounds(going, clone, &rounds)
+        (rounds.n_rounds - n_failed) as usize + self.end_rounds(going, clone, &rounds)
     }
 
     /// What is left to do after rounds; how many frames have left.
@@ -140,14 +148,20 @@ fn clone_of(parent: &Common, session: u32, rounds: &Rounds) -> Common {
 
 impl V1Model {
     /// The accounts of rounds whose clones leave by a port.
-    fn count_rounds(&mut self, clone: &Common, port: PortId, rounds: &Rounds, n_bytes: u64) {
+    fn count_rounds(
+        &mut self,
+        clone: &Common,
+        port: PortId,
+        rounds: &Rounds,
+        (n_sent, n_bytes): (u32, u64),
+    ) {
         let n_clones = n_clones(rounds);
         // A round is two passes of egress.
         self.traffic.look_ahead.earn_many(2 * n_clones);
         self.state.counters.created_by_clone += u64::from(n_clones);
         self.traffic.inside.enter_many(clone.epoch, n_clones.into());
-        if rounds.n_rounds > 0 {
-            self.count_sent(port, clone, rounds.n_rounds.into(), n_bytes);
+        if n_sent > 0 {
+            self.count_sent(port, clone, n_sent.into(), n_bytes);
         }
     }
 

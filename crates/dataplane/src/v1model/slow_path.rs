@@ -135,9 +135,16 @@ impl Run<'_> {
             self.end(common, packet, reason);
             return 0;
         }
-        let frame_len_bytes = match outcome.frame_len_bytes {
-            Some(len) => len,
+        let deparsed = match outcome.frame_len_bytes {
+            Some(len) => Ok(len),
             None => self.engine.deparse(&mut self.model.state, packet),
+        };
+        let frame_len_bytes = match deparsed {
+            Ok(len) => len,
+            Err(reason) => {
+                self.end(common, packet, reason);
+                return 0;
+            }
         };
         if outcome.verdict == EgressVerdict::Recirculate {
             self.recirculate(*common, packet, frame_len_bytes);

@@ -36,6 +36,8 @@ inner_ids! {
     FieldListId;
     /// A digest.
     DigestId;
+    /// An extern that changes payloads.
+    PayloadExternId;
     /// A node of a control.
     NodeId;
 }

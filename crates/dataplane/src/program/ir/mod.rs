@@ -21,7 +21,7 @@ pub use primitive::*;
 
 use std::ops::Range;
 
-use crate::{ActionId, ActionProfileId, TableId, value::Int};
+use crate::{ActionId, ActionProfileId, TableId, program::PayloadSignature, value::Int};
 
 /// A field of a header instance.
 #[derive(Debug, Clone)]
@@ -313,4 +313,6 @@ pub struct Ir {
     pub value_sets: Vec<ValueSet>,
     /// By [`ActionProfileId`].
     pub action_profiles: Vec<ActionProfile>,
+    /// By [`PayloadExternId`]: those that the program calls.
+    pub payload_externs: Vec<PayloadSignature>,
 }

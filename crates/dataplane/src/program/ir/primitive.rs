@@ -1,8 +1,8 @@
 //! Statements.
 
 use super::{
-    AnyStack, BoolExpr, CalculationId, DigestId, Expr, FieldId, FieldListId, HeaderExpr, Place,
-    StackId, UnionExpr, UnionStackId,
+    AnyStack, BoolExpr, CalculationId, DigestId, Expr, FieldId, FieldListId, HeaderExpr,
+    PayloadExternId, Place, StackId, UnionExpr, UnionStackId,
 };
 use crate::{CounterId, MeterId, RegisterId};
 
@@ -149,6 +149,13 @@ pub enum Primitive {
     Resubmit(Option<FieldListId>),
     /// None takes the request back.
     Recirculate(Option<FieldListId>),
+    /// Asks an extern to change the payload, after the deparser. In egress only.
+    ChangePayload {
+        /// The extern.
+        function: PayloadExternId,
+        /// Value and width of each argument, which is cut to it.
+        args: Vec<(Expr, u32)>,
+    },
 }
 
 impl Primitive {

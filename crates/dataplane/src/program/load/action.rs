@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use bmv2_json::{Primitive as JsonPrimitive, Value};
 
-use super::{Context, Load, Loader, index_u32, source_line};
+use super::{Context, Load, Loader, arity::arities, index_u32, source_line};
 use crate::{
     ActionId,
     program::{
@@ -53,7 +53,8 @@ impl Loader<'_> {
     pub(super) fn action_bodies(&mut self) -> Load {
         for action in &self.json.actions {
             let mut context = Context::new("action", &action.name);
-            context.params = action.runtime_data.len();
+            let params = action.runtime_data.iter();
+            context.param_bits = params.map(|param| param.bitwidth).collect();
             let primitives = self.primitives(&context, &action.primitives)?;
             let lines = action.primitives.iter().map(|it| &it.source_info);
             self.ir.actions.push(Action {
@@ -74,7 +75,7 @@ impl Loader<'_> {
         for (position, json) in primitives.iter().enumerate() {
             let context = Context {
                 place: format!("{}: primitive {position} \"{}\"", context.place, json.op),
-                params: context.params,
+                param_bits: context.param_bits.clone(),
             };
             let call = Call {
                 loader: self,
@@ -106,46 +107,6 @@ fn constant_u32(context: &Context, value: &Value) -> Load<u32> {
         }
     }
     context.fail(format!("expected a constant of 32 bits, found {value:?}"))
-}
-
-/// How many parameters a primitive may have; none if there is no such primitive.
-fn arities(op: &str) -> Option<&'static [usize]> {
-    Some(match op {
-        "no_op" | "exit" | "drop" => &[0],
-        "mark_to_drop" => &[0, 1],
-        "clone_ingress_pkt_to_egress" | "clone_egress_pkt_to_egress" => &[1, 2],
-        "resubmit" | "recirculate" | "add_header" | "remove_header" | "add_header_fast"
-        | "_jump" | "truncate" | "assert" | "assume" => &[1],
-        "assign"
-        | "modify_field"
-        | "assign_VL"
-        | "assign_header"
-        | "copy_header"
-        | "assign_union"
-        | "assign_header_stack"
-        | "assign_union_stack"
-        | "_jump_if_zero"
-        | "push"
-        | "pop"
-        | "count"
-        | "generate_digest"
-        | "log_msg"
-        | "add_to_field"
-        | "subtract_from_field" => &[2],
-        "register_read"
-        | "execute_meter"
-        | "register_write"
-        | "modify_field_rng_uniform"
-        | "add"
-        | "subtract"
-        | "bit_xor"
-        | "bit_or"
-        | "bit_and"
-        | "shift_left"
-        | "shift_right" => &[3],
-        "modify_field_with_hash_based_offset" => &[4],
-        _ => return None,
-    })
 }
 
 impl Call<'_, '_> {
@@ -186,7 +147,7 @@ impl Call<'_, '_> {
     fn load(&self) -> Load<Primitive> {
         match arities(&self.json.op) {
             Some(expected) => self.arity(expected)?,
-            None => return self.context.fail("unknown primitive"),
+            None => return self.loader.payload_call(self.context, self.json),
         }
         if let Some(primitive) = self.copy_primitive()? {
             return Ok(primitive);

@@ -378,8 +378,9 @@ fn right_index(context: &Context, operation: &Operation) -> Load<u32> {
 }
 
 fn param(context: &Context, index: u32) -> Load<Expr> {
-    if index as usize >= context.params {
-        return context.fail(format!("parameter {index} of {}", context.params));
+    let n_params = context.param_bits.len();
+    if index as usize >= n_params {
+        return context.fail(format!("parameter {index} of {n_params}"));
     }
     Ok(Expr::Param(index as usize))
 }

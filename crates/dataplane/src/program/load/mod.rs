@@ -2,23 +2,28 @@
 //! where it is. A program that was loaded cannot fail later.
 
 mod action;
+mod arity;
 mod arrays;
 mod calculation;
 mod declarations;
 mod expression;
 mod metadata;
 mod parser;
+mod payload;
 mod pipeline;
 mod table;
 
+pub(crate) use arity::is_primitive;
+
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
 
 use bmv2_json as json;
 
 use super::{
-    ActionId, ActionInfo, ActionProfileId, CounterId, LoadError, MeterId, RegisterId, TableInfo,
-    ValueSetId,
+    ActionId, ActionInfo, ActionProfileId, CounterId, LoadError, MeterId, PayloadSignature,
+    RegisterId, TableInfo, ValueSetId,
     ir::{
         CalculationId, CoreErrors, Deparser, DigestId, DirectMeter, FieldId, FieldListId, HeaderId,
         Ir, Parser, StackId, UnionId, UnionStackId,
@@ -28,17 +33,18 @@ use crate::program::ir::{Architecture, SourceLine, StandardMetadata};
 
 type Load<T = ()> = Result<T, LoadError>;
 
-/// Where the loader is, for messages, and how many parameters may be named there.
+/// Where the loader is, for messages, and the widths of the parameters that may be named there.
+#[derive(Default)]
 struct Context {
     place: String,
-    params: usize,
+    param_bits: Rc<[u32]>,
 }
 
 impl Context {
     fn new(kind: &str, name: &str) -> Self {
         Self {
             place: format!("{kind} \"{name}\""),
-            params: 0,
+            ..Self::default()
         }
     }
 
@@ -97,6 +103,8 @@ pub(super) struct Loader<'a> {
     actions: Vec<ActionInfo>,
     /// Registers of which a cell stands as an operand.
     operands: RefCell<BTreeSet<RegisterId>>,
+    /// What the program may call, and what it does call.
+    payload_externs: (&'a [PayloadSignature], RefCell<Vec<PayloadSignature>>),
 }
 
 /// The position as an id; a file with more than 2^32 objects of a kind cannot be.
@@ -116,6 +124,7 @@ fn source_line(info: &Option<json::SourceInfo>) -> Option<SourceLine> {
 pub(super) fn load(
     json: &json::Program,
     architecture: &'static Architecture,
+    externs: &[PayloadSignature],
 ) -> Load<(Ir, Vec<TableInfo>, Vec<ActionInfo>)> {
     if json.meta.version[0] != json::FORMAT_VERSION[0] {
         return Err(LoadError {
@@ -135,6 +144,7 @@ pub(super) fn load(
         tables: Vec::new(),
         actions: Vec::new(),
         operands: RefCell::default(),
+        payload_externs: (externs, RefCell::default()),
     };
     loader.header_types_and_instances()?;
     loader.stacks_and_unions()?;
@@ -153,6 +163,7 @@ pub(super) fn load(
     loader.checksums()?;
     loader.action_profiles()?;
     loader.pipelines()?;
+    loader.payload_externs()?;
     for register in loader.operands.take() {
         loader.ir.registers[register.index()].is_operand = true;
     }
@@ -194,5 +205,6 @@ fn empty_ir(architecture: &'static Architecture) -> Ir {
         meters: Vec::new(),
         value_sets: Vec::new(),
         action_profiles: Vec::new(),
+        payload_externs: Vec::new(),
     }
 }

@@ -73,7 +73,11 @@ impl<'a> Loader<'a> {
         let mut ops = Vec::new();
         for (position, op) in state.parser_ops.iter().enumerate() {
             let place = format!("{}: operation {position} \"{}\"", context.place, op.op);
-            ops.push(self.parser_op(&Context { place, params: 0 }, op)?);
+            let context = Context {
+                place,
+                ..Context::default()
+            };
+            ops.push(self.parser_op(&context, op)?);
         }
         let mut key = Vec::new();
         for part in &state.transition_key {

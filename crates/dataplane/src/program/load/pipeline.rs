@@ -125,7 +125,7 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    fn successors(&self, node: usize) -> Vec<Option<NodeId>> {
+    pub(super) fn successors(&self, node: usize) -> Vec<Option<NodeId>> {
         match &self.ir.nodes[node] {
             Node::If { yes, no, .. } => vec![*yes, *no],
             Node::Call { next, .. } => vec![*next],

@@ -220,7 +220,7 @@ impl<'a> Loader<'a> {
         for (position, entry) in entries.iter().enumerate() {
             let context = Context {
                 place: format!("{}: entry {position}", context.place),
-                params: 0,
+                ..Context::default()
             };
             if entry.match_key.len() != info.key.len() {
                 return context.fail(format!(

@@ -1,0 +1,322 @@
+//! Externs that change the payload of a copy: what whoever writes one supplies, and what he may rely on.
+//!
+//! A program calls one in egress, as a function with numbers as arguments; the call is a request, which
+//! is taken up when the copy is about to leave. Contract:
+//!
+//! (a) *When.* After checksum update and deparser, before the frame is cut. A copy that is dropped is not
+//!     changed. The last call of a pass counts; a pass that calls nothing changes nothing.
+//! (b) *Payload.* What follows the headers that the deparser wrote, whole, as all copies of the packet
+//!     share it. It is read only; each result has room of its own.
+//! (c) *Together.* Copies of one packet may come in one call, [`limits::PAYLOAD_BATCH_MAX`] at most, in
+//!     their order, or one by one: what comes of a copy must not depend on it.
+//! (d) *Length.* A result is [`PayloadExtern::growth_bytes_max`] bytes longer at most, or shorter. Length
+//!     fields are the program's, in the same pass: it is compiled for the extern and knows how much longer
+//!     a payload becomes, and what it decides by the length it decides before the deparser.
+//! (e) *Headers* are bytes by then, for who authenticates them. They may be written, their number is fixed:
+//!     a checksum over the payload (UDP's over IPv6) can only be finished here. Over IPv4 the program may
+//!     say that there is none, 0.
+//! (f) *Failure.* A copy that is not [`PayloadCopy::finish`]ed is dropped and counted
+//!     ([`DropReason::PayloadExternFailed`]).
+//! (g) *Afterwards.* The frame that leaves, goes to the control plane or recirculates has the result as its
+//!     payload. A clone of the egress pass was made before and has the payload as it was.
+//! (h) *State* is the extern's own; it outlives programs. The switch calls from the thread that runs it.
+//!
+//! [`DropReason::PayloadExternFailed`]: crate::DropReason::PayloadExternFailed
+
+use std::{mem, slice};
+
+use crate::{
+    Controlled, limits,
+    model::ControlErrorKind,
+    program::{ParamInfo, PayloadSignature, is_primitive},
+    refuse,
+};
+
+/// Changes payloads. See the module for what it may rely on.
+pub trait PayloadExtern: Send {
+    /// Its parameters, [`limits::PAYLOAD_ARGS_MAX`] of up to 64 bits each.
+    fn params(&self) -> Vec<ParamInfo>;
+
+    /// Bytes that it makes a payload longer at most, up to [`limits::PAYLOAD_GROWTH_BYTES_MAX`].
+    fn growth_bytes_max(&self) -> usize {
+        0
+    }
+
+    /// Writes the payloads of copies of one packet.
+    fn transform(&mut self, copies: PayloadBatch<'_>);
+}
+
+/// What a copy has asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub struct PayloadCall {
+    /// The extern's [`PayloadExternId`] plus 1; 0 is no request.
+    ///
+    /// [`PayloadExternId`]: crate::engine::ir::PayloadExternId
+    pub function: u32,
+    /// As many as the extern has parameters, the rest is whatever it is.
+    pub args: [u64; limits::PAYLOAD_ARGS_MAX],
+}
+
+impl PayloadCall {
+    /// No request.
+    pub const NONE: Self = Self {
+        function: 0,
+        args: [0; limits::PAYLOAD_ARGS_MAX],
+    };
+
+    /// Whether there is a request.
+    #[inline]
+    pub fn is_some(&self) -> bool {
+        self.function != 0
+    }
+}
+
+/// A copy, and what came of its request.
+#[derive(Debug)]
+pub(crate) struct Asking {
+    call: PayloadCall,
+    head_bytes: usize,
+    result_bytes: Option<usize>,
+}
+
+impl Asking {
+    pub(crate) fn new(call: &PayloadCall, head_bytes: usize) -> Self {
+        Self {
+            call: *call,
+            head_bytes,
+            result_bytes: None,
+        }
+    }
+
+    pub(crate) fn has_request(&self) -> bool {
+        self.call.is_some()
+    }
+
+    pub(crate) fn head_bytes(&self) -> usize {
+        self.head_bytes
+    }
+
+    /// None where the extern has failed.
+    pub(crate) fn result_bytes(&self) -> Option<usize> {
+        self.result_bytes
+    }
+}
+
+/// Copies of one packet that ask the same extern, in their order.
+#[derive(Debug)]
+pub struct PayloadBatch<'a> {
+    payload: &'a [u8],
+    function: u32,
+    n_args: usize,
+    /// Bytes that a result may have.
+    room_bytes: usize,
+    /// Bytes from one result to the next.
+    stride: usize,
+    /// What is left of them; some ask for nothing, or another extern.
+    copies: slice::IterMut<'a, Asking>,
+    heads: &'a mut [u8],
+    /// One for each that asks.
+    rooms: &'a mut [u8],
+}
+
+/// One copy.
+#[derive(Debug)]
+pub struct PayloadCopy<'a> {
+    /// One a parameter.
+    pub args: &'a [u64],
+    /// The headers as the deparser wrote them.
+    pub head: &'a mut [u8],
+    /// Where the result goes: the payload's length and the bytes that it may become longer.
+    pub room: &'a mut [u8],
+    result_bytes: &'a mut Option<usize>,
+}
+
+impl<'a> PayloadBatch<'a> {
+    /// The payload that all of them share.
+    pub fn payload(&self) -> &'a [u8] {
+        self.payload
+    }
+}
+
+impl<'a> Iterator for PayloadBatch<'a> {
+    type Item = PayloadCopy<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<PayloadCopy<'a>> {
+        loop {
+            let asking = self.copies.next()?;
+            let head = take_front(&mut self.heads, asking.head_bytes);
+            if !asking.has_request() {
+                continue;
+            }
+            let room = take_front(&mut self.rooms, self.stride);
+            if asking.call.function == self.function {
+                return Some(PayloadCopy {
+                    args: &asking.call.args[..self.n_args],
+                    head,
+                    room: &mut room[..self.room_bytes],
+                    result_bytes: &mut asking.result_bytes,
+                });
+            }
+        }
+    }
+}
+
+impl PayloadCopy<'_> {
+    /// The first bytes of the room are the copy's payload.
+    ///
+    /// # Panics
+    /// If the room has fewer.
+    pub fn finish(self, n_bytes: usize) {
+        let n_room = self.room.len();
+        assert!(
+            n_bytes <= n_room,
+            "an extern wrote {n_bytes} bytes of payload where there is room for {n_room}"
+        );
+        *self.result_bytes = Some(n_bytes);
+    }
+}
+
+fn take_front<'a>(bytes: &mut &'a mut [u8], n_bytes: usize) -> &'a mut [u8] {
+    let (front, rest) = mem::take(bytes).split_at_mut(n_bytes);
+    *bytes = rest;
+    front
+}
+
+/// Copies, the bytes of their headers one after the other, and room for the results, `stride` bytes each.
+pub(crate) struct Work<'a> {
+    pub payload: &'a [u8],
+    pub copies: &'a mut [Asking],
+    pub heads: &'a mut [u8],
+    pub rooms: &'a mut [u8],
+    pub stride: usize,
+}
+
+/// Those that were registered with a switch.
+#[derive(Default)]
+pub(crate) struct PayloadExterns {
+    registered: Vec<(PayloadSignature, Box<dyn PayloadExtern>)>,
+    /// By [`crate::engine::ir::PayloadExternId`]: places among those that are registered.
+    of_program: Vec<usize>,
+    growth_bytes_max: usize,
+}
+
+impl PayloadExterns {
+    pub(crate) fn register(&mut self, name: &str, made: Box<dyn PayloadExtern>) -> Controlled {
+        let signature = PayloadSignature {
+            name: name.to_owned(),
+            params: made.params(),
+            growth_bytes_max: made.growth_bytes_max(),
+        };
+        self.check(&signature)?;
+        self.registered.push((signature, made));
+        Ok(())
+    }
+
+    fn check(&self, signature: &PayloadSignature) -> Controlled {
+        let PayloadSignature {
+            name,
+            params,
+            growth_bytes_max,
+        } = signature;
+        let invalid = |found: String| {
+            let message = format!("extern \"{name}\": {found}");
+            refuse(ControlErrorKind::InvalidArgument, message)
+        };
+        let (args_max, growth_max) = (limits::PAYLOAD_ARGS_MAX, limits::PAYLOAD_GROWTH_BYTES_MAX);
+        if name.is_empty() || is_primitive(name) {
+            return invalid("expected a name that no primitive of the architecture has".into());
+        }
+        if self.signatures().any(|it| it.name == *name) {
+            let message = format!("extern \"{name}\" is registered already");
+            return refuse(ControlErrorKind::AlreadyExists, message);
+        }
+        if params.len() > args_max {
+            let found = params.len();
+            return invalid(format!(
+                "expected {args_max} parameters at most, found {found}"
+            ));
+        }
+        if let Some(param) = params.iter().find(|it| !(1..=64).contains(&it.width_bits)) {
+            let ParamInfo { name, width_bits } = param;
+            return invalid(format!(
+                "parameter \"{name}\": expected 1 to 64 bits, found {width_bits}"
+            ));
+        }
+        if *growth_bytes_max > growth_max {
+            return invalid(format!(
+                "expected {growth_max} bytes at most that a payload grows, found {growth_bytes_max}"
+            ));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn signatures(&self) -> impl Iterator<Item = &PayloadSignature> {
+        self.registered.iter().map(|(signature, _)| signature)
+    }
+
+    /// Finds those that a program calls.
+    ///
+    /// # Panics
+    /// If one is not registered: the program was loaded for another switch.
+    #[expect(
+        clippy::panic,
+        reason = "whoever loads a program names the switch's externs"
+    )]
+    pub(crate) fn bind(&mut self, called: &[PayloadSignature]) {
+        let place = |wanted: &PayloadSignature| {
+            let place = self.signatures().position(|it| it == wanted);
+            let name = &wanted.name;
+            place.unwrap_or_else(|| {
+                panic!("the program calls the extern \"{name}\", which this switch does not have")
+            })
+        };
+        self.of_program = called.iter().map(place).collect();
+        let growths = called.iter().map(|it| it.growth_bytes_max);
+        self.growth_bytes_max = growths.max().unwrap_or_default();
+    }
+
+    /// Bytes of room for a result of the program's externs.
+    pub(crate) fn room_bytes(&self, payload_bytes: usize) -> usize {
+        payload_bytes + self.growth_bytes_max
+    }
+
+    /// The same of a packet that goes alone: its headers, and the room, which the result's first bytes are
+    /// in. None where the extern has failed.
+    pub(crate) fn transform_one(
+        &mut self,
+        call: &PayloadCall,
+        [head, room]: [&mut [u8]; 2],
+        payload: &[u8],
+    ) -> Option<usize> {
+        let mut copy = Asking::new(call, head.len());
+        self.transform(&mut Work {
+            payload,
+            copies: slice::from_mut(&mut copy),
+            heads: head,
+            stride: room.len(),
+            rooms: room,
+        });
+        copy.result_bytes
+    }
+
+    /// Has each extern write the results of those that ask it.
+    pub(crate) fn transform(&mut self, work: &mut Work<'_>) {
+        for (function, place) in (1..).zip(&self.of_program) {
+            if work.copies.iter().any(|it| it.call.function == function) {
+                let (signature, asked) = &mut self.registered[*place];
+                asked.transform(PayloadBatch {
+                    payload: work.payload,
+                    function,
+                    n_args: signature.params.len(),
+                    room_bytes: work.payload.len() + signature.growth_bytes_max,
+                    stride: work.stride,
+                    copies: work.copies.iter_mut(),
+                    heads: work.heads,
+                    rooms: work.rooms,
+                });
+            }
+        }
+    }
+}
