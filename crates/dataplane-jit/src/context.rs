@@ -7,7 +7,10 @@
 
 use std::ffi::c_void;
 
-use dataplane::engine::ir::{DigestId, FieldListId};
+use dataplane::engine::{
+    PayloadCall,
+    ir::{DigestId, FieldListId},
+};
 
 /// What a pass asked the traffic manager for; stays with the packet between passes.
 #[repr(C)]
@@ -117,6 +120,8 @@ pub struct PassContext {
     pub state: *mut c_void,
     /// The engine's packets, for the functions of [`crate::packets`].
     pub packets: *mut c_void,
+    /// The other payload that the last egress pass asked for, until its packet is a frame.
+    pub payload_call: PayloadCall,
 }
 
 impl PassContext {
@@ -139,5 +144,6 @@ impl PassContext {
         runtime: std::ptr::null_mut(),
         state: std::ptr::null_mut(),
         packets: std::ptr::null_mut(),
+        payload_call: PayloadCall::NONE,
     };
 }

@@ -19,8 +19,8 @@ use dataplane::{
     Digest, DropReason, PortId,
     engine::{
         Change, CloneCopies, Clones, Copies, EgressInput, EgressOutcome, EgressVerdict, Engine,
-        Frame, IngressInput, IngressOutcome, Interpreted, LoneClones, PacketHandle, Rounds,
-        RoundsInput, State,
+        Frame, IngressInput, IngressOutcome, Interpreted, LoneClones, PacketHandle, PayloadCall,
+        Rounds, RoundsInput, State,
         ir::{FieldListId, Ir},
         one_by_one,
     },
@@ -54,6 +54,8 @@ pub(crate) struct Native {
     headers_len: usize,
     /// Replicas wait as one, and a packet goes through egress and deparser in one go.
     fuses_fanout: bool,
+    /// The program calls externs that change payloads.
+    changes_payloads: bool,
     /// From 1; another one begins where a control call changes what the parser reads.
     epoch: u64,
     /// In a box of its own: generated code has its address.
@@ -91,6 +93,7 @@ impl Native {
                 layout,
             }),
             fuses_fanout,
+            changes_payloads: state.changes_payloads(),
             epoch: 1,
             blank,
             context: Box::new(PassContext::EMPTY),
@@ -322,14 +325,24 @@ impl Engine for Native {
         handle: PacketHandle,
     ) -> EgressOutcome {
         let handle = self.one_of(handle);
+        if self.changes_payloads {
+            self.packets.pool.gather_rest(handle);
+            self.context.payload_call = PayloadCall::NONE;
+        }
         match self.depart(state, input, handle) {
             None => self.after_egress(state, input, handle),
-            is_written => EgressOutcome {
-                packet: handle,
-                verdict: EgressVerdict::Transmit,
-                clone_session: None,
-                frame_len_bytes: is_written,
-            },
+            is_written => {
+                let outcome = EgressOutcome {
+                    packet: handle,
+                    verdict: EgressVerdict::Transmit,
+                    clone_session: None,
+                    frame_len_bytes: is_written,
+                };
+                match self.context.payload_call.is_some() {
+                    true => outcome.deparsed(self.change_payload(state, handle)),
+                    false => outcome,
+                }
+            }
         }
     }
 
@@ -378,7 +391,7 @@ impl Engine for Native {
         self.cloned(copy, copies)
     }
 
-    fn deparse(&mut self, state: &mut State, handle: PacketHandle) -> usize {
+    fn deparse(&mut self, state: &mut State, handle: PacketHandle) -> Result<usize, DropReason> {
         // Nothing has changed since egress, unless another packet was looked at.
         if self.packets.current != handle {
             self.attach(state, handle, true);

@@ -1,7 +1,7 @@
 //! Native engines, made when a program is set.
 
 use dataplane::{
-    Digest,
+    Digest, DropReason,
     engine::{
         CloneCopies, Clones, EgressInput, EgressOutcome, Engine, EngineFactory, Frame,
         IngressInput, IngressOutcome, Interpreted, PacketHandle, State,
@@ -64,7 +64,7 @@ impl Engine for Whole {
         fn resubmit(packet: PacketHandle);
         fn egress(state: &mut State, input: &EgressInput, packet: PacketHandle) -> EgressOutcome;
         fn clone_egress(state: &mut State, packet: PacketHandle, copies: CloneCopies) -> Clones;
-        fn deparse(state: &mut State, packet: PacketHandle) -> usize;
+        fn deparse(state: &mut State, packet: PacketHandle) -> Result<usize, DropReason>;
         fn recirculate(packet: PacketHandle);
         fn discard(packet: PacketHandle);
     }

@@ -10,14 +10,14 @@ use std::sync::Arc;
 use dataplane::{
     ActionId, TableId,
     engine::{
-        EntryIndex, State,
+        EntryIndex, PayloadCall, State,
         ir::{BoolExpr, Expr, Int, ParserOp, Primitive},
     },
     interpret::{Carried, Pass, Requests as Asked},
 };
 
 use crate::{
-    context::Requests,
+    context::{PassContext, Requests},
     packets,
     runtime::{Runtime, World},
     tables::param_slot,
@@ -78,13 +78,19 @@ impl Arguments {
     }
 }
 
-fn asked(requests: &Requests) -> Asked {
+fn asked(context: &PassContext) -> Asked {
+    let PassContext {
+        requests,
+        payload_call,
+        ..
+    } = context;
     Asked {
         clone: requests.clone_request(),
         resubmit: Requests::list_of(requests.resubmit),
         recirculate: Requests::list_of(requests.recirculate),
         digest: requests.digest_request(),
         truncate_bytes: requests.truncation(),
+        payload: payload_call.is_some().then_some(*payload_call),
     }
 }
 
@@ -117,7 +123,7 @@ fn interpreted<T>(
     } = world;
     let program = runtime.program.clone();
     vector.give_phv(&runtime.layout, program.ir(), &mut runtime.phv);
-    let mut asked = asked(&context.requests);
+    let mut asked = asked(context);
     // SAFETY: the engine lets the context point to the packet's bytes.
     let pieces = unsafe { packets::pieces(context) };
     let joined;
@@ -138,6 +144,7 @@ fn interpreted<T>(
     };
     let result = run(state, carried);
     context.requests = requests(&asked);
+    context.payload_call = asked.payload.unwrap_or(PayloadCall::NONE);
     vector.take_phv(&runtime.layout, program.ir(), &runtime.phv);
     result
 }

@@ -178,6 +178,11 @@ impl Packet {
         self.head_len + self.payload.len
     }
 
+    /// Length of what stands behind the head.
+    pub(crate) fn payload_len(&self) -> usize {
+        self.payload.len
+    }
+
     /// Length of what no parser took.
     pub(crate) fn rest_len(&self) -> usize {
         self.frame_len() - self.consumed
@@ -417,6 +422,51 @@ impl Pool {
         }
     }
 
+    /// What no parser took of a packet stands in one piece, where some of it stood in the head.
+    pub(crate) fn gather_rest(&mut self, handle: PacketHandle) {
+        let packet = self.packet(handle);
+        if packet.consumed < packet.head_len {
+            let rest = packet.rest().concat();
+            self.put_payload(handle, rest.len(), |_, bytes, _| {
+                bytes.copy_from_slice(&rest);
+                Ok::<_, ()>(bytes.len())
+            })
+            .expect("copying cannot fail");
+            let packet = self.packet_mut(handle);
+            packet.head_len = 0;
+            packet.consumed = 0;
+        }
+    }
+
+    /// A packet that is a frame gets a payload of its own, which `write` leaves in front of `len` bytes:
+    /// given the head, the bytes, and the payload as it is, it says how many there are.
+    pub(crate) fn put_payload<E>(
+        &mut self,
+        handle: PacketHandle,
+        len: usize,
+        write: impl FnOnce(&mut [u8], &mut [u8], &[u8]) -> Result<usize, E>,
+    ) -> Result<(), E> {
+        let buffer = self.take_buffer(len);
+        let packet = &mut self.packets[handle.0 as usize];
+        let bytes = &mut self.buffers[buffer as usize].bytes_mut()[..len];
+        let first = bytes.as_ptr();
+        let head = &mut packet.head[..packet.head_len];
+        let written = write(head, bytes, packet.payload.bytes());
+        let Ok(written) = written else {
+            self.leave_buffer(buffer);
+            return written.map(|_| ());
+        };
+        let payload = Payload {
+            buffer,
+            first,
+            len: written.min(len),
+            id: self.payload_ids.next_id(),
+        };
+        let old = std::mem::replace(&mut packet.payload, payload);
+        self.leave_buffer(old.buffer);
+        Ok(())
+    }
+
     fn release(&mut self, handle: PacketHandle) {
         let spare_packets = self.spare_packets.len();
         let packet = &mut self.packets[handle.0 as usize];
@@ -427,6 +477,11 @@ impl Pool {
             *packet = Packet::default();
         }
         self.spare_packets.push(handle.0);
+        self.leave_buffer(id);
+    }
+
+    /// A buffer has one user less.
+    fn leave_buffer(&mut self, id: u32) {
         let buffer = &mut self.buffers[id as usize];
         // Packets that are there point to the bytes of a buffer that has users.
         buffer.users -= 1;

@@ -328,6 +328,7 @@ impl<'p> Usage<'p> {
             }
             Primitive::JumpIfZero(value, _) | Primitive::Truncate(value) => self.number(value),
             Primitive::Clone { session, .. } => self.number(session),
+            Primitive::ChangePayload { args, .. } => self.arguments(args),
             Primitive::RegisterRead { to, index, .. }
             | Primitive::ExecuteMeter { to, index, .. } => {
                 self.number(index);
@@ -378,6 +379,10 @@ impl<'p> Usage<'p> {
                 self.move_whole(&headers, &[]);
             }
         }
+    }
+
+    fn arguments(&mut self, args: &[(Expr, u32)]) {
+        args.iter().for_each(|(arg, _)| self.number(arg));
     }
 
     /// What moves whole headers.

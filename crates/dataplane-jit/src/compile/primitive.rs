@@ -6,7 +6,10 @@ use std::mem::offset_of;
 use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
 use dataplane::{
     DropReason,
-    engine::ir::{AnyStack, BoolExpr, Expr, FieldId, HeaderId, Int, Place, Primitive},
+    engine::{
+        PayloadCall,
+        ir::{AnyStack, BoolExpr, Expr, FieldId, HeaderId, Int, Place, Primitive},
+    },
     limits,
 };
 
@@ -223,10 +226,28 @@ impl Emit<'_, '_, '_> {
                 self.store_context(len, offset);
                 return Ok(());
             }
+            Primitive::ChangePayload { function, args } => {
+                return self.change_payload(function.0, args);
+            }
             other => return Err(format!("{other:?}")),
         };
         let value = self.constant32(value);
         self.store_context(value, REQUESTS + offset);
+        Ok(())
+    }
+
+    fn change_payload(&mut self, function: u32, args: &[(Expr, u32)]) -> Native {
+        let mut values = Vec::new();
+        for (arg, bits) in args {
+            let word = self.low(arg, 1)?;
+            values.push(self.wrap(word, *bits, false)[0]);
+        }
+        let call = offset_of!(PassContext, payload_call);
+        for (position, value) in values.into_iter().enumerate() {
+            self.store_context(value, call + offset_of!(PayloadCall, args) + 8 * position);
+        }
+        let function = self.constant32(function + 1);
+        self.store_context(function, call + offset_of!(PayloadCall, function));
         Ok(())
     }
 

@@ -4,7 +4,7 @@
 
 use dataplane::{
     DropReason,
-    engine::{EgressInput, EgressOutcome, EgressVerdict, PacketHandle, State},
+    engine::{EgressInput, EgressOutcome, EgressVerdict, PacketHandle, PayloadCall, State},
     limits,
 };
 
@@ -51,7 +51,7 @@ impl Native {
     /// What an egress pass comes to whose control has run.
     pub(super) fn after_egress(
         &mut self,
-        state: &State,
+        state: &mut State,
         input: &EgressInput,
         handle: PacketHandle,
     ) -> EgressOutcome {
@@ -68,37 +68,72 @@ impl Native {
         let request = packet.requests.clone_request().filter(|_| failed.is_none());
         let is_dropped = matches!(verdict, EgressVerdict::Drop(_));
         let is_written = input.is_deparsed && request.is_none() && !is_dropped;
-        EgressOutcome {
+        let outcome = EgressOutcome {
             packet: handle,
             verdict,
             clone_session: request.map(|(session, _)| session),
-            frame_len_bytes: is_written.then(|| self.end_egress(state, handle)),
+            frame_len_bytes: None,
+        };
+        match is_written {
+            true => outcome.deparsed(self.end_egress(state, handle)),
+            false => outcome,
         }
     }
 
-    /// Checksum update and deparser of a packet that the context is about, after egress; the length
-    /// of the frame. The headers of one that recirculates stay where they are, if it is not cut.
-    pub(super) fn end_egress(&mut self, state: &State, handle: PacketHandle) -> usize {
+    /// Checksum update, deparser, and the payload that was asked for, of a packet that the context is
+    /// about, after egress; the length of the frame. The headers of one that recirculates stay where they
+    /// are, if it is not cut and keeps its payload.
+    ///
+    /// # Errors
+    /// The extern that was to change the payload has failed.
+    pub(super) fn end_egress(
+        &mut self,
+        state: &mut State,
+        handle: PacketHandle,
+    ) -> Result<usize, DropReason> {
         let packet = self.packets.pool.packet_mut(handle);
         let is_whole = packet.requests.truncate_bytes == Requests::WHOLE;
         let block = packet.vector.as_mut_ptr();
         if let Some(reparse) = self.frames.reparse
             && packet.requests.recirculate != 0
             && is_whole
+            && !self.context.payload_call.is_some()
         {
             // SAFETY: context and block are the packet's, the code is the program's.
             let headers = unsafe { (reparse.measure)(&raw mut *self.context, block) };
             let len = usize::try_from(headers).expect("a usize has 64 bits") + packet.rest_len();
             packet.unwritten = Some(len);
-            return len;
+            return Ok(len);
         }
         // SAFETY: the block is the packet's, the code the program's.
         unsafe { self.write_block(state, handle, block, self.frames.deparse) };
+        self.change_payload(state, handle)?;
         let packet = self.packets.pool.packet_mut(handle);
         if let Some(len) = packet.requests.truncation() {
             packet.truncate_frame(len);
         }
-        packet.frame_len()
+        Ok(packet.frame_len())
+    }
+
+    /// A packet that is a frame gets the payload that its egress pass has asked for, if it has; the
+    /// length of the frame.
+    ///
+    /// # Errors
+    /// The extern has failed.
+    pub(super) fn change_payload(
+        &mut self,
+        state: &mut State,
+        handle: PacketHandle,
+    ) -> Result<usize, DropReason> {
+        let call = std::mem::replace(&mut self.context.payload_call, PayloadCall::NONE);
+        let pool = &mut self.packets.pool;
+        if call.is_some() {
+            let n_room = state.payload_room_bytes(pool.packet(handle).payload_len());
+            pool.put_payload(handle, n_room, |head, room, payload| {
+                state.change_payload(&call, [head, room], payload)
+            })?;
+        }
+        Ok(pool.packet(handle).frame_len())
     }
 
     /// Writes the headers of a block in front of what follows a packet's; gives their length.

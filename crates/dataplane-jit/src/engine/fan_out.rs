@@ -9,7 +9,8 @@
 use dataplane::engine::Copies;
 
 use super::{
-    EgressInput, EgressOutcome, Frame, Native, PacketHandle, State, at_egress, egress::checked,
+    EgressInput, EgressOutcome, Frame, Native, PacketHandle, PayloadCall, State, at_egress,
+    egress::checked,
 };
 use crate::{
     context::Requests,
@@ -56,6 +57,7 @@ impl Native {
         let requests = at_egress(&packet.requests);
         let packet_length = packet.packet_length;
         let payload_id = self.packets.pool.payload_id(handle);
+        let changes_payloads = self.changes_payloads;
         let mut n_gone = 0;
         let mut other = None;
         loop {
@@ -68,26 +70,31 @@ impl Native {
             self.context.packet_length = packet_length;
             self.context.failed = 0;
             n_gone += 1;
-            match self.depart_scratch(input, payload_id) {
-                Some(frame) => copies.leave(frame),
-                None => {
-                    other = Some((*input, self.become_packet(handle)));
-                    break;
-                }
+            if changes_payloads {
+                self.context.payload_call = PayloadCall::NONE;
             }
+            let Some(written) = self.depart_scratch(input) else {
+                other = Some((*input, self.become_packet(handle)));
+                break;
+            };
+            let frame = self.scratch_frame(written, payload_id);
+            match changes_payloads {
+                true => state.depart(&self.context.payload_call, input.port, frame, copies),
+                false => copies.leave(input.port, frame),
+            }
+        }
+        if changes_payloads {
+            state.depart_held(self.scratch_frame(0, payload_id), copies);
         }
         self.packets.pool.discard_many(handle, n_gone);
         other.map(|(input, copy)| self.after_egress(state, &input, copy))
     }
 
     /// The way out of a copy whose block is as it is to be, and so are its requests in the context:
-    /// the frame that leaves. Otherwise the egress control has run, and the rest is to be done.
+    /// the length of its headers, which are bytes now. Otherwise the egress control has run, and the rest
+    /// is to be done.
     #[inline(always)]
-    pub(super) fn depart_scratch(
-        &mut self,
-        input: &EgressInput,
-        payload_id: u64,
-    ) -> Option<Frame<'_>> {
+    pub(super) fn depart_scratch(&mut self, input: &EgressInput) -> Option<usize> {
         let Scratch { block, head } = &mut self.scratch;
         if let Some(instance) = input.instance {
             self.slots.egress_rid.set(block, instance.into());
@@ -100,14 +107,19 @@ impl Native {
         if written == NOT_WRITTEN {
             return None;
         }
-        let written = checked(written, self.headers_len);
+        Some(checked(written, self.headers_len))
+    }
+
+    /// The frame of such a copy, whose headers have so many bytes.
+    #[inline(always)]
+    pub(super) fn scratch_frame(&self, written: usize, payload_id: u64) -> Frame<'_> {
         // SAFETY: the context points to the packet's rest, which stays where it is.
         let [_, payload] = unsafe { packets::pieces(&self.context) };
-        Some(Frame {
+        Frame {
             head: &self.scratch.head[..written],
             payload,
             payload_id,
-        })
+        }
     }
 
     /// The copy of a packet that has just been through egress becomes a packet.

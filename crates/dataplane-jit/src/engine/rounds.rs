@@ -12,10 +12,14 @@ use dataplane::{
     limits,
 };
 
-use super::{EgressInput, IngressInput, IngressOutcome, Native, PacketHandle, PortId, State};
+use super::{
+    EgressInput, Frame, IngressInput, IngressOutcome, Native, PacketHandle, PayloadCall, PortId,
+    State,
+};
 use crate::{
     context::Requests,
     frames::ReparseCode,
+    packets,
     passes::{HEADERS, NOT_PARSED, Plain},
 };
 
@@ -30,6 +34,18 @@ struct Kept {
     list: u32,
     /// The length of the frame that it would be.
     frame_len: usize,
+}
+
+/// What is known of a clone that comes to egress behind the packet's own pass.
+#[inline(always)]
+fn way_of_clone(way: EgressInput, lone: LoneClone, queue: usize) -> EgressInput {
+    EgressInput {
+        port: lone.to.port,
+        queue,
+        instance_type: InstanceType::EgressClone,
+        instance: Some(lone.to.instance),
+        ..way
+    }
 }
 
 impl Native {
@@ -62,15 +78,26 @@ impl Native {
             list: packet.kept_list,
             frame_len: packet.unwritten.unwrap_or_default(),
         };
-        let payload_id = self.packets.pool.payload_id(handle);
+        // SAFETY: the context points to the packet's rest, which stays where it is in all rounds.
+        let [_, payload] = unsafe { packets::pieces(&self.context) };
+        let shared = Frame {
+            head: &[],
+            payload,
+            payload_id: self.packets.pool.payload_id(handle),
+        };
+        let changes_payloads = self.changes_payloads;
         while rounds.n_rounds < input.n_rounds_max {
             let way = match self.go_in(state, &ingress, handle, kept) {
                 Ok(way) => way,
                 Err(outcome) => {
+                    state.depart_held(shared, clones);
                     rounds.end = RoundsEnd::Ingress(outcome);
                     return rounds;
                 }
             };
+            if changes_payloads {
+                self.context.payload_call = PayloadCall::NONE;
+            }
             let block = self.packets.pool.packet_mut(handle).vector.as_mut_ptr();
             let context = &raw mut *self.context;
             let (instance_type, nowhere) = (way.instance_type as u64, ptr::null_mut());
@@ -79,6 +106,7 @@ impl Native {
             unsafe { depart(context, block, &way, instance_type, nowhere) };
             let lone = self.lone_clone(state, handle, clones);
             let Some((lone, queue)) = lone else {
+                state.depart_held(shared, clones);
                 let outcome = self.after_egress(state, &way, handle);
                 rounds.end = RoundsEnd::Egress(way.port, outcome);
                 return rounds;
@@ -90,23 +118,23 @@ impl Native {
             ingress.ingress_bytes = kept.frame_len;
             rounds.ingress_bytes = kept.frame_len;
             self.context.requests = Requests::NONE;
-            let way = EgressInput {
-                port: lone.to.port,
-                queue,
-                instance_type: InstanceType::EgressClone,
-                instance: Some(lone.to.instance),
-                ..way
-            };
-            if let Some(frame) = self.depart_scratch(&way, payload_id) {
-                clones.leave(frame);
+            let way = way_of_clone(way, lone, queue);
+            if let Some(written) = self.depart_scratch(&way) {
+                let frame = self.scratch_frame(written, shared.payload_id);
+                match changes_payloads {
+                    true => state.depart(&self.context.payload_call, way.port, frame, clones),
+                    false => clones.leave(way.port, frame),
+                }
                 rounds.n_rounds += 1;
             } else {
+                state.depart_held(shared, clones);
                 let clone = self.become_packet(handle);
                 let outcome = self.after_egress(state, &way, clone);
                 rounds.end = RoundsEnd::Clone(outcome);
                 break;
             }
         }
+        state.depart_held(shared, clones);
         let packet = self.packets.pool.packet_mut(handle);
         packet.unwritten = Some(kept.frame_len);
         packet.kept_list = kept.list;
@@ -177,6 +205,7 @@ impl Native {
         let is_usual = requests.clone != 0
             && requests.recirculate != 0
             && requests.truncate_bytes == Requests::WHOLE
+            && !self.context.payload_call.is_some()
             && self.context.failed == 0
             && self.egress_port(packet).0 != limits::DROP_PORT;
         if !is_usual {

@@ -336,6 +336,7 @@ impl<'p> Values<'p> {
             | Primitive::Assume(_)
             | Primitive::Log { .. }
             | Primitive::Clone { .. }
+            | Primitive::ChangePayload { .. }
             | Primitive::Resubmit(_)
             | Primitive::Recirculate(_) => {}
         }
