@@ -8,4 +8,5 @@ pub mod controller;
 pub mod engines;
 pub mod fuzz;
 pub mod packet;
+pub mod payload;
 pub mod sfu;

@@ -1,0 +1,170 @@
+//! Externs that change payloads, for tests and benchmarks: a key of the viewer's, XORed over what all
+//! copies share, and the program that calls them.
+
+#![expect(clippy::panic, reason = "a test's set-up")]
+
+use std::sync::{Arc, Mutex};
+
+use dataplane::{ParamInfo, PayloadBatch, PayloadCopy, PayloadExtern, Program, Switch};
+
+/// What the program's header says how long a sealed payload became.
+pub const SEAL_BYTES: usize = 16;
+
+/// There is no key of such a number.
+pub fn is_unknown(key: u64) -> bool {
+    key.is_multiple_of(5)
+}
+
+/// `xor_payload` of the program, or `seal_payload`. Notes how many copies came together.
+#[derive(Debug, Default, Clone)]
+pub struct Xor {
+    /// Puts a tag behind the payload, of its headers and of the result.
+    pub seals: bool,
+    /// Copies of each call.
+    pub calls: Arc<Mutex<Vec<usize>>>,
+}
+
+/// What a payload becomes.
+pub fn xored(payload: &[u8], key: u64, sequence: u64) -> Vec<u8> {
+    let mut room = vec![0; payload.len()];
+    xor_into(&mut room, payload, key, sequence);
+    room
+}
+
+/// What a payload becomes that is sealed behind these headers, which are as they leave but for the mark.
+pub fn sealed(head: &[u8], payload: &[u8], key: u64) -> Vec<u8> {
+    let mut result = xored(payload, key, 0);
+    let tag = tag(head, &result);
+    result.extend_from_slice(&[tag; SEAL_BYTES]);
+    result
+}
+
+fn xor_into(room: &mut [u8], payload: &[u8], key: u64, sequence: u64) {
+    let stream = key.wrapping_mul(0x9e37_79b9) ^ sequence;
+    let stream = stream.to_be_bytes();
+    for ((to, from), key) in room.iter_mut().zip(payload).zip(stream.iter().cycle()) {
+        *to = from ^ key;
+    }
+}
+
+fn tag(head: &[u8], payload: &[u8]) -> u8 {
+    let bytes = head.iter().chain(payload);
+    bytes.fold(0, |tag: u8, byte| tag.rotate_left(1) ^ byte)
+}
+
+impl Xor {
+    fn change(&self, payload: &[u8], copy: PayloadCopy<'_>) {
+        let key = copy.args[0];
+        if is_unknown(key) {
+            return;
+        }
+        let sequence = copy.args.get(1).copied().unwrap_or_default();
+        let n_payload = payload.len();
+        xor_into(&mut copy.room[..n_payload], payload, key, sequence);
+        if self.seals {
+            let tag = tag(copy.head, &copy.room[..n_payload]);
+            copy.room[n_payload..].fill(tag);
+            copy.head[copy.head.len() - 1] = tag;
+        }
+        let n_bytes = copy.room.len();
+        copy.finish(n_bytes);
+    }
+}
+
+impl PayloadExtern for Xor {
+    fn params(&self) -> Vec<ParamInfo> {
+        let all = [("key", 32), ("sequence", 16)];
+        let n_params = if self.seals { 1 } else { 2 };
+        let params = all[..n_params].iter();
+        params
+            .map(|(name, width_bits)| ParamInfo {
+                name: (*name).to_owned(),
+                width_bits: *width_bits,
+            })
+            .collect()
+    }
+
+    fn growth_bytes_max(&self) -> usize {
+        if self.seals { SEAL_BYTES } else { 0 }
+    }
+
+    fn transform(&mut self, copies: PayloadBatch<'_>) {
+        let payload = copies.payload();
+        let n_copies = copies.map(|copy| self.change(payload, copy)).count();
+        let mut calls = self
+            .calls
+            .lock()
+            .unwrap_or_else(|_| panic!("a test failed"));
+        calls.push(n_copies);
+    }
+}
+
+/// Hands back as many bytes as came, whatever they are: what the way there costs.
+#[derive(Debug, Clone, Copy)]
+pub struct Nothing {
+    /// As [`Xor`] has them.
+    pub seals: bool,
+}
+
+impl PayloadExtern for Nothing {
+    fn params(&self) -> Vec<ParamInfo> {
+        let seals = self.seals;
+        Xor {
+            seals,
+            ..Xor::default()
+        }
+        .params()
+    }
+
+    fn transform(&mut self, copies: PayloadBatch<'_>) {
+        let n_bytes = copies.payload().len();
+        copies.for_each(|copy| copy.finish(n_bytes));
+    }
+}
+
+/// Registers both externs.
+pub fn register(
+    switch: &mut Switch,
+    xor: impl PayloadExtern + 'static,
+    seal: impl PayloadExtern + 'static,
+) {
+    let externs: [(&str, Box<dyn PayloadExtern>); 2] = [
+        ("xor_payload", Box::new(xor)),
+        ("seal_payload", Box::new(seal)),
+    ];
+    for (name, made) in externs {
+        let registered = switch.register_payload_extern(name, made);
+        registered.unwrap_or_else(|error| panic!("{error}"));
+    }
+}
+
+/// [`register`] with the double that XORs; the copies of each call are noted, of both.
+pub fn register_xor(switch: &mut Switch) -> Arc<Mutex<Vec<usize>>> {
+    let xor = Xor::default();
+    let seal = Xor {
+        seals: true,
+        ..xor.clone()
+    };
+    let calls = xor.calls.clone();
+    register(switch, xor, seal);
+    calls
+}
+
+/// The program's JSON.
+pub fn json() -> String {
+    let options = p4_compiler::Options {
+        emit_externs: true,
+        ..p4_compiler::Options::default()
+    };
+    let text = include_str!("payload.p4");
+    let output = p4_compiler::compile("payload.p4", text, &|_: &str| None, &options);
+    let json = output.bmv2_json;
+    let json = json.unwrap_or_else(|| panic!("{:?}", output.diagnostics));
+    serde_json::to_string(&json).expect("JSON of strings and numbers")
+}
+
+/// The program, for switches with both externs.
+pub fn program(switch: &Switch) -> Program {
+    let program = Program::from_json_str_with(&json(), &switch.payload_signatures());
+    program.unwrap_or_else(|error| panic!("{error}"))
+}
