@@ -93,16 +93,23 @@ fn main() {
         lpm::<1>(
             &bench,
             "lpm 32 bits, routes",
-            32,
+            &[32],
             &[8, 16, 20, 22, 24, 24, 24, 32],
             entries,
         );
-        lpm::<1>(&bench, "lpm 32 bits, hosts", 32, &[32], entries);
+        lpm::<1>(&bench, "lpm 32 bits, hosts", &[32], &[32], entries);
         lpm::<2>(
             &bench,
             "lpm 128 bits, routes",
-            128,
+            &[128],
             &[32, 36, 40, 48, 48, 64, 64, 128],
+            entries,
+        );
+        lpm::<1>(
+            &bench,
+            "lpm 32 bits in one of 64 VRFs",
+            &[32, 16],
+            &[8, 16, 20, 22, 24, 24, 24, 32],
             entries,
         );
     }
@@ -188,22 +195,36 @@ fn prefix_mask<const W: usize>(bits: u32, len: u32) -> Key<W> {
     mask
 }
 
+/// The mask with the bits of the field above the prefix's, if there is one.
+fn with_exact<const W: usize>(mut mask: Key<W>, bits: u32, widths: &[u32]) -> Key<W> {
+    if let Some(width) = widths.get(1) {
+        mask[W - 1] |= low_ones(*width) << (bits % 64);
+    }
+    mask
+}
+
 fn and<const W: usize>(key: &Key<W>, mask: &Key<W>) -> Key<W> {
     std::array::from_fn(|word| key[word] & mask[word])
 }
 
-fn lpm<const W: usize>(bench: &Bench, set: &str, bits: u32, lens: &[u32], entries: usize) {
+/// Prefixes of the first field; the one after it, if any, is exact and has values below 64.
+fn lpm<const W: usize>(bench: &Bench, set: &str, widths: &[u32], lens: &[u32], entries: usize) {
     if !bench.wants(set) {
         return;
     }
     let mut random = fastrand::Rng::with_seed(2);
-    let shape = KeyShape::new(&[bits]);
+    let bits = widths[0];
+    let shape = KeyShape::with_lowest(widths, Some(0));
+    let vrf = low_ones(6) << (bits % 64);
     let mut by_len: HashMap<u32, HashMap<Key<W>, u32>> = HashMap::new();
     let (mut all, mut inside) = (Vec::new(), Vec::new());
     for position in 0..entries {
         let len = lens[random.usize(0..lens.len())];
-        let key: Key<W> = random_key(&shape, &mut random);
-        let mask = prefix_mask(bits, len);
+        let mut key: Key<W> = random_key(&shape, &mut random);
+        if widths.len() > 1 {
+            key[W - 1] &= low_ones(bits % 64) | vrf;
+        }
+        let mask = with_exact(prefix_mask(bits, len), bits, widths);
         by_len
             .entry(len)
             .or_default()
@@ -212,37 +233,26 @@ fn lpm<const W: usize>(bench: &Bench, set: &str, bits: u32, lens: &[u32], entrie
         inside.push(key);
     }
     let keys = chosen(&inside, &mut random);
-    match LpmTrie::new(shape.fields()[0]) {
-        Some(mut trie) => {
-            for (value, _, len, entry) in &all {
-                trie.insert(value[0], *len, *entry);
-            }
-            bench.row(set, entries, "LpmTrie", &keys, |key| trie.lookup(key[0]));
-            let start = Instant::now();
-            for (value, _, len, entry) in all.iter().cycle().take(1_000) {
-                trie.remove(value[0], *len);
-                trie.insert(value[0], *len, *entry);
-            }
-            writes(set, entries, "LpmTrie", start);
-        }
-        None => {
-            let mut index = TernaryIndex::new(W, shape.fields(), &[]);
-            let priority = |len: u32| i32::try_from(len).unwrap();
-            for (value, mask, len, entry) in &all {
-                index.insert((value, mask), &[], priority(*len), *entry);
-            }
-            bench.row(set, entries, "TernaryIndex", &keys, |key| index.lookup(key));
-            let start = Instant::now();
-            for (value, mask, len, entry) in all.iter().cycle().take(1_000) {
-                index.remove(*entry);
-                index.insert((value, mask), &[], priority(*len), *entry);
-            }
-            writes(set, entries, "TernaryIndex", start);
-        }
+    let mut trie = LpmTrie::new(&shape, shape.fields()[0]).unwrap();
+    for (value, _, len, entry) in &all {
+        trie.insert(value, *len, *entry);
     }
+    bench.row(set, entries, "LpmTrie", &keys, |key| trie.lookup_words(key));
+    let start = Instant::now();
+    for (value, _, len, entry) in all.iter().cycle().take(1_000) {
+        trie.remove(value, *len);
+        trie.insert(value, *len, *entry);
+    }
+    writes(set, entries, "LpmTrie", start);
+    let mut index = TernaryIndex::new(W, shape.fields(), &[]);
+    for (value, mask, len, entry) in &all {
+        let priority = i32::try_from(*len).unwrap();
+        index.insert((value, mask), &[], priority, *entry);
+    }
+    bench.row(set, entries, "TernaryIndex", &keys, |key| index.lookup(key));
     let mut lens: Vec<(u32, Key<W>)> = by_len
         .keys()
-        .map(|len| (*len, prefix_mask(bits, *len)))
+        .map(|len| (*len, with_exact(prefix_mask(bits, *len), bits, widths)))
         .collect();
     lens.sort_by_key(|(len, _)| std::cmp::Reverse(*len));
     bench.row(set, entries, "std HashMap a length", &keys, |key| {

@@ -1,5 +1,5 @@
 //! How generated code calls a table's lookup: one function for each structure and number of words,
-//! so that a lookup asks for neither. The words of a short key of an exact table are passed in
+//! so that a lookup asks for neither. The words of a short key of exact fields or a prefix are passed in
 //! registers, those of others through a pointer.
 #![expect(
     unsafe_code,
@@ -41,7 +41,10 @@ impl TableIndex {
             takes_words: true,
         };
         let of_key: OfKey = match (&self.index, words) {
-            (Index::Lpm(_), _) => return of_words(lpm as *const u8),
+            (Index::Lpm(_), 1) => return of_words(lpm_1 as *const u8),
+            (Index::Lpm(_), 2) => return of_words(lpm_2 as *const u8),
+            (Index::Lpm(_), 3) => return of_words(lpm_3 as *const u8),
+            (Index::Lpm(_), 4) => return of_words(lpm_4 as *const u8),
             (Index::Exact(_), 1) => return of_words(exact_1 as *const u8),
             (Index::Exact(_), 2) => return of_words(exact_2 as *const u8),
             (Index::Exact(_), 3) => return of_words(exact_3 as *const u8),
@@ -82,10 +85,14 @@ impl TableIndex {
             address,
             takes_words,
         } = self.function();
+        let is_lpm = matches!(self.index, Index::Lpm(_));
         // SAFETY: the target is that of the function, which is one of these by the key's length.
         let found = unsafe {
             match *key {
-                [a] if matches!(self.index, Index::Lpm(_)) => lpm(target, a),
+                [a] if is_lpm => lpm_1(target, a),
+                [a, b] if is_lpm => lpm_2(target, a, b),
+                [a, b, c] if is_lpm => lpm_3(target, a, b, c),
+                [a, b, c, d] if is_lpm => lpm_4(target, a, b, c, d),
                 [a] if takes_words => exact_1(target, a),
                 [a, b] if takes_words => exact_2(target, a, b),
                 [a, b, c] if takes_words => exact_3(target, a, b, c),
@@ -109,26 +116,25 @@ unsafe extern "C" fn any(table: *const c_void, key: *const u64) -> u32 {
     table.lookup(key).unwrap_or(MISS)
 }
 
-/// An exact lookup for each number of words that are passed in registers.
-macro_rules! exact {
-    ($($name:ident($($word:ident),*);)*) => {$(
-        unsafe extern "C" fn $name(map: *const c_void, $($word: u64),*) -> u32 {
-            // SAFETY: the caller gives a live map.
-            unsafe { &*map.cast::<ExactMap>() }.lookup_words(&[$($word),*])
+/// A lookup for each number of words that are passed in registers.
+macro_rules! of_words {
+    ($($name:ident: $structure:ident($($word:ident),*);)*) => {$(
+        unsafe extern "C" fn $name(structure: *const c_void, $($word: u64),*) -> u32 {
+            // SAFETY: the caller gives a live structure.
+            unsafe { &*structure.cast::<$structure>() }.lookup_words(&[$($word),*])
         }
     )*};
 }
 
-exact! {
-    exact_1(a);
-    exact_2(a, b);
-    exact_3(a, b, c);
-    exact_4(a, b, c, d);
-}
-
-unsafe extern "C" fn lpm(trie: *const c_void, key: u64) -> u32 {
-    // SAFETY: the caller gives a live trie.
-    unsafe { &*trie.cast::<LpmTrie>() }.lookup(key)
+of_words! {
+    exact_1: ExactMap(a);
+    exact_2: ExactMap(a, b);
+    exact_3: ExactMap(a, b, c);
+    exact_4: ExactMap(a, b, c, d);
+    lpm_1: LpmTrie(a);
+    lpm_2: LpmTrie(a, b);
+    lpm_3: LpmTrie(a, b, c);
+    lpm_4: LpmTrie(a, b, c, d);
 }
 
 unsafe extern "C" fn ternary<const WORDS: usize>(index: *const c_void, key: *const u64) -> u32 {

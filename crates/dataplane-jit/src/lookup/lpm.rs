@@ -1,19 +1,19 @@
-//! Longest prefix match over one field of up to 32 bits: a trie of slots. The root is an array over the
-//! field's first 16 bits or so; each node below covers four bits more.
+//! Longest prefix match: a trie of slots. A key is one number, the prefix's field in its lowest bits and
+//! the fields that are matched whole above it ([`KeyShape::with_lowest`]). The root is an array over the
+//! number's first 16 bits or so; each node below covers four bits more.
 //!
 //! A slot has the entry of the longest prefix that ends in its node and covers it, so a lookup is a load
-//! a node and remembers the last entry that it saw. A write changes the slots that a prefix covers
-//! in its node: 16 at most, or a part of the root.
-//!
-//! Other keys are looked up as ternary ones whose priority is the prefix's length
-//! ([`super::ternary`]).
+//! a node and remembers the last entry that it saw. A prefix that is alone below its slot has no nodes:
+//! the slot leads to the entry, whose prefix is compared. So a key of 128 bits costs little more than
+//! one of 32. A write changes the slots that a prefix covers in its node: 16 at most, or a part of the
+//! root.
 
 use std::collections::HashMap;
 
-use super::shape::{FieldPlace, low_ones};
+use super::shape::{FieldPlace, KeyShape, low_ones};
 
-/// Bits of the widest field. A wider one's nodes would be long ways with few entries.
-pub(super) const FIELD_BITS_MAX: u32 = 32;
+/// Words of the longest key.
+pub(super) const WORDS_MAX: usize = 4;
 
 /// Bits of the root at most: 512 KiB, of which the caches hold what traffic asks for.
 const ROOT_BITS_MAX: u32 = 16;
@@ -24,58 +24,100 @@ const NODE_BITS: u32 = 4;
 /// Slots of a node.
 const NODE_SLOTS: usize = 1 << NODE_BITS;
 
+/// Marks a slot's child as the number of an entry.
+const LEAF: u32 = 1 << 31;
+
 /// What a lookup finds in a node.
 #[derive(Debug, Clone, Copy, Default)]
 struct Slot {
-    /// The first slot of the node below; 0 is none.
+    /// The first slot of the node below, or [`LEAF`] and the one entry that is below; 0 is none.
     child: u32,
     /// The entry's number plus 1; 0 is none.
     entry: u32,
 }
 
-/// A node: where its slots begin, and the bits of the field before it and in it.
+impl Slot {
+    #[inline(always)]
+    fn has_node(self) -> bool {
+        self.child.wrapping_sub(1) < LEAF - 1
+    }
+}
+
+/// A node: where its slots begin, the lowest of its bits, and how many it covers.
 #[derive(Debug, Clone, Copy)]
 struct Node {
     first: usize,
-    before: u32,
+    low: u32,
     bits: u32,
+}
+
+/// A prefix: its key, zero in the lowest bits, and how many these are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+struct Prefix {
+    key: [u64; WORDS_MAX],
+    after: u32,
+}
+
+impl Prefix {
+    /// That of an entry or a key; what is below it is cut off.
+    fn new(key: &[u64], after: u32) -> Self {
+        let mut words = [0; WORDS_MAX];
+        for (word, (to, from)) in words.iter_mut().zip(key).enumerate() {
+            *to = from & word_mask(word, after);
+        }
+        let key = words;
+        Self { key, after }
+    }
 }
 
 /// Prefixes to numbers.
 #[derive(Debug, Clone)]
 pub struct LpmTrie {
-    field: FieldPlace,
+    words: usize,
+    bits: u32,
+    prefix_bits: u32,
     root: Node,
     /// Of the root, then of each node.
     slots: Vec<Slot>,
-    /// Of each slot, the length of its entry's prefix.
-    lens: Vec<u8>,
-    /// Of each node, by its first slot: the prefixes that end in it or below.
+    /// Of each node, by its first slot: the prefixes that end in it or below, two at least.
     n_prefixes: HashMap<usize, usize>,
     free: Vec<usize>,
-    /// By length and value.
-    prefixes: HashMap<(u32, u64), u32>,
+    /// Of each entry, the words of its prefix's key and those of its mask.
+    cells: Vec<u64>,
+    /// Of each entry, the bits after its prefix.
+    afters: Vec<u32>,
+    prefixes: HashMap<Prefix, u32>,
 }
 
 impl LpmTrie {
-    /// An empty trie for keys that are one field; none where that is too wide.
-    pub fn new(field: FieldPlace) -> Option<Self> {
-        let below = field
-            .bits
+    /// An empty trie for keys of a shape, whose lowest field is the one of the prefixes; none where
+    /// it is not, or where keys have more than four words.
+    pub fn new(shape: &KeyShape, prefix: FieldPlace) -> Option<Self> {
+        let end = |field: &FieldPlace| {
+            let word = u32::try_from(field.word).expect("a key has a few words");
+            64 * word + field.shift + field.bits
+        };
+        let bits = shape.fields().iter().map(end).max().unwrap_or(0);
+        let low = bits
             .saturating_sub(ROOT_BITS_MAX)
-            .next_multiple_of(NODE_BITS);
-        let bits = field.bits.saturating_sub(below);
-        (field.bits <= FIELD_BITS_MAX).then(|| Self {
-            field,
-            root: Node {
-                first: 0,
-                before: 0,
-                bits,
-            },
-            slots: vec![Slot::default(); 1 << bits],
-            lens: vec![0; 1 << bits],
+            .next_multiple_of(NODE_BITS)
+            .min(bits);
+        let root = Node {
+            first: 0,
+            low,
+            bits: bits - low,
+        };
+        let is_lowest = (prefix.word, prefix.shift) == (0, 0);
+        (is_lowest && shape.words() <= WORDS_MAX).then(|| Self {
+            words: shape.words(),
+            bits,
+            prefix_bits: prefix.bits,
+            root,
+            slots: vec![Slot::default(); 1 << root.bits],
             n_prefixes: HashMap::new(),
             free: Vec::new(),
+            cells: Vec::new(),
+            afters: Vec::new(),
             prefixes: HashMap::new(),
         })
     }
@@ -90,135 +132,207 @@ impl LpmTrie {
         self.prefixes.is_empty()
     }
 
-    /// The entry of the longest prefix of a key's word, or [`MISS`].
+    /// The entry of the longest prefix of a key, or [`MISS`].
     ///
     /// [`MISS`]: super::MISS
+    pub fn lookup(&self, key: &[u64]) -> u32 {
+        match *key {
+            [a] => self.lookup_words(&[a]),
+            [a, b] => self.lookup_words(&[a, b]),
+            [a, b, c] => self.lookup_words(&[a, b, c]),
+            [a, b, c, d] => self.lookup_words(&[a, b, c, d]),
+            _ => super::MISS,
+        }
+    }
+
+    /// As [`LpmTrie::lookup`] where the caller knows the number of words, which is the shape's.
     #[inline(always)]
-    pub fn lookup(&self, key: u64) -> u32 {
-        let value = (key >> self.field.shift) & low_ones(self.field.bits);
-        let mut below = self.field.bits - self.root.bits;
-        let mut slot = self.slots[position(value >> below)];
+    pub fn lookup_words<const WORDS: usize>(&self, key: &[u64; WORDS]) -> u32 {
+        let mut low = self.root.low;
+        let mut slot = self.slots[read(key, low, self.root.bits)];
         let mut entry = slot.entry;
-        while slot.child != 0 {
-            below -= NODE_BITS;
-            let at = position(value >> below) % NODE_SLOTS;
+        while slot.has_node() {
+            low -= NODE_BITS;
+            // A node's bits are in one word.
+            let word = if WORDS == 1 { 0 } else { low as usize / 64 };
+            let at = position(key[word] >> (low % 64)) % NODE_SLOTS;
             slot = self.slots[slot.child as usize + at];
             entry = if slot.entry == 0 { entry } else { slot.entry };
+        }
+        if slot.child != 0 {
+            let leaf = slot.child & !LEAF;
+            let cells = &self.cells[leaf as usize * 2 * WORDS..][..2 * WORDS];
+            let differs = (0..WORDS).fold(0, |rest, word| {
+                rest | ((key[word] & cells[WORDS + word]) ^ cells[word])
+            });
+            entry = if differs == 0 { leaf + 1 } else { entry };
         }
         // None becomes `MISS`.
         entry.wrapping_sub(1)
     }
 
-    /// Sets the entry of the prefix of so many bits of a key's word; gives the one it had.
-    pub fn insert(&mut self, key: u64, len: u32, entry: u32) -> Option<u32> {
-        let value = self.prefix(key >> self.field.shift, len);
-        let old = self.prefixes.insert((len, value), entry);
-        let node = self.node_of(value, len, old.is_none());
-        for slot in self.covered(node, value, len) {
-            if self.slots[slot].entry == 0 || u32::from(self.lens[slot]) <= len {
-                self.put(slot, Some((len, entry)));
-            }
-        }
+    /// Sets the entry of the prefix of so many bits of a key's field; gives the one it had. No other
+    /// prefix has this entry.
+    pub fn insert(&mut self, key: &[u64], len: u32, entry: u32) -> Option<u32> {
+        let prefix = self.prefix(key, len);
+        self.set_prefix(entry, &prefix);
+        let old = self.prefixes.insert(prefix, entry);
+        self.place(self.root, &prefix, entry, old);
         old
     }
 
     /// Takes a prefix away; gives its entry.
-    pub fn remove(&mut self, key: u64, len: u32) -> Option<u32> {
-        let value = self.prefix(key >> self.field.shift, len);
-        let old = self.prefixes.remove(&(len, value))?;
-        let node = self.node_of(value, len, false);
-        // The longest of those that end in the node before it covers the same slots.
-        let shorter = (node.before..len).rev().find_map(|len| {
-            // One that ends where the node begins is its parent's.
-            let is_own = len > node.before || node.before == 0;
-            let entry = self.prefixes.get(&(len, self.prefix(value, len)));
-            entry.filter(|_| is_own).map(|entry| (len, *entry))
-        });
-        for slot in self.covered(node, value, len) {
-            if u32::from(self.lens[slot]) == len {
-                self.put(slot, shorter);
+    pub fn remove(&mut self, key: &[u64], len: u32) -> Option<u32> {
+        let prefix = self.prefix(key, len);
+        let old = self.prefixes.remove(&prefix)?;
+        let (mut node, mut with_one) = (self.root, None);
+        while prefix.after < node.low {
+            let slot = covered(node, &prefix).start;
+            if !self.slots[slot].has_node() {
+                self.slots[slot].child = 0;
+                break;
             }
+            node = self.below(node, slot);
+            let left = self.n_prefixes.entry(node.first).or_default();
+            *left -= 1;
+            with_one = with_one.or((*left == 1).then_some((slot, node.first)));
         }
-        self.leave(value, len);
+        if prefix.after >= node.low {
+            self.uncover(node, &prefix, old);
+        }
+        if let Some((slot, first)) = with_one {
+            self.slots[slot].child = LEAF | self.take_one(first);
+        }
         Some(old)
     }
 
-    fn put(&mut self, slot: usize, entry: Option<(u32, u32)>) {
-        let (len, number) = entry.map_or((0, 0), |(len, entry)| (len, entry + 1));
-        self.slots[slot].entry = number;
-        self.lens[slot] = u8::try_from(len).expect("a field of at most 32 bits");
-    }
-
-    /// The first bits of a field, zeros after them.
-    fn prefix(&self, value: u64, len: u32) -> u64 {
-        value & low_ones(self.field.bits) & !low_ones(self.field.bits - len)
-    }
-
-    /// The slots of a node that a prefix covers, which ends in it.
-    fn covered(&self, node: Node, value: u64, len: u32) -> std::ops::Range<usize> {
-        let below = self.field.bits - node.before - node.bits;
-        let first = node.first + position((value >> below) & low_ones(node.bits));
-        first..first + (1 << (node.before + node.bits - len))
-    }
-
-    /// The slot of a node that leads on, and the node below if it is there.
-    fn below(&self, node: Node, value: u64) -> (usize, Option<Node>) {
-        let end = node.before + node.bits;
-        let slot = self.covered(node, value, end).start;
-        let child = self.slots[slot].child as usize;
-        let below = Node {
-            first: child,
-            before: end,
-            bits: NODE_BITS,
-        };
-        (slot, (child != 0).then_some(below))
-    }
-
-    /// The node that a prefix ends in; one that is new counts in it and in those before.
-    fn node_of(&mut self, value: u64, len: u32, is_new: bool) -> Node {
-        let mut node = self.root;
-        while len > node.before + node.bits {
-            let (slot, below) = self.below(node, value);
-            node = below.unwrap_or_else(|| {
-                let first = self.new_node();
-                self.slots[slot].child = u32::try_from(first).expect("fewer than 2^32 slots");
-                Node {
-                    first,
-                    before: node.before + node.bits,
-                    bits: NODE_BITS,
-                }
-            });
-            *self.n_prefixes.entry(node.first).or_default() += usize::from(is_new);
+    fn prefix(&self, key: &[u64], len: u32) -> Prefix {
+        let mut prefix = Prefix::new(key, self.prefix_bits - len);
+        for (word, part) in prefix.key.iter_mut().enumerate() {
+            // What is above the fields does not count.
+            *part &= !word_mask(word, self.bits);
         }
-        node
+        prefix
+    }
+
+    fn set_prefix(&mut self, entry: u32, prefix: &Prefix) {
+        assert!(entry < LEAF, "fewer than 2^31 entries");
+        let at = entry as usize;
+        if at >= self.afters.len() {
+            self.afters.resize(at + 1, 0);
+            self.cells.resize((at + 1) * 2 * self.words, 0);
+        }
+        self.afters[at] = prefix.after;
+        let cells = &mut self.cells[at * 2 * self.words..][..2 * self.words];
+        for word in 0..self.words {
+            let mask = word_mask(word, prefix.after) & !word_mask(word, self.bits);
+            (cells[word], cells[self.words + word]) = (prefix.key[word], mask);
+        }
+    }
+
+    /// Puts an entry into a node or below. If it is new there, it counts in those below.
+    fn place(&mut self, mut node: Node, prefix: &Prefix, entry: u32, old: Option<u32>) {
+        while prefix.after < node.low {
+            let slot = covered(node, prefix).start;
+            let child = self.slots[slot].child;
+            if child == 0 || old.is_some_and(|old| child == LEAF | old) {
+                self.slots[slot].child = LEAF | entry;
+                return;
+            }
+            if !self.slots[slot].has_node() {
+                let first = self.new_node();
+                self.slots[slot].child = u32::try_from(first).expect("fewer than 2^31 slots");
+                self.n_prefixes.insert(first, 1);
+                let other = child & !LEAF;
+                let cells = &self.cells[other as usize * 2 * self.words..][..self.words];
+                let other_prefix = Prefix::new(cells, self.afters[other as usize]);
+                self.place(self.below(node, slot), &other_prefix, other, None);
+            }
+            node = self.below(node, slot);
+            *self.n_prefixes.entry(node.first).or_default() += usize::from(old.is_none());
+        }
+        for slot in covered(node, prefix) {
+            let there = self.slots[slot].entry;
+            if there == 0 || self.afters[there as usize - 1] >= prefix.after {
+                self.slots[slot].entry = entry + 1;
+            }
+        }
+    }
+
+    /// Gives the slots of a prefix that has gone to the longest of those that end in the node and
+    /// cover the same slots.
+    fn uncover(&mut self, node: Node, gone: &Prefix, old: u32) {
+        // One that ends where the node begins is its parent's.
+        let end = node.low + node.bits + u32::from(node.first == 0);
+        let shorter = (gone.after + 1..end.min(self.prefix_bits + 1)).find_map(|after| {
+            let entry = self.prefixes.get(&Prefix::new(&gone.key, after));
+            entry.map(|entry| entry + 1)
+        });
+        for slot in covered(node, gone) {
+            if self.slots[slot].entry == old + 1 {
+                self.slots[slot].entry = shorter.unwrap_or(0);
+            }
+        }
+    }
+
+    /// The node below a slot that has one.
+    fn below(&self, node: Node, slot: usize) -> Node {
+        Node {
+            first: self.slots[slot].child as usize,
+            low: node.low - NODE_BITS,
+            bits: NODE_BITS,
+        }
     }
 
     fn new_node(&mut self) -> usize {
         self.free.pop().unwrap_or_else(|| {
             let first = self.slots.len();
             self.slots.resize(first + NODE_SLOTS, Slot::default());
-            self.lens.resize(first + NODE_SLOTS, 0);
             first
         })
     }
 
-    /// A prefix that ended there has gone; so do nodes without any.
-    fn leave(&mut self, value: u64, len: u32) {
-        let mut node = self.root;
-        while len > node.before + node.bits {
-            let (slot, Some(below)) = self.below(node, value) else {
-                return;
-            };
-            let left = self.n_prefixes.entry(below.first).or_default();
-            *left -= 1;
-            if *left == 0 {
-                self.n_prefixes.remove(&below.first);
-                self.slots[slot].child = 0;
-                self.free.push(below.first);
+    /// Frees a node that has one prefix, and those below it; gives the prefix's entry.
+    fn take_one(&mut self, mut first: usize) -> u32 {
+        loop {
+            self.n_prefixes.remove(&first);
+            self.free.push(first);
+            let slots = &mut self.slots[first..first + NODE_SLOTS];
+            let one = slots
+                .iter()
+                .copied()
+                .find(|slot| (slot.child, slot.entry) != (0, 0));
+            slots.fill(Slot::default());
+            match one.expect("a node has a prefix") {
+                slot if slot.has_node() => first = slot.child as usize,
+                Slot { child: 0, entry } => return entry - 1,
+                Slot { child, .. } => return child & !LEAF,
             }
-            node = below;
         }
     }
+}
+
+/// The slots of a node that a prefix covers, which ends in it, or the one that leads to it.
+fn covered(node: Node, prefix: &Prefix) -> std::ops::Range<usize> {
+    let first = node.first + read(&prefix.key, node.low, node.bits);
+    first..first + (1 << prefix.after.saturating_sub(node.low))
+}
+
+/// The bits of a word of a key that are not among its lowest ones.
+fn word_mask(word: usize, after: u32) -> u64 {
+    let before = u32::try_from(word * 64).expect("a key has a few words");
+    !low_ones(after.saturating_sub(before).min(64))
+}
+
+/// So many bits of a key, fewer than 64, from one on.
+#[inline(always)]
+fn read<const WORDS: usize>(key: &[u64; WORDS], low: u32, bits: u32) -> usize {
+    let (word, shift) = (low as usize / 64, low % 64);
+    let part = key.get(word).map_or(0, |part| part >> shift);
+    let next = key
+        .get(word + 1)
+        .map_or(0, |next| next << 1 << (63 - shift));
+    position((part | next) & low_ones(bits))
 }
 
 #[inline(always)]
@@ -231,59 +345,87 @@ mod tests {
     use super::*;
     use crate::lookup::MISS;
 
-    fn trie(bits: u32, shift: u32) -> LpmTrie {
-        let word = 0;
-        LpmTrie::new(FieldPlace { word, shift, bits }).unwrap()
+    /// Keys of these fields, the first one that of the prefixes.
+    fn trie(widths: &[u32]) -> (KeyShape, Option<LpmTrie>) {
+        let shape = KeyShape::with_lowest(widths, Some(0));
+        let trie = LpmTrie::new(&shape, shape.fields()[0]);
+        (shape, trie)
     }
 
-    fn longest(model: &HashMap<(u32, u64), u32>, bits: u32, value: u64) -> u32 {
+    fn longest(model: &HashMap<(u32, Vec<u64>), u32>, bits: u32, key: &[u64]) -> u32 {
         let mut lens = (0..=bits).rev();
-        let found = lens.find_map(|len| {
-            let prefix = value & !low_ones(bits - len);
-            model.get(&(len, prefix)).copied()
-        });
+        let found = lens.find_map(|len| model.get(&(len, cut(key, bits - len))).copied());
         found.unwrap_or(MISS)
     }
 
+    /// A key without its lowest bits.
+    fn cut(key: &[u64], after: u32) -> Vec<u64> {
+        let words = key.iter().zip((0..).step_by(64));
+        let cut = words.map(|(word, at): (_, u32)| match after.saturating_sub(at) {
+            after @ 0..64 => word >> after << after,
+            _ => 0,
+        });
+        cut.collect()
+    }
+
     /// Random prefixes near each other against a map of them.
-    fn check(bits: u32, shift: u32, entries: usize) {
-        let mut random = fastrand::Rng::with_seed(bits.into());
-        let mut trie = trie(bits, shift);
+    fn check(widths: &[u32], entries: usize) {
+        let mut random = fastrand::Rng::with_seed(widths.iter().sum::<u32>().into());
+        let bits = widths[0];
+        let (shape, trie) = trie(widths);
+        let mut trie = trie.unwrap();
         let mut model = HashMap::new();
-        let values: Vec<u64> = (0..24).map(|_| random.u64(..) & low_ones(bits)).collect();
+        let some = |random: &mut fastrand::Rng, field: usize| -> Vec<u64> {
+            // Few values of the fields that are matched whole, so that keys meet.
+            let mask = if field == 0 { u64::MAX } else { 1 << 7 | 1 };
+            (0..4).map(|_| random.u64(..) & mask).collect()
+        };
+        let mut values = Vec::new();
+        for _ in 0..24 {
+            let fields: Vec<Vec<u64>> = (0..widths.len())
+                .map(|field| some(&mut random, field))
+                .collect();
+            values.push(shape.pack(fields.iter().map(Vec::as_slice)));
+        }
         let near = |random: &mut fastrand::Rng| {
-            let value = values[random.usize(0..values.len())];
+            let mut key = values[random.usize(0..values.len())].clone();
             let bit = random.u32(0..bits.max(1) * 2);
-            value ^ if bit < bits { 1 << bit } else { 0 }
+            if bit < bits {
+                key[(bit / 64) as usize] ^= 1 << (bit % 64);
+            }
+            key
         };
         for entry in 0..3_000 {
             let len = random.u32(0..=bits);
-            let value = near(&mut random) & !low_ones(bits - len);
+            let key = cut(&near(&mut random), bits - len);
             if model.len() < entries && random.u8(0..3) > 0 {
-                let old = model.insert((len, value), entry);
-                assert_eq!(trie.insert(value << shift, len, entry), old);
+                let old = model.insert((len, key.clone()), entry);
+                assert_eq!(trie.insert(&key, len, entry), old);
             } else {
-                let mut there = model.keys();
-                let gone = there.nth(random.usize(0..model.len().max(1))).copied();
-                let (len, value) = gone.filter(|_| random.bool()).unwrap_or((len, value));
-                let old = model.remove(&(len, value));
-                assert_eq!(trie.remove(value << shift, len), old);
+                let mut there: Vec<&(u32, Vec<u64>)> = model.keys().collect();
+                there.sort_unstable();
+                let gone = there
+                    .get(random.usize(0..model.len().max(1)))
+                    .copied()
+                    .cloned();
+                let (len, key) = gone.filter(|_| random.bool()).unwrap_or((len, key));
+                let old = model.remove(&(len, key.clone()));
+                assert_eq!(trie.remove(&key, len), old);
             }
             assert_eq!(trie.len(), model.len());
             for _ in 0..4 {
-                let value = near(&mut random);
-                // What stands beside the field in its word does not count.
-                let around = random.u64(..) & !(low_ones(bits) << shift);
-                let expected = longest(&model, bits, value);
-                assert_eq!(
-                    trie.lookup(value << shift | around),
-                    expected,
-                    "{bits} bits"
-                );
+                let key = near(&mut random);
+                let expected = longest(&model, bits, &key);
+                // What stands above the fields does not count.
+                let mut around = key.clone();
+                for (word, part) in around.iter_mut().enumerate() {
+                    *part |= random.u64(..) & word_mask(word, trie.bits);
+                }
+                assert_eq!(trie.lookup(&around), expected, "{widths:?}");
             }
         }
-        for ((len, value), entry) in model {
-            assert_eq!(trie.remove(value << shift, len), Some(entry));
+        for ((len, key), entry) in model {
+            assert_eq!(trie.remove(&key, len), Some(entry));
         }
         assert!(trie.is_empty() && trie.n_prefixes.is_empty());
         assert!(trie.slots.iter().all(|it| (it.child, it.entry) == (0, 0)));
@@ -291,48 +433,81 @@ mod tests {
 
     #[test]
     fn a_lookup_finds_the_longest_of_all_prefixes() {
-        for bits in [1, 5, 8, 13, 16, 17, 18, 19, 20, 24, 31, 32] {
-            check(bits, 0, 60);
-            check(bits, 64 - bits, 400);
+        for bits in [
+            1, 5, 8, 13, 16, 17, 18, 19, 20, 24, 31, 32, 33, 63, 64, 65, 70, 128, 255, 256,
+        ] {
+            check(&[bits], 60);
+            check(&[bits], 400);
         }
     }
 
     #[test]
-    fn wider_fields_have_none() {
-        let (word, shift) = (0, 0);
-        assert!(
-            LpmTrie::new(FieldPlace {
-                word,
-                shift,
-                bits: 33
-            })
-            .is_none()
-        );
-        let mut trie = trie(0, 0);
-        assert_eq!(trie.lookup(7), MISS);
-        trie.insert(0, 0, 3);
-        assert_eq!(trie.lookup(7), 3);
+    fn fields_that_are_matched_whole_stand_before_the_prefix() {
+        let keys: &[&[u32]] = &[
+            &[32, 1],
+            &[32, 16],
+            &[32, 32],
+            &[32, 48],
+            &[13, 9, 60],
+            &[70, 3],
+            &[128, 12],
+            &[128, 64, 48],
+            &[0, 16],
+        ];
+        for widths in keys {
+            check(widths, 60);
+            check(widths, 400);
+        }
     }
 
     #[test]
-    fn memory_is_flat_under_churn() {
-        let mut trie = trie(32, 0);
+    fn wider_keys_have_none() {
+        assert!(trie(&[257]).1.is_none());
+        assert!(trie(&[128, 128, 1]).1.is_none());
+        let shape = KeyShape::new(&[32, 48]);
+        assert!(
+            LpmTrie::new(&shape, shape.fields()[0]).is_none(),
+            "not the lowest"
+        );
+        let mut trie = trie(&[0]).1.unwrap();
+        assert_eq!(trie.lookup(&[7]), MISS);
+        trie.insert(&[0], 0, 3);
+        assert_eq!(trie.lookup(&[7]), 3);
+    }
+
+    fn churn(widths: &[u32], len: u32, key: impl Fn(&mut fastrand::Rng) -> Vec<u64>) {
+        let mut trie = trie(widths).1.unwrap();
         let mut random = fastrand::Rng::with_seed(5);
         let mut inside = std::collections::VecDeque::new();
+        let mut free: Vec<u32> = (0..1_002).collect();
         let mut after_start = 0;
         for step in 0..60_000u32 {
-            let value = random.u64(..) & 0xffff_ff00;
-            if trie.insert(value, 24, step).is_none() {
-                inside.push_back(value);
+            let value = key(&mut random);
+            let entry = free.pop().unwrap();
+            match trie.insert(&value, len, entry) {
+                None => inside.push_back(value),
+                Some(old) => free.push(old),
             }
             if inside.len() > 1_000 {
                 let gone = inside.pop_front().unwrap();
-                assert!(trie.remove(gone, 24).is_some());
+                free.push(trie.remove(&gone, len).unwrap());
             }
             if step == 20_000 {
                 after_start = trie.slots.len();
             }
         }
         assert!(trie.slots.len() <= after_start * 5 / 4);
+        assert!(trie.afters.len() <= 1_002 && trie.n_prefixes.len() < 1_000 * 12);
+    }
+
+    #[test]
+    fn memory_is_flat_under_churn() {
+        churn(&[32], 24, |random| vec![random.u64(..) & 0xffff_ff00]);
+        churn(&[32, 16], 24, |random| {
+            vec![random.u64(..) & 0x0007_ffff_ff00]
+        });
+        churn(&[128], 64, |random| {
+            vec![0, 0x2001_0db8 << 32 | random.u64(0..5_000)]
+        });
     }
 }

@@ -65,8 +65,14 @@ impl KeyShape {
     /// Places fields of these widths: wide ones first, then the others, each into the first word
     /// that has room, the widest first.
     pub fn new(widths: &[u32]) -> Self {
+        Self::with_lowest(widths, None)
+    }
+
+    /// As [`KeyShape::new`] with one field in the lowest bits, if one is given: all others stand above
+    /// it where the words are one number, the first word lowest.
+    pub fn with_lowest(widths: &[u32], lowest: Option<usize>) -> Self {
         let mut order: Vec<usize> = (0..widths.len()).collect();
-        order.sort_by_key(|field| std::cmp::Reverse(widths[*field]));
+        order.sort_by_key(|field| (Some(*field) != lowest, std::cmp::Reverse(widths[*field])));
         let mut used: Vec<u32> = Vec::new();
         let nowhere = FieldPlace {
             word: 0,

@@ -6,7 +6,7 @@
 //! [`TableIndex::function`] gave when the program was compiled (see [`super::call`]).
 
 use dataplane::{
-    MatchKind, TableInfo,
+    KeyField, MatchKind, TableInfo,
     engine::ir::{Int, Matcher},
 };
 
@@ -23,7 +23,7 @@ pub(super) enum Index {
     /// Also without a key, where an entry that the program gives matches always.
     Exact(ExactMap),
     Lpm(Box<LpmTrie>),
-    /// Also for prefixes beside other fields, and of wide ones: the longest has the highest priority.
+    /// Also for prefixes in keys that are too wide for a trie: the longest has the highest priority.
     Ternary(Box<TernaryIndex>),
 }
 
@@ -40,7 +40,9 @@ pub struct TableIndex {
 /// How the keys of a table are packed.
 pub fn key_shape(info: &TableInfo) -> KeyShape {
     let widths: Vec<u32> = info.key.iter().map(|field| field.width_bits).collect();
-    KeyShape::new(&widths)
+    let is_lpm = |field: &KeyField| field.kind == MatchKind::Lpm;
+    // A trie reads it as one number (`super::lpm`).
+    KeyShape::with_lowest(&widths, info.key.iter().position(is_lpm))
 }
 
 impl TableIndex {
@@ -88,7 +90,7 @@ impl TableIndex {
                 map.insert(&words.value, entry);
             }
             Index::Lpm(trie) => {
-                trie.insert(words.value[0], words.prefix_len, entry);
+                trie.insert(&words.value, words.prefix_len, entry);
             }
             Index::Ternary(index) => {
                 let len = i32::try_from(words.prefix_len).expect("a key has fewer than 2^31 bits");
@@ -106,7 +108,7 @@ impl TableIndex {
                 let words = self.words(key);
                 match &mut self.index {
                     Index::Exact(map) => map.remove(&words.value),
-                    Index::Lpm(trie) => trie.remove(words.value[0], words.prefix_len),
+                    Index::Lpm(trie) => trie.remove(&words.value, words.prefix_len),
                     _ => None,
                 };
             }
@@ -117,7 +119,7 @@ impl TableIndex {
     pub fn lookup(&self, key: &[u64]) -> Option<u32> {
         let entry = match &self.index {
             Index::Exact(map) => map.lookup(key),
-            Index::Lpm(trie) => trie.lookup(key[0]),
+            Index::Lpm(trie) => trie.lookup(key),
             Index::Ternary(index) => index.lookup(key),
         };
         (entry != MISS).then_some(entry)
@@ -168,8 +170,7 @@ fn index(info: &TableInfo, kinds: &[MatchKind], shape: &KeyShape) -> Index {
     match of_kind(&|kind| kind == MatchKind::Lpm).as_slice() {
         [] => Index::Exact(ExactMap::new(shape.words())),
         [prefix] => {
-            let exact = of_kind(&|kind| kind == MatchKind::Exact);
-            let trie = LpmTrie::new(*prefix).filter(|_| exact.is_empty());
+            let trie = LpmTrie::new(shape, *prefix);
             trie.map_or_else(ternary, |trie| Index::Lpm(Box::new(trie)))
         }
         // The loader refuses it.
@@ -231,8 +232,6 @@ fn prefix(place: FieldPlace, len: u32) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
-    use dataplane::KeyField;
-
     use super::*;
 
     fn table(key: &[(MatchKind, u32)]) -> TableInfo {
@@ -428,6 +427,9 @@ mod tests {
             &[(Lpm, 32)],
             &[(Lpm, 128)],
             &[(Exact, 2), (Lpm, 32)],
+            &[(Exact, 48), (Lpm, 32), (Exact, 9)],
+            &[(Exact, 16), (Lpm, 128)],
+            &[(Exact, 64), (Lpm, 128), (Exact, 48)],
             &[(Lpm, 70), (Exact, 3)],
             &[(Lpm, 400)],
             &[(Exact, 1), (Lpm, 300)],
