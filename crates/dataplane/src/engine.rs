@@ -238,7 +238,7 @@ pub trait EngineFactory: Send {
 /// Memory safety does not rest on the caller. An engine that keeps addresses checks what it is given:
 /// a state other than the one that it was loaded for ([`State::identity`]) panics, and so does a
 /// packet that has ended. Nothing public of a state moves the memory of its tables and arrays; the
-/// data plane alone does, and tells the engine before the next pass ([`Engine::table_changed`]).
+/// data plane alone does, and tells the engine before the next pass ([`Engine::changed`]).
 pub trait Engine: Send {
     /// Whether copies of one packet are to wait as one, and a packet that finds nothing waiting is
     /// to go from ingress to egress without a queue. What can be seen is the same either way; the
