@@ -132,6 +132,13 @@ def test_sessions_say_what_was_not_measured_and_the_last_one_counts(folder: Fold
     assert folder.sessions[0]["not_measured"] == {"a: userspace": "no scapy"}
 
 
+def test_what_was_not_measured_names_files_from_within_the_folder(folder: Folder) -> None:
+    log = folder.path / "logs" / "switch.log"
+    folder.note_not_measured(0, "a: userspace", f"its log {log} ends with: /elsewhere")
+    assert folder.not_measured == {"a: userspace": "its log logs/switch.log ends with: /elsewhere"}
+    assert str(folder.path) not in (folder.path / "study.json").read_text()
+
+
 @pytest.mark.parametrize(
     "damage",
     [
