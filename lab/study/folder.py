@@ -150,7 +150,7 @@ class Folder:
         return len(sessions) - 1
 
     def note_not_measured(self, session: int, what: str, why: str) -> None:
-        """Notes a row, or a run, that could not be had; this folder, which may move, is not named."""
+        """Notes a row, or a run, that could not be had; not this folder, which may move."""
         sessions = self.sessions
         sessions[session]["not_measured"][what] = why.replace(f"{self.path}/", "")
         self._write(sessions, is_quick=self.is_quick)
