@@ -49,7 +49,7 @@ impl Native {
     }
 
     /// The first half of [`Native::arrive`], ahead of the packet's turn in this epoch, or in none.
-    #[inline]
+    #[inline(always)]
     pub(super) fn begin(
         &mut self,
         state: &mut State,

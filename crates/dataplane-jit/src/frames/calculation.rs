@@ -26,7 +26,8 @@ const PACKED_BITS_MAX: u32 = 4096;
 enum What<'p> {
     Field(FieldId),
     Constant(&'p Int),
-    /// Packed fields that stand one after the other on the wire: their first bit in the block.
+    /// Packed fields that stand one after the other on the wire, in one word of the block: their first
+    /// bit in it. The parser stored that word; a load across two words would wait for both stores.
     Run(u32),
 }
 
@@ -142,6 +143,7 @@ impl<'p> Input<'p> {
             && let Some(last) = self.pieces.last_mut()
             && let What::Run(before) = last.what
             && before + last.bits == start
+            && before / 64 == (start + bits - 1) / 64
             && last.is_changing == is_changing
         {
             last.bits += bits;

@@ -62,7 +62,8 @@ impl TrafficManager {
     /// nevertheless.
     #[inline]
     pub(crate) fn is_look_ahead_due(&self) -> bool {
-        self.look_ahead.is_due() && !self.egress.is_empty() && self.recirculation.is_empty()
+        let is_due = self.look_ahead.is_due() && !self.ingress.is_empty();
+        is_due && !self.egress.is_empty() && self.recirculation.is_empty()
     }
 
     /// Egress passes that may run before the next look at a frame, where nothing recirculates.

@@ -70,11 +70,9 @@ impl Run<'_> {
     pub(super) fn send_frames(&mut self, max_frames: usize) -> usize {
         let (mut tally, mut n_sent) = (Tally::default(), 0);
         let n_ahead = self.engine.prefetch_depth();
-        while n_sent < max_frames {
+        while n_sent < max_frames && !self.model.traffic.ingress.is_empty() {
             self.prefetch(n_ahead);
-            let Some(frame) = self.next_frame() else {
-                break;
-            };
+            let frame = self.next_frame();
             match self.send_frame(&mut tally, &frame) {
                 Ok(()) => n_sent += 1,
                 Err(n_sent_slowly) => {

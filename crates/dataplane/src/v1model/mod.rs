@@ -178,10 +178,8 @@ impl Run<'_> {
     /// run now.
     pub(crate) fn turn(&mut self, max_frames: usize) -> Option<usize> {
         let now = self.model.state.now;
-        if self.model.traffic.is_look_ahead_due()
-            && let Some(frame) = self.next_frame()
-        {
-            return Some(self.look_ahead(&frame));
+        if self.model.traffic.is_look_ahead_due() {
+            return Some(self.look_ahead());
         }
         if let Some((batch, n_copies)) = self.model.replica_batch(max_frames) {
             return Some(self.send_replicas(&batch, n_copies));
@@ -201,19 +199,24 @@ impl Run<'_> {
 
     /// Takes a frame before its turn, so that its priority counts.
     #[cold]
-    fn look_ahead(&mut self, frame: &IngressPacket) -> usize {
+    fn look_ahead(&mut self) -> usize {
         let n_dropped = self.model.state.counters.dropped_total();
-        let n_sent = self.ingress(frame);
+        let frame = self.next_frame();
+        let n_sent = self.ingress(&frame);
         let was_in_vain = self.model.state.counters.dropped_total() > n_dropped;
         self.model.traffic.look_ahead.pay(was_in_vain);
         n_sent
     }
 
-    /// The frame whose turn it is.
+    /// The frame whose turn it is; there is one. Copied at once from where it was written long ago: in an
+    /// `Option` it would be moved in other pieces than it was written in, and each move would wait.
     #[inline]
-    fn next_frame(&mut self) -> Option<IngressPacket> {
+    fn next_frame(&mut self) -> IngressPacket {
         self.n_prefetched = self.n_prefetched.saturating_sub(1);
-        self.model.traffic.ingress.pop_front()
+        let ingress = &mut self.model.traffic.ingress;
+        let frame = ingress[0];
+        ingress.pop_front();
+        frame
     }
 
     /// Parser, checksum verification, ingress, and what comes of it.
