@@ -7,46 +7,17 @@
 use std::{mem, ptr};
 
 use dataplane::{
-    Nanos,
     engine::{Engine, InstanceType, LoneClone, LoneClones, Rounds, RoundsEnd, RoundsInput},
     limits,
 };
 
-use super::{
-    EgressInput, Frame, IngressInput, IngressOutcome, Native, PacketHandle, PayloadCall, PortId,
-    State,
-};
+use super::{EgressInput, Frame, IngressInput, Native, PacketHandle, PayloadCall, PortId, State};
 use crate::{
     context::Requests,
     frames::ReparseCode,
     packets,
     passes::{HEADERS, NOT_PARSED, Plain},
 };
-
-/// What a packet that recirculates has besides the headers in its block.
-#[derive(Clone, Copy)]
-struct Kept {
-    /// The time of all rounds.
-    now: Nanos,
-    /// When the root frame came.
-    arrived: Nanos,
-    /// The code of the field list that it keeps.
-    list: u32,
-    /// The length of the frame that it would be.
-    frame_len: usize,
-}
-
-/// What is known of a clone that comes to egress behind the packet's own pass.
-#[inline(always)]
-fn way_of_clone(way: EgressInput, lone: LoneClone, queue: usize) -> EgressInput {
-    EgressInput {
-        port: lone.to.port,
-        queue,
-        instance_type: InstanceType::EgressClone,
-        instance: Some(lone.to.instance),
-        ..way
-    }
-}
 
 impl Native {
     /// The code for it, if a packet can go rounds without its bytes.
@@ -68,16 +39,21 @@ impl Native {
         let mut rounds = Rounds::none(input);
         let mut ingress = input.ingress;
         let now = state.now();
+        // Each is written where the pass reads it: a move would wait for the narrower writes that made it.
+        let way = |port, queue, instance_type, instance| EgressInput {
+            port,
+            queue,
+            instance_type,
+            instance,
+            arrived: input.arrived,
+            enqueued: now,
+            enq_depth: 0,
+            deq_depth: 0,
+            is_deparsed: true,
+        };
         self.attach(state, handle, true);
         let depart = self.program.passes.depart;
-        let packet = self.packets.pool.packet(handle);
-        let rest_len = packet.rest_len();
-        let mut kept = Kept {
-            now,
-            arrived: input.arrived,
-            list: packet.kept_list,
-            frame_len: packet.unwritten.unwrap_or_default(),
-        };
+        let rest_len = self.packets.pool.packet(handle).rest_len();
         // SAFETY: the context points to the packet's rest, which stays where it is in all rounds.
         let [_, payload] = unsafe { packets::pieces(&self.context) };
         let shared = Frame {
@@ -87,109 +63,79 @@ impl Native {
         };
         let changes_payloads = self.changes_payloads;
         while rounds.n_rounds < input.n_rounds_max {
-            let way = match self.go_in(state, &ingress, handle, kept) {
-                Ok(way) => way,
-                Err(outcome) => {
-                    state.depart_held(shared, clones);
-                    rounds.end = RoundsEnd::Ingress(outcome);
-                    return rounds;
-                }
+            let came_to = self.go_in(&ingress, handle);
+            let (port, queue) = (Plain(came_to).port(), Plain(came_to).priority());
+            let port = PortId(port);
+            // What is not plain has no such queue either.
+            let Some(queue) = queue_of(queue) else {
+                state.depart_held(shared, clones);
+                rounds.end = RoundsEnd::Ingress(match came_to {
+                    NOT_PARSED => {
+                        self.become_frame(state, handle);
+                        self.ingress(state, &ingress, handle)
+                    }
+                    _ => self.ingress_outcome(state, handle, came_to),
+                });
+                return rounds;
             };
             if changes_payloads {
                 self.context.payload_call = PayloadCall::NONE;
             }
+            let own = way(port, queue, InstanceType::Normal, None);
             let block = self.packets.pool.packet_mut(handle).vector.as_mut_ptr();
             let context = &raw mut *self.context;
-            let (instance_type, nowhere) = (way.instance_type as u64, ptr::null_mut());
+            let (instance_type, nowhere) = (own.instance_type as u64, ptr::null_mut());
             // SAFETY: context and block are the packet's, the code is the program's, and nothing is
             // written where there is no room.
-            unsafe { depart(context, block, &way, instance_type, nowhere) };
-            let lone = self.lone_clone(state, handle, clones);
-            let Some((lone, queue)) = lone else {
+            unsafe { depart(context, block, &own, instance_type, nowhere) };
+            let Some((lone, queue)) = self.lone_clone(state, handle, clones) else {
                 state.depart_held(shared, clones);
-                let outcome = self.after_egress(state, &way, handle);
-                rounds.end = RoundsEnd::Egress(way.port, outcome);
+                let outcome = self.after_egress(state, &own, handle);
+                rounds.end = RoundsEnd::Egress(port, outcome);
                 return rounds;
             };
-            kept.list = self.context.requests.recirculate;
             // SAFETY: context and block are the packet's, the code is the program's.
             let headers = unsafe { (reparse.measure)(&raw mut *self.context, block) };
-            kept.frame_len = usize::try_from(headers).expect("a usize has 64 bits") + rest_len;
-            ingress.ingress_bytes = kept.frame_len;
-            rounds.ingress_bytes = kept.frame_len;
+            let frame_len = usize::try_from(headers).expect("a usize has 64 bits") + rest_len;
+            ingress.ingress_bytes = frame_len;
+            rounds.ingress_bytes = frame_len;
+            let packet = self.packets.pool.packet_mut(handle);
+            packet.unwritten = Some(frame_len);
+            packet.kept_list = self.context.requests.recirculate;
             self.context.requests = Requests::NONE;
-            let way = way_of_clone(way, lone, queue);
-            if let Some(written) = self.depart_scratch(&way) {
+            let LoneClone { to, .. } = lone;
+            let own = way(to.port, queue, InstanceType::EgressClone, Some(to.instance));
+            if let Some(written) = self.depart_scratch(&own) {
                 let frame = self.scratch_frame(written, shared.payload_id);
                 match changes_payloads {
-                    true => state.depart(&self.context.payload_call, way.port, frame, clones),
-                    false => clones.leave(way.port, frame),
+                    true => state.depart(&self.context.payload_call, to.port, frame, clones),
+                    false => clones.leave(to.port, frame),
                 }
                 rounds.n_rounds += 1;
             } else {
                 state.depart_held(shared, clones);
                 let clone = self.become_packet(handle);
-                let outcome = self.after_egress(state, &way, clone);
-                rounds.end = RoundsEnd::Clone(outcome);
+                rounds.end = RoundsEnd::Clone(self.after_egress(state, &own, clone));
                 break;
             }
         }
         state.depart_held(shared, clones);
-        let packet = self.packets.pool.packet_mut(handle);
-        packet.unwritten = Some(kept.frame_len);
-        packet.kept_list = kept.list;
         rounds
     }
 
-    /// The ingress pass of a round: the packet's way to egress, or what else it came to.
+    /// The ingress pass of a round, and what it came to.
     #[inline]
-    fn go_in(
-        &mut self,
-        state: &mut State,
-        input: &IngressInput,
-        handle: PacketHandle,
-        kept: Kept,
-    ) -> Result<EgressInput, IngressOutcome> {
-        let Kept {
-            now,
-            arrived,
-            list,
-            frame_len,
-        } = kept;
-        self.context.ingress_bytes = input.ingress_bytes as u64;
+    fn go_in(&mut self, input: &IngressInput, handle: PacketHandle) -> u64 {
         let packet = self.packets.pool.packet_mut(handle);
         packet.ingress_bytes = input.ingress_bytes;
-        packet.unwritten = Some(frame_len);
-        packet.kept_list = list;
+        self.context.ingress_bytes = input.ingress_bytes as u64;
+        let (len, list) = (packet.unwritten.unwrap_or_default(), packet.kept_list);
         mem::swap(&mut packet.vector, &mut self.spare);
         let (block, old) = (packet.vector.as_mut_ptr(), self.spare.as_ptr());
-        let context = &raw mut *self.context;
-        let arrive_again = self.program.passes.arrive_again;
+        let (context, arrive_again) = (&raw mut *self.context, self.program.passes.arrive_again);
         // SAFETY: context and new block are the packet's, the old block is one of the same layout, the
         // code is the program's.
-        let came_to =
-            unsafe { arrive_again(context, block, old, frame_len as u64, list.into(), HEADERS) };
-        let plain = Plain(came_to);
-        let queue = usize::try_from(plain.priority()).unwrap_or(usize::MAX);
-        // What is not plain has no such queue either.
-        if queue < limits::EGRESS_QUEUES_PER_PORT {
-            return Ok(EgressInput {
-                port: PortId(plain.port()),
-                queue,
-                instance_type: InstanceType::Normal,
-                instance: None,
-                arrived,
-                enqueued: now,
-                enq_depth: 0,
-                deq_depth: 0,
-                is_deparsed: true,
-            });
-        }
-        if came_to == NOT_PARSED {
-            self.become_frame(state, handle);
-            return Err(self.ingress(state, input, handle));
-        }
-        Err(self.ingress_outcome(state, handle, came_to))
+        unsafe { arrive_again(context, block, old, len as u64, list.into(), HEADERS) }
     }
 
     /// The clone that a packet leaves which recirculates, and its queue. Its block is as it is to be.
@@ -220,7 +166,12 @@ impl Native {
             0 => self.slots.priority.get(block),
             queue => queue.into(),
         };
-        let queue = usize::try_from(queue).ok()?;
-        (queue < limits::EGRESS_QUEUES_PER_PORT).then_some((lone, queue))
+        Some((lone, queue_of(queue)?))
     }
+}
+
+/// A queue of that number, if there is one.
+fn queue_of(number: u64) -> Option<usize> {
+    let queue = usize::try_from(number).ok()?;
+    (queue < limits::EGRESS_QUEUES_PER_PORT).then_some(queue)
 }
