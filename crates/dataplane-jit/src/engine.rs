@@ -366,7 +366,7 @@ impl Engine for Native {
         clones: &mut dyn LoneClones,
     ) -> Rounds {
         match self.may_go_rounds(packet) {
-            Some(reparse) => self.go_rounds(state, input, (packet, reparse), clones),
+            Some(code) => self.go_rounds(state, input, (packet, code), clones),
             None => Rounds::none(input),
         }
     }

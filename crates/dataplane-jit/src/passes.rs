@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `arrive` | a frame that has come in: ingress metadata, parser, checksum verification, ingress control |
 //! | `begin` and `go_on` | the same in two halves, so that the first can run ahead of the packet's turn |
-//! | `arrive_again` | a packet that was resubmitted or recirculated, as a frame or as headers in a block |
+//! | `arrive_again` | a frame that was resubmitted or recirculated |
+//! | `arrive_headers` | a packet that was recirculated and whose headers stand in a block |
 //! | `depart` | egress metadata, egress control and, where the packet leaves as it is, the deparser |
 //! | `copy`, `clone` | what of a packet's block a replica or a clone gets |
 //!
@@ -44,15 +45,16 @@ pub(crate) type Begin = unsafe extern "C" fn(*mut PassContext, *mut u64, u64, u6
 /// [`Arrive`] gives.
 pub(crate) type GoOn = unsafe extern "C" fn(*mut PassContext, *mut u64) -> u64;
 
-/// The context, which points to the frame or to what follows the headers; the packet's new block,
-/// whatever is in it; its old one; the length of the frame; the code of the field list that it keeps
-/// ([`Requests::list_code`]); and how it comes: its [`InstanceType`] where it is a frame, [`HEADERS`]
-/// where the headers stand in the old block. Gives what [`Arrive`] gives, or [`NOT_PARSED`].
+/// The context, which points to the frame; the packet's new block, whatever is in it; its old one; the
+/// length of the frame; the code of the field list that it keeps ([`Requests::list_code`]); and its
+/// [`InstanceType`]. Gives what [`Arrive`] gives.
 pub(crate) type ArriveAgain =
     unsafe extern "C" fn(*mut PassContext, *mut u64, *const u64, u64, u64, u64) -> u64;
 
-/// How a packet comes again whose headers are not bytes: it has recirculated.
-pub(crate) const HEADERS: u64 = 0;
+/// The same of a recirculated packet whose headers stand in the old block, and to what follows them the
+/// context points. Gives what [`Arrive`] gives, or [`NOT_PARSED`].
+pub(crate) type ArriveHeaders =
+    unsafe extern "C" fn(*mut PassContext, *mut u64, *const u64, u64, u64) -> u64;
 
 /// What most passes come to: the packet goes to one port, and nothing else is to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +77,7 @@ impl Plain {
 /// What an ingress pass gives that came to something else, which is in the context and the block.
 pub(crate) const NOT_PLAIN: u64 = u64::MAX;
 
-/// What [`ArriveAgain`] gives where the headers have to become bytes first; nothing outside of the
+/// What [`ArriveHeaders`] gives where the headers have to become bytes first; nothing outside of the
 /// new block and the context has changed then.
 pub(crate) const NOT_PARSED: u64 = u64::MAX - 1;
 
@@ -123,6 +125,7 @@ pub(crate) struct PassCode {
     pub begin: Begin,
     pub go_on: GoOn,
     pub arrive_again: ArriveAgain,
+    pub arrive_headers: Option<ArriveHeaders>,
     pub depart: Depart,
     pub copy_block: CopyBlock,
     pub clone_block: CloneBlock,
@@ -135,6 +138,7 @@ pub(crate) struct Passes {
     begin: FuncId,
     go_on: FuncId,
     arrive_again: FuncId,
+    arrive_headers: Option<FuncId>,
     depart: FuncId,
     copy_block: FuncId,
     clone_block: FuncId,
@@ -164,6 +168,12 @@ impl Passes {
             arrive_again: unit.define_with("arrive_again", 4, word, |e, more| {
                 Some(emit_arrive_again(e, parts, given(more)))
             })?,
+            arrive_headers: match parts.reparse {
+                Some(reparse) => Some(unit.define_with("arrive_headers", 3, word, |e, more| {
+                    Some(emit_arrive_headers(e, parts, reparse, given(more)))
+                })?),
+                None => None,
+            },
             depart: unit.define_with("depart", 3, word, |e, more| {
                 Some(emit_depart(e, parts, given(more)))
             })?,
@@ -190,6 +200,7 @@ impl Passes {
                 begin: code.function(self.begin),
                 go_on: code.function(self.go_on),
                 arrive_again: code.function(self.arrive_again),
+                arrive_headers: self.arrive_headers.map(|it| code.function(it)),
                 depart: code.function(self.depart),
                 copy_block: code.function(self.copy_block),
                 clone_block: code.function(self.clone_block),
@@ -302,50 +313,55 @@ fn read(e: &mut Emit<'_, '_, '_>, field: Option<FieldId>) -> Value {
     }
 }
 
-/// A packet that comes again: the block is blank but for the field list that it keeps, and it is parsed
-/// as a frame or as headers.
+/// A frame that comes again: the block is blank but for the field list that it keeps.
 fn emit_arrive_again(
     e: &mut Emit<'_, '_, '_>,
     parts: &Parts,
-    [old, len, list, how]: [Value; 4],
+    [old, len, list, instance_type]: [Value; 4],
 ) -> Value {
-    let metadata = &e.ir().metadata;
-    let is_headers =
-        e.b.ins()
-            .icmp_imm_u(IntCC::Equal, how, HEADERS.cast_signed());
-    start_ingress(e, len, |e| {
-        blocks::keep(e, list, (old, e.vector));
-        put(e, Some(metadata.instance_type), |e| {
-            let recirculated = e.constant(InstanceType::Recirculated as u64);
-            e.b.ins().select(is_headers, recirculated, how)
-        });
-    });
-    let (frame, parsed, end) = (e.b.create_block(), e.b.create_block(), e.b.create_block());
-    let outcome = e.b.append_block_param(end, types::I64);
-    if let Some(reparse) = parts.reparse {
-        let headers = e.b.create_block();
-        e.branch(is_headers, headers, frame);
-        e.begin_inner(headers);
-        let is_parsed = e.call_inside(reparse, &[old]).expect("it gives a value");
-        no_failure(e);
-        let otherwise = [BlockArg::Value(e.constant(NOT_PARSED))];
-        e.b.ins()
-            .brif(is_parsed, parsed, &[] as &[BlockArg], end, &otherwise);
-    } else {
-        e.jump(frame);
-    }
-    e.begin(frame);
+    start_again(e, [old, len, list], |_| instance_type);
     e.call_inside(parts.parse, &[]);
     no_failure(e);
     let pass = e.pass;
     e.call_outside("leave_rest", &[pass]);
-    e.jump(parsed);
-    e.begin(parsed);
+    say_what_was_parsed(e, parts);
+    ingress_control(e, parts)
+}
+
+/// The same of headers.
+fn emit_arrive_headers(
+    e: &mut Emit<'_, '_, '_>,
+    parts: &Parts,
+    reparse: FuncId,
+    [old, len, list]: [Value; 3],
+) -> Value {
+    start_again(e, [old, len, list], |e| {
+        e.constant(InstanceType::Recirculated as u64)
+    });
+    let (parsed, end) = (e.b.create_block(), e.b.create_block());
+    let outcome = e.b.append_block_param(end, types::I64);
+    let is_parsed = e.call_inside(reparse, &[old]).expect("it gives a value");
+    no_failure(e);
+    let otherwise = [BlockArg::Value(e.constant(NOT_PARSED))];
+    e.b.ins()
+        .brif(is_parsed, parsed, &[] as &[BlockArg], end, &otherwise);
+    e.begin_inner(parsed);
     say_what_was_parsed(e, parts);
     let came_to = ingress_control(e, parts);
     e.b.ins().jump(end, &[BlockArg::Value(came_to)]);
     e.begin(end);
     outcome
+}
+
+fn start_again(
+    e: &mut Emit<'_, '_, '_>,
+    [old, len, list]: [Value; 3],
+    instance_type: impl FnOnce(&mut Emit<'_, '_, '_>) -> Value,
+) {
+    start_ingress(e, len, |e| {
+        blocks::keep(e, list, (old, e.vector));
+        put(e, Some(e.ir().metadata.instance_type), instance_type);
+    });
 }
 
 /// Writes a field of metadata where somebody reads it.

@@ -25,7 +25,7 @@ use dataplane::{
 use super::Native;
 use crate::{
     context::Requests,
-    passes::{HEADERS, NOT_PARSED, NOT_PLAIN, Plain},
+    passes::{ArriveHeaders, NOT_PARSED, NOT_PLAIN, Plain},
 };
 
 /// Frames that are parsed ahead of their turn, at most: about as many as a record takes to come.
@@ -90,26 +90,47 @@ impl Native {
         input: &IngressInput,
         handle: PacketHandle,
     ) -> u64 {
-        loop {
-            let packet = self.packets.pool.packet_mut(handle);
-            packet.ingress_bytes = input.ingress_bytes;
-            let list = packet.kept_list.into();
-            let (len, how) = match packet.unwritten {
-                Some(len) => (len, HEADERS),
-                None => (packet.frame_len(), input.instance_type as u64),
-            };
-            std::mem::swap(&mut packet.vector, &mut self.spare);
-            let block = self.attach(state, handle, how == HEADERS);
-            let (context, old) = (&raw mut *self.context, self.spare.as_ptr());
-            let arrive_again = self.program.passes.arrive_again;
-            // SAFETY: context and new block are the packet's, the old block is one of the same layout,
-            // the code is the program's.
-            let came_to = unsafe { arrive_again(context, block, old, len as u64, list, how) };
-            if came_to != NOT_PARSED {
-                return came_to;
+        let packet = self.packets.pool.packet(handle);
+        if let Some(arrive_headers) = self.program.passes.arrive_headers
+            && packet.unwritten.is_some()
+        {
+            self.attach(state, handle, true);
+            match self.arrive_headers(arrive_headers, input, handle) {
+                NOT_PARSED => self.become_frame(state, handle),
+                came_to => return came_to,
             }
-            self.become_frame(state, handle);
         }
+        let packet = self.packets.pool.packet_mut(handle);
+        packet.ingress_bytes = input.ingress_bytes;
+        let (len, list) = (packet.frame_len() as u64, packet.kept_list.into());
+        std::mem::swap(&mut packet.vector, &mut self.spare);
+        let block = self.attach(state, handle, false);
+        let (context, old) = (&raw mut *self.context, self.spare.as_ptr());
+        let (arrive_again, how) = (self.program.passes.arrive_again, input.instance_type as u64);
+        // SAFETY: context and new block are the packet's, the old block is one of the same layout, the
+        // code is the program's.
+        unsafe { arrive_again(context, block, old, len, list, how) }
+    }
+
+    /// The same of headers that stand in the packet's block, if the parser can take them so; the
+    /// context is about the packet.
+    #[inline(always)]
+    pub(super) fn arrive_headers(
+        &mut self,
+        arrive_headers: ArriveHeaders,
+        input: &IngressInput,
+        handle: PacketHandle,
+    ) -> u64 {
+        let packet = self.packets.pool.packet_mut(handle);
+        packet.ingress_bytes = input.ingress_bytes;
+        self.context.ingress_bytes = input.ingress_bytes as u64;
+        let len = packet.unwritten.unwrap_or_default() as u64;
+        let list = packet.kept_list.into();
+        std::mem::swap(&mut packet.vector, &mut self.spare);
+        let (block, old) = (packet.vector.as_mut_ptr(), self.spare.as_ptr());
+        // SAFETY: context and new block are the packet's, the old block is one of the same layout, the
+        // code is the program's.
+        unsafe { arrive_headers(&raw mut *self.context, block, old, len, list) }
     }
 
     /// The headers that stand in the spare block could not be parsed there.

@@ -4,28 +4,38 @@
 //!
 //! [`Engine::rounds`]: dataplane::engine::Engine::rounds
 
-use std::{mem, ptr};
+use std::ptr;
 
 use dataplane::{
     engine::{Engine, InstanceType, LoneClone, LoneClones, Rounds, RoundsEnd, RoundsInput},
     limits,
 };
 
-use super::{EgressInput, Frame, IngressInput, Native, PacketHandle, PayloadCall, PortId, State};
+use super::{EgressInput, Frame, Native, PacketHandle, PayloadCall, PortId, State};
 use crate::{
     context::Requests,
-    frames::ReparseCode,
+    frames::Measure,
     packets,
-    passes::{HEADERS, NOT_PARSED, Plain},
+    passes::{ArriveHeaders, NOT_PARSED, Plain},
 };
+
+/// The code that they need.
+#[derive(Clone, Copy)]
+pub(super) struct RoundCode {
+    arrive_headers: ArriveHeaders,
+    measure: Measure,
+}
 
 impl Native {
     /// The code for it, if a packet can go rounds without its bytes.
-    pub(super) fn may_go_rounds(&self, handle: PacketHandle) -> Option<ReparseCode> {
+    pub(super) fn may_go_rounds(&self, handle: PacketHandle) -> Option<RoundCode> {
         let packet = self.packets.pool.packet(handle);
         let is_long = self.headers_len + packet.rest_len() > limits::FRAME_BYTES_MAX;
         let may = packet.unwritten.is_some() && !is_long && self.may_use_scratch(packet);
-        self.frames.reparse.filter(|_| may)
+        Some(RoundCode {
+            arrive_headers: self.program.passes.arrive_headers.filter(|_| may)?,
+            measure: self.frames.reparse?.measure,
+        })
     }
 
     /// The rounds of a packet that can go some.
@@ -33,7 +43,7 @@ impl Native {
         &mut self,
         state: &mut State,
         input: &RoundsInput,
-        (handle, reparse): (PacketHandle, ReparseCode),
+        (handle, code): (PacketHandle, RoundCode),
         clones: &mut dyn LoneClones,
     ) -> Rounds {
         let mut rounds = Rounds::none(input);
@@ -63,7 +73,7 @@ impl Native {
         };
         let changes_payloads = self.changes_payloads;
         while rounds.n_rounds < input.n_rounds_max {
-            let came_to = self.go_in(&ingress, handle);
+            let came_to = self.arrive_headers(code.arrive_headers, &ingress, handle);
             let (port, queue) = (Plain(came_to).port(), Plain(came_to).priority());
             let port = PortId(port);
             // What is not plain has no such queue either.
@@ -95,7 +105,7 @@ impl Native {
                 return rounds;
             };
             // SAFETY: context and block are the packet's, the code is the program's.
-            let headers = unsafe { (reparse.measure)(&raw mut *self.context, block) };
+            let headers = unsafe { (code.measure)(&raw mut *self.context, block) };
             let frame_len = usize::try_from(headers).expect("a usize has 64 bits") + rest_len;
             ingress.ingress_bytes = frame_len;
             rounds.ingress_bytes = frame_len;
@@ -121,21 +131,6 @@ impl Native {
         }
         state.depart_held(shared, clones);
         rounds
-    }
-
-    /// The ingress pass of a round, and what it came to.
-    #[inline]
-    fn go_in(&mut self, input: &IngressInput, handle: PacketHandle) -> u64 {
-        let packet = self.packets.pool.packet_mut(handle);
-        packet.ingress_bytes = input.ingress_bytes;
-        self.context.ingress_bytes = input.ingress_bytes as u64;
-        let (len, list) = (packet.unwritten.unwrap_or_default(), packet.kept_list);
-        mem::swap(&mut packet.vector, &mut self.spare);
-        let (block, old) = (packet.vector.as_mut_ptr(), self.spare.as_ptr());
-        let (context, arrive_again) = (&raw mut *self.context, self.program.passes.arrive_again);
-        // SAFETY: context and new block are the packet's, the old block is one of the same layout, the
-        // code is the program's.
-        unsafe { arrive_again(context, block, old, len as u64, list.into(), HEADERS) }
     }
 
     /// The clone that a packet leaves which recirculates, and its queue. Its block is as it is to be.

@@ -15,7 +15,7 @@ mod sum;
 pub(crate) use calls::{FUNCTIONS, gather};
 pub(crate) use digest::digest;
 pub(crate) use incremental::Sums;
-pub(crate) use module::{Deparse, FrameCode, Frames, ReparseCode};
+pub(crate) use module::{Deparse, FrameCode, Frames, Measure};
 
 /// Words of a header in the packet's block at most for what is done to it to be unrolled.
 const UNROLLED_WORDS_MAX: u32 = 48;
