@@ -112,7 +112,7 @@ impl Native {
     fn attach(&mut self, state: &mut State, handle: PacketHandle, is_parsed: bool) -> *mut u64 {
         let Packets { pool, current, .. } = &mut *self.packets;
         *current = handle;
-        let packet = pool.packet_mut(handle);
+        let packet = pool.same_mut(handle);
         let context = &mut *self.context;
         match is_parsed {
             true => packets::point_to_rest(context, packet),
@@ -131,7 +131,7 @@ impl Native {
     /// Takes back what the pass has changed; the reason why it gave up the packet, if it did.
     #[inline]
     fn finish(&mut self, handle: PacketHandle) -> Option<DropReason> {
-        let packet = self.packets.pool.packet_mut(handle);
+        let packet = self.packets.pool.same_mut(handle);
         packet.requests = self.context.requests;
         packet.packet_length = self.context.packet_length;
         let failed = self.context.failed.checked_sub(1)? as usize;
@@ -216,11 +216,10 @@ impl Engine for Native {
         input: &IngressInput,
         handle: PacketHandle,
     ) -> IngressOutcome {
-        let epoch = self.epoch;
-        let is_parsed_ahead =
-            || self.program.is_prefetched && self.packets.pool.packet(handle).parsed_ahead == epoch;
+        let parsed_ahead = self.packets.pool.packet(handle).parsed_ahead;
+        let is_parsed_ahead = self.program.is_prefetched && parsed_ahead == self.epoch;
         let came_to = match input.arrived {
-            Some(_) if is_parsed_ahead() => self.go_on(state, handle),
+            Some(_) if is_parsed_ahead => self.go_on(state, handle),
             Some(arrived) => self.arrive(state, input, handle, arrived),
             None => self.arrive_again(state, input, handle),
         };
@@ -245,6 +244,7 @@ impl Engine for Native {
 
     fn parse(&mut self, state: &mut State, input: &IngressInput, handle: PacketHandle) {
         if let Some(arrived) = input.arrived {
+            self.packets.pool.packet_mut(handle).parsed_ahead = 0;
             self.begin(state, input, handle, (arrived, 0));
         }
     }

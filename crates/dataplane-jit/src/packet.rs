@@ -290,7 +290,13 @@ impl Pool {
         packet
     }
 
-    /// A packet, and where else the deparser may write.
+    /// A packet that this call of the engine has had from [`Pool::packet`]; it is not checked again.
+    #[inline]
+    pub(crate) fn same_mut(&mut self, handle: PacketHandle) -> &mut Packet {
+        &mut self.packets[handle.0 as usize]
+    }
+
+    /// As [`Pool::same_mut`], and where else the deparser may write.
     #[inline]
     pub(crate) fn with_scratch(&mut self, handle: PacketHandle) -> (&mut Packet, &mut Vec<u8>) {
         (&mut self.packets[handle.0 as usize], &mut self.scratch)

@@ -63,7 +63,7 @@ impl Native {
         // SAFETY: context and block are the packet's, the code is the program's.
         unsafe { begin(&raw mut *self.context, block, port, arrived) };
         let consumed = self.consumed();
-        let packet = self.packets.pool.packet_mut(handle);
+        let packet = self.packets.pool.same_mut(handle);
         packet.consumed = consumed;
         packet.packet_length = self.context.packet_length;
         packet.parsed_ahead = epoch;
@@ -100,7 +100,7 @@ impl Native {
                 came_to => return came_to,
             }
         }
-        let packet = self.packets.pool.packet_mut(handle);
+        let packet = self.packets.pool.same_mut(handle);
         packet.ingress_bytes = input.ingress_bytes;
         let (len, list) = (packet.frame_len() as u64, packet.kept_list.into());
         std::mem::swap(&mut packet.vector, &mut self.spare);
@@ -121,7 +121,7 @@ impl Native {
         input: &IngressInput,
         handle: PacketHandle,
     ) -> u64 {
-        let packet = self.packets.pool.packet_mut(handle);
+        let packet = self.packets.pool.same_mut(handle);
         packet.ingress_bytes = input.ingress_bytes;
         self.context.ingress_bytes = input.ingress_bytes as u64;
         let len = packet.unwritten.unwrap_or_default() as u64;
@@ -136,7 +136,7 @@ impl Native {
     /// The headers that stand in the spare block could not be parsed there.
     #[cold]
     pub(super) fn become_frame(&mut self, state: &State, handle: PacketHandle) {
-        let packet = self.packets.pool.packet_mut(handle);
+        let packet = self.packets.pool.same_mut(handle);
         std::mem::swap(&mut packet.vector, &mut self.spare);
         let block = packet.vector.as_mut_ptr();
         if let Some(reparse) = self.frames.reparse {
@@ -155,7 +155,7 @@ impl Native {
         came_to: u64,
     ) -> IngressOutcome {
         let consumed = self.consumed();
-        let packet = self.packets.pool.packet_mut(handle);
+        let packet = self.packets.pool.same_mut(handle);
         if packet.unwritten.is_none() {
             packet.consumed = consumed;
         }
@@ -216,7 +216,7 @@ impl Native {
             let block = self.spare.as_mut_ptr();
             // SAFETY: the spare block is one of the layout, which nobody else uses, the code the program's.
             let len = unsafe { self.write_block(state, handle, block, reparse.write) };
-            self.packets.pool.packet_mut(handle).consumed = len;
+            self.packets.pool.same_mut(handle).consumed = len;
         }
     }
 }

@@ -92,7 +92,7 @@ impl Native {
                 self.context.payload_call = PayloadCall::NONE;
             }
             let own = way(port, queue, InstanceType::Normal, None);
-            let block = self.packets.pool.packet_mut(handle).vector.as_mut_ptr();
+            let block = self.packets.pool.same_mut(handle).vector.as_mut_ptr();
             let context = &raw mut *self.context;
             let (instance_type, nowhere) = (own.instance_type as u64, ptr::null_mut());
             // SAFETY: context and block are the packet's, the code is the program's, and nothing is
@@ -109,7 +109,7 @@ impl Native {
             let frame_len = usize::try_from(headers).expect("a usize has 64 bits") + rest_len;
             ingress.ingress_bytes = frame_len;
             rounds.ingress_bytes = frame_len;
-            let packet = self.packets.pool.packet_mut(handle);
+            let packet = self.packets.pool.same_mut(handle);
             packet.unwritten = Some(frame_len);
             packet.kept_list = self.context.requests.recirculate;
             self.context.requests = Requests::NONE;
