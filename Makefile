@@ -2,9 +2,9 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup packages toolchain build checked compat python-aom demo thesis bench test lint lint-rust lint-python test-generated test-rust test-e2e test-alone test-finsy clean
+.PHONY: help setup packages toolchain build checked compat python-aom demo thesis bench test lint lint-rust lint-python test-generated test-rust test-rust-documented test-rust-a-to-f test-rust-others test-e2e test-alone test-finsy clean
 # make's own job server is not cargo's.
-unexport MAKEFLAGS
+unexport MAKEFLAGS MFLAGS
 
 PYTHON ?= python3
 export PYTHONDONTWRITEBYTECODE := 1
@@ -21,9 +21,10 @@ PART := scripts/part
 # assertions, on the third-party crates of the programs. It has a folder of its own for what it makes.
 CHECKED := CARGO_BUILD_BUILD_DIR=$(CURDIR)/target CARGO_TARGET_DIR=$(CURDIR)/target/checked \
 	RUSTC_WORKSPACE_WRAPPER=clippy-driver cargo --config scripts/checked.toml --config '$(CARGO_TEST_RUNNER)'
+RUST_TESTS = env RUST_TEST_THREADS=$(WORKERS) $(CHECKED) test --release --locked --workspace --quiet --no-fail-fast
 CHECKED_BUILD := $(CHECKED) build --release --locked --quiet --workspace --all-targets
 
-# Most of them wait more than they compute.
+# Tests at once, Python's and Rust's: most of them wait more than they compute.
 WORKERS ?= 4
 PYTEST := .venv/bin/python -m pytest -p no:cacheprovider
 PYTHON_TESTS := tests/lab tests/rows tests/study tests/bench tests/pisces tests/operation tests/e2e
@@ -105,8 +106,18 @@ test-generated: checked ## the code generated from the P4Runtime protocol is cur
 	$(PART) "generated code" env REPRISE_GENERATE=$(CURDIR)/target/checked/release/p4runtime-proto-generate \
 		crates/p4runtime-proto/regenerate.sh --check
 
-test-rust: packages checked ## unit and golden tests
-	$(PART) "Rust's tests" env $(CHECKED) test --release --locked --workspace --quiet --no-fail-fast
+test-rust: test-rust-documented test-rust-a-to-f test-rust-others ## unit and golden tests
+
+test-rust-documented: packages checked
+	$(PART) "Rust's tests in documentation" $(RUST_TESTS) --doc
+
+# Two parts beside each other, since a program with one long test leaves a processor idle. The second
+# leaves out, by name, what the first takes.
+test-rust-a-to-f: packages checked
+	$(PART) "Rust's tests, a to f" $(RUST_TESTS) --test '[a-f]*'
+
+test-rust-others: packages checked
+	$(PART) "Rust's tests, the others" $(RUST_TESTS) --lib --bins --test '[!a-f]*'
 
 test-e2e: packages .venv/stamp .venv-finsy/stamp python-aom ## the whole in network namespaces: bursts, video, membership
 	$(PART) "Python's tests" $(IN_NAMESPACES) $(PYTEST) -m "not alone" -n $(WORKERS) --dist loadfile $(PYTHON_TESTS)

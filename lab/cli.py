@@ -82,8 +82,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True)
     results = argparse.ArgumentParser(add_help=False)
-    results.add_argument("--results", type=Path, default=RESULTS, help="the folder of folders")
-    commands.add_parser("list", parents=[results], help="experiments, rows, and folders there are")
+    results.add_argument("--results", type=Path, default=RESULTS, help="where runs' folders are")
+    commands.add_parser("list", parents=[results], help="list experiments, rows and folders")
     run = commands.add_parser("run", parents=[results], help="run a study and make its report")
     run.add_argument(
         "study", metavar="STUDY", help=f"{', '.join(known())}, {ALL}, or an experiment's file"
@@ -95,14 +95,14 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         const=Path(),
         metavar="DIR",
-        help="go on with a folder; without DIR with the newest unfinished one of this study",
+        help="continue a run in DIR; without DIR, the newest unfinished run of this study",
     )
     run.add_argument(
         "--only",
         action="append",
         default=[],
         metavar="NAME",
-        help="only this row, or this benchmark of the experiment; as often as needed",
+        help="run only this row or benchmark; may be given several times",
     )
     run.add_argument(
         "--bmv2",
@@ -112,14 +112,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     report = commands.add_parser("report", help="make a folder's tables, figures, report again")
     report.add_argument("folder", type=Path)
-    compare = commands.add_parser("compare", help="two folders side by side, and what differs")
+    compare = commands.add_parser("compare", help="compare two folders and show the differences")
     compare.add_argument("a", type=Path)
     compare.add_argument("b", type=Path)
     keep_it = commands.add_parser(
-        "keep", help="put a whole study into studies/; with none, make README's section again"
+        "keep", help="copy a whole study to studies/; without a folder, update README's section"
     )
     keep_it.add_argument("folder", type=Path, nargs="?")
-    index = commands.add_parser("index", help="make the page over all folders of a folder")
+    index = commands.add_parser("index", help="make the page that lists all folders of a folder")
     index.add_argument("results", type=Path, nargs="?", default=REPOSITORY / "studies")
     return parser
 

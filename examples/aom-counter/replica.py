@@ -66,7 +66,7 @@ class Replica:
     def take(self, event: Event) -> None:
         """The next number. Before a new epoch's first, what was lost at the end of the old one."""
         if not isinstance(event, Message | DropNotification):
-            sys.exit(f"the sequencer lies: {event}")
+            sys.exit(f"the sequencer equivocates: {event}")
         if self.last[0] and event.epoch > self.last[0]:
             self.finish_epoch(self.last[0], event.epoch)
         if isinstance(event, Message):

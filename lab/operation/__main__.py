@@ -26,7 +26,7 @@ def _arguments() -> argparse.Namespace:
         "must get every packet. Exit code 1: something was wrong.",
     )
     parser.add_argument("--minutes", type=float, default=5.0, help="how long (5)")
-    parser.add_argument("--seed", type=int, default=1, help="what is done follows from it (1)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the random operations (1)")
     parser.add_argument("--program", choices=PROGRAMS, default="sfu", help="the P4 program (sfu)")
     parser.add_argument("--to", type=Path, help="a folder for logs and verdict")
     parser.add_argument("--json", action="store_true", help="the verdict as JSON")

@@ -1,8 +1,8 @@
 /* A member of a group of authenticated ordered multicast (docs/aom.md).
  *
- * Functions return 0 or more if they did what they say, and AOM_ERROR if not; then aom_error() says why, to the
- * thread that called. A member may be used by several threads at once, but for aom_leave, after which it is gone.
- * Nothing here is ever called back. */
+ * Functions that return an int return 0 or more on success and AOM_ERROR on failure; aom_error() then gives the
+ * reason in the calling thread. Several threads may use a member at once; aom_leave must be the last call that uses
+ * it. There are no callbacks. */
 #ifndef AOM_H
 #define AOM_H
 
@@ -19,71 +19,72 @@ typedef struct aom_member aom_member;
 typedef struct aom_event aom_event;
 
 enum aom_kind {
-    AOM_MESSAGE = 1, /* the next message */
-    AOM_DROP = 2,    /* the next number has no message here */
-    AOM_EVIDENCE = 3 /* the sequencer authenticated two contents under one number */
+    AOM_MESSAGE = 1, /* the message with the next sequence number */
+    AOM_DROP = 2,    /* the message with the next sequence number was lost */
+    AOM_EVIDENCE = 3 /* equivocation: the sequencer authenticated two messages with one sequence number */
 };
 
-/* Joins the group that the member file is of (`reprise aom member add` writes it), and waits for what the
- * configuration service says, at most timeout_ms. NULL: see aom_error(). */
+/* Joins the group of a member file (`reprise aom member add` writes it), and waits at most timeout_ms for the
+ * membership from the configuration service. Returns NULL on failure. */
 aom_member *aom_join(const char *member_file, uint32_t timeout_ms);
 
-/* Leaves: the member and all it has not told are gone. NULL is no member. */
+/* Leaves the group, and frees the member with all events that aom_next has not returned. NULL is ignored. */
 void aom_leave(aom_member *member);
 
-/* Sends a request to the group: any bytes, as many as fit a datagram on the way. Whether it arrives is not told. */
+/* Sends a request to the group, of any bytes that fit one UDP datagram on the path. Delivery is not confirmed. */
 int aom_send(aom_member *member, const uint8_t *message, size_t message_bytes);
 
-/* The next event, waited for at most timeout_ms: 1 and the event, which aom_event_free ends; 0 if there was none. */
+/* Waits at most timeout_ms for the next event. Returns 1 and the event, which the caller frees with aom_event_free,
+ * or 0 after the timeout. */
 int aom_next(aom_member *member, uint32_t timeout_ms, aom_event **event);
 
 void aom_event_free(aom_event *event);
 
-/* One of aom_kind. */
+/* Returns one of aom_kind. */
 int aom_event_kind(const aom_event *event);
 uint64_t aom_event_epoch(const aom_event *event);
 uint32_t aom_event_sequence(const aom_event *event);
 
-/* A message's bytes and its certificate's, which are the event's; NULL and 0 of other events. */
+/* The bytes of a message and of its certificate, valid until aom_event_free; NULL and 0 for other events. */
 const uint8_t *aom_event_message(const aom_event *event, size_t *message_bytes);
 const uint8_t *aom_event_certificate(const aom_event *event, size_t *certificate_bytes);
 
-/* Of evidence: the two hashes, 64 bytes, which are the event's; NULL of other events. */
+/* The two hashes of an AOM_EVIDENCE event, 64 bytes, valid until aom_event_free; NULL for other events. */
 const uint8_t *aom_event_hashes(const aom_event *event);
 
-/* Whether this member, by what it knows itself, can believe a certificate that another shows it: 1 or 0. Bytes that
- * are no certificate are an error. */
+/* Verifies another member's certificate of a message with this member's own keys: 1 if it is valid, 0 if not.
+ * Bytes that cannot be parsed as a certificate are an error. */
 int aom_verify(aom_member *member, const uint8_t *certificate, size_t certificate_bytes, const uint8_t *message,
                size_t message_bytes);
 
-/* How many datagrams a member has received since it joined, and how many of them it has refused, by reason. */
+/* Datagrams that a member has received since it joined, and those that it refused, by reason. */
 typedef struct aom_counters {
-    uint64_t datagrams; /* that came, whatever became of them */
-    /* The sequencer's packets: */
-    uint64_t malformed;     /* no packet of the sequencer, or not of the group's variant */
-    uint64_t other_group;   /* of another group */
-    uint64_t other_epoch;   /* of another epoch */
-    uint64_t wrong_shard;   /* of a shard that the group does not have */
-    uint64_t no_number;     /* the number 0 */
-    uint64_t wrong_digest;  /* the message is not the one of the digest */
+    uint64_t datagrams; /* all datagrams, accepted and refused */
+    /* Refused packets of the sequencer: */
+    uint64_t malformed;     /* cannot be parsed, or not of the group's variant */
+    uint64_t other_group;   /* another group's number */
+    uint64_t other_epoch;   /* another epoch */
+    uint64_t wrong_shard;   /* a shard that the group does not have */
+    uint64_t no_number;     /* sequence number 0 */
+    uint64_t wrong_digest;  /* the message does not match its digest */
     uint64_t forged;        /* this member's tag, or the signature, is wrong */
-    uint64_t broken_link;   /* its predecessor or its successor is another packet's */
-    uint64_t replayed;      /* of a number that is delivered or given up, or a second time */
-    uint64_t beyond_window; /* not verified here, and of a number beyond the window */
-    uint64_t too_many;      /* a number, or a shard of it, has too many contents already */
-    /* The members' confirms: */
-    uint64_t confirms_of_strangers;  /* of another group or epoch, or of nobody */
+    uint64_t broken_link;   /* the hash chain does not match the packet before or after */
+    uint64_t replayed;      /* a duplicate, or a sequence number that was delivered or given up */
+    uint64_t beyond_window; /* unverified, with a sequence number beyond the receive window */
+    uint64_t too_many;      /* too many different messages with one sequence number and shard */
+    /* Refused confirms of members: */
+    uint64_t confirms_of_strangers;  /* another group or epoch, or not from a member */
     uint64_t confirms_forged;        /* the signature is wrong */
-    uint64_t confirms_late;          /* of a number that is settled, or a second time */
-    uint64_t confirms_contradictory; /* another content than the member confirmed before */
-    uint64_t confirms_beyond_window; /* of a number beyond the window */
-    uint64_t confirms_unsent;        /* own ones that the kernel would not send: the others lack them */
+    uint64_t confirms_late;          /* a duplicate, or a sequence number that was delivered or given up */
+    uint64_t confirms_contradictory; /* the member confirmed another message with this sequence number before */
+    uint64_t confirms_beyond_window; /* a sequence number beyond the receive window */
+    uint64_t confirms_unsent;        /* own confirms that the kernel failed to send */
 } aom_counters;
 
-/* Writes a member's counters as they are now. */
+/* Copies a member's current counters. */
 int aom_count(aom_member *member, aom_counters *counters);
 
-/* What this thread's last call that failed says, for people; valid until its next call. Never NULL. */
+/* The error message of this thread's last failed call, valid until its next call. Never NULL. */
 const char *aom_error(void);
 
 #ifdef __cplusplus

@@ -54,7 +54,7 @@ pub enum MemberFileError {
     },
     /// Another version of the format.
     #[error(
-        "expected a member file of version {MEMBER_FILE_VERSION}, found version {0}: use the reprise that wrote it, or have a new file made with `reprise aom member file`"
+        "expected a member file of version {MEMBER_FILE_VERSION}, found version {0}: use the reprise that wrote it, or make a new file with `reprise aom member file`"
     )]
     Version(u32),
     /// Not a valid name.

@@ -39,7 +39,7 @@ pub enum SessionError {
     },
     /// A membership older than the installed one.
     #[error(
-        "the configuration service tells epoch {found} after epoch {installed}: its state was lost or put back, remove the group there and add it with a new name"
+        "the configuration service announced epoch {found} after epoch {installed}, expected a later epoch: its state was lost or restored from an older copy; remove the group there and add it under a new name"
     )]
     Older {
         /// The installed epoch.
@@ -48,7 +48,7 @@ pub enum SessionError {
         found: u64,
     },
     /// The service was silent for too long.
-    #[error("nothing was heard of the configuration service for {} s", SILENCE_MAX.as_secs())]
+    #[error("no message from the configuration service for {} s", SILENCE_MAX.as_secs())]
     Silent,
 }
 

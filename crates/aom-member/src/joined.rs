@@ -30,7 +30,7 @@ pub enum JoinError {
         source: std::io::Error,
     },
     /// Other users may read the file.
-    #[error("{}: others than its owner may read this file (mode {mode:03o}), and it is a secret: chmod 600 it", path.display())]
+    #[error("{}: expected a file that only its owner can read, for it holds a secret; found mode {mode:03o}: chmod 600 it", path.display())]
     Mode {
         /// The member's file.
         path: PathBuf,
@@ -46,7 +46,7 @@ pub enum JoinError {
         source: MemberFileError,
     },
     /// TLS refuses its keys or certificates.
-    #[error("{}: its certificates or its key are none ({reason}): have a new file made with `reprise aom member file`", path.display())]
+    #[error("{}: expected valid certificates and a private key ({reason}): make a new file with `reprise aom member file`", path.display())]
     Keys {
         /// The member's file.
         path: PathBuf,

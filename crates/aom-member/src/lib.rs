@@ -47,7 +47,7 @@ pub enum MemberError {
     Io(#[from] io::Error),
     /// The member cannot receive at its address.
     #[error(
-        "{address}, where this member receives, cannot be listened at ({source}): give this host that address, end who listens there, or add the member with another"
+        "cannot bind {address}, the member's receive address ({source}): give this host that address, stop the process that uses it, or add the member with another address"
     )]
     Bind {
         /// The address that the service gave.

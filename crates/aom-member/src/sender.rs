@@ -21,7 +21,7 @@ pub enum SendError {
     },
     /// The service has named no address for requests.
     #[error(
-        "the group has no address: its requests are sent to the sequencer's own, which only the operator knows"
+        "the group has no multicast address: send requests to the sequencer's own address, which the operator knows"
     )]
     NoAddress,
     /// The kernel did not take it.

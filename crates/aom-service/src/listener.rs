@@ -41,7 +41,7 @@ enum Ended {
     Refused(String),
     #[error(transparent)]
     Ending(#[from] Ending),
-    #[error("it closed")]
+    #[error("the peer closed the connection")]
     Closed,
 }
 

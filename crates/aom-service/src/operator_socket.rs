@@ -42,7 +42,7 @@ pub enum AskError {
     },
     /// It ended in the middle.
     #[error(
-        "the configuration service gave no answer ({0}): look with `reprise aom group show` what was done"
+        "the configuration service did not answer ({0}), so the command may have been carried out: check with `reprise aom group show`"
     )]
     Broken(String),
 }

@@ -183,7 +183,7 @@ impl Core {
         }
         if group.member(member).is_some() {
             return Err(format!(
-                "group \"{}\" has a member \"{member}\" already: choose another name, or have a new file made for it with `reprise aom member file`",
+                "group \"{}\" has a member \"{member}\" already: choose another name, or make a new file for it with `reprise aom member file`",
                 what.group
             ));
         }

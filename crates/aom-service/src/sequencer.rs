@@ -260,7 +260,7 @@ pub enum ConnectionError {
     Client(#[from] ClientError),
     /// Another program.
     #[error(
-        "the switch runs another program, which would be lost: give the sequencer a switch of its own, or let it take this one with --replace-program"
+        "expected a switch without a program or with the sequencer's, found another program: use another switch for the sequencer, or replace the program with --replace-program"
     )]
     OtherProgram,
     /// The switch was restarted, or a program was loaded.

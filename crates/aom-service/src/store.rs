@@ -24,7 +24,7 @@ pub enum StoreError {
         source: io::Error,
     },
     /// Others could read the keys.
-    #[error("{}: others than its owner may use this folder (mode {mode:03o}), and keys are in it: chmod 700 it", path.display())]
+    #[error("{}: expected a folder that only its owner can use, for it holds keys; found mode {mode:03o}: chmod 700 it", path.display())]
     Mode {
         /// The folder.
         path: PathBuf,
@@ -32,7 +32,7 @@ pub enum StoreError {
         mode: u32,
     },
     /// A service has it.
-    #[error("{}: another configuration service has this folder: end it, or name another folder with --state", path.display())]
+    #[error("{}: another configuration service uses this folder: stop it, or give another folder with --state", path.display())]
     Taken {
         /// The folder.
         path: PathBuf,

@@ -217,7 +217,7 @@ pub enum Command {
     Compile {
         /// The P4_16 program, for v1model; `-` is standard input.
         program: PathBuf,
-        /// Directory to write to; made if it is not there.
+        /// Directory to write to; created if it does not exist.
         #[arg(short, long, value_name = "DIR", default_value = ".")]
         output: PathBuf,
         /// Only preprocess: the program after includes and macros goes to standard output.
@@ -267,11 +267,11 @@ pub enum Command {
         test: PathBuf,
         #[command(flatten)]
         compiler: CompilerArgs,
-        /// Tell on standard error what happens to each packet.
+        /// Print a trace of each packet on standard error.
         #[arg(long)]
         trace: bool,
     },
-    /// Say what this machine can do for a switch, and what to change for speed; changes nothing.
+    /// Check what this machine offers a switch, and print what to change for speed; changes nothing.
     #[command(after_long_help = DOCTOR_EXAMPLES)]
     Doctor {
         /// Interfaces to look at; without any, all Ethernet ones. Exit code 1 if one that is named
@@ -309,14 +309,14 @@ pub enum Command {
     /// Show groups and viewers with totals and rates, verdicts, ports and drops.
     #[command(after_help = SHOW_EXAMPLES)]
     Show {
-        /// Again every second, until interrupted. With --json: one line each time.
+        /// Repeat every second until interrupted. With --json: one line each time.
         #[arg(long)]
         watch: bool,
     },
     /// Watch a switch, whatever its program: rates, time in the switch, drops by reason, every second.
     #[command(after_help = WATCH_EXAMPLES)]
     Watch {
-        /// End after so many times; left out: until interrupted.
+        /// End after this many samples; left out: run until interrupted.
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
         times: Option<u32>,
     },
@@ -342,7 +342,7 @@ pub enum Command {
         /// an empty switch to that state, for `reprise-switch --entries`.
         #[arg(long, value_enum, default_value_t = ExportFormat::Conference)]
         format: ExportFormat,
-        /// Where to; left out, or `-`: standard output.
+        /// The file to write; left out, or `-`: standard output.
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
@@ -415,7 +415,7 @@ pub struct TreeArgs {
 
 #[derive(Subcommand, Debug)]
 pub enum Pipeline {
-    /// Load a program. Everything that the switch held for the one before is gone.
+    /// Load a program. The switch discards all state of the program before.
     #[command(
         after_help = "Examples:\n  reprise pipeline set p4/sfu.p4\n  reprise pipeline set build/sfu.json --p4info build/sfu.p4info.txtpb"
     )]
@@ -611,7 +611,7 @@ mod tests {
 /// A service's folder.
 #[derive(clap::Args, Clone, Debug)]
 pub struct StateFolder {
-    /// The configuration service's folder: its state, its authority, and the socket that commands ask it over.
+    /// The configuration service's folder: its state, its certificate authority, and the socket for commands.
     #[arg(
         long = "state",
         global = true,
@@ -624,23 +624,23 @@ pub struct StateFolder {
 
 #[derive(Subcommand, Debug)]
 pub enum Aom {
-    /// Be the configuration service of one sequencer, until SIGTERM or Ctrl-C
+    /// Run the configuration service of one sequencer, until SIGTERM or Ctrl-C
     Serve(Serve),
-    /// Groups
+    /// Add, remove and show groups
     Group {
         #[command(flatten)]
         state: StateFolder,
         #[command(subcommand)]
         command: AomGroup,
     },
-    /// Members: each change is a new epoch of their group
+    /// Add and remove members; each change starts a new epoch of the group
     Member {
         #[command(flatten)]
         state: StateFolder,
         #[command(subcommand)]
         command: AomMember,
     },
-    /// Epochs
+    /// Start a new epoch
     Epoch {
         #[command(flatten)]
         state: StateFolder,
@@ -656,22 +656,22 @@ pub struct Serve {
     pub program: PathBuf,
     #[command(flatten)]
     pub state: StateFolder,
-    /// Where members connect: ADDRESS:PORT of this host
+    /// The address of this host at which members connect
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub listen: SocketAddr,
-    /// The same as members see it, where that is another: it is in their files
+    /// The address that member files name, if members reach the service at another than --listen
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub advertise: Option<SocketAddr>,
-    /// The MAC that the sequencer's packets come from
+    /// The source MAC address of the sequencer's packets
     #[arg(long, default_value = "02:00:00:61:6f:6d")]
     pub mac: String,
-    /// A port of the switch with hosts that are no members, senders for instance; may be repeated
+    /// A port of the switch for hosts that are no members, for example senders; may be given several times
     #[arg(long = "port", value_name = "PORT")]
     pub ports: Vec<u16>,
-    /// How long an epoch's advance waits for members that are connected and do not answer, in milliseconds
+    /// How long a new epoch waits for connected members to acknowledge it, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 1000)]
     pub ack_deadline_ms: u64,
-    /// Take a switch that runs another program, which is lost
+    /// Replace the program of a switch that runs another one, with all its entries
     #[arg(long)]
     pub replace_program: bool,
 }
@@ -687,78 +687,80 @@ pub enum AomVariant {
 
 #[derive(Subcommand, Debug)]
 pub enum AomGroup {
-    /// A new group, without members
+    /// Add a group without members
     Add {
-        /// Its name: lower-case letters, digits and hyphens
+        /// The group's name: lower-case letters, digits and hyphens
         group: String,
-        /// Its number on the wire, from 1 on; left out: one that was never used
+        /// The group's number in packets, from 1 on; left out: a number that was never used
         #[arg(long)]
         id: Option<u16>,
-        /// The address that senders use, an IPv4 multicast address best; left out: requests name the number
+        /// The address that requests are sent to, preferably IPv4 multicast; left out: requests go to the
+        /// sequencer's address and carry the group's number
         #[arg(long)]
         address: Option<Ipv4Addr>,
         #[arg(long, value_enum, default_value_t = AomVariant::Tagged)]
         variant: AomVariant,
-        /// The signer's port of the switch
+        /// The port of the switch that the signer is on
         #[arg(long, value_name = "PORT")]
         signer_port: Option<u16>,
         /// The signer's public key, 66 hexadecimal digits
         #[arg(long, value_name = "KEY")]
         signer_key: Option<aom_config::keys::PublicKey>,
-        /// Members confirm to each other what they got before they deliver it: the sequencer may lie
+        /// Deliver a message only when enough members have confirmed it, so that a faulty sequencer cannot
+        /// give members different messages
         #[arg(long)]
         byzantine: bool,
     },
-    /// A group goes, with its members
+    /// Remove a group with its members
     Remove {
-        /// Its name
+        /// The group's name
         group: String,
     },
-    /// Groups, their epochs and members
+    /// Show groups, their epochs and members
     Show {
-        /// One group only
+        /// Show this group only
         group: Option<String>,
     },
 }
 
 #[derive(Subcommand, Debug)]
 pub enum AomMember {
-    /// A new member, and the file that makes a process this member
+    /// Add a member and write its member file, with which a process joins the group
     Add {
-        /// Of which group
+        /// The group's name
         group: String,
-        /// Its name: lower-case letters, digits and hyphens
+        /// The member's name: lower-case letters, digits and hyphens
         member: String,
-        /// Where it receives
+        /// The member's IPv4 address
         #[arg(long)]
         ip: Ipv4Addr,
-        /// And with which UDP port
+        /// The UDP port at which the member receives
         #[arg(long, default_value_t = 60_005)]
         udp_port: u16,
-        /// Its MAC
+        /// The member's MAC address
         #[arg(long)]
         mac: Mac,
-        /// The switch's port that leads there
+        /// The port of the switch that the member is on
         #[arg(long, value_name = "PORT")]
         port: u16,
-        /// The member's file; it must not be there yet
+        /// The member file to write; it must not exist
         #[arg(short, long, value_name = "FILE")]
         output: PathBuf,
     },
-    /// A member goes; it is told, and what comes after is not for it
+    /// Remove a member; it is told, and receives no later message
     Remove {
-        /// Of which group
+        /// The group's name
         group: String,
-        /// Its name
+        /// The member's name
         member: String,
     },
-    /// A new file for a member whose old one is lost or known to others; the old one is refused
+    /// Replace a lost or disclosed member file; the old one is refused
     File {
-        /// Of which group
+        /// The group's name
         group: String,
-        /// Its name
+        /// The member's name
         member: String,
-        /// The new file; it must not be there yet
+        /// The member file to write; it must not exist
         #[arg(short, long, value_name = "FILE")]
         output: PathBuf,
     },
@@ -766,9 +768,9 @@ pub enum AomMember {
 
 #[derive(Subcommand, Debug)]
 pub enum AomEpoch {
-    /// New numbers under new keys, once the members know of it
+    /// Start a new epoch: new keys, and sequence numbers from 1 on
     Advance {
-        /// Of which group
+        /// The group's name
         group: String,
     },
 }

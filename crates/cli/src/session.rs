@@ -209,7 +209,7 @@ pub async fn unless_interrupted<T>(work: impl Future<Output = T>) -> Option<T> {
 
 fn interrupted() -> Failure {
     Failure::new(
-        "interrupted: each group is as it was or as it is to be, `reprise show` says which, and the next change finishes this one or takes it back",
+        "interrupted: each group is in its old or its new state, `reprise show` says which, and the next change completes or undoes this one",
     )
 }
 

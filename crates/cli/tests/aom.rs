@@ -151,7 +151,7 @@ fn no_command_is_left_out_here() {
 fn a_service_ends_with_a_line_where_it_cannot_serve() {
     let served = Served::start();
     for (more, expected) in [
-        ("", "another configuration service has this folder"),
+        ("", "another configuration service uses this folder"),
         (
             "--state other --advertise 0.0.0.0:7443",
             "is no address that a member could connect to",

@@ -58,7 +58,7 @@ pub enum ClientError {
     },
     /// Another program answers there.
     #[error(
-        "nobody speaks P4Runtime at {address} ({reason}): it may be the address of a switch's metrics or of another server, name with --switch the one that the switch's ready line says"
+        "the server at {address} does not speak P4Runtime ({reason}), expected a switch: {address} may be the address of a switch's metrics or of another server; give the P4Runtime address in the switch's ready line with --switch"
     )]
     NoP4Runtime {
         /// Where.

@@ -74,9 +74,7 @@ pub enum FileError {
     #[error("{0}")]
     Model(#[from] ModelError),
     /// A viewer with an unknown MAC.
-    #[error(
-        "viewer {ip} of group {group} has no `mac:`, and without a switch it cannot be looked up"
-    )]
+    #[error("viewer {ip} of group {group} has no `mac:`, and only a switch can look it up")]
     NoMac {
         /// Whose.
         ip: Ipv4Addr,

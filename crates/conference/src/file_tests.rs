@@ -32,8 +32,7 @@ fn a_file_becomes_a_conference_with_macs_from_switch_and_lookup() {
     let five = question(5, None);
     assert_eq!(file.unknown_macs(&empty), BTreeSet::from([five]));
     let without = file.conference(Capabilities::of_model(true), &empty, &BTreeMap::new());
-    let message =
-        "viewer 10.0.1.5 of group 4 has no `mac:`, and without a switch it cannot be looked up";
+    let message = "viewer 10.0.1.5 of group 4 has no `mac:`, and only a switch can look it up";
     assert_eq!(without.unwrap_err().to_string(), message);
 
     let looked_up = BTreeMap::from([(five, place(1, 5))]);

@@ -93,7 +93,7 @@ pub enum Finding {
 pub enum NeighbourError {
     /// No host answers.
     #[error(
-        "nobody answers to ARP for {} on {} ({NEIGHBOUR_TRIES} requests, {NEIGHBOUR_TIMEOUT_MS} ms each): give the MAC address with --mac, or `mac:` in the file",
+        "no host answers to ARP for {} on {} ({NEIGHBOUR_TRIES} requests, {NEIGHBOUR_TIMEOUT_MS} ms each): give the MAC address with --mac, or `mac:` in the file",
         few(ips),
         show_ports(ports)
     )]
@@ -105,7 +105,7 @@ pub enum NeighbourError {
     },
     /// Several hosts claim the address.
     #[error(
-        "several hosts answer to ARP for {ip} ({}): one of them is wrong there; give the right MAC address with --mac, or `mac:` in the file",
+        "several hosts answer to ARP for {ip} ({}): expected one; give the right MAC address with --mac, or `mac:` in the file",
         all(places)
     )]
     Disputed {

@@ -173,9 +173,9 @@ impl Noticed {
         if idx < self.first {
             "everything is as it was"
         } else if idx > self.last {
-            "the new state is in force, the next change deletes what was left over"
+            "the new state is in force, and the next change deletes entries of the old state that are still in the switch"
         } else {
-            "each group is as it was or as it is to be, and the next change finishes this one or takes it back"
+            "each group is in its old or its new state, and the next change completes or undoes this one"
         }
     }
 }

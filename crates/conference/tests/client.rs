@@ -119,7 +119,7 @@ async fn macs_are_found_by_arp_even_if_a_host_misses_the_first_request() {
         .await
         .unwrap_err()
         .to_string();
-    let expected = "nobody answers to ARP for 10.0.1.6 on port 1 (3 requests, 2000 ms each): give the MAC address with --mac, or `mac:` in the file";
+    let expected = "no host answers to ARP for 10.0.1.6 on port 1 (3 requests, 2000 ms each): give the MAC address with --mac, or `mac:` in the file";
     assert_eq!(error, expected);
 }
 

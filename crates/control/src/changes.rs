@@ -56,7 +56,7 @@ pub struct Changes {
 
 /// The follower was too slow, and so many changes are lost to it: what it knows is to be read anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{0} changes were not followed in time: read everything anew")]
+#[error("the reader is {0} changes behind, more than are kept: read all state again")]
 pub struct Missed(pub u64);
 
 /// Where changes are told. Nothing is kept while nobody follows.

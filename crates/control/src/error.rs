@@ -27,7 +27,9 @@ pub enum Error {
         found: u64,
     },
     /// The same operations came to different results in different workers.
-    #[error("the workers do not agree about the write: their state has gone apart")]
+    #[error(
+        "the workers gave different results for the same write, so their tables are no longer equal: set the pipeline again, or restart the switch"
+    )]
     Apart,
     /// The switch has stopped. What it had not begun was not done.
     #[error("the switch has stopped")]

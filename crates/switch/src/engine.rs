@@ -8,7 +8,7 @@ use dataplane_jit::{NativeFactory, NativeOptions};
 pub(crate) enum EngineOption {
     /// The reference interpreter.
     Interpreter,
-    /// Machine code, made when a program is set. With --trace the interpreter runs in its place.
+    /// Machine code, compiled when a program is set. With --trace the interpreter executes the program.
     Native,
 }
 

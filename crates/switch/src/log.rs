@@ -43,16 +43,16 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// What is told.
+/// The least severe level that is logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum LogLevel {
     /// Nothing.
     Off,
-    /// What ends the switch or a part of it.
+    /// Failures that end the switch or a part of it.
     Error,
-    /// What an operator should look at, and its end: ports that go and come back, limits, drops.
+    /// Also conditions that need an operator, and their end: ports lost and restored, limits, drops.
     Warn,
-    /// What happens in order too: pipelines, primary controllers.
+    /// Also normal events: new pipelines, primary controllers.
     Info,
     /// Everything.
     Debug,

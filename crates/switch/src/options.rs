@@ -39,7 +39,7 @@ Examples:
     unshare -Urn sh -c 'ip link add veth0 type veth peer name veth1;
       ip link set veth0 up; ip link set veth1 up; reprise-switch -i 1@veth1 p4/sfu.p4'
 
-  Run a capture through a program in the capture's own time, and see every packet's way:
+  Run a capture through a program in the capture's own time, with a trace of every packet:
     reprise-switch -i 1@pcap:in.pcap,out.pcap --entries viewers.txtpb --trace p4/sfu.p4
 
   Past the kernel's stack, without sleeping; the kernel keeps what is not for the SFU:
@@ -86,23 +86,25 @@ pub(crate) struct Options {
     #[arg(short = 'i', long = "interface", value_name = "PORT@INTERFACE")]
     pub(crate) ports: Vec<PortOption>,
 
-    /// Frames that the switch makes itself, those of a capture in turn, as if ingress port P had received
-    /// them, which need not be one of -i; one option each. At R a second (rate=R) or one every T
-    /// (period=10us; ns, us, ms or s), N in all (count=N) or for ever, at once or when a controller starts
-    /// it (start=command). A controller knows it as generator 1, 2, ..., people by its name (name=X)
+    /// A packet generator; may be given several times. The switch makes the frames of the capture FILE in
+    /// turn, as if ingress port P had received them; P need not be a port of -i. rate=R makes R frames a
+    /// second, period=T one frame every T (10us; units ns, us, ms, s). count=N stops after N frames;
+    /// without it the generator does not stop. start=now, the default, starts with the switch,
+    /// start=command when a controller says so. Controllers number the generators 1, 2, ... in the order
+    /// of the options; name=X is shown in totals and metrics [default: the file's name]
     #[arg(
         long,
         value_name = "FILE,port=P,rate=R|period=T[,count=N][,name=X][,start=now|command]"
     )]
     pub(crate) generate: Vec<GenerateOption>,
 
-    /// End with exit code 3 when the interface of a port is removed. Otherwise the port waits for one of
-    /// its name, and the others go on
+    /// End with exit code 3 when the interface of a port is removed. Without this option the switch goes
+    /// on with its other ports, and the port works again when an interface of the same name appears
     #[arg(long)]
     pub(crate) exit_on_port_loss: bool,
 
-    /// What the switch does while there is nothing to do: sleep, which costs a wake-up of some 20
-    /// microseconds, or spin, which costs a core
+    /// How the switch waits for packets: sleep, with some 20 microseconds to wake up, or spin, which
+    /// keeps a core busy
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Wait::Sleep)]
     pub(crate) wait: Wait,
 
@@ -111,8 +113,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) workers: u16,
 
-    /// What becomes of registers and meters that packets write, with several workers: the program is
-    /// refused, or each worker has its own
+    /// How several workers treat a program with meters, or with registers that packets write and read:
+    /// refuse the program, or give each worker registers and meters of its own (per-worker)
     #[arg(long, value_name = "HOW", value_enum, default_value_t = RegisterOption::Refuse)]
     pub(crate) registers: RegisterOption,
 
@@ -125,8 +127,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "ADDRESS", value_parser = metrics_address)]
     pub(crate) metrics: Option<SocketAddr>,
 
-    /// Counter arrays of the program whose cells the metrics have too, by their full names with commas
-    /// between: SfuEgress.viewer_copies
+    /// Counter arrays of the program whose cells the metrics include: full names, separated by commas,
+    /// for example SfuEgress.viewer_copies
     #[arg(
         long,
         value_name = "NAMES",
@@ -135,8 +137,8 @@ pub(crate) struct Options {
     )]
     pub(crate) metrics_counters: Vec<String>,
 
-    /// Tables whose entries' direct counters the metrics have too, with the entry's key:
-    /// SfuEgress.viewer_address.viewers
+    /// Tables whose entries' direct counters the metrics include, labelled with the entry's key: full
+    /// names, separated by commas, for example SfuEgress.viewer_address.viewers
     #[arg(
         long,
         value_name = "TABLES",
@@ -145,19 +147,21 @@ pub(crate) struct Options {
     )]
     pub(crate) metrics_entries: Vec<String>,
 
-    /// Series of both at most, two a cell or entry; the metrics say what is left out
+    /// The most time series of --metrics-counters and --metrics-entries together, two for each cell or
+    /// entry; a metric counts the series that are left out
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub(crate) metrics_series: u32,
 
-    /// What runs the program
+    /// The engine that executes the P4 program
     #[arg(long, value_enum, default_value_t = EngineOption::Native)]
     pub(crate) engine: EngineOption,
 
-    /// The native engine's optimisations: all, none, or names with commas between [default: all]
+    /// The native engine's optimisations: all, none, or names separated by commas [default: all]
     #[arg(long, value_name = "NAMES", value_parser = engine::optimisations)]
     pub(crate) optimise: Option<NativeOptions>,
 
-    /// Say what of the program the engine leaves to the interpreter, and why
+    /// Print on standard error which parts of the program the native engine does not compile but leaves
+    /// to the interpreter, and the reason for each
     #[arg(long)]
     pub(crate) explain_engine: bool,
 
@@ -181,11 +185,12 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE")]
     pub(crate) entries: Option<PathBuf>,
 
-    /// Print each packet's way through the program on standard output
+    /// Print a trace of every packet on standard output: its headers, tables, actions and drops. The
+    /// interpreter executes the program
     #[arg(long)]
     pub(crate) trace: bool,
 
-    /// Write each packet's way through the program to a file
+    /// Write the same trace to a file
     #[arg(long, value_name = "FILE", conflicts_with = "trace")]
     pub(crate) trace_to: Option<PathBuf>,
 
@@ -204,20 +209,20 @@ pub(crate) struct Options {
     pub(crate) queues: QueueOptions,
 }
 
-/// What is told on standard error while the switch runs.
+/// Events that are logged on standard error while the switch runs.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Log")]
 pub(crate) struct LogOptions {
-    /// What is told of what happens: off, error, warn (ports that go and come back, limits, drops),
-    /// info (pipelines and primary controllers too), debug
+    /// The least severe level that is logged: off, error, warn (ports lost and restored, limits reached,
+    /// drops), info (also new pipelines and primary controllers) or debug
     #[arg(long, value_name = "LEVEL", value_enum, default_value_t = LogLevel::Warn)]
     pub(crate) log_level: LogLevel,
 
-    /// How: a line of text an event, or a JSON object
+    /// The format of the log: a line of text or a JSON object for each event
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
     pub(crate) log_format: LogFormat,
 
-    /// Seconds between two looks at the drop counters, of which those that grew are told; 0: never
+    /// The interval in seconds at which drop counters that grew are logged; 0: never
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub(crate) log_drops: u32,
 }
@@ -255,9 +260,9 @@ pub(crate) struct QueueOptions {
 /// What becomes of registers that packets write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum RegisterOption {
-    /// With several workers, a program that has some is refused.
+    /// Several workers refuse a program that has any.
     Refuse,
-    /// Each worker has registers and meters of its own.
+    /// Each worker has its own, which only its own packets change.
     PerWorker,
 }
 

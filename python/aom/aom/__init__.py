@@ -5,7 +5,7 @@
             match event:
                 case Message(payload=payload): apply(payload)
                 case DropNotification(sequence=number): ask_the_others_for(number)
-                case Evidence(): the sequencer lies
+                case Evidence(): the sequencer equivocates
 
 A process that only sends needs no member: `request` makes the datagram for the group's address.
 

@@ -190,7 +190,7 @@ async fn a_folder_has_one_service_and_so_has_a_switch() {
     let second = start(options(&switch, &folder.path().join("state"))).err();
     let error = second.expect("the folder is taken").to_string();
     assert!(
-        error.contains("another configuration service has this folder"),
+        error.contains("another configuration service uses this folder"),
         "{error}"
     );
     let second = start(options(&switch, &folder.path().join("another"))).expect("it opens");

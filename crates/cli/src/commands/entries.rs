@@ -110,7 +110,7 @@ impl RuntimeFile {
         match first_lack(&named, running) {
             None => Ok(()),
             Some(lack) => Err(self.fails(format!(
-                "the switch runs another program than {}, it has no {lack}: add --pipeline to load the one that the file names",
+                "the switch does not run the program of {}, its program has no {lack}: add --pipeline to load the program that the file names",
                 path.display()
             ))),
         }

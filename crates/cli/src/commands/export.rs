@@ -34,7 +34,7 @@ pub async fn of_switch(
         return Ok(());
     }
     Err(Failure::new(format!(
-        "written without what this controller did not write: {}",
+        "the file does not include state that this controller did not write: {}",
         foreign.join("; ")
     ))
     .with(document))

@@ -100,7 +100,7 @@ fn print_notes(now: &Reading) {
     }
     if !foreign.is_empty() {
         output::text("");
-        output::text("the switch also holds what this controller did not write:");
+        output::text("the switch also holds state that this controller did not write:");
         foreign
             .iter()
             .for_each(|text| output::text(format!("  {text}")));

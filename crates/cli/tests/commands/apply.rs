@@ -57,7 +57,7 @@ fn an_apply_that_fails_leaves_the_own_address_as_it_was() {
     bench.file("c.yaml", &unanswered);
     let error = bench.fails("apply c.yaml");
     assert!(
-        error.starts_with("c.yaml: nobody answers to ARP for 10.0.1.6"),
+        error.starts_with("c.yaml: no host answers to ARP for 10.0.1.6"),
         "{error}"
     );
     assert_eq!(bench.json("address show")["addresses"], json!([]));

@@ -158,7 +158,7 @@ fn an_interrupted_change_says_what_it_leaves_and_the_next_goes_on_from_it() {
         assert_eq!(text(&output.stdout), "", "nothing is said to be done");
         let error = text(&output.stderr);
         assert!(
-            error.contains("interrupted: each group is as it was or as it is to be"),
+            error.contains("interrupted: each group is in its old or its new state"),
             "{error}"
         );
         bench.server.switch().silent_after = None;

@@ -138,7 +138,7 @@ fn a_mac_left_out_is_looked_up_by_arp() {
     assert_eq!(line, "+ group 4: viewer 10.0.1.5:6000 02:00:00:00:00:05\n");
     let error = bench.fails("viewer add --group 4 --ip 10.0.1.6");
     assert!(
-        error.starts_with("nobody answers to ARP for 10.0.1.6 on port 1"),
+        error.starts_with("no host answers to ARP for 10.0.1.6 on port 1"),
         "{error}"
     );
     assert!(error.contains("--mac"), "{error}");

@@ -144,7 +144,9 @@ fn a_server_that_is_no_switch_is_told_from_one_that_refuses() {
         let output = reprise(&address, words, &folder);
         assert_eq!(output.status.code(), Some(1));
         let error = text(&output.stderr);
-        let expected = format!("reprise: nobody speaks P4Runtime at {address} (HTTP status 404): ");
+        let expected = format!(
+            "reprise: the server at {address} does not speak P4Runtime (HTTP status 404), expected a switch: "
+        );
         assert!(error.starts_with(&expected), "{words}: {error}");
     }
     server.join().expect("two clients");

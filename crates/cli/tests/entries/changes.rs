@@ -173,7 +173,7 @@ fn the_program_is_loaded_when_asked_and_only_if_it_is_another() {
     let error = switch.fails("entries apply s1-runtime.json");
     assert_eq!(
         error,
-        "s1-runtime.json: the switch runs another program than build/prog.p4info.txtpb, it has no action \"MyIngress.forward\" like that: add --pipeline to load the one that the file names"
+        "s1-runtime.json: the switch does not run the program of build/prog.p4info.txtpb, its program has no action \"MyIngress.forward\" like that: add --pipeline to load the program that the file names"
     );
     assert_eq!(
         switch.ok("entries apply s1-runtime.json --pipeline"),

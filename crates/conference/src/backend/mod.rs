@@ -85,7 +85,7 @@ pub enum SettleError<E: std::error::Error + Send + Sync + 'static> {
     Read(E),
     /// State that means nothing here.
     #[error(
-        "the switch holds what this controller did not write: {}; let who wrote it delete it, or keep the rest: `reprise export -o conference.yaml`, `reprise pipeline set PROGRAM`, `reprise apply conference.yaml`",
+        "the switch holds state that this controller did not write: {}; delete it with the controller that wrote it, or set the pipeline anew and keep this controller's entries: `reprise export -o conference.yaml`, `reprise pipeline set PROGRAM`, `reprise apply conference.yaml`",
         few(.0)
     )]
     Foreign(Vec<String>),
@@ -126,7 +126,7 @@ pub enum PlanError {
         len: u32,
     },
     /// The caller did not settle first.
-    #[error("an interrupted change must be finished or taken back before another one")]
+    #[error("an interrupted change must be completed or undone before another one")]
     Unsettled,
     /// More new viewers at a time than counters.
     #[error("no counter is left for a new viewer: remove viewers first")]
