@@ -164,7 +164,8 @@ impl Device {
     }
 
     /// Reads something from each of the pipeline's switches, at once and without a turn: every worker's, or
-    /// the one of a saved pipeline. `n_updates` is what it counts for in a worker's turn.
+    /// the one of a saved pipeline. What an offload has counted until then is in it. `n_updates` is what it
+    /// counts for in a worker's turn.
     ///
     /// # Errors
     /// [`Error::Replaced`], [`Error::Stopped`].
@@ -181,6 +182,7 @@ impl Device {
         let answers = self.submit(move |_, context| {
             expect_generation(context.switch, generation)?;
             context.n_updates += n_updates;
+            context.switch.collect();
             Ok(work(context.switch))
         });
         answers.all().await?.into_iter().collect()
@@ -254,7 +256,8 @@ impl Device {
     }
 
     /// Runs work that takes long on every worker's thread: the steps that `begin` gives for a worker,
-    /// until one has an answer. Frames may pass between two steps, and no other work.
+    /// until one has an answer. Frames may pass between two steps, and no other work. What a step changes,
+    /// an offload shows as one.
     pub(crate) fn submit_steps<R, S>(&self, begin: impl Fn(usize) -> S) -> Answers<R>
     where
         R: Send + 'static,
@@ -306,10 +309,15 @@ fn steps<R: Send + 'static>(
     mut step: impl FnMut(&mut SwitchContext<'_>) -> Option<R> + Send + 'static,
     sender: oneshot::Sender<R>,
 ) -> Work {
-    Box::new(move |context| match step(context) {
-        // Nobody waits any more: the call was cancelled, the work is done all the same.
-        Some(answer) => drop(sender.send(answer)),
-        None => context.rest = Some(steps(step, sender)),
+    Box::new(move |context| {
+        context.switch.begin_batch();
+        let answer = step(context);
+        context.switch.end_batch();
+        match answer {
+            // Nobody waits any more: the call was cancelled, the work is done all the same.
+            Some(answer) => drop(sender.send(answer)),
+            None => context.rest = Some(steps(step, sender)),
+        }
     })
 }
 

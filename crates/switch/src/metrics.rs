@@ -559,7 +559,7 @@ mod tests {
             .to_vec(),
             ..PortStatus::default()
         };
-        let counted = Counted::of(&SwitchContext {
+        let counted = Counted::of(&mut SwitchContext {
             switch: &mut switch,
             now: 2_000_000,
             ports: &[port],

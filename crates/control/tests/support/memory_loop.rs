@@ -50,6 +50,11 @@ impl MemoryLoop {
         Self((0..n_workers).map(worker).collect())
     }
 
+    /// A worker's switch, to look at or to be built otherwise.
+    pub fn in_switch<R>(&self, worker: usize, work: impl FnOnce(&mut Switch) -> R) -> R {
+        work(&mut self.0[worker].inside().switch)
+    }
+
     /// A frame arrives.
     pub fn receive(&self, port: u16, frame: &[u8]) {
         let mut inside = self.0[0].inside();
