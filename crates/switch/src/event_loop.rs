@@ -19,7 +19,7 @@ use control::{
     DigestNotice, DrainWaiters, IdleTimeoutNotice, PacketInFrame, PortStatus, SwitchContext, Work,
 };
 use dataplane::{Nanos, PortId, Switch, Transmit, Transmitted, limits};
-use packet_io::{Frame, Port, PortError, PortStatistics, Waiter};
+use packet_io::{Port, PortError, PortStatistics, Waiter};
 
 use crate::clock::Clock;
 use crate::handle::{Mailbox, PortChange};
@@ -589,17 +589,7 @@ impl EventLoop {
             };
             let attached = &mut ports[place];
             attached.has_queued = true;
-            let dataplane::engine::Frame {
-                head,
-                payload,
-                payload_id,
-            } = transmit.frame;
-            let frame = Frame {
-                head,
-                payload,
-                payload_id,
-            };
-            let sent = attached.port.transmit(now, frame);
+            let sent = attached.port.transmit(now, transmit.frame);
             if let Err(source) = sent {
                 failed.get_or_insert((id, source));
             }
