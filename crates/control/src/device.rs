@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use dataplane::{PortId, Program, Switch};
+use dataplane::{PayloadSignature, PortId, Program, Switch};
 use tokio::sync::{RwLock, oneshot};
 
 use crate::batch::Batch;
@@ -91,6 +91,12 @@ impl Device {
     pub fn pipeline(&self) -> Result<Arc<Pipeline>, Error> {
         let saved = lock(&self.saved).clone();
         saved.or_else(|| self.committed()).ok_or(Error::NoPipeline)
+    }
+
+    /// The externs that programs of this switch may call: programs are loaded with them
+    /// ([`Program::from_json_with`]).
+    pub fn payload_signatures(&self) -> Vec<PayloadSignature> {
+        self.handle.payload_signatures()
     }
 
     /// A program, with what a protocol knows of it, that the workers can run as one switch.

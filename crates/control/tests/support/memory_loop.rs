@@ -8,7 +8,7 @@ use control::{
     DigestNotice, DigestSender, DrainWaiters, IdleTimeoutNotice, IdleTimeoutSender, PacketInFrame,
     PacketInSender, PortStatus, Subscriber, SwitchContext, SwitchHandle, Work,
 };
-use dataplane::{Nanos, OwnedTransmit, PortId, Switch, SwitchConfig};
+use dataplane::{Nanos, OwnedTransmit, PayloadSignature, PortId, Switch, SwitchConfig};
 
 /// The loops; their threads end when this is dropped. Frames come to the first worker.
 pub struct MemoryLoop(Vec<Arc<Shared>>);
@@ -129,6 +129,10 @@ impl Drop for MemoryLoop {
 impl SwitchHandle for MemoryLoop {
     fn n_workers(&self) -> usize {
         self.0.len()
+    }
+
+    fn payload_signatures(&self) -> Vec<PayloadSignature> {
+        self.in_switch(0, |switch| switch.payload_signatures())
     }
 
     fn submit(&self, worker: usize, work: Work) {
