@@ -197,6 +197,8 @@ pub struct PortStatus {
     pub unserved_queues: u32,
     /// What it is called now.
     pub interface: String,
+    /// Of a port that an offload serves, whether it forwards there now.
+    pub is_offloaded: Option<bool>,
 }
 
 impl PortStatus {
