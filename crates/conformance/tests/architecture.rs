@@ -43,9 +43,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("reprise-signer", &["aom", "packet-io"]),
     ("bmv2-json", &[]),
     ("p4runtime-proto", &[]),
-    ("packet-io", &[]),
+    ("frame", &[]),
+    ("packet-io", &["frame"]),
     ("p4-compiler", &["bmv2-json", "p4runtime-proto"]),
-    ("dataplane", &["bmv2-json"]),
+    ("dataplane", &["bmv2-json", "frame"]),
     ("dataplane-jit", &["bmv2-json", "dataplane"]),
     ("control", &["dataplane"]),
     (

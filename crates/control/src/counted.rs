@@ -39,8 +39,9 @@ pub struct TableCounted {
 }
 
 impl Counted {
-    /// One worker's, on its own thread.
-    pub fn of(context: &SwitchContext<'_>) -> Self {
+    /// One worker's, on its own thread; with what an offload has counted until then.
+    pub fn of(context: &mut SwitchContext<'_>) -> Self {
+        context.switch.collect();
         let switch = &*context.switch;
         let counters = switch.counters().clone();
         let tables = switch

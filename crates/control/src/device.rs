@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use dataplane::{PortId, Program, Switch};
+use dataplane::{PayloadSignature, PortId, Program, Switch};
 use tokio::sync::{RwLock, oneshot};
 
 use crate::batch::Batch;
@@ -93,6 +93,12 @@ impl Device {
         saved.or_else(|| self.committed()).ok_or(Error::NoPipeline)
     }
 
+    /// The externs that programs of this switch may call: programs are loaded with them
+    /// ([`Program::from_json_with`]).
+    pub fn payload_signatures(&self) -> Vec<PayloadSignature> {
+        self.handle.payload_signatures()
+    }
+
     /// A program, with what a protocol knows of it, that the workers can run as one switch.
     ///
     /// # Errors
@@ -164,7 +170,8 @@ impl Device {
     }
 
     /// Reads something from each of the pipeline's switches, at once and without a turn: every worker's, or
-    /// the one of a saved pipeline. `n_updates` is what it counts for in a worker's turn.
+    /// the one of a saved pipeline. What an offload has counted until then is in it. `n_updates` is what it
+    /// counts for in a worker's turn.
     ///
     /// # Errors
     /// [`Error::Replaced`], [`Error::Stopped`].
@@ -181,6 +188,7 @@ impl Device {
         let answers = self.submit(move |_, context| {
             expect_generation(context.switch, generation)?;
             context.n_updates += n_updates;
+            context.switch.collect();
             Ok(work(context.switch))
         });
         answers.all().await?.into_iter().collect()
@@ -254,7 +262,8 @@ impl Device {
     }
 
     /// Runs work that takes long on every worker's thread: the steps that `begin` gives for a worker,
-    /// until one has an answer. Frames may pass between two steps, and no other work.
+    /// until one has an answer. Frames may pass between two steps, and no other work. What a step changes,
+    /// an offload shows as one.
     pub(crate) fn submit_steps<R, S>(&self, begin: impl Fn(usize) -> S) -> Answers<R>
     where
         R: Send + 'static,
@@ -306,10 +315,15 @@ fn steps<R: Send + 'static>(
     mut step: impl FnMut(&mut SwitchContext<'_>) -> Option<R> + Send + 'static,
     sender: oneshot::Sender<R>,
 ) -> Work {
-    Box::new(move |context| match step(context) {
-        // Nobody waits any more: the call was cancelled, the work is done all the same.
-        Some(answer) => drop(sender.send(answer)),
-        None => context.rest = Some(steps(step, sender)),
+    Box::new(move |context| {
+        context.switch.begin_batch();
+        let answer = step(context);
+        context.switch.end_batch();
+        match answer {
+            // Nobody waits any more: the call was cancelled, the work is done all the same.
+            Some(answer) => drop(sender.send(answer)),
+            None => context.rest = Some(steps(step, sender)),
+        }
     })
 }
 

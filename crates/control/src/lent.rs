@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use dataplane::{Switch, SwitchConfig};
+use dataplane::{PayloadSignature, Switch, SwitchConfig};
 
 use crate::switch_handle::{DrainWaiters, Subscriber, SwitchContext, SwitchHandle, Work};
 
@@ -29,6 +29,10 @@ impl Lent {
 }
 
 impl SwitchHandle for Lent {
+    fn payload_signatures(&self) -> Vec<PayloadSignature> {
+        self.switch().payload_signatures()
+    }
+
     fn submit(&self, _worker: usize, work: Work) {
         let mut switch = self.switch();
         let mut waiters = DrainWaiters::default();

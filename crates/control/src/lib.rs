@@ -22,6 +22,10 @@
 //! - **A pipeline** is set by a step 5 of one piece: packets inside are dropped and counted, all state is cleared, and
 //!   the switch has the pipeline's generation for a name. A saved pipeline has a switch of its own that forwards nothing;
 //!   its commit sets it and writes again, in pieces, what was written to it.
+//! - **An offload** beside the engine ([`dataplane::offload`]) shows what a piece has changed as one, when the piece
+//!   ends; so an update of several calls is never seen in part, and a pipeline is seen with the first piece that is
+//!   written to it again. It is the piece and not the batch, since packets that the offload punts see each piece, and
+//!   both sides are to agree as frames pass. What is read is asked of the offload first; a drain waits for it too.
 //! - **Work names the pipeline that it was made for.** Where another forwards it is refused ([`Error::Replaced`]); once
 //!   it has begun only somebody who replaces programs behind the device can bring that about.
 //! - **A read** ([`Device::reading`]) waits until nobody has a turn, and nobody gets one until it is dropped. A large one

@@ -5,7 +5,10 @@ use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use dataplane::{ControlError, ControlErrorKind, Program, Switch, SwitchConfig};
+use dataplane::{
+    ControlError, ControlErrorKind, ParamInfo, PayloadBatch, PayloadExtern, PayloadSignature,
+    Program, Switch, SwitchConfig,
+};
 
 use crate::batch::Batch;
 use crate::device::lock;
@@ -47,6 +50,21 @@ struct Shadow {
     written: Vec<Operation>,
 }
 
+/// Stands where the switch that forwards has an extern: no packet comes.
+struct StandIn(PayloadSignature);
+
+impl PayloadExtern for StandIn {
+    fn params(&self) -> Vec<ParamInfo> {
+        self.0.params.clone()
+    }
+
+    fn growth_bytes_max(&self) -> usize {
+        self.0.growth_bytes_max
+    }
+
+    fn transform(&mut self, _: PayloadBatch<'_>) {}
+}
+
 impl Pipeline {
     /// Its program: names, ids and widths of everything that operations are about.
     pub fn program(&self) -> &Program {
@@ -84,6 +102,11 @@ impl Pipeline {
 
     pub(crate) fn saved(checked: Checked, generation: u64) -> Self {
         let mut switch = Switch::new(SwitchConfig::default());
+        for signature in &checked.program.ir().payload_externs {
+            let stand_in = Box::new(StandIn(signature.clone()));
+            let registered = switch.register_payload_extern(&signature.name, stand_in);
+            registered.expect("the switch that forwards has it under this name");
+        }
         switch.set_program(checked.program.clone());
         let written = Vec::new();
         Self {

@@ -2,7 +2,7 @@
 //!
 //! The event loop of the crate `switch` implements [`SwitchHandle`]; tests do it with a mutex.
 
-use dataplane::{Digest, DrainToken, IdleTimeout, Nanos, PortId, Switch};
+use dataplane::{Digest, DrainToken, IdleTimeout, Nanos, PayloadSignature, PortId, Switch};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,6 +19,12 @@ pub trait SwitchHandle: Send + Sync + 'static {
     /// How many workers there are, as long as the handle lives.
     fn n_workers(&self) -> usize {
         1
+    }
+
+    /// The externs that programs of all workers may call ([`Switch::payload_signatures`]), as long as the
+    /// handle lives.
+    fn payload_signatures(&self) -> Vec<PayloadSignature> {
+        Vec::new()
     }
 
     /// Runs `work` on the thread that owns the worker of this number, from 0, soon, between passes;
@@ -191,6 +197,8 @@ pub struct PortStatus {
     pub unserved_queues: u32,
     /// What it is called now.
     pub interface: String,
+    /// Of a port that an offload serves, whether it forwards there now.
+    pub is_offloaded: Option<bool>,
 }
 
 impl PortStatus {

@@ -21,8 +21,9 @@
 //!    is not told.
 //! e. *Show writes together.* What was changed since the last [`Offload::commit`] becomes visible to
 //!    packets as one: a packet sees all of it or nothing. A control call is committed when it ends, and
-//!    calls between [`Switch::begin_batch`] and [`Switch::end_batch`] when the batch ends. The engine
-//!    sees each call at once. An offload may show a commit somewhat later, in the order of the commits.
+//!    calls between [`Switch::begin_batch`] and [`Switch::end_batch`] when the batch ends; a program
+//!    that was set among them is loaded then. The engine sees each call at once. An offload may show a
+//!    commit somewhat later, in the order of the commits.
 //! f. *Count up.* [`Offload::collect`] adds what it has counted since the last time to the switch's own
 //!    accounts, so that each number that the switch gives is the sum of both. What it adds is
 //!    consistent: received and replicated packets are sent, dropped, or said to be inside. Nothing is

@@ -220,7 +220,7 @@ impl Device {
 
     /// A checked pipeline that the workers can run as one switch.
     pub(crate) fn check(&self, config: ForwardingPipelineConfig) -> Result<Checked, PipelineError> {
-        let pipeline = Pipeline::new(config)?;
+        let pipeline = Pipeline::new(config, &self.control.payload_signatures())?;
         let checked = self.control.check(pipeline.program().clone(), pipeline);
         checked.map_err(|error| PipelineError(error.to_string()))
     }

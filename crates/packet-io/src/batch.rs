@@ -4,8 +4,9 @@
 //! for a frame. If a payload follows itself, as in a packet's copies, it is in the buffer once, and
 //! its frames are sent from two places.
 
+use frame::{Frame, PayloadIdentity};
+
 use crate::limits::{SHARED_PAYLOAD_BYTES_MIN, TX_BATCH_BYTES, TX_BATCH_FRAMES};
-use crate::port::{Frame, Identity};
 
 /// A part of the buffer.
 #[derive(Clone, Copy, Debug, Default)]
@@ -17,7 +18,7 @@ struct Part {
 /// The payload that was copied in last.
 #[derive(Clone, Copy, Debug)]
 struct Payload {
-    identity: Identity,
+    identity: PayloadIdentity,
     /// Where it is now.
     part: Part,
 }
@@ -64,7 +65,7 @@ impl TxBatch {
     }
 
     /// Where the same payload is already.
-    fn find(&self, wanted: Option<Identity>) -> Option<Part> {
+    fn find(&self, wanted: Option<PayloadIdentity>) -> Option<Part> {
         let Payload { identity, part } = self.last_payload?;
         (part.len >= SHARED_PAYLOAD_BYTES_MIN && wanted == Some(identity)).then_some(part)
     }

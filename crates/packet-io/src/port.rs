@@ -2,69 +2,12 @@
 
 use std::os::fd::BorrowedFd;
 
+use frame::Frame;
+
 use crate::PortError;
 
 /// Nanoseconds of a monotonic clock that the caller keeps.
 pub type Nanos = u64;
-
-/// A frame to be sent: the piece that was made for it, and the payload that it shares with others,
-/// one after the other; either may be empty.
-#[derive(Clone, Copy, Debug)]
-pub struct Frame<'a> {
-    /// The first piece.
-    pub head: &'a [u8],
-    /// The second.
-    pub payload: &'a [u8],
-    /// Identifies the payload: frames with the same number and a payload at the same address and with the
-    /// same length have the same bytes. 0 if that is not known.
-    pub payload_id: u64,
-}
-
-impl Frame<'_> {
-    /// Length of the frame.
-    #[expect(clippy::len_without_is_empty, reason = "none is empty")]
-    pub fn len(&self) -> usize {
-        self.head.len() + self.payload.len()
-    }
-}
-
-/// Which payload a frame has: two that are equal have the same bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Identity {
-    id: u64,
-    address: usize,
-    len: usize,
-}
-
-impl Frame<'_> {
-    /// None where nothing is known of it.
-    #[inline]
-    pub(crate) fn payload_identity(&self) -> Option<Identity> {
-        (self.payload_id != 0).then(|| Identity {
-            id: self.payload_id,
-            address: self.payload.as_ptr().addr(),
-            len: self.payload.len(),
-        })
-    }
-}
-
-/// In one piece.
-impl<'a> From<&'a [u8]> for Frame<'a> {
-    fn from(whole: &'a [u8]) -> Self {
-        [whole, &[]].into()
-    }
-}
-
-/// A frame with an unidentified payload.
-impl<'a> From<[&'a [u8]; 2]> for Frame<'a> {
-    fn from([head, payload]: [&'a [u8]; 2]) -> Self {
-        Frame {
-            head,
-            payload,
-            payload_id: 0,
-        }
-    }
-}
 
 /// A place where Ethernet frames arrive and leave. Frames are whole, from the destination address
 /// on, with their VLAN tags and finished checksums, without the frame check sequence.

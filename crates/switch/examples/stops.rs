@@ -16,6 +16,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use packet_io::{Nanos, Port, PortError, PortStatistics};
+use reprise_switch::Parts;
 
 /// Where the switch is to be found by the commands.
 const GRPC: &str = "127.0.0.1:19559";
@@ -155,7 +156,7 @@ fn round(full: &str, empty: &str) -> Result<Vec<(String, u64)>, String> {
         // The other end waits in this process.
         let _ = told.send(steps(&longest_ns, &full, &empty));
     };
-    reprise_switch::forward(&arguments, vec![vec![(1, port)]], during)?;
+    reprise_switch::forward(&arguments, &Parts::default(), vec![vec![(1, port)]], during)?;
     result
         .recv()
         .map_err(|_| "nothing was measured".to_owned())?

@@ -14,6 +14,7 @@ use std::{
 };
 
 use packet_io::{Nanos, Port, PortError, PortStatistics};
+use reprise_switch::Parts;
 
 const DURATION: Duration = Duration::from_secs(1);
 const FRAME_BYTES: usize = 1400;
@@ -162,7 +163,9 @@ fn measure(n_workers: usize) -> Result<Rates, String> {
         "p4/sfu.p4",
     ];
     let forwarded =
-        reprise_switch::forward(&arguments, ports.collect(), || thread::sleep(DURATION))?;
+        reprise_switch::forward(&arguments, &Parts::default(), ports.collect(), || {
+            thread::sleep(DURATION)
+        })?;
     let totals: serde_json::Value =
         serde_json::from_str(&forwarded.totals).map_err(|error| error.to_string())?;
     let copies = totals["packets"]["transmitted"].as_f64().unwrap_or(0.0);

@@ -131,7 +131,7 @@ mod tests {
             drops: vec![("rx_ring_full", rx_ring_full)],
             ..PortStatus::default()
         };
-        Counted::of(&SwitchContext {
+        Counted::of(&mut SwitchContext {
             switch,
             now: 0,
             ports: &[port],

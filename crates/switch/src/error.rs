@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use dataplane::ControlError;
 use packet_io::PortError;
 
 use crate::event_loop::LoopError;
@@ -37,6 +38,9 @@ pub(crate) enum SwitchError {
     Entries { path: PathBuf, message: String },
     #[error("--generate {text}: {message}")]
     Generator { text: String, message: String },
+    /// A name is taken, or an extern wants more than there is: a mistake of whoever built the switch.
+    #[error("this switch cannot be built: {0}")]
+    Parts(#[from] ControlError),
     #[error(transparent)]
     Port(#[from] PortError),
     #[error(

@@ -11,6 +11,11 @@
 //! Work and frames have a [`Share`] of each turn. A switch that still has something to do when the
 //! share is used up is busy: it goes on in the next turn, which runs one piece of work and takes no
 //! frames in, since those wait better in the receive rings. The ports' turns go on where they were left.
+//!
+//! Something may forward beside the engine on some of the ports (`offload`): what it punts comes by the
+//! ports, what it forwards the loop does not see.
+
+mod offload;
 
 use std::io;
 use std::sync::Arc;
@@ -18,8 +23,8 @@ use std::sync::Arc;
 use control::{
     DigestNotice, DrainWaiters, IdleTimeoutNotice, PacketInFrame, PortStatus, SwitchContext, Work,
 };
-use dataplane::{Nanos, PortId, Switch, Transmit, Transmitted, limits};
-use packet_io::{Frame, Port, PortError, PortStatistics, Waiter};
+use dataplane::{Nanos, Offload, OffloadStatus, PortId, Switch, Transmit, Transmitted, limits};
+use packet_io::{Port, PortError, PortStatistics, Waiter};
 
 use crate::clock::Clock;
 use crate::handle::{Mailbox, PortChange};
@@ -137,6 +142,8 @@ struct AttachedPort {
     earlier: PortStatistics,
     /// How its interface is, if it has one that is watched.
     link: Option<Arc<LinkStatus>>,
+    /// The offload serves it.
+    is_offloaded: bool,
 }
 
 impl AttachedPort {
@@ -174,6 +181,10 @@ pub(crate) struct EventLoop {
     /// Frames may come: from now on generators make theirs.
     is_forwarding: bool,
     packet_ins_unclaimed: u64,
+    /// What is to forward beside the engine when frames may come.
+    offload: Option<Box<dyn Offload>>,
+    /// What the log was told of it.
+    offload_told: Option<OffloadStatus>,
 }
 
 impl EventLoop {
@@ -197,6 +208,8 @@ impl EventLoop {
             is_busy: false,
             is_forwarding: false,
             packet_ins_unclaimed: 0,
+            offload: None,
+            offload_told: None,
         }
     }
 
@@ -216,6 +229,7 @@ impl EventLoop {
             has_queued: false,
             earlier: PortStatistics::default(),
             link: None,
+            is_offloaded: false,
         });
         self.number_wait_places();
     }
@@ -315,6 +329,7 @@ impl EventLoop {
     pub(crate) fn run(&mut self, after: AfterReplay) -> Result<(), LoopError> {
         // What was submitted before is looked at in the first turn.
         self.mailbox.waker().wake();
+        self.begin_offload();
         while !self.mailbox.is_stopped() {
             if self.is_spinning() || self.is_busy {
                 self.n_spins = self.n_spins.wrapping_add(1);
@@ -339,8 +354,10 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Finishes the ports: capture files are whole after it.
+    /// Takes the offload away, which counts what it had inside, and finishes the ports: capture files are
+    /// whole after it.
     pub(crate) fn close(&mut self) -> Result<(), LoopError> {
+        self.switch.set_offload(None);
         for attached in &mut self.ports {
             let id = attached.id;
             attached
@@ -351,18 +368,25 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Everything counted.
+    /// Everything counted. The frames of a port that the offload serves are the switch's account of it,
+    /// which has both sides'.
     pub(crate) fn totals(&mut self) -> Totals {
+        self.switch.collect();
+        let counters = self.switch.counters();
         let ports = self
             .ports
             .iter_mut()
             .zip(&self.statuses)
             .map(|(attached, status)| {
                 let link = attached.link.clone().unwrap_or_default();
+                let mut statistics = attached.statistics();
+                if attached.is_offloaded {
+                    offload::count_both(&mut statistics, counters.port(attached.id));
+                }
                 PortTotals {
                     id: attached.id,
                     name: status.name.clone(),
-                    statistics: attached.statistics(),
+                    statistics,
                     link_down_events: link.down_events(),
                     lost_events: link.lost_events(),
                 }
@@ -400,7 +424,9 @@ impl EventLoop {
         let generated = self.switch.next_generated();
         let has_unsent = self.ports.iter().any(|place| place.port.has_unsent());
         let retry = has_unsent.then(|| self.clock.now() + UNSENT_RETRY_NS);
-        frames.chain(queues).chain(generated).chain(retry).min()
+        let drained = self.next_look_at_drain();
+        let retries = retry.into_iter().chain(drained);
+        frames.chain(queues).chain(generated).chain(retries).min()
     }
 
     fn turn(&mut self, after: AfterReplay) -> Result<(), LoopError> {
@@ -589,17 +615,7 @@ impl EventLoop {
             };
             let attached = &mut ports[place];
             attached.has_queued = true;
-            let dataplane::engine::Frame {
-                head,
-                payload,
-                payload_id,
-            } = transmit.frame;
-            let frame = Frame {
-                head,
-                payload,
-                payload_id,
-            };
-            let sent = attached.port.transmit(now, frame);
+            let sent = attached.port.transmit(now, transmit.frame);
             if let Err(source) = sent {
                 failed.get_or_insert((id, source));
             }
@@ -642,6 +658,7 @@ impl EventLoop {
                 break;
             }
         }
+        self.tell_offload();
         Ok(())
     }
 
@@ -668,6 +685,7 @@ impl EventLoop {
     }
 
     fn refresh_statuses(&mut self) {
+        let is_forwarding = self.is_offload_forwarding();
         for (attached, status) in self.ports.iter_mut().zip(&mut self.statuses) {
             let statistics = attached.statistics();
             status.rx_dropped = statistics.rx_dropped();
@@ -680,6 +698,7 @@ impl EventLoop {
                 status.unserved_queues = link.unserved_queues();
                 status.interface = link.interface();
             }
+            status.is_offloaded = attached.is_offloaded.then_some(is_forwarding);
             status.drops.clear();
             status.drops.extend(statistics.drops());
         }

@@ -9,7 +9,7 @@ use control::{
     DigestNotice, DigestSender, IdleTimeoutNotice, IdleTimeoutSender, NoticeSender, PacketInFrame,
     PacketInSender, Subscriber, SwitchHandle, Work,
 };
-use dataplane::PortId;
+use dataplane::{PayloadSignature, PortId};
 use packet_io::{Port, Waker};
 
 /// Who is told of what happens in the switches.
@@ -43,6 +43,7 @@ fn publish<T: Clone>(to: &Mutex<Vec<NoticeSender<T>>>, notice: &T) -> bool {
 pub(crate) struct LoopHandle {
     workers: Arc<[ToWorker]>,
     subscribers: Subscribers,
+    payload_signatures: Arc<[PayloadSignature]>,
     is_stopped: Arc<AtomicBool>,
 }
 
@@ -92,12 +93,21 @@ pub(crate) fn mailboxes(n_workers: usize) -> io::Result<(LoopHandle, Vec<Mailbox
     let handle = LoopHandle {
         workers: workers.into(),
         subscribers,
+        payload_signatures: Arc::default(),
         is_stopped,
     };
     Ok((handle, mailboxes))
 }
 
 impl LoopHandle {
+    /// As it is, of switches that have these externs.
+    pub(crate) fn with_payload_signatures(self, signatures: Vec<PayloadSignature>) -> LoopHandle {
+        LoopHandle {
+            payload_signatures: signatures.into(),
+            ..self
+        }
+    }
+
     /// Ends every loop after its current turn.
     pub(crate) fn stop(&self) {
         self.is_stopped.store(true, Ordering::Release);
@@ -135,6 +145,10 @@ impl LoopHandle {
 impl SwitchHandle for LoopHandle {
     fn n_workers(&self) -> usize {
         self.workers.len()
+    }
+
+    fn payload_signatures(&self) -> Vec<PayloadSignature> {
+        self.payload_signatures.to_vec()
     }
 
     fn submit(&self, worker: usize, work: Work) {

@@ -23,6 +23,7 @@ mod interfaces;
 mod log;
 mod metrics;
 mod options;
+mod parts;
 mod ports;
 mod program;
 mod services;
@@ -46,19 +47,20 @@ use crate::event_loop::{AfterReplay, EventLoop, LoopError};
 use crate::handle::LoopHandle;
 use crate::interfaces::{Interfaces, Watched};
 use crate::options::Options;
+pub use crate::parts::{MadePayloadExtern, Offloaded, Parts};
 use crate::ports::{OpenPort, OpenPorts};
 use crate::services::Services;
 use crate::totals::{Detail, Totals};
 use crate::trace::TraceEnd;
 use crate::workers::Workers;
 
-/// The command, with the arguments of the process.
-pub fn main() -> ExitCode {
+/// The command, with the arguments of the process, of a switch that has these parts.
+pub fn main(parts: &Parts) -> ExitCode {
     let options = match Options::try_parse() {
         Ok(options) => options,
         Err(error) => return of_command_line(&error),
     };
-    match run(&options) {
+    match run(&options, parts) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             say(&format!("error: {error}"));
@@ -87,14 +89,15 @@ pub struct Forwarded {
     pub elapsed: Duration,
 }
 
-/// Runs the switch of a command line on ports of the caller's, a list of them for each of `--workers`,
-/// with the same numbers in the same order, until `during`, which runs in a thread of its own, returns.
-/// For measurements of the switch alone.
+/// Runs the switch of a command line, with these parts, on ports of the caller's, a list of them for each
+/// of `--workers`, with the same numbers in the same order, until `during`, which runs in a thread of its
+/// own, returns. For measurements and tests.
 ///
 /// # Errors
 /// What the command would say.
 pub fn forward(
     arguments: &[&str],
+    parts: &Parts,
     ports: Vec<Vec<(u16, Box<dyn Port>)>>,
     during: impl FnOnce() + Send + 'static,
 ) -> Result<Forwarded, String> {
@@ -116,7 +119,7 @@ pub fn forward(
         workers: open.collect(),
         watched: Vec::new(),
     };
-    let stopped = prepare(&options, |_| Ok(open)).and_then(|mut prepared| {
+    let stopped = prepare(&options, parts, |_| Ok(open)).and_then(|mut prepared| {
         prepared.services.serve(&options)?;
         let handle = prepared.handle.clone();
         let stopper = thread::spawn(move || {
@@ -139,7 +142,7 @@ pub fn forward(
     })
 }
 
-fn run(options: &Options) -> Result<(), SwitchError> {
+fn run(options: &Options, parts: &Parts) -> Result<(), SwitchError> {
     descriptors::expect_enough(options)?;
     let log = log::start(options.log.log_level, options.log.log_format)?;
     // Before the ports are opened, so that it is told whatever becomes of their interfaces.
@@ -152,7 +155,7 @@ fn run(options: &Options) -> Result<(), SwitchError> {
         operation: "watch the interfaces",
         source,
     })?;
-    let mut prepared = prepare(options, ports::open)?;
+    let mut prepared = prepare(options, parts, ports::open)?;
     let mut result = Ok(());
     if prepared.is_up {
         if let Some(monitor) = monitor {
@@ -196,13 +199,14 @@ struct Prepared {
 /// entries, generators' frames, ports, address, in this order.
 fn prepare(
     options: &Options,
+    parts: &Parts,
     open: impl FnOnce(&Options) -> Result<OpenPorts, PortError>,
 ) -> Result<Prepared, SwitchError> {
     options.check()?;
     let program = options
         .program
         .as_deref()
-        .map(|path| program::load(path, options))
+        .map(|path| program::load(path, options, parts))
         .transpose()?;
     let entries = options
         .entries
@@ -217,7 +221,7 @@ fn prepare(
     } = open(options)?;
     let described = ports.first().into_iter().flatten();
     let described = described.map(|port| port.described.clone()).collect();
-    let (handle, mut loops) = event_loops(options, ports)?;
+    let (handle, mut loops) = event_loops(options, parts, ports)?;
     generators::insert(loops[0].switch_mut(), generators)?;
     let trace = trace::sink(options)?.map(|(sink, end)| {
         loops[0].switch_mut().set_trace(Some(sink));
@@ -265,6 +269,7 @@ impl Prepared {
 /// One a worker, each with its switch and its ports, of which there is at least one.
 fn event_loops(
     options: &Options,
+    parts: &Parts,
     ports: Vec<Vec<OpenPort>>,
 ) -> Result<(LoopHandle, Vec<EventLoop>), SwitchError> {
     let clock = match options.is_replay() {
@@ -276,12 +281,13 @@ fn event_loops(
             operation: "make the event loop",
             source,
         })?;
-    let loops = mailboxes.into_iter().zip(ports).zip(0..);
-    let loops = loops.map(|((mailbox, ports), worker)| {
+    let mut loops = Vec::new();
+    for ((mailbox, ports), worker) in mailboxes.into_iter().zip(ports).zip(0..) {
         let engine = options
             .engine
             .factory(options.optimise.unwrap_or(NativeOptions::ALL));
-        let switch = Switch::with_engine(options.switch_config(worker), engine);
+        let mut switch = Switch::with_engine(options.switch_config(worker), engine);
+        parts.register_payload_externs(&mut switch)?;
         let mut event_loop = EventLoop::new(switch, clock, mailbox);
         event_loop.set_wait(options.wait);
         for port in ports {
@@ -290,9 +296,13 @@ fn event_loops(
                 event_loop.set_link(link);
             }
         }
-        event_loop
-    });
-    Ok((handle, loops.collect()))
+        if let Some(offload) = &parts.offload {
+            event_loop.set_offload(offload(worker));
+        }
+        loops.push(event_loop);
+    }
+    let signatures = loops[0].switch_mut().payload_signatures();
+    Ok((handle.with_payload_signatures(signatures), loops))
 }
 
 /// Says which engine runs the program, and what it leaves to the interpreter.

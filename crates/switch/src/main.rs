@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    reprise_switch::main()
+    reprise_switch::main(&reprise_switch::Parts::default())
 }

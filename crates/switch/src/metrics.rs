@@ -194,6 +194,7 @@ fn render(metrics: &mut Metrics, mut counted: Counted) {
     port_counters(metrics, &counted);
     port_states(metrics, &counted);
     port_queues(metrics, &counted);
+    port_offloads(metrics, &counted);
     port_drops(metrics, &counted);
     table_counters(metrics, &counted);
     generators(metrics, &counted);
@@ -324,6 +325,19 @@ fn port_queues(metrics: &mut Metrics, counted: &Counted) {
     for port in counted.ports.iter().filter(on_interfaces) {
         let labels: Labels<'_> = &[("port", &port.id), ("name", &port.name)];
         metrics.sample(name, labels, port.unserved_queues);
+    }
+}
+
+/// Of ports that an offload serves.
+fn port_offloads(metrics: &mut Metrics, counted: &Counted) {
+    let name = "reprise_port_offloaded";
+    let help = "1 where the offload of the port forwards beside the engine, 0 where it does not.";
+    metrics.family(name, "gauge", help);
+    for port in &counted.ports {
+        if let Some(is_offloaded) = port.is_offloaded {
+            let labels: Labels<'_> = &[("port", &port.id), ("name", &port.name)];
+            metrics.sample(name, labels, u8::from(is_offloaded));
+        }
     }
 }
 
@@ -550,6 +564,7 @@ mod tests {
         let port = PortStatus {
             id: PortId(1),
             name: "a \"b\\c\"".into(),
+            is_offloaded: Some(true),
             drops: PortStatistics {
                 rx_ring_full: 3,
                 tx_too_long: 4,
@@ -559,7 +574,7 @@ mod tests {
             .to_vec(),
             ..PortStatus::default()
         };
-        let counted = Counted::of(&SwitchContext {
+        let counted = Counted::of(&mut SwitchContext {
             switch: &mut switch,
             now: 2_000_000,
             ports: &[port],
@@ -582,6 +597,7 @@ mod tests {
             format!("reprise_port_receive_drops_total{{{name},reason=\"rx_ring_full\"}} 3"),
             format!("reprise_port_transmit_drops_total{{{name},reason=\"tx_too_long\"}} 4"),
             format!("reprise_port_link_down_events_total{{{name}}} 0"),
+            format!("reprise_port_offloaded{{{name}}} 1"),
             "reprise_workers 1".into(),
             "reprise_table_lookups_total{table=\"ingress.forward\",result=\"hit\"} 1".into(),
             "reprise_table_entries{table=\"ingress.forward\"} 1".into(),

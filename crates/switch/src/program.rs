@@ -11,6 +11,7 @@ use prost::Message;
 
 use crate::error::SwitchError;
 use crate::options::Options;
+use crate::parts::Parts;
 use crate::say;
 
 /// A program that has been read, or compiled.
@@ -31,10 +32,14 @@ pub(crate) struct Entries {
 }
 
 /// Reads a .json program, or compiles a .p4 one.
-pub(crate) fn load(path: &Path, options: &Options) -> Result<LoadedProgram, SwitchError> {
+pub(crate) fn load(
+    path: &Path,
+    options: &Options,
+    parts: &Parts,
+) -> Result<LoadedProgram, SwitchError> {
     let p4info = options.p4info.as_deref();
     match path.extension().and_then(|extension| extension.to_str()) {
-        Some("p4") => compile(path, options),
+        Some("p4") => compile(path, options, !parts.payload_externs.is_empty()),
         Some("json") => Ok(LoadedProgram {
             path: path.to_owned(),
             json: read_text("read the program", path)?,
@@ -47,7 +52,11 @@ pub(crate) fn load(path: &Path, options: &Options) -> Result<LoadedProgram, Swit
 }
 
 /// Compiles, and says what the compiler warns of.
-fn compile(path: &Path, options: &Options) -> Result<LoadedProgram, SwitchError> {
+fn compile(
+    path: &Path,
+    options: &Options,
+    emit_externs: bool,
+) -> Result<LoadedProgram, SwitchError> {
     let text = read_text("read the program", path)?;
     let source = |path: &str| fs::read_to_string(path).ok();
     let compiler_options = p4_compiler::Options {
@@ -56,6 +65,7 @@ fn compile(path: &Path, options: &Options) -> Result<LoadedProgram, SwitchError>
             .iter()
             .map(|folder| folder.display().to_string())
             .collect(),
+        emit_externs,
         ..p4_compiler::Options::default()
     };
     let name = path.display().to_string();

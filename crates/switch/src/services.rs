@@ -239,7 +239,7 @@ async fn set_up(
 
 /// A program that no P4Runtime controller knows of.
 async fn set_alone(device: &Arc<Device>, path: PathBuf, json: &str) -> Result<(), SwitchError> {
-    let checked = Program::from_json_str(json)
+    let checked = Program::from_json_str_with(json, &device.payload_signatures())
         .map_err(|error| error.to_string())
         .and_then(|program| device.check(program, ()).map_err(|error| error.to_string()));
     let checked = match checked {

@@ -8,10 +8,13 @@
 
 mod changes;
 mod cut_short;
+#[path = "../../../dataplane/tests/offload/double.rs"]
+mod double;
 mod entities;
 mod harness;
 mod life;
 #[allow(dead_code, reason = "other crates' tests use what is left over here")]
 #[path = "../support/memory_loop.rs"]
 mod memory_loop;
+mod offload;
 mod workers;

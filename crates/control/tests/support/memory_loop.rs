@@ -8,7 +8,7 @@ use control::{
     DigestNotice, DigestSender, DrainWaiters, IdleTimeoutNotice, IdleTimeoutSender, PacketInFrame,
     PacketInSender, PortStatus, Subscriber, SwitchContext, SwitchHandle, Work,
 };
-use dataplane::{Nanos, OwnedTransmit, PortId, Switch, SwitchConfig};
+use dataplane::{Nanos, OwnedTransmit, PayloadSignature, PortId, Switch, SwitchConfig};
 
 /// The loops; their threads end when this is dropped. Frames come to the first worker.
 pub struct MemoryLoop(Vec<Arc<Shared>>);
@@ -48,6 +48,11 @@ impl MemoryLoop {
     pub fn start_workers(config: SwitchConfig, n_ports: u16, n_workers: usize) -> Self {
         let worker = |_| Shared::start(config.clone(), n_ports);
         Self((0..n_workers).map(worker).collect())
+    }
+
+    /// A worker's switch, to look at or to be built otherwise.
+    pub fn in_switch<R>(&self, worker: usize, work: impl FnOnce(&mut Switch) -> R) -> R {
+        work(&mut self.0[worker].inside().switch)
     }
 
     /// A frame arrives.
@@ -124,6 +129,10 @@ impl Drop for MemoryLoop {
 impl SwitchHandle for MemoryLoop {
     fn n_workers(&self) -> usize {
         self.0.len()
+    }
+
+    fn payload_signatures(&self) -> Vec<PayloadSignature> {
+        self.in_switch(0, |switch| switch.payload_signatures())
     }
 
     fn submit(&self, worker: usize, work: Work) {

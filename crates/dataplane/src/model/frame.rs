@@ -1,21 +1,10 @@
 //! Frames that leave, where they are.
 
+pub use ::frame::Frame;
+
 use super::PortId;
 
-/// A frame where an engine has it: two pieces, one after the other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Frame<'a> {
-    /// The headers, as the deparser wrote them.
-    pub head: &'a [u8],
-    /// What follows them, shared with other copies.
-    pub payload: &'a [u8],
-    /// Of which bytes the payload is a part: as long as the process lives, where the number is the
-    /// same and the payload is at the same place, it is the same. 0 where that is not known.
-    pub payload_id: u64,
-}
-
-/// A frame that leaves, where the engine has it. The two pieces are one frame: a port copies them
-/// one after the other to where it sends from.
+/// A frame that leaves, where the engine has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Transmit<'a> {
     /// On this port.

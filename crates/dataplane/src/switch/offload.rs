@@ -126,7 +126,8 @@ impl Switch {
     }
 
     /// The control calls that follow belong together, until [`Switch::end_batch`]: packets in the
-    /// offload see all of them or none. The engine sees each when it is made.
+    /// offload see all of them or none, and a program that is set with them. The engine sees each when
+    /// it is made.
     pub fn begin_batch(&mut self) {
         self.is_in_batch = true;
     }
@@ -134,15 +135,18 @@ impl Switch {
     /// Ends a batch.
     pub fn end_batch(&mut self) {
         self.is_in_batch = false;
+        self.load_offload();
         if let Some(attached) = &mut self.offload {
             attached.commit(&mut self.model);
         }
     }
 
-    /// Has the offload forward the program as it is, unless it refused it or failed.
+    /// Has the offload forward the program as it is, unless it refused it or failed; at the end of a
+    /// batch.
     pub(super) fn load_offload(&mut self) {
         if let Some(attached) = &mut self.offload
             && self.engine.is_some()
+            && !self.is_in_batch
             && !self.model.state.tracer.is_on()
             && attached.status == OffloadStatus::Waiting
         {

@@ -1,5 +1,15 @@
 //! An offload in memory for one program, [`program`]: a table of exact keys whose entries forward,
-//! flood or drop, two registers, a counter. It forwards by what it was told of alone.
+//! flood or drop, two registers, a counter. It forwards by what it was told of alone. Tests of other
+//! crates use it too.
+#![allow(dead_code, reason = "not all who use it use all of it")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test stops at what it did not expect"
+)]
+
+#[path = "../support/mod.rs"]
+pub mod support;
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -14,7 +24,7 @@ use dataplane::{
 };
 use serde_json::json;
 
-use crate::support::*;
+use support::*;
 
 pub const CELLS: u64 = 16;
 
@@ -56,6 +66,7 @@ pub fn program(with_last: bool) -> Builder {
     ];
     let table = b.table(INGRESS, "l2", &[("exact", "pkt.kind")], &actions, None);
     table["support_timeout"] = json!(true);
+    table["max_size"] = json!(256);
     table["default_entry"] = json!({"action_id": actions[2].1, "action_const": false,
         "action_data": [], "action_entry_const": false});
     b.start(INGRESS, "l2");

@@ -8,8 +8,6 @@
 )]
 
 mod double;
-#[path = "../support/mod.rs"]
-mod support;
 
 use std::sync::{Arc, Mutex};
 
@@ -18,8 +16,7 @@ use dataplane::{
     MulticastGroup, Nanos, OffloadStatus, OwnedTransmit, PortId, Replica, Switch, SwitchConfig,
     TableAction, TableEntry, TraceEvent, TraceSink,
 };
-use double::{CELLS, Core, Double, Takes, program};
-use support::*;
+use double::{CELLS, Core, Double, Takes, program, support::*};
 
 /// A switch with an offload, and the same without.
 struct Pair {
@@ -279,6 +276,27 @@ fn a_batch_becomes_visible_as_a_whole() {
     assert_eq!(ask(&mut pair), [(2, vec![1, 0, 0, 0])]);
     pair.with.end_batch();
     assert_eq!(ask(&mut pair), [(3, vec![1, 0, 0, 5])]);
+}
+
+#[test]
+fn a_program_that_is_set_in_a_batch_becomes_visible_with_it() {
+    let mut pair = Pair::new(Takes::All, &program(false));
+    pair.with.begin_batch();
+    pair.with.set_program(program(false).program());
+    insert(&mut pair.with, 1, "forward", 2).unwrap();
+    let ask = |pair: &mut Pair| {
+        let mut core = pair.core.lock().unwrap();
+        core.receive(0, PortId(0), &[1, 0, 0, 0])
+    };
+    assert!(!ask(&mut pair), "all are punted meanwhile");
+    pair.with.end_batch();
+    assert!(ask(&mut pair));
+    assert_eq!(
+        brief(&pair.core.lock().unwrap().run(0)),
+        [(2, vec![1, 0, 0, 0])]
+    );
+    let log = pair.core.lock().unwrap().log.join(", ");
+    assert_eq!(log, "load, stop, load");
 }
 
 #[test]

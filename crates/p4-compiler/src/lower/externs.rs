@@ -260,7 +260,7 @@ impl Lower<'_> {
                         span,
                         format!("simple_switch has no extern function `{other}`"),
                     )
-                    .help("`--emit-externs` writes it out for a switch that was built with it"),
+                    .help("`--emit-externs` writes it out for a switch that was built with it (docs/payload-externs.md)"),
             ),
         }
     }

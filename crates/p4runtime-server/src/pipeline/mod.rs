@@ -18,7 +18,7 @@ pub(crate) use translation::{Names, NamesInUse, NewNames};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use dataplane::Program;
+use dataplane::{PayloadSignature, Program};
 use p4runtime_proto::p4::config::v1::{P4Info, Preamble};
 use p4runtime_proto::p4::v1::ForwardingPipelineConfig;
 
@@ -31,12 +31,12 @@ pub struct PipelineError(pub(crate) String);
 
 pub(crate) type PipelineResult<T> = Result<T, PipelineError>;
 
-/// Whether a switch would take a config, as the action `VERIFY` finds out.
+/// Whether a switch without externs of its own would take a config, as the action `VERIFY` finds out.
 ///
 /// # Errors
 /// P4Info and device config do not fit each other, or are none.
 pub fn check_pipeline(config: ForwardingPipelineConfig) -> PipelineResult<()> {
-    Pipeline::new(config).map(drop)
+    Pipeline::new(config, &[]).map(drop)
 }
 
 /// A checked pipeline.
@@ -54,14 +54,17 @@ pub(crate) struct Pipeline {
 
 impl Pipeline {
     /// Checks a config: the device config is a BMv2 JSON program that has everything the P4Info
-    /// promises, with the same widths and sizes.
-    pub(crate) fn new(config: ForwardingPipelineConfig) -> PipelineResult<Self> {
+    /// promises, with the same widths and sizes, and calls no other externs than the switch's.
+    pub(crate) fn new(
+        config: ForwardingPipelineConfig,
+        externs: &[PayloadSignature],
+    ) -> PipelineResult<Self> {
         let p4info = config
             .p4info
             .as_ref()
             .ok_or_else(|| PipelineError("expected a P4Info, found none".into()))?;
         let json = device_config::bmv2_json(&config.p4_device_config)?;
-        let program = Program::from_json(&json)
+        let program = Program::from_json_with(&json, externs)
             .map_err(|error| PipelineError(format!("the device config: {error}")))?;
         check_ids(p4info)?;
         let mut types = translation::Types::new(p4info);

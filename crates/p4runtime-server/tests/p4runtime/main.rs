@@ -22,6 +22,7 @@ mod malformed;
 #[path = "../../../control/tests/support/memory_loop.rs"]
 mod memory_loop;
 mod packet_io;
+mod payload_externs;
 mod pieces;
 mod pipeline_config;
 mod registers;

@@ -26,9 +26,10 @@ use std::os::fd::{AsFd, FromRawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use frame::{Frame, PayloadIdentity};
+
 use super::ring::Mapping;
 use crate::limits::{XDP_MAPPINGS_DIVISOR, XDP_SHARED_PAYLOADS, XDP_SHARERS};
-use crate::port::{Frame, Identity};
 
 /// Bytes of a page; with larger ones nothing is shared.
 const PAGE_BYTES: usize = 4096;
@@ -57,12 +58,12 @@ pub(super) struct SharedPayloads {
     /// Which of them was used last.
     current: usize,
     /// The payload that came last. The first frame with it does not need it here.
-    seen: Option<Identity>,
+    seen: Option<PayloadIdentity>,
 }
 
 /// A payload and the places of the frames that share it.
 struct Shared {
-    identity: Option<Identity>,
+    identity: Option<PayloadIdentity>,
     /// Where the kernel finds the first place's payload; the head ends there.
     address: u64,
     /// The same for us.
@@ -176,7 +177,7 @@ impl SharedPayloads {
     }
 
     /// Writes a payload, no longer than a page, to where none is in use.
-    fn write(&mut self, payload: &[u8], identity: Identity) -> Option<usize> {
+    fn write(&mut self, payload: &[u8], identity: PayloadIdentity) -> Option<usize> {
         // The first of them, for its pages are the most likely ones to be in the cache.
         let number = self.payloads.iter().position(|shared| shared.n_out == 0)?;
         let shared = &mut self.payloads[number];

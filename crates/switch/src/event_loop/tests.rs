@@ -409,4 +409,5 @@ fn a_program_is_told_how_long_packets_were_inside_and_no_more() {
     running.join().expect("no panic").expect("no error");
 }
 
+mod offload;
 mod overload;

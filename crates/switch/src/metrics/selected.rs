@@ -97,7 +97,10 @@ async fn ask<T: Send + 'static>(
     device: &Device,
     question: impl Fn(&Switch) -> T + Send + Sync + 'static,
 ) -> Option<Vec<T>> {
-    let answers = device.submit(move |_, context| question(context.switch));
+    let answers = device.submit(move |_, context| {
+        context.switch.collect();
+        question(context.switch)
+    });
     answers.all().await.ok()
 }
 

@@ -21,7 +21,9 @@ impl Loader<'_> {
     pub(super) fn payload_call(&self, context: &Context, json: &JsonPrimitive) -> Load<Primitive> {
         let (given, _) = &self.payload_externs;
         let Some(signature) = given.iter().find(|it| it.name == json.op) else {
-            return context.fail("unknown primitive");
+            let message =
+                "unknown primitive, and no extern of this switch (docs/payload-externs.md)";
+            return context.fail(message);
         };
         let (expected, found) = (signature.params.len(), json.parameters.len());
         if expected != found {

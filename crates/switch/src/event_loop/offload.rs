@@ -1,0 +1,77 @@
+//! What forwards beside the engine, as the loop has it: from when frames may come until the ports are
+//! closed. It has no descriptor; what it needs of the loop is asked for in time.
+
+use dataplane::{Nanos, OffloadStatus, PortCounters};
+use packet_io::PortStatistics;
+
+use super::EventLoop;
+use crate::parts::Offloaded;
+
+/// How long until the offload is asked again whether it is drained, in nanoseconds: about what a change
+/// takes to be seen by all of the kernel's processors.
+const DRAIN_RETRY_NS: Nanos = 1_000_000;
+
+impl EventLoop {
+    /// To be called when all ports are there. It forwards when [`EventLoop::run`] begins: no packet comes
+    /// before all is written that the command line says.
+    pub(crate) fn set_offload(&mut self, offloaded: Offloaded) {
+        for attached in &mut self.ports {
+            attached.is_offloaded = offloaded.ports.contains(&attached.id);
+        }
+        self.offload = Some(offloaded.offload);
+    }
+
+    pub(super) fn begin_offload(&mut self) {
+        if let Some(offload) = self.offload.take() {
+            self.switch.set_offload(Some(offload));
+            self.tell_offload();
+        }
+    }
+
+    pub(super) fn is_offload_forwarding(&self) -> bool {
+        let status = self.switch.offload_status();
+        matches!(status, Some(OffloadStatus::Forwarding(_)))
+    }
+
+    /// Nothing wakes the loop when the last packet has left the offload.
+    pub(super) fn next_look_at_drain(&self) -> Option<Nanos> {
+        let is_waited_for = self.is_offload_forwarding() && !self.drain_waiters.is_empty();
+        is_waited_for.then(|| self.clock.now() + DRAIN_RETRY_NS)
+    }
+
+    /// Tells the log how the offload stands, where that has changed.
+    pub(super) fn tell_offload(&mut self) {
+        let status = self.switch.offload_status();
+        if status == self.offload_told.as_ref() {
+            return;
+        }
+        match status {
+            Some(OffloadStatus::Forwarding(left)) => tracing::info!(
+                event = "offload_forwards",
+                left = left.len(),
+                "the offload forwards, and leaves {} places of the program to the engine",
+                left.len()
+            ),
+            Some(OffloadStatus::Refused(reason)) => tracing::warn!(
+                event = "offload_refused",
+                reason,
+                "the engine forwards all, since the offload does not take the program: {reason}"
+            ),
+            Some(OffloadStatus::Failed(reason)) => tracing::error!(
+                event = "offload_failed",
+                reason,
+                "the engine forwards all until the next program, since the offload has failed: {reason}"
+            ),
+            Some(OffloadStatus::Waiting) | None => {}
+        }
+        self.offload_told = status.cloned();
+    }
+}
+
+/// The frames of both sides, as the switch has counted them.
+pub(super) fn count_both(statistics: &mut PortStatistics, counters: PortCounters) {
+    statistics.rx_frames = counters.rx_packets;
+    statistics.rx_bytes = counters.rx_bytes;
+    statistics.tx_frames = counters.tx_packets;
+    statistics.tx_bytes = counters.tx_bytes;
+}

@@ -1,0 +1,220 @@
+//! An offload beside the loop: another one forwards, what is counted and answered is the same.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use control::{Batch, Counted, Device, Note, Operation, Registers};
+use dataplane::{DropReason, TableId};
+use serde_json::{Value, json};
+use tokio::runtime::{Builder, Runtime};
+
+use super::*;
+use crate::parts::Offloaded;
+use double::{Core, Double, Takes};
+
+#[path = "../../../../dataplane/tests/offload/double.rs"]
+mod double;
+
+/// Drains that are waited for, so that the loop sleeps in some.
+const N_DRAINS: usize = 20;
+
+/// A running loop with ports 1 and 2, which an offload serves that takes the frames of port 2. Frames of
+/// kind 1 leave by port 2, those of kind 2 by port 1.
+struct Beside {
+    core: Arc<Mutex<Core>>,
+    handle: LoopHandle,
+    device: Arc<Device>,
+    runtime: Runtime,
+    running: thread::JoinHandle<EventLoop>,
+    one: MemoryPort,
+    two: MemoryPort,
+}
+
+fn frame(kind: u8) -> [u8; 60] {
+    let mut frame = [0; 60];
+    frame[0] = kind;
+    frame
+}
+
+impl Beside {
+    fn start(wait: Wait) -> Beside {
+        let (mut event_loop, handle, one, two) = forwarder(&[]);
+        event_loop.set_wait(wait);
+        let (offload, core) = Double::new(Takes::EvenPorts);
+        let ports = vec![PortId(1), PortId(2)];
+        event_loop.set_offload(Offloaded { offload, ports });
+        assert!(event_loop.serve_work_until(|| true).expect("no error"));
+        assert_eq!(
+            core.lock().expect("no panic").log,
+            [""; 0],
+            "not before frames may come"
+        );
+        let running = thread::spawn(move || {
+            event_loop.run(AfterReplay::Serve).expect("no error");
+            event_loop
+        });
+        let device = Device::new(Arc::new(handle.clone()), Registers::PerWorker);
+        let runtime = Builder::new_current_thread().enable_time().build();
+        let beside = Beside {
+            core,
+            handle,
+            device: Arc::new(device),
+            runtime: runtime.expect("a runtime"),
+            running,
+            one,
+            two,
+        };
+        beside.set_pipeline();
+        beside.write(&[(1, 2), (2, 1)]);
+        beside
+    }
+
+    fn core(&self) -> MutexGuard<'_, Core> {
+        self.core.lock().expect("no panic")
+    }
+
+    fn set_pipeline(&self) {
+        let program = double::program(false).program();
+        let checked = self.device.check(program, ()).expect("one worker");
+        let set = self.runtime.block_on(self.device.set_pipeline(checked));
+        set.expect("the loop runs");
+    }
+
+    /// Frames of these kinds are to leave by these ports.
+    fn write(&self, ways: &[(u8, u8)]) {
+        let pipeline = self.device.pipeline().expect("a pipeline");
+        let program = pipeline.program();
+        let table: TableId = program.table("l2").expect("the table");
+        let action = program.action_of(table, "forward").expect("the action");
+        let operations = ways.iter().map(|(kind, port)| {
+            let args = vec![vec![*port]];
+            let call = ActionCall { action, args };
+            let key = vec![MatchField::Exact(vec![*kind])];
+            Operation::InsertEntry {
+                table,
+                entry: TableEntry::new(key, 0, call),
+                note: Note::default(),
+            }
+        });
+        let batch = Batch::new(operations.collect());
+        let write = self.device.write(Arc::clone(&pipeline), batch);
+        let results = self.runtime.block_on(write).expect("the loop runs");
+        assert!(results.iter().all(Result::is_ok), "{results:?}");
+    }
+
+    /// A frame of a kind comes by port 2, where the offload is asked first; whether it took it.
+    fn receive(&mut self, kind: u8) -> bool {
+        let is_taken = self.core().receive(0, PortId(2), &frame(kind));
+        if !is_taken {
+            self.two
+                .transmit(0, frame(kind)[..].into())
+                .expect("sending");
+        }
+        is_taken
+    }
+
+    fn counted(&self) -> Counted {
+        let counted = self.runtime.block_on(self.device.counted());
+        counted.expect("the loop runs")
+    }
+
+    /// Whether the offload forwards, as each port has it.
+    fn is_offloaded(&self) -> Vec<Option<bool>> {
+        let ports = self.counted().ports;
+        ports.iter().map(|port| port.is_offloaded).collect()
+    }
+
+    fn stop(self) -> Value {
+        self.handle.stop();
+        let mut event_loop = self.running.join().expect("no panic");
+        event_loop.close().expect("no error");
+        serde_json::from_str(&event_loop.totals().to_json()).expect("JSON")
+    }
+}
+
+#[test]
+fn both_sides_are_counted_and_stopped_together() {
+    for wait in [Wait::Sleep, Wait::Spin] {
+        both_sides_are_counted(wait);
+    }
+}
+
+fn both_sides_are_counted(wait: Wait) {
+    let mut beside = Beside::start(wait);
+    assert_eq!(beside.is_offloaded(), [Some(true), Some(true)]);
+    beside
+        .one
+        .transmit(0, frame(1)[..].into())
+        .expect("sending");
+    assert_eq!(receive(&mut beside.two, 1), [frame(1)]);
+    for _ in 0..2 {
+        assert!(beside.receive(2));
+    }
+    assert_eq!(beside.core().run(0).len(), 2);
+    assert!(beside.receive(2), "it stays inside");
+    let counted = beside.counted();
+    let counters = &counted.counters;
+    assert_eq!((counters.received, counters.transmitted), (4, 3));
+    assert_eq!((counted.inside, counted.tables[0].lookups.hits), (1, 3));
+    let latencies = counted.latencies.clone().report();
+    let packets: Vec<u64> = latencies.ports.iter().map(|(_, it)| it.packets).collect();
+    assert_eq!(packets, [2, 1]);
+    let core = Arc::clone(&beside.core);
+    let totals = beside.stop();
+    assert_eq!(totals["packets"]["received"], 4);
+    assert_eq!(totals["packets"]["transmitted"], 3);
+    assert_eq!(totals["packets"]["inside"], 0);
+    let stopped = DropReason::OffloadStopped.name();
+    assert_eq!(totals["drops"][stopped], 1);
+    let frames = |port: &Value| json!([port["rx_frames"], port["tx_frames"]]);
+    let ports = totals["ports"].as_array().expect("a list");
+    let frames: Vec<Value> = ports.iter().map(frames).collect();
+    assert_eq!(frames, [json!([1, 2]), json!([3, 1])]);
+    let core = core.lock().expect("no panic");
+    assert_eq!(core.log.last().map(String::as_str), Some("stop"));
+}
+
+#[test]
+fn a_drain_ends_without_another_event_when_the_last_packet_has_left_the_offload() {
+    for wait in [Wait::Sleep, Wait::Spin] {
+        let mut beside = Beside::start(wait);
+        for _ in 0..N_DRAINS {
+            assert!(beside.receive(2));
+            let device = Arc::clone(&beside.device);
+            let drain = beside.runtime.spawn(async move { device.drain().await });
+            // It has begun when what is asked behind it is answered.
+            beside.runtime.block_on(tokio::task::yield_now());
+            beside.counted();
+            assert!(!drain.is_finished());
+            assert_eq!(beside.core().run(0).len(), 1);
+            let drained = beside
+                .runtime
+                .block_on(async { tokio::time::timeout(PATIENCE, drain).await });
+            drained
+                .expect("in time")
+                .expect("no panic")
+                .expect("the loop runs");
+        }
+        assert_eq!(beside.stop()["packets"]["transmitted"], N_DRAINS);
+    }
+}
+
+#[test]
+fn the_engine_goes_on_where_the_offload_fails_and_the_next_pipeline_is_offered_to_it() {
+    let mut beside = Beside::start(Wait::Sleep);
+    beside.core().fails = Some("map \"l2\": no memory");
+    beside.write(&[(3, 1), (4, 1)]);
+    assert_eq!(beside.is_offloaded(), [Some(false), Some(false)]);
+    for kind in [2, 3, 4] {
+        assert!(!beside.receive(kind));
+    }
+    let kinds: Vec<u8> = receive(&mut beside.one, 3).iter().map(|it| it[0]).collect();
+    assert_eq!(kinds, [2, 3, 4]);
+    beside.set_pipeline();
+    assert_eq!(beside.is_offloaded(), [Some(true), Some(true)]);
+    beside.write(&[(2, 1)]);
+    assert!(beside.receive(2));
+    assert_eq!(beside.core().run(0).len(), 1);
+    let totals = beside.stop();
+    assert_eq!(totals["packets"]["received"], 4);
+    assert_eq!(totals["packets"]["transmitted"], 4);
+}
