@@ -127,14 +127,6 @@ impl Meters {
         )
     }
 
-    pub(crate) fn cells(&self, meter: MeterId) -> Option<usize> {
-        self.arrays.get(meter.index()).map(|(_, cells)| cells.len())
-    }
-
-    pub(crate) fn kind(&self, meter: MeterId) -> Option<MeterKind> {
-        self.arrays.get(meter.index()).map(|(kind, _)| *kind)
-    }
-
     pub(crate) fn get(&self, meter: MeterId, index: usize) -> Option<MeterConfig> {
         let (_, cells) = self.arrays.get(meter.index())?;
         cells.get(index)?.as_ref().map(|meter| meter.config())

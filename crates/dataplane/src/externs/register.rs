@@ -74,14 +74,4 @@ impl Registers {
             Cells::Wide(_) => None,
         }
     }
-
-    /// Cells and bits of a cell.
-    pub(crate) fn shape(&self, register: RegisterId) -> Option<(usize, u32)> {
-        let (cells, bits) = self.arrays.get(register.index())?;
-        let len = match cells {
-            Cells::Words(words) => words.len(),
-            Cells::Wide(cells) => cells.len(),
-        };
-        Some((len, *bits))
-    }
 }

@@ -11,8 +11,8 @@ use super::{
     trace::field_value,
 };
 use crate::{
-    ActionId, CounterId, DropReason, MeterId, Nanos, TableCounters, TableId,
-    externs::{Externs, counter, payload::PayloadCall},
+    ActionId, CounterId, CounterValue, DropReason, MeterId, Nanos, TableCounters, TableId,
+    externs::{Externs, payload::PayloadCall},
     match_action::{EntryIndex, Tables},
     program::{
         ActionInfo, Program, TableInfo,
@@ -288,7 +288,7 @@ impl Pass<'_> {
         });
         let cell = index.and_then(|index| self.externs.counters.cell_mut(counter, index));
         if let Some(cell) = cell {
-            counter::count(cell, self.ingress_bytes);
+            cell.add(CounterValue::packet(self.ingress_bytes));
         }
     }
 
@@ -311,11 +311,12 @@ impl Pass<'_> {
     /// A direct meter runs on a hit, before the action.
     fn execute_direct_meter(&mut self, tables: &mut Tables, table: TableId, entry: EntryIndex) {
         let ir = self.ir;
-        let Some(meter) = &ir.table_nodes[table.index()].meter else {
+        let Some(meter) = ir.direct_meter(table) else {
             return;
         };
         let micros = self.externs.meters.micros(self.now);
-        let color = tables.color(table, entry, meter.kind, micros, self.ingress_bytes);
+        let table = &mut tables.tables[table.index()];
+        let color = table.color(entry, meter.kind, micros, self.ingress_bytes);
         self.tracer.emit(|| TraceKind::Meter {
             meter: meter.name.clone(),
             index: None,
@@ -501,7 +502,7 @@ fn apply(
     pass.tracer.emit(|| TraceKind::Table {
         table: info.name.clone(),
         key: tables.last_key(info),
-        entry: hit.map(|entry| tables.describe(id, info, entry)),
+        entry: hit.map(|entry| tables.tables[id.index()].describe(info, entry)),
     });
     if let Some(counters) = pass.table_counters.get_mut(id.index()) {
         let count = if hit.is_some() {

@@ -1,5 +1,5 @@
-//! Longest prefix match: one hash a prefix length, the longest tried first. The other fields of
-//! the key are exact.
+//! Exact and longest prefix match: one hash a prefix length, the longest tried first. The other
+//! fields of the key are exact; a key of exact fields alone has one length.
 
 use std::{cmp::Reverse, collections::BTreeMap};
 

@@ -186,7 +186,7 @@ impl Program {
 
     /// The name of a table's direct meter and what it measures.
     pub fn direct_meter(&self, table: TableId) -> Option<(&str, MeterUnit)> {
-        let meter = self.ir.table_nodes.get(table.index())?.meter.as_ref()?;
+        let meter = self.ir.direct_meter(table)?;
         Some((&meter.name, meter.kind.unit))
     }
 

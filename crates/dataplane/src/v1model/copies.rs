@@ -10,9 +10,8 @@ use crate::{
     limits,
     trace::{NameId, TraceKind},
     traffic_manager::{
-        clone_session::Session,
         packet::{Common, EgressPacket, IngressPacket},
-        replication::Copies,
+        replication::{Copies, ReplicationEntry},
     },
 };
 
@@ -77,7 +76,7 @@ impl Run<'_> {
     }
 
     /// The session of a clone; without one the clone is counted as dropped.
-    fn session(&mut self, parent: &Common, id: u32) -> Option<Session> {
+    fn session(&mut self, parent: &Common, id: u32) -> Option<ReplicationEntry> {
         let session = self.model.traffic.sessions.get(id).cloned();
         let reason = match &session {
             None => DropReason::CloneSessionUnknown,
@@ -96,7 +95,7 @@ impl Run<'_> {
     fn send_clones(
         &mut self,
         parent: &Common,
-        (id, session): (u32, &Session),
+        (id, session): (u32, &ReplicationEntry),
         clones: Clones,
         instance_type: InstanceType,
     ) {
@@ -125,9 +124,10 @@ impl Run<'_> {
         group: u32,
         queue: u64,
     ) {
-        let Some(copies) = self.model.traffic.groups.get(group) else {
+        let Some(entry) = self.model.traffic.groups.get(group) else {
             return self.end(parent, packet, DropReason::MulticastGroupUnknown);
         };
+        let copies = entry.copies.clone();
         let Some(n_made) = copies.replicas.len().checked_sub(1) else {
             return self.end(parent, packet, DropReason::MulticastGroupEmpty);
         };
@@ -212,7 +212,7 @@ fn count(copies: &Copies) -> u32 {
     u32::try_from(copies.replicas.len()).expect("a list of replicas has a limit")
 }
 
-fn copies_of(session: &Session) -> CloneCopies {
+fn copies_of(session: &ReplicationEntry) -> CloneCopies {
     CloneCopies {
         copies: count(&session.copies),
         truncate_bytes: session.truncate_bytes.map(|len| len as usize),

@@ -247,6 +247,11 @@ impl Ir {
         self.metadata.nanoseconds_inside.is_some()
     }
 
+    /// The direct meter of a table.
+    pub fn direct_meter(&self, table: TableId) -> Option<&DirectMeter> {
+        self.table_nodes.get(table.index())?.meter.as_ref()
+    }
+
     /// Whether some action writes `priority`, so that packets go to different queues.
     pub fn gives_priorities(&self) -> bool {
         let Some(priority) = self.metadata.priority else {
